@@ -38,7 +38,6 @@ MIDDLEWARE = [
     *(["authsvc.observability.django_metrics.measure_requests"] if AUTH.telemetry.metrics else []),
     "authsvc.api.middleware.CorsMiddleware",
     "authsvc.api.middleware.RequestMiddleware",
-    "authsvc.console.middleware.ConsoleMiddleware",
 ]
 PROMETHEUS_LATENCY_BUCKETS = (  # seconds, for requests and for statements
     *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
@@ -66,7 +65,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 SILENCED_SYSTEM_CHECKS = [
     "models.E034",  # an index name of 30 characters is Oracle's limit; PostgreSQL's is 63
     "auth.W004",  # an address is unique among those who sign in with it
-    *(f"admin.E{number}" for number in (408, 409, 410)),  # the console's own middleware brings these
+    *(f"admin.E{number}" for number in (408, 409, 410)),  # `authsvc.console.access` applies these middleware classes
     # Cookies, frames and redirects to https: the API has none of them, and TLS ends at the proxy in front.
     *(f"security.W{number:03}" for number in (1, 2, 3, 4, 8, 12, 16, 18, 20)),
 ]

@@ -1,5 +1,5 @@
 """The operator console at `/operator/`: Django's admin with the service's own sign-in.
 
 `model_admin`, `filters`, `formatting` and `user_panels` are the base on which the apps' `admin.py` declare their pages.
-`site`, `middleware`, `dashboard` and `sign_in` stand above the apps; only `authsvc.urls` and the settings load them.
+`site`, `access`, `dashboard` and `sign_in` stand above the apps; only the URLs and the app configuration load them.
 """

@@ -10,6 +10,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, URLResolver, path, reverse
 
 from authsvc.console import dashboard, static_files
+from authsvc.console.access import View, console_view
 from authsvc.console.model_admin import Operator, OperatorAdmin
 from authsvc.console.sign_in import second_factor, views
 
@@ -33,13 +34,20 @@ class OperatorSite(AdminSite):
     def has_permission(self, request: HttpRequest) -> bool:
         return isinstance(request.user, Operator)
 
+    def admin_view(self, view: View, cacheable: bool = False) -> View:
+        return console_view(super().admin_view(view, cacheable))
+
     def get_urls(self) -> list[URLPattern | URLResolver]:
         standard = [pattern for pattern in super().get_urls() if getattr(pattern, "name", None) not in _REPLACED]
         return [
-            path("login/", views.sign_in, name="login"),
-            path("logout/", views.sign_out, name="logout"),
-            path("second-step/", second_factor.second_factor, name="second_step"),
-            path(f"{static_files.URL.removeprefix('/operator/')}<path:name>", static_files.serve, name="file"),
+            path("login/", console_view(views.sign_in), name="login"),
+            path("logout/", console_view(views.sign_out), name="logout"),
+            path("second-step/", console_view(second_factor.second_factor), name="second_step"),
+            path(
+                f"{static_files.URL.removeprefix('/operator/')}<path:name>",
+                console_view(static_files.serve, has_cookies=False),
+                name="file",
+            ),
             *standard,
         ]
 

@@ -49,14 +49,15 @@ _UNREACHABLE = State({name: {"ok": False} for name in ("database", "migrations",
 class Checks:
     """Runs one check at a time, on a separate connection, and reuses its result for `KEPT_SECONDS`."""
 
-    def __init__(self, read_state: Callable[[], State]) -> None:
+    def __init__(self, read_state: Callable[[], State], *, limit_seconds: float = LIMIT_SECONDS) -> None:
         self._read_state = read_state
+        self._limit_seconds = limit_seconds
         self._lock = threading.Lock()
         self._latest: Future[State] | None = None
         self._ended_at = 0.0
 
     def state(self) -> State:
-        """The state, at most `KEPT_SECONDS` old. Takes at most `LIMIT_SECONDS`."""
+        """The state, at most `KEPT_SECONDS` old. Takes at most `limit_seconds`."""
         with self._lock:
             latest = self._latest
             if latest is None or (latest.done() and time.monotonic() - self._ended_at >= KEPT_SECONDS):
@@ -68,7 +69,7 @@ class Checks:
                     return _UNREACHABLE
                 self._latest = latest
         try:
-            return latest.result(LIMIT_SECONDS)
+            return latest.result(self._limit_seconds)
         except TimeoutError:
             return _UNREACHABLE
 

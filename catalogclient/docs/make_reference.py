@@ -91,7 +91,8 @@ def reference() -> str:
     for module in modules:
         parts.append(f"## {module.__name__}\n\n{inspect.getdoc(module)}\n")
         own = [name for name, found in vars(module).items() if getattr(found, "__module__", "") == module.__name__]
-        for name in sorted(name for name in getattr(module, "__all__", own) if not name.startswith("_")):
+        names = vars(module) if hasattr(module, "__path__") else own
+        for name in sorted(name for name in names if not name.startswith("_")):
             found = getattr(module, name)
             if inspect.isclass(found) and id(found) not in written:
                 parts.extend(_class(name, found, public))

@@ -164,7 +164,7 @@ def test_credentials_from_properties() -> None:
         {**URI, "credential": "id:sec:ret", "scope": "s", "oauth2-server-uri": "http://h/t"}
     ).auth
     assert isinstance(auth, OAuth2ClientCredentials)
-    assert (auth._client_id, auth._client_secret, auth._parameters["scope"]) == ("id", "sec:ret", "s")
+    assert (auth._client_id, auth._client_secret, auth._form["scope"]) == ("id", "sec:ret", "s")
     alone = _properties.options({**URI, "credential": "secret"}).auth
     assert isinstance(alone, OAuth2ClientCredentials)
     assert (alone._client_id, alone._client_secret) == (None, "secret")

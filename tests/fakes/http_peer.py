@@ -139,7 +139,9 @@ class MockedServer(FakeServer):
                 connection=0,
             )
         )
-        if answer != Answer(status=answer.status, headers=answer.headers, body=answer.body):
+        if answer.before is not None:
+            answer.before()
+        elif answer != Answer(status=answer.status, headers=answer.headers, body=answer.body):
             raise TypeError("HttpPeer serves slow and malformed responses")
         return answer.status, answer.headers, answer.body
 

@@ -27,7 +27,7 @@ from tokens.sessions.lifecycle import TokenPair
 from tokens.sessions.users import SessionRecord, SignedInUser, TokenUser
 
 _LOCK_TIMEOUT = 5.0
-"""Seconds after which a refresh that could not lock the session is refused."""
+"""Seconds after which a refresh that could not lock the session fails."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,8 @@ class RotationDecision(Enum):
     """Issue the newest token again."""
     REUSED = auto()
     """The token was probably stolen: revoke the session."""
-    REFUSED = auto()
+    REJECTED = auto()
+    """The token is too old; the session continues."""
     AHEAD = auto()
     """The key is right, but the counter was never reached."""
 
@@ -62,7 +63,7 @@ def decide_rotation(*, behind: int, age: timedelta, refresh: conf.Refresh) -> Ro
         return RotationDecision.REPEAT
     if refresh.rotation_enabled:
         return RotationDecision.REPEAT if behind == 1 and age <= refresh.reuse_interval else RotationDecision.REUSED
-    return RotationDecision.REPEAT if behind == 1 or age < refresh.reuse_interval else RotationDecision.REFUSED
+    return RotationDecision.REPEAT if behind == 1 or age < refresh.reuse_interval else RotationDecision.REJECTED
 
 
 def refresh(*, token: str, caller: Caller, at: datetime) -> RefreshResult:
@@ -160,7 +161,7 @@ def _rotate(
         match decision:
             case RotationDecision.REUSED:
                 revocation.revoke_session(session.id)
-            case RotationDecision.REFUSED:
+            case RotationDecision.REJECTED:
                 raise errors.RefreshTokenReused
             case RotationDecision.AHEAD:
                 raise errors.RefreshTokenNotIssuedHere

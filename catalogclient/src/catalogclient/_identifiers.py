@@ -38,6 +38,10 @@ class TableIdentifier:
         return ".".join((*self.namespace, self.name))
 
 
+_table: Any = TableIdentifier
+new_identifier, set_namespace, set_name = object.__new__, _table.namespace.__set__, _table.name.__set__
+"""Create a TableIdentifier and set its fields, which its constructor does more slowly."""
+
 NamespaceLike: TypeAlias = str | Sequence[str] | NamespaceIdentifier | Mapping[str, Sequence[str]]
 """`"a.b"`, `["a", "b"]`, `{"namespace": ["a", "b"]}` or NamespaceIdentifier. A string is split at its dots."""
 

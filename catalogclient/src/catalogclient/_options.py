@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import requests
 
     from catalogclient._event_hooks import RequestHook
+    from catalogclient._identifiers import TableLike
+    from catalogclient._messages import Unset
     from catalogclient.auth._base import AuthManager
     from catalogclient.auth._config import AuthConfig
 
@@ -99,6 +101,17 @@ class MutationOptions(CallOptions, total=False):
 
     idempotency_key: str | None
     """UUID of the change. Set it to resend an earlier change. The default is a new key."""
+
+
+class LoadOptions(CallOptions, total=False):
+    """Options of loading a table."""
+
+    snapshots: Snapshots | None
+    """`refs` omits snapshots without a branch or tag."""
+    referenced_by: Sequence[TableLike] | None
+    """Views through which the table is read, outermost first."""
+    access_delegation: Sequence[str] | Unset | None
+    """Replaces `access_delegation` of the options."""
 
 
 CALL_OPTIONS = frozenset(("timeout", "headers", "idempotency_key"))

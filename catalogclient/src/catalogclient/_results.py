@@ -7,16 +7,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, overload
 
+from catalogclient import types
 from catalogclient._identifiers import NamespaceIdentifier, TableIdentifier
 from catalogclient.errors import CatalogError
-from catalogclient.types import (
-    DeleteFile,
-    FileScanTask,
-    FunctionMetadata,
-    RemoteSigningConfig,
-    TableMetadata,
-    ViewMetadata,
-)
 
 T = TypeVar("T")
 
@@ -128,7 +121,7 @@ class LoadTableResult(_TaggedResponse):
     if TYPE_CHECKING:
 
         @overload
-        def __getitem__(self, key: Literal["metadata"]) -> TableMetadata: ...
+        def __getitem__(self, key: Literal["metadata"]) -> types.TableMetadata: ...
 
         @overload
         def __getitem__(self, key: Literal["storage-credentials"]) -> list[StorageCredentialDocument]: ...
@@ -144,12 +137,12 @@ class LoadTableResult(_TaggedResponse):
 
         def __getitem__(self, key: str) -> Any: ...
 
-    metadata: TableMetadata = field(repr=False)
+    metadata: types.TableMetadata = field(repr=False)
     metadata_location: str | None
     """None for a staged table."""
     config: SecretDict
     storage_credentials: list[StorageCredential]
-    remote_signing_config: RemoteSigningConfig | None = field(repr=False)
+    remote_signing_config: types.RemoteSigningConfig | None = field(repr=False)
     etag: str | None
     """Value for `if_none_match` of a later load with the same arguments."""
 
@@ -158,7 +151,7 @@ class LoadTableResult(_TaggedResponse):
 class CommitTableResult(_TaggedResponse):
     """Result of a commit."""
 
-    metadata: TableMetadata = field(repr=False)
+    metadata: types.TableMetadata = field(repr=False)
     metadata_location: str
     etag: str | None
 
@@ -167,7 +160,7 @@ class CommitTableResult(_TaggedResponse):
 class UnregisterTableResult(_Response):
     """Last state of a table that was unregistered."""
 
-    metadata: TableMetadata = field(repr=False)
+    metadata: types.TableMetadata = field(repr=False)
     metadata_location: str
 
 
@@ -175,7 +168,7 @@ class UnregisterTableResult(_Response):
 class LoadViewResult(_Response):
     """Result of loading, creating, replacing or registering a view."""
 
-    metadata: ViewMetadata = field(repr=False)
+    metadata: types.ViewMetadata = field(repr=False)
     metadata_location: str | None
     config: SecretDict
 
@@ -184,7 +177,7 @@ class LoadViewResult(_Response):
 class LoadFunctionResult(_Response):
     """Result of loading a function."""
 
-    metadata: FunctionMetadata = field(repr=False)
+    metadata: types.FunctionMetadata = field(repr=False)
     metadata_location: str | None
 
 
@@ -234,8 +227,8 @@ class ScanTasks(_Response):
     """Files to read, and plan tasks that lead to further files."""
 
     plan_tasks: list[str] = field(repr=False)
-    file_scan_tasks: list[FileScanTask] = field(repr=False)
-    delete_files: list[DeleteFile] = field(repr=False)
+    file_scan_tasks: list[types.FileScanTask] = field(repr=False)
+    delete_files: list[types.DeleteFile] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -13,19 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast
 
-from catalogclient import _type_strings, updates
+from catalogclient import _type_strings, types, updates
 from catalogclient._guards import converted
 from catalogclient._metadata import get_current_schema
 from catalogclient.errors import InvalidArgumentError
-from catalogclient.types import (
-    IcebergType,
-    PartitionField,
-    PartitionSpec,
-    SortField,
-    SortOrder,
-    TableMetadata,
-    TableUpdate,
-)
 
 Column: TypeAlias = str | Sequence[str]
 _FIRST_PARTITION_ID = 1000
@@ -37,18 +28,18 @@ _NESTED_KEYS = {"list": ("element",), "map": ("key", "value")}
 class Draft:
     """Schema, partition spec and sort order of a table while changes are applied to them."""
 
-    metadata: TableMetadata
+    metadata: types.TableMetadata
     fields: list[Any]
     identifier_ids: set[int]
     last_column_id: int
-    spec: list[PartitionField]
+    spec: list[types.PartitionField]
     last_partition_id: int
-    order: list[SortField]
-    others: list[TableUpdate] = field(default_factory=list)
+    order: list[types.SortField]
+    others: list[types.TableUpdate] = field(default_factory=list)
     """Updates that are sent as they are."""
 
     @classmethod
-    def of(cls, metadata: TableMetadata) -> Draft:
+    def of(cls, metadata: types.TableMetadata) -> Draft:
         schema = get_current_schema(metadata)
         if schema is None or "last-column-id" not in metadata:
             raise InvalidArgumentError("the metadata has no current schema or no last-column-id")
@@ -68,10 +59,10 @@ class Draft:
         self.last_column_id += 1
         return self.last_column_id
 
-    def updates(self) -> list[TableUpdate]:
+    def updates(self) -> list[types.TableUpdate]:
         """Returns the updates of all changes. Empty if the table already is in the new state."""
         before = Draft.of(self.metadata)
-        found: list[TableUpdate] = []
+        found: list[types.TableUpdate] = []
         if self.fields != before.fields:
             schema_id = 1 + max(each.get("schema-id", 0) for each in self.metadata.get("schemas") or ())
             schema: Any = {"type": "struct", "schema-id": schema_id, "fields": self.fields}
@@ -84,22 +75,22 @@ class Draft:
             found += self._new_order()
         return found + self.others
 
-    def _new_spec(self) -> list[TableUpdate]:
+    def _new_spec(self) -> list[types.TableUpdate]:
         specs: list[Any] = [*(self.metadata.get("partition-specs") or ())]
         known = next((each for each in specs if each["fields"] == self.spec), None)
         if known is not None:
             return [updates.set_default_spec(known["spec-id"])]
-        spec: PartitionSpec = {"spec-id": 1 + max(each["spec-id"] for each in specs), "fields": self.spec}
+        spec: types.PartitionSpec = {"spec-id": 1 + max(each["spec-id"] for each in specs), "fields": self.spec}
         return [updates.add_spec(spec), updates.set_default_spec()]
 
-    def _new_order(self) -> list[TableUpdate]:
+    def _new_order(self) -> list[types.TableUpdate]:
         orders = self.metadata.get("sort-orders") or []
         known = next((each for each in orders if each["fields"] == self.order), None)
         if known is not None:
             return [updates.set_default_sort_order(known["order-id"])]
         # Order 0 is reserved for unsorted tables.
         number = 1 + max((each["order-id"] for each in orders), default=0) if self.order else 0
-        order: SortOrder = {"order-id": number, "fields": self.order}
+        order: types.SortOrder = {"order-id": number, "fields": self.order}
         return [updates.add_sort_order(order), updates.set_default_sort_order()]
 
 
@@ -107,7 +98,9 @@ Change: TypeAlias = Callable[[Draft], None]
 """A change of a table, created by the functions of this module."""
 
 
-def updates_for(metadata: TableMetadata, changes: Iterable[Change | TableUpdate]) -> list[TableUpdate]:
+def updates_for(
+    metadata: types.TableMetadata, changes: Iterable[Change | types.TableUpdate]
+) -> list[types.TableUpdate]:
     """Returns the updates for changes and plain updates that are based on `metadata`.
 
     Raises InvalidArgumentError if a change does not apply.
@@ -115,7 +108,7 @@ def updates_for(metadata: TableMetadata, changes: Iterable[Change | TableUpdate]
     with converted("the change cannot be applied to the metadata"):
         parts = list(changes)
         if not any(callable(each) for each in parts):
-            return [cast(TableUpdate, each) for each in parts]
+            return [cast(types.TableUpdate, each) for each in parts]
         draft = Draft.of(metadata)
         for change in parts:
             if callable(change):
@@ -125,7 +118,7 @@ def updates_for(metadata: TableMetadata, changes: Iterable[Change | TableUpdate]
         return draft.updates()
 
 
-def add_column(column: Column, type: IcebergType, *, doc: str | None = None) -> Change:
+def add_column(column: Column, type: types.IcebergType, *, doc: str | None = None) -> Change:
     """Adds an optional column at the end of the table or of a struct. Ids are assigned, also in nested types."""
 
     def change(draft: Draft) -> None:

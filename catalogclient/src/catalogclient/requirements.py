@@ -5,98 +5,82 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from catalogclient import _guards
+from catalogclient import _guards, types
 from catalogclient.errors import InvalidArgumentError
-from catalogclient.types import (
-    AssertCreate,
-    AssertCurrentSchemaId,
-    AssertDefaultSortOrderId,
-    AssertDefaultSpecId,
-    AssertLastAssignedFieldId,
-    AssertLastAssignedPartitionId,
-    AssertRefSnapshotId,
-    AssertTableUuid,
-    AssertViewUuid,
-    TableMetadata,
-    TableRequirement,
-    TableUpdate,
-    ViewMetadata,
-    ViewRequirement,
-)
 
 
-def assert_create() -> AssertCreate:
+def assert_create() -> types.AssertCreate:
     """Requires that the table does not exist."""
     return {"type": "assert-create"}
 
 
-def assert_table_uuid(uuid: str) -> AssertTableUuid:
+def assert_table_uuid(uuid: str) -> types.AssertTableUuid:
     """Requires that the table has this UUID."""
     return {"type": "assert-table-uuid", "uuid": uuid}
 
 
-def assert_ref_snapshot_id(ref: str, snapshot_id: int | None) -> AssertRefSnapshotId:
+def assert_ref_snapshot_id(ref: str, snapshot_id: int | None) -> types.AssertRefSnapshotId:
     """Requires that a branch or tag points to this snapshot, or does not exist if `snapshot_id` is None."""
     return {"type": "assert-ref-snapshot-id", "ref": ref, "snapshot-id": snapshot_id}
 
 
-def assert_last_assigned_field_id(field_id: int) -> AssertLastAssignedFieldId:
+def assert_last_assigned_field_id(field_id: int) -> types.AssertLastAssignedFieldId:
     """Requires that no column was added after this field id."""
     return {"type": "assert-last-assigned-field-id", "last-assigned-field-id": field_id}
 
 
-def assert_current_schema_id(schema_id: int) -> AssertCurrentSchemaId:
+def assert_current_schema_id(schema_id: int) -> types.AssertCurrentSchemaId:
     """Requires that this schema is the current schema."""
     return {"type": "assert-current-schema-id", "current-schema-id": schema_id}
 
 
-def assert_last_assigned_partition_id(partition_id: int) -> AssertLastAssignedPartitionId:
+def assert_last_assigned_partition_id(partition_id: int) -> types.AssertLastAssignedPartitionId:
     """Requires that no partition field was added after this id."""
     return {"type": "assert-last-assigned-partition-id", "last-assigned-partition-id": partition_id}
 
 
-def assert_default_spec_id(spec_id: int) -> AssertDefaultSpecId:
+def assert_default_spec_id(spec_id: int) -> types.AssertDefaultSpecId:
     """Requires that this partition spec is the default."""
     return {"type": "assert-default-spec-id", "default-spec-id": spec_id}
 
 
-def assert_default_sort_order_id(sort_order_id: int) -> AssertDefaultSortOrderId:
+def assert_default_sort_order_id(sort_order_id: int) -> types.AssertDefaultSortOrderId:
     """Requires that this sort order is the default."""
     return {"type": "assert-default-sort-order-id", "default-sort-order-id": sort_order_id}
 
 
-def assert_view_uuid(uuid: str) -> AssertViewUuid:
+def assert_view_uuid(uuid: str) -> types.AssertViewUuid:
     """Requires that the view has this UUID."""
     return {"type": "assert-view-uuid", "uuid": uuid}
 
 
-def combine(*conditions: TableRequirement) -> list[TableRequirement]:
+def combine(*conditions: types.TableRequirement) -> list[types.TableRequirement]:
     """Returns requirements as a list whose type needs no annotation."""
     return list(conditions)
 
 
-def for_create() -> list[TableRequirement]:
+def for_create() -> list[types.TableRequirement]:
     """Returns the requirements of a commit that creates a staged table."""
     return [assert_create()]
 
 
-def for_replace_view(metadata: ViewMetadata) -> list[ViewRequirement]:
+def for_replace_view(metadata: types.ViewMetadata) -> list[types.ViewRequirement]:
     """Returns the requirements of a commit on a view that was loaded as `metadata`."""
     return [assert_view_uuid(metadata["view-uuid"])]
 
 
 def for_update(
-    metadata: TableMetadata, updates: Iterable[TableUpdate], *, replace: bool = False
-) -> list[TableRequirement]:
+    metadata: types.TableMetadata, updates: Iterable[types.TableUpdate], *, replace: bool = False
+) -> list[types.TableRequirement]:
     """Derives the requirements for `updates` that are based on `metadata`, each requirement once.
 
     `replace=True` is for replacing a whole table: concurrent changes of its schema, specs and references are ignored.
     Raises InvalidArgumentError if the metadata lacks a key that an update needs.
     """
     base: Mapping[str, Any] = {**metadata}
-    found: list[TableRequirement] = [assert_table_uuid(metadata["table-uuid"])]
+    found: list[types.TableRequirement] = [assert_table_uuid(metadata["table-uuid"])]
 
-    def add(requirement: TableRequirement) -> None:
+    def add(requirement: types.TableRequirement) -> None:
         if requirement not in found:
             found.append(requirement)
 

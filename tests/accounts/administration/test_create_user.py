@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from django.db import connection
 from django.utils import timezone
 
 from accounts.models import Identity, User
@@ -235,25 +233,6 @@ def test_the_number_of_an_sso_user_is_taken_by_the_index_alone(api: Api) -> None
     before = table_contents()
     assert_error(ask(api, "POST", "/admin/users", {"phone": PHONE}), *PHONE_EXISTS)
     assert table_contents() == before
-
-
-@pytest.mark.django_db(transaction=True)
-def test_of_several_creations_at_once_one_has_the_address(api: Api) -> None:
-    start, answers = threading.Barrier(4), []
-
-    def create() -> None:
-        start.wait()
-        answers.append(ask(api, "POST", "/admin/users", {"email": EMAIL, "id": str(uuid4())}))
-        connection.close()
-
-    threads = [threading.Thread(target=create) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(answer.status_code for answer in answers) == [200, 422, 422, 422]
-    assert {answer.json()["error_code"] for answer in answers if answer.status_code == 422} == {"email_exists"}
-    assert (User.objects.count(), Identity.objects.count(), len(audit_payloads())) == (1, 1, 1)
 
 
 def test_closed_doors_do_not_keep_administrators_out(api: Api, auth_config: ChangeConfig) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -16,7 +15,7 @@ from accounts.users import account_creation
 from authsvc import messaging
 from authsvc.messaging import Email, EmailKind
 from mailer.models import Attempt
-from tests.accounts.administration.admin_requests import USER_NOT_FOUND, ask, can_sign_in, done
+from tests.accounts.administration.admin_requests import ask, can_sign_in, done
 from tests.conftest import Api
 from tests.factories import (
     AUDIENCE,
@@ -29,7 +28,7 @@ from tests.factories import (
     make_session,
     make_user,
 )
-from tests.observations import assert_error, audit_payloads, audit_trail, table_contents
+from tests.observations import audit_payloads, audit_trail, table_contents
 from tokens.models import FlowState, OneTimeToken, Session, TokenType
 
 pytestmark = pytest.mark.django_db
@@ -43,7 +42,7 @@ def path(user: User) -> str:
     return f"/admin/users/{user.id}"
 
 
-def somebody_with_a_life() -> User:
+def make_full_account() -> User:
     """A user with a row in every table that can have one."""
     user = make_user(email=EMAIL, phone=PHONE, email_change="new@example.com")
     factor = make_factor(user, friendly_name="phone", secret="s")
@@ -80,7 +79,7 @@ def messages_waiting() -> int:
 @pytest.mark.parametrize("body", [None, b"", b"null", {}, {"should_soft_delete": False}, {"should_soft_delete": None}])
 def test_nothing_is_left_but_the_audit_trail(api: Api, body: Any) -> None:
     before = messages_waiting()
-    user = somebody_with_a_life()
+    user = make_full_account()
     bystander = make_session()
     assert set(mentions(str(user.id))) > {"users", "sessions", "identities", "mfa_factors", "flow_state"}
     assert messages_waiting() == before + 1
@@ -169,7 +168,7 @@ def test_a_second_soft_deletion_is_but_noted(api: Api) -> None:
 
 
 def test_a_soft_deleted_user_can_be_deleted(api: Api) -> None:
-    user = somebody_with_a_life()
+    user = make_full_account()
     done(api, "DELETE", path(user), {"should_soft_delete": True})
     done(api, "DELETE", path(user))
     assert set(mentions(str(user.id))) == {"audit_log_entries"}
@@ -197,23 +196,3 @@ def test_the_query_is_not_looked_at(api: Api) -> None:
     user = make_user()
     done(api, "DELETE", f"{path(user)}?should_soft_delete=true")
     assert not User.objects.filter(id=user.id).exists()
-
-
-@pytest.mark.django_db(transaction=True)
-def test_of_two_concurrent_deletions_one_finds_the_user(api: Api) -> None:
-    user = somebody_with_a_life()
-    start, codes = threading.Barrier(4), []
-
-    def delete() -> None:
-        start.wait()
-        codes.append(ask(api, "DELETE", path(user)).status_code)
-        connection.close()
-
-    threads = [threading.Thread(target=delete) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(codes) == [200, 404, 404, 404]
-    assert [action for action, _ in audit_trail()] == ["user_deleted"]
-    assert_error(ask(api, "DELETE", path(user)), *USER_NOT_FOUND)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.conf import settings
-from django.db import connection
 from django.utils import timezone
 
 from accounts.models import User
@@ -255,25 +252,6 @@ def test_an_invitation_neither_waits_for_the_interval_between_mails_nor_begins_o
     assert api.post("/signup", {"email": EMAIL, "password": STRANGERS}).status_code == 200
     assert invite(api, admin).status_code == 200
     assert len(mailbox.emails) == 4
-
-
-@pytest.mark.django_db(transaction=True)
-def test_two_invitations_at_the_same_moment_make_one_account(api: Api, admin: str, mailbox: Mailbox) -> None:
-    ready = threading.Barrier(4)
-
-    def invite_at_once(_: int) -> int:
-        try:
-            connection.ensure_connection()
-            ready.wait(timeout=30)
-            return invite(api, admin).status_code
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(4) as threads:
-        assert list(threads.map(invite_at_once, range(4))) == [200] * 4
-    assert User.objects.count() == 1
-    assert OneTimeToken.objects.count() == 1
-    assert len(mailbox.emails) >= 4
 
 
 def test_the_target_is_the_permitted_one_of_the_query(

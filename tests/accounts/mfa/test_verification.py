@@ -18,13 +18,13 @@ from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.factor_requests import PHONE, SECRET, Owner, done, make_owner
 from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import backdate, make_factor, make_legacy_tokens, make_session
-from tests.fakes.http_peer import HttpPeer, in_json
-from tests.mailer.sms.conftest import UseGateway, peer, use_gateway
+from tests.fakes.http_peer import MockedServer, in_json
+from tests.mailer.sms.conftest import UseGateway, gateway, use_gateway
 from tests.observations import assert_error, audit_payloads, backdate_rate_limits, table_contents
 from tests.tokens.token_requests import read_claims, refresh, session_exists
 from tokens.models import AmrClaim, LegacyRefreshToken, Session
 
-__all__ = ["peer", "use_gateway"]  # fixtures
+__all__ = ["gateway", "use_gateway"]  # fixtures
 
 pytestmark = pytest.mark.django_db
 
@@ -458,17 +458,17 @@ def test_a_challenge_without_a_code_is_answered_by_none(api: Api) -> None:
 
 @pytest.mark.parametrize("is_approved", [True, False])
 def test_a_gateway_may_check_its_own_codes(
-    api: Api, peer: HttpPeer, use_gateway: UseGateway, is_approved: bool
+    api: Api, gateway: MockedServer, use_gateway: UseGateway, is_approved: bool
 ) -> None:
     use_gateway("twilio_verify")
     owner = make_owner(factor_type="phone", phone=PHONE)
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
     stored = FactorChallenge.objects.get().otp_code
-    peer.answer(in_json({"status": "approved" if is_approved else "pending", "valid": is_approved}))
+    gateway.answer(in_json({"status": "approved" if is_approved else "pending", "valid": is_approved}))
     answer = factor_requests.verify(
         api, owner.token, owner.factor.id, challenge_id, "918273" if is_approved else stored
     )
-    (received,) = peer.received
+    (received,) = gateway.received
     assert received.form["To"] == f"+{PHONE}"
     if is_approved:
         done(answer)

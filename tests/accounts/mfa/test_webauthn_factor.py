@@ -17,7 +17,6 @@ from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.factor_requests import NIL, Owner, done, make_owner
 from tests.accounts.passkeys import passkey_requests
 from tests.accounts.passkeys.passkey_requests import PARTY
-from tests.concurrency import run_concurrently, status_counts
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import backdate, make_factor, make_session, make_user
 from tests.fakes.authenticator import BE, UP, UV, Authenticator, encode
@@ -435,27 +434,6 @@ def test_an_answer_is_good_once(api: Api) -> None:
     given = {"type": "request", "credential_response": device.get(begun["options"], flags=UP | UV)}
     done(answer(api, owner.token, owner.factor.id, begun["id"], given))
     assert_error(answer(api, owner.token, owner.factor.id, begun["id"], given), *UNKNOWN)
-
-
-def test_an_answer_given_by_many_is_taken_once(api: Api) -> None:
-    owner = make_unverified()
-    begun = asked(api, owner.token, owner.factor.id)
-    given = [{"type": "create", "credential_response": Authenticator().create(begun["options"])} for _ in range(6)]
-    answers = run_concurrently(
-        *[lambda each=each: answer(api, owner.token, owner.factor.id, begun["id"], each) for each in given]
-    )
-    assert status_counts(answers) == {200: 1, 422: 5}
-
-
-def test_two_challenges_answered_at_once_verify_a_new_factor_once(api: Api) -> None:
-    owner = make_unverified()
-    begun = [asked(api, owner.token, owner.factor.id) for _ in range(4)]
-    given = [
-        (each["id"], {"type": "create", "credential_response": Authenticator().create(each["options"])})
-        for each in begun
-    ]
-    answers = run_concurrently(*[lambda each=each: answer(api, owner.token, owner.factor.id, *each) for each in given])
-    assert status_counts(answers) == {200: 1, 422: 3}
 
 
 def test_an_expired_challenge_is_over(api: Api) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Iterator
+from concurrent import futures
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.db import transaction
+from responses import RequestsMock
 
 from accounts import errors
 from accounts.models import User
@@ -18,7 +20,7 @@ from accounts.passwords import breaches, policy
 from authsvc.conf import AuthConfig
 from tests.conftest import Api
 from tests.factories import make_one_time_token, make_user
-from tests.fakes.http_peer import Answer, HttpPeer
+from tests.fakes.http_peer import Answer, FakeServer, HttpPeer, MockedServer
 from tests.observations import assert_error, table_contents
 from tokens.models import TokenType
 
@@ -42,11 +44,26 @@ KNOWN = list_of(f"{SUFFIX}:3")
 
 
 @pytest.fixture
-def service(auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpPeer]:
-    """The service that lists breached passwords and knows one; the look-up is on, nothing is remembered."""
+def _enabled(auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Enables the look-up without results of other tests, and waits for calls that a test has left pending."""
     auth_config(breaches={"enabled": True})
     monkeypatch.setattr(breaches, "_no_advice_before", 0.0)
     breaches._bloom.cache_clear()
+    yield
+    futures.wait(list(breaches._pending.values()))
+
+
+@pytest.fixture
+def service(_enabled: None, mocked_requests: RequestsMock) -> MockedServer:
+    """The service that lists breached passwords, with one of them."""
+    server = MockedServer(mocked_requests, url="https://api.pwnedpasswords.com")
+    server.answer(KNOWN)
+    return server
+
+
+@pytest.fixture
+def service_peer(_enabled: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpPeer]:
+    """The same on loopback, for slow and malformed responses."""
     with HttpPeer() as peer:
         peer.answer(KNOWN)
         monkeypatch.setattr(breaches, "_RANGES", f"{peer.url}/range/")
@@ -76,27 +93,24 @@ def sign_up(api: Api, password: str = PWNED) -> Any:
 
 
 @pytest.mark.django_db
-def test_a_breached_password_is_refused_at_sign_up(api: Api, service: HttpPeer) -> None:
+def test_a_breached_password_is_refused_at_sign_up(api: Api, service: MockedServer) -> None:
     before = table_contents()
     assert_error(sign_up(api), 422, "weak_password", PWNED_TEXT, weak_password={"reasons": ["pwned"]})
     assert table_contents() == before
 
 
-def test_only_the_beginning_of_the_hash_leaves(service: HttpPeer) -> None:
+def test_only_the_beginning_of_the_hash_leaves(service: MockedServer, mocked_requests: RequestsMock) -> None:
     assert breaches.is_breached(PWNED)
-    (asked,) = service.received
-    assert (asked.method, asked.target, asked.body) == ("GET", "/range/5BAA6", b"")
-    assert asked.headers["User-Agent"] == "authsvc/0.1.0"
-    sent = f"{asked.target} {dict(asked.headers.items())}".upper()
+    (request,) = service.received
+    assert mocked_requests.calls[0].request.url == "https://api.pwnedpasswords.com/range/5BAA6"
+    assert (request.method, request.target, request.body) == ("GET", "/range/5BAA6", b"")
+    assert request.headers["User-Agent"] == "authsvc/0.1.0"
+    sent = f"{request.target} {dict(request.headers.items())}".upper()
     assert SUFFIX[:6] not in sent
     assert "PASSWORD" not in sent
 
 
-def test_the_service_is_called_at_its_address() -> None:
-    assert breaches._RANGES == "https://api.pwnedpasswords.com/range/"
-
-
-def test_the_user_agent_can_be_chosen(service: HttpPeer, auth_config: ChangeConfig) -> None:
+def test_the_user_agent_can_be_chosen(service: MockedServer, auth_config: ChangeConfig) -> None:
     auth_config(breaches={"user_agent": "my site/2"})
     breaches.is_breached(PWNED)
     assert service.received[0].headers["User-Agent"] == "my site/2"
@@ -124,12 +138,12 @@ def test_the_user_agent_can_be_chosen(service: HttpPeer, auth_config: ChangeConf
         ("<html>\r\n\xff", False),
     ],
 )
-def test_of_the_list_well_formed_lines_with_a_count_are_read(service: HttpPeer, line: str, known: bool) -> None:
+def test_of_the_list_well_formed_lines_with_a_count_are_read(service: MockedServer, line: str, known: bool) -> None:
     service.answer(Answer(body=(OTHERS + line).encode("latin-1")))
     assert breaches.is_breached(PWNED) is known
 
 
-def test_all_reasons_are_reported_in_order(service: HttpPeer, auth_config: ChangeConfig) -> None:
+def test_all_reasons_are_reported_in_order(service: MockedServer, auth_config: ChangeConfig) -> None:
     auth_config(passwords={"min_length": 9, "required_characters": ("0123456789",)})
     with pytest.raises(errors.WeakPassword) as refusal:
         policy.validate_password(PWNED)
@@ -140,13 +154,13 @@ def test_all_reasons_are_reported_in_order(service: HttpPeer, auth_config: Chang
     )
 
 
-def test_a_password_that_is_too_long_is_not_looked_up(service: HttpPeer) -> None:
+def test_a_password_that_is_too_long_is_not_looked_up(service: MockedServer) -> None:
     with pytest.raises(errors.PasswordTooLong):
         policy.validate_password("x" * 73)
     assert service.received == []
 
 
-def test_a_disabled_look_up_sends_no_request(service: HttpPeer, auth_config: ChangeConfig) -> None:
+def test_a_disabled_look_up_sends_no_request(service: MockedServer, auth_config: ChangeConfig) -> None:
     auth_config(breaches={"enabled": False})
     policy.validate_password(PWNED)
     assert policy.find_weakness(PWNED) is None
@@ -154,7 +168,7 @@ def test_a_disabled_look_up_sends_no_request(service: HttpPeer, auth_config: Cha
 
 
 @pytest.mark.django_db
-def test_the_password_that_confirms_an_account_is_looked_up_too(api: Api, service: HttpPeer) -> None:
+def test_the_password_that_confirms_an_account_is_looked_up_too(api: Api, service: MockedServer) -> None:
     user = make_user(password="", confirmed=False)
     secret = make_one_time_token(user, TokenType.CONFIRMATION)
     body = {"type": "signup", "token_hash": secret.link_token, "password": PWNED}
@@ -169,18 +183,33 @@ FAILURES: dict[str, Answer] = {
     "not found": Answer(status=404, body=KNOWN.body),
     "no content": Answer(status=204),
     "a redirect": Answer(status=302, headers={"Location": "https://example.com/"}),
+    "a flood": Answer(body=b"x" * 5_000_000),
+}
+BROKEN: dict[str, Answer] = {
     "a closed connection": Answer(raw=b"", close=True),
     "half an answer": Answer(headers={"Content-Length": "100000"}, body=KNOWN.body, close=True),
-    "a flood": Answer(body=b"x" * 5_000_000),
 }
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("answer", FAILURES.values(), ids=FAILURES)
 def test_a_failing_look_up_accepts_with_a_warning(
-    api: Api, service: HttpPeer, caplog: pytest.LogCaptureFixture, answer: Answer
+    api: Api, service: MockedServer, caplog: pytest.LogCaptureFixture, answer: Answer
 ) -> None:
     service.answer(answer)
+    _assert_accepted(api, service, caplog)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("answer", BROKEN.values(), ids=BROKEN)
+def test_a_broken_connection_accepts_with_a_warning(
+    api: Api, service_peer: HttpPeer, caplog: pytest.LogCaptureFixture, answer: Answer
+) -> None:
+    service_peer.answer(answer)
+    _assert_accepted(api, service_peer, caplog)
+
+
+def _assert_accepted(api: Api, service: FakeServer, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="accounts.passwords.breaches"):
         assert sign_up(api).status_code == 200
     assert [(each.levelname, each.message) for each in caplog.records] == [("WARNING", NO_CHECK_ALLOWED)]
@@ -190,32 +219,50 @@ def test_a_failing_look_up_accepts_with_a_warning(
 @pytest.mark.django_db
 @pytest.mark.parametrize("answer", FAILURES.values(), ids=FAILURES)
 def test_a_failed_look_up_refuses_the_password_when_configured(
-    api: Api, service: HttpPeer, auth_config: ChangeConfig, answer: Answer
+    api: Api, service: MockedServer, auth_config: ChangeConfig, answer: Answer
 ) -> None:
     auth_config(breaches={"fail_closed": True})
     service.answer(answer)
+    _assert_refused(api)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("answer", BROKEN.values(), ids=BROKEN)
+def test_a_broken_connection_refuses_the_password_when_configured(
+    api: Api, service_peer: HttpPeer, auth_config: ChangeConfig, answer: Answer
+) -> None:
+    auth_config(breaches={"fail_closed": True})
+    service_peer.answer(answer)
+    _assert_refused(api)
+
+
+def _assert_refused(api: Api) -> None:
     before = table_contents()
 
-    told = sign_up(api)
+    response = sign_up(api)
 
-    assert (told.status_code, told.json()["error_code"], told.json()["msg"]) == (500, "unexpected_failure", NO_CHECK)
+    assert (response.status_code, response.json()["error_code"], response.json()["msg"]) == (
+        500,
+        "unexpected_failure",
+        NO_CHECK,
+    )
     assert table_contents() == before
 
 
 def test_silent_service_times_out_after_five_seconds(
-    service: HttpPeer, auth_config: ChangeConfig, timeouts: list[float]
+    service_peer: HttpPeer, auth_config: ChangeConfig, timeouts: list[float]
 ) -> None:
     auth_config(breaches={"fail_closed": True})
-    service.answer(Answer(hang=True))
+    service_peer.answer(Answer(hang=True))
     with pytest.raises(errors.BreachLookupFailed):
         breaches.is_breached(PWNED)
     assert timeouts == [5.0]
 
 
 def test_a_service_that_is_not_there_fails_too(
-    service: HttpPeer, auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch
+    service: MockedServer, auth_config: ChangeConfig, mocked_requests: RequestsMock
 ) -> None:
-    monkeypatch.setattr(breaches, "_RANGES", "http://127.0.0.1:1/range/")
+    mocked_requests.reset()
     policy.validate_password(PWNED)
     auth_config(breaches={"fail_closed": True})
     with pytest.raises(errors.BreachLookupFailed):
@@ -227,7 +274,7 @@ def test_a_service_that_is_not_there_fails_too(
 @pytest.mark.parametrize("fail_closed", [False, True])
 def test_no_log_line_shows_the_password_or_its_hash(
     api: Api,
-    service: HttpPeer,
+    service: MockedServer,
     auth_config: ChangeConfig,
     caplog: pytest.LogCaptureFixture,
     answer: Answer,
@@ -251,26 +298,29 @@ def sign_in(api: Api, user: User, password: str = PWNED) -> Any:
 
 
 @pytest.mark.django_db
-def test_a_sign_in_reports_a_breached_password(api: Api, service: HttpPeer) -> None:
+def test_a_sign_in_reports_a_breached_password(api: Api, service: MockedServer) -> None:
     answer = sign_in(api, make_user(password=PWNED))
     assert answer.status_code == 200
     assert answer.json()["weak_password"] == {"message": PWNED_TEXT, "reasons": ["pwned"]}
 
 
 @pytest.mark.django_db
-def test_a_wrong_password_is_not_looked_up(api: Api, service: HttpPeer) -> None:
+def test_a_wrong_password_is_not_looked_up(api: Api, service: MockedServer) -> None:
     assert sign_in(api, make_user(password="another one"), PWNED).status_code == 400
     assert service.received == []
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("answer", [*FAILURES.values(), Answer(hang=True)], ids=[*FAILURES, "silence"])
+@pytest.mark.parametrize(
+    "answer", [*FAILURES.values(), *BROKEN.values(), Answer(hang=True)], ids=[*FAILURES, *BROKEN, "no response"]
+)
 @pytest.mark.parametrize("fail_closed", [False, True])
 def test_a_failing_look_up_neither_stops_nor_delays_a_sign_in(
-    api: Api, service: HttpPeer, auth_config: ChangeConfig, timeouts: list[float], answer: Answer, fail_closed: bool
-) -> None:
+    api: Api, service_peer: HttpPeer, auth_config: ChangeConfig, timeouts: list[float], answer: Answer,
+    fail_closed: bool,
+) -> None:  # fmt: skip
     auth_config(breaches={"fail_closed": fail_closed})
-    service.answer(answer)
+    service_peer.answer(answer)
     user = make_user(password=PWNED)
 
     first = sign_in(api, user)
@@ -279,12 +329,12 @@ def test_a_failing_look_up_neither_stops_nor_delays_a_sign_in(
     assert (first.status_code, first.json()["weak_password"]) == (200, None)
     assert (second.status_code, second.json()["weak_password"]) == (200, None)
     assert timeouts == [1.0]
-    assert len(service.received) == 1
+    assert len(service_peer.received) == 1
 
 
 @pytest.mark.django_db
 def test_sign_in_looks_up_again_30_seconds_after_failure(
-    api: Api, service: HttpPeer, monkeypatch: pytest.MonkeyPatch
+    api: Api, service: MockedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seconds = 1000.0
     monkeypatch.setattr(breaches, "time", SimpleNamespace(monotonic=lambda: seconds))
@@ -300,7 +350,7 @@ def test_sign_in_looks_up_again_30_seconds_after_failure(
 
 @pytest.mark.django_db(transaction=True)
 def test_no_transaction_is_open_during_the_look_up(
-    api: Api, service: HttpPeer, monkeypatch: pytest.MonkeyPatch
+    api: Api, service: MockedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inside: list[bool] = []
     ask = breaches._shared_call
@@ -321,7 +371,7 @@ def test_no_transaction_is_open_during_the_look_up(
 # Caching
 
 
-def test_a_failure_is_shared_and_then_forgotten(service: HttpPeer, auth_config: ChangeConfig) -> None:
+def test_a_failure_is_shared_and_then_forgotten(service: MockedServer, auth_config: ChangeConfig) -> None:
     auth_config(breaches={"fail_closed": True})
     service.answer(Answer(status=503), KNOWN)
     with pytest.raises(errors.BreachLookupFailed):
@@ -329,7 +379,7 @@ def test_a_failure_is_shared_and_then_forgotten(service: HttpPeer, auth_config: 
     assert breaches.is_breached(PWNED)
 
 
-def test_breached_hashes_are_cached_when_configured(service: HttpPeer, auth_config: ChangeConfig) -> None:
+def test_breached_hashes_are_cached_when_configured(service: MockedServer, auth_config: ChangeConfig) -> None:
     auth_config(breaches={"bloom_enabled": True})
     assert breaches.is_breached(PWNED)
     service.answer(Answer(status=503))
@@ -340,7 +390,7 @@ def test_breached_hashes_are_cached_when_configured(service: HttpPeer, auth_conf
     assert len(service.received) == 2
 
 
-def test_padding_is_not_remembered(service: HttpPeer, auth_config: ChangeConfig) -> None:
+def test_padding_is_not_remembered(service: MockedServer, auth_config: ChangeConfig) -> None:
     auth_config(breaches={"bloom_enabled": True})
     service.answer(list_of(f"{SUFFIX}:0"))
     assert not breaches.is_breached(PWNED)

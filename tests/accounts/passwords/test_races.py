@@ -11,10 +11,10 @@ import pytest
 from django.test import override_settings
 
 from accounts.passwords import breaches, hashing
-from tests.accounts.passwords.test_breaches import KNOWN, PWNED, service
-from tests.fakes.http_peer import Answer, HttpPeer
+from tests.accounts.passwords.test_breaches import KNOWN, PWNED, _enabled, service
+from tests.fakes.http_peer import Answer, MockedServer
 
-__all__ = ["service"]  # a fixture
+__all__ = ["_enabled", "service"]  # fixtures
 
 
 class CountingHasher(hashing.Argon2id):
@@ -45,7 +45,7 @@ def test_concurrent_hashes_are_limited_to_number_of_cores() -> None:
     assert 0 < CountingHasher.max_concurrent <= (os.cpu_count() or 1)
 
 
-def test_concurrent_look_ups_of_one_range_share_call(service: HttpPeer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_look_ups_of_one_range_share_call(service: MockedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     joined, all_joined, share = [], threading.Event(), breaches._shared_call
 
     def share_and_count(prefix: str) -> Any:
@@ -64,7 +64,7 @@ def test_concurrent_look_ups_of_one_range_share_call(service: HttpPeer, monkeypa
     assert len(service.received) == 2
 
 
-def test_timed_out_look_up_continues_for_other_requests(service: HttpPeer) -> None:
+def test_timed_out_look_up_continues_for_other_requests(service: MockedServer) -> None:
     has_timed_out = threading.Event()
     service.answer(Answer(body=KNOWN.body, before=has_timed_out.wait))
     assert not breaches.is_known_breached(PWNED)

@@ -11,7 +11,6 @@ from django.utils import timezone
 from accounts.models import User
 from authsvc.conf import Rate, Secret, Twilio, Vonage
 from authsvc.messaging import EmailKind, SmsKind
-from tests.concurrency import run_concurrently
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import PASSWORD, SignIn, backdate, make_one_time_token, make_session, make_user
 from tests.observations import assert_error, audit_trail, backdate_rate_limits, table_contents
@@ -139,16 +138,6 @@ def test_the_next_code_has_to_wait_a_minute(api: Api, mailbox: Mailbox, known_by
     assert ask(api, made).status_code == 200
     assert OneTimeToken.objects.count() == 1
     assert len(mailbox.emails + mailbox.texts) == 2
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("known_by", ["email", "phone"])
-def test_of_many_requests_at_once_one_sends(mailbox: Mailbox, known_by: str) -> None:
-    made = user_with() if known_by == "email" else user_of_a_phone()
-    answers = run_concurrently(*[lambda: ask(Api(), made)] * 8)
-    assert sorted(answer.status_code for answer in answers) == [200] + [429] * 7
-    assert len(mailbox.emails + mailbox.texts) == 1
-    assert OneTimeToken.objects.count() == 1
 
 
 def test_the_interval_is_a_setting(api: Api, auth_config: ChangeConfig) -> None:

@@ -22,17 +22,17 @@ from tokens.models import OneTimeToken, Session, TokenType
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_request_limits")]
 
 
-def side(answer: Answer) -> str:
-    """As `outcome`; `half` for the first of two confirmations."""
+def email_change_result(answer: Answer) -> str:
+    """As `verification_result`; `half` for the first of the two confirmations."""
     return "half" if answer.json().get("code") == "200" else verification_result(answer)
 
 
-def test_two_sides_of_a_change_of_address_at_once_complete_it_once(api: Api, mailbox: Mailbox) -> None:
+def test_concurrent_confirmations_of_both_addresses_complete_the_email_change_once(api: Api, mailbox: Mailbox) -> None:
     for number in range(10):
-        made = factories.make_session()
-        new = f"new{number}@example.com"
-        assert api.put("/user", {"email": new}, bearer=made.access_token).status_code == 200
-        tokens = [mail.variables["TokenHash"] for mail in mailbox.emails[-2:]]
+        signed_in = factories.make_session()
+        new_email = f"new{number}@example.com"
+        assert api.put("/user", {"email": new_email}, bearer=signed_in.access_token).status_code == 200
+        tokens = [email.variables["TokenHash"] for email in mailbox.emails[-2:]]
 
         answers = run_concurrently(
             *[
@@ -41,61 +41,61 @@ def test_two_sides_of_a_change_of_address_at_once_complete_it_once(api: Api, mai
             ]
         )
 
-        assert sorted(side(answer) for answer in answers) == ["half", "session"]
-        user = User.objects.get(id=made.user.id)
-        assert (user.email, user.email_change, user.email_change_confirm_status) == (new, "", 0)
+        assert sorted(email_change_result(answer) for answer in answers) == ["half", "session"]
+        user = User.objects.get(id=signed_in.user.id)
+        assert (user.email, user.email_change, user.email_change_confirm_status) == (new_email, "", 0)
         assert Session.objects.filter(user=user).count() == 2
         assert not OneTimeToken.objects.exists()
         assert audited_actions(user) == ["user_modified"] * 2
 
 
 @pytest.mark.parametrize(("links", "browsers", "codes"), [(20, 0, 0), (0, 20, 0), (0, 0, 20), (7, 7, 6)])
-def test_one_side_of_a_change_of_address_used_by_many_at_once_counts_once(
+def test_concurrent_confirmations_of_one_address_count_once(
     api: Api, mailbox: Mailbox, links: int, browsers: int, codes: int
 ) -> None:
-    made = factories.make_session()
-    assert api.put("/user", {"email": "new@example.com"}, bearer=made.access_token).status_code == 200
-    mail = mailbox.emails[0]
-    said = mail.variables
+    signed_in = factories.make_session()
+    assert api.put("/user", {"email": "new@example.com"}, bearer=signed_in.access_token).status_code == 200
+    email = mailbox.emails[0]
+    link_token, code = email.variables["TokenHash"], email.variables["Token"]
 
     run_concurrently(
-        *[lambda: api.post("/verify", {"type": "email_change", "token_hash": said["TokenHash"]})] * links,
-        *[lambda: api.get(f"/verify?type=email_change&token={said['TokenHash']}")] * browsers,
-        *[lambda: api.post("/verify", {"type": "email_change", "email": mail.to, "token": said["Token"]})] * codes,
+        *[lambda: api.post("/verify", {"type": "email_change", "token_hash": link_token})] * links,
+        *[lambda: api.get(f"/verify?type=email_change&token={link_token}")] * browsers,
+        *[lambda: api.post("/verify", {"type": "email_change", "email": email.to, "token": code})] * codes,
     )
 
-    made.user.refresh_from_db()
-    assert (made.user.email_change, made.user.email_change_confirm_status) == ("new@example.com", 1)
+    signed_in.user.refresh_from_db()
+    assert (signed_in.user.email_change, signed_in.user.email_change_confirm_status) == ("new@example.com", 1)
     assert Session.objects.count() == OneTimeToken.objects.count() == 1
-    assert audited_actions(made.user) == ["user_modified"]
+    assert audited_actions(signed_in.user) == ["user_modified"]
 
 
-def test_a_change_asked_for_while_the_former_is_confirmed_is_the_one_that_stays(
+def test_new_email_change_during_confirmation_of_previous_change_stays_pending(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
     auth_config(mailer={"secure_email_change_enabled": False}, limits={"email_sent": Rate(events=1000)})
     for number in range(10):
-        made = factories.make_session()
-        before = made.user.email
+        signed_in = factories.make_session()
+        old_email = signed_in.user.email
         first, second = f"first{number}@example.com", f"second{number}@example.com"
-        assert api.put("/user", {"email": first}, bearer=made.access_token).status_code == 200
+        assert api.put("/user", {"email": first}, bearer=signed_in.access_token).status_code == 200
         token = mailbox.emails[-1].variables["TokenHash"]
-        factories.backdate(made.user, by=timedelta(hours=1))
+        factories.backdate(signed_in.user, by=timedelta(hours=1))
         backdate_rate_limits(timedelta(hours=1))
 
-        asked, used = run_concurrently(
-            lambda: api.put("/user", {"email": second}, bearer=made.access_token),  # noqa: B023
+        requested, confirmed = run_concurrently(
+            lambda: api.put("/user", {"email": second}, bearer=signed_in.access_token),  # noqa: B023
             lambda: api.post("/verify", {"type": "email_change", "token_hash": token}),  # noqa: B023
         )
 
-        assert asked.status_code == 200
-        made.user.refresh_from_db()
-        assert made.user.email == (first if verification_result(used) == "session" else before)
-        row = OneTimeToken.objects.filter(user=made.user).first()
-        assert (made.user.email_change, row and row.relates_to) == (second, second)
+        assert requested.status_code == 200
+        signed_in.user.refresh_from_db()
+        assert signed_in.user.email == (first if verification_result(confirmed) == "session" else old_email)
+        row = OneTimeToken.objects.filter(user=signed_in.user).first()
+        assert (signed_in.user.email_change, row and row.relates_to) == (second, second)
 
 
-def test_one_number_goes_to_one_of_many_who_prove_it_at_once(api: Api) -> None:
+def test_concurrent_confirmations_of_one_phone_succeed_for_one_user(api: Api) -> None:
     phone = "15551234567"
     users = [factories.make_user(phone_change=phone) for _ in range(5)]
     codes = [factories.make_one_time_token(user, TokenType.PHONE_CHANGE, identifier=phone).code for user in users]
@@ -109,84 +109,84 @@ def test_one_number_goes_to_one_of_many_who_prove_it_at_once(api: Api) -> None:
         ]
     )
 
-    # Only the code sent last counts, and the others only once that is used.
-    seen = Counter(verification_result(answer) for answer in answers)
-    assert seen["session"] == 1
-    assert set(seen) <= {"session", "otp_expired", "phone_exists"}
+    # Only the code that was sent last is valid; the other codes are compared after its use.
+    results = Counter(verification_result(answer) for answer in answers)
+    assert results["session"] == 1
+    assert set(results) <= {"session", "otp_expired", "phone_exists"}
     assert User.objects.get(phone=phone) == users[-1]
     assert User.objects.filter(phone=phone).count() == 1
     assert Session.objects.count() == 1
 
 
-@pytest.mark.parametrize("stored", [None, "$2y$04$mIJxfrCaEI3GukZe11CiXublhEFanu5.ododkll1WphfSp6pn4zIu"])
-def test_no_sign_in_by_a_former_password_outlives_its_change(api: Api, stored: str | None) -> None:
-    former = "test" if stored else factories.PASSWORD
+@pytest.mark.parametrize("password_hash", [None, "$2y$04$mIJxfrCaEI3GukZe11CiXublhEFanu5.ododkll1WphfSp6pn4zIu"])
+def test_concurrent_sign_in_with_old_password_leaves_no_session(api: Api, password_hash: str | None) -> None:
+    old_password = "test" if password_hash else factories.PASSWORD
     for number in range(10):
-        made = factories.make_session(factories.make_user(password_hash=stored))
-        credentials = {"email": made.user.email, "password": former}
+        signed_in = factories.make_session(factories.make_user(password_hash=password_hash))
+        credentials = {"email": signed_in.user.email, "password": old_password}
 
-        def sign_in(after: float) -> Answer:
-            time.sleep(after)
+        def sign_in(delay: float) -> Answer:
+            time.sleep(delay)
             return api.post("/token?grant_type=password", credentials)  # noqa: B023
 
         changed, *_ = run_concurrently(
-            lambda: api.put("/user", {"password": f"chosen {number}"}, bearer=made.access_token),  # noqa: B023
+            lambda: api.put("/user", {"password": f"new password {number}"}, bearer=signed_in.access_token),  # noqa: B023
             *[partial(sign_in, step / 100) for step in range(10)],
         )
 
         assert changed.status_code == 200
-        assert list(Session.objects.filter(user=made.user)) == [made.session]
+        assert list(Session.objects.filter(user=signed_in.user)) == [signed_in.session]
         assert api.post("/token?grant_type=password", credentials).status_code == 400
 
 
-def test_no_refresh_outlives_a_change_of_password(api: Api) -> None:
+def test_concurrent_refresh_of_other_session_does_not_outlive_password_change(api: Api) -> None:
     for number in range(5):
         user = factories.make_user()
-        mine, *others = [factories.make_session(user) for _ in range(4)]
+        current, *others = [factories.make_session(user) for _ in range(4)]
 
         changed, *answers = run_concurrently(
-            lambda: api.put("/user", {"password": f"chosen {number}"}, bearer=mine.access_token),  # noqa: B023
+            lambda: api.put("/user", {"password": f"new password {number}"}, bearer=current.access_token),  # noqa: B023
             *[lambda other=other: refresh(api, other.refresh_token) for other in others],
         )
 
         assert changed.status_code == 200
         assert {error_of(answer) for answer in answers if answer.status_code != 200} <= {REFRESH_TOKEN_NOT_FOUND}
-        assert list(Session.objects.filter(user=user)) == [mine.session]
-        assert refresh(api, mine.refresh_token).status_code == 200
+        assert list(Session.objects.filter(user=user)) == [current.session]
+        assert refresh(api, current.refresh_token).status_code == 200
 
 
-def test_a_link_opened_while_the_password_changes_leaves_no_session_behind(api: Api) -> None:
+def test_concurrent_link_redemption_does_not_outlive_password_change(api: Api) -> None:
     for number in range(5):
-        made = factories.make_session()
-        secret = factories.make_one_time_token(made.user)
+        signed_in = factories.make_session()
+        secret = factories.make_one_time_token(signed_in.user)
 
-        changed, used = run_concurrently(
-            lambda: api.put("/user", {"password": f"chosen {number}"}, bearer=made.access_token),  # noqa: B023
+        changed, redeemed = run_concurrently(
+            lambda: api.put("/user", {"password": f"new password {number}"}, bearer=signed_in.access_token),  # noqa: B023
             lambda: api.post("/verify", {"type": "recovery", "token_hash": secret.link_token}),  # noqa: B023
         )
 
         assert changed.status_code == 200
-        assert verification_result(used) in ("session", "otp_expired")
-        assert list(Session.objects.filter(user=made.user)) == [made.session]
+        assert verification_result(redeemed) in ("session", "otp_expired")
+        assert list(Session.objects.filter(user=signed_in.user)) == [signed_in.session]
 
 
-def test_metadata_changed_by_many_at_once_is_all_there(api: Api) -> None:
-    made = factories.make_session()
+def test_concurrent_metadata_updates_are_all_stored(api: Api) -> None:
+    signed_in = factories.make_session()
 
     answers = run_concurrently(
         *[
-            lambda number=number: api.put("/user", {"data": {f"k{number}": number}}, bearer=made.access_token)
+            lambda number=number: api.put("/user", {"data": {f"k{number}": number}}, bearer=signed_in.access_token)
             for number in range(16)
         ]
     )
 
     assert status_counts(answers) == {200: 16}
-    made.user.refresh_from_db()
-    assert {f"k{number}": number for number in range(16)}.items() <= (made.user.raw_user_meta_data or {}).items()
+    signed_in.user.refresh_from_db()
+    assert {f"k{number}": number for number in range(16)}.items() <= (signed_in.user.raw_user_meta_data or {}).items()
 
 
 @pytest.mark.parametrize("autoconfirm", [False, True])
-def test_a_visitor_and_a_sign_up_who_want_an_address_at_once(
+def test_anonymous_user_and_sign_up_claiming_one_address_concurrently(
     api: Api, auth_config: ChangeConfig, autoconfirm: bool
 ) -> None:
     auth_config(
@@ -195,39 +195,37 @@ def test_a_visitor_and_a_sign_up_who_want_an_address_at_once(
         limits={"email_sent": Rate(events=1000)},
     )
     for number in range(5):
-        email = f"wanted{number}@example.com"
-        visitor = api.post("/signup", {}).json()
+        email = f"new{number}@example.com"
+        anonymous = api.post("/signup", {}).json()
 
-        changed, made = run_concurrently(
-            lambda: api.put("/user", {"email": email}, bearer=visitor["access_token"]),  # noqa: B023
+        changed, signed_up = run_concurrently(
+            lambda: api.put("/user", {"email": email}, bearer=anonymous["access_token"]),  # noqa: B023
             lambda: api.post("/signup", {"email": email, "password": "correct horse"}),  # noqa: B023
         )
 
         assert changed.status_code in (200, 422)
-        assert made.status_code in (200, 422)
-        assert 200 in (changed.status_code, made.status_code)
+        assert signed_up.status_code in (200, 422)
+        assert 200 in (changed.status_code, signed_up.status_code)
         assert User.objects.filter(email=email).count() == 1
 
 
-def test_a_nonce_used_by_many_at_once_changes_one_password(
-    api: Api, auth_config: ChangeConfig, mailbox: Mailbox
-) -> None:
+def test_nonce_used_concurrently_changes_password_once(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     auth_config(passwords={"update_requires_reauthentication": True})
-    made = factories.make_session(created_at=timezone.now() - timedelta(days=2))
-    assert api.get("/reauthenticate", bearer=made.access_token).status_code == 200
+    signed_in = factories.make_session(created_at=timezone.now() - timedelta(days=2))
+    assert api.get("/reauthenticate", bearer=signed_in.access_token).status_code == 200
     nonce = mailbox.emails[0].variables["Token"]
 
     answers = run_concurrently(
         *[
             lambda number=number: api.put(
-                "/user", {"password": f"chosen {number}", "nonce": nonce}, bearer=made.access_token
+                "/user", {"password": f"new password {number}", "nonce": nonce}, bearer=signed_in.access_token
             )
             for number in range(8)
         ]
     )
 
     assert status_counts(answers) == {200: 1, 422: 7}
-    assert audited_actions(made.user) == [
+    assert audited_actions(signed_in.user) == [
         "user_modified",
         "user_reauthenticate_requested",
         "user_updated_password",

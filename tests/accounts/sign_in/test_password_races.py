@@ -14,27 +14,27 @@ from tests.conftest import Answer, Api
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_request_limits")]
 
 
-def test_a_sign_in_that_renews_an_imported_hash_does_not_bring_an_old_password_back(api: Api) -> None:
+def test_rehash_at_sign_in_does_not_overwrite_a_concurrent_password_change(api: Api) -> None:
     user = factories.make_user()
-    imported = "$2y$04$mIJxfrCaEI3GukZe11CiXublhEFanu5.ododkll1WphfSp6pn4zIu"  # of "test"
+    imported_hash = "$2y$04$mIJxfrCaEI3GukZe11CiXublhEFanu5.ododkll1WphfSp6pn4zIu"  # the password "test"
     for _ in range(5):
-        User.objects.update(password=imported)
+        User.objects.update(password=imported_hash)
 
-        def change() -> Answer:
+        def change_password() -> Answer:
             time.sleep(0.015)
             User.objects.update(password=user.password)
             return api.get("/health")
 
         run_concurrently(
-            lambda: api.post("/token?grant_type=password", {"email": user.email, "password": "test"}), change
+            lambda: api.post("/token?grant_type=password", {"email": user.email, "password": "test"}), change_password
         )
 
         assert User.objects.get().password == user.password
 
 
-def test_many_sign_ins_by_an_imported_hash_all_succeed(api: Api) -> None:
-    imported = "$2y$04$mIJxfrCaEI3GukZe11CiXublhEFanu5.ododkll1WphfSp6pn4zIu"  # of "test"
-    user = factories.make_user(password_hash=imported)
+def test_concurrent_sign_ins_with_imported_hash_succeed(api: Api) -> None:
+    imported_hash = "$2y$04$mIJxfrCaEI3GukZe11CiXublhEFanu5.ododkll1WphfSp6pn4zIu"  # the password "test"
+    user = factories.make_user(password_hash=imported_hash)
     credentials = {"email": user.email, "password": "test"}
 
     answers = run_concurrently(*[lambda: api.post("/token?grant_type=password", credentials)] * 12)

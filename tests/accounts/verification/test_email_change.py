@@ -14,7 +14,6 @@ from accounts.models import Identity, User
 from authsvc.api.renderers import rfc3339
 from authsvc.conf import Rate
 from authsvc.messaging import Email, EmailKind
-from tests.concurrency import run_concurrently
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import (
     CHALLENGE,
@@ -202,16 +201,6 @@ def test_the_next_change_has_to_wait_a_minute(api: Api, mailbox: Mailbox, made: 
     backdate_rate_limits(timedelta(minutes=1))
     assert ask(api, made, "third@example.com")["new_email"] == "third@example.com"
     assert len(mailbox.emails) == 4
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("further", [{}, {"password": "another one"}])
-def test_of_many_requests_at_once_one_sends(mailbox: Mailbox, made: SignIn, further: dict[str, str]) -> None:
-    body = {"email": NEW, **further}
-    answers = run_concurrently(*[lambda: Api().put("/user", body, bearer=made.access_token)] * 8)
-    assert sorted(answer.status_code for answer in answers) == [200] + [429] * 7
-    assert [mail.to for mail in mailbox.emails if mail.kind == EmailKind.EMAIL_CHANGE] == [EMAIL, NEW]
-    assert audit_trail().count(MODIFIED) == 1
 
 
 def test_a_new_password_does_not_shorten_the_wait(api: Api, mailbox: Mailbox, made: SignIn) -> None:

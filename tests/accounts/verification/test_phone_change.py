@@ -13,7 +13,6 @@ from authsvc.api.renderers import rfc3339
 from authsvc.conf import Rate, Secret, Twilio, Vonage
 from authsvc.messaging import EmailKind, SmsKind
 from authsvc.security import crypto
-from tests.concurrency import run_concurrently
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import PASSWORD, SignIn, backdate, make_one_time_token, make_session, make_user
 from tests.observations import assert_error, audit_trail, backdate_rate_limits, table_contents
@@ -273,17 +272,6 @@ def test_the_next_change_has_to_wait_a_minute(api: Api, mailbox: Mailbox, made: 
     assert ask(api, made, "15559999999")["new_phone"] == "15559999999"
     assert_error(confirm(api, mailbox.texts[0].variables["Code"]), *CODE_DEAD)
     assert signed_in(confirm(api, code_in(mailbox), "15559999999"))["user"]["phone"] == "15559999999"
-
-
-@pytest.mark.django_db(transaction=True)
-def test_of_many_requests_at_once_one_sends(mailbox: Mailbox, made: SignIn) -> None:
-    answers = run_concurrently(*[lambda: put(Api(), made)] * 8)
-    assert sorted(answer.status_code for answer in answers) == [200] + [429] * 7
-    assert {answer.json()["error_code"] for answer in answers if answer.status_code == 429} == {
-        "over_sms_send_rate_limit"
-    }
-    assert len(mailbox.texts) == 1
-    assert audit_trail() == [MODIFIED]
 
 
 def test_a_change_starts_the_interval_of_resend(api: Api) -> None:

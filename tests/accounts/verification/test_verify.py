@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -138,34 +137,6 @@ def test_a_link_opens_once(api: Api) -> None:
     before = table_contents()
     failed(open_link(api, token, "signup"), "otp_expired", LINK_DEAD[2])
     assert table_contents() == before
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("pkce", [False, True])
-@pytest.mark.parametrize("type", [*CONFIRMING, *RECOVERING])
-def test_of_many_uses_at_once_one_wins(type: str, pkce: bool) -> None:
-    user = make_user(email=EMAIL, confirmed=type in RECOVERING)
-    token = make_one_time_token(user, PURPOSE[type], pkce=pkce).link_token
-    make_flow(user, method="email/signup" if type == "signup" else type, auth_code_issued_at=None)
-    answers: list[Answer] = []
-    start = threading.Barrier(8)
-
-    def use() -> None:
-        try:
-            start.wait()
-            answers.append(open_link(Api(), token, type))
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=use) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    codes = [redirect_fragment(answer).get("error_code") for answer in answers if "#" in answer.headers["Location"]]
-    assert codes.count("otp_expired") == 7
-    assert Session.objects.count() == (0 if pkce else 1)
-    assert len(audit_trail()) == 1
 
 
 @pytest.mark.parametrize("type", RECOVERING)
@@ -716,29 +687,6 @@ def test_of_two_secrets_with_one_code_the_confirmation_goes_first(api: Api) -> N
     secret = make_one_time_token(user, TokenType.CONFIRMATION)
     make_one_time_token(user, token_hash=OneTimeToken.objects.get().token_hash)
     signed_in(api.post("/verify", {"type": "email", "email": EMAIL, "token": secret.code}), "signup")
-
-
-@pytest.mark.django_db(transaction=True)
-def test_many_right_codes_at_once_make_one_session() -> None:
-    secret = make_one_time_token(make_user(email=EMAIL))
-    statuses: list[int] = []
-    start = threading.Barrier(8)
-
-    def use() -> None:
-        try:
-            start.wait()
-            body = {"type": "recovery", "email": EMAIL, "token": secret.code}
-            statuses.append(Api().post("/verify", body).status_code)
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=use) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(statuses) == [200] + [403] * 7
-    assert Session.objects.count() == 1
 
 
 # Accounts without a password

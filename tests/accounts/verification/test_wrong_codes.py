@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from typing import Any
 
 import pytest
-from django.db import connection, transaction
 from django.utils import timezone
 
 from accounts.models import User
 from authsvc.conf import Secret, Vonage
-from tests.concurrency import run_concurrently
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import SignIn, make_one_time_token, make_session, make_user
 from tests.observations import assert_error, table_contents
-from tokens.models import OneTimeToken, Session, TokenType
+from tokens.models import OneTimeToken, TokenType
 
 pytestmark = pytest.mark.django_db
 
@@ -26,7 +21,6 @@ EMAIL = "user@example.com"
 WANTED = "wanted@example.com"
 NUMBER = "15551234567"
 CODE_DEAD = (403, "otp_expired", "Token has expired or is invalid")
-NONCE_DEAD = (422, "reauthentication_not_valid", "Nonce has expired or is invalid")
 LIMIT = 3
 
 
@@ -110,105 +104,10 @@ def test_secrets_of_other_purposes_are_not_counted(api: Api) -> None:
     assert api.post("/verify", {"type": "email", "email": EMAIL, "token": code}).status_code == 200
 
 
-# Concurrent attempts
-
-
 def by_code(api: Api, mailbox: Mailbox) -> Callable[[str], Answer]:
     """Signing in by a mailed code, all secrets of the user at once."""
     assert api.post("/otp", {"email": make_user(email=EMAIL).email}).status_code == 200
     return lambda code: Api().post("/verify", {"type": "email", "email": EMAIL, "token": code})
-
-
-def by_half(api: Api, mailbox: Mailbox) -> Callable[[str], Answer]:
-    """One of two confirmations, its own secret alone."""
-    made = make_session(make_user(email=EMAIL))
-    assert api.put("/user", {"email": WANTED}, bearer=made.access_token).status_code == 200
-    OneTimeToken.objects.filter(relates_to=EMAIL).delete()
-    return lambda code: Api().post("/verify", {"type": "email_change", "email": WANTED, "token": code})
-
-
-def by_nonce(api: Api, mailbox: Mailbox) -> Callable[[str], Answer]:
-    made = make_session(make_user(email=EMAIL), created_at=timezone.now() - timedelta(days=2))
-    assert api.get("/reauthenticate", bearer=made.access_token).status_code == 200
-    body = {"password": "another horse battery"}
-    return lambda code: Api().put("/user", {**body, "nonce": code}, bearer=made.access_token)
-
-
-JOURNEYS = [(by_code, CODE_DEAD), (by_half, CODE_DEAD), (by_nonce, NONCE_DEAD)]
-
-
-@pytest.fixture(autouse=True)
-def asks_for_nonces(auth_config: ChangeConfig) -> None:
-    auth_config(passwords={"update_requires_reauthentication": True})
-
-
-def wait_until_somebody_waits() -> None:
-    """Returns when another connection waits for a row that this one holds."""
-    for _ in range(3000):
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
-            )
-            if cursor.fetchone()[0]:
-                return
-        time.sleep(0.01)
-    raise AssertionError("nobody waits")
-
-
-def in_thread(call: Callable[[], Answer]) -> Answer:
-    try:
-        return call()
-    finally:
-        connection.close()
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize(("journey", "refusal"), JOURNEYS)
-@pytest.mark.parametrize(("counted", "accepted"), [(LIMIT - 1, True), (LIMIT, False)])
-def test_guesses_counted_after_the_code_was_read_still_count(
-    api: Api,
-    mailbox: Mailbox,
-    journey: Callable[..., Callable[[str], Answer]],
-    refusal: tuple[int, str, str],
-    counted: int,
-    accepted: bool,
-) -> None:
-    present = journey(api, mailbox)
-    code = mailbox.emails[-1].variables["Token"]
-    before: dict[str, Any]
-    with ThreadPoolExecutor(1) as thread:
-        with transaction.atomic():
-            # The wrong attempts are not committed yet, so the correct attempt reads a code without attempts.
-            OneTimeToken.objects.update(attempts=counted)
-            before = table_contents()
-            answer = thread.submit(in_thread, lambda: present(code))
-            wait_until_somebody_waits()
-        result = answer.result()
-    if accepted:
-        assert result.status_code == 200
-        assert not OneTimeToken.objects.exists()
-    else:
-        assert_error(result, *refusal)
-        assert table_contents() == before
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize(("journey", "refusal"), JOURNEYS)
-def test_of_guesses_at_once_none_is_lost(
-    api: Api,
-    mailbox: Mailbox,
-    journey: Callable[..., Callable[[str], Answer]],
-    refusal: tuple[int, str, str],
-) -> None:
-    guess = journey(api, mailbox)
-    code = mailbox.emails[-1].variables["Token"]
-    wrong = other_than(code)
-    for answer in run_concurrently(*[lambda: guess(wrong)] * 8):
-        assert_error(answer, *refusal)
-    assert OneTimeToken.objects.get().attempts == 8
-    sessions = Session.objects.count()
-    assert_error(guess(code), *refusal)
-    assert Session.objects.count() == sessions
 
 
 def test_wrong_codes_do_not_invalidate_the_link(api: Api, mailbox: Mailbox) -> None:

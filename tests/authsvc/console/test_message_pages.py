@@ -184,14 +184,17 @@ def test_all_failed_messages_are_tried_again_at_once(inside: Console) -> None:
     assert row_of(expired).status == "failed"
 
 
-def test_retrying_all_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(undelivered_messages, "MAX_RETRIED", 2)
-    for number in range(3):
-        letter(f"user{number}@example.com")
-    assert undelivered_messages.retry_failed(actor=OPERATOR, at=timezone.now()) == RetryResult(
-        retried=2, not_retryable=0
-    )
-    assert undelivered_messages.messages().filter(status="failed").count() == 1
+def test_the_number_of_retries_is_limited() -> None:
+    letter()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO procrastinate_jobs (queue_name, task_name, args, status, attempts)"
+            " SELECT queue_name, task_name, args, status, attempts FROM procrastinate_jobs, generate_series(1, %s)",
+            [undelivered_messages.MAX_RETRIED + 1],
+        )
+    result = undelivered_messages.retry_failed(actor=OPERATOR, at=timezone.now())
+    assert result == RetryResult(retried=undelivered_messages.MAX_RETRIED, not_retryable=0)
+    assert undelivered_messages.messages().filter(status="failed").count() == 2
 
 
 def test_where_nothing_has_failed_there_is_nothing_to_press(inside: Console) -> None:

@@ -13,12 +13,13 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from django.urls import NoReverseMatch, reverse
+from django.urls import NoReverseMatch, URLPattern, URLResolver, reverse
 
 from accounts.models import User
 from authsvc import conf
 from authsvc.conf import value_types
 from authsvc.console import static_files
+from authsvc.console import urls as console_urls
 from tests import factories
 from tests.authsvc.console.conftest import SIGN_IN, START, Console
 from tests.conftest import Api, ChangeConfig
@@ -45,6 +46,22 @@ def test_a_console_that_is_switched_off_does_not_exist(
     answer, unknown = api.request(method, path), api.request(method, "/nowhere")
     assert (answer.status_code, answer.content) == (404, unknown.content)
     assert answer.headers.keys() == unknown.headers.keys()
+
+
+def console_routes(patterns: list[URLPattern | URLResolver] = console_urls.urlpatterns, prefix: str = "/") -> list[str]:
+    """A path for each route of the console."""
+    paths = []
+    for pattern in patterns:
+        path = prefix + re.sub(r"<\w+:\w+>|\(\?P<\w+>[^)]*\)", "1", str(pattern.pattern)).strip("^$")
+        paths += console_routes(pattern.url_patterns, path) if isinstance(pattern, URLResolver) else [path]
+    return paths
+
+
+def test_every_route_checks_the_access(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(console={"enabled": False})
+    paths = console_routes()
+    assert {"/operator", START, "/operator/accounts/user/", "/operator/accounts/user/1/change/"} <= set(paths)
+    assert {path for path in paths if api.get(path).status_code != 404} == set()
 
 
 @pytest.mark.parametrize(

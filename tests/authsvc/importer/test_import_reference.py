@@ -417,14 +417,16 @@ def test_the_digest_in_place_of_a_deleted_users_address_stays_as_it_is(reference
     assert User.objects.filter(email=digested).exists()
 
 
-def test_more_rows_than_one_batch_all_arrive(reference: Reference, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("authsvc.importer.queries.PAGES_PER_BATCH", 2)
+def test_more_rows_than_one_batch_are_all_imported(reference: Reference) -> None:
+    # Four rows fill a page, and a batch is 2,000 pages.
     reference.execute("""
-        INSERT INTO auth.users (id, email, aud, created_at)
-        SELECT gen_random_uuid(), n || '@example.com', 'authenticated', now() FROM generate_series(1, 1000) n
+        INSERT INTO auth.users (id, email, aud, created_at, raw_user_meta_data)
+        SELECT gen_random_uuid(), n || '@example.com', 'authenticated', now(),
+               jsonb_build_object('text', repeat(md5(n::text), 50))
+          FROM generate_series(1, 9000) n
     """)
     ran = run(reference.url)
-    assert ran.counts("users") == {"read": 1000, "new": 1000}
+    assert ran.counts("users") == {"read": 9000, "new": 9000}
     with psycopg.connect(reference.url) as source:
         ids = {row[0] for row in source.execute("SELECT id FROM auth.users")}
     assert set(User.objects.values_list("id", flat=True)) == ids

@@ -30,7 +30,15 @@ from authsvc.models import AuditLogEntry
 from authsvc.personal_data import DataSubject
 from authsvc.security import rate_limits
 from mailer.models import Attempt
-from tests.factories import AUDIENCE, make_factor, make_flow, make_legacy_tokens, make_one_time_token, make_session
+from tests.factories import (
+    AUDIENCE,
+    make_audit_entries,
+    make_factor,
+    make_flow,
+    make_legacy_tokens,
+    make_one_time_token,
+    make_session,
+)
 from tests.factories import make_user as make_plain_user
 from tokens.models import TokenType
 
@@ -374,25 +382,26 @@ def test_the_digest_of_a_receipt_is_that_of_its_text() -> None:
 
 def test_an_interrupted_erasure_is_finished_by_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
     user = make_user()
-    told: list[int] = []
+    entries = 4 + 500
+    make_audit_entries(500, payload={"action": "login", "actor_id": str(user.id)}, at=timezone.now())
+    reported: list[int] = []
 
     def interrupt(number: int) -> None:
-        told.append(number)
+        reported.append(number)
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as small:
-        small.setattr(erasure, "_BATCH_SIZE", 1)
-        small.setattr("authsvc.management.progress.Progress.advance", lambda _, number: interrupt(number))
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr("authsvc.management.progress.Progress.advance", lambda _, number: interrupt(number))
         with pytest.raises(CommandError, match="interrupted"):
             erase(EMAIL)
-    assert told == [1]
+    assert reported == [500]
     assert tables_with(user.id).keys() == {TRAIL}
 
     with pytest.raises(CommandError, match="specify the user id that it printed"):
         erase(EMAIL)
     receipt = erase(str(user.id))
     assert tables_with(user.id, EMAIL, PHONE, NAME) == {}
-    assert (receipt["removed"], receipt["rewritten"]) == ({}, {TRAIL: 3})
+    assert (receipt["removed"], receipt["rewritten"]) == ({}, {TRAIL: entries - 500})
     assert erase(str(user.id))["rewritten"] == {TRAIL: 0}
 
 

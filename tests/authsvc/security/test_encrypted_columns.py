@@ -138,26 +138,35 @@ def test_without_encryption_the_command_changes_nothing() -> None:
 def test_a_value_changed_meanwhile_stays_as_it_was_left(encrypt_with: Encrypt, monkeypatch: pytest.MonkeyPatch) -> None:
     user = factories.make_user()
     encrypt_with("new")
-    seal = encryption.encrypt
+    encrypt = encryption.encrypt
 
-    def somebody_was_faster(text: str, **given: Any) -> str:
+    def change_password_first(text: str, **options: Any) -> str:
         User.objects.update(password="another")
-        return seal(text, **given)
+        return encrypt(text, **options)
 
-    monkeypatch.setattr(encryption, "encrypt", somebody_was_faster)
+    monkeypatch.setattr(encryption, "encrypt", change_password_first)
     outcome = encrypted_columns.reencrypt(column(User), report_progress=lambda _: None)
     assert (outcome.reencrypted, outcome.unreadable) == (0, 0)
     assert User.objects.get(id=user.id).password == "another"
 
 
-def test_many_rows_take_several_batches(encrypt_with: Encrypt, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encrypted_columns, "_BATCH_SIZE", 2)
-    for _ in range(5):
-        factories.make_session()
+def test_many_rows_take_several_batches(encrypt_with: Encrypt) -> None:
+    encrypt_with("old")
+    user, now = factories.make_user(), timezone.now()
+    ids = [uuid4() for _ in range(501)]
+    Session.objects.bulk_create(
+        Session(
+            id=session_id,
+            user=user,
+            created_at=now,
+            refresh_token_hmac_key=encryption.encrypt("key", bound_to=session_id),
+        )
+        for session_id in ids
+    )
     encrypt_with("new")
-    seen: list[int] = []
-    outcome = encrypted_columns.reencrypt(column(Session), report_progress=seen.append)
-    assert (outcome.reencrypted, seen) == (5, [2, 2, 1])
+    batches: list[int] = []
+    outcome = encrypted_columns.reencrypt(column(Session), report_progress=batches.append)
+    assert (outcome.reencrypted, batches) == (501, [500, 1])
 
 
 def test_a_sign_in_moves_the_password_under_the_present_key(api: Api, encrypt_with: Encrypt) -> None:

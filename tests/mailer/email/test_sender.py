@@ -17,6 +17,7 @@ from authsvc.messaging import Email, EmailKind
 from mailer.email import sender, smtp
 from mailer.errors import DeliveryFailed
 from mailer.rendering.renderer import Rendered
+from tests import ports
 from tests.conftest import ChangeConfig
 from tests.fakes.smtp import DROP, PASSWORD, USER, FakeSmtp, Received, server_tls
 
@@ -322,17 +323,15 @@ def test_a_server_that_hangs_up_may_be_tried_again(auth_config: ChangeConfig, mo
 
 
 def test_an_unreachable_server_is_a_failure(auth_config: ChangeConfig) -> None:
-    with FakeSmtp() as server:
-        use(auth_config, server)
+    use(auth_config, FakeSmtp(port=ports.free_port()))
     with pytest.raises(DeliveryFailed, match="ConnectionRefusedError"):
         sender.send(MESSAGE, RENDERED, at=NOW)
 
 
-def test_a_server_that_says_nothing_is_left(auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(smtp, "CONNECT_SECONDS", 0.3)
+def test_a_silent_server_is_given_up_after_a_timeout(auth_config: ChangeConfig) -> None:
     with FakeSmtp() as server:
         use(auth_config, server)
-        server.delay = 5
+        server.hold = True
         with pytest.raises(DeliveryFailed, match=r"TimeoutError|timed out"):
             sender.send(MESSAGE, RENDERED, at=NOW)
 

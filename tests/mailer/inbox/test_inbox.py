@@ -56,12 +56,12 @@ def test_files_are_for_their_owner_alone(folder: Path) -> None:
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_the_newest_emails_are_kept_and_listed_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "CAPACITY", 3)
-    for number in range(5):
-        keep(subject=str(number))
-    assert [letter.subject for letter in storage.list_messages()] == ["4", "3", "2"]
-    assert len(list(folder.iterdir())) == 3
+def test_the_newest_messages_are_kept_and_listed_first(folder: Path) -> None:
+    for number in range(storage.CAPACITY + 2):
+        storage.save_message(channel="email", to="a@example.com", subject=f"{number}", html="", text="", message_id="m")
+    newest_first = [str(number) for number in range(storage.CAPACITY + 1, 1, -1)]
+    assert [message.subject for message in storage.list_messages()] == newest_first
+    assert len(list(folder.iterdir())) == storage.CAPACITY
 
 
 def test_incomplete_and_other_files_are_not_messages(folder: Path) -> None:

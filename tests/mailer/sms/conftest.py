@@ -1,4 +1,4 @@
-"""A local server that plays every SMS gateway, and the settings that lead to it."""
+"""Fake SMS gateways, and their settings."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 import pytest
+from responses import RequestsMock
 
 from authsvc import conf
 from authsvc.conf import Secret
 from mailer import sms
 from mailer.sms import messagebird, textlocal, twilio, twilio_verify, vonage
 from tests.conftest import ChangeConfig
-from tests.fakes.http_peer import HttpPeer
+from tests.fakes.http_peer import HttpPeer, MockedServer
 
 CREDENTIALS: dict[str, Any] = {
     "twilio": conf.Twilio(account_sid="AC1", auth_token=Secret("hunter2"), message_service_sid="MG1"),
@@ -26,16 +27,23 @@ CREDENTIALS: dict[str, Any] = {
 
 
 @pytest.fixture
-def peer(monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpPeer]:
+def gateway(mocked_requests: RequestsMock) -> MockedServer:
+    """Every SMS gateway, at its own URL."""
+    return MockedServer(mocked_requests)
+
+
+@pytest.fixture
+def gateway_peer(monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpPeer]:
+    """Every SMS gateway on loopback, for slow and malformed responses."""
     with HttpPeer() as running:
-        for gateway in (
+        for kind in (
             twilio.Twilio,
             twilio_verify.TwilioVerify,
             messagebird.Messagebird,
             textlocal.Textlocal,
             vonage.Vonage,
         ):
-            monkeypatch.setattr(gateway, "origin", running.url)
+            monkeypatch.setattr(kind, "origin", running.url)
         yield running
 
 
@@ -44,7 +52,7 @@ class UseGateway(Protocol):
 
 
 @pytest.fixture
-def use_gateway(peer: HttpPeer, auth_config: ChangeConfig) -> UseGateway:
+def use_gateway(auth_config: ChangeConfig) -> UseGateway:
     """`use_gateway("twilio", content_sid="HX1")` configures a gateway, with some of its credentials replaced."""
 
     def use(provider: str, **credentials: str) -> None:

@@ -19,7 +19,7 @@ from mailer.delivery import attempt, encryption
 from mailer.inbox import storage
 from mailer.models import Attempt
 from tests.conftest import ChangeConfig
-from tests.fakes.http_peer import HttpPeer, in_json
+from tests.fakes.http_peer import MockedServer, in_json
 from tests.mailer.conftest import Queue, wait_until
 from tests.mailer.sms.conftest import UseGateway
 
@@ -46,54 +46,56 @@ def deliver(message: Sms, *, pause: timedelta | None = timedelta(seconds=5)) -> 
 
 
 @pytest.mark.django_db
-def test_the_gateways_name_of_a_message_is_noted(peer: HttpPeer, use_gateway: UseGateway) -> None:
+def test_the_gateways_name_of_a_message_is_noted(gateway: MockedServer, use_gateway: UseGateway) -> None:
     use_gateway("twilio")
-    peer.answer(TAKEN)
+    gateway.answer(TAKEN)
     deliver(a_text())
     noted = Attempt.objects.get()
     assert (noted.channel, noted.kind, noted.outcome, noted.gateway_id) == ("sms", "confirmation", "delivered", "SM1")
-    assert peer.received[0].form["Body"] == "Your code is 987654"
+    assert gateway.received[0].form["Body"] == "Your code is 987654"
 
 
 @pytest.mark.django_db
-def test_the_configured_text_goes_out(peer: HttpPeer, use_gateway: UseGateway, auth_config: ChangeConfig) -> None:
+def test_the_configured_text_goes_out(
+    gateway: MockedServer, use_gateway: UseGateway, auth_config: ChangeConfig
+) -> None:
     use_gateway("vonage")
     auth_config(sms={"template": "<{{ .Code }}> é{{ .Email }}"})
-    peer.answer(in_json({"messages": [{"status": "0"}]}))
+    gateway.answer(in_json({"messages": [{"status": "0"}]}))
     deliver(a_text(variables={"Code": "987654", "Email": "ada@example.com"}))
-    form = peer.received[0].form
+    form = gateway.received[0].form
     assert (form["text"], form["type"]) == ("<987654> é", "unicode")
 
 
 @pytest.mark.django_db
-def test_the_channel_and_the_code_reach_the_gateway(peer: HttpPeer, use_gateway: UseGateway) -> None:
+def test_the_channel_and_the_code_reach_the_gateway(gateway: MockedServer, use_gateway: UseGateway) -> None:
     use_gateway("twilio", content_sid="HX1")
-    peer.answer(TAKEN)
+    gateway.answer(TAKEN)
     deliver(a_text(channel="whatsapp"))
-    form = peer.received[0].form
+    form = gateway.received[0].form
     assert (form["To"], form["ContentVariables"]) == ("whatsapp:+15551234567", '{"1": "987654"}')
 
 
 @pytest.mark.django_db
 def test_the_development_inbox_gets_a_copy(
-    peer: HttpPeer, use_gateway: UseGateway, auth_config: ChangeConfig, settings: Any, tmp_path: Path
+    gateway: MockedServer, use_gateway: UseGateway, auth_config: ChangeConfig, settings: Any, tmp_path: Path
 ) -> None:
     settings.DEV_INBOX_FOLDER = tmp_path
     use_gateway("twilio")
     auth_config(mailer={"dev_inbox_enabled": True})
-    peer.answer(TAKEN)
+    gateway.answer(TAKEN)
     deliver(a_text())
     (copy,) = storage.list_messages()
     assert (copy.channel, copy.to, copy.text) == ("sms", "15551234567", "Your code is 987654")
-    assert len(peer.received) == 1
+    assert len(gateway.received) == 1
 
 
 @pytest.mark.django_db
 def test_a_refusal_for_good_is_not_tried_again(
-    peer: HttpPeer, use_gateway: UseGateway, caplog: pytest.LogCaptureFixture
+    gateway: MockedServer, use_gateway: UseGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
     use_gateway("textlocal")
-    peer.answer(in_json({"status": "failure", "errors": [{"code": 80, "message": "no such template"}]}))
+    gateway.answer(in_json({"status": "failure", "errors": [{"code": 80, "message": "no such template"}]}))
     with pytest.raises(jobs.PermanentFailure):
         deliver(a_text())
     noted = Attempt.objects.get()
@@ -123,10 +125,10 @@ def test_a_refusal_for_good_is_not_tried_again(
     ],
 )
 def test_a_failed_attempt_keeps_the_gateways_words(
-    peer: HttpPeer, use_gateway: UseGateway, provider: str, document: Any, error: str
+    gateway: MockedServer, use_gateway: UseGateway, provider: str, document: Any, error: str
 ) -> None:
     use_gateway(provider)
-    peer.answer(in_json(document))
+    gateway.answer(in_json(document))
     with pytest.raises(jobs.Retry):
         deliver(a_text())
     noted = Attempt.objects.get()
@@ -134,11 +136,11 @@ def test_a_failed_attempt_keeps_the_gateways_words(
 
 
 @pytest.mark.django_db
-def test_an_expired_code_is_not_sent(peer: HttpPeer, use_gateway: UseGateway) -> None:
+def test_an_expired_code_is_not_sent(gateway: MockedServer, use_gateway: UseGateway) -> None:
     use_gateway("twilio")
     with pytest.raises(jobs.PermanentFailure):
         deliver(a_text(expires_at=NOW))
-    assert peer.received == []
+    assert gateway.received == []
     assert Attempt.objects.get().error == "expired before it could be delivered"
 
 
@@ -147,10 +149,10 @@ def test_an_expired_code_is_not_sent(peer: HttpPeer, use_gateway: UseGateway) ->
 
 @pytest.mark.django_db(transaction=True)
 def test_a_committed_text_is_tried_until_the_gateway_takes_it(
-    queue: Queue, peer: HttpPeer, use_gateway: UseGateway, worker: jobs.Worker
+    queue: Queue, gateway: MockedServer, use_gateway: UseGateway, worker: jobs.Worker
 ) -> None:
     use_gateway("twilio")
-    peer.answer(BUSY, TAKEN)
+    gateway.answer(BUSY, TAKEN)
     with transaction.atomic():
         messaging.send(a_text())
     wait_until(lambda: queue.outcomes() == [(1, "retry")] and queue.states() == ["todo"])
@@ -160,35 +162,35 @@ def test_a_committed_text_is_tried_until_the_gateway_takes_it(
     queue.make_due()
     wait_until(lambda: not queue.jobs())
     assert queue.outcomes() == [(1, "retry"), (2, "delivered")]
-    assert [received.form["Body"] for received in peer.received] == ["Your code is 987654"] * 2
+    assert [received.form["Body"] for received in gateway.received] == ["Your code is 987654"] * 2
 
 
 @pytest.mark.django_db(transaction=True)
 def test_an_sms_whose_code_expires_before_the_next_attempt_fails(
-    queue: Queue, peer: HttpPeer, use_gateway: UseGateway, worker: jobs.Worker
+    queue: Queue, gateway: MockedServer, use_gateway: UseGateway, worker: jobs.Worker
 ) -> None:
     use_gateway("twilio")
-    peer.answer(BUSY)
+    gateway.answer(BUSY)
     with transaction.atomic():
         messaging.send(a_text(expires_at=timezone.now() + timedelta(seconds=3)))
     wait_until(lambda: queue.states() == ["failed"])
     assert queue.outcomes() == [(1, "failed")]
-    assert len(peer.received) == 1
+    assert len(gateway.received) == 1
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_text_taken_back_is_never_sent(
-    queue: Queue, peer: HttpPeer, use_gateway: UseGateway, worker: jobs.Worker
+    queue: Queue, gateway: MockedServer, use_gateway: UseGateway, worker: jobs.Worker
 ) -> None:
     use_gateway("twilio")
-    peer.answer(TAKEN)
+    gateway.answer(TAKEN)
     with transaction.atomic():
         messaging.send(a_text(to="15550000000"))
         transaction.set_rollback(True)
     with transaction.atomic():
         messaging.send(a_text())
-    wait_until(lambda: peer.received and not queue.jobs())
-    assert [received.form["To"] for received in peer.received] == ["+15551234567"]
+    wait_until(lambda: gateway.received and not queue.jobs())
+    assert [received.form["To"] for received in gateway.received] == ["+15551234567"]
 
 
 # --- at start ---------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, Outcome
 from mailer import diagnostics
 from tests.conftest import ChangeConfig
-from tests.fakes.http_peer import HttpPeer, in_json
+from tests.fakes.http_peer import MockedServer, in_json
 from tests.mailer.sms.conftest import UseGateway
 
 
@@ -27,18 +27,18 @@ def look() -> CheckResult:
     ],
 )
 def test_the_credentials_are_tried_where_nothing_is_sent(
-    provider: str, method: str, path: str, peer: HttpPeer, use_gateway: UseGateway
+    provider: str, method: str, path: str, gateway: MockedServer, use_gateway: UseGateway
 ) -> None:
     use_gateway(provider)
-    peer.answer(in_json({"status": "success"}))
+    gateway.answer(in_json({"status": "success"}))
     assert look().outcome is Outcome.OK
-    [asked] = peer.received
+    [asked] = gateway.received
     assert (asked.method, asked.path) == (method, path)
 
     refused = in_json(
         {"status": "failure", "errors": [{"message": "no"}]}, status=200 if provider == "textlocal" else 401
     )
-    peer.answer(refused)
+    gateway.answer(refused)
     found = look()
     assert found.outcome is Outcome.FAILURE
     assert "hunter2" not in found.message + found.remedy

@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 import pytest
+from responses import RequestsMock
 
 from authsvc import conf
 from mailer import sms
@@ -13,7 +14,7 @@ from mailer.errors import DeliveryFailed
 from mailer.sms import twilio
 from tests import ports
 from tests.conftest import ChangeConfig
-from tests.fakes.http_peer import Answer, HttpPeer, in_json
+from tests.fakes.http_peer import Answer, HttpPeer, MockedServer, in_json
 from tests.mailer.sms.conftest import CREDENTIALS, UseGateway, send
 
 PROVIDERS = list(CREDENTIALS)
@@ -22,13 +23,17 @@ BASIC_AC2 = "Basic QUMyOmh1bnRlcjI="
 
 SENT: dict[str, tuple[str, str | None, dict[str, str]]] = {
     "twilio": (
-        "/2010-04-01/Accounts/AC1/Messages.json",
+        "https://api.twilio.com/2010-04-01/Accounts/AC1/Messages.json",
         BASIC_AC1,
         {"To": "+15551234567", "Channel": "sms", "From": "MG1", "Body": "Your code is 123456"},
     ),
-    "twilio_verify": ("/v2/Services/VA1/Verifications", BASIC_AC2, {"To": "+15551234567", "Channel": "sms"}),
+    "twilio_verify": (
+        "https://verify.twilio.com/v2/Services/VA1/Verifications",
+        BASIC_AC2,
+        {"To": "+15551234567", "Channel": "sms"},
+    ),
     "messagebird": (
-        "/messages",
+        "https://rest.messagebird.com/messages",
         "AccessKey hunter2",
         {
             "originator": "Me",
@@ -39,12 +44,12 @@ SENT: dict[str, tuple[str, str | None, dict[str, str]]] = {
         },
     ),
     "textlocal": (
-        "/send",
+        "https://api.textlocal.in/send",
         None,
         {"sender": "ME", "apikey": "hunter2", "message": "Your code is 123456", "numbers": "15551234567"},
     ),
     "vonage": (
-        "/sms/json",
+        "https://rest.nexmo.com/sms/json",
         None,
         {
             "from": "Me",
@@ -73,14 +78,14 @@ def refusal(**given: str) -> DeliveryFailed:
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_message_is_one_form_and_gets_the_gateways_name(
-    peer: HttpPeer, use_gateway: UseGateway, provider: str
+    gateway: MockedServer, mocked_requests: RequestsMock, use_gateway: UseGateway, provider: str
 ) -> None:
     use_gateway(provider)
-    peer.answer(in_json(TAKEN[provider], status=201))
+    gateway.answer(in_json(TAKEN[provider], status=201))
     assert send() == NAMES[provider]
-    (received,) = peer.received
-    path, authorization, form = SENT[provider]
-    assert (received.method, received.target) == ("POST", path)
+    (received,) = gateway.received
+    url, authorization, form = SENT[provider]
+    assert (received.method, mocked_requests.calls[0].request.url) == ("POST", url)
     assert received.headers["Content-Type"] == "application/x-www-form-urlencoded"
     assert received.headers["Authorization"] == authorization
     assert received.form == form
@@ -98,10 +103,10 @@ def test_a_message_is_one_form_and_gets_the_gateways_name(
     ],
 )
 def test_other_answers_that_are_successes(
-    peer: HttpPeer, use_gateway: UseGateway, provider: str, status: int, document: Any
+    gateway: MockedServer, use_gateway: UseGateway, provider: str, status: int, document: Any
 ) -> None:
     use_gateway(provider)
-    peer.answer(in_json(document, status=status))
+    gateway.answer(in_json(document, status=status))
     assert isinstance(send(), str)
 
 
@@ -226,13 +231,19 @@ TEMPORARY, PERMANENT = False, True
     ],
 )
 def test_a_refusal_comes_in_the_gateways_words(
-    peer: HttpPeer, use_gateway: UseGateway, provider: str, status: int, document: Any, text: str, permanent: bool
+    gateway: MockedServer,
+    use_gateway: UseGateway,
+    provider: str,
+    status: int,
+    document: Any,
+    text: str,
+    permanent: bool,
 ) -> None:
     use_gateway(provider)
-    peer.answer(in_json(document, status=status))
+    gateway.answer(in_json(document, status=status))
     refused = refusal()
     assert (str(refused), refused.permanent) == (text, permanent)
-    assert len(peer.received) == 1
+    assert len(gateway.received) == 1
 
 
 ODD: list[Any] = [
@@ -252,11 +263,11 @@ ODD: list[Any] = [
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("status", [200, 400, 422, 500])
 def test_documents_of_any_shape_are_no_crash(
-    peer: HttpPeer, use_gateway: UseGateway, provider: str, status: int
+    gateway: MockedServer, use_gateway: UseGateway, provider: str, status: int
 ) -> None:
     use_gateway(provider)
     for document in ODD:
-        peer.answer(in_json(document, status=status))
+        gateway.answer(in_json(document, status=status))
         if status == 200 and provider.startswith("twilio"):
             assert send() == ""
         else:
@@ -267,10 +278,6 @@ def test_documents_of_any_shape_are_no_crash(
 @pytest.mark.parametrize(
     ("answer", "text", "permanent"),
     [
-        pytest.param(Answer(hang=True), "timed out", TEMPORARY, id="hang"),
-        pytest.param(Answer(drip=0.2, body=b"{}"), "timed out", TEMPORARY, id="drip"),
-        pytest.param(Answer(raw=b""), "RemoteDisconnected", TEMPORARY, id="close"),
-        pytest.param(Answer(raw=b"SMTP 220 ready\r\n"), "BadStatusLine", TEMPORARY, id="not http"),
         pytest.param(Answer(body=b"<html>"), "the answer of status 200 is not JSON", TEMPORARY, id="garbage"),
         pytest.param(Answer(status=502, body=b"<html>"), "the answer of status 502 is not JSON", TEMPORARY, id="proxy"),
         pytest.param(
@@ -287,13 +294,33 @@ def test_documents_of_any_shape_are_no_crash(
     ],
 )
 def test_invalid_responses_are_reported_and_retryable(
-    peer: HttpPeer, use_gateway: UseGateway, provider: str, answer: Answer, text: str, permanent: bool
+    gateway: MockedServer, use_gateway: UseGateway, provider: str, answer: Answer, text: str, permanent: bool
 ) -> None:
     use_gateway(provider)
-    peer.answer(answer)
+    gateway.answer(answer)
     refused = refusal()
     assert (str(refused), refused.permanent) == (f"{provider} error: {text}", permanent)
-    assert len(peer.received) == 1
+    assert len(gateway.received) == 1
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        pytest.param(Answer(hang=True), "timed out", id="hang"),
+        pytest.param(Answer(drip=0.2, body=b"{}"), "timed out", id="drip"),
+        pytest.param(Answer(raw=b""), "RemoteDisconnected", id="close"),
+        pytest.param(Answer(raw=b"SMTP 220 ready\r\n"), "BadStatusLine", id="not http"),
+    ],
+)
+def test_broken_connections_are_reported_and_retryable(
+    gateway_peer: HttpPeer, use_gateway: UseGateway, provider: str, answer: Answer, text: str
+) -> None:
+    use_gateway(provider)
+    gateway_peer.answer(answer)
+    refused = refusal()
+    assert (str(refused), refused.permanent) == (f"{provider} error: {text}", TEMPORARY)
+    assert len(gateway_peer.received) == 1
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -313,11 +340,13 @@ def test_a_gateway_that_is_not_there(
 @pytest.mark.parametrize(
     ("provider", "name"), [("messagebird", "Messagebird"), ("textlocal", "TextLocal"), ("vonage", "Vonage")]
 )
-def test_whatsapp_is_rejected_if_unsupported(peer: HttpPeer, use_gateway: UseGateway, provider: str, name: str) -> None:
+def test_whatsapp_is_rejected_if_unsupported(
+    gateway: MockedServer, use_gateway: UseGateway, provider: str, name: str
+) -> None:
     use_gateway(provider)
     refused = refusal(channel="whatsapp")
     assert (str(refused), refused.permanent) == (f'channel type "whatsapp" is not supported for {name}', PERMANENT)
-    assert peer.received == []
+    assert gateway.received == []
 
 
 @pytest.mark.parametrize(
@@ -330,11 +359,11 @@ def test_whatsapp_is_rejected_if_unsupported(peer: HttpPeer, use_gateway: UseGat
         ("1" * 16, "1" * 16),
     ],
 )
-def test_twilio_over_whatsapp(peer: HttpPeer, use_gateway: UseGateway, sender: str, from_: str) -> None:
+def test_twilio_over_whatsapp(gateway: MockedServer, use_gateway: UseGateway, sender: str, from_: str) -> None:
     use_gateway("twilio", message_service_sid=sender)
-    peer.answer(in_json(TAKEN["twilio"]))
+    gateway.answer(in_json(TAKEN["twilio"]))
     send(channel="whatsapp")
-    assert peer.received[0].form == {
+    assert gateway.received[0].form == {
         "To": "whatsapp:+15551234567",
         "Channel": "whatsapp",
         "From": from_,
@@ -342,38 +371,40 @@ def test_twilio_over_whatsapp(peer: HttpPeer, use_gateway: UseGateway, sender: s
     }
 
 
-def test_twilio_over_whatsapp_with_an_approved_template(peer: HttpPeer, use_gateway: UseGateway) -> None:
+def test_twilio_over_whatsapp_with_an_approved_template(gateway: MockedServer, use_gateway: UseGateway) -> None:
     use_gateway("twilio", content_sid="HX1")
-    peer.answer(in_json(TAKEN["twilio"]))
+    gateway.answer(in_json(TAKEN["twilio"]))
     send(channel="whatsapp")
     send(channel="sms")
-    whatsapp, text = (received.form for received in peer.received)
+    whatsapp, text = (received.form for received in gateway.received)
     assert whatsapp["ContentSid"] == "HX1"
     assert whatsapp["ContentVariables"] == '{"1": "123456"}'
     assert "Body" not in whatsapp
     assert text == SENT["twilio"][2]
 
 
-def test_twilio_verify_over_whatsapp(peer: HttpPeer, use_gateway: UseGateway) -> None:
+def test_twilio_verify_over_whatsapp(gateway: MockedServer, use_gateway: UseGateway) -> None:
     use_gateway("twilio_verify")
-    peer.answer(in_json(TAKEN["twilio_verify"]))
+    gateway.answer(in_json(TAKEN["twilio_verify"]))
     send(channel="whatsapp")
-    assert peer.received[0].form == {"To": "+15551234567", "Channel": "whatsapp"}
+    assert gateway.received[0].form == {"To": "+15551234567", "Channel": "whatsapp"}
 
 
 @pytest.mark.parametrize(("body", "kind"), [("Your code is 1", None), ("Votre clé: 1", "unicode"), ("码 1", "unicode")])
-def test_vonage_gets_unicode_texts_marked(peer: HttpPeer, use_gateway: UseGateway, body: str, kind: str | None) -> None:
+def test_vonage_gets_unicode_texts_marked(
+    gateway: MockedServer, use_gateway: UseGateway, body: str, kind: str | None
+) -> None:
     use_gateway("vonage")
-    peer.answer(in_json(TAKEN["vonage"]))
+    gateway.answer(in_json(TAKEN["vonage"]))
     send(body=body)
-    assert (peer.received[0].form["text"], peer.received[0].form.get("type")) == (body, kind)
+    assert (gateway.received[0].form["text"], gateway.received[0].form.get("type")) == (body, kind)
 
 
-def test_an_account_cannot_lead_to_another_path(peer: HttpPeer, use_gateway: UseGateway) -> None:
+def test_an_account_cannot_lead_to_another_path(gateway: MockedServer, use_gateway: UseGateway) -> None:
     use_gateway("twilio", account_sid="AC1/../x?y")
-    peer.answer(in_json(TAKEN["twilio"]))
+    gateway.answer(in_json(TAKEN["twilio"]))
     send()
-    assert peer.received[0].target == "/2010-04-01/Accounts/AC1%2F..%2Fx%3Fy/Messages.json"
+    assert gateway.received[0].target == "/2010-04-01/Accounts/AC1%2F..%2Fx%3Fy/Messages.json"
 
 
 def test_every_provider_of_the_settings_has_a_gateway() -> None:

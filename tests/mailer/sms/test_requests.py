@@ -9,7 +9,7 @@ import pytest
 from authsvc import jobs
 from authsvc.security import crypto
 from tests.conftest import Api, ChangeConfig
-from tests.fakes.http_peer import HttpPeer, in_json
+from tests.fakes.http_peer import MockedServer, in_json
 from tests.mailer.conftest import Queue, wait_until
 from tests.mailer.sms.conftest import UseGateway
 from tokens.models import OneTimeToken
@@ -30,13 +30,13 @@ def sign_up(api: Api, **given: str) -> Any:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_sign_up_reaches_the_gateway_and_its_code_signs_in(
-    queue: Queue, api: Api, peer: HttpPeer, use_gateway: UseGateway, worker: jobs.Worker
+    queue: Queue, api: Api, gateway: MockedServer, use_gateway: UseGateway, worker: jobs.Worker
 ) -> None:
     use_gateway("twilio")
-    peer.answer(in_json({"sid": "SM1", "status": "queued"}, status=201))
+    gateway.answer(in_json({"sid": "SM1", "status": "queued"}, status=201))
     assert sign_up(api).status_code == 200
-    wait_until(lambda: peer.received and not queue.jobs())
-    (received,) = peer.received
+    wait_until(lambda: gateway.received and not queue.jobs())
+    (received,) = gateway.received
     assert received.path == "/2010-04-01/Accounts/AC1/Messages.json"
     code = received.form.pop("Body").removeprefix("Your code is ")
     assert received.form["To"] == f"+{NUMBER}"
@@ -47,7 +47,7 @@ def test_a_sign_up_reaches_the_gateway_and_its_code_signs_in(
 
 @pytest.mark.parametrize("path", ["/signup", "/otp"])
 def test_without_credentials_nothing_is_accepted(
-    queue: Queue, api: Api, peer: HttpPeer, use_gateway: UseGateway, path: str
+    queue: Queue, api: Api, gateway: MockedServer, use_gateway: UseGateway, path: str
 ) -> None:
     use_gateway("twilio", account_sid="")
     answer = api.post(path, {"phone": NUMBER, "password": "correct horse"})
@@ -63,12 +63,12 @@ def test_whatsapp_is_rejected_by_gateways_without_it(queue: Queue, api: Api, use
 
 
 def test_a_code_that_the_gateway_does_not_approve_is_refused(
-    queue: Queue, api: Api, peer: HttpPeer, use_gateway: UseGateway
+    queue: Queue, api: Api, gateway: MockedServer, use_gateway: UseGateway
 ) -> None:
     use_gateway("twilio_verify")
     assert sign_up(api).status_code == 200
-    peer.answer(in_json({"status": "pending", "valid": False}), in_json({"status": "approved", "valid": True}))
+    gateway.answer(in_json({"status": "pending", "valid": False}), in_json({"status": "approved", "valid": True}))
     refused, accepted = (api.post("/verify", {"type": "sms", "phone": NUMBER, "token": "123456"}) for _ in range(2))
     assert (refused.status_code, refused.json()["error_code"]) == (403, "otp_expired")
     assert accepted.status_code == 200
-    assert [received.path for received in peer.received] == ["/v2/Services/VA1/VerificationCheck"] * 2
+    assert [received.path for received in gateway.received] == ["/v2/Services/VA1/VerificationCheck"] * 2

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from authsvc.messaging import PhoneVerifier, contract
-from tests.fakes.http_peer import Answer, HttpPeer, in_json
+from tests.fakes.http_peer import Answer, HttpPeer, MockedServer, in_json
 from tests.mailer.sms.conftest import UseGateway
 
 
@@ -19,10 +19,10 @@ def verifier(use_gateway: UseGateway) -> PhoneVerifier:
 
 
 @pytest.mark.parametrize("status", [200, 201])
-def test_an_approved_code_is_right(peer: HttpPeer, verifier: PhoneVerifier, status: int) -> None:
-    peer.answer(in_json({"status": "approved", "valid": True}, status=status))
+def test_an_approved_code_is_right(gateway: MockedServer, verifier: PhoneVerifier, status: int) -> None:
+    gateway.answer(in_json({"status": "approved", "valid": True}, status=status))
     assert verifier.is_approved(phone="15551234567", code="123456")
-    (received,) = peer.received
+    (received,) = gateway.received
     assert (received.method, received.target) == ("POST", "/v2/Services/VA1/VerificationCheck")
     assert received.headers["Authorization"] == "Basic QUMyOmh1bnRlcjI="
     assert received.form == {"To": "+15551234567", "Code": "123456"}
@@ -44,7 +44,7 @@ def test_an_approved_code_is_right(peer: HttpPeer, verifier: PhoneVerifier, stat
     ],
 )
 def test_anything_else_is_not(
-    peer: HttpPeer,
+    gateway: MockedServer,
     verifier: PhoneVerifier,
     caplog: pytest.LogCaptureFixture,
     document: Any,
@@ -52,7 +52,7 @@ def test_anything_else_is_not(
     warnings: int,
 ) -> None:
     caplog.set_level(logging.WARNING)
-    peer.answer(in_json(document, status=status))
+    gateway.answer(in_json(document, status=status))
     assert not verifier.is_approved(phone="15551234567", code="123456")
     assert len(caplog.records) == warnings
     assert "15551234567" not in str([vars(record) for record in caplog.records])
@@ -60,10 +60,10 @@ def test_anything_else_is_not(
 
 @pytest.mark.parametrize("answer", [Answer(hang=True), Answer(body=b"<html>"), Answer(raw=b"")])
 def test_an_unverifiable_code_is_rejected(
-    peer: HttpPeer, verifier: PhoneVerifier, caplog: pytest.LogCaptureFixture, answer: Answer
+    gateway_peer: HttpPeer, verifier: PhoneVerifier, caplog: pytest.LogCaptureFixture, answer: Answer
 ) -> None:
     caplog.set_level(logging.WARNING)
-    peer.answer(answer)
+    gateway_peer.answer(answer)
     assert not verifier.is_approved(phone="15551234567", code="123456")
     (record,) = caplog.records
     assert vars(record)["event"] == "sms.verification"
@@ -71,8 +71,8 @@ def test_an_unverifiable_code_is_rejected(
 
 
 def test_without_credentials_no_request_is_sent(
-    peer: HttpPeer, verifier: PhoneVerifier, use_gateway: UseGateway
+    gateway: MockedServer, verifier: PhoneVerifier, use_gateway: UseGateway
 ) -> None:
     use_gateway("twilio_verify", account_sid="")
     assert not verifier.is_approved(phone="15551234567", code="123456")
-    assert peer.received == []
+    assert gateway.received == []

@@ -1,4 +1,4 @@
-"""The bearer check as every endpoint for signed-in users makes it, seen through GET /user."""
+"""Bearer authentication of requests, tested with GET /user and POST /logout."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tokens.jwt import signing_keys
 pytestmark = pytest.mark.django_db
 
 NO_AUTHORIZATION = (401, "no_authorization", "This endpoint requires a valid Bearer token")
-UNVERIFIABLE = "invalid JWT: unable to parse or verify signature, "
+BAD_JWT_PREFIX = "invalid JWT: unable to parse or verify signature, "
 MISSING: Any = object()
 
 
@@ -37,24 +37,24 @@ def signed_in() -> SignIn:
     return factories.make_session()
 
 
-def token_with(signed_in: SignIn, **changes: Any) -> str:
-    """The access token with other claims, properly signed; MISSING takes a claim away."""
+def encode_token(signed_in: SignIn, **changes: Any) -> str:
+    """The access token with changed claims and a valid signature; MISSING removes a claim."""
     claims = read_claims(signed_in.access_token) | changes
-    kept = {name: value for name, value in claims.items() if value is not MISSING}
-    return jwt.encode(kept, settings.AUTH.jwt.secret.reveal())
+    claims = {name: value for name, value in claims.items() if value is not MISSING}
+    return jwt.encode(claims, settings.AUTH.jwt.secret.reveal())
 
 
 def segment(content: dict[str, Any]) -> str:
     return crypto.base64url_encode(json.dumps(content).encode())
 
 
-def ask(api: Api, header: str) -> Answer:
+def get_user(api: Api, header: str) -> Answer:
     return api.get("/user", headers={"Authorization": header})
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
-def test_the_user_behind_a_token_is_told(scheme: str, signed_in: SignIn, api: Api) -> None:
-    answer = ask(api, f"{scheme} {signed_in.access_token}")
+def test_bearer_scheme_is_case_insensitive(scheme: str, signed_in: SignIn, api: Api) -> None:
+    answer = get_user(api, f"{scheme} {signed_in.access_token}")
     assert answer.status_code == 200
     assert answer.json()["id"] == str(signed_in.user.id)
 
@@ -63,13 +63,13 @@ def test_the_user_behind_a_token_is_told(scheme: str, signed_in: SignIn, api: Ap
     "header", ["", "{token}", "Basic {token}", "Bearer", "Bearer ", "Bearer  {token}", "Bearer {token} x", " {token}"]
 )
 @pytest.mark.parametrize(("method", "path"), [("GET", "/user"), ("POST", "/logout")])
-def test_a_header_without_a_bearer_token(method: str, path: str, header: str, signed_in: SignIn, api: Api) -> None:
-    sent = header.format(token=signed_in.access_token)
-    answer = api.request(method, path, headers={"Authorization": sent} if sent else {})
+def test_header_without_bearer_token_gets_401(method: str, path: str, header: str, signed_in: SignIn, api: Api) -> None:
+    value = header.format(token=signed_in.access_token)
+    answer = api.request(method, path, headers={"Authorization": value} if value else {})
     assert error_of(answer) == NO_AUTHORIZATION
 
 
-def test_a_token_anywhere_else_is_not_looked_for(signed_in: SignIn, api: Api) -> None:
+def test_token_in_query_or_cookie_gets_401(signed_in: SignIn, api: Api) -> None:
     assert api.get(f"/user?access_token={signed_in.access_token}").status_code == 401
     assert api.get("/user", headers={"Cookie": f"access_token={signed_in.access_token}"}).status_code == 401
 
@@ -84,39 +84,39 @@ def test_a_token_anywhere_else_is_not_looked_for(signed_in: SignIn, api: Api) ->
         ("e30.e30.", "token is unverifiable: signing method (alg) is unspecified"),
     ],
 )
-def test_a_token_that_is_none(token: str, detail: str, api: Api) -> None:
+def test_malformed_token_gets_403(token: str, detail: str, api: Api) -> None:
     status, error_code, message = error_of(api.get("/user", bearer=token))
     assert (status, error_code) == (403, "bad_jwt")
-    assert message.startswith(UNVERIFIABLE + detail)
+    assert message.startswith(BAD_JWT_PREFIX + detail)
 
 
-def test_an_unsigned_token_is_refused(signed_in: SignIn, api: Api) -> None:
+def test_unsigned_token_gets_403(signed_in: SignIn, api: Api) -> None:
     unsigned = f"{segment({'alg': 'none'})}.{segment(read_claims(signed_in.access_token))}."
-    message = UNVERIFIABLE + "token signature is invalid: signing method none is invalid"
+    message = BAD_JWT_PREFIX + "token signature is invalid: signing method none is invalid"
     assert error_of(api.get("/user", bearer=unsigned)) == (403, "bad_jwt", message)
 
 
-def test_a_token_signed_by_somebody_else_is_refused(signed_in: SignIn, api: Api) -> None:
+def test_token_signed_with_another_secret_gets_403(signed_in: SignIn, api: Api) -> None:
     forged = jwt.encode(read_claims(signed_in.access_token), "another secret of at least 32 characters")
-    message = UNVERIFIABLE + "token signature is invalid: signature is invalid"
+    message = BAD_JWT_PREFIX + "token signature is invalid: signature is invalid"
     assert error_of(api.get("/user", bearer=forged)) == (403, "bad_jwt", message)
 
 
-def test_a_changed_token_is_refused(signed_in: SignIn, api: Api) -> None:
+def test_token_with_changed_payload_gets_403(signed_in: SignIn, api: Api) -> None:
     header, _, signature = signed_in.access_token.split(".")
-    other = factories.make_session().access_token.split(".")[1]
-    assert error_of(api.get("/user", bearer=f"{header}.{other}.{signature}"))[:2] == (403, "bad_jwt")
+    other_payload = factories.make_session().access_token.split(".")[1]
+    assert error_of(api.get("/user", bearer=f"{header}.{other_payload}.{signature}"))[:2] == (403, "bad_jwt")
 
 
-def test_a_key_nobody_configured_is_refused(signed_in: SignIn, api: Api) -> None:
-    stranger = rsa.generate_private_key(65537, 2048)
-    token = jwt.encode(read_claims(signed_in.access_token), stranger, "RS256", headers={"kid": "stranger"})
+def test_token_signed_with_unknown_key_gets_403(signed_in: SignIn, api: Api) -> None:
+    unknown_key = rsa.generate_private_key(65537, 2048)
+    token = jwt.encode(read_claims(signed_in.access_token), unknown_key, "RS256", headers={"kid": "unknown"})
     assert error_of(api.get("/user", bearer=token))[:2] == (403, "bad_jwt")
 
 
-def test_a_published_key_is_no_shared_secret(api: Api, auth_config: ChangeConfig) -> None:
+def test_token_signed_with_public_key_as_secret_gets_403(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(
-        jwt={"keys": (signing_keys.generate(algorithm="RS256") | {"kid": "here"},), "valid_methods": ("RS256", "HS256")}
+        jwt={"keys": (signing_keys.generate(algorithm="RS256") | {"kid": "rsa"},), "valid_methods": ("RS256", "HS256")}
     )
     signed_in = factories.make_session()
     assert api.get("/user", bearer=signed_in.access_token).status_code == 200
@@ -140,9 +140,11 @@ def test_a_published_key_is_no_shared_secret(api: Api, auth_config: ChangeConfig
         ("nbf", 60, "token has invalid claims: token is not valid yet"),
     ],
 )
-def test_a_token_out_of_its_time(claim: str, seconds: int, detail: str, signed_in: SignIn, api: Api) -> None:
-    token = token_with(signed_in, **{claim: int(time.time()) + seconds})
-    assert error_of(api.get("/user", bearer=token)) == (403, "bad_jwt", UNVERIFIABLE + detail)
+def test_token_outside_validity_period_gets_403(
+    claim: str, seconds: int, detail: str, signed_in: SignIn, api: Api
+) -> None:
+    token = encode_token(signed_in, **{claim: int(time.time()) + seconds})
+    assert error_of(api.get("/user", bearer=token)) == (403, "bad_jwt", BAD_JWT_PREFIX + detail)
 
 
 @pytest.mark.parametrize(
@@ -157,52 +159,52 @@ def test_a_token_out_of_its_time(claim: str, seconds: int, detail: str, signed_i
         {"amr": ["password"]},
         {"amr": None},
         {"iss": "https://elsewhere.example"},
-        {"unheard": {"of": 1}},
+        {"unknown": {"claim": 1}},
     ],
 )
-def test_claims_that_are_accepted(changes: dict[str, Any], signed_in: SignIn, api: Api) -> None:
-    assert api.get("/user", bearer=token_with(signed_in, **changes)).status_code == 200
+def test_accepted_claims_get_200(changes: dict[str, Any], signed_in: SignIn, api: Api) -> None:
+    assert api.get("/user", bearer=encode_token(signed_in, **changes)).status_code == 200
 
 
-MISSING_SUB = (403, "bad_jwt", "invalid claim: missing sub claim")
-SUB_NO_UUID = (400, "bad_jwt", "invalid claim: sub claim must be a UUID")
-NO_USER = (403, "user_not_found", "User from sub claim in JWT does not exist")
-SESSION_NO_UUID = (403, "bad_jwt", "invalid claim: session_id claim must be a UUID")
+MISSING_SUBJECT = (403, "bad_jwt", "invalid claim: missing sub claim")
+SUBJECT_NOT_A_UUID = (400, "bad_jwt", "invalid claim: sub claim must be a UUID")
+USER_NOT_FOUND = (403, "user_not_found", "User from sub claim in JWT does not exist")
+SESSION_ID_NOT_A_UUID = (403, "bad_jwt", "invalid claim: session_id claim must be a UUID")
 
 
 @pytest.mark.parametrize(
-    ("changes", "refusal"),
+    ("changes", "error"),
     [
-        ({"sub": MISSING}, MISSING_SUB),
-        ({"sub": ""}, MISSING_SUB),
-        ({"sub": "x"}, SUB_NO_UUID),
-        ({"sub": "x", "session_id": "y"}, SUB_NO_UUID),
-        ({"sub": str(uuid4())}, NO_USER),
-        ({"sub": str(uuid4()), "session_id": "y"}, NO_USER),
-        ({"session_id": "y"}, SESSION_NO_UUID),
+        ({"sub": MISSING}, MISSING_SUBJECT),
+        ({"sub": ""}, MISSING_SUBJECT),
+        ({"sub": "x"}, SUBJECT_NOT_A_UUID),
+        ({"sub": "x", "session_id": "y"}, SUBJECT_NOT_A_UUID),
+        ({"sub": str(uuid4())}, USER_NOT_FOUND),
+        ({"sub": str(uuid4()), "session_id": "y"}, USER_NOT_FOUND),
+        ({"session_id": "y"}, SESSION_ID_NOT_A_UUID),
         ({"session_id": str(uuid4())}, SESSION_NOT_FOUND),
     ],
 )
-def test_claims_that_are_refused(
-    changes: dict[str, Any], refusal: tuple[int, str, str], signed_in: SignIn, api: Api
+def test_rejected_claims_get_documented_error(
+    changes: dict[str, Any], error: tuple[int, str, str], signed_in: SignIn, api: Api
 ) -> None:
-    assert error_of(api.get("/user", bearer=token_with(signed_in, **changes))) == refusal
+    assert error_of(api.get("/user", bearer=encode_token(signed_in, **changes))) == error
 
 
-def test_a_claim_of_another_type_is_refused(signed_in: SignIn, api: Api) -> None:
+def test_claim_of_wrong_type_gets_403(signed_in: SignIn, api: Api) -> None:
     for changes in ({"role": ["a"]}, {"aud": 5}, {"exp": "soon"}):
-        status, error_code, message = error_of(api.get("/user", bearer=token_with(signed_in, **changes)))
+        status, error_code, message = error_of(api.get("/user", bearer=encode_token(signed_in, **changes)))
         assert (status, error_code) == (403, "bad_jwt")
         assert "could not JSON decode claim: " in message
 
 
-def test_a_session_of_another_user_is_not_the_token_s(signed_in: SignIn, api: Api) -> None:
+def test_session_of_another_user_gets_403(signed_in: SignIn, api: Api) -> None:
     other = factories.make_session()
-    token = token_with(signed_in, session_id=str(other.session.id))
+    token = encode_token(signed_in, session_id=str(other.session.id))
     assert error_of(api.get("/user", bearer=token)) == SESSION_NOT_FOUND
 
 
-def test_a_ban_holds_for_as_long_as_it_lasts(signed_in: SignIn, api: Api) -> None:
+def test_banned_user_gets_403_until_the_ban_ends(signed_in: SignIn, api: Api) -> None:
     User.objects.update(banned_until=timezone.now() + timedelta(hours=1))
     banned = (403, "user_banned", "User is banned")
     assert error_of(api.get("/user", bearer=signed_in.access_token)) == banned
@@ -211,48 +213,48 @@ def test_a_ban_holds_for_as_long_as_it_lasts(signed_in: SignIn, api: Api) -> Non
     assert api.get("/user", bearer=signed_in.access_token).status_code == 200
 
 
-def test_a_missing_session_is_told_before_a_ban(signed_in: SignIn, api: Api) -> None:
+def test_missing_session_is_reported_before_ban(signed_in: SignIn, api: Api) -> None:
     User.objects.update(banned_until=timezone.now() + timedelta(hours=1))
     signed_in.session.delete()
     assert error_of(api.get("/user", bearer=signed_in.access_token)) == SESSION_NOT_FOUND
 
 
-def test_a_token_seen_before_is_asked_about_again(signed_in: SignIn, api: Api) -> None:
+def test_session_and_user_of_cached_token_are_checked_on_each_request(signed_in: SignIn, api: Api) -> None:
     assert api.get("/user", bearer=signed_in.access_token).status_code == 200
     signed_in.session.delete()
     assert error_of(api.get("/user", bearer=signed_in.access_token)) == SESSION_NOT_FOUND
     User.objects.all().delete()
-    assert error_of(api.get("/user", bearer=signed_in.access_token)) == NO_USER
+    assert error_of(api.get("/user", bearer=signed_in.access_token)) == USER_NOT_FOUND
 
 
-MISMATCH = (400, "validation_failed", "Token audience doesn't match request audience")
+AUDIENCE_MISMATCH = (400, "validation_failed", "Token audience doesn't match request audience")
 
 
 @pytest.mark.parametrize(
-    ("changes", "asked", "refusal"),
+    ("changes", "requested_audience", "error"),
     [
         ({}, "", None),
         ({}, "authenticated", None),
-        ({}, "others", MISMATCH),
+        ({}, "others", AUDIENCE_MISMATCH),
         ({"aud": "others"}, "", None),
         ({"aud": "others"}, "others", None),
-        ({"aud": "others"}, "authenticated", MISMATCH),
-        ({"aud": ["authenticated", "others"]}, "others", MISMATCH),
-        ({"aud": MISSING}, "", MISMATCH),
-        ({"aud": []}, "", MISMATCH),
-        ({"aud": "others", "role": "service_role"}, "", MISMATCH),
+        ({"aud": "others"}, "authenticated", AUDIENCE_MISMATCH),
+        ({"aud": ["authenticated", "others"]}, "others", AUDIENCE_MISMATCH),
+        ({"aud": MISSING}, "", AUDIENCE_MISMATCH),
+        ({"aud": []}, "", AUDIENCE_MISMATCH),
+        ({"aud": "others", "role": "service_role"}, "", AUDIENCE_MISMATCH),
         ({"aud": "authenticated", "role": "service_role"}, "", None),
     ],
 )
-def test_the_audience_asked_for_is_the_token_s_first(
-    changes: dict[str, Any], asked: str, refusal: tuple[int, str, str] | None, signed_in: SignIn, api: Api
+def test_requested_audience_must_be_first_audience_of_token(
+    changes: dict[str, Any], requested_audience: str, error: tuple[int, str, str] | None, signed_in: SignIn, api: Api
 ) -> None:
-    token = token_with(signed_in, **changes)
-    answer = api.get("/user", bearer=token, headers={"X-JWT-AUD": asked} if asked else {})
-    assert (error_of(answer) if answer.status_code != 200 else None) == refusal
+    token = encode_token(signed_in, **changes)
+    answer = api.get("/user", bearer=token, headers={"X-JWT-AUD": requested_audience} if requested_audience else {})
+    assert (error_of(answer) if answer.status_code != 200 else None) == error
 
 
-def test_a_service_without_an_audience_works(api: Api, auth_config: ChangeConfig) -> None:
+def test_empty_default_audience_works(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(jwt={"aud": ""})
     user = factories.make_user(audience="")
     body = api.post("/token?grant_type=password", {"email": user.email, "password": factories.PASSWORD}).json()

@@ -1,4 +1,4 @@
-"""What the service publishes about its keys, and that tokens can be checked with it."""
+"""JWKS and discovery document: published keys, verification of tokens with them, and key rotation."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from tests.conftest import Api, ChangeConfig
 from tests.factories import PASSWORD
 from tokens.jwt import signing_keys
 
-PUBLISHED = "public, max-age=600"
+CACHE_CONTROL = "public, max-age=600"
 SECRET = "test-secret-of-at-least-32-characters"
 
 
 @functools.cache
-def generated(algorithm: str) -> dict[str, Any]:
+def generate_key(algorithm: str) -> dict[str, Any]:
     return {**signing_keys.generate(algorithm=algorithm), "kid": algorithm.lower()}
 
 
-def verifying(algorithm: str) -> dict[str, Any]:
-    return generated(algorithm) | {"key_ops": ["verify"]}
+def verification_key(algorithm: str) -> dict[str, Any]:
+    return generate_key(algorithm) | {"key_ops": ["verify"]}
 
 
-SHARED = {
+SHARED_KEY = {
     "kty": "oct",
     "alg": "HS256",
     "kid": "shared",
@@ -42,20 +42,20 @@ def sign_in(api: Api) -> str:
     return str(body["access_token"])
 
 
-def published_keys(api: Api) -> dict[str, jwt.PyJWK]:
+def fetch_jwks(api: Api) -> dict[str, jwt.PyJWK]:
     return {str(key.key_id): key for key in jwt.PyJWKSet.from_dict(api.get("/.well-known/jwks.json").json()).keys}
 
 
 @pytest.mark.parametrize("path", ["/.well-known/jwks.json", "/.well-known/jwks.json/"])
-def test_a_service_with_a_shared_secret_publishes_no_key(path: str, api: Api) -> None:
+def test_shared_secret_is_not_published(path: str, api: Api) -> None:
     answer = api.get(path)
     assert (answer.status_code, answer.json()) == (200, {"keys": []})
-    assert answer.headers["Cache-Control"] == PUBLISHED
+    assert answer.headers["Cache-Control"] == CACHE_CONTROL
 
 
-def test_the_public_parts_of_the_asymmetric_keys_are_published(api: Api, auth_config: ChangeConfig) -> None:
-    configured = (SHARED, verifying("RS256"), generated("ES256"), verifying("EdDSA"))
-    auth_config(jwt={"keys": configured})
+def test_public_parts_of_asymmetric_keys_are_published(api: Api, auth_config: ChangeConfig) -> None:
+    keys = (SHARED_KEY, verification_key("RS256"), generate_key("ES256"), verification_key("EdDSA"))
+    auth_config(jwt={"keys": keys})
 
     answer = api.get("/.well-known/jwks.json")
 
@@ -64,27 +64,27 @@ def test_the_public_parts_of_the_asymmetric_keys_are_published(api: Api, auth_co
     for jwk in published.values():
         assert (jwk["use"], jwk["key_ops"]) == ("sig", ["verify"])
         assert not {"d", "p", "q", "dp", "dq", "qi", "k"} & set(jwk)
-    assert answer.headers["Cache-Control"] == PUBLISHED
+    assert answer.headers["Cache-Control"] == CACHE_CONTROL
 
 
-def test_discovery_names_the_key_set(api: Api, auth_config: ChangeConfig) -> None:
-    auth_config(jwt={"issuer": "https://auth.example.com/", "keys": (generated("ES256"),)})
+def test_discovery_document_has_url_of_key_set(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(jwt={"issuer": "https://auth.example.com/", "keys": (generate_key("ES256"),)})
     answer = api.get("/.well-known/openid-configuration")
     body = answer.json()
     assert answer.status_code == 200
-    assert answer.headers["Cache-Control"] == PUBLISHED
+    assert answer.headers["Cache-Control"] == CACHE_CONTROL
     assert body["issuer"] == "https://auth.example.com/"
     assert body["jwks_uri"] == "https://auth.example.com/.well-known/jwks.json"
     assert body["id_token_signing_alg_values_supported"] == ["ES256"]
 
 
 @pytest.mark.parametrize("path", ["/.well-known/jwks.json", "/.well-known/openid-configuration"])
-def test_what_is_published_is_only_read(path: str, api: Api) -> None:
+def test_post_gets_405(path: str, api: Api) -> None:
     assert api.post(path).status_code == 405
 
 
 @pytest.mark.django_db
-def test_without_keys_tokens_are_signed_with_the_secret(api: Api) -> None:
+def test_tokens_are_signed_with_secret_without_keys(api: Api) -> None:
     token = sign_in(api)
     assert jwt.get_unverified_header(token) == {"alg": "HS256", "typ": "JWT"}
     assert jwt.decode(token, SECRET, algorithms=["HS256"], audience="authenticated")["aal"] == "aal1"
@@ -92,45 +92,45 @@ def test_without_keys_tokens_are_signed_with_the_secret(api: Api) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("algorithm", ["RS256", "ES256", "EdDSA", "RS512", "ES512"])
-def test_a_token_is_checked_with_the_published_key(algorithm: str, api: Api, auth_config: ChangeConfig) -> None:
-    auth_config(jwt={"keys": (generated(algorithm),)})
+def test_token_verifies_with_published_key(algorithm: str, api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(jwt={"keys": (generate_key(algorithm),)})
     token = sign_in(api)
     header = jwt.get_unverified_header(token)
     assert header == {"alg": algorithm, "typ": "JWT", "kid": algorithm.lower()}
-    jwt.decode(token, published_keys(api)[header["kid"]].key, algorithms=[algorithm], audience="authenticated")
+    jwt.decode(token, fetch_jwks(api)[header["kid"]].key, algorithms=[algorithm], audience="authenticated")
     assert api.get("/user", bearer=token).status_code == 200
 
 
 @pytest.mark.django_db
-def test_an_rsa_key_that_names_no_algorithm_signs_rs256(api: Api, auth_config: ChangeConfig) -> None:
-    auth_config(jwt={"keys": ({name: part for name, part in generated("RS256").items() if name != "alg"},)})
+def test_rsa_key_without_alg_signs_rs256(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(jwt={"keys": ({name: value for name, value in generate_key("RS256").items() if name != "alg"},)})
     assert jwt.get_unverified_header(sign_in(api))["alg"] == "RS256"
 
 
 @pytest.mark.django_db
-def test_tokens_of_every_configured_key_are_accepted(api: Api, auth_config: ChangeConfig) -> None:
-    auth_config(jwt={"keys": (SHARED, verifying("RS256"), generated("ES256"), verifying("EdDSA"))})
+def test_tokens_of_all_configured_keys_are_accepted(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(jwt={"keys": (SHARED_KEY, verification_key("RS256"), generate_key("ES256"), verification_key("EdDSA"))})
     token = sign_in(api)
     assert jwt.get_unverified_header(token)["kid"] == "es256"
     claims = jwt.decode(token, options={"verify_signature": False})
-    old = jwt.encode(claims, b"a key of thirty-two or more bytes", headers={"kid": "shared"})
-    assert api.get("/user", bearer=old).status_code == 200
+    older_token = jwt.encode(claims, b"a key of thirty-two or more bytes", headers={"kid": "shared"})
+    assert api.get("/user", bearer=older_token).status_code == 200
 
 
 @pytest.mark.django_db
-def test_a_rotation_of_keys_fails_no_request(api: Api, auth_config: ChangeConfig) -> None:
-    old, new = generated("RS256"), generated("ES256")
+def test_key_rotation_fails_no_request(api: Api, auth_config: ChangeConfig) -> None:
+    old, new = generate_key("RS256"), generate_key("ES256")
     auth_config(jwt={"keys": (old,)})
     signed_in = factories.make_session()
-    cached = published_keys(api)
+    cached = fetch_jwks(api)
 
-    auth_config(jwt={"keys": (old, verifying("ES256"))})
+    auth_config(jwt={"keys": (old, verification_key("ES256"))})
     assert api.get("/user", bearer=signed_in.access_token).status_code == 200
-    cached |= published_keys(api)
+    cached |= fetch_jwks(api)
 
-    auth_config(jwt={"keys": (verifying("RS256"), new)})
+    auth_config(jwt={"keys": (verification_key("RS256"), new)})
     assert api.get("/user", bearer=signed_in.access_token).status_code == 200
-    # A client that holds the keys of the step before can check what is signed now.
+    # A client that cached the keys of the previous step can verify new tokens.
     body = api.post("/token?grant_type=refresh_token", {"refresh_token": signed_in.refresh_token}).json()
     header = jwt.get_unverified_header(body["access_token"])
     assert header["kid"] == "es256"
@@ -138,7 +138,7 @@ def test_a_rotation_of_keys_fails_no_request(api: Api, auth_config: ChangeConfig
 
     auth_config(jwt={"keys": (new,)})
     assert api.get("/user", bearer=body["access_token"]).status_code == 200
-    revoked = api.get("/user", bearer=signed_in.access_token)
-    assert (revoked.status_code, revoked.json()["error_code"]) == (403, "bad_jwt")
-    again = api.post("/token?grant_type=refresh_token", {"refresh_token": body["refresh_token"]})
-    assert again.status_code == 200
+    rejected = api.get("/user", bearer=signed_in.access_token)
+    assert (rejected.status_code, rejected.json()["error_code"]) == (403, "bad_jwt")
+    answer = api.post("/token?grant_type=refresh_token", {"refresh_token": body["refresh_token"]})
+    assert answer.status_code == 200

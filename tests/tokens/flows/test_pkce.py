@@ -1,4 +1,4 @@
-"""PKCE parameters and the check of a verifier."""
+"""PKCE parameters and the verification of code verifiers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ S256 = "UKwdQNKF35xN-bd8EWuVCSHHEA2ew0BQkEPdmM6wEFM"
 
 
 @pytest.mark.parametrize(("challenge", "method"), [(None, None), ("", ""), (None, ""), ("", None)])
-def test_a_request_without_both_parameters_has_no_challenge(challenge: str | None, method: str | None) -> None:
+def test_request_without_both_parameters_has_no_challenge(challenge: str | None, method: str | None) -> None:
     assert pkce.parse_challenge(challenge=challenge, method=method) is None
 
 
@@ -26,9 +26,7 @@ def test_a_request_without_both_parameters_has_no_challenge(challenge: str | Non
         ("aZ09._~-" * 6, "plain", pkce.Challenge("aZ09._~-" * 6, "plain")),
     ],
 )
-def test_a_challenge_is_kept_with_its_method_in_lower_case(
-    challenge: str, method: str, expected: pkce.Challenge
-) -> None:
+def test_challenge_method_is_lowercased(challenge: str, method: str, expected: pkce.Challenge) -> None:
     assert pkce.parse_challenge(challenge=challenge, method=method) == expected
 
 
@@ -58,12 +56,12 @@ def test_a_challenge_is_kept_with_its_method_in_lower_case(
         ),
     ],
 )
-def test_bad_parameters_are_refused_with_the_first_reason(
+def test_invalid_parameters_are_rejected_with_first_error(
     challenge: str | None, method: str | None, message: str
 ) -> None:
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(ApiError) as raised:
         pkce.parse_challenge(challenge=challenge, method=method)
-    assert (caught.value.status, caught.value.error_code, caught.value.message) == (400, "validation_failed", message)
+    assert (raised.value.status, raised.value.error_code, raised.value.message) == (400, "validation_failed", message)
 
 
 @pytest.mark.parametrize(
@@ -86,14 +84,12 @@ def test_bad_parameters_are_refused_with_the_first_reason(
         (S256, "plain", VERIFIER, False),
     ],
 )
-def test_only_the_right_verifier_answers_a_challenge(
-    challenge: str, method: str, verifier: str, expected: bool
-) -> None:
+def test_verifier_must_match_challenge(challenge: str, method: str, verifier: str, expected: bool) -> None:
     assert pkce.matches(challenge=challenge, method=method, verifier=verifier) is expected
 
 
-def test_a_stored_method_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(UnknownChallengeMethod) as caught:
+def test_unknown_stored_method_is_rejected() -> None:
+    with pytest.raises(UnknownChallengeMethod) as raised:
         pkce.matches(challenge=S256, method="s512", verifier=VERIFIER)
-    assert (caught.value.status, caught.value.error_code) == (400, "bad_code_verifier")
-    assert caught.value.message == "code challenge method not supported"
+    assert (raised.value.status, raised.value.error_code) == (400, "bad_code_verifier")
+    assert raised.value.message == "code challenge method not supported"

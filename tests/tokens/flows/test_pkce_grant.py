@@ -1,4 +1,4 @@
-"""POST /token?grant_type=pkce: a code from a link and the verifier of whoever asked for it."""
+"""POST /token?grant_type=pkce: exchange of a code and its verifier for a session."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SECOND = timedelta(seconds=1)
 
 
 def open_link(api: Api, mailbox: Mailbox) -> str:
-    """The code that the link of the newest mail leads to."""
+    """Opens the link of the newest email; returns the code in its redirect."""
     link = urlsplit(mailbox.emails[-1].variables["ConfirmationURL"])
     answer = api.get(f"{link.path}?{link.query}")
     assert answer.status_code == 303, answer.content
@@ -46,7 +46,7 @@ def open_link(api: Api, mailbox: Mailbox) -> str:
         ("/recover", True, {}, "recovery", "recovery"),
     ],
 )
-def test_a_mailed_link_gives_a_code_that_gives_a_session(
+def test_emailed_link_yields_code_that_starts_session(
     path: str,
     confirmed: bool | None,
     body: dict[str, Any],
@@ -58,8 +58,8 @@ def test_a_mailed_link_gives_a_code_that_gives_a_session(
     email = "ann@example.com"
     if confirmed is not None:
         factories.make_user(email=email, confirmed=confirmed)
-    asked = {"email": email, "code_challenge": CHALLENGE, "code_challenge_method": "s256", **body}
-    assert api.post(path, asked).status_code == 200
+    request = {"email": email, "code_challenge": CHALLENGE, "code_challenge_method": "s256", **body}
+    assert api.post(path, request).status_code == 200
     flow = FlowState.objects.get()
     assert (flow.provider_type, flow.authentication_method, flow.auth_code_issued_at) == (provider_type, method, None)
 
@@ -72,22 +72,22 @@ def test_a_mailed_link_gives_a_code_that_gives_a_session(
     before = timezone.now()
     answer = exchange_code(api, code)
     assert answer.status_code == 200, answer.content
-    told = answer.json()
-    assert set(told) == {"access_token", "token_type", "expires_in", "expires_at", "refresh_token", "user"}
+    response = answer.json()
+    assert set(response) == {"access_token", "token_type", "expires_in", "expires_at", "refresh_token", "user"}
     user, session = User.objects.get(), Session.objects.get()
-    assert told["user"]["id"] == str(user.id)
-    assert told["refresh_token"] == factories.refresh_token(session, 0)
-    assert [entry["method"] for entry in read_claims(told["access_token"])["amr"]] == [method]
+    assert response["user"]["id"] == str(user.id)
+    assert response["refresh_token"] == factories.refresh_token(session, 0)
+    assert [entry["method"] for entry in read_claims(response["access_token"])["amr"]] == [method]
     assert user.last_sign_in_at is not None
     assert user.last_sign_in_at >= before
-    assert told["user"]["last_sign_in_at"] == rfc3339(user.last_sign_in_at)
+    assert response["user"]["last_sign_in_at"] == rfc3339(user.last_sign_in_at)
     assert not FlowState.objects.exists()
     assert observations.audit_trail()[-1] == ("login", {"provider_type": provider_type})
     assert error_of(exchange_code(api, code)) == NOT_FOUND
     assert Session.objects.count() == 1
 
 
-def test_the_plain_method_compares_as_it_stands(api: Api) -> None:
+def test_plain_challenge_equals_verifier(api: Api) -> None:
     verifier = "x" * 43
     flow = factories.make_flow(factories.make_user(), code_challenge=verifier, code_challenge_method="plain")
     assert error_of(exchange_code(api, flow.auth_code, "y" * 43)) == BAD_VERIFIER
@@ -95,7 +95,7 @@ def test_the_plain_method_compares_as_it_stands(api: Api) -> None:
 
 
 @pytest.mark.parametrize("verifier", [VERIFIER.upper(), VERIFIER + " ", CHALLENGE, "x"])
-def test_a_wrong_verifier_leaves_the_code_as_it_was(verifier: str, api: Api) -> None:
+def test_wrong_verifier_leaves_code_valid(verifier: str, api: Api) -> None:
     flow = factories.make_flow(factories.make_user())
     assert error_of(exchange_code(api, flow.auth_code, verifier)) == BAD_VERIFIER
     assert not Session.objects.exists()
@@ -114,59 +114,59 @@ def test_a_wrong_verifier_leaves_the_code_as_it_was(verifier: str, api: Api) -> 
         {"auth_code": None, "code_verifier": None},
     ],
 )
-def test_code_and_verifier_are_both_needed(body: dict[str, Any], api: Api) -> None:
-    missing = (400, "validation_failed", "invalid request: both auth code and code verifier should be non-empty")
-    assert error_of(api.post("/token?grant_type=pkce", body)) == missing
+def test_code_and_verifier_are_required(body: dict[str, Any], api: Api) -> None:
+    error = (400, "validation_failed", "invalid request: both auth code and code verifier should be non-empty")
+    assert error_of(api.post("/token?grant_type=pkce", body)) == error
 
 
 @pytest.mark.parametrize("code", ["11111111-2222-4333-8444-555555555555", "no uuid", "x" * 5000])
-def test_an_unknown_code_is_not_found(code: str, api: Api) -> None:
+def test_unknown_code_gets_404(code: str, api: Api) -> None:
     factories.make_flow(factories.make_user())
     assert error_of(exchange_code(api, code)) == NOT_FOUND
 
 
-def test_a_flow_that_nobody_has_come_back_from_is_not_found(api: Api) -> None:
+def test_code_of_pending_flow_gets_404(api: Api) -> None:
     flow = factories.make_flow(factories.make_user(), user_id=None)
     assert error_of(exchange_code(api, flow.auth_code)) == NOT_FOUND
 
 
 @pytest.mark.parametrize(
-    ("method", "begun", "opened", "refusal"),
+    ("method", "started_ago", "opened_ago", "error"),
     [
-        ("recovery", 299, 0, None),
+        ("recovery", 240, 0, None),
         ("recovery", 301, 0, EXPIRED),
         ("email/signup", 301, 0, EXPIRED),
-        ("magiclink", 80_000, 299, None),
+        ("magiclink", 80_000, 240, None),
         ("magiclink", 80_000, 301, EXPIRED),
-        ("magiclink", 299, None, None),
+        ("magiclink", 240, None, None),
         ("magiclink", 301, None, EXPIRED),
     ],
 )
-def test_a_code_dies_after_five_minutes(
-    method: str, begun: int, opened: int | None, refusal: tuple[int, str, str] | None, api: Api
+def test_code_expires_after_five_minutes(
+    method: str, started_ago: int, opened_ago: int | None, error: tuple[int, str, str] | None, api: Api
 ) -> None:
     now = timezone.now()
-    issued: datetime | None = None if opened is None else now - opened * SECOND
+    issued: datetime | None = None if opened_ago is None else now - opened_ago * SECOND
     flow = factories.make_flow(
-        factories.make_user(), method=method, at=now - begun * SECOND, auth_code_issued_at=issued
+        factories.make_user(), method=method, at=now - started_ago * SECOND, auth_code_issued_at=issued
     )
     answer = exchange_code(api, flow.auth_code)
-    assert (error_of(answer) if answer.status_code != 200 else None) == refusal
-    assert FlowState.objects.exists() is (refusal is not None)
+    assert (error_of(answer) if answer.status_code != 200 else None) == error
+    assert FlowState.objects.exists() is (error is not None)
 
 
-def test_the_life_of_a_code_is_a_setting(api: Api, auth_config: ChangeConfig) -> None:
+def test_code_lifetime_is_configurable(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(flows={"expiry": timedelta(hours=1)})
-    flow = factories.make_flow(factories.make_user(), method="recovery", at=timezone.now() - timedelta(minutes=59))
+    flow = factories.make_flow(factories.make_user(), method="recovery", at=timezone.now() - timedelta(minutes=55))
     assert exchange_code(api, flow.auth_code).status_code == 200
 
 
-def test_expiry_is_told_before_a_wrong_verifier(api: Api) -> None:
+def test_expiry_is_reported_before_wrong_verifier(api: Api) -> None:
     flow = factories.make_flow(factories.make_user(), at=timezone.now() - timedelta(hours=1))
     assert error_of(exchange_code(api, flow.auth_code, "wrong")) == EXPIRED
 
 
-def test_a_ban_is_told_after_the_right_verifier_only(api: Api) -> None:
+def test_ban_is_reported_only_with_correct_verifier(api: Api) -> None:
     user = factories.make_user(banned_until=timezone.now() + timedelta(hours=1))
     flow = factories.make_flow(user)
     assert error_of(exchange_code(api, flow.auth_code, "wrong")) == BAD_VERIFIER
@@ -178,20 +178,20 @@ def test_a_ban_is_told_after_the_right_verifier_only(api: Api) -> None:
     assert not Session.objects.exists()
 
 
-def test_a_user_who_is_gone_is_our_failure(api: Api) -> None:
+def test_code_of_deleted_user_gets_500(api: Api) -> None:
     flow = factories.make_flow(factories.make_user())
     User.objects.all().delete()
     status, error_code, _ = error_of(exchange_code(api, flow.auth_code))
     assert (status, error_code) == (500, "unexpected_failure")
 
 
-def test_a_flow_without_a_challenge_is_answered_by_no_verifier(api: Api) -> None:
+def test_code_of_flow_without_challenge_gets_400(api: Api) -> None:
     flow = factories.make_flow(factories.make_user(), code_challenge=None, code_challenge_method=None)
-    refusal = (400, "bad_code_verifier", "code challenge method not supported")
-    assert error_of(exchange_code(api, flow.auth_code)) == refusal
+    error = (400, "bad_code_verifier", "code challenge method not supported")
+    assert error_of(exchange_code(api, flow.auth_code)) == error
 
 
-def test_what_a_provider_gave_is_handed_out_with_the_session(api: Api) -> None:
+def test_provider_tokens_are_part_of_the_response(api: Api) -> None:
     flow = factories.make_flow(
         factories.make_user(),
         method="oauth",
@@ -205,19 +205,19 @@ def test_what_a_provider_gave_is_handed_out_with_the_session(api: Api) -> None:
     assert observations.audit_trail() == [("login", {"provider_type": "github"})]
 
 
-def test_an_empty_provider_token_is_left_out(api: Api) -> None:
+def test_empty_provider_token_is_omitted(api: Api) -> None:
     flow = factories.make_flow(factories.make_user(), provider_access_token="", provider_refresh_token=None)
     assert not {"provider_token", "provider_refresh_token"} & set(exchange_code(api, flow.auth_code).json())
 
 
-def test_the_end_that_a_flow_sets_is_the_session_s(api: Api) -> None:
+def test_session_ends_at_the_time_set_by_the_flow(api: Api) -> None:
     end = timezone.now() + timedelta(hours=8)
     flow = factories.make_flow(factories.make_user(), method="sso/saml", session_not_after=end)
     assert exchange_code(api, flow.auth_code).status_code == 200
     assert Session.objects.get().not_after == end
 
 
-def test_each_code_is_its_own_user_s(api: Api) -> None:
+def test_code_signs_in_user_of_its_flow(api: Api) -> None:
     flows = [factories.make_flow(factories.make_user()) for _ in range(2)]
     for flow in reversed(flows):
         assert exchange_code(api, flow.auth_code).json()["user"]["id"] == str(flow.user_id)

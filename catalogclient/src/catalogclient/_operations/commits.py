@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Unpack
 
-from catalogclient import _metadata
-from catalogclient._endpoints import OPERATIONS, Endpoint
+from catalogclient import _metadata, types
+from catalogclient._endpoints import Endpoint
 from catalogclient._identifiers import TableLike
-from catalogclient._messages import Call, encode_json
-from catalogclient._operations import requests as parts
 from catalogclient._operations import responses
 from catalogclient._operations.core import operation
+from catalogclient._operations.requests import object_path, with_plain_identifier
 from catalogclient._operations.tables import TableOperations
 from catalogclient._options import CallOptions, MutationOptions
 from catalogclient._results import CommitTableResult, LoadTableResult
 from catalogclient.changes import Change, updates_for
 from catalogclient.errors import CatalogError, CommitFailedError, CommitStateUnknownError, InvalidArgumentError
 from catalogclient.requirements import for_update
-from catalogclient.types import CommitTableRequest, TableMetadata, TableRequirement, TableUpdate
 
 
 class CommitOperations(TableOperations):
@@ -28,10 +26,10 @@ class CommitOperations(TableOperations):
     async def update_table(
         self,
         table: TableLike,
-        request: CommitTableRequest | None = None,
+        request: types.CommitTableRequest | None = None,
         *,
-        requirements: Sequence[TableRequirement] = (),
-        updates: Sequence[TableUpdate] = (),
+        requirements: Sequence[types.TableRequirement] = (),
+        updates: Sequence[types.TableUpdate] = (),
         **call: Unpack[MutationOptions],
     ) -> CommitTableResult:
         """Changes a table if all requirements hold. Without requirements it overwrites concurrent changes.
@@ -42,13 +40,11 @@ class CommitOperations(TableOperations):
         """
         if request is not None and (requirements or updates):
             raise InvalidArgumentError("pass either the request or requirements and updates")
-        return await self._send(
-            Call(
-                operation=OPERATIONS[Endpoint.UPDATE_TABLE],
-                values=parts.object_path(table),
-                body=encode_json(_commit(request or {"requirements": [*requirements], "updates": [*updates]})),
-                read=responses.commit,
-            ),
+        return await self._call(
+            Endpoint.UPDATE_TABLE,
+            responses.commit,
+            object_path(table),
+            body=_commit(request or {"requirements": [*requirements], "updates": [*updates]}),
             **call,
         )
 
@@ -56,7 +52,7 @@ class CommitOperations(TableOperations):
 
     @operation
     async def commit(
-        self, table: TableLike, *changes: Change | TableUpdate, **call: Unpack[CallOptions]
+        self, table: TableLike, *changes: Change | types.TableUpdate, **call: Unpack[CallOptions]
     ) -> CommitTableResult:
         """Loads a table, commits changes with the derived requirements, and repeats both after a conflict.
 
@@ -94,7 +90,7 @@ class CommitOperations(TableOperations):
 
     @operation
     async def commit_transaction(
-        self, table_changes: Sequence[CommitTableRequest], **call: Unpack[MutationOptions]
+        self, table_changes: Sequence[types.CommitTableRequest], **call: Unpack[MutationOptions]
     ) -> None:
         """Changes all tables or none. Each change has the `identifier` of its table. Raises as update_table."""
         if not table_changes:
@@ -102,16 +98,11 @@ class CommitOperations(TableOperations):
         changes = [_commit(each) for each in table_changes]
         if not all("identifier" in each for each in changes):
             raise InvalidArgumentError("every change of a transaction needs the identifier of its table")
-        prepared = Call(
-            operation=OPERATIONS[Endpoint.COMMIT_TRANSACTION],
-            body=encode_json({"table-changes": changes}),
-            read=responses.nothing,
-        )
-        await self._send(prepared, **call)
+        await self._call(Endpoint.COMMIT_TRANSACTION, responses.nothing, body={"table-changes": changes}, **call)
 
     @operation
     async def reconcile_commit(
-        self, table: TableLike, request: CommitTableRequest, **call: Unpack[CallOptions]
+        self, table: TableLike, request: types.CommitTableRequest, **call: Unpack[CallOptions]
     ) -> CommitTableResult | None:
         """Checks after CommitStateUnknownError if a commit was applied. Returns the table, or None if it is uncertain.
 
@@ -136,7 +127,7 @@ def _as_commit_result(result: LoadTableResult) -> CommitTableResult:
     )
 
 
-def _is_applied(sent: Sequence[TableUpdate], metadata: TableMetadata) -> bool:
+def _is_applied(sent: Sequence[types.TableUpdate], metadata: types.TableMetadata) -> bool:
     """Returns True if the metadata certainly contains the effects of all updates."""
     document: Any = metadata
     schema: Any = _metadata.get_current_schema(metadata) or {}
@@ -173,8 +164,8 @@ def _is_applied(sent: Sequence[TableUpdate], metadata: TableMetadata) -> bool:
     return True
 
 
-def _commit(request: CommitTableRequest) -> dict[str, Any]:
-    document = parts.with_plain_identifier(request)
+def _commit(request: types.CommitTableRequest) -> dict[str, Any]:
+    document = with_plain_identifier(request)
     if "properties" in document and "updates" not in document and "requirements" not in document:
         raise InvalidArgumentError(
             "a commit has requirements and updates; for properties pass updates=[updates.set_properties({...})]"
@@ -182,7 +173,7 @@ def _commit(request: CommitTableRequest) -> dict[str, Any]:
     return {"requirements": [], "updates": [], **document}
 
 
-def _only_snapshot(request: CommitTableRequest) -> int | None:
+def _only_snapshot(request: types.CommitTableRequest) -> int | None:
     """Returns the id of the snapshot if the commit only adds one snapshot, optionally as `main`."""
     updates = list(request.get("updates") or ())
     added = [each["snapshot"]["snapshot-id"] for each in updates if each["action"] == "add-snapshot"]

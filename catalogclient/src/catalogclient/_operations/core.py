@@ -6,30 +6,33 @@ import dataclasses
 import functools
 import threading
 import warnings
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Self, TypeVar, Unpack, cast
 
-from catalogclient import _call_scope, _redact, _routing, _urls
+from catalogclient import _call_scope, _pagination, _redact, _routing, _urls
 from catalogclient._call_scope import CallScope
 from catalogclient._endpoints import OPERATIONS, Effect, Endpoint, Operation
 from catalogclient._guards import converted
 from catalogclient._log import CONFIG, HTTP
-from catalogclient._messages import UNSET, Call, RawResponse, Unset, encode_json
-from catalogclient._operations import responses
+from catalogclient._messages import UNSET, Call, RawResponse, Reply, Unset, encode_json
+from catalogclient._operations import requests, responses
 from catalogclient._options import (
     CALL_OPTIONS,
     CallOptions,
+    LoadOptions,
     MutationOptions,
     RestCatalogOptions,
     Timeout,
     TimeoutLike,
     time_limit,
 )
+from catalogclient._pagination import Page
 from catalogclient._results import CatalogConfig
 from catalogclient._routing import Route
 from catalogclient._runtime import Runtime
 from catalogclient._sender import Sender
 from catalogclient._single_flight import SingleFlight
+from catalogclient._urls import PathValue, QueryValue
 from catalogclient.auth._base import AuthManager
 from catalogclient.auth._static import NoAuth
 from catalogclient.errors import (
@@ -51,6 +54,8 @@ def operation(method: Method) -> Method:
 
     code = method.__code__
     keywords = {*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], *CALL_OPTIONS}
+    if "load" in method.__annotations__:
+        keywords |= LoadOptions.__annotations__.keys()
 
     @functools.wraps(method)
     def call(self: Core, /, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
@@ -232,19 +237,64 @@ class Core:
             idempotency_key=call.get("idempotency_key"),
         )
 
-    async def _exists(self, head: Call[Any], load: Call[Any], **call: Unpack[CallOptions]) -> bool:
-        """Sends `head`, or `load` if the server does not support HEAD. Returns False for status 404."""
+    async def _call(
+        self,
+        endpoint: Endpoint,
+        read: Callable[[Reply], T],
+        values: Mapping[str, PathValue] | None = None,
+        /,
+        *,
+        query: tuple[tuple[str, QueryValue], ...] = (),
+        page: tuple[int | None, str | None] = (None, None),
+        body: object = None,
+        access_delegation: Sequence[str] | Unset | None = UNSET,
+        **call: Unpack[MutationOptions],
+    ) -> T:
+        """Sends one request. `values` are the placeholders of the path. `page` is size and token. `body` is JSON."""
+        prepared = Call(
+            operation=OPERATIONS[endpoint],
+            values=values or {},
+            query=(*query, *requests.page_parameters(*page)),
+            body=None if body is None else encode_json(body),
+            access_delegation=access_delegation,
+            read=read,
+        )
+        return await self._send(prepared, **call)
+
+    def _items(
+        self, fetch: Callable[..., Awaitable[Page[T]]], page_size: int | None, call: CallOptions
+    ) -> AsyncGenerator[T, None]:
+        """Iterates over all pages of a list. `fetch` takes the keywords page_size and page_token."""
+        return _pagination.items(
+            lambda size, token: fetch(page_size=size, page_token=token, **call),
+            page_size=page_size,
+            default_size=lambda: self._default_page_size(**call),
+        )
+
+    @operation
+    async def _default_page_size(self, **_call: Unpack[CallOptions]) -> int | None:
+        return (await self._route()).page_size
+
+    async def _exists(
+        self,
+        endpoint: Endpoint,
+        values: Mapping[str, PathValue],
+        load: Callable[[], Awaitable[object]],
+        **call: Unpack[CallOptions],
+    ) -> bool:
+        """Sends a HEAD request, or calls `load` if the server does not support it. Returns False for status 404."""
+        head = Call(operation=OPERATIONS[endpoint], values=values, read=responses.nothing)
         route = await self._route()
         try:
             if route.lacks(head.operation):
-                await self._send(load, route, **call)
+                await load()
                 return True
             try:
                 await self._send(head, route, **call)
             except CatalogError as error:
                 if error.status not in (405, 501):
                     raise
-                await self._send(load, route, **call)
+                await load()
         except CatalogError as error:
             if error.status != 404:
                 raise

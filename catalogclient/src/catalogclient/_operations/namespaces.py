@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import Any, Unpack
 
 from catalogclient import _identifiers, _pagination
-from catalogclient._endpoints import OPERATIONS, Endpoint
+from catalogclient._endpoints import Endpoint
 from catalogclient._identifiers import NamespaceIdentifier, NamespaceLike
-from catalogclient._messages import Call, Reply, encode_json
-from catalogclient._operations import requests, responses
+from catalogclient._messages import Reply
+from catalogclient._operations import responses
 from catalogclient._operations.core import Core, operation
+from catalogclient._operations.requests import namespace_path
 from catalogclient._options import CallOptions, MutationOptions
 from catalogclient._results import NamespaceMetadata, NamespacePage, UpdateNamespacePropertiesResult
 from catalogclient._urls import Levels
@@ -35,15 +37,11 @@ class NamespaceOperations(Core):
         Raises NoSuchNamespaceError for an unknown parent.
         """
         above = _identifiers.parent(parent)
-        return await self._send(
-            Call(
-                operation=OPERATIONS[Endpoint.LIST_NAMESPACES],
-                query=(
-                    *((("parent", Levels(above.namespace)),) if above else ()),
-                    *requests.page_parameters(page_size, page_token),
-                ),
-                read=responses.namespace_page,
-            ),
+        return await self._call(
+            Endpoint.LIST_NAMESPACES,
+            responses.namespace_page,
+            query=(("parent", Levels(above.namespace)),) if above else (),
+            page=(page_size, page_token),
             **call,
         )
 
@@ -62,11 +60,7 @@ class NamespaceOperations(Core):
         """
 
         def children(above: NamespaceLike | None) -> AsyncGenerator[NamespaceIdentifier, None]:
-            return _pagination.items(
-                lambda size, token: self.list_namespaces(parent=above, page_size=size, page_token=token, **call),
-                page_size=page_size,
-                default_size=lambda: self._default_page_size(**call),
-            )
+            return self._items(functools.partial(self.list_namespaces, parent=above), page_size, call)
 
         return _pagination.breadth_first(children, parent) if recursive else children(parent)
 
@@ -85,8 +79,7 @@ class NamespaceOperations(Core):
             has_body = responses.looks_like_json(reply)
             return responses.namespace(responses.document(reply) if has_body else dict(document), levels)
 
-        prepared = Call(operation=OPERATIONS[Endpoint.CREATE_NAMESPACE], body=encode_json(document), read=read)
-        return await self._send(prepared, **call)
+        return await self._call(Endpoint.CREATE_NAMESPACE, read, body=document, **call)
 
     @operation
     async def create_namespace_if_not_exists(
@@ -103,27 +96,27 @@ class NamespaceOperations(Core):
     @operation
     async def load_namespace_metadata(self, namespace: NamespaceLike, **call: Unpack[CallOptions]) -> NamespaceMetadata:
         """Returns a namespace with its properties. Raises NoSuchNamespaceError."""
-        return await self._send(_load(namespace), **call)
+        levels = _identifiers.namespace(namespace).namespace
+
+        def read(reply: Reply) -> NamespaceMetadata:
+            return responses.namespace(responses.document(reply), levels)
+
+        return await self._call(Endpoint.LOAD_NAMESPACE_METADATA, read, {"namespace": levels}, **call)
 
     @operation
     async def namespace_exists(self, namespace: NamespaceLike, **call: Unpack[CallOptions]) -> bool:
         """Returns True if the namespace exists."""
-        head = Call(
-            operation=OPERATIONS[Endpoint.NAMESPACE_EXISTS],
-            values=requests.namespace_path(namespace),
-            read=responses.nothing,
+        return await self._exists(
+            Endpoint.NAMESPACE_EXISTS,
+            namespace_path(namespace),
+            lambda: self.load_namespace_metadata(namespace, **call),
+            **call,
         )
-        return await self._exists(head, _load(namespace), **call)
 
     @operation
     async def drop_namespace(self, namespace: NamespaceLike, **call: Unpack[MutationOptions]) -> None:
         """Drops an empty namespace. Raises NoSuchNamespaceError, NamespaceNotEmptyError."""
-        prepared = Call(
-            operation=OPERATIONS[Endpoint.DROP_NAMESPACE],
-            values=requests.namespace_path(namespace),
-            read=responses.nothing,
-        )
-        await self._send(prepared, **call)
+        await self._call(Endpoint.DROP_NAMESPACE, responses.nothing, namespace_path(namespace), **call)
 
     @operation
     async def update_namespace_properties(
@@ -151,25 +144,10 @@ class NamespaceOperations(Core):
             if isinstance(document["removals"], str):
                 raise InvalidArgumentError("removals must be a sequence of strings")
             document["removals"] = list(dict.fromkeys(document["removals"]))
-        return await self._send(
-            Call(
-                operation=OPERATIONS[Endpoint.UPDATE_NAMESPACE_PROPERTIES],
-                values=requests.namespace_path(namespace),
-                body=encode_json(document),
-                read=responses.namespace_properties,
-            ),
+        return await self._call(
+            Endpoint.UPDATE_NAMESPACE_PROPERTIES,
+            responses.namespace_properties,
+            namespace_path(namespace),
+            body=document,
             **call,
         )
-
-    @operation
-    async def _default_page_size(self, **_call: Unpack[CallOptions]) -> int | None:
-        return (await self._route()).page_size
-
-
-def _load(namespace: NamespaceLike) -> Call[NamespaceMetadata]:
-    levels = _identifiers.namespace(namespace).namespace
-    return Call(
-        operation=OPERATIONS[Endpoint.LOAD_NAMESPACE_METADATA],
-        values={"namespace": levels},
-        read=lambda reply: responses.namespace(responses.document(reply), levels),
-    )

@@ -8,28 +8,10 @@ from datetime import timedelta
 from typing import Any
 
 from catalogclient import _endpoints, _error_mapping
-from catalogclient._identifiers import NamespaceIdentifier, TableIdentifier
+from catalogclient import _results as results
+from catalogclient._identifiers import NamespaceIdentifier, TableIdentifier, new_identifier, set_name, set_namespace
 from catalogclient._log import CONFIG
 from catalogclient._messages import RawResponse, Reply
-from catalogclient._results import (
-    CatalogConfig,
-    CommitTableResult,
-    FunctionPage,
-    LoadFunctionResult,
-    LoadTableResult,
-    LoadViewResult,
-    NamespaceMetadata,
-    NamespacePage,
-    PlanResult,
-    RemoteSignResult,
-    ScanTasks,
-    SecretDict,
-    StorageCredential,
-    TablePage,
-    UnregisterTableResult,
-    UpdateNamespacePropertiesResult,
-    ViewPage,
-)
 from catalogclient.errors import CatalogError, InvalidResponseError
 
 # ISO 8601 without years and months, because their length depends on the calendar.
@@ -142,21 +124,21 @@ def optional_object(body: Mapping[str, Any], key: str) -> Any:
     return found if isinstance(found, dict) else None
 
 
-def secrets(body: dict[str, Any], key: str) -> SecretDict:
+def secrets(body: dict[str, Any], key: str) -> results.SecretDict:
     """Returns the strings at `key` and hides them in `body` as well. Missing or null means empty."""
     found = body.get(key)
     if found is None:
-        return SecretDict()
+        return results.SecretDict()
     if not isinstance(found, dict):
         raise InvalidResponseError(f"{key} in the response is not an object")
-    body[key] = hidden = SecretDict({name: value for name, value in found.items() if isinstance(value, str)})
+    body[key] = hidden = results.SecretDict({name: value for name, value in found.items() if isinstance(value, str)})
     return hidden
 
 
-def credentials(body: dict[str, Any]) -> list[StorageCredential]:
+def credentials(body: dict[str, Any]) -> list[results.StorageCredential]:
     """Returns the storage credentials and hides them in `body` as well."""
     found = objects(body, "storage-credentials")
-    return [StorageCredential(text(each, "prefix"), secrets(each, "config")) for each in found]
+    return [results.StorageCredential(text(each, "prefix"), secrets(each, "config")) for each in found]
 
 
 def etag(reply: Reply) -> str | None:
@@ -172,11 +154,11 @@ def etag(reply: Reply) -> str | None:
     return tag.removesuffix(quote).removesuffix(f"--{encoding}") + quote
 
 
-def config(reply: Reply) -> CatalogConfig:
+def config(reply: Reply) -> results.CatalogConfig:
     """Parses the configuration (OpenAPI, `CatalogConfig`)."""
     body = document(reply)
     listed = [_endpoints.parse(each) for each in texts(body, "endpoints")]
-    return CatalogConfig(
+    return results.CatalogConfig(
         raw=body,
         defaults=secrets(body, "defaults"),
         overrides=secrets(body, "overrides"),
@@ -200,34 +182,34 @@ def duration(text: object) -> timedelta | None:
         return None
 
 
-def table_page(reply: Reply) -> TablePage:
+def table_page(reply: Reply) -> results.TablePage:
     """Parses a page of tables."""
     body = document(reply)
-    return TablePage(_identifiers(body), token(body))
+    return results.TablePage(_identifiers(body), token(body))
 
 
-def view_page(reply: Reply) -> ViewPage:
+def view_page(reply: Reply) -> results.ViewPage:
     """Parses a page of views."""
     body = document(reply)
-    return ViewPage(_identifiers(body), token(body))
+    return results.ViewPage(_identifiers(body), token(body))
 
 
-def function_page(reply: Reply) -> FunctionPage:
+def function_page(reply: Reply) -> results.FunctionPage:
     """Parses a page of functions."""
     body = document(reply)
-    return FunctionPage([levels(each) for each in items(body, "identifiers")], token(body))
+    return results.FunctionPage([levels(each) for each in items(body, "identifiers")], token(body))
 
 
-def namespace_page(reply: Reply) -> NamespacePage:
+def namespace_page(reply: Reply) -> results.NamespacePage:
     """Parses a page of namespaces."""
     body = document(reply)
-    return NamespacePage([NamespaceIdentifier(levels(each)) for each in items(body, "namespaces")], token(body))
+    return results.NamespacePage([NamespaceIdentifier(levels(each)) for each in items(body, "namespaces")], token(body))
 
 
-def namespace(body: dict[str, Any], requested: tuple[str, ...]) -> NamespaceMetadata:
+def namespace(body: dict[str, Any], requested: tuple[str, ...]) -> results.NamespaceMetadata:
     """Parses the metadata of the namespace that was requested."""
     properties = body.get("properties")
-    return NamespaceMetadata(
+    return results.NamespaceMetadata(
         raw=body,
         namespace=NamespaceIdentifier(levels(body["namespace"]) if body.get("namespace") is not None else requested),
         properties={} if properties is None else mapping(body, "properties"),
@@ -235,18 +217,18 @@ def namespace(body: dict[str, Any], requested: tuple[str, ...]) -> NamespaceMeta
     )
 
 
-def namespace_properties(reply: Reply) -> UpdateNamespacePropertiesResult:
+def namespace_properties(reply: Reply) -> results.UpdateNamespacePropertiesResult:
     """Parses the result of an update of namespace properties."""
     body = document(reply)
-    return UpdateNamespacePropertiesResult(
+    return results.UpdateNamespacePropertiesResult(
         raw=body, updated=texts(body, "updated"), removed=texts(body, "removed"), missing=texts(body, "missing")
     )
 
 
-def table(reply: Reply) -> LoadTableResult:
+def table(reply: Reply) -> results.LoadTableResult:
     """Parses a load result."""
     body = document(reply)
-    return LoadTableResult(
+    return results.LoadTableResult(
         raw=body,
         metadata=metadata(body),
         metadata_location=optional_text(body, "metadata-location"),
@@ -257,13 +239,15 @@ def table(reply: Reply) -> LoadTableResult:
     )
 
 
-def unregistered_table(reply: Reply) -> UnregisterTableResult:
+def unregistered_table(reply: Reply) -> results.UnregisterTableResult:
     """Parses the result of unregistering a table."""
     body = document(reply)
-    return UnregisterTableResult(raw=body, metadata=metadata(body), metadata_location=text(body, "metadata-location"))
+    return results.UnregisterTableResult(
+        raw=body, metadata=metadata(body), metadata_location=text(body, "metadata-location")
+    )
 
 
-def commit(reply: Reply) -> CommitTableResult:
+def commit(reply: Reply) -> results.CommitTableResult:
     """Parses the result of a commit."""
     body = document(reply)
     location = optional_text(body, "metadata-location")
@@ -272,13 +256,13 @@ def commit(reply: Reply) -> CommitTableResult:
             f"Server returned {reply.status} without required `metadata-location` field on CommitTableResponse",
             status=reply.status,
         )
-    return CommitTableResult(raw=body, metadata=metadata(body), metadata_location=location, etag=etag(reply))
+    return results.CommitTableResult(raw=body, metadata=metadata(body), metadata_location=location, etag=etag(reply))
 
 
-def view(reply: Reply) -> LoadViewResult:
+def view(reply: Reply) -> results.LoadViewResult:
     """Parses a load result of a view."""
     body = document(reply)
-    return LoadViewResult(
+    return results.LoadViewResult(
         raw=body,
         metadata=metadata(body),
         metadata_location=optional_text(body, "metadata-location"),
@@ -286,21 +270,21 @@ def view(reply: Reply) -> LoadViewResult:
     )
 
 
-def function(reply: Reply) -> LoadFunctionResult:
+def function(reply: Reply) -> results.LoadFunctionResult:
     """Parses a load result of a function."""
     body = document(reply)
-    return LoadFunctionResult(
+    return results.LoadFunctionResult(
         raw=body, metadata=metadata(body), metadata_location=optional_text(body, "metadata-location")
     )
 
 
-def plan(reply: Reply) -> PlanResult:
+def plan(reply: Reply) -> results.PlanResult:
     """Parses the state of a scan plan."""
     body = document(reply)
     status = body.get("status")
     if status not in ("completed", "submitted", "cancelled", "failed"):
         raise InvalidResponseError("the response has no known plan status", status=reply.status)
-    return PlanResult(
+    return results.PlanResult(
         raw=body,
         status=status,
         plan_id=optional_text(body, "plan-id"),
@@ -310,7 +294,7 @@ def plan(reply: Reply) -> PlanResult:
     )
 
 
-def new_plan(reply: Reply) -> PlanResult:
+def new_plan(reply: Reply) -> results.PlanResult:
     """Parses the state of a plan that was just created."""
     result = plan(reply)
     if result.status == "cancelled":
@@ -320,19 +304,19 @@ def new_plan(reply: Reply) -> PlanResult:
     return result
 
 
-def scan_tasks(reply: Reply) -> ScanTasks:
+def scan_tasks(reply: Reply) -> results.ScanTasks:
     """Parses the files of a plan task."""
     body = document(reply)
-    return ScanTasks(raw=body, **_tasks(body))
+    return results.ScanTasks(raw=body, **_tasks(body))
 
 
-def signature(reply: Reply) -> RemoteSignResult:
+def signature(reply: Reply) -> results.RemoteSignResult:
     """Parses a signed storage request."""
     body = document(reply)
     found = mapping(body, "headers")
     if not all(isinstance(values, list) for values in found.values()):
         raise InvalidResponseError("the values of headers in the response are not lists", status=reply.status)
-    return RemoteSignResult(
+    return results.RemoteSignResult(
         uri=text(body, "uri"),
         headers=found,
         cacheable="private" in reply.headers.get("Cache-Control", "").lower(),
@@ -341,20 +325,24 @@ def signature(reply: Reply) -> RemoteSignResult:
 
 def _identifiers(body: dict[str, Any]) -> list[TableIdentifier]:
     found: list[TableIdentifier] = []
-    document: Any = None
+    previous: Any = None
     namespace_levels: tuple[str, ...] = ()
     for each in items(body, "identifiers"):
-        if not isinstance(each, dict):
-            raise InvalidResponseError("identifiers in the response is not a list of objects")
+        try:
+            namespace_document, name = each["namespace"], each["name"]
+        except (TypeError, KeyError):
+            raise InvalidResponseError("identifiers in the response lack a namespace or name") from None
         # The identifiers of a page share their namespace, which is converted once.
-        namespace_document = each.get("namespace")
-        if document is None or namespace_document != document:
+        if namespace_document != previous or previous is None:
             namespace_levels = levels(namespace_document)
-            document = namespace_document
-        name = each.get("name")
+            previous = namespace_document
         if not isinstance(name, str):
             raise InvalidResponseError("the response has no valid name")
-        found.append(TableIdentifier(namespace_levels, name))
+        # Half the cost of the constructor of a frozen dataclass.
+        identifier = new_identifier(TableIdentifier)
+        set_namespace(identifier, namespace_levels)
+        set_name(identifier, name)
+        found.append(identifier)
     return found
 
 

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
-from catalogclient import _headers
+from catalogclient import _headers, types
 from catalogclient._endpoints import OPERATIONS, Endpoint
 from catalogclient._identifiers import TableLike
 from catalogclient._messages import Call, encode_json
-from catalogclient._operations import requests, responses
+from catalogclient._operations import responses
 from catalogclient._operations.core import operation
+from catalogclient._operations.requests import object_path, references
 from catalogclient._operations.tables import TableOperations
 from catalogclient._options import CallOptions, MutationOptions
 from catalogclient._results import PlanResult, RemoteSignResult, ScanTasks, StorageCredential
 from catalogclient._scan import AsyncScanPlan
 from catalogclient.errors import CatalogError, InvalidArgumentError
-from catalogclient.types import PlanTableScanRequest, RemoteSigningConfig, RemoteSignRequest, ReportMetricsRequest
 
 
 class ScanOperations(TableOperations):
@@ -25,7 +25,7 @@ class ScanOperations(TableOperations):
 
     @operation
     async def plan_table_scan(
-        self, table: TableLike, request: PlanTableScanRequest | None = None, **call: Unpack[MutationOptions]
+        self, table: TableLike, request: types.PlanTableScanRequest | None = None, **call: Unpack[MutationOptions]
     ) -> PlanResult:
         """Starts planning a scan; plan_scan does all steps. Raises NoSuchTableError. Source: `planTableScan`."""
         document = dict(request or {})
@@ -34,51 +34,43 @@ class ScanOperations(TableOperations):
             raise InvalidArgumentError("a scan reads one snapshot or the changes between two, not both")
         if between == {"start-snapshot-id"}:
             raise InvalidArgumentError("start-snapshot-id requires end-snapshot-id")
-        return await self._send(
-            Call(
-                operation=OPERATIONS[Endpoint.PLAN_TABLE_SCAN],
-                values=requests.object_path(table),
-                body=encode_json(document),
-                read=responses.new_plan,
-            ),
-            **call,
-        )
+        return await self._call(Endpoint.PLAN_TABLE_SCAN, responses.new_plan, object_path(table), body=document, **call)
 
     @operation
     async def fetch_planning_result(self, table: TableLike, plan_id: str, **call: Unpack[CallOptions]) -> PlanResult:
         """Returns the state of a plan. Raises NoSuchPlanIdError. Source: OpenAPI, `fetchPlanningResult`."""
-        prepared = Call(
-            operation=OPERATIONS[Endpoint.FETCH_PLANNING_RESULT],
-            values=requests.object_path(table, **{"plan-id": _segment(plan_id)}),
-            read=responses.plan,
+        return await self._call(
+            Endpoint.FETCH_PLANNING_RESULT,
+            responses.plan,
+            object_path(table, **{"plan-id": _segment(plan_id)}),
+            **call,
         )
-        return await self._send(prepared, **call)
 
     @operation
     async def cancel_planning(self, table: TableLike, plan_id: str, **call: Unpack[MutationOptions]) -> None:
         """Cancels a plan. Raises NoSuchPlanIdError. Source: OpenAPI, `cancelPlanning`."""
-        prepared = Call(
-            operation=OPERATIONS[Endpoint.CANCEL_PLANNING],
-            values=requests.object_path(table, **{"plan-id": _segment(plan_id)}),
-            read=responses.nothing,
+        await self._call(
+            Endpoint.CANCEL_PLANNING,
+            responses.nothing,
+            object_path(table, **{"plan-id": _segment(plan_id)}),
+            **call,
         )
-        await self._send(prepared, **call)
 
     @operation
     async def fetch_scan_tasks(self, table: TableLike, plan_task: str, **call: Unpack[MutationOptions]) -> ScanTasks:
         """Returns the files of a plan task. Raises NoSuchPlanTaskError. Source: OpenAPI, `fetchScanTasks`."""
-        prepared = Call(
-            operation=OPERATIONS[Endpoint.FETCH_SCAN_TASKS],
-            values=requests.object_path(table),
-            body=encode_json({"plan-task": plan_task}),
-            read=responses.scan_tasks,
+        return await self._call(
+            Endpoint.FETCH_SCAN_TASKS,
+            responses.scan_tasks,
+            object_path(table),
+            body={"plan-task": plan_task},
+            **call,
         )
-        return await self._send(prepared, **call)
 
     def plan_scan(
         self,
         table: TableLike,
-        request: PlanTableScanRequest | None = None,
+        request: types.PlanTableScanRequest | None = None,
         *,
         poll_timeout: float = 300.0,
         **call: Unpack[CallOptions],
@@ -106,8 +98,8 @@ class ScanOperations(TableOperations):
         """
         prepared = Call(
             operation=OPERATIONS[Endpoint.LOAD_CREDENTIALS],
-            values=requests.object_path(table),
-            query=(*((("planId", plan_id),) if plan_id is not None else ()), *requests.references(referenced_by)),
+            values=object_path(table),
+            query=(*((("planId", plan_id),) if plan_id is not None else ()), *references(referenced_by)),
             read=lambda reply: responses.credentials(responses.document(reply)),
         )
         route = await self._route()
@@ -127,9 +119,9 @@ class ScanOperations(TableOperations):
     async def sign_request(
         self,
         table: TableLike,
-        request: RemoteSignRequest,
+        request: types.RemoteSignRequest,
         *,
-        signing_config: RemoteSigningConfig | None = None,
+        signing_config: types.RemoteSigningConfig | None = None,
         **call: Unpack[CallOptions],
     ) -> RemoteSignResult:
         """Requests the server to sign a storage request. `signing_config` is part of the load result.
@@ -146,7 +138,7 @@ class ScanOperations(TableOperations):
         return await self._send(
             Call(
                 operation=OPERATIONS[Endpoint.SIGN_REQUEST],
-                values=requests.object_path(table),
+                values=object_path(table),
                 body=encode_json(document),
                 headers=fields,
                 read=responses.signature,
@@ -155,18 +147,14 @@ class ScanOperations(TableOperations):
         )
 
     @operation
-    async def report_metrics(self, table: TableLike, report: ReportMetricsRequest, **call: Unpack[CallOptions]) -> None:
+    async def report_metrics(
+        self, table: TableLike, report: types.ReportMetricsRequest, **call: Unpack[CallOptions]
+    ) -> None:
         """Sends a metrics report of a scan or commit, without retries. Raises NoSuchTableError.
 
         Source: OpenAPI, `reportMetrics`.
         """
-        prepared = Call(
-            operation=OPERATIONS[Endpoint.REPORT_METRICS],
-            values=requests.object_path(table),
-            body=encode_json(report),
-            read=responses.nothing,
-        )
-        await self._send(prepared, **call)
+        await self._call(Endpoint.REPORT_METRICS, responses.nothing, object_path(table), body=report, **call)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +163,7 @@ class _TablePlanner:
 
     catalog: ScanOperations
     table: TableLike
-    request: PlanTableScanRequest | None
+    request: types.PlanTableScanRequest | None
     call: CallOptions
 
     async def plan(self) -> PlanResult:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from typing import Any, Literal, TypeVar, Unpack, overload
+import functools
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import Literal, TypeVar, Unpack, overload
 
-from catalogclient import _identifiers, _pagination
+from catalogclient import _identifiers, types
 from catalogclient._endpoints import OPERATIONS, Endpoint
 from catalogclient._identifiers import NamespaceLike, TableIdentifier, TableLike
-from catalogclient._messages import UNSET, Call, RawResponse, Reply, Unset, encode_json
-from catalogclient._operations import requests, responses
+from catalogclient._messages import UNSET, Call, RawResponse, Reply, Unset
+from catalogclient._operations import responses
 from catalogclient._operations.core import operation
 from catalogclient._operations.namespaces import NamespaceOperations
-from catalogclient._options import CallOptions, MutationOptions, Snapshots, without_key
+from catalogclient._operations.requests import named, namespace_path, object_path, references, rename
+from catalogclient._options import CallOptions, LoadOptions, MutationOptions, Snapshots, without_key
 from catalogclient._results import LoadTableResult, TablePage, UnregisterTableResult
 from catalogclient.errors import CatalogError, InvalidArgumentError
-from catalogclient.types import CreateTableRequest, RegisterTableRequest, RenameTableRequest, TableMetadata
 
 T = TypeVar("T")
 
@@ -33,35 +34,25 @@ class TableOperations(NamespaceOperations):
         **call: Unpack[CallOptions],
     ) -> TablePage:
         """Returns a page of the tables of a namespace. Raises NoSuchNamespaceError."""
-        return await self._send(
-            Call(
-                operation=OPERATIONS[Endpoint.LIST_TABLES],
-                values=requests.namespace_path(namespace),
-                query=requests.page_parameters(page_size, page_token),
-                read=responses.table_page,
-            ),
-            **call,
+        return await self._call(
+            Endpoint.LIST_TABLES, responses.table_page, namespace_path(namespace), page=(page_size, page_token), **call
         )
 
     def iter_tables(
         self, namespace: NamespaceLike, *, page_size: int | None = None, **call: Unpack[CallOptions]
     ) -> AsyncGenerator[TableIdentifier, None]:
         """Iterates over all tables of a namespace. Pages are requested on demand. Raises as list_tables."""
-        return _pagination.items(
-            lambda size, token: self.list_tables(namespace, page_size=size, page_token=token, **call),
-            page_size=page_size,
-            default_size=lambda: self._default_page_size(**call),
-        )
+        return self._items(functools.partial(self.list_tables, namespace), page_size, call)
 
     @operation
     async def create_table(
         self,
         namespace: NamespaceLike,
-        request: CreateTableRequest,
+        request: types.CreateTableRequest,
         *,
         access_delegation: Sequence[str] | Unset | None = UNSET,
         **call: Unpack[MutationOptions],
-    ) -> TableMetadata:
+    ) -> types.TableMetadata:
         """Creates a table, or with `"stage-create": True` prepares it for a commit. Raises as create_table_result."""
         result = await self.create_table_result(namespace, request, access_delegation=access_delegation, **call)
         return result.metadata
@@ -70,7 +61,7 @@ class TableOperations(NamespaceOperations):
     async def create_table_result(
         self,
         namespace: NamespaceLike,
-        request: CreateTableRequest,
+        request: types.CreateTableRequest,
         *,
         access_delegation: Sequence[str] | Unset | None = UNSET,
         **call: Unpack[MutationOptions],
@@ -80,22 +71,20 @@ class TableOperations(NamespaceOperations):
         Raises NoSuchNamespaceError, and AlreadyExistsError if a table or view has that name. Source: OpenAPI,
         `createTable`.
         """
-        return await self._send(
-            Call(
-                operation=OPERATIONS[Endpoint.CREATE_TABLE],
-                values=requests.namespace_path(namespace),
-                # Nessie rejects a request without this key.
-                body=encode_json({"stage-create": False, **requests.named(request)}),
-                access_delegation=access_delegation,
-                read=responses.table,
-            ),
+        return await self._call(
+            Endpoint.CREATE_TABLE,
+            responses.table,
+            namespace_path(namespace),
+            # Nessie rejects a request without this key.
+            body={"stage-create": False, **named(request)},
+            access_delegation=access_delegation,
             **call,
         )
 
     @operation
     async def create_table_if_not_exists(
-        self, namespace: NamespaceLike, request: CreateTableRequest, **call: Unpack[MutationOptions]
-    ) -> TableMetadata:
+        self, namespace: NamespaceLike, request: types.CreateTableRequest, **call: Unpack[MutationOptions]
+    ) -> types.TableMetadata:
         """Creates a table, or loads the table with that name. It may have another schema.
 
         Raises NoSuchTableError if a view has that name.
@@ -109,179 +98,123 @@ class TableOperations(NamespaceOperations):
         return await self.load_table(table, **without_key(call))
 
     @overload
-    async def load_table(
-        self,
-        table: TableLike,
-        *,
-        snapshots: Snapshots | None = None,
-        referenced_by: Sequence[TableLike] | None = None,
-        access_delegation: Sequence[str] | Unset | None = UNSET,
-        **call: Unpack[CallOptions],
-    ) -> TableMetadata: ...
+    async def load_table(self, table: TableLike, **load: Unpack[LoadOptions]) -> types.TableMetadata: ...
 
     @overload
     async def load_table(
-        self,
-        table: TableLike,
-        *,
-        if_none_match: str | None,
-        snapshots: Snapshots | None = None,
-        referenced_by: Sequence[TableLike] | None = None,
-        access_delegation: Sequence[str] | Unset | None = UNSET,
-        **call: Unpack[CallOptions],
-    ) -> TableMetadata | None: ...
+        self, table: TableLike, *, if_none_match: str | None, **load: Unpack[LoadOptions]
+    ) -> types.TableMetadata | None: ...
 
     @operation
     async def load_table(
-        self,
-        table: TableLike,
-        *,
-        if_none_match: str | None = None,
-        snapshots: Snapshots | None = None,
-        referenced_by: Sequence[TableLike] | None = None,
-        access_delegation: Sequence[str] | Unset | None = UNSET,
-        **call: Unpack[CallOptions],
-    ) -> TableMetadata | None:
-        """Returns the metadata of a table, or None if its ETag still is `if_none_match`. Raises NoSuchTableError."""
-        result = await self._send(
-            _load(table, if_none_match, snapshots, referenced_by, access_delegation, responses.table), **call
-        )
+        self, table: TableLike, *, if_none_match: str | None = None, **load: Unpack[LoadOptions]
+    ) -> types.TableMetadata | None:
+        """Returns the metadata of a table, or None if its ETag still is `if_none_match`. Raises NoSuchTableError.
+
+        Takes the same keywords as load_table_result.
+        """
+        result = await self._load(responses.table, table, if_none_match, **load)
         return None if result is None else result.metadata
 
     @overload
     async def load_table_result(
-        self,
-        table: TableLike,
-        *,
-        raw: Literal[False] = False,
-        snapshots: Snapshots | None = None,
-        referenced_by: Sequence[TableLike] | None = None,
-        access_delegation: Sequence[str] | Unset | None = UNSET,
-        **call: Unpack[CallOptions],
+        self, table: TableLike, *, raw: Literal[False] = False, **load: Unpack[LoadOptions]
     ) -> LoadTableResult: ...
 
     @overload
     async def load_table_result(
-        self,
-        table: TableLike,
-        *,
-        if_none_match: str | None,
-        raw: Literal[False] = False,
-        snapshots: Snapshots | None = None,
-        referenced_by: Sequence[TableLike] | None = None,
-        access_delegation: Sequence[str] | Unset | None = UNSET,
-        **call: Unpack[CallOptions],
+        self, table: TableLike, *, if_none_match: str | None, raw: Literal[False] = False, **load: Unpack[LoadOptions]
     ) -> LoadTableResult | None: ...
 
     @overload
     async def load_table_result(
-        self,
-        table: TableLike,
-        *,
-        raw: Literal[True],
-        if_none_match: str | None = None,
-        snapshots: Snapshots | None = None,
-        referenced_by: Sequence[TableLike] | None = None,
-        access_delegation: Sequence[str] | Unset | None = UNSET,
-        **call: Unpack[CallOptions],
+        self, table: TableLike, *, raw: Literal[True], if_none_match: str | None = None, **load: Unpack[LoadOptions]
     ) -> RawResponse | None: ...
 
     @overload
     async def load_table_result(
-        self,
-        table: TableLike,
-        *,
-        raw: bool,
-        if_none_match: str | None = None,
-        snapshots: Snapshots | None = None,
-        referenced_by: Sequence[TableLike] | None = None,
-        access_delegation: Sequence[str] | Unset | None = UNSET,
-        **call: Unpack[CallOptions],
+        self, table: TableLike, *, raw: bool, if_none_match: str | None = None, **load: Unpack[LoadOptions]
     ) -> LoadTableResult | RawResponse | None: ...
 
     @operation
     async def load_table_result(
-        self,
-        table: TableLike,
-        *,
-        if_none_match: str | None = None,
-        snapshots: Snapshots | None = None,
-        referenced_by: Sequence[TableLike] | None = None,
-        access_delegation: Sequence[str] | Unset | None = UNSET,
-        raw: bool = False,
-        **call: Unpack[CallOptions],
+        self, table: TableLike, *, if_none_match: str | None = None, raw: bool = False, **load: Unpack[LoadOptions]
     ) -> LoadTableResult | RawResponse | None:
         """Does the same as load_table and returns configuration, credentials and ETag as well.
 
         `snapshots="refs"` omits snapshots without a branch or tag. `referenced_by` are the views through which the
-        table is read, outermost first. `raw` returns the response unparsed, for metadata that does not fit into memory
-        as objects. Source: OpenAPI, `loadTable`.
+        table is read, outermost first. `access_delegation` replaces that of the options. `raw` returns the response
+        unparsed, for metadata that does not fit into memory as objects. Source: OpenAPI, `loadTable`.
         """
-        read: Any = responses.raw if raw else responses.table
-        result: LoadTableResult | RawResponse | None = await self._send(
-            _load(table, if_none_match, snapshots, referenced_by, access_delegation, read), **call
+        if raw:
+            return await self._load(responses.raw, table, if_none_match, **load)
+        return await self._load(responses.table, table, if_none_match, **load)
+
+    async def _load(
+        self,
+        parse: Callable[[Reply], T],
+        table: TableLike,
+        if_none_match: str | None,
+        /,
+        *,
+        snapshots: Snapshots | None = None,
+        referenced_by: Sequence[TableLike] | None = None,
+        access_delegation: Sequence[str] | Unset | None = UNSET,
+        **call: Unpack[CallOptions],
+    ) -> T | None:
+        if snapshots not in (None, "all", "refs"):
+            raise InvalidArgumentError("snapshots must be 'all' or 'refs'")
+        prepared = Call(
+            operation=OPERATIONS[Endpoint.LOAD_TABLE],
+            values=object_path(table),
+            query=(*((("snapshots", snapshots),) if snapshots else ()), *references(referenced_by)),
+            wants_default_snapshots=snapshots is None,
+            headers={"If-None-Match": if_none_match} if if_none_match else {},
+            access_delegation=access_delegation,
+            read=lambda reply: None if reply.status == 304 else parse(reply),
         )
-        return result
+        return await self._send(prepared, **call)
 
     @operation
     async def table_exists(self, table: TableLike, **call: Unpack[CallOptions]) -> bool:
         """Returns True if the table exists."""
-        head = Call(
-            operation=OPERATIONS[Endpoint.TABLE_EXISTS], values=requests.object_path(table), read=responses.nothing
-        )
-        return await self._exists(head, _load(table, None, "refs", None, None, responses.table), **call)
+        load = functools.partial(self._load, responses.table, table, None, snapshots="refs", access_delegation=None)
+        return await self._exists(Endpoint.TABLE_EXISTS, object_path(table), lambda: load(**call), **call)
 
     @operation
     async def drop_table(self, table: TableLike, *, purge: bool = False, **call: Unpack[MutationOptions]) -> None:
         """Drops a table. `purge` requests the server to delete its files. Raises NoSuchTableError."""
-        prepared = Call(
-            operation=OPERATIONS[Endpoint.DROP_TABLE],
-            values=requests.object_path(table),
-            query=(("purgeRequested", bool(purge)),),
-            read=responses.nothing,
+        await self._call(
+            Endpoint.DROP_TABLE, responses.nothing, object_path(table), query=(("purgeRequested", bool(purge)),), **call
         )
-        await self._send(prepared, **call)
 
     @operation
     async def register_table(
-        self, namespace: NamespaceLike, request: RegisterTableRequest, **call: Unpack[MutationOptions]
-    ) -> TableMetadata:
+        self, namespace: NamespaceLike, request: types.RegisterTableRequest, **call: Unpack[MutationOptions]
+    ) -> types.TableMetadata:
         """Creates a table from an existing metadata file. Raises as register_table_result."""
         return (await self.register_table_result(namespace, request, **call)).metadata
 
     @operation
     async def register_table_result(
-        self, namespace: NamespaceLike, request: RegisterTableRequest, **call: Unpack[MutationOptions]
+        self, namespace: NamespaceLike, request: types.RegisterTableRequest, **call: Unpack[MutationOptions]
     ) -> LoadTableResult:
         """Does the same as register_table and returns configuration and credentials as well.
 
         Raises AlreadyExistsError and NoSuchNamespaceError. Some servers answer 404 for a missing metadata file, which
         raises NoSuchNamespaceError too: see its message and `type`. Source: OpenAPI, `registerTable`.
         """
-        return await self._send(
-            Call(
-                operation=OPERATIONS[Endpoint.REGISTER_TABLE],
-                values=requests.namespace_path(namespace),
-                body=encode_json(requests.named(request)),
-                read=responses.table,
-            ),
-            **call,
+        return await self._call(
+            Endpoint.REGISTER_TABLE, responses.table, namespace_path(namespace), body=named(request), **call
         )
 
     @operation
     async def unregister_table(self, table: TableLike, **call: Unpack[MutationOptions]) -> UnregisterTableResult:
         """Removes a table from the catalog and keeps its files. Raises NoSuchTableError."""
-        return await self._send(
-            Call(
-                operation=OPERATIONS[Endpoint.UNREGISTER_TABLE],
-                values=requests.object_path(table),
-                read=responses.unregistered_table,
-            ),
-            **call,
-        )
+        return await self._call(Endpoint.UNREGISTER_TABLE, responses.unregistered_table, object_path(table), **call)
 
     @overload
-    async def rename_table(self, request: RenameTableRequest, /, **call: Unpack[MutationOptions]) -> None: ...
+    async def rename_table(self, request: types.RenameTableRequest, /, **call: Unpack[MutationOptions]) -> None: ...
 
     @overload
     async def rename_table(
@@ -291,7 +224,7 @@ class TableOperations(NamespaceOperations):
     @operation
     async def rename_table(
         self,
-        source: RenameTableRequest | TableLike,
+        source: types.RenameTableRequest | TableLike,
         destination: TableLike | None = None,
         /,
         **call: Unpack[MutationOptions],
@@ -300,29 +233,4 @@ class TableOperations(NamespaceOperations):
 
         Raises NoSuchTableError, AlreadyExistsError, and UnsupportedOperationError if the server does not move tables.
         """
-        await self._send(requests.rename(source, destination, Endpoint.RENAME_TABLE), **call)
-
-
-def _load(
-    table: TableLike,
-    if_none_match: str | None,
-    snapshots: str | None,
-    referenced_by: Sequence[TableLike] | None,
-    access_delegation: Sequence[str] | Unset | None,
-    parse: Any,
-) -> Call[Any]:
-    if snapshots not in (None, "all", "refs"):
-        raise InvalidArgumentError("snapshots must be 'all' or 'refs'")
-
-    def read(reply: Reply) -> Any:
-        return None if reply.status == 304 else parse(reply)
-
-    return Call(
-        operation=OPERATIONS[Endpoint.LOAD_TABLE],
-        values=requests.object_path(table),
-        query=(*((("snapshots", snapshots),) if snapshots else ()), *requests.references(referenced_by)),
-        wants_default_snapshots=snapshots is None,
-        headers={"If-None-Match": if_none_match} if if_none_match else {},
-        access_delegation=access_delegation,
-        read=read,
-    )
+        await self._send(rename(source, destination, Endpoint.RENAME_TABLE), **call)

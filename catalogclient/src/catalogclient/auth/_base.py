@@ -1,8 +1,10 @@
-"""Base classes of authentication managers."""
+"""Base classes of authentication managers, and the import of optional libraries."""
 
 from __future__ import annotations
 
+import importlib
 from abc import ABC, abstractmethod
+from typing import Any
 
 from catalogclient import _call_scope
 from catalogclient._messages import PreparedRequest
@@ -70,3 +72,11 @@ def validate_token(token: object) -> str:
     if not isinstance(token, str) or not token or not all("!" <= each <= "~" for each in token):
         raise InvalidArgumentError("a token must be a non-empty string of visible ASCII characters")
     return token
+
+
+def import_extra(name: str, *, extra: str) -> Any:
+    """Imports a module. Raises InvalidArgumentError that names the extra if it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise InvalidArgumentError(f"this type of auth requires catalogclient[{extra}]") from None

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Required, TypeAlias, TypedDict
 
-from catalogclient._options import TimeoutLike
 from catalogclient.auth._base import AuthManager
 from catalogclient.auth._entra import EntraAuth
 from catalogclient.auth._google import GoogleAuth
-from catalogclient.auth._oauth2 import ClientAuth, OAuth2ClientCredentials, OAuth2TokenExchange
+from catalogclient.auth._oauth2 import OAuth2ClientCredentials, OAuth2TokenExchange, TokenRequestOptions
 from catalogclient.auth._sigv4 import Keys, SigV4Auth
 from catalogclient.auth._static import BasicAuth, BearerAuth, CustomAuth, HeaderAuth, NoAuth
 from catalogclient.errors import InvalidArgumentError
@@ -42,22 +41,17 @@ class BasicAuthConfig(TypedDict):
     password: str
 
 
-class OAuth2Config(TypedDict, total=False):
+class OAuth2Config(TokenRequestOptions, total=False):
     type: Required[Literal["oauth2"]]
     client_id: str | None
     client_secret: Required[str]
-    token_url: str | None
     scope: str
     audience: str | None
     resource: str | None
     extra: Mapping[str, str]
-    client_auth: ClientAuth
-    refresh_margin: float
-    default_expires_in: float | None
-    timeout: TimeoutLike
 
 
-class TokenExchangeConfig(TypedDict, total=False):
+class TokenExchangeConfig(TokenRequestOptions, total=False):
     type: Required[Literal["token-exchange"]]
     subject_token: Required[str]
     subject_token_type: str
@@ -67,11 +61,6 @@ class TokenExchangeConfig(TypedDict, total=False):
     scope: str
     client_id: str | None
     client_secret: str | None
-    token_url: str | None
-    client_auth: ClientAuth
-    refresh_margin: float
-    default_expires_in: float | None
-    timeout: TimeoutLike
 
 
 class SigV4Config(TypedDict, total=False):

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from catalogclient._single_flight import SingleFlight
-from catalogclient.auth import _optional_imports
-from catalogclient.auth._base import TokenAuth
+from catalogclient.auth._base import TokenAuth, import_extra
 from catalogclient.errors import CatalogError
 
 _SCOPE = "https://storage.azure.com/.default"
@@ -30,7 +29,7 @@ class EntraAuth(TokenAuth):
     def __init__(self, *, scopes: Sequence[str] = (_SCOPE,), credential: Any = None) -> None:
         self._scopes = tuple(scopes)
         if credential is None:
-            credential = _optional_imports.import_module("azure.identity", extra="entra").DefaultAzureCredential()
+            credential = import_extra("azure.identity", extra="entra").DefaultAzureCredential()
         self._credential = credential
         self._known: _Token | None = None
         self._flight: SingleFlight[_Token] = SingleFlight()

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from catalogclient._single_flight import SingleFlight
-from catalogclient.auth import _optional_imports
-from catalogclient.auth._base import TokenAuth
+from catalogclient.auth._base import TokenAuth, import_extra
 from catalogclient.errors import CatalogError, InvalidArgumentError
 
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
@@ -16,8 +15,8 @@ class GoogleAuth(TokenAuth):
     """Tokens from a credentials file or from the application default credentials. Requires the extra `google`."""
 
     def __init__(self, *, credentials_path: str | None = None, scopes: Sequence[str] = (_SCOPE,)) -> None:
-        auth = _optional_imports.import_module("google.auth", extra="google")
-        self._requests = _optional_imports.import_module("google.auth.transport.requests", extra="google")
+        auth = import_extra("google.auth", extra="google")
+        self._requests = import_extra("google.auth.transport.requests", extra="google")
         self._flight: SingleFlight[str] = SingleFlight()
         try:
             if credentials_path is None:

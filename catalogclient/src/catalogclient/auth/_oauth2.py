@@ -5,9 +5,8 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, TypedDict, Unpack
 from urllib.parse import urljoin
 
 from catalogclient import _redact, _urls
@@ -29,24 +28,43 @@ _TYPES = tuple(
 ACCESS_TOKEN_TYPE = _TYPES[0]
 
 
+class TokenRequestOptions(TypedDict, total=False):
+    """Options of both OAuth 2.0 managers."""
+
+    token_url: str | None
+    """Token endpoint, absolute or relative to the base URL. The default is that of the catalog, which is deprecated."""
+    client_auth: ClientAuth
+    """Sends the client credentials in the form (`post`) or in the header (`basic`). The default `auto` uses `post` for
+    the endpoint of the catalog and `basic` for others."""
+    refresh_margin: float
+    """Seconds before its expiry at which a token is renewed. The default is 60."""
+    default_expires_in: float | None
+    """Lifetime in seconds of a token without an expiry. The default None means that it is not renewed early."""
+    timeout: TimeoutLike
+    """Timeout of token requests, 10 seconds for the connection and 60 for the response by default."""
+
+
 class _OAuth2(TokenAuth):
     """Requests a token on demand, shares it between threads and renews it before it expires."""
 
     def __init__(
         self,
-        *,
         client_id: str | None,
         client_secret: str | None,
-        token_url: str | None,
-        client_auth: ClientAuth,
-        refresh_margin: float,
-        default_expires_in: float | None,
-        timeout: TimeoutLike,
+        parameters: Mapping[str, str | None],
+        /,
+        *,
+        token_url: str | None = None,
+        client_auth: ClientAuth = "auto",
+        refresh_margin: float = 60.0,
+        default_expires_in: float | None = None,
+        timeout: TimeoutLike = DEFAULT_TIMEOUT,
     ) -> None:
         if client_auth not in ("auto", "post", "basic"):
             raise InvalidArgumentError("client_auth must be 'auto', 'post' or 'basic'")
         self._client_id = client_id
         self._client_secret = client_secret
+        self._form = {name: value for name, value in parameters.items() if value}
         self._token_url = token_url
         self._client_auth = client_auth
         self._margin = refresh_margin
@@ -101,10 +119,6 @@ class _OAuth2(TokenAuth):
         if self._transport is not None:
             self._transport.close()
 
-    @abstractmethod
-    def _form(self) -> dict[str, str]:
-        """Returns the form parameters without the client credentials."""
-
     def _usable(self, now: float) -> Token | None:
         known = self._known
         return known if known is not None and now < known.expires_at else None
@@ -122,11 +136,10 @@ class _OAuth2(TokenAuth):
     def _fetch(self) -> Token:
         if self._transport is None:
             raise InvalidArgumentError("the auth manager is not attached to a catalog")
-        form = {name: value for name, value in self._form().items() if value}
         self._known = token = _token_endpoint.request_token(
             self._transport,
             self._url,
-            form,
+            self._form,
             client=(self._client_id, self._client_secret),
             in_header=self._client_auth == "basic" or (self._client_auth == "auto" and not self._is_own_endpoint),
             timeout=self._timeout,
@@ -150,47 +163,21 @@ class _OAuth2(TokenAuth):
 
 
 class OAuth2ClientCredentials(_OAuth2):
-    """Client credentials grant (RFC 6749 §4.4).
-
-    `token_url` may be relative to the base URL. The default is the token endpoint of the catalog, which is deprecated.
-    `client_auth` sends the credentials in the form (`post`) or in the header (`basic`); `auto` uses `post` for the
-    endpoint of the catalog and `basic` for others. `refresh_margin` and `default_expires_in` are seconds.
-    """
+    """Client credentials grant (RFC 6749 §4.4)."""
 
     def __init__(
         self,
         client_id: str | None,
         client_secret: str,
         *,
-        token_url: str | None = None,
         scope: str = "catalog",
         audience: str | None = None,
         resource: str | None = None,
         extra: Mapping[str, str] | None = None,
-        client_auth: ClientAuth = "auto",
-        refresh_margin: float = 60.0,
-        default_expires_in: float | None = None,
-        timeout: TimeoutLike = DEFAULT_TIMEOUT,
+        **options: Unpack[TokenRequestOptions],
     ) -> None:
-        super().__init__(
-            client_id=client_id,
-            client_secret=client_secret,
-            token_url=token_url,
-            client_auth=client_auth,
-            refresh_margin=refresh_margin,
-            default_expires_in=default_expires_in,
-            timeout=timeout,
-        )
-        self._parameters = {
-            "grant_type": "client_credentials",
-            "scope": scope,
-            "audience": audience or "",
-            "resource": resource or "",
-            **(extra or {}),
-        }
-
-    def _form(self) -> dict[str, str]:
-        return self._parameters
+        parameters = {"grant_type": "client_credentials", "scope": scope, "audience": audience, "resource": resource}
+        super().__init__(client_id, client_secret, {**parameters, **(extra or {})}, **options)
 
 
 class OAuth2TokenExchange(_OAuth2):
@@ -207,35 +194,20 @@ class OAuth2TokenExchange(_OAuth2):
         scope: str = "catalog",
         client_id: str | None = None,
         client_secret: str | None = None,
-        token_url: str | None = None,
-        client_auth: ClientAuth = "auto",
-        refresh_margin: float = 60.0,
-        default_expires_in: float | None = None,
-        timeout: TimeoutLike = DEFAULT_TIMEOUT,
+        **options: Unpack[TokenRequestOptions],
     ) -> None:
-        super().__init__(
-            client_id=client_id,
-            client_secret=client_secret,
-            token_url=token_url,
-            client_auth=client_auth,
-            refresh_margin=refresh_margin,
-            default_expires_in=default_expires_in,
-            timeout=timeout,
-        )
         for kind in (subject_token_type, actor_token_type, requested_token_type):
             if kind is not None and kind not in _TYPES:
                 raise InvalidArgumentError("unknown token type")
         if actor_token is not None and actor_token_type is None:
             raise InvalidArgumentError("actor_token requires actor_token_type")
-        self._parameters = {
+        parameters = {
             "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
             "subject_token": subject_token,
             "subject_token_type": subject_token_type,
-            "actor_token": actor_token or "",
-            "actor_token_type": actor_token_type or "",
-            "requested_token_type": requested_token_type or "",
+            "actor_token": actor_token,
+            "actor_token_type": actor_token_type,
+            "requested_token_type": requested_token_type,
             "scope": scope,
         }
-
-    def _form(self) -> dict[str, str]:
-        return self._parameters
+        super().__init__(client_id, client_secret, parameters, **options)

@@ -12,8 +12,7 @@ from urllib.parse import quote, urlsplit
 from catalogclient import _urls
 from catalogclient._messages import PreparedRequest
 from catalogclient._options import RestCatalogOptions
-from catalogclient.auth import _optional_imports
-from catalogclient.auth._base import AuthManager
+from catalogclient.auth._base import AuthManager, import_extra
 from catalogclient.errors import CatalogError, InvalidArgumentError
 
 Keys = tuple[str, str, str | None]
@@ -59,9 +58,7 @@ class SigV4Auth(AuthManager):
     @classmethod
     def from_botocore(cls, region: str, service: str = "execute-api", *, profile: str | None = None) -> Self:
         """Uses the credential chain of the AWS tools. Requires the extra `aws`."""
-        found = (
-            _optional_imports.import_module("botocore.session", extra="aws").Session(profile=profile).get_credentials()
-        )
+        found = import_extra("botocore.session", extra="aws").Session(profile=profile).get_credentials()
         if found is None:
             raise InvalidArgumentError("botocore found no AWS credentials")
 

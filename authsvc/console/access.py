@@ -1,0 +1,85 @@
+"""The policies of console views: allowed networks, form size, cookies, security headers and error pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from ipaddress import ip_address
+from typing import Any, TypeVar, cast
+
+from django.contrib.messages.middleware import MessageMiddleware
+from django.contrib.sessions.middleware import SessionMiddleware
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.template.response import SimpleTemplateResponse
+from django.utils.functional import SimpleLazyObject
+
+from authsvc import conf
+from authsvc.api import exception_handler
+from authsvc.api.renderers import NO_STORE
+from authsvc.caller import client_address
+from authsvc.console import pages
+from authsvc.console.sign_in import console_session
+from authsvc.errors import BodyTooLarge
+
+_MAX_FORM_BYTES = 262_144
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+        " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",  # a stricter policy would remove the Origin of forms
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+View = TypeVar("View", bound=Callable[..., HttpResponseBase])
+
+
+def console_view(view: View, *, has_cookies: bool = True) -> View:
+    """Apply the policies to a view. Without cookies it has no session, messages or user, and may be cached."""
+
+    @wraps(view)
+    def respond(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if not _is_allowed(request):
+            return exception_handler.error_response(Http404(), request)
+        if int(request.META.get("CONTENT_LENGTH") or 0) > _MAX_FORM_BYTES:
+            return exception_handler.error_response(BodyTooLarge(), request)
+
+        def respond_with_user(request: HttpRequest) -> HttpResponse:
+            request.user = SimpleLazyObject(lambda: console_session.user(request))  # type: ignore[assignment]  # an Operator
+            return _render(request, view, *args, **kwargs)
+
+        if has_cookies:
+            middleware = SessionMiddleware(MessageMiddleware(respond_with_user))
+            response = cast(HttpResponse, middleware(request))
+            response.headers["Cache-Control"] = NO_STORE
+        else:
+            response = _render(request, view, *args, **kwargs)
+        for name, value in _HEADERS.items():
+            response.headers[name] = value
+        return response
+
+    return cast(View, respond)
+
+
+def _render(request: HttpRequest, view: Callable[..., HttpResponseBase], *args: Any, **kwargs: Any) -> HttpResponse:
+    """The rendered response of a view, or an error page."""
+    try:
+        response = cast(HttpResponse, view(request, *args, **kwargs))
+        # Here, because rendering reads messages, and the middleware stores those that are unread.
+        return response.render() if isinstance(response, SimpleTemplateResponse) else response
+    except Exception as error:  # noqa: BLE001  (the page of an unexpected error is logged)
+        return pages.error_page(request, error)
+
+
+def _is_allowed(request: HttpRequest) -> bool:
+    console = conf.current().console
+    if not console.enabled:
+        return False
+    if not console.allowed_networks:
+        return True
+    address = client_address(request)
+    return bool(address) and any(ip_address(address) in network for network in console.allowed_networks)
