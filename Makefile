@@ -21,7 +21,7 @@ help:
 	@echo 'make install    install the locked dependencies into .venv'
 	@echo 'make run        serve on port $(PORT) with a private database and a development inbox, all in .data/'
 	@echo 'make operator   create an operator of that service, who can use the console'
-	@echo 'make test       check format, lint, types, imports and dependencies, then run all tests'
+	@echo 'make test       run all tests, and check format, lint, types, imports and dependencies'
 	@echo 'make test-fast  run the unit tests only: no database, no server'
 	@echo 'make lint       run the checks without the tests'
 	@echo 'make format     format the sources'

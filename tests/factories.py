@@ -62,11 +62,7 @@ def make_user(
         password_hash = hashing.hash_password(password) if password else ""
     made = account_creation.create_user(
         email=f"{secrets.token_hex(6)}@example.com" if email is None else email,
-        password_hash=password_hash
-        if password_hash is not None
-        else hashing.hash_password(password)
-        if password
-        else "",
+        password_hash=password_hash,
         data=data or {},
         audience=audience,
         confirmed=confirmed,
