@@ -143,6 +143,7 @@ def test_a_signed_out_session_stays_ended(api: Api, reference: Reference) -> Non
         ),
     ],
 )
+@pytest.mark.usefixtures("production_hasher")
 def test_a_password_is_accepted_and_rehashed(stored: str, password: str, api: Api, reference: Reference) -> None:
     user_id = reference.user(EMAIL, encrypted_password=stored, email_confirmed_at=reference.at)
     reference.identity(user_id, EMAIL)
