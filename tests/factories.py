@@ -59,7 +59,7 @@ def make_user(
 
     `password_hash` is stored unchanged instead of a hash of `password`. Without `email`, a new address is generated.
     """
-    made = account_creation.create_user(
+    user = account_creation.create_user(
         email=f"{secrets.token_hex(6)}@example.com" if email is None else email,
         password_hash=password_hash if password_hash is not None else _hash(password) if password else "",
         data=data or {},
@@ -68,8 +68,8 @@ def make_user(
         at=at or timezone.now(),
     )
     if columns:
-        User.objects.filter(id=made.id).update(**columns)
-    return User.objects.get(id=made.id)
+        User.objects.filter(id=user.id).update(**columns)
+    return User.objects.get(id=user.id)
 
 
 def make_factor(user: User, *, factor_type: str = "totp", status: str = "verified", **columns: Any) -> Factor:

@@ -140,7 +140,7 @@ def test_a_body_says_what_it_needs(built: dict[str, Any]) -> None:
 def test_an_answer_that_is_not_of_the_document_is_noticed(answer: dict[str, Any], fault: str) -> None:
     headers = {"Content-Type": "application/json", "X-Sb-Error-Code": answer.get("code", "")}
     content = orjson.dumps(answer["body"])
-    found = openapi.problems("POST", "/otp", answer["status"], headers=headers, content=content)
+    found = openapi.find_problems("POST", "/otp", answer["status"], headers=headers, content=content)
     assert fault in " ".join(found)
 
 
