@@ -16,7 +16,7 @@ import pytest
 import responses
 from django.db import connection
 from django.test import Client
-from pytest_django import Settings
+from pytest_django import DjangoDbBlocker, Settings
 
 from authsvc import messaging
 from authsvc.conf import AuthConfig
@@ -25,8 +25,17 @@ from tests import openapi, recorded_metrics
 
 pytest_plugins = ["tests.live.servers"]
 
-# The data of a test run needs no durability.
-FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "200"}
+# The data of a test run needs no durability. Autovacuum would change query plans and row positions during a test.
+FAST = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "autovacuum": "off",
+    "max_connections": "300",
+}
+
+SERVER_FIXTURES = frozenset({"empty_database_url", "fresh_database_url", "worker"})
+"""Fixtures of tests that start a server or its worker."""
 
 
 def _folder() -> Path | None:
@@ -60,6 +69,37 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         servers.drop_template()
     elif embedded.stop(folder):
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    request: pytest.FixtureRequest,
+    django_db_modify_db_settings_parallel_suffix: None,
+    django_db_blocker: DjangoDbBlocker,
+) -> None:
+    """Lets xdist workers copy one migrated database instead of migrating their own."""
+    if _is_xdist_worker(request.config):
+        from tests.live import servers  # noqa: PLC0415  (pytest loads it as a plug-in after this module)
+
+        with django_db_blocker.unblock():
+            connection.settings_dict["TEST"]["TEMPLATE"] = servers.migrated_template()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begins long tests early: each xdist worker gets an equal share of them, at the start of its part of `items`."""
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    long = [item for item in items if _is_long(item)]
+    short = [item for item in items if not _is_long(item)]
+    items[:] = [item for number in range(workers) for kind in (long, short) for item in _share(kind, number, workers)]
+
+
+def _is_long(item: pytest.Item) -> bool:
+    return "live" in item.path.parts or not SERVER_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+
+
+def _share(items: list[pytest.Item], number: int, count: int) -> list[pytest.Item]:
+    return items[len(items) * number // count : len(items) * (number + 1) // count]
 
 
 class Answer(Protocol):
@@ -125,6 +165,12 @@ def _empty_queue(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture
 def api() -> Api:
     return Api()
+
+
+@pytest.fixture
+def production_hasher(settings: Settings) -> None:
+    """Hashes passwords at the product's costs; without it hashes cost next to nothing."""
+    settings.PASSWORD_HASHERS = settings.PRODUCTION_PASSWORD_HASHERS
 
 
 class ChangeConfig(Protocol):

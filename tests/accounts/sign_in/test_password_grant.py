@@ -259,6 +259,7 @@ def test_a_password_that_is_weak_today_is_accepted_and_reported(
         pytest.param(FIREBASE, "mytestpassword", id="firebase"),
     ],
 )
+@pytest.mark.usefixtures("production_hasher")
 def test_an_imported_password_signs_in_and_is_hashed_anew(api: Api, stored: str, password: str) -> None:
     user = make_user(email=EMAIL)
     User.objects.update(password=stored)
