@@ -80,11 +80,11 @@ class Chromium:
             raise CommandFailed(f"{len(frames)} frames of another origin")
         return self._evaluate(expression, self._attach(frames[0]))
 
-    def wait_for(self, expression: str, *, seconds: float = 20) -> Any:
+    def wait_for(self, expression: str, *, seconds: float = 60) -> Any:
         """The first value of an expression that is true. Raises TimeoutError with the page's text."""
         return self._wait(lambda: self.evaluate(expression), expression, seconds)
 
-    def wait_for_in_frame(self, expression: str, *, seconds: float = 20) -> Any:
+    def wait_for_in_frame(self, expression: str, *, seconds: float = 60) -> Any:
         return self._wait(lambda: self.evaluate_in_frame(expression), expression, seconds)
 
     def click(self, selector: str) -> None:
