@@ -45,7 +45,7 @@ PHONE = identity()
         ("", [PHONE, PROVED], [], PrimaryEmail(email="proved@example.com", verified=True)),
     ],
 )
-def test_the_best_address_that_is_free_is_chosen(
+def test_first_available_verified_address_is_chosen(
     email: str, remaining: list[IdentityRecord], taken: list[str], expected: PrimaryEmail | None
 ) -> None:
     assert choose_primary_email(email, remaining, taken=taken) == expected

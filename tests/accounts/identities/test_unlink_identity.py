@@ -55,7 +55,7 @@ def ada() -> SignIn:
 # Errors
 
 
-def test_linking_has_to_be_on(ada: SignIn, api: Api, auth_config: ChangeConfig) -> None:
+def test_unlinking_requires_enabled_setting(ada: SignIn, api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"manual_linking_enabled": False})
 
     assert_error(unlink(api, ada, "x"), 404, "manual_linking_disabled", "Manual linking is disabled")
@@ -84,7 +84,7 @@ def test_the_request_needs_a_signed_in_user(ada: SignIn, api: Api) -> None:
         (True, "somebody else's", 422, "identity_not_found", "Identity doesn't exist"),
     ],
 )
-def test_an_identity_that_cannot_be_removed_stays(
+def test_invalid_identity_id_is_rejected(
     has_another: bool, identity_id: str, status: int, error_code: str, text: str, ada: SignIn, api: Api
 ) -> None:
     if has_another:
@@ -97,7 +97,7 @@ def test_an_identity_that_cannot_be_removed_stays(
     assert table_contents() == before
 
 
-def test_the_last_identity_stays(ada: SignIn, api: Api) -> None:
+def test_last_identity_cannot_be_removed(ada: SignIn, api: Api) -> None:
     answer = unlink(api, ada, known_as("email", ada.user))
 
     assert (answer.status_code, answer.json()["error_code"]) == (422, "single_identity_not_deletable")
@@ -159,7 +159,7 @@ def test_the_phone_is_removed_with_its_identity(ada: SignIn, api: Api) -> None:
     assert (user.phone, user.phone_confirmed_at, user.email) == (None, None, EMAIL)
 
 
-def test_with_the_address_goes_its_confirmation(ada: SignIn, api: Api) -> None:
+def test_email_without_replacement_loses_confirmation(ada: SignIn, api: Api) -> None:
     User.objects.update(phone="15551234567", phone_confirmed_at=timezone.now(), email_change="new@example.com")
     also(ada.user, "phone", phone="15551234567")
 
@@ -182,7 +182,7 @@ def test_with_the_address_goes_its_confirmation(ada: SignIn, api: Api) -> None:
         ({"email_verified": False}, True, True),
     ],
 )
-def test_another_address_takes_the_place_of_the_one_that_goes(
+def test_removed_address_is_replaced_by_remaining_identity(
     said: dict[str, Any], autoconfirm: bool, stays_confirmed: bool, ada: SignIn, api: Api, mailbox: Mailbox,
     auth_config: ChangeConfig,
 ) -> None:  # fmt: skip
@@ -200,7 +200,7 @@ def test_another_address_takes_the_place_of_the_one_that_goes(
     assert [(mail.to, mail.variables["Provider"]) for mail in mailbox.emails] == [(EMAIL, "email")]
 
 
-def test_a_verified_address_goes_before_an_older_one(ada: SignIn, api: Api) -> None:
+def test_verified_address_is_preferred_to_older_one(ada: SignIn, api: Api) -> None:
     also(ada.user, "google", email="older@example.com", email_verified=False, minutes=1)
     also(ada.user, "github", email="verified@example.com", email_verified=True, minutes=2)
 
@@ -211,7 +211,7 @@ def test_a_verified_address_goes_before_an_older_one(ada: SignIn, api: Api) -> N
     assert (user.email, known["providers"]) == ("verified@example.com", ["google", "github"])
 
 
-def test_an_address_that_another_identity_has_stays(ada: SignIn, api: Api) -> None:
+def test_address_of_remaining_identity_is_kept(ada: SignIn, api: Api) -> None:
     also(ada.user, "google", email=EMAIL, email_verified=False)
 
     unlink(api, ada, known_as("email", ada.user))

@@ -89,7 +89,7 @@ def make_verified(api: Api) -> tuple[Owner, Authenticator]:
 # Enrolment
 
 
-def test_a_key_is_enrolled_without_anything_to_show(api: Api) -> None:
+def test_enrolment_returns_no_secret(api: Api) -> None:
     made = make_session()
     shown = done(factor_requests.enroll(api, made.access_token, factor_type="webauthn", friendly_name="key"))
     factor = Factor.objects.get()
@@ -98,7 +98,7 @@ def test_a_key_is_enrolled_without_anything_to_show(api: Api) -> None:
     assert audit_trail() == [("factor_in_progress", {"factor_id": str(factor.id), "factor_type": "webauthn"})]
 
 
-def test_enrolment_can_be_switched_off(api: Api, auth_config: ChangeConfig) -> None:
+def test_disabled_enrolment_is_rejected(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(mfa={"web_authn_enroll_enabled": False})
     answer = factor_requests.enroll(api, make_session().access_token, factor_type="webauthn")
     assert_error(answer, 422, "mfa_webauthn_enroll_not_enabled", "MFA enroll is disabled for WebAuthn")
@@ -107,7 +107,7 @@ def test_enrolment_can_be_switched_off(api: Api, auth_config: ChangeConfig) -> N
 # The challenge
 
 
-def test_a_new_factor_is_to_be_made(api: Api) -> None:
+def test_unverified_factor_is_challenged_with_creation(api: Api) -> None:
     owner = make_unverified()
     shown = done(factor_requests.challenge(api, owner.token, owner.factor.id, {"webauthn": {"rpId": "evil.example"}}))
     challenge = FactorChallenge.objects.get()
@@ -132,7 +132,7 @@ def test_a_user_without_address_has_an_empty_name(api: Api) -> None:
     assert (user["name"], user["displayName"]) == ("", "")
 
 
-def test_a_verified_factor_is_to_be_used_or_any_other_key(api: Api) -> None:
+def test_verified_factor_is_challenged_with_all_keys_of_user(api: Api) -> None:
     owner, device = make_verified(api)
     Session.objects.filter(id=owner.session.id).update(aal="aal2")
     second = make_factor(owner.user, factor_type="webauthn", status="unverified", friendly_name="second")
@@ -156,7 +156,7 @@ def test_the_body_of_a_challenge_is_an_object(api: Api, body: Any) -> None:
     assert (said.status_code, said.json()["error_code"]) == (400, "bad_json")
 
 
-def test_verification_can_be_switched_off(api: Api, auth_config: ChangeConfig) -> None:
+def test_disabled_verification_is_rejected(api: Api, auth_config: ChangeConfig) -> None:
     owner = make_unverified()
     auth_config(mfa={"web_authn_verify_enabled": False})
     disabled = (422, "mfa_webauthn_verify_not_enabled", "MFA verification is disabled for WebAuthn")
@@ -175,7 +175,7 @@ def test_without_a_relying_party_there_is_no_challenge(api: Api, auth_config: Ch
 # A verification
 
 
-def test_a_new_key_raises_the_session_and_is_kept(api: Api, mailbox: Mailbox, auth_config: ChangeConfig) -> None:
+def test_new_key_steps_up_session_and_is_stored(api: Api, mailbox: Mailbox, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"notifications": frozenset({"mfa_factor_enrolled"})})
     owner, device = make_unverified(), Authenticator(aaguid=MAKE, flags=UP | BE)
     begun = asked(api, owner.token, owner.factor.id)
@@ -223,7 +223,7 @@ def test_a_new_key_raises_the_session_and_is_kept(api: Api, mailbox: Mailbox, au
     assert [email.kind for email in mailbox.emails] == [EmailKind.FACTOR_ENROLLED]
 
 
-def test_a_known_key_raises_the_next_session(api: Api) -> None:
+def test_known_key_steps_up_session(api: Api) -> None:
     owner, device = make_verified(api)
     shown = done(use(api, owner.token, owner.factor.id, device))
     assert read_claims(shown["access_token"])["aal"] == "aal2"
@@ -233,7 +233,7 @@ def test_a_known_key_raises_the_next_session(api: Api) -> None:
     assert not FactorChallenge.objects.exists()
 
 
-def test_the_count_of_a_key_has_to_grow(api: Api) -> None:
+def test_signature_counter_must_increase(api: Api) -> None:
     owner, device = make_verified(api)
     done(use(api, owner.token, owner.factor.id, device, count=9))
     for count in (9, 8, 0):
@@ -242,13 +242,13 @@ def test_the_count_of_a_key_has_to_grow(api: Api) -> None:
     done(use(api, owner.token, owner.factor.id, device, count=10))
 
 
-def test_a_key_that_does_not_count_is_used_again(api: Api) -> None:
+def test_key_without_counter_can_be_reused(api: Api) -> None:
     owner, device = make_verified(api)
     for _ in range(2):
         done(use(api, owner.token, owner.factor.id, device, count=0))
 
 
-def test_any_verified_key_will_do(api: Api) -> None:
+def test_any_verified_key_is_accepted(api: Api) -> None:
     owner, first = make_verified(api)
     second = make_factor(owner.user, factor_type="webauthn", status="unverified", friendly_name="second")
     Session.objects.filter(id=owner.session.id).update(aal="aal2")
@@ -262,7 +262,7 @@ def test_any_verified_key_will_do(api: Api) -> None:
 
 @pytest.mark.parametrize("removed", ["challenged", "used"])
 @pytest.mark.parametrize("by_admin", [False, True], ids=["by its owner", "by an administrator"])
-def test_what_a_key_has_proved_goes_with_that_key(api: Api, removed: str, by_admin: bool) -> None:
+def test_session_is_lowered_with_used_key(api: Api, removed: str, by_admin: bool) -> None:
     owner, _ = make_verified(api)
     used = make_factor(owner.user, factor_type="webauthn", status="unverified", friendly_name="used")
     Session.objects.filter(id=owner.session.id).update(aal="aal2")
@@ -287,7 +287,7 @@ def test_what_a_key_has_proved_goes_with_that_key(api: Api, removed: str, by_adm
     assert factor_requests.enroll(api, raised, friendly_name="new").json()["error_code"] == "insufficient_aal"
 
 
-def test_an_imported_credential_is_read(api: Api) -> None:
+def test_imported_credential_is_accepted(api: Api) -> None:
     owner, device = make_verified(api)
     stored = Factor.objects.get().web_authn_credential
     assert stored is not None
@@ -326,7 +326,7 @@ def test_the_parts_of_a_response_are_validated_in_order(api: Api, given: Any, te
 
 
 @pytest.mark.parametrize("given", ["x", 5, []])
-def test_an_answer_is_an_object(api: Api, given: Any) -> None:
+def test_response_must_be_object(api: Api, given: Any) -> None:
     owner = make_unverified()
     said = answer(api, owner.token, owner.factor.id, NIL, given)
     assert (said.status_code, said.json()["error_code"]) == (400, "bad_json")
@@ -347,7 +347,7 @@ BENT: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("bent", [*BENT, {"fmt": "homemade"}])
-def test_a_new_key_that_is_refused_leaves_its_challenge_open(api: Api, bent: dict[str, Any]) -> None:
+def test_rejected_creation_keeps_challenge_pending(api: Api, bent: dict[str, Any]) -> None:
     owner, device = make_unverified(), Authenticator()
     begun = asked(api, owner.token, owner.factor.id)
     before = table_contents()
@@ -361,14 +361,14 @@ def test_a_new_key_that_is_refused_leaves_its_challenge_open(api: Api, bent: dic
 
 
 @pytest.mark.parametrize("bent", [*BENT, {"signature": b"x"}, {"flags": UP | BE}, {"user_handle": b"nobody"}])
-def test_the_use_of_a_key_that_is_refused_leaves_its_challenge_open(api: Api, bent: dict[str, Any]) -> None:
+def test_rejected_assertion_keeps_challenge_pending(api: Api, bent: dict[str, Any]) -> None:
     owner, device = make_verified(api)
     before = Session.objects.get(id=owner.session.id).aal
     assert_error(use(api, owner.token, owner.factor.id, device, **bent), *INVALID)
     assert (FactorChallenge.objects.count(), Session.objects.get(id=owner.session.id).aal) == (1, before)
 
 
-def test_a_response_has_the_type_of_its_challenge(api: Api) -> None:
+def test_response_must_have_type_of_challenge(api: Api) -> None:
     owner, device = make_unverified(), Authenticator()
     begun = asked(api, owner.token, owner.factor.id)
     credential = device.create(begun["options"])
@@ -380,7 +380,7 @@ def test_a_response_has_the_type_of_its_challenge(api: Api) -> None:
     assert_error(answer(api, verified.token, verified.factor.id, begun["id"], given), *INVALID)
 
 
-def test_a_challenge_made_before_the_factor_was_verified_adds_no_key(api: Api) -> None:
+def test_creation_challenge_is_rejected_after_verification(api: Api) -> None:
     owner, device = make_unverified(), Authenticator()
     old = asked(api, owner.token, owner.factor.id)
     done(create(api, owner, device))
@@ -393,7 +393,7 @@ def test_a_challenge_made_before_the_factor_was_verified_adds_no_key(api: Api) -
     assert Factor.objects.get().web_authn_credential == kept
 
 
-def test_the_key_of_another_user_is_refused(api: Api) -> None:
+def test_key_of_other_user_is_rejected(api: Api) -> None:
     owner, _ = make_verified(api)
     _, theirs = make_verified(api)
     assert_error(use(api, owner.token, owner.factor.id, theirs), *INVALID)
@@ -414,7 +414,7 @@ def test_a_challenge_is_invalid_once_one_of_its_keys_is_removed(api: Api) -> Non
     assert_error(answer(api, owner.token, owner.factor.id, begun["id"], given), *INVALID)
 
 
-def test_a_passkey_is_no_second_factor(api: Api, auth_config: ChangeConfig) -> None:
+def test_passkey_is_rejected_as_second_factor(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(passkeys={"enabled": True})
     owner, device = make_verified(api)
     Session.objects.update(aal="aal2")
@@ -428,7 +428,7 @@ def test_a_passkey_is_no_second_factor(api: Api, auth_config: ChangeConfig) -> N
     assert [each["id"] for each in begun["options"]["allowCredentials"]] == [encode(key.id)]
 
 
-def test_an_answer_is_good_once(api: Api) -> None:
+def test_response_is_accepted_once(api: Api) -> None:
     owner, device = make_verified(api)
     begun = asked(api, owner.token, owner.factor.id)
     given = {"type": "request", "credential_response": device.get(begun["options"], flags=UP | UV)}
@@ -436,7 +436,7 @@ def test_an_answer_is_good_once(api: Api) -> None:
     assert_error(answer(api, owner.token, owner.factor.id, begun["id"], given), *UNKNOWN)
 
 
-def test_an_expired_challenge_is_over(api: Api) -> None:
+def test_expired_challenge_is_rejected(api: Api) -> None:
     owner, device = make_verified(api)
     begun = asked(api, owner.token, owner.factor.id)
     backdate(FactorChallenge.objects.get(), by=timedelta(seconds=301))
@@ -446,7 +446,7 @@ def test_an_expired_challenge_is_over(api: Api) -> None:
     assert not FactorChallenge.objects.exists()
 
 
-def test_a_challenge_is_answered_from_where_it_was_made(api: Api) -> None:
+def test_challenge_is_bound_to_ip_address(api: Api) -> None:
     owner, device = make_verified(api)
     begun = asked(api, owner.token, owner.factor.id)
     given = {"type": "request", "credential_response": device.get(begun["options"])}

@@ -91,7 +91,7 @@ def test_the_data_of_a_new_account_is_stored(api: Api) -> None:
     assert Identity.objects.get().email is None
 
 
-def test_a_challenge_is_checked_and_begins_nothing(api: Api) -> None:
+def test_challenge_is_validated_without_starting_flow(api: Api) -> None:
     answer = api.post("/otp", {"phone": PHONE, "code_challenge": CHALLENGE})
     text = "PKCE flow requires code_challenge_method and code_challenge"
     assert_error(answer, 400, "validation_failed", text)
@@ -137,7 +137,7 @@ def test_a_phone_with_a_test_code_gets_no_sms(api: Api, auth_config: ChangeConfi
     assert mailbox.texts == []
 
 
-def test_a_new_code_ends_the_one_before(api: Api, mailbox: Mailbox) -> None:
+def test_new_code_invalidates_previous_code(api: Api, mailbox: Mailbox) -> None:
     make_phone_user()
     for _ in range(2):
         message_id(api.post("/otp", {"phone": PHONE}))
@@ -211,7 +211,7 @@ def test_under_auto_confirm_an_undeliverable_message_creates_no_account(
         ({"disabled": True}, {"phone": PHONE}, (422, "signup_disabled", "Signups not allowed for this instance")),
     ],
 )
-def test_refusals_come_in_their_order_and_leave_nothing(
+def test_errors_have_documented_order_and_change_nothing(
     api: Api,
     auth_config: ChangeConfig,
     mailbox: Mailbox,
@@ -242,7 +242,7 @@ def test_an_unconfirmed_phone_counts_as_existing(api: Api, mailbox: Mailbox) -> 
 
 @pytest.mark.parametrize("account", ["unknown", "unconfirmed", "confirmed"])
 @pytest.mark.parametrize("what", ["quota", "gateway"])
-def test_errors_of_sending_apply_to_every_phone_alike(
+def test_send_errors_apply_to_every_phone_equally(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, account: str, what: str
 ) -> None:
     if account != "unknown":
@@ -260,7 +260,7 @@ def test_errors_of_sending_apply_to_every_phone_alike(
     assert mailbox.texts == []
 
 
-def test_a_sign_up_does_not_hold_up_a_code(api: Api) -> None:
+def test_sign_up_does_not_delay_code(api: Api) -> None:
     assert api.post("/signup", {"phone": PHONE, "password": PASSWORD}).status_code == 200
     message_id(api.post("/otp", {"phone": PHONE}))
     assert_error(api.post("/otp", {"phone": PHONE}), 429, "over_sms_send_rate_limit", SOON)

@@ -129,7 +129,7 @@ def ask(api: Api, made: SignIn, email: str = EMAIL) -> Answer:
 
 @pytest.mark.parametrize("columns", [{}, {"audience": "staff"}, {"confirmed": False}])
 @pytest.mark.parametrize("secure", [True, False])
-def test_a_taken_address_gets_the_answer_of_a_free_one_and_its_owner_is_notified(
+def test_taken_address_gets_same_response_and_owner_is_notified(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, columns: dict[str, Any], secure: bool
 ) -> None:
     auth_config(mailer={"secure_email_change_enabled": secure})
@@ -168,7 +168,7 @@ def test_the_owner_of_an_address_is_notified_of_each_resend(api: Api, mailbox: M
     assert answer.json() == {"message_id": str(to_owner[0].id)}
 
 
-def test_a_taken_address_does_not_change_hands(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
+def test_taken_address_keeps_owner(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     owner = make_user(email=EMAIL)
     made = make_session(make_user(email=MINE))
     ask(api, made)
@@ -196,7 +196,7 @@ def test_owners_are_notified_at_most_once_a_minute(
     assert api.put("/user", body, bearer=visitor["access_token"]).status_code == 200
 
 
-def test_a_free_address_changes_hands_as_ever(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
+def test_free_address_can_be_changed_to(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     auth_config(mailer={"secure_email_change_enabled": False})
     made = make_session(make_user(email=MINE))
     assert ask(api, made, "free@example.com").status_code == 200
@@ -204,7 +204,7 @@ def test_a_free_address_changes_hands_as_ever(api: Api, auth_config: ChangeConfi
     assert api.post("/verify", body).json()["user"]["email"] == "free@example.com"
 
 
-def test_the_notice_takes_one_of_the_quota_and_is_refused_like_a_link(api: Api, auth_config: ChangeConfig) -> None:
+def test_notice_uses_quota_and_is_rejected_like_link(api: Api, auth_config: ChangeConfig) -> None:
     make_user(email=EMAIL)
     auth_config(limits={"email_sent": Rate(events=0)})
     made = make_session()
@@ -227,7 +227,7 @@ def ask_for_number(api: Api, made: SignIn, phone: str = TAKEN_NUMBER) -> Answer:
 
 
 @pytest.mark.parametrize("fixed", [False, True])
-def test_a_taken_phone_gets_the_answer_of_a_free_one_and_no_code(
+def test_taken_phone_gets_same_response_and_no_code(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, owner_of_number: User, fixed: bool
 ) -> None:
     if fixed:
@@ -282,7 +282,7 @@ def test_a_taken_phone_keeps_its_owner(api: Api, auth_config: ChangeConfig, owne
     ("config", "status"),
     [({"limits": {"sms_sent": Rate(events=0)}}, 429), ({"sms": {"provider": ""}}, 500)],
 )
-def test_errors_of_sending_apply_to_a_taken_phone_too(
+def test_send_errors_apply_to_taken_phone(
     api: Api, auth_config: ChangeConfig, owner_of_number: User, config: dict[str, Any], status: int
 ) -> None:
     auth_config(**config)
@@ -314,7 +314,7 @@ def test_under_auto_confirm_a_taken_phone_stays_pending(
 
 @pytest.mark.parametrize("known_by", ["email", "phone"])
 @pytest.mark.parametrize("autoconfirm", ["mailer", "sms", ""])
-def test_a_duplicate_looks_like_a_new_account_that_waits(
+def test_duplicate_gets_response_of_unconfirmed_account(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, known_by: str, autoconfirm: str
 ) -> None:
     make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=timezone.now(), data={"secret": 1})
@@ -343,7 +343,7 @@ def test_a_duplicate_looks_like_a_new_account_that_waits(
     assert not Session.objects.exists()
 
 
-def test_a_duplicate_looks_different_every_time(api: Api) -> None:
+def test_fabricated_users_of_duplicates_differ(api: Api) -> None:
     make_user(email=EMAIL)
     seen = set()
     for _ in range(2):

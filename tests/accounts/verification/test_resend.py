@@ -38,7 +38,7 @@ def message_id(answer: Answer) -> UUID:
     return found
 
 
-def test_an_unconfirmed_address_is_mailed_once_more(api: Api, mailbox: Mailbox) -> None:
+def test_confirmation_is_resent_to_unconfirmed_address(api: Api, mailbox: Mailbox) -> None:
     user = make_user(email=EMAIL, confirmed=False, data={"a": 1}, at=timezone.now() - timedelta(hours=1))
     make_one_time_token(user, TokenType.CONFIRMATION)
     former = OneTimeToken.objects.get()
@@ -56,7 +56,7 @@ def test_an_unconfirmed_address_is_mailed_once_more(api: Api, mailbox: Mailbox) 
     assert api.post("/verify", {"type": "signup", "token_hash": mail.variables["TokenHash"]}).status_code == 200
 
 
-def test_a_challenge_begins_a_flow(api: Api, mailbox: Mailbox) -> None:
+def test_challenge_starts_flow(api: Api, mailbox: Mailbox) -> None:
     user = make_user(email=EMAIL, confirmed=False)
     message_id(api.post("/resend", {**AGAIN, "code_challenge": CHALLENGE, "code_challenge_method": "S256"}))
     flow = FlowState.objects.get()
@@ -109,7 +109,7 @@ def test_a_sign_up_and_its_repetition_share_an_interval(api: Api, mailbox: Mailb
     assert [mail.id for mail in mailbox.emails][1:] == [first]
 
 
-def test_ids_of_nothing_differ(api: Api) -> None:
+def test_message_ids_of_unsent_messages_differ(api: Api) -> None:
     found = set()
     for _ in range(3):
         found.add(message_id(api.post("/resend", AGAIN)))
@@ -204,7 +204,7 @@ BAD_TYPE = (400, "validation_failed", "Missing one of these types: signup, email
         ({}, {"type": "phone_change", "code_challenge": "x", "email": "x" * 256 + "@b.co"}, None),
     ],
 )
-def test_refusals_come_in_their_order_and_leave_nothing(
+def test_errors_have_documented_order_and_change_nothing(
     api: Api,
     auth_config: ChangeConfig,
     mailbox: Mailbox,
@@ -219,7 +219,7 @@ def test_refusals_come_in_their_order_and_leave_nothing(
     assert mailbox.emails == []
 
 
-def test_the_quota_refuses_the_email(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
+def test_quota_rejects_email(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     make_user(email=EMAIL, confirmed=False)
     auth_config(limits={"email_sent": Rate(events=0)})
     before = table_contents()
@@ -269,7 +269,7 @@ def test_the_emails_of_a_pending_change_are_resent(
     assert audit_trail() == []
 
 
-def test_a_challenge_begins_a_flow_of_the_change(api: Api, mailbox: Mailbox) -> None:
+def test_challenge_starts_flow_of_change(api: Api, mailbox: Mailbox) -> None:
     user = with_pending_email()
     body = {"type": "email_change", "email": EMAIL, "code_challenge": CHALLENGE, "code_challenge_method": "s256"}
     message_id(api.post("/resend", body))
@@ -371,7 +371,7 @@ def test_the_answer_reveals_nothing_about_the_phone(
 @pytest.mark.parametrize("type", ["sms", "phone_change"])
 @pytest.mark.parametrize("outstanding", [True, False])
 @pytest.mark.parametrize("what", ["quota", "gateway"])
-def test_errors_of_sending_apply_to_every_account(
+def test_send_errors_apply_to_every_account(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, type: str, outstanding: bool, what: str
 ) -> None:
     auth_config(signup={"phone_enabled": True}, sms=GATEWAY)

@@ -205,7 +205,7 @@ def test_only_identities_with_the_address_become_verified(api: Api) -> None:
 @pytest.mark.parametrize(
     ("age", "opens"), [(timedelta(hours=23, minutes=59), True), (timedelta(days=1, seconds=1), False)]
 )
-def test_a_link_lives_for_a_day(api: Api, age: timedelta, opens: bool) -> None:
+def test_link_expires_after_one_day(api: Api, age: timedelta, opens: bool) -> None:
     user = make_user(email=EMAIL)
     token = make_one_time_token(user).link_token
     backdate(OneTimeToken.objects.get(), by=age)
@@ -218,7 +218,7 @@ def test_a_link_lives_for_a_day(api: Api, age: timedelta, opens: bool) -> None:
         assert table_contents() == before
 
 
-def test_the_life_of_a_link_is_a_setting(api: Api, auth_config: ChangeConfig) -> None:
+def test_link_lifetime_is_configurable(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"otp_exp": timedelta(seconds=60)})
     token = make_one_time_token(make_user(email=EMAIL)).link_token
     backdate(OneTimeToken.objects.get(), by=timedelta(seconds=62))
@@ -236,7 +236,7 @@ def test_a_ban_is_reported_only_with_the_link(api: Api, type: str) -> None:
     assert table_contents() == before
 
 
-def test_a_ban_that_is_over_is_no_ban(api: Api) -> None:
+def test_expired_ban_is_ignored(api: Api) -> None:
     user = make_user(email=EMAIL, banned_until=timezone.now() - timedelta(seconds=1))
     moved_on(open_link(api, make_one_time_token(user).link_token, "recovery"), "recovery")
 
@@ -279,7 +279,7 @@ def test_a_link_is_valid_for_its_purpose_only(api: Api, purpose: TokenType, type
         ("type=x&redirect_to=http://localhost:3000/", "Verify requires a token or a token hash"),
     ],
 )
-def test_a_link_without_its_parts_is_refused_as_json(api: Api, query: str, text: str) -> None:
+def test_link_without_type_or_token_is_rejected_as_json(api: Api, query: str, text: str) -> None:
     assert_error(api.get(f"/verify?{query}"), 400, "validation_failed", text)
 
 
@@ -299,7 +299,7 @@ def test_opening_links_and_typing_codes_share_a_limit(api: Api) -> None:
 
 
 @pytest.mark.parametrize("slash", ["", "/"])
-def test_looking_at_a_link_does_not_use_it_up(api: Api, slash: str) -> None:
+def test_other_methods_do_not_redeem_link(api: Api, slash: str) -> None:
     token = make_one_time_token(make_user(email=EMAIL)).link_token
     before = table_contents()
     for method in ("HEAD", "OPTIONS", "PUT", "PATCH", "DELETE"):
@@ -357,13 +357,13 @@ def test_an_error_replaces_the_fragment_and_preserves_the_query(api: Api) -> Non
     )
 
 
-def test_a_pkce_error_stands_in_query_and_fragment(api: Api) -> None:
+def test_pkce_error_is_in_query_and_fragment(api: Api) -> None:
     answer = open_link(api, "pkce_x", "signup", "http://localhost:3000/cb?error=mine&z=1&a=2#part")
     told = "error=access_denied&error_code=otp_expired&error_description=Email+link+is+invalid+or+has+expired"
     assert answer.headers["Location"] == f"http://localhost:3000/cb?a=2&{told}&z=1#{told}&sb="
 
 
-def test_the_page_a_link_is_on_can_be_the_target(api: Api) -> None:
+def test_referer_can_be_redirect_target(api: Api) -> None:
     answer = open_link(api, "x", "signup", headers={"Referer": "http://localhost:3000/mail"})
     assert answer.headers["Location"].startswith("http://localhost:3000/mail#error=")
 
@@ -380,7 +380,7 @@ def test_the_page_a_link_is_on_can_be_the_target(api: Api) -> None:
         ("/otp", {"email": EMAIL}, "magiclink", "magiclink", [LOGIN]),
     ],
 )
-def test_a_pkce_link_gives_a_code_that_gives_a_session(
+def test_pkce_link_returns_code_for_session(
     api: Api, mailbox: Mailbox, path: str, body: dict[str, str], type: str, method: str, audits: list[Any]
 ) -> None:
     if type != "signup":
@@ -413,7 +413,7 @@ def test_a_pkce_link_gives_a_code_that_gives_a_session(
     assert_error(api.post("/token?grant_type=pkce", body), *again)
 
 
-def test_a_pkce_link_without_its_flow_stays_good(api: Api) -> None:
+def test_pkce_link_without_flow_stays_valid(api: Api) -> None:
     user = make_user(email=EMAIL)
     token = make_one_time_token(user, pkce=True).link_token
     make_flow(user, method="recovery", code_challenge=None)
@@ -426,7 +426,7 @@ def test_a_pkce_link_without_its_flow_stays_good(api: Api) -> None:
     assert table_contents() == before
 
 
-def test_the_newest_flow_is_answered(api: Api) -> None:
+def test_newest_flow_gets_code(api: Api) -> None:
     user = make_user(email=EMAIL)
     at = timezone.now()
     older = make_flow(user, auth_code_issued_at=None, at=at - timedelta(seconds=5))
@@ -447,7 +447,7 @@ def test_the_type_email_does_not_open_pkce_links(api: Api) -> None:
 
 
 @pytest.mark.parametrize("type", ["magiclink", "recovery", "email"])
-def test_a_pkce_link_that_is_posted_gives_a_session(api: Api, type: str) -> None:
+def test_posted_pkce_link_returns_session(api: Api, type: str) -> None:
     token = make_one_time_token(make_user(email=EMAIL), pkce=True).link_token
     signed_in(api.post("/verify", {"type": type, "token_hash": token}), "recovery" if type == "recovery" else None)
 
@@ -496,7 +496,7 @@ def test_every_form_of_verification_signs_in(
     assert not OneTimeToken.objects.exists()
 
 
-def test_the_answer_shows_the_account_after_its_confirmation(api: Api) -> None:
+def test_response_contains_confirmed_account(api: Api) -> None:
     user = make_user(email=EMAIL, confirmed=False)
     secret = make_one_time_token(user, TokenType.CONFIRMATION)
     shown = api.post("/verify", {"type": "signup", "token_hash": secret.link_token}).json()["user"]
@@ -565,14 +565,14 @@ def test_the_answer_shows_the_account_after_its_confirmation(api: Api) -> None:
         ({"type": "phone_change", "token": "123456", "phone": "+1 5551234567"}, CODE_DEAD),
     ],
 )
-def test_refusals_come_in_their_order(api: Api, body: dict[str, str], refusal: tuple[int, str, str]) -> None:
+def test_errors_have_documented_order(api: Api, body: dict[str, str], refusal: tuple[int, str, str]) -> None:
     make_one_time_token(make_user(email=EMAIL), token_type=TokenType.REAUTHENTICATION)
     before = table_contents()
     assert_error(api.post("/verify", body), *refusal)
     assert table_contents() == before
 
 
-def test_a_wrong_code_is_counted_and_uses_nothing_up(api: Api) -> None:
+def test_wrong_code_is_counted_and_redeems_nothing(api: Api) -> None:
     user = make_user(email=EMAIL)
     secret = make_one_time_token(user)
     wrong = f"{(int(secret.code) + 1) % 10**6:06d}"
@@ -583,7 +583,7 @@ def test_a_wrong_code_is_counted_and_uses_nothing_up(api: Api) -> None:
     signed_in(api.post("/verify", {**body, "token": secret.code}), "recovery")
 
 
-def test_a_wrong_code_is_counted_on_everything_it_could_have_been(api: Api) -> None:
+def test_wrong_code_is_counted_on_all_compared_secrets(api: Api) -> None:
     user = make_user(email=EMAIL, confirmed=False)
     for purpose in (TokenType.CONFIRMATION, TokenType.RECOVERY, TokenType.REAUTHENTICATION):
         make_one_time_token(user, purpose, attempts=3)
@@ -595,7 +595,7 @@ def test_a_wrong_code_is_counted_on_everything_it_could_have_been(api: Api) -> N
 @pytest.mark.parametrize(
     ("limit", "attempts", "alive"), [(10, 9, True), (10, 10, False), (2, 2, False), (0, 999, True)]
 )
-def test_a_code_guessed_at_too_often_is_dead_and_its_link_is_not(
+def test_too_many_wrong_codes_invalidate_code_and_keep_link(
     api: Api, auth_config: ChangeConfig, limit: int, attempts: int, alive: bool
 ) -> None:
     auth_config(codes={"max_attempts": limit})
@@ -608,7 +608,7 @@ def test_a_code_guessed_at_too_often_is_dead_and_its_link_is_not(
         signed_in(api.post("/verify", {"type": "recovery", "token_hash": secret.link_token}), "recovery")
 
 
-def test_ten_wrong_codes_kill_a_code(api: Api, auth_config: ChangeConfig) -> None:
+def test_ten_wrong_codes_invalidate_code(api: Api, auth_config: ChangeConfig) -> None:
     secret = make_one_time_token(make_user(email=EMAIL))
     for _ in range(10):
         assert_error(api.post("/verify", {"type": "email", "email": EMAIL, "token": "wrong"}), *CODE_DEAD)
@@ -663,12 +663,12 @@ def test_a_code_is_valid_in_its_audience_only(api: Api) -> None:
     signed_in(api.post("/verify", body), "recovery")
 
 
-def test_the_code_of_an_sso_account_is_refused(api: Api) -> None:
+def test_code_of_sso_account_is_rejected(api: Api) -> None:
     secret = make_one_time_token(make_user(email=EMAIL, is_sso_user=True))
     assert_error(api.post("/verify", {"type": "recovery", "email": EMAIL, "token": secret.code}), *CODE_DEAD)
 
 
-def test_a_code_past_its_life_is_refused(api: Api) -> None:
+def test_expired_code_is_rejected(api: Api) -> None:
     secret = make_one_time_token(make_user(email=EMAIL))
     backdate(OneTimeToken.objects.get(), by=timedelta(days=1, seconds=1))
     assert_error(api.post("/verify", {"type": "recovery", "email": EMAIL, "token": secret.code}), *CODE_DEAD)
@@ -682,7 +682,7 @@ def test_a_ban_is_reported_after_the_correct_code(api: Api) -> None:
     assert not Session.objects.exists()
 
 
-def test_of_two_secrets_with_one_code_the_confirmation_goes_first(api: Api) -> None:
+def test_confirmation_precedes_recovery_with_same_code(api: Api) -> None:
     user = make_user(email=EMAIL, confirmed=False)
     secret = make_one_time_token(user, TokenType.CONFIRMATION)
     make_one_time_token(user, token_hash=OneTimeToken.objects.get().token_hash)
@@ -716,7 +716,7 @@ def test_the_first_password_can_be_set_during_verification(api: Api, type: str, 
     ("password", "status", "error_code"),
     [("short", 422, "weak_password"), ("", 422, "weak_password"), ("x" * 73, 400, "validation_failed")],
 )
-def test_the_first_password_must_be_a_good_one(api: Api, password: str, status: int, error_code: str) -> None:
+def test_first_password_must_meet_policy(api: Api, password: str, status: int, error_code: str) -> None:
     secret = make_one_time_token(invited(), TokenType.CONFIRMATION)
     before = table_contents()
     answer = api.post("/verify", {"type": "invite", "password": password, "token_hash": secret.link_token})
@@ -767,7 +767,7 @@ def test_an_invited_account_gets_an_unusable_password(api: Api, how: str) -> Non
 
 
 @pytest.mark.parametrize("how", ["GET signup", "POST invite", "POST email"])
-def test_an_account_that_was_not_invited_stays_without_a_password(api: Api, how: str) -> None:
+def test_account_without_invitation_gets_no_password(api: Api, how: str) -> None:
     secret = make_one_time_token(invited(invited_at=None), TokenType.CONFIRMATION)
     method, type = how.split()
     if method == "GET":
@@ -789,7 +789,7 @@ def test_an_account_that_was_not_invited_stays_without_a_password(api: Api, how:
         ("email", TokenType.RECOVERY, ""),
     ],
 )
-def test_a_password_that_is_not_the_first_is_ignored(api: Api, type: str, purpose: TokenType, had: str) -> None:
+def test_later_password_is_ignored(api: Api, type: str, purpose: TokenType, had: str) -> None:
     user = make_user(email=EMAIL, password=had, confirmed=purpose == TokenType.RECOVERY)
     secret = make_one_time_token(user, purpose)
     answer = api.post("/verify", {"type": type, "token_hash": secret.link_token, "password": "x"})

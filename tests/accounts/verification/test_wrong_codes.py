@@ -45,7 +45,7 @@ def other_than(*codes: str) -> str:
 
 
 @pytest.mark.parametrize(("type", "wish"), [("email_change", {"email": WANTED}), ("phone_change", {"phone": NUMBER})])
-def test_a_guess_is_at_the_last_code_that_was_sent(api: Api, mailbox: Mailbox, type: str, wish: dict[str, str]) -> None:
+def test_wrong_code_is_counted_on_newest_secret(api: Api, mailbox: Mailbox, type: str, wish: dict[str, str]) -> None:
     visitors = [make_visitor() for _ in range(4)]
     for visitor in visitors:
         assert api.put("/user", wish, bearer=visitor.access_token).status_code == 200
@@ -69,7 +69,7 @@ def test_a_guess_is_at_the_last_code_that_was_sent(api: Api, mailbox: Mailbox, t
     assert (answer.status_code, answer.json()["user"]["id"]) == (200, str(visitors[-1].user.id))
 
 
-def test_when_the_last_code_is_dead_no_older_one_lives(api: Api, mailbox: Mailbox) -> None:
+def test_older_codes_are_invalid_after_newest_is_exhausted(api: Api, mailbox: Mailbox) -> None:
     for _ in range(2):
         assert api.put("/user", {"email": WANTED}, bearer=make_visitor().access_token).status_code == 200
     older, last = (mail.variables["Token"] for mail in mailbox.emails)
@@ -84,7 +84,7 @@ def test_when_the_last_code_is_dead_no_older_one_lives(api: Api, mailbox: Mailbo
     assert api.post("/verify", {"type": "email_change", "token_hash": hashes[0]}).status_code == 200
 
 
-def test_a_code_is_looked_for_among_the_users_of_its_audience(api: Api) -> None:
+def test_code_is_matched_within_audience(api: Api) -> None:
     mine = make_visitor().user
     User.objects.filter(id=mine.id).update(email_change=WANTED)
     code = make_one_time_token(mine, TokenType.EMAIL_CHANGE_NEW, identifier=WANTED).code

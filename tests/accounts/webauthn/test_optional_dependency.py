@@ -21,7 +21,7 @@ print(*sorted({name.partition(".")[0] for name in sys.modules}))
 """
 
 
-def test_nothing_of_it_is_loaded_where_neither_is_switched_on() -> None:
+def test_webauthn_library_is_not_loaded_while_disabled() -> None:
     done = subprocess.run(
         [sys.executable, "-c", LOAD_EVERYTHING],
         cwd=servers.PROJECT,

@@ -105,13 +105,13 @@ def ensured(auth_config: ChangeConfig) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_nothing_is_built_unless_enabled(trigrams: None) -> None:
+def test_no_index_is_built_by_default(trigrams: None) -> None:
     indexes.ensure()
     assert built() == set()
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_search_reads_the_indexes(trigrams: None, ensured: None) -> None:
+def test_search_uses_indexes(trigrams: None, ensured: None) -> None:
     crowd.fill(connection.connection, 1, 5000)
     indexes.ensure()
     assert built() == NAMES
@@ -143,7 +143,7 @@ def test_letters_outside_locale_are_not_indexed(locale: str, is_too_expensive: b
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_second_run_builds_nothing_anew(trigrams: None, ensured: None) -> None:
+def test_second_run_keeps_indexes(trigrams: None, ensured: None) -> None:
     indexes.ensure()
     before = asked("SELECT oid FROM pg_class WHERE relname LIKE 'users%_search_idx' ORDER BY 1")
     indexes.ensure()
@@ -160,7 +160,7 @@ def test_the_extension_may_be_in_another_schema(trigrams: None, ensured: None) -
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(("most", "expected"), [(9, set()), (10, NAMES)])
-def test_a_table_above_the_threshold_is_left_alone(
+def test_table_above_threshold_is_not_indexed(
     trigrams: None, auth_config: ChangeConfig, most: int, expected: set[str]
 ) -> None:
     for _ in range(10):
@@ -181,7 +181,7 @@ def test_one_process_builds_at_a_time(trigrams: None, ensured: None) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_build_that_was_killed_is_begun_again(trigrams: None, ensured: None) -> None:
+def test_interrupted_build_is_repeated(trigrams: None, ensured: None) -> None:
     asked("CREATE EXTENSION pg_trgm")
     with held_up(EMAIL_INDEX.format(schema="public")) as kill:
         indexes.ensure()
@@ -193,7 +193,7 @@ def test_a_build_that_was_killed_is_begun_again(trigrams: None, ensured: None) -
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_failure_is_logged_and_no_more(trigrams: None, ensured: None, caplog: pytest.LogCaptureFixture) -> None:
+def test_failure_is_logged_only(trigrams: None, ensured: None, caplog: pytest.LogCaptureFixture) -> None:
     asked("ALTER TABLE users RENAME TO hidden")
     try:
         with caplog.at_level(logging.WARNING):
@@ -204,7 +204,7 @@ def test_a_failure_is_logged_and_no_more(trigrams: None, ensured: None, caplog: 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_servers_that_share_a_database_build_their_own(trigrams: None, tmp_path: Path, empty_database_url: str) -> None:
+def test_servers_sharing_database_build_own_indexes(trigrams: None, tmp_path: Path, empty_database_url: str) -> None:
     env = {"AUTH_INDEX_WORKER_ENSURE_USER_SEARCH_INDEXES_EXIST": "true", "WEB_CONCURRENCY": "1"}
     with contextlib.ExitStack() as started:
         servers = [
