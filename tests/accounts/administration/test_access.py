@@ -24,17 +24,17 @@ from tokens.models import Session
 
 pytestmark = pytest.mark.django_db
 
-SOMEBODY = "11111111-1111-4111-8111-111111111111"
+USER_ID = "11111111-1111-4111-8111-111111111111"
 ENDPOINTS = [
     ("GET", "/admin/users"),
     ("POST", "/admin/users"),
-    ("POST", f"/admin/users/{SOMEBODY}"),
-    ("GET", f"/admin/users/{SOMEBODY}"),
-    ("PUT", f"/admin/users/{SOMEBODY}"),
-    ("DELETE", f"/admin/users/{SOMEBODY}"),
-    ("GET", f"/admin/users/{SOMEBODY}/factors"),
-    ("PUT", f"/admin/users/{SOMEBODY}/factors/{SOMEBODY}"),
-    ("DELETE", f"/admin/users/{SOMEBODY}/factors/{SOMEBODY}"),
+    ("POST", f"/admin/users/{USER_ID}"),
+    ("GET", f"/admin/users/{USER_ID}"),
+    ("PUT", f"/admin/users/{USER_ID}"),
+    ("DELETE", f"/admin/users/{USER_ID}"),
+    ("GET", f"/admin/users/{USER_ID}/factors"),
+    ("PUT", f"/admin/users/{USER_ID}/factors/{USER_ID}"),
+    ("DELETE", f"/admin/users/{USER_ID}/factors/{USER_ID}"),
     ("GET", "/admin/audit"),
     ("POST", "/invite"),
     ("POST", "/admin/generate_link"),
@@ -43,7 +43,7 @@ BANNED = (403, "user_banned", "User is banned")
 
 
 def operator(role: str = "svc_admin", **columns: Any) -> SignIn:
-    """Somebody with that role, and a session of theirs from the time when they had it."""
+    """A session of a user with this role."""
     return make_session(make_user(role=role), **columns)
 
 
@@ -86,7 +86,7 @@ def test_role_is_compared_exactly(api: Api, role: str) -> None:
 
 
 def test_token_without_role_is_rejected(api: Api) -> None:
-    bare = jwt.encode({"sub": SOMEBODY}, settings.AUTH.jwt.secret.reveal(), algorithm="HS256")
+    bare = jwt.encode({"sub": USER_ID}, settings.AUTH.jwt.secret.reveal(), algorithm="HS256")
     assert_error(users(api, bare), *NOT_ADMIN)
 
 
@@ -160,7 +160,7 @@ def test_with_signing_keys_tokens_of_shared_secret_are_rejected(api: Api, auth_c
 
 
 class _AnyKey(jwt.algorithms.HMACAlgorithm):
-    """HMAC that does not mind a key which is no secret, as somebody who attacks would not."""
+    """HMAC that accepts a public key as its secret, as an attacker would use it."""
 
     def prepare_key(self, key: str | bytes) -> bytes:
         return key if isinstance(key, bytes) else key.encode()
@@ -221,10 +221,10 @@ def test_a_session_of_an_oauth_client_is_no_administrator(api: Api) -> None:
 @pytest.mark.parametrize(
     ("claims", "status", "code", "text"),
     [
-        ({"session_id": SOMEBODY}, 403, "bad_jwt", "invalid claim: missing sub claim"),
-        ({"session_id": SOMEBODY, "sub": "me"}, 400, "bad_jwt", "invalid claim: sub claim must be a UUID"),
+        ({"session_id": USER_ID}, 403, "bad_jwt", "invalid claim: missing sub claim"),
+        ({"session_id": USER_ID, "sub": "me"}, 400, "bad_jwt", "invalid claim: sub claim must be a UUID"),
         (
-            {"session_id": SOMEBODY, "sub": SOMEBODY},
+            {"session_id": USER_ID, "sub": USER_ID},
             403,
             "user_not_found",
             "User from sub claim in JWT does not exist",
@@ -249,7 +249,7 @@ def test_malformed_session_id_is_rejected(api: Api) -> None:
 
 @pytest.mark.parametrize("session_id", ["", str(UUID(int=0)), None])
 def test_empty_session_id_counts_as_absent(api: Api, session_id: str | None) -> None:
-    assert users(api, admin_requests.token(sub="whoever", session_id=session_id)).status_code == 200
+    assert users(api, admin_requests.token(sub="unknown", session_id=session_id)).status_code == 200
 
 
 def test_session_of_other_user_is_rejected(api: Api) -> None:

@@ -22,7 +22,7 @@ from tests.observations import assert_error, table_contents
 
 pytestmark = pytest.mark.django_db
 
-NOBODY = "00000000-0000-0000-0000-000000000000"
+NIL_ID = "00000000-0000-0000-0000-000000000000"
 
 
 def entries(number: int) -> list[str]:
@@ -51,7 +51,7 @@ def test_search_returns_deletion(api: Api) -> None:
     assert entry["created_at"].endswith("Z")
     assert entry["payload"] == {
         "action": "user_deleted",
-        "actor_id": NOBODY,
+        "actor_id": NIL_ID,
         "actor_username": "service_role",
         "actor_via_sso": False,
         "log_type": "team",
@@ -200,9 +200,9 @@ def test_entries_about_user_are_read_by_index(api: Api) -> None:
     done(api, "PUT", f"/admin/users/{other.id}", {})
     done(api, "PUT", f"/admin/users/{user.id}", {})
     done(api, "DELETE", f"/admin/users/{user.id}")
-    found = search.entries_about_user(user.id, limit=2)
-    assert [entry.payload_json.count("user_deleted") for entry in found] == [1, 0]
-    last = found[-1]
+    entries = search.entries_about_user(user.id, limit=2)
+    assert [entry.payload_json.count("user_deleted") for entry in entries] == [1, 0]
+    last = entries[-1]
     assert last.created_at is not None
     [first] = search.entries_about_user(user.id, limit=2, before=(last.created_at, last.id))
     assert "logout" in first.payload_json

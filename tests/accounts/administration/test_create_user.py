@@ -179,7 +179,7 @@ def test_used_id_is_rejected(api: Api) -> None:
         ({"email": EMAIL, "ban_duration": "never"}, 'invalid format for ban duration: time: invalid duration "never"'),
         ({"email": EMAIL, "role": "r" * 256}, "The role is too long"),
         ({"email": EMAIL, "aud": "a" * 256}, "The audience is too long"),
-        # The first fault is told.
+        # The first error is returned.
         ({"email": "xx", "phone": "0", "ban_duration": "x"}, "Unable to validate email address: invalid format"),
         ({"email": EMAIL, "id": "x", "ban_duration": "x"}, "ID must conform to the uuid v4 format"),
     ],
@@ -256,13 +256,13 @@ def test_email_and_phone_can_be_confirmed(api: Api, mailbox: Mailbox) -> None:
 
 
 def test_user_metadata_is_stored_unchanged(api: Api) -> None:
-    given = {"a": {"b": [1, 2.5, None]}, "nothing": None, "email_verified": "perhaps"}
-    made = done(api, "POST", "/admin/users", {"email": EMAIL, "user_metadata": given})
-    assert made["user_metadata"] == given
+    metadata = {"a": {"b": [1, 2.5, None]}, "nothing": None, "email_verified": "perhaps"}
+    made = done(api, "POST", "/admin/users", {"email": EMAIL, "user_metadata": metadata})
+    assert made["user_metadata"] == metadata
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("metadata", "kept"),
     [
         ({"provider": "x", "roles": ["a"]}, {"provider": "x", "providers": ["email"], "roles": ["a"]}),
         ({"providers": None, "plan": {"a": None}}, {"provider": "email", "plan": {"a": None}}),
@@ -270,8 +270,8 @@ def test_user_metadata_is_stored_unchanged(api: Api) -> None:
         (None, {"provider": "email", "providers": ["email"]}),
     ],
 )
-def test_app_metadata_overrides_defaults(api: Api, given: Any, kept: Any) -> None:
-    assert done(api, "POST", "/admin/users", {"email": EMAIL, "app_metadata": given})["app_metadata"] == kept
+def test_app_metadata_overrides_defaults(api: Api, metadata: Any, kept: Any) -> None:
+    assert done(api, "POST", "/admin/users", {"email": EMAIL, "app_metadata": metadata})["app_metadata"] == kept
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ def test_user_is_created_with_id_of_path(api: Api) -> None:
     assert (made["id"], made["identities"][0]["id"], "banned_until" in made) == (CHOSEN, CHOSEN, True)
     assert audit_payloads()[0]["traits"]["user_id"] == CHOSEN
     before = table_contents()
-    # Told even before what else is wrong.
+    # Checked before other errors.
     answer = ask(api, "POST", f"/admin/users/{CHOSEN}", {"email": "xx"})
     assert_error(answer, 422, "user_already_exists", "A user with this id has already been registered")
     assert table_contents() == before

@@ -63,11 +63,11 @@ def make_full_account() -> User:
 def mentions(text: str) -> dict[str, int]:
     """Table → number of rows in which the text stands, in whatever column."""
     with connection.cursor() as cursor:
-        found = {}
+        counts = {}
         for table in connection.introspection.table_names(cursor):
             cursor.execute(f'SELECT count(*) FROM "{table}" t WHERE t::text ILIKE %s', [f"%{text}%"])
-            found[table] = cursor.fetchone()[0]
-        return {table: number for table, number in found.items() if number}
+            counts[table] = cursor.fetchone()[0]
+        return {table: number for table, number in counts.items() if number}
 
 
 def messages_waiting() -> int:
@@ -149,8 +149,8 @@ def test_soft_deletion_removes_personal_data(api: Api) -> None:
     assert shown["deleted_at"] == shown["updated_at"]
     kept = ("role", "aud", "banned_until", "email_confirmed_at", "invited_at", "created_at")
     assert {name: shown[name] for name in kept} == {name: before[name] for name in kept}
-    said = {each["provider"]: each for each in shown["identities"]}
-    assert said["email"]["id"] == "2nwYTDX383VtO4WchFBS2BRlDnGaCAiNkzky3KfyxrU"
+    identities = {each["provider"]: each for each in shown["identities"]}
+    assert identities["email"]["id"] == "2nwYTDX383VtO4WchFBS2BRlDnGaCAiNkzky3KfyxrU"
     assert [each["identity_data"] for each in shown["identities"]] == [{}, {}]
     assert User.objects.get(id=KNOWN).password is None
     assert (Session.objects.count(), OneTimeToken.objects.count(), Factor.objects.count()) == (0, 0, 0)

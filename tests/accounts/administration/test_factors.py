@@ -20,7 +20,7 @@ from tokens.models import AmrClaim, Session
 
 pytestmark = pytest.mark.django_db
 
-SOMEBODY = "11111111-1111-4111-8111-111111111111"
+USER_ID = "11111111-1111-4111-8111-111111111111"
 FACTOR_NOT_FOUND = (404, "mfa_factor_not_found", "Factor not found")
 
 
@@ -71,17 +71,17 @@ def test_factor_of_other_user_is_not_found(api: Api, method: str) -> None:
     others = make_factor(other)
     before = table_contents()
     assert_error(ask(api, method, path(user, others), {}), *FACTOR_NOT_FOUND)
-    assert_error(ask(api, method, f"{path(user)}/{SOMEBODY}", {}), *FACTOR_NOT_FOUND)
+    assert_error(ask(api, method, f"{path(user)}/{USER_ID}", {}), *FACTOR_NOT_FOUND)
     assert_error(ask(api, method, f"{path(user)}/x", {}), 404, "validation_failed", "factor_id must be an UUID")
     assert_error(
         ask(api, method, f"/admin/users/x/factors/{others.id}", {}), 404, "validation_failed", "user_id must be an UUID"
     )
-    assert_error(ask(api, method, f"/admin/users/{SOMEBODY}/factors/{others.id}", {}), *USER_NOT_FOUND)
+    assert_error(ask(api, method, f"/admin/users/{USER_ID}/factors/{others.id}", {}), *USER_NOT_FOUND)
     assert table_contents() == before
 
 
 def test_the_list_of_factors_needs_an_existing_user(api: Api) -> None:
-    assert_error(ask(api, "GET", f"/admin/users/{SOMEBODY}/factors"), *USER_NOT_FOUND)
+    assert_error(ask(api, "GET", f"/admin/users/{USER_ID}/factors"), *USER_NOT_FOUND)
     assert_error(ask(api, "GET", "/admin/users/x/factors"), 404, "validation_failed", "user_id must be an UUID")
 
 

@@ -252,9 +252,9 @@ def test_the_target_is_the_permitted_one_of_the_query(
     api: Api, admin: str, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
     auth_config(site={"allow_list": ("https://app.example.com/**",)})
-    for asked, target in [
+    for requested, target in [
         ("https://app.example.com/in", "https://app.example.com/in"),
         ("https://evil.example.net/", settings.AUTH.site.url),
     ]:
-        api.post(f"/invite?redirect_to={asked}", {"email": EMAIL}, bearer=admin)
+        api.post(f"/invite?redirect_to={requested}", {"email": EMAIL}, bearer=admin)
         assert mailbox.emails[-1].variables["RedirectTo"] == target

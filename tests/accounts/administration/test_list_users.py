@@ -204,7 +204,7 @@ def test_parameter_of_gateways_is_ignored(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    ("filter", "found"),
+    ("filter", "expected"),
     [
         ("test1", ["test1@example.com"]),
         ("User", ["test1@example.com"]),
@@ -219,12 +219,12 @@ def test_parameter_of_gateways_is_ignored(api: Api) -> None:
         ("\\", []),
     ],
 )
-def test_filter_matches_part_of_address_or_name(api: Api, filter: str, found: list[str]) -> None:
+def test_filter_matches_part_of_address_or_name(api: Api, filter: str, expected: list[str]) -> None:
     make_user(email="test1@example.com", data={"full_name": "Test User"}, phone="15551234567")
     make_user(email="user2@example.com", data={"name": "test1"})
     answer = api.get(f"/admin/users?filter={_quoted(filter)}&sort=created_at+asc", bearer=admin_requests.token())
-    assert [user["email"] for user in answer.json()["users"]] == found
-    assert answer.headers["X-Total-Count"] == str(len(found))
+    assert [user["email"] for user in answer.json()["users"]] == expected
+    assert answer.headers["X-Total-Count"] == str(len(expected))
 
 
 def test_filtered_list_has_pages(api: Api) -> None:
@@ -253,9 +253,9 @@ def test_filtered_list_has_pages(api: Api) -> None:
 def test_exact_conditions_match_user(api: Api, query: str) -> None:
     user = make_user(email="ann@example.com", phone="15551234567")
     make_user(email="joann@example.com")
-    asked = query.format(id=user.id, hex=user.id.hex)
-    assert ids(api, f"?{asked}") == [str(user.id)]
-    assert listed(api, f"?{asked}")[1] == "1"
+    condition = query.format(id=user.id, hex=user.id.hex)
+    assert ids(api, f"?{condition}") == [str(user.id)]
+    assert listed(api, f"?{condition}")[1] == "1"
 
 
 @pytest.mark.parametrize(
@@ -340,10 +340,12 @@ def test_cursors_lead_through_all_users(api: Api, auth_config: ChangeConfig, sor
         answer = ask(api, "GET", target)
         shown += [user["id"] for user in answer.json()["users"]]
         pages += 1
-        told = answer.json()["pagination"]
+        pagination = answer.json()["pagination"]
         assert "X-Total-Count" not in answer.headers
-        assert told["has_more"] == ("next_cursor" in told) == ("Link" in answer.headers)
-        target = answer.headers["Link"].removeprefix("<").removesuffix('>; rel="next"') if told["has_more"] else ""
+        assert pagination["has_more"] == ("next_cursor" in pagination) == ("Link" in answer.headers)
+        target = (
+            answer.headers["Link"].removeprefix("<").removesuffix('>; rel="next"') if pagination["has_more"] else ""
+        )
     assert (sorted(shown), pages) == (sorted(made), 3)
     assert shown == ids(api, f"?per_page=9{sort}{condition}")
 
@@ -370,8 +372,8 @@ def test_page_parameter_disables_cursors(api: Api, auth_config: ChangeConfig, qu
     assert listed(api, query)[1] == "2"
 
 
-def _encoded(told: object) -> str:
-    return base64.urlsafe_b64encode(orjson.dumps(told)).rstrip(b"=").decode()
+def _encoded(cursor: object) -> str:
+    return base64.urlsafe_b64encode(orjson.dumps(cursor)).rstrip(b"=").decode()
 
 
 @pytest.mark.parametrize(
@@ -479,7 +481,7 @@ def test_large_totals_are_estimates(api: Api, query: str, is_close: Callable[[in
 def test_large_lists_are_sorted_for_each_query_plan(api: Api, query: str, sort: str, page: int) -> None:
     _thousands(12_000)
     part = query.removeprefix("&filter=")
-    wanted = [
+    expected = [
         email
         for email, name in User.objects.order_by(f"{'-' if sort == 'desc' else ''}created_at").values_list(
             "email", "raw_user_meta_data__full_name"
@@ -487,19 +489,19 @@ def test_large_lists_are_sorted_for_each_query_plan(api: Api, query: str, sort: 
         if part in (email or "") or part in (name or "").lower()
     ]
     shown = done(api, "GET", f"/admin/users?page={page}&per_page=20&sort=created_at+{sort}{query}")["users"]
-    assert [user["email"] for user in shown] == wanted[(page - 1) * 20 : page * 20]
+    assert [user["email"] for user in shown] == expected[(page - 1) * 20 : page * 20]
 
 
-def _by_cursor(wanted: UserFilter, *, size: int) -> list[list[UUID]]:
+def _by_cursor(user_filter: UserFilter, *, size: int) -> list[list[UUID]]:
     """The ids of every page; a cursor goes to the client and comes back."""
-    found: list[list[UUID]] = []
+    pages: list[list[UUID]] = []
     cursor = ""
-    while not found or cursor:
+    while not pages or cursor:
         after = filters.decode_cursor(cursor) if cursor else None
-        stretch = listing.list_after(wanted, after=after, size=size)
-        found.append([UUID(user.id) for user in stretch.users])
-        cursor = stretch.next_cursor
-    return found
+        page = listing.list_after(user_filter, after=after, size=size)
+        pages.append([UUID(user.id) for user in page.users])
+        cursor = page.next_cursor
+    return pages
 
 
 def _without_times() -> list[UUID]:
@@ -568,9 +570,9 @@ def test_page_is_read_from_index_without_sort() -> None:
 )
 def test_exact_conditions_are_answered_from_a_unique_index(condition: str, index: str) -> None:
     _thousands(12_000)
-    wanted = filters.parse(QueryDict(condition), aud="authenticated")
-    sql, values = queries._match(wanted)
-    found = db.fetch_rows(f"EXPLAIN {sql}", values)
-    plan = "\n".join(line for (line,) in found)
+    user_filter = filters.parse(QueryDict(condition), aud="authenticated")
+    sql, values = queries._match(user_filter)
+    rows = db.fetch_rows(f"EXPLAIN {sql}", values)
+    plan = "\n".join(line for (line,) in rows)
     assert index in plan
     assert "Seq Scan" not in plan

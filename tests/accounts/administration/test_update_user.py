@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db
 
 EMAIL = "ann@example.com"
 PHONE = "15551234567"
-SOMEBODY = "11111111-1111-4111-8111-111111111111"
+USER_ID = "11111111-1111-4111-8111-111111111111"
 
 
 def path(user: User) -> str:
@@ -64,7 +64,7 @@ def test_an_id_can_be_written_in_several_ways(api: Api, written: str) -> None:
 def test_an_unknown_id_is_not_found(api: Api, method: str) -> None:
     make_user()
     before = table_contents()
-    assert_error(ask(api, method, f"/admin/users/{SOMEBODY}", {}), *USER_NOT_FOUND)
+    assert_error(ask(api, method, f"/admin/users/{USER_ID}", {}), *USER_NOT_FOUND)
     assert_error(ask(api, method, "/admin/users/abc", {}), 404, "validation_failed", "user_id must be an UUID")
     assert table_contents() == before
 
@@ -72,21 +72,21 @@ def test_an_unknown_id_is_not_found(api: Api, method: str) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_several_changes_in_one_request(api: Api, mailbox: Mailbox) -> None:
     user = make_user(email=EMAIL)
-    wish = {
+    changes = {
         "role": "testing",
         "app_metadata": {"roles": ["writer", "editor"]},
         "ban_duration": "24h",
         "email": "New@Example.com",
         "phone": "+234567890",
     }
-    shown = done(api, "PUT", path(user), wish)
+    shown = done(api, "PUT", path(user), changes)
     assert (shown["role"], shown["email"], shown["phone"]) == ("testing", "new@example.com", "234567890")
     assert shown["app_metadata"] == {"provider": "email", "providers": ["email"], "roles": ["writer", "editor"]}
     assert "banned_until" in shown
-    said = {each["provider"]: each for each in shown["identities"]}
-    assert said["email"]["identity_data"]["email"] == said["email"]["email"] == "new@example.com"
-    assert said["email"]["identity_data"]["email_verified"] is False
-    assert said["phone"]["identity_data"] == {
+    identities = {each["provider"]: each for each in shown["identities"]}
+    assert identities["email"]["identity_data"]["email"] == identities["email"]["email"] == "new@example.com"
+    assert identities["email"]["identity_data"]["email_verified"] is False
+    assert identities["phone"]["identity_data"] == {
         "sub": str(user.id),
         "phone": "234567890",
         "email_verified": False,
@@ -108,27 +108,27 @@ def test_several_changes_in_one_request(api: Api, mailbox: Mailbox) -> None:
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "changes",
     [
         {},
         b"null",
-        {"id": SOMEBODY, "aud": "other", "password_hash": "$2y$10$x", "is_sso_user": True},
+        {"id": USER_ID, "aud": "other", "password_hash": "$2y$10$x", "is_sso_user": True},
         {"role": "", "email": "", "phone": "", "ban_duration": "", "user_metadata": None, "app_metadata": None},
         {"role": "  ", "email_confirm": False, "phone_confirm": False, "user_metadata": {}, "app_metadata": {}},
     ],
 )
-def test_an_empty_request_changes_nothing(api: Api, wish: Any) -> None:
+def test_an_empty_request_changes_nothing(api: Api, changes: Any) -> None:
     user = make_user(banned_until=timezone.now() + timedelta(hours=1))
     make_session(user)
     before = done(api, "GET", path(user))
-    after = done(api, "PUT", path(user), wish)
+    after = done(api, "PUT", path(user), changes)
     assert {**after, "updated_at": ""} == {**before, "updated_at": ""}
     assert Session.objects.count() == 1
     assert [action for action, _ in audit_trail()] == ["user_modified"]
 
 
 @pytest.mark.parametrize(
-    ("wish", "status", "code", "text"),
+    ("changes", "status", "code", "text"),
     [
         ({"email": "xx"}, 400, "validation_failed", "Unable to validate email address: invalid format"),
         ({"phone": "x"}, 400, "validation_failed", "Invalid phone number format (E.164 required)"),
@@ -140,15 +140,15 @@ def test_an_empty_request_changes_nothing(api: Api, wish: Any) -> None:
         ),
         ({"password": "ä" * 37}, 400, "validation_failed", "Password cannot be longer than 72 characters"),
         ({"role": "r" * 256}, 400, "validation_failed", "The role is too long"),
-        # The first fault is told.
+        # The first error is returned.
         ({"email": "xx", "phone": "x"}, 400, "validation_failed", "Unable to validate email address: invalid format"),
         ({"phone": "x", "ban_duration": "x"}, 400, "validation_failed", "Invalid phone number format (E.164 required)"),
     ],
 )
-def test_an_invalid_request_changes_nothing(api: Api, wish: Any, status: int, code: str, text: str) -> None:
+def test_an_invalid_request_changes_nothing(api: Api, changes: Any, status: int, code: str, text: str) -> None:
     user = make_user()
     before = table_contents()
-    assert_error(ask(api, "PUT", path(user), {"role": "editor", **wish}), status, code, text)
+    assert_error(ask(api, "PUT", path(user), {"role": "editor", **changes}), status, code, text)
     assert table_contents() == before
 
 
@@ -206,7 +206,7 @@ def test_user_can_be_banned_and_unbanned(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    ("had", "given", "has"),
+    ("stored", "sent", "merged"),
     [
         (
             {"roles": ["x"], "a": {"c": 2}, "provider": "email"},
@@ -218,10 +218,10 @@ def test_user_can_be_banned_and_unbanned(api: Api) -> None:
         ({"a": 1}, {"A": [None]}, {"a": 1, "A": [None]}),
     ],
 )
-def test_metadata_are_merged(api: Api, had: Any, given: Any, has: Any) -> None:
-    user = make_user(raw_app_meta_data=had, raw_user_meta_data=had)
-    shown = done(api, "PUT", path(user), {"app_metadata": given, "user_metadata": given})
-    assert (shown["app_metadata"], shown["user_metadata"]) == (has, has)
+def test_metadata_are_merged(api: Api, stored: Any, sent: Any, merged: Any) -> None:
+    user = make_user(raw_app_meta_data=stored, raw_user_meta_data=stored)
+    shown = done(api, "PUT", path(user), {"app_metadata": sent, "user_metadata": sent})
+    assert (shown["app_metadata"], shown["user_metadata"]) == (merged, merged)
 
 
 def test_email_and_phone_can_be_confirmed(api: Api) -> None:
@@ -249,12 +249,12 @@ def test_unchanged_email_stays_confirmed(api: Api) -> None:
     assert api.post("/verify", {"type": "recovery", "token_hash": secret.link_token}).status_code == 200
 
 
-@pytest.mark.parametrize("wish", [{"email": "new@example.com"}, {"phone": PHONE}])
-def test_secrets_of_previous_address_are_invalid(api: Api, wish: dict[str, str]) -> None:
+@pytest.mark.parametrize("changes", [{"email": "new@example.com"}, {"phone": PHONE}])
+def test_secrets_of_previous_address_are_invalid(api: Api, changes: dict[str, str]) -> None:
     user = make_user(email=EMAIL, phone="15557654321")
     secret = make_one_time_token(user)
     flow = make_flow(user)
-    done(api, "PUT", path(user), wish)
+    done(api, "PUT", path(user), changes)
     answer = api.post("/verify", {"type": "recovery", "token_hash": secret.link_token})
     assert answer.json()["error_code"] == "otp_expired"
     assert not FlowState.objects.filter(id=flow.id).exists()
@@ -267,7 +267,7 @@ def test_email_can_be_changed_and_confirmed_together(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "provider", "is_anonymous"),
+    ("changes", "provider", "is_anonymous"),
     [
         ({"email": EMAIL, "email_confirm": True}, "email", False),
         ({"phone": PHONE, "phone_confirm": True}, "phone", False),
@@ -275,10 +275,12 @@ def test_email_can_be_changed_and_confirmed_together(api: Api) -> None:
         ({"email": EMAIL, "phone_confirm": True}, "email", True),
     ],
 )
-def test_an_anonymous_user_becomes_permanent(api: Api, wish: dict[str, Any], provider: str, is_anonymous: bool) -> None:
+def test_an_anonymous_user_becomes_permanent(
+    api: Api, changes: dict[str, Any], provider: str, is_anonymous: bool
+) -> None:
     user = make_user(email="", password="", is_anonymous=True, raw_app_meta_data={})
     user.identities.all().delete()
-    shown = done(api, "PUT", path(user), wish)
+    shown = done(api, "PUT", path(user), changes)
     assert (shown["is_anonymous"], [each["provider"] for each in shown["identities"]]) == (is_anonymous, [provider])
     assert shown["app_metadata"] == {}
 
@@ -304,9 +306,9 @@ def test_phone_of_sso_user_violates_unique_index(api: Api) -> None:
 def test_the_present_address_of_the_user_is_accepted(api: Api) -> None:
     user = make_user(email=EMAIL, phone=PHONE)
     at = timezone.now()
-    said = {"sub": "7", "email": "at.google@example.com"}
+    identity_data = {"sub": "7", "email": "at.google@example.com"}
     Identity.objects.create(
-        provider="google", provider_id="7", user=user, identity_data=said, created_at=at, updated_at=at
+        provider="google", provider_id="7", user=user, identity_data=identity_data, created_at=at, updated_at=at
     )
     assert done(api, "PUT", path(user), {"email": "at.google@example.com", "phone": PHONE})["phone"] == PHONE
 

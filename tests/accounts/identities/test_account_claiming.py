@@ -29,8 +29,8 @@ def test_new_password_withdraws_pending_change(api: Api, auth_config: ChangeConf
     )
     owner = make_user(email=EMAIL)
     thief, own = make_session(owner), make_session(owner)
-    wish = {"phone": THIEF, "email": "thief@example.com"}
-    assert api.put("/user", wish, bearer=thief.access_token).status_code == 200
+    changes = {"phone": THIEF, "email": "thief@example.com"}
+    assert api.put("/user", changes, bearer=thief.access_token).status_code == 200
     assert api.put("/user", {"password": NEW_PASSWORD}, bearer=own.access_token).status_code == 200
     sent = len(mailbox.emails)
     backdate_rate_limits(timedelta(hours=1))

@@ -33,12 +33,12 @@ JOURNEYS: dict[str, tuple[dict[str, Any], bool | None, EmailKind, str, str]] = {
 }  # fmt: skip
 
 
-def mail_of(api: Api, mailbox: Mailbox, path: str, **given: Any) -> Email:
+def mail_of(api: Api, mailbox: Mailbox, path: str, **options: Any) -> Email:
     body, confirmed, *_ = JOURNEYS[path]
     if confirmed is not None:
         make_user(email=EMAIL, confirmed=confirmed, data={"a": [1]})
-    query = given.pop("query", "")
-    assert api.post(path + query, {**body, **given.pop("body", {})}, **given).status_code == 200
+    query = options.pop("query", "")
+    assert api.post(path + query, {**body, **options.pop("body", {})}, **options).status_code == 200
     (mail,) = mailbox.emails
     return mail
 

@@ -108,8 +108,8 @@ def test_disabled_factor_type_cannot_be_challenged(
 
 def test_challenges_of_client_are_rate_limited(api: Api) -> None:
     owner = make_owner()
-    given = {"headers": {"X-Forwarded-For": "203.0.113.44"}}
-    statuses = [factor_requests.challenge(api, owner.token, owner.factor.id, **given).status_code for _ in range(31)]
+    options = {"headers": {"X-Forwarded-For": "203.0.113.44"}}
+    statuses = [factor_requests.challenge(api, owner.token, owner.factor.id, **options).status_code for _ in range(31)]
     assert statuses == [200] * 30 + [429]
     done(factor_requests.challenge(api, owner.token, owner.factor.id))
 

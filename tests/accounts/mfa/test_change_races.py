@@ -49,7 +49,7 @@ def switched_on(auth_config: ChangeConfig) -> None:
 
 @pytest.fixture
 def owner(api: Api) -> Owner:
-    """Somebody whose session one of two factors has raised."""
+    """A user with two factors and a session that one of them has stepped up."""
     owner = make_owner(friendly_name="lost")
     make_factor(owner.user, friendly_name="kept", secret=factor_requests.SECRET)
     factor_requests.step_up(api, owner)
@@ -65,10 +65,10 @@ def wait_for_waiting(number: int) -> None:
             cursor.execute(
                 "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
             )
-            found = cursor.fetchone()
-            if found and found[0] >= number:
+            waiting = cursor.fetchone()
+            if waiting and waiting[0] >= number:
                 return
-            assert time.monotonic() < deadline, f"{found} wait instead of {number}"
+            assert time.monotonic() < deadline, f"{waiting} wait instead of {number}"
             time.sleep(0.01)
 
 
@@ -95,8 +95,8 @@ def overtaken(user: User, call: Call, by: Callable[[], object]) -> Answer:
 
 def remove(owner: Owner) -> Callable[[], object]:
     """An administrator takes away the factor that has raised the session; another is left."""
-    given = {"caller": OPERATOR["caller"], "at": timezone.now()}
-    return lambda: admin_factors.remove(owner.user.id, owner.factor.id, **given)  # type: ignore[arg-type]
+    context = {"caller": OPERATOR["caller"], "at": timezone.now()}
+    return lambda: admin_factors.remove(owner.user.id, owner.factor.id, **context)  # type: ignore[arg-type]
 
 
 def reset(owner: Owner) -> Callable[[], object]:
@@ -129,9 +129,9 @@ def change(what: dict[str, str], api: Api, owner: Owner) -> Call:
 
 
 def register_passkey(api: Api, owner: Owner) -> Call:
-    asked = passkey_requests.begun(api, owner.token)
-    credential = Authenticator().create(asked["options"])
-    return partial(passkey_requests.complete, api, owner.token, asked["challenge_id"], credential)
+    challenge = passkey_requests.start_registration(api, owner.token)
+    credential = Authenticator().create(challenge["options"])
+    return partial(passkey_requests.complete, api, owner.token, challenge["challenge_id"], credential)
 
 
 def remove_passkey(api: Api, owner: Owner) -> Call:

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def no_limits(auth_config: ChangeConfig) -> None:
     twilio = Twilio(account_sid="AC1", auth_token=Secret("s"), message_service_sid="MG1")
     auth_config(
-        limits={"header": "X-Nobody"},  # clients are told apart by a header that these tests do not send
+        limits={"header": "X-Unsent"},  # no rate limit applies to requests without this header
         codes={"max_attempts": 100},
         mfa={"phone_verify_enabled": True, "recovery_codes_enabled": True},
         sms={"provider": "twilio", "twilio": twilio},
@@ -59,8 +59,10 @@ def test_one_code_for_several_concurrent_challenges_succeeds_once(api: Api) -> N
     challenges = [factor_requests.challenged(api, owner.token, owner.factor.id) for _ in range(8)]
     answers = run_concurrently(
         *[
-            lambda found=found: factor_requests.verify(api, owner.token, owner.factor.id, found, code)
-            for found in challenges
+            lambda challenge_id=challenge_id: factor_requests.verify(
+                api, owner.token, owner.factor.id, challenge_id, code
+            )
+            for challenge_id in challenges
         ]
     )
     assert status_counts(answers) == {200: 1, 422: 7}
@@ -72,14 +74,14 @@ def test_concurrent_step_ups_of_two_sessions_do_not_deadlock(api: Api) -> None:
         owner = make_owner()
         second = make_factor(owner.user, friendly_name="second", secret=factor_requests.SECRET)
         other = make_session(owner.user)
-        asked = [
+        challenges = [
             (token, factor.id, factor_requests.challenged(api, token, factor.id))
             for token, factor in ((owner.token, owner.factor), (other.access_token, second))
         ]
         answers = run_concurrently(
             *[
                 lambda each=each: factor_requests.verify(api, each[0], each[1], each[2], factor_requests.code())
-                for each in asked
+                for each in challenges
             ]
         )
         # The first ends the other sign-in, which was below its level.
@@ -128,8 +130,10 @@ def test_concurrent_wrong_codes_are_all_counted(api: Api, auth_config: ChangeCon
     wrong = factor_requests.wrong_code()
     answers = run_concurrently(
         *[
-            lambda found=found: factor_requests.verify(api, owner.token, owner.factor.id, found, wrong)
-            for found in challenges
+            lambda challenge_id=challenge_id: factor_requests.verify(
+                api, owner.token, owner.factor.id, challenge_id, wrong
+            )
+            for challenge_id in challenges
         ]
     )
     assert status_counts(answers) == {422: 3, 429: 17}

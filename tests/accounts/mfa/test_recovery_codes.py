@@ -31,7 +31,7 @@ INVALID = (422, "mfa_verification_failed", "Invalid recovery code entered")
 def enabled(auth_config: ChangeConfig) -> None:
     auth_config(
         mfa={"recovery_codes_enabled": True},
-        limits={"header": "X-Nobody"},  # clients are told apart by a header that these tests do not send
+        limits={"header": "X-Unsent"},  # no rate limit applies to requests without this header
     )
 
 
@@ -41,8 +41,8 @@ def make_codes(api: Api, owner: Owner) -> list[str]:
     return codes
 
 
-def use(api: Api, token: str, code: Any, **given: Any) -> Answer:
-    return api.post(f"{PATH}/verify", {"code": code}, bearer=token, **given)
+def use(api: Api, token: str, code: Any, **options: Any) -> Answer:
+    return api.post(f"{PATH}/verify", {"code": code}, bearer=token, **options)
 
 
 def remaining(api: Api, token: str) -> int:

@@ -126,6 +126,6 @@ def decoded(svg: str) -> str:
         for line in range(3 * y, 3 * y + 3):
             start = line * side + 3 * x
             picture[start : start + 3 * width] = bytes(3 * width)
-    (found,) = zxingcpp.read_barcodes(memoryview(picture).cast("B", shape=[side, side]))
-    assert (found.format, found.ec_level) == (zxingcpp.BarcodeFormat.QRCode, "H")
-    return str(found.text)
+    (barcode,) = zxingcpp.read_barcodes(memoryview(picture).cast("B", shape=[side, side]))
+    assert (barcode.format, barcode.ec_level) == (zxingcpp.BarcodeFormat.QRCode, "H")
+    return str(barcode.text)

@@ -45,7 +45,7 @@ def phones(auth_config: ChangeConfig) -> None:
         mfa={"phone_enroll_enabled": True, "phone_verify_enabled": True},
         sms={"provider": "twilio", "twilio": twilio},
         mailer={"worker_enabled": False},
-        limits={"header": "X-Nobody"},  # clients are told apart by a header that these tests do not send
+        limits={"header": "X-Unsent"},  # no rate limit applies to requests without this header
     )
 
 
@@ -182,11 +182,11 @@ def test_verification_deletes_unfinished_enrolments_of_type(api: Api) -> None:
     make_factor(owner.user, status="unverified", friendly_name="same type")
     make_factor(owner.user, status="verified", friendly_name="same type, done")
     make_factor(owner.user, status="unverified", factor_type="phone", phone=PHONE, friendly_name="other type")
-    make_factor(make_session().user, status="unverified", friendly_name="somebody else's")
+    make_factor(make_session().user, status="unverified", friendly_name="of other user")
     Session.objects.filter(id=owner.session.id).update(aal="aal2")
     factor_requests.step_up(api, owner)
     left = {factor.friendly_name for factor in Factor.objects.exclude(id=owner.factor.id)}
-    assert left == {"same type, done", "other type", "somebody else's"}
+    assert left == {"same type, done", "other type", "of other user"}
 
 
 def test_step_up_ends_time_limit_of_aal1(api: Api, auth_config: ChangeConfig) -> None:
@@ -272,8 +272,8 @@ def test_factor_of_other_user_is_not_found(api: Api) -> None:
 )
 def test_challenge_is_bound_to_ip_address(api: Api, made_at: str, used_at: str) -> None:
     owner = make_owner()
-    given = {"headers": {"X-Forwarded-For": made_at}}
-    challenge_id = done(factor_requests.challenge(api, owner.token, owner.factor.id, **given))["id"]
+    options = {"headers": {"X-Forwarded-For": made_at}}
+    challenge_id = done(factor_requests.challenge(api, owner.token, owner.factor.id, **options))["id"]
     for address, is_let_in in ((used_at, False), (made_at, True)):
         elsewhere = {"headers": {"X-Forwarded-For": address}}
         answer = factor_requests.verify(
@@ -288,9 +288,9 @@ def test_challenge_is_bound_to_ip_address(api: Api, made_at: str, used_at: str) 
 @pytest.mark.parametrize("address", ["::1.2.3.4", "2001:db8:0:0:1:0:0:1", "::ffff:203.0.113.7"])
 def test_ip_addresses_are_compared_by_value(api: Api, address: str) -> None:
     owner = make_owner()
-    given = {"headers": {"X-Forwarded-For": address}}
-    challenge_id = done(factor_requests.challenge(api, owner.token, owner.factor.id, **given))["id"]
-    done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code(), **given))
+    options = {"headers": {"X-Forwarded-For": address}}
+    challenge_id = done(factor_requests.challenge(api, owner.token, owner.factor.id, **options))["id"]
+    done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code(), **options))
 
 
 def test_expired_challenge_is_rejected_and_deleted(api: Api) -> None:
@@ -392,9 +392,11 @@ def test_wrong_codes_are_limited_per_factor_over_challenges_and_ip_addresses(
     auth_config(codes={"max_attempts": 3})
     owner = make_owner()
     for number in range(3):
-        given = {"headers": {"X-Forwarded-For": f"203.0.113.{number}"}}
-        found = done(factor_requests.challenge(api, owner.token, owner.factor.id, **given))["id"]
-        answer = factor_requests.verify(api, owner.token, owner.factor.id, found, factor_requests.wrong_code(), **given)
+        options = {"headers": {"X-Forwarded-For": f"203.0.113.{number}"}}
+        challenge_id = done(factor_requests.challenge(api, owner.token, owner.factor.id, **options))["id"]
+        answer = factor_requests.verify(
+            api, owner.token, owner.factor.id, challenge_id, factor_requests.wrong_code(), **options
+        )
         assert_error(answer, *WRONG_TOTP)
     answer = try_code(api, owner, factor_requests.code())
     assert_error(answer, *TOO_OFTEN)
@@ -542,8 +544,8 @@ def test_token_without_session_cannot_step_up(api: Api) -> None:
 def test_enrolment_started_before_first_factor_requires_aal2(api: Api) -> None:
     owner = make_owner(status="unverified")
     make_factor(owner.user, factor_type="phone", phone=PHONE, friendly_name="the owner's")
-    found = factor_requests.challenged(api, owner.token, owner.factor.id)
-    answer = factor_requests.verify(api, owner.token, owner.factor.id, found, factor_requests.code())
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
+    answer = factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code())
     assert_error(answer, 403, "insufficient_aal", "AAL2 required to enroll a new factor")
     owner.factor.refresh_from_db()
     owner.session.refresh_from_db()

@@ -21,11 +21,11 @@ from tests.accounts.passkeys.passkey_requests import (
     PARTY,
     REFUSED,
     answer,
-    asked,
-    begun,
     done,
     make_holder,
     sign_in,
+    start_authentication,
+    start_registration,
 )
 from tests.conftest import Api, ChangeConfig
 from tests.factories import backdate, make_factor, make_session, make_user
@@ -50,7 +50,7 @@ def passkeys(auth_config: ChangeConfig) -> None:
 
 
 def test_the_options_name_no_credential(api: Api) -> None:
-    shown = asked(api)
+    shown = start_authentication(api)
     challenge = PasskeyChallenge.objects.get()
     assert (challenge.challenge_type, challenge.user_id) == ("authentication", None)
     assert shown == {
@@ -108,9 +108,9 @@ def test_captcha_is_required_for_options_only(api: Api, captcha_service: HttpPee
 
 def test_sign_in_needs_a_relying_party(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(webauthn={"rp_id": ""})
-    for said in (api.post(OPTIONS), answer(api, NIL, {})):
-        error_id = said.json()["error_id"]
-        assert_error(said, 500, "unexpected_failure", "Failed to initialize WebAuthn", error_id=error_id)
+    for response in (api.post(OPTIONS), answer(api, NIL, {})):
+        error_id = response.json()["error_id"]
+        assert_error(response, 500, "unexpected_failure", "Failed to initialize WebAuthn", error_id=error_id)
 
 
 # A sign-in
@@ -118,9 +118,9 @@ def test_sign_in_needs_a_relying_party(api: Api, auth_config: ChangeConfig) -> N
 
 def test_a_passkey_signs_its_user_in(api: Api) -> None:
     holder = make_holder(api)
-    begun = asked(api)
-    credential = holder.device.get(begun["options"])
-    shown = done(answer(api, begun["challenge_id"], credential, headers={"User-Agent": "Phone"}))
+    challenge = start_authentication(api)
+    credential = holder.device.get(challenge["options"])
+    shown = done(answer(api, challenge["challenge_id"], credential, headers={"User-Agent": "Phone"}))
     claims = read_claims(shown["access_token"])
     assert (claims["sub"], claims["aal"]) == (str(holder.user.id), "aal1")
     assert [entry["method"] for entry in claims["amr"]] == ["passkey"]
@@ -173,42 +173,42 @@ def test_the_parts_of_a_response_are_validated_in_order(
 
 
 def test_malformed_body_is_rejected(api: Api) -> None:
-    said = api.post(VERIFY, "x")
-    assert (said.status_code, said.json()["error_code"]) == (400, "bad_json")
+    response = api.post(VERIFY, "x")
+    assert (response.status_code, response.json()["error_code"]) == (400, "bad_json")
 
 
 def test_response_is_accepted_once(api: Api) -> None:
     holder = make_holder(api)
-    begun = asked(api)
-    credential = holder.device.get(begun["options"])
-    done(answer(api, begun["challenge_id"], credential))
-    assert_error(answer(api, begun["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
-    other = asked(api)
+    challenge = start_authentication(api)
+    credential = holder.device.get(challenge["options"])
+    done(answer(api, challenge["challenge_id"], credential))
+    assert_error(answer(api, challenge["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
+    other = start_authentication(api)
     assert_error(answer(api, other["challenge_id"], credential), *REFUSED)
     assert Session.objects.count() == 2
 
 
 def test_registration_challenge_is_rejected(api: Api) -> None:
     holder = make_holder(api)
-    asked = begun(api, holder.token)
-    credential = holder.device.get(asked["options"])
-    assert_error(answer(api, asked["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
+    challenge = start_registration(api, holder.token)
+    credential = holder.device.get(challenge["options"])
+    assert_error(answer(api, challenge["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
     assert PasskeyChallenge.objects.count() == 1
 
 
 def test_expired_challenge_is_rejected(api: Api) -> None:
     holder = make_holder(api)
-    begun = asked(api)
+    challenge = start_authentication(api)
     backdate(PasskeyChallenge.objects.get(), by=timedelta(minutes=6))
-    assert_error(answer(api, begun["challenge_id"], holder.device.get(begun["options"])), *CHALLENGE_EXPIRED)
+    assert_error(answer(api, challenge["challenge_id"], holder.device.get(challenge["options"])), *CHALLENGE_EXPIRED)
     assert not PasskeyChallenge.objects.exists()
 
 
 @pytest.mark.parametrize("garbage", [{"garbage": True}, "x", 5, [], {"id": "YQ", "type": "public-key"}])
 def test_malformed_credential_uses_challenge_up(api: Api, garbage: object) -> None:
-    begun = asked(api)
-    assert_error(answer(api, begun["challenge_id"], garbage), *MALFORMED)
-    assert_error(answer(api, begun["challenge_id"], garbage), *CHALLENGE_NOT_FOUND)
+    challenge = start_authentication(api)
+    assert_error(answer(api, challenge["challenge_id"], garbage), *MALFORMED)
+    assert_error(answer(api, challenge["challenge_id"], garbage), *CHALLENGE_NOT_FOUND)
 
 
 @pytest.mark.parametrize(
@@ -224,15 +224,15 @@ def test_malformed_credential_uses_challenge_up(api: Api, garbage: object) -> No
         {"names_user": False},
         {"user_handle": b""},
         {"user_handle": b"\xff"},
-        {"user_handle": b"nobody"},
+        {"user_handle": b"unknown"},
         {"user_handle": str(uuid4()).encode()},
     ],
 )
 def test_rejection_reveals_no_reason(api: Api, bent: dict[str, Any]) -> None:
     holder = make_holder(api)
-    begun = asked(api)
+    challenge = start_authentication(api)
     before = table_contents()
-    assert_error(answer(api, begun["challenge_id"], holder.device.get(begun["options"], **bent)), *REFUSED)
+    assert_error(answer(api, challenge["challenge_id"], holder.device.get(challenge["options"], **bent)), *REFUSED)
     after = table_contents()
     assert {table for table in after if after[table] != before[table]} == {"webauthn_challenges"}
 
@@ -286,21 +286,21 @@ def test_account_errors_are_reported_after_verification(
 # The count of an authenticator
 
 
-@pytest.mark.parametrize(("stored", "said"), [(0, 0), (0, 5), (5, 6)])
-def test_increased_signature_counter_is_stored(api: Api, stored: int, said: int) -> None:
+@pytest.mark.parametrize(("stored", "count"), [(0, 0), (0, 5), (5, 6)])
+def test_increased_signature_counter_is_stored(api: Api, stored: int, count: int) -> None:
     holder = make_holder(api)
     Passkey.objects.update(sign_count=stored)
-    done(sign_in(api, holder.device, count=said))
-    assert Passkey.objects.get().sign_count == said
+    done(sign_in(api, holder.device, count=count))
+    assert Passkey.objects.get().sign_count == count
 
 
-@pytest.mark.parametrize(("stored", "said"), [(5, 5), (5, 4), (5, 0)])
-def test_signature_counter_must_increase(api: Api, caplog: pytest.LogCaptureFixture, stored: int, said: int) -> None:
+@pytest.mark.parametrize(("stored", "count"), [(5, 5), (5, 4), (5, 0)])
+def test_signature_counter_must_increase(api: Api, caplog: pytest.LogCaptureFixture, stored: int, count: int) -> None:
     holder = make_holder(api)
     Passkey.objects.update(sign_count=stored)
     before = Session.objects.count()
     with caplog.at_level(logging.WARNING):
-        response = sign_in(api, holder.device, count=said)
+        response = sign_in(api, holder.device, count=count)
     assert (response.status_code, response.json()["error_code"]) == (400, "webauthn_verification_failed")
     assert Passkey.objects.get().sign_count == stored
     assert Session.objects.count() == before

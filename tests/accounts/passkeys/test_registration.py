@@ -21,13 +21,13 @@ from tests.accounts.passkeys.passkey_requests import (
     REFUSED,
     TOO_MANY,
     VISITOR,
-    asked,
     begin,
-    begun,
     complete,
     done,
     make_holder,
     register,
+    start_authentication,
+    start_registration,
 )
 from tests.conftest import Api, ChangeConfig
 from tests.factories import backdate, make_factor, make_session, make_user
@@ -52,7 +52,7 @@ def passkeys(auth_config: ChangeConfig) -> None:
 
 def test_the_options_describe_the_credential_and_its_user(api: Api) -> None:
     made = make_session()
-    shown = begun(api, made.access_token)
+    shown = start_registration(api, made.access_token)
     challenge = PasskeyChallenge.objects.get()
     assert set(shown) == {"challenge_id", "options", "expires_at"}
     assert shown["challenge_id"] == str(challenge.id)
@@ -95,13 +95,13 @@ def test_user_entity_uses_available_names(
     if phone:
         User.objects.filter(id=user.id).update(email=None, phone=phone, phone_confirmed_at=timezone.now())
         user.refresh_from_db()
-    shown = begun(api, make_session(user).access_token)["options"]["user"]
+    shown = start_registration(api, make_session(user).access_token)["options"]["user"]
     assert (shown["name"], shown["displayName"]) == (name, display_name)
 
 
 def test_existing_credentials_are_excluded(api: Api) -> None:
     holder = make_holder(api)
-    shown = begun(api, holder.token)["options"]["excludeCredentials"]
+    shown = start_registration(api, holder.token)["options"]["excludeCredentials"]
     assert shown == [{"type": "public-key", "id": encode(holder.device.newest.id)}]
 
 
@@ -129,7 +129,7 @@ def test_registration_needs_a_permanent_signed_in_user(api: Api, step: str) -> N
 
 def test_registration_requires_aal2_with_second_factor(api: Api) -> None:
     low = make_session()
-    before = begun(api, low.access_token)
+    before = start_registration(api, low.access_token)
     make_factor(low.user)
     credential = Authenticator().create(before["options"])
     assert_error(begin(api, low.access_token), *NEEDS_AAL2)
@@ -203,8 +203,8 @@ def test_malformed_body_is_rejected(api: Api, body: str) -> None:
 
 def test_challenge_of_other_user_or_type_is_not_found_and_kept(api: Api) -> None:
     made, other = make_session(), make_session()
-    of_other = begun(api, other.access_token)
-    for_sign_in = asked(api)
+    of_other = start_registration(api, other.access_token)
+    for_sign_in = start_authentication(api)
     for challenge in (of_other, for_sign_in):
         credential = Authenticator().create({**of_other["options"], **challenge["options"]})
         assert_error(complete(api, made.access_token, challenge["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
@@ -213,11 +213,11 @@ def test_challenge_of_other_user_or_type_is_not_found_and_kept(api: Api) -> None
 
 def test_expired_challenge_is_rejected(api: Api) -> None:
     made = make_session()
-    asked = begun(api, made.access_token)
+    challenge = start_registration(api, made.access_token)
     backdate(PasskeyChallenge.objects.get(), by=timedelta(minutes=6))
-    credential = Authenticator().create(asked["options"])
-    assert_error(complete(api, made.access_token, asked["challenge_id"], credential), *CHALLENGE_EXPIRED)
-    assert_error(complete(api, made.access_token, asked["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
+    credential = Authenticator().create(challenge["options"])
+    assert_error(complete(api, made.access_token, challenge["challenge_id"], credential), *CHALLENGE_EXPIRED)
+    assert_error(complete(api, made.access_token, challenge["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
 
 
 @pytest.mark.parametrize(
@@ -235,12 +235,12 @@ def test_rejected_response_uses_challenge_up(
     api: Api, bent: dict[str, Any] | None, refusal: tuple[int, str, str]
 ) -> None:
     made = make_session()
-    asked = begun(api, made.access_token)
+    challenge = start_registration(api, made.access_token)
     device = Authenticator()
-    credential = {"garbage": True} if bent is None else device.create(asked["options"], **bent)
-    assert_error(complete(api, made.access_token, asked["challenge_id"], credential), *refusal)
-    good = device.create(asked["options"])
-    assert_error(complete(api, made.access_token, asked["challenge_id"], good), *CHALLENGE_NOT_FOUND)
+    credential = {"garbage": True} if bent is None else device.create(challenge["options"], **bent)
+    assert_error(complete(api, made.access_token, challenge["challenge_id"], credential), *refusal)
+    good = device.create(challenge["options"])
+    assert_error(complete(api, made.access_token, challenge["challenge_id"], good), *CHALLENGE_NOT_FOUND)
     assert not Passkey.objects.exists()
 
 
@@ -259,7 +259,7 @@ def test_a_credential_belongs_to_one_user(api: Api) -> None:
 def test_number_of_passkeys_is_limited(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(passkeys={"max_per_user": 1})
     made = make_session()
-    first, second = begun(api, made.access_token), begun(api, made.access_token)
+    first, second = start_registration(api, made.access_token), start_registration(api, made.access_token)
     device = Authenticator()
     done(complete(api, made.access_token, first["challenge_id"], device.create(first["options"])))
     assert_error(complete(api, made.access_token, second["challenge_id"], device.create(second["options"])), *TOO_MANY)
@@ -269,8 +269,8 @@ def test_number_of_passkeys_is_limited(api: Api, auth_config: ChangeConfig) -> N
 
 def test_revoked_session_registers_nothing(api: Api) -> None:
     made = make_session()
-    asked = begun(api, made.access_token)
+    challenge = start_registration(api, made.access_token)
     Session.objects.all().delete()
-    answer = complete(api, made.access_token, asked["challenge_id"], Authenticator().create(asked["options"]))
+    answer = complete(api, made.access_token, challenge["challenge_id"], Authenticator().create(challenge["options"]))
     assert (answer.status_code, answer.json()["error_code"]) == (403, "session_not_found")
     assert PasskeyChallenge.objects.filter(challenge_type=CeremonyType.REGISTRATION).exists()

@@ -171,9 +171,9 @@ def test_every_failed_verification_computes_own_hash(
     compared: list[str] = []
     verify = argon2.PasswordHasher.verify
 
-    def spy(hasher: argon2.PasswordHasher, hash: str, given: str) -> bool:
+    def spy(hasher: argon2.PasswordHasher, hash: str, password: str) -> bool:
         compared.append(hash)
-        return verify(hasher, hash, given)
+        return verify(hasher, hash, password)
 
     monkeypatch.setattr(argon2.PasswordHasher, "verify", spy)
     assert not hashing.verify_password(password, stored)

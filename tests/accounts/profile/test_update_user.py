@@ -45,8 +45,8 @@ SENT_TIMES = ("confirmation", "recovery", "email_change", "phone_change", "reaut
 CURRENT_PASSWORD = "Current password required when setting new password."
 
 
-def put(api: Api, made: SignIn, body: Any, **given: Any) -> Answer:
-    return api.put("/user", body, bearer=made.access_token, **given)
+def put(api: Api, made: SignIn, body: Any, **current: Any) -> Answer:
+    return api.put("/user", body, bearer=made.access_token, **current)
 
 
 def changed(answer: Answer) -> dict[str, Any]:
@@ -280,7 +280,7 @@ def requires_current(auth_config: ChangeConfig) -> None:
 
 @pytest.mark.usefixtures("requires_current")
 @pytest.mark.parametrize(
-    ("given", "error_code"),
+    ("current", "error_code"),
     [
         ({}, "current_password_required"),
         ({"current_password": ""}, "current_password_required"),
@@ -289,10 +289,10 @@ def requires_current(auth_config: ChangeConfig) -> None:
         ({"current_password": PASSWORD}, ""),
     ],
 )
-def test_the_current_password_can_be_required(api: Api, given: dict[str, str], error_code: str) -> None:
+def test_the_current_password_can_be_required(api: Api, current: dict[str, str], error_code: str) -> None:
     made = make_session(make_user(email=EMAIL))
     before = table_contents()
-    answer = put(api, made, {"password": NEW_PASSWORD, **given})
+    answer = put(api, made, {"password": NEW_PASSWORD, **current})
     if error_code:
         assert_error(answer, 400, error_code, CURRENT_PASSWORD)
         assert table_contents() == before
@@ -471,7 +471,7 @@ def test_errors_have_documented_order_and_change_nothing(
 
 def test_rejected_email_rolls_password_back(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     made = make_session(make_user(email=EMAIL))
-    auth_config(recipients={"authorized_addresses": ("nobody@example.com",)})
+    auth_config(recipients={"authorized_addresses": ("unknown@example.com",)})
     before = table_contents()
     answer = put(api, made, {"password": NEW_PASSWORD, "email": "new@example.com", "data": {"a": 1}})
     text = 'Email address "new@example.com" cannot be used as it is not authorized'
@@ -488,11 +488,11 @@ def test_an_undeliverable_email_rolls_everything_back(api: Api) -> None:
         cursor.execute("ALTER TABLE procrastinate_jobs RENAME TO procrastinate_jobs_away")
     try:
         answer = put(api, made, {"email": "new@example.com", "password": NEW_PASSWORD})
-        told = answer.json()
+        body = answer.json()
     finally:
         with connection.cursor() as cursor:
             cursor.execute("ALTER TABLE procrastinate_jobs_away RENAME TO procrastinate_jobs")
-    assert_error(answer, 500, "unexpected_failure", "Error sending email change email", error_id=told["error_id"])
+    assert_error(answer, 500, "unexpected_failure", "Error sending email change email", error_id=body["error_id"])
     after = {table: held for table, held in table_contents().items() if not table.startswith("procrastinate")}
     assert after == before
 

@@ -201,5 +201,5 @@ def test_an_exhausted_quota_reveals_nothing_about_the_address(api: Api, auth_con
         ("/resend", {"type": "signup", "email": "unconfirmed@example.com"}),
     ):
         known = api.post(path, body)
-        unknown = api.post(path, {**body, "email": "nobody@example.com"})
+        unknown = api.post(path, {**body, "email": "unknown@example.com"})
         assert (known.status_code, list(known.json())) == (unknown.status_code, list(unknown.json()))

@@ -53,10 +53,10 @@ def confirm(api: Api, code: str) -> Answer:
 
 def test_a_confirmed_phone_gets_a_code_that_signs_in(api: Api, mailbox: Mailbox) -> None:
     user = make_phone_user()
-    found = message_id(api.post("/otp", {"phone": "+1 555 1234567"}))
+    sent_id = message_id(api.post("/otp", {"phone": "+1 555 1234567"}))
 
     (text,) = mailbox.texts
-    assert (str(text.id), text.kind, text.to, text.channel) == (found, SmsKind.CONFIRMATION, PHONE, "sms")
+    assert (str(text.id), text.kind, text.to, text.channel) == (sent_id, SmsKind.CONFIRMATION, PHONE, "sms")
     row, after = OneTimeToken.objects.get(), User.objects.get()
     assert (row.token_type, row.relates_to) == (TokenType.CONFIRMATION, PHONE)
     assert row.created_at == after.confirmation_sent_at == after.updated_at
@@ -73,13 +73,13 @@ def test_a_confirmed_phone_gets_a_code_that_signs_in(api: Api, mailbox: Mailbox)
 
 @pytest.mark.parametrize("further", [{}, {"create_user": True}, {"create_user": None, "data": None, "channel": None}])
 def test_a_new_phone_is_signed_up(api: Api, mailbox: Mailbox, further: dict[str, Any]) -> None:
-    found = message_id(api.post("/otp", {"phone": PHONE, **further}))
+    sent_id = message_id(api.post("/otp", {"phone": PHONE, **further}))
     user = User.objects.get()
     assert (user.phone, user.phone_confirmed_at, user.email) == (PHONE, None, None)
     assert Identity.objects.get().provider == "phone"
     assert audit_trail() == [("user_confirmation_requested", {"provider": "phone"})]
     (text,) = mailbox.texts
-    assert str(text.id) == found
+    assert str(text.id) == sent_id
     assert confirm(api, text.variables["Code"]).status_code == 200
     assert User.objects.get().phone_confirmed_at is not None
 
@@ -107,8 +107,8 @@ def test_the_answer_has_the_same_form_for_every_phone(
     if columns is not None:
         make_phone_user(**columns)
     first = api.post("/otp", {"phone": PHONE})
-    found = UUID(message_id(first))
-    assert (found.version, str(found)) == (4, first.json()["message_id"])
+    sent_id = UUID(message_id(first))
+    assert (sent_id.version, str(sent_id)) == (4, first.json()["message_id"])
     assert {**first.headers} == {"Content-Type": "application/json", "Cache-Control": "no-store", "Vary": "Origin"}
     assert len(mailbox.texts) == (0 if columns == {"audience": "staff"} else 1)
     before = table_contents()
@@ -117,7 +117,7 @@ def test_the_answer_has_the_same_form_for_every_phone(
     assert second.headers["Retry-After"] == "59"
     assert table_contents() == before
     backdate_rate_limits(timedelta(seconds=60))
-    assert message_id(api.post("/otp", {"phone": PHONE})) != str(found)
+    assert message_id(api.post("/otp", {"phone": PHONE})) != str(sent_id)
 
 
 def test_a_ban_is_reported_only_with_the_code(api: Api, mailbox: Mailbox) -> None:
@@ -165,14 +165,14 @@ def test_under_auto_confirm_a_new_phone_is_confirmed_and_gets_an_sms(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
     auth_config(sms={"autoconfirm": True}, limits={"sms_sent": Rate(events=0)})
-    found = message_id(api.post("/otp", {"phone": PHONE}))
+    sent_id = message_id(api.post("/otp", {"phone": PHONE}))
     user = User.objects.get()
     assert user.phone_confirmed_at is not None
     assert user.last_sign_in_at is None
     assert not Session.objects.exists()
     assert audit_trail() == [("user_signedup", {"provider": "phone", "channel": "sms"}), REQUESTED]
     (text,) = mailbox.texts
-    assert str(text.id) == found
+    assert str(text.id) == sent_id
     assert confirm(api, text.variables["Code"]).status_code == 200
 
 

@@ -40,8 +40,8 @@ FIREBASE = (
 )
 
 
-def sign_in(api: Api, email: str = EMAIL, password: str = PASSWORD, **given: Any) -> Answer:
-    return api.post("/token?grant_type=password", {"email": email, "password": password}, **given)
+def sign_in(api: Api, email: str = EMAIL, password: str = PASSWORD, **options: Any) -> Answer:
+    return api.post("/token?grant_type=password", {"email": email, "password": password}, **options)
 
 
 def test_correct_password_signs_in(api: Api) -> None:
@@ -125,7 +125,7 @@ def test_a_sign_in_leaves_other_sessions_and_sent_secrets_valid(api: Api) -> Non
         ({}, "null", (400, "validation_failed", "missing email or phone")),
         ({}, {"email": "", "phone": None}, (400, "validation_failed", "missing email or phone")),
         ({}, {"email": "not an address", "password": "x"}, INVALID),
-        ({}, {"email": "nobody@example.com", "password": PASSWORD}, INVALID),
+        ({}, {"email": "unknown@example.com", "password": PASSWORD}, INVALID),
         ({}, {"email": EMAIL}, INVALID),
         ({}, {"email": EMAIL, "password": ""}, INVALID),
         ({}, {"email": EMAIL, "password": PASSWORD.upper()}, INVALID),

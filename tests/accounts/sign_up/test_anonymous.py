@@ -104,8 +104,8 @@ def test_a_confirmed_address_makes_an_anonymous_user_permanent(api: Api, mailbox
     assert (shown["email"], shown["new_email"], shown["is_anonymous"]) == ("", EMAIL, True)
     assert shown["identities"] == []
     assert [(mail.kind, mail.to) for mail in mailbox.emails] == [(EmailKind.EMAIL_CHANGE, EMAIL)]
-    said = mailbox.emails[0].variables
-    assert (said["Email"], said["NewEmail"], said["SendingTo"]) == ("", EMAIL, EMAIL)
+    variables = mailbox.emails[0].variables
+    assert (variables["Email"], variables["NewEmail"], variables["SendingTo"]) == ("", EMAIL, EMAIL)
     credentials = {"email": EMAIL, "password": PASSWORD}
     assert api.post("/token?grant_type=password", credentials).json()["error_code"] == "invalid_credentials"
 

@@ -266,7 +266,7 @@ def test_unsupported_channel_is_rejected(
         assert not User.objects.exists()
 
 
-@pytest.mark.parametrize("sms", [{"provider": ""}, {"provider": "twilio"}, {"provider": "nobody"}])
+@pytest.mark.parametrize("sms", [{"provider": ""}, {"provider": "twilio"}, {"provider": "unknown"}])
 @pytest.mark.parametrize("account", ["unknown", "unconfirmed", "confirmed"])
 def test_without_a_gateway_every_phone_gets_a_server_error(
     api: Api, auth_config: ChangeConfig, account: str, sms: dict[str, str]

@@ -218,7 +218,7 @@ def test_challenge_starts_flow(api: Api, mailbox: Mailbox) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "target"),
+    ("sent", "target"),
     [
         ({"path": "/signup?redirect_to=http://localhost:3000/in"}, "http://localhost:3000/in"),
         ({"path": "/signup?redirect_to=https://evil.example"}, "http://localhost:3000"),
@@ -238,9 +238,9 @@ def test_challenge_starts_flow(api: Api, mailbox: Mailbox) -> None:
     ],
 )
 def test_the_link_redirects_to_an_allowed_target(
-    api: Api, mailbox: Mailbox, asked: dict[str, Any], target: str
+    api: Api, mailbox: Mailbox, sent: dict[str, Any], target: str
 ) -> None:
-    api.post(asked["path"], asked.get("body", SIGN_UP), headers=asked.get("headers"))
+    api.post(sent["path"], sent.get("body", SIGN_UP), headers=sent.get("headers"))
     variables = mailbox.emails[0].variables
     assert variables["RedirectTo"] == target
     assert variables["ConfirmationURL"].endswith(f"&redirect_to={target}")
@@ -603,7 +603,7 @@ def test_a_confirmed_address_gets_a_fabricated_user(api: Api, mailbox: Mailbox) 
         raw_app_meta_data={"provider": "google", "providers": ["google"], "plan": "gold"},
     )
     make_factor(user)
-    before = {name: found for name, found in table_contents().items() if name != "audit_log_entries"}
+    before = {name: content for name, content in table_contents().items() if name != "audit_log_entries"}
     answer = api.post("/signup", {"email": "User@Example.com", "password": "another password", "data": {"a": 1}})
 
     assert answer.status_code == 200
@@ -626,7 +626,7 @@ def test_a_confirmed_address_gets_a_fabricated_user(api: Api, mailbox: Mailbox) 
     }
     assert UUID(shown["id"]).version == 4
     assert shown["id"] != str(user.id)
-    assert {name: found for name, found in table_contents().items() if name != "audit_log_entries"} == before
+    assert {name: content for name, content in table_contents().items() if name != "audit_log_entries"} == before
     assert audit_payloads() == [
         {
             "action": "user_repeated_signup",

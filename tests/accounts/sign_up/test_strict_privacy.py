@@ -40,7 +40,7 @@ def shape(value: Any) -> Any:
     return [shape(each) for each in value] if isinstance(value, list) else type(value)
 
 
-def told(answer: Answer) -> tuple[int, Any]:
+def status_and_body(answer: Answer) -> tuple[int, Any]:
     return answer.status_code, shape(answer.json())
 
 
@@ -55,7 +55,7 @@ def test_a_code_for_an_unknown_account_is_not_sent(
     auth_config(signup={"disabled": signups_disabled})
     if known_by == "email":
         make_user(email=EMAIL)
-        unknown, known = {"email": "nobody@example.com"}, {"email": EMAIL}
+        unknown, known = {"email": "unknown@example.com"}, {"email": EMAIL}
     else:
         make_user(email="", phone=PHONE, phone_confirmed_at=timezone.now())
         unknown, known = {"phone": "15559999999"}, {"phone": PHONE}
@@ -64,7 +64,7 @@ def test_a_code_for_an_unknown_account_is_not_sent(
     assert table_contents() == before
     assert (mailbox.emails, mailbox.texts) == ([], [])
     second = api.post("/otp", {**known, "create_user": False})
-    assert told(first) == told(second)
+    assert status_and_body(first) == status_and_body(second)
     assert (first.status_code, first.headers.keys()) == (200, second.headers.keys())
     assert len(mailbox.emails + mailbox.texts) == 1
 
@@ -136,7 +136,7 @@ def test_taken_address_gets_same_response_and_owner_is_notified(
     owner = make_user(email=EMAIL, **columns)
     free, taken = make_session(), make_session(make_user(email=MINE))
     one, other = ask(api, free, "free@example.com"), ask(api, taken)
-    assert told(one) == told(other)
+    assert status_and_body(one) == status_and_body(other)
     assert (one.status_code, one.headers.keys()) == (200, other.headers.keys())
     assert other.json()["new_email"] == EMAIL
 
@@ -236,7 +236,7 @@ def test_taken_phone_gets_same_response_and_no_code(
     one = ask_for_number(api, free, PHONE)
     mailbox.clear()
     other = ask_for_number(api, taken)
-    assert told(one) == told(other)
+    assert status_and_body(one) == status_and_body(other)
     assert (one.status_code, one.headers.keys()) == (200, other.headers.keys())
     assert other.json()["new_phone"] == TAKEN_NUMBER
     assert (mailbox.emails, mailbox.texts) == ([], [])
@@ -263,7 +263,7 @@ def test_a_resend_to_a_taken_phone_sends_nothing(
         mailbox.clear()
         answers.append(api.post("/resend", {"type": "phone_change", "email": email}))
     assert mailbox.texts == []
-    assert told(answers[0]) == told(answers[1])
+    assert status_and_body(answers[0]) == status_and_body(answers[1])
     if fixed:
         assert answers[0].json() == answers[1].json()
 
@@ -288,7 +288,7 @@ def test_send_errors_apply_to_taken_phone(
     auth_config(**config)
     answers = [ask_for_number(api, make_session(), phone) for phone in (PHONE, TAKEN_NUMBER)]
     assert [answer.status_code for answer in answers] == [status] * 2
-    assert told(answers[0]) == told(answers[1])
+    assert status_and_body(answers[0]) == status_and_body(answers[1])
 
 
 def test_a_taken_phone_uses_no_quota(
@@ -327,7 +327,7 @@ def test_duplicate_gets_response_of_unconfirmed_account(
         auth_config(**{autoconfirm: {"autoconfirm": True}})
     duplicate = api.post("/signup", {**known, **further})
 
-    assert told(duplicate) == told(fresh)
+    assert status_and_body(duplicate) == status_and_body(fresh)
     assert list(duplicate.json()) == list(fresh.json())
     assert duplicate.headers.keys() == fresh.headers.keys()
     shown, real = duplicate.json(), fresh.json()

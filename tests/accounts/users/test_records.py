@@ -34,14 +34,14 @@ def record(**values: Any) -> UserRecord:
     return UserRecord(**{**least, **values})
 
 
-def shown(of: UserRecord) -> dict[str, Any]:
+def render(of: UserRecord) -> dict[str, Any]:
     """What a client reads."""
     decoded: dict[str, Any] = orjson.loads(orjson.dumps(records.render_user(of)))
     return decoded
 
 
 def test_minimal_user_has_required_members() -> None:
-    assert shown(record()) == {
+    assert render(record()) == {
         "id": str(ID),
         "aud": "",
         "role": "",
@@ -58,20 +58,20 @@ def test_minimal_user_has_required_members() -> None:
 
 @pytest.mark.parametrize("name", OPTIONAL_TIMES)
 def test_optional_time_is_present_when_set(name: str) -> None:
-    full = shown(record(**{name: AT}))
+    full = render(record(**{name: AT}))
     assert set(full) - set(ALWAYS) == {name}
     assert full[name] == WIRE
 
 
 @pytest.mark.parametrize(("column", "key"), [("email_change", "new_email"), ("phone_change", "new_phone")])
 def test_pending_change_is_present_when_set(column: str, key: str) -> None:
-    assert shown(record(**{column: "x"}))[key] == "x"
-    assert key not in shown(record(**{column: ""}))
+    assert render(record(**{column: "x"}))[key] == "x"
+    assert key not in render(record(**{column: ""}))
 
 
 def test_internal_columns_are_not_rendered() -> None:
     everything = dict.fromkeys(OPTIONAL_TIMES, AT) | {"email_change": "x", "phone_change": "y"}
-    full = shown(record(is_sso_user=True, **everything))
+    full = render(record(is_sso_user=True, **everything))
     assert set(full) == {*ALWAYS, *OPTIONAL_TIMES, "new_email", "new_phone"}
     assert "$argon2id$" not in repr(full)
 
@@ -86,7 +86,7 @@ def test_internal_columns_are_not_rendered() -> None:
     ],
 )
 def test_times_have_six_digits_and_a_z(moment: datetime, text: str) -> None:
-    assert shown(record(banned_until=moment))["banned_until"] == text
+    assert render(record(banned_until=moment))["banned_until"] == text
 
 
 @pytest.mark.parametrize("text", ['{"a": 1.0, "b": [18446744073709551616]}', "{}", '{"\\u00fc": "\\ud83d\\udd11"}'])
@@ -101,8 +101,8 @@ def test_identity_is_rendered_with_claims() -> None:
         id="i", provider_id="7", data_json='{"sub": "7"}', provider="google", last_sign_in_at=WIRE, created_at=WIRE,
         updated_at=WIRE, email="a@b.co",
     )  # fmt: skip
-    (found,) = shown(record(identities=(identity,)))["identities"]
-    assert found == {
+    (rendered,) = render(record(identities=(identity,)))["identities"]
+    assert rendered == {
         "identity_id": "i",
         "id": "7",
         "user_id": str(ID),
@@ -120,9 +120,9 @@ def test_identity_omits_missing_address_and_sign_in() -> None:
         id="i", provider_id="7", data_json="{}", provider="google", last_sign_in_at=None, created_at=WIRE,
         updated_at=WIRE, email=None,
     )  # fmt: skip
-    (found,) = shown(record(identities=(identity,)))["identities"]
-    assert list(found) == ["identity_id", "id", "user_id", "identity_data", "provider", "created_at", "updated_at"]
-    assert found["identity_data"] == {}
+    (rendered,) = render(record(identities=(identity,)))["identities"]
+    assert list(rendered) == ["identity_id", "id", "user_id", "identity_data", "provider", "created_at", "updated_at"]
+    assert rendered["identity_data"] == {}
 
 
 def test_factors_are_present_when_set() -> None:
@@ -130,12 +130,12 @@ def test_factors_are_present_when_set() -> None:
         id="f", friendly_name="phone", factor_type="totp", status="verified", phone=None, created_at=WIRE,
         updated_at=WIRE, last_challenged_at=None, web_authn_aaguid=None,
     )  # fmt: skip
-    assert "factors" not in shown(record())
-    (found,) = shown(record(factors=(factor,)))["factors"]
-    assert (found["id"], found["factor_type"], found["status"], found["friendly_name"]) == (
+    assert "factors" not in render(record())
+    (rendered,) = render(record(factors=(factor,)))["factors"]
+    assert (rendered["id"], rendered["factor_type"], rendered["status"], rendered["friendly_name"]) == (
         "f", "totp", "verified", "phone",
     )  # fmt: skip
-    assert "secret" not in found
+    assert "secret" not in rendered
 
 
 @pytest.mark.parametrize(

@@ -42,8 +42,8 @@ def open_link(api: Api, token: str, type: str, redirect_to: str = SITE, *, path:
 
 
 def fields(page: Answer) -> dict[str, str]:
-    found = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', page.content.decode())
-    return {name: unescape(value) for name, value in found}
+    inputs = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', page.content.decode())
+    return {name: unescape(value) for name, value in inputs}
 
 
 def press(api: Api, page: Answer, *, path: str = "/verify") -> Answer:

@@ -72,11 +72,11 @@ def change_emails(mailbox: Mailbox) -> tuple[Email, Email]:
 
 def redeem(api: Api, mail: Email, form: str) -> Answer:
     """Redeem the `code` of an email, its token `hash`, or the `token` of its link."""
-    said = mail.variables
+    variables = mail.variables
     proof = {
-        "code": {"email": mail.to, "token": said["Token"]},
-        "hash": {"token_hash": said["TokenHash"]},
-        "token": {"token": said["TokenHash"]},
+        "code": {"email": mail.to, "token": variables["Token"]},
+        "hash": {"token_hash": variables["TokenHash"]},
+        "token": {"token": variables["TokenHash"]},
     }
     return api.post("/verify", {"type": "email_change", **proof[form]})
 
@@ -115,17 +115,17 @@ def test_both_addresses_get_a_confirmation(api: Api, mailbox: Mailbox, made: Sig
     present, new = change_emails(mailbox)
     assert len(mailbox.emails) == 2
     for mail in (present, new):
-        said = mail.variables
-        assert set(said) == {
+        variables = mail.variables
+        assert set(variables) == {
             "SiteURL", "Email", "ConfirmationURL", "Token", "TokenHash", "RedirectTo", "Data", "NewEmail", "SendingTo",
         }  # fmt: skip
-        assert (said["Email"], said["NewEmail"], said["SendingTo"]) == (EMAIL, NEW, mail.to)
-        assert said["Data"]["name"] == "Ada"
-        assert said["RedirectTo"] == "http://localhost:3000/cb"
-        assert re.fullmatch(r"[0-9a-f]{56}", said["TokenHash"])
-        query = parse_qs(urlsplit(said["ConfirmationURL"]).query)
+        assert (variables["Email"], variables["NewEmail"], variables["SendingTo"]) == (EMAIL, NEW, mail.to)
+        assert variables["Data"]["name"] == "Ada"
+        assert variables["RedirectTo"] == "http://localhost:3000/cb"
+        assert re.fullmatch(r"[0-9a-f]{56}", variables["TokenHash"])
+        query = parse_qs(urlsplit(variables["ConfirmationURL"]).query)
         assert query == {
-            "token": [said["TokenHash"]], "type": ["email_change"], "redirect_to": ["http://localhost:3000/cb"],
+            "token": [variables["TokenHash"]], "type": ["email_change"], "redirect_to": ["http://localhost:3000/cb"],
         }  # fmt: skip
     assert present.variables["TokenHash"] != new.variables["TokenHash"]
     rows = {row.token_type: row.relates_to for row in OneTimeToken.objects.all()}
@@ -405,8 +405,8 @@ def test_an_address_taken_in_the_meantime_is_not_taken_over(
     before = table_contents()
     if form == "browser":
         answer = open_link(api, new)
-        told = {"error_code": TAKEN[1], "error_description": TAKEN[2], "sb": ""}
-        assert (answer.status_code, redirect_fragment(answer)) == (303, told)
+        parameters = {"error_code": TAKEN[1], "error_description": TAKEN[2], "sb": ""}
+        assert (answer.status_code, redirect_fragment(answer)) == (303, parameters)
     else:
         assert_error(redeem(api, new, form), *TAKEN)
     assert table_contents() == before

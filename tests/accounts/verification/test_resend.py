@@ -33,9 +33,9 @@ def message_id(answer: Answer) -> UUID:
     assert answer.status_code == 200, answer.content
     body = answer.json()
     assert list(body) == ["message_id"]
-    found = UUID(body["message_id"])
-    assert (str(found), found.version) == (body["message_id"], 4)
-    return found
+    sent_id = UUID(body["message_id"])
+    assert (str(sent_id), sent_id.version) == (body["message_id"], 4)
+    return sent_id
 
 
 def test_confirmation_is_resent_to_unconfirmed_address(api: Api, mailbox: Mailbox) -> None:
@@ -43,10 +43,10 @@ def test_confirmation_is_resent_to_unconfirmed_address(api: Api, mailbox: Mailbo
     make_one_time_token(user, TokenType.CONFIRMATION)
     former = OneTimeToken.objects.get()
     body = {**AGAIN, "email": "USER@example.com", "options": {}}
-    found = message_id(api.post("/resend?redirect_to=http://localhost:3000/cb", body))
+    sent_id = message_id(api.post("/resend?redirect_to=http://localhost:3000/cb", body))
 
     (mail,) = mailbox.emails
-    assert (mail.id, mail.kind, mail.to) == (found, EmailKind.CONFIRMATION, EMAIL)
+    assert (mail.id, mail.kind, mail.to) == (sent_id, EmailKind.CONFIRMATION, EMAIL)
     assert mail.variables["RedirectTo"] == "http://localhost:3000/cb"
     row, after = OneTimeToken.objects.get(), User.objects.get()
     assert row.link_hash != former.link_hash
@@ -110,11 +110,11 @@ def test_a_sign_up_and_its_repetition_share_an_interval(api: Api, mailbox: Mailb
 
 
 def test_message_ids_of_unsent_messages_differ(api: Api) -> None:
-    found = set()
+    sent_id = set()
     for _ in range(3):
-        found.add(message_id(api.post("/resend", AGAIN)))
+        sent_id.add(message_id(api.post("/resend", AGAIN)))
         backdate_rate_limits(timedelta(hours=1))
-    assert len(found) == 3
+    assert len(sent_id) == 3
 
 
 @pytest.mark.parametrize("type", ["email_change", "phone_change"])
@@ -253,11 +253,11 @@ def test_the_emails_of_a_pending_change_are_resent(
         make_one_time_token(user, token_type)
     former = set(OneTimeToken.objects.values_list("id", flat=True))
     body = {"type": "email_change", known_by: EMAIL if known_by == "email" else PHONE}
-    found = message_id(api.post("/resend?redirect_to=http://localhost:3000/cb", body))
+    sent_id = message_id(api.post("/resend?redirect_to=http://localhost:3000/cb", body))
 
     sent = {mail.to: mail for mail in mailbox.emails}
     assert set(sent) == ({EMAIL, NEW} if secure else {NEW})
-    assert sent[NEW].id == found
+    assert sent[NEW].id == sent_id
     assert {mail.kind for mail in mailbox.emails} == {EmailKind.EMAIL_CHANGE}
     assert {mail.variables["RedirectTo"] for mail in mailbox.emails} == {"http://localhost:3000/cb"}
     after = User.objects.get()
@@ -314,9 +314,9 @@ def numbers_enabled(auth_config: ChangeConfig) -> None:
 @pytest.mark.usefixtures("numbers_enabled")
 def test_an_unconfirmed_phone_gets_a_code_again(api: Api, mailbox: Mailbox) -> None:
     user = make_user(email="", phone=PHONE)
-    found = message_id(api.post("/resend", {"type": "sms", "phone": f"+{PHONE}"}))
+    sent_id = message_id(api.post("/resend", {"type": "sms", "phone": f"+{PHONE}"}))
     (text,) = mailbox.texts
-    assert (text.id, text.kind, text.to, text.channel) == (found, SmsKind.CONFIRMATION, PHONE, "sms")
+    assert (text.id, text.kind, text.to, text.channel) == (sent_id, SmsKind.CONFIRMATION, PHONE, "sms")
     row, after = OneTimeToken.objects.get(), User.objects.get()
     assert (row.token_type, row.relates_to) == (TokenType.CONFIRMATION, PHONE)
     assert row.created_at == after.confirmation_sent_at
@@ -331,9 +331,9 @@ def test_an_unconfirmed_phone_gets_a_code_again(api: Api, mailbox: Mailbox) -> N
 def test_the_code_of_a_pending_phone_is_resent(api: Api, mailbox: Mailbox, known_by: str) -> None:
     make_user(email=EMAIL, phone=PHONE, phone_change="15559999999")
     body = {"type": "phone_change", known_by: EMAIL if known_by == "email" else PHONE}
-    found = message_id(api.post("/resend", body))
+    sent_id = message_id(api.post("/resend", body))
     (text,) = mailbox.texts
-    assert (text.id, text.kind, text.to) == (found, SmsKind.PHONE_CHANGE, "15559999999")
+    assert (text.id, text.kind, text.to) == (sent_id, SmsKind.PHONE_CHANGE, "15559999999")
     assert OneTimeToken.objects.get().relates_to == "15559999999"
     assert audit_trail() == []
     body = {"type": "phone_change", "phone": "15559999999", "token": text.variables["Code"]}

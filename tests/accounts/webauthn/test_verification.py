@@ -149,16 +149,16 @@ def test_options_of_factor_have_no_preferences() -> None:
 
 
 def test_options_of_authentication_list_allowed_credentials() -> None:
-    anybody = ceremonies.request().options
-    assert anybody == {
-        "challenge": anybody["challenge"],
+    without_user = ceremonies.request().options
+    assert without_user == {
+        "challenge": without_user["challenge"],
         "timeout": 300000,
         "rpId": "localhost",
         "userVerification": "preferred",
     }
-    somebody = ceremonies.request(user_id=USER, allow=[Descriptor(id=b"a"), Descriptor(id=b"b", transports=("usb",))])
-    assert somebody.options == {
-        "challenge": somebody.options["challenge"],
+    for_user = ceremonies.request(user_id=USER, allow=[Descriptor(id=b"a"), Descriptor(id=b"b", transports=("usb",))])
+    assert for_user.options == {
+        "challenge": for_user.options["challenge"],
         "timeout": 300000,
         "rpId": "localhost",
         "allowCredentials": [
@@ -166,7 +166,7 @@ def test_options_of_authentication_list_allowed_credentials() -> None:
             {"type": "public-key", "id": "Yg", "transports": ["usb"]},
         ],
     }
-    assert ceremonies.allowed_credentials(somebody.state) == {b"a", b"b"}
+    assert ceremonies.allowed_credentials(for_user.state) == {b"a", b"b"}
 
 
 # Every offered algorithm and form of attestation
