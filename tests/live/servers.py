@@ -43,7 +43,7 @@ def server_url() -> str:
 
 
 @functools.cache
-def _template() -> str:
+def migrated_template() -> str:
     """Name of the migrated database that this test run copies; the first process that needs it creates it."""
     name = TEMPLATE
     with psycopg.connect(server_url(), autocommit=True) as connection:
@@ -77,7 +77,7 @@ def fresh_database(*, template: str | None = None) -> Iterator[str]:
     name = f"live_{secrets.token_hex(4)}"
     create = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
     with psycopg.connect(server_url(), autocommit=True) as connection:
-        connection.execute(create.format(sql.Identifier(name), sql.Identifier(template or _template())))
+        connection.execute(create.format(sql.Identifier(name), sql.Identifier(template or migrated_template())))
     try:
         yield _database_url(name)
     finally:

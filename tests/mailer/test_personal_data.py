@@ -68,7 +68,7 @@ def exported() -> list[Any]:
     ],
 )
 @pytest.mark.parametrize("marked", [True, False])
-def test_a_message_of_a_person_is_shown_and_removed(queue: Queue, message: Email | Sms, marked: bool) -> None:
+def test_messages_of_a_user_are_exported_and_removed(queue: Queue, message: Email | Sms, marked: bool) -> None:
     other = letter("bob@example.com", user_id=uuid4())
     post(other, message)
     if not marked:
@@ -79,7 +79,7 @@ def test_a_message_of_a_person_is_shown_and_removed(queue: Queue, message: Email
     assert str(other.id) in left["args"]
 
 
-def test_messages_of_others_do_not_slow_the_removal(queue: Queue) -> None:
+def test_removal_does_not_read_messages_of_others(queue: Queue) -> None:
     def removal() -> int:
         post(letter(ADDRESS, user_id=ADA.id))
         with CaptureQueriesContext(connection) as statements:
@@ -91,7 +91,7 @@ def test_messages_of_others_do_not_slow_the_removal(queue: Queue) -> None:
     assert removal() == alone
 
 
-def test_every_message_of_before_is_looked_into(queue: Queue) -> None:
+def test_messages_without_a_recipient_digest_are_decrypted(queue: Queue) -> None:
     mine = [letter(ADDRESS, user_id=ADA.id), letter(ADDRESS, user_id=ADA.id), letter(ADDRESS, user_id=ADA.id)]
     post(mine[0], *strangers(queries._BATCH_SIZE), mine[1])
     take_marks_away()

@@ -22,6 +22,7 @@ from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import CHALLENGE, PASSWORD, VERIFIER
 from tests.fakes.http_peer import HttpPeer
 from tests.oauthproviders.browser import Browser, GitHub, address, provider_settings, start_link_flow
+from tests.observations import replace_table
 from tokens.models import TokenType
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -278,6 +279,7 @@ def administer_as_operator() -> Call:
 def list_users(number: int, query: str = "", *, again: bool = False) -> Callable[[], Call]:
     def prepare() -> Call:
         search_queries.estimate_audience.cache_clear()
+        replace_table(namespaced("users"))
         with connection.cursor() as cursor:
             cursor.execute(
                 f"INSERT INTO {namespaced('users')} (id, aud, email, created_at, updated_at)"

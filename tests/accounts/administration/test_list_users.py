@@ -21,7 +21,7 @@ from tests.accounts.administration import admin_requests
 from tests.accounts.administration.admin_requests import ask, done
 from tests.conftest import Api, ChangeConfig
 from tests.factories import make_factor, make_user
-from tests.observations import assert_error
+from tests.observations import assert_error, replace_table
 
 pytestmark = pytest.mark.django_db
 
@@ -443,6 +443,8 @@ def _quoted(text: str) -> str:
 
 def _thousands(number: int) -> None:
     """That many users with statistics, made by the database; every tenth has a name."""
+    if not User.objects.exists():
+        replace_table("users")
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO users (id, aud, email, created_at, updated_at, raw_user_meta_data, raw_app_meta_data)"

@@ -259,6 +259,7 @@ def test_password_below_current_policy_is_accepted_and_reported(
         pytest.param(FIREBASE, "mytestpassword", id="firebase"),
     ],
 )
+@pytest.mark.usefixtures("production_hasher")
 def test_imported_password_signs_in_and_is_rehashed(api: Api, stored: str, password: str) -> None:
     user = make_user(email=EMAIL)
     User.objects.update(password=stored)

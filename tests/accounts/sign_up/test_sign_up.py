@@ -64,6 +64,7 @@ def signed_in(answer: Answer) -> dict[str, Any]:
 # A new address
 
 
+@pytest.mark.usefixtures("production_hasher")
 def test_new_address_creates_unconfirmed_account_and_sends_email(api: Api, mailbox: Mailbox) -> None:
     answer = api.post("/signup", {**SIGN_UP, "data": {"a": 1, "b": None}})
 

@@ -213,17 +213,17 @@ def refusal(answer: Any) -> tuple[int, str, str]:
 # Authentication and permissions
 
 
-def test_is_authenticated_lets_an_authenticated_client_pass() -> None:
+def test_is_authenticated_accepts_an_authenticated_client() -> None:
     assert get("/device", X_Device="known").json() == {"user": "device-1"}
 
 
-def test_is_authenticated_refuses_with_403_without_a_challenge() -> None:
+def test_is_authenticated_answers_403_without_a_challenge() -> None:
     answer = get("/device")
     assert refusal(answer) == (403, "not_authenticated", "Authentication credentials were not provided.")
     assert "method" not in calls
 
 
-def test_is_authenticated_refuses_with_401_and_the_challenge_of_the_authentication() -> None:
+def test_is_authenticated_answers_401_with_the_challenge_of_the_authentication() -> None:
     answer = get("/challenge")
     assert refusal(answer)[:2] == (401, "not_authenticated")
     assert answer["WWW-Authenticate"] == "Device"
@@ -251,12 +251,12 @@ def test_is_authenticated_accepts_the_access_token_of_a_user() -> None:
     assert answer["WWW-Authenticate"] == "Bearer"
 
 
-def test_is_authenticated_refuses_a_user_on_an_endpoint_for_administrators() -> None:
+def test_is_authenticated_rejects_a_user_on_an_administration_endpoint() -> None:
     answer = get("/admin", Authorization=f"Bearer {make_session().access_token}")
     assert refusal(answer)[:2] == (403, "not_admin")
 
 
-def test_a_second_authentication_class_is_asked_where_the_first_finds_no_credentials() -> None:
+def test_the_second_authentication_class_is_tried_without_credentials_for_the_first() -> None:
     signed_in = make_session()
     assert get("/either", X_Device="known").json() == {"user": "device-1"}
     answer = get("/either", Authorization=f"Bearer {signed_in.access_token}")
@@ -298,7 +298,7 @@ def test_a_user_is_throttled_by_their_id() -> None:
     assert statuses == [200, 200, 429]
 
 
-def test_token_buckets_are_taken_from_before_permissions_are_checked(auth_config: ChangeConfig) -> None:
+def test_rate_limits_precede_permissions(auth_config: ChangeConfig) -> None:
     auth_config(limits={"otp": 0.001})
     assert [get("/bucket").status_code for _ in range(31)] == [403] * 30 + [429]
 
@@ -311,7 +311,7 @@ def test_json_is_parsed(route: str) -> None:
     assert post(route, b'{"a":[1]}').json() == {"data": {"a": [1]}}
 
 
-def test_a_json_parser_of_drf_refuses_with_400() -> None:
+def test_the_json_parser_of_drf_answers_400() -> None:
     assert refusal(post("/drf-json", b"{"))[:2] == (400, "validation_failed")
     assert refusal(post("/json", b"{"))[:2] == (400, "bad_json")
 
@@ -330,7 +330,7 @@ def test_every_parser_reads_at_most_one_mebibyte(route: str) -> None:
     ("accept", "content_type", "body"),
     [("application/json", "application/json", b'{"user":null}'), ("text/plain", "text/plain", b"{'user': None}")],
 )
-def test_a_renderer_is_negotiated_where_the_view_wants_it(accept: str, content_type: str, body: bytes) -> None:
+def test_a_renderer_is_negotiated_if_the_view_enables_it(accept: str, content_type: str, body: bytes) -> None:
     answer = get("/negotiated", Accept=accept)
     assert (answer["Content-Type"].partition(";")[0], answer.content) == (content_type, body)
 
@@ -355,12 +355,12 @@ def test_another_exception_handler_is_used() -> None:
     assert (answer.status_code, answer.json()) == (418, {"handled": "UnsupportedMediaType"})
 
 
-def test_a_method_without_a_handler_names_those_with_one() -> None:
+def test_an_unsupported_method_lists_the_supported_ones() -> None:
     answer = Client().delete("/json")
     assert refusal(answer) == (405, "unknown", "Method Not Allowed")
     assert answer["Allow"] == "GET, POST"
     assert "Allow" not in get("/json").headers
 
 
-def test_responses_are_not_cached_unless_the_view_says_so() -> None:
+def test_responses_are_not_cached_by_default() -> None:
     assert get("/json")["Cache-Control"] == "no-store"

@@ -82,7 +82,7 @@ def test_one_list_runs_at_a_time(start: Start) -> None:
     assert most == [1] * 8
 
 
-def test_a_list_runs_after_its_wait_and_leaves_the_slot_to_its_owner(start: Start) -> None:
+def test_a_list_that_waited_does_not_release_the_slot_of_another(start: Start) -> None:
     def run() -> int:
         with throttling.list_slot():
             return 1
@@ -92,7 +92,7 @@ def test_a_list_runs_after_its_wait_and_leaves_the_slot_to_its_owner(start: Star
     assert start(run).result(TIMEOUT_SECONDS) == 1
 
 
-def test_a_list_that_fails_frees_the_slot() -> None:
+def test_a_failed_list_releases_the_slot() -> None:
     with pytest.raises(KeyError), throttling.list_slot():
         raise KeyError
     assert throttling._list_slot.acquire(blocking=False)

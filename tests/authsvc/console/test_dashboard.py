@@ -68,7 +68,7 @@ def test_rate_limited_clients_are_listed_with_the_end_of_the_limit(console: Cons
     assert dashboard.rate_limited_clients(found.until) == []
 
 
-def test_a_bucket_without_refill_turns_away_until_it_is_new(auth_config: ChangeConfig) -> None:
+def test_a_bucket_without_refill_is_limited_until_it_expires(auth_config: ChangeConfig) -> None:
     auth_config(limits={"anonymous_users": 1.5})
     throttling.consume(Bucket.ANONYMOUS_SIGN_INS, key="192.0.2.1")
     at = timezone.now()
@@ -76,7 +76,7 @@ def test_a_bucket_without_refill_turns_away_until_it_is_new(auth_config: ChangeC
     assert timedelta(minutes=39) < found.until - at < timedelta(minutes=41)
 
 
-def test_deploy_warnings_are_on_the_page(console: Console, operator: User, auth_config: ChangeConfig) -> None:
+def test_deployment_warnings_are_shown(console: Console, operator: User, auth_config: ChangeConfig) -> None:
     console.sign_in("op@example.com")
     assert "authsvc.W003" in console.get().content.decode()
     auth_config(passwords={"min_length": 15})
@@ -86,7 +86,7 @@ def test_deploy_warnings_are_on_the_page(console: Console, operator: User, auth_
     assert f"authsvc {authsvc.__version__}" in text
 
 
-def test_the_page_costs_few_statements(console: Console, operator: User) -> None:
+def test_the_dashboard_needs_few_statements(console: Console, operator: User) -> None:
     console.sign_in("op@example.com")
     console.get()
     with CaptureQueriesContext(connection) as statements:
@@ -95,7 +95,7 @@ def test_the_page_costs_few_statements(console: Console, operator: User) -> None
     assert len(asked) <= 8
 
 
-def test_a_figure_that_takes_too_long_is_left_out() -> None:
+def test_a_slow_statistic_is_omitted() -> None:
     def slow() -> int:
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_sleep(3)")

@@ -129,7 +129,7 @@ def test_a_page_shows_the_details_of_a_message(inside: Console) -> None:
     assert 'value="retry"' in text
 
 
-def test_a_list_costs_a_bounded_number_of_statements(inside: Console) -> None:
+def test_the_number_of_statements_of_a_list_is_bounded(inside: Console) -> None:
     for number in range(10):
         letter(f"user{number}@example.com")
     with CaptureQueriesContext(connection) as statements:
@@ -137,7 +137,7 @@ def test_a_list_costs_a_bounded_number_of_statements(inside: Console) -> None:
     assert len(statements) <= 4
 
 
-def test_a_failed_message_is_put_back_into_the_queue(inside: Console) -> None:
+def test_a_failed_message_is_retried(inside: Console) -> None:
     message = letter()
     assert "Retrying now: Recovery for ada@example.com" in retry(inside, message)
     row = row_of(message)
@@ -146,7 +146,7 @@ def test_a_failed_message_is_put_back_into_the_queue(inside: Console) -> None:
     assert row.scheduled_at <= timezone.now()
 
 
-def test_a_message_that_waits_or_is_in_hand_is_not_put_back(inside: Console) -> None:
+def test_waiting_and_running_messages_are_not_retried(inside: Console) -> None:
     message = letter(failed=False)
     assert "has not failed" in retry(inside, message)
     with connection.cursor() as cursor:
@@ -155,13 +155,13 @@ def test_a_message_that_waits_or_is_in_hand_is_not_put_back(inside: Console) -> 
     assert row_of(message).status == "doing"
 
 
-def test_an_expired_message_stays_as_it_is(inside: Console) -> None:
+def test_an_expired_message_is_not_retried(inside: Console) -> None:
     message = letter(expires_at=timezone.now() - timedelta(seconds=1))
     assert "has expired" in retry(inside, message)
     assert row_of(message).status == "failed"
 
 
-def test_a_message_of_another_secret_can_be_seen_and_not_sent(inside: Console, auth_config: ChangeConfig) -> None:
+def test_an_undecryptable_message_is_listed_and_not_retried(inside: Console, auth_config: ChangeConfig) -> None:
     message = letter()
     auth_config(jwt={"secret": Secret("another-secret-of-at-least-32-characters")})
     inside.sign_in("op@example.com")  # the key of the session cookie has changed too
@@ -171,7 +171,7 @@ def test_a_message_of_another_secret_can_be_seen_and_not_sent(inside: Console, a
     assert row_of(message).status == "failed"
 
 
-def test_all_failed_messages_are_tried_again_at_once(inside: Console) -> None:
+def test_all_failed_messages_are_retried(inside: Console) -> None:
     helped = [letter(f"user{number}@example.com") for number in range(3)]
     expired = letter(expires_at=timezone.now() - timedelta(seconds=1))
     page = inside.get(f"{LIST}retry/")
@@ -197,14 +197,14 @@ def test_the_number_of_retries_is_limited() -> None:
     assert undelivered_messages.messages().filter(status="failed").count() == 2
 
 
-def test_where_nothing_has_failed_there_is_nothing_to_press(inside: Console) -> None:
+def test_without_failures_there_is_no_retry_button(inside: Console) -> None:
     letter(failed=False)
     page = inside.get(f"{LIST}retry/").content.decode()
     assert "No message has failed" in page
     assert 'id="ask"' not in page
 
 
-def test_retrying_all_needs_an_operator_and_the_forms_token(inside: Console, operator: User) -> None:
+def test_retrying_all_needs_an_operator_and_a_csrf_token(inside: Console, operator: User) -> None:
     message = letter()
     assert inside.client.post(f"{LIST}retry/").status_code == 403
     User.objects.filter(pk=operator.pk).update(role="authenticated")
@@ -249,7 +249,7 @@ def test_an_unknown_filter_shows_nothing(inside: Console, query: str) -> None:
     assert page.status_code == 400
 
 
-def test_text_messages_are_shown_with_their_number(inside: Console) -> None:
+def test_sms_messages_are_shown_with_their_phone(inside: Console) -> None:
     number = Sms(kind=SmsKind.CONFIRMATION, to="4930123456", channel="sms", variables={"Code": CODE})
     store(number, failed=False)
     text = inside.get(LIST).content.decode()
@@ -258,7 +258,7 @@ def test_text_messages_are_shown_with_their_number(inside: Console) -> None:
     assert "+4930123456" in inside.get(f"{LIST}?q=%2B4930123").content.decode()
 
 
-def test_messages_of_another_installation_are_none_of_ours(inside: Console, auth_config: ChangeConfig) -> None:
+def test_messages_of_another_installation_are_not_shown(inside: Console, auth_config: ChangeConfig) -> None:
     auth_config(database={"namespace": "second"})
     message = letter("far@example.com")
     theirs = row_of(message).pk
@@ -269,7 +269,7 @@ def test_messages_of_another_installation_are_none_of_ours(inside: Console, auth
     assert undelivered_messages.retry_failed(actor=OPERATOR, at=timezone.now()).retried == 0
 
 
-def test_the_start_page_alarms_when_messages_have_failed(inside: Console) -> None:
+def test_the_dashboard_warns_of_failed_messages(inside: Console) -> None:
     letter()
     text = inside.get().content.decode()
     assert f'href="{LIST}?status=failed"' in text
@@ -277,7 +277,7 @@ def test_the_start_page_alarms_when_messages_have_failed(inside: Console) -> Non
     assert 'class="alarming"' in text
 
 
-def test_an_empty_queue_says_so(inside: Console) -> None:
+def test_an_empty_queue_is_reported(inside: Console) -> None:
     assert "No undelivered messages" in inside.get(LIST).content.decode()
 
 
@@ -301,7 +301,7 @@ def test_attempts_are_listed_and_found_by_message_and_user(inside: Console) -> N
     assert "No matches" in inside.get(f"{ATTEMPTS}?q=ada").content.decode()
 
 
-def test_messages_to_a_user_are_on_the_users_page(inside: Console) -> None:
+def test_the_page_of_a_user_lists_messages(inside: Console) -> None:
     user, other = factories.make_user(), factories.make_user()
     letter(user_id=user.pk)
     assert "550 mailbox full" in inside.get(f"/operator/accounts/user/{user.pk}/change/").content.decode()

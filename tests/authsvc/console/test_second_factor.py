@@ -56,7 +56,7 @@ def answer(console: Console, code: str, **fields: str) -> Any:
     return console.submit(STEP, code=code, **fields)
 
 
-def test_the_code_of_the_app_opens_the_console(console: Console, operator: User, app: Factor) -> None:
+def test_a_totp_code_completes_the_sign_in(console: Console, operator: User, app: Factor) -> None:
     console.sign_in("op@example.com")
     done = answer(console, factor_requests.code(), factor=str(app.id), next="/operator/accounts/user/")
     assert (done.status_code, done.headers["Location"]) == (302, "/operator/accounts/user/")
@@ -76,7 +76,7 @@ def test_the_requested_page_follows_both_sign_in_steps(console: Console, app: Fa
     assert f'name="next" value="{wanted}"' in page
 
 
-def test_only_one_factor_is_no_choice(console: Console, app: Factor) -> None:
+def test_a_single_factor_is_selected_automatically(console: Console, app: Factor) -> None:
     console.sign_in("op@example.com")
     page = console.get(STEP).content.decode()
     assert "<select" not in page
@@ -85,7 +85,7 @@ def test_only_one_factor_is_no_choice(console: Console, app: Factor) -> None:
 
 
 @pytest.mark.parametrize("code", ["", "123", "zzzzzz"])
-def test_a_wrong_code_opens_nothing(console: Console, app: Factor, code: str) -> None:
+def test_a_wrong_code_does_not_complete_the_sign_in(console: Console, app: Factor, code: str) -> None:
     console.sign_in("op@example.com")
     said = answer(console, code, factor=str(app.id))
     assert 400 <= said.status_code < 500
@@ -95,7 +95,7 @@ def test_a_wrong_code_opens_nothing(console: Console, app: Factor, code: str) ->
     assert Session.objects.get().aal == "aal1"
 
 
-def test_wrong_codes_are_counted_as_anywhere(console: Console, app: Factor, auth_config: ChangeConfig) -> None:
+def test_wrong_codes_count_against_the_attempt_limit(console: Console, app: Factor, auth_config: ChangeConfig) -> None:
     auth_config(codes={"max_attempts": 2})
     console.sign_in("op@example.com")
     for _ in range(2):
@@ -118,7 +118,7 @@ def test_the_second_factor_page_requires_the_password(console: Console, operator
     assert console.get(STEP).headers["Location"] == START
 
 
-def test_a_copy_of_the_cookie_from_before_opens_nothing(console: Console, app: Factor) -> None:
+def test_a_cookie_from_before_the_second_factor_stays_incomplete(console: Console, app: Factor) -> None:
     console.sign_in("op@example.com")
     thief = copy_of(console)
     answer(console, factor_requests.code(), factor=str(app.id))
@@ -128,13 +128,15 @@ def test_a_copy_of_the_cookie_from_before_opens_nothing(console: Console, app: F
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_session_raised_elsewhere_is_not_raised_for_the_cookie(console: Console, operator: User, app: Factor) -> None:
+def test_a_step_up_elsewhere_does_not_complete_the_console_sign_in(
+    console: Console, operator: User, app: Factor
+) -> None:
     console.sign_in("op@example.com")
     Session.objects.filter(user=operator).update(aal="aal2")
     assert not console.is_in
 
 
-def test_a_factor_that_is_taken_away_lowers_an_open_console(console: Console, operator: User, app: Factor) -> None:
+def test_removing_the_factor_ends_console_access(console: Console, operator: User, app: Factor) -> None:
     factories.make_factor(operator, friendly_name="other", secret=SECRET)
     console.sign_in("op@example.com")
     answer(console, factor_requests.code(), factor=str(app.id))
@@ -164,7 +166,7 @@ def test_an_sms_code_is_sent_on_request(console: Console, operator: User, mailbo
     assert console.is_in
 
 
-def test_a_phone_waits_before_it_is_texted_again(console: Console, operator: User, mailbox: Mailbox) -> None:
+def test_sms_codes_have_a_minimum_interval(console: Console, operator: User, mailbox: Mailbox) -> None:
     phone = factories.make_factor(operator, factor_type="phone", phone=PHONE)
     console.sign_in("op@example.com")
     answer(console, "", factor=str(phone.id), ask="sms")
@@ -198,7 +200,7 @@ def test_no_sms_is_sent_without_a_phone(console: Console, app: Factor, mailbox: 
 # Recovery codes
 
 
-def test_a_recovery_code_opens_the_console_too(
+def test_a_recovery_code_completes_the_sign_in(
     console: Console, operator: User, app: Factor, auth_config: ChangeConfig
 ) -> None:
     auth_config(mfa={"recovery_codes_enabled": True})
@@ -213,7 +215,7 @@ def test_a_recovery_code_opens_the_console_too(
     assert not RecoveryCode.objects.exists()
 
 
-def test_recovery_codes_are_not_offered_where_they_are_off(console: Console, app: Factor) -> None:
+def test_disabled_recovery_codes_are_not_offered(console: Console, app: Factor) -> None:
     console.sign_in("op@example.com")
     assert answer(console, "0000", factor="recovery").status_code == 400
 
@@ -278,7 +280,7 @@ def show(console: Console, credential: Any) -> Any:
 
 
 @pytest.mark.usefixtures("with_keys")
-def test_a_key_opens_the_console(api: Api, console: Console, operator: User) -> None:
+def test_a_security_key_completes_the_sign_in(api: Api, console: Console, operator: User) -> None:
     device = new_device()
     key = make_key(api, operator, device)
     console.sign_in("op@example.com")
@@ -332,7 +334,7 @@ def test_an_app_or_a_key_is_accepted_if_both_exist(api: Api, console: Console, o
         pytest.param({"garbage": True}, 400, "Invalid credential_response", id="no credential"),
     ],
 )
-def test_another_answer_of_a_key_opens_nothing(
+def test_a_webauthn_response_to_another_challenge_is_rejected(
     api: Api, console: Console, operator: User, bent: dict[str, Any] | None, status: int, text: str
 ) -> None:
     device = new_device()

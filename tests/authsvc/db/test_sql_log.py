@@ -42,7 +42,7 @@ def logged(auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture) -> Itera
 
 
 @pytest.mark.django_db(transaction=True)
-def test_nothing_is_logged_unless_it_is_asked_for(logged: Callable[[str], list[Any]]) -> None:
+def test_statements_are_not_logged_by_default(logged: Callable[[str], list[Any]]) -> None:
     assert logged("none") == []
 
 
@@ -54,7 +54,7 @@ def test_the_statement_is_logged_with_component_sql(logged: Callable[[str], list
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_its_arguments_texts_are_told_by_their_length(logged: Callable[[str], list[Any]]) -> None:
+def test_text_arguments_are_logged_by_length(logged: Callable[[str], list[Any]]) -> None:
     (record,) = [found for found in logged("all") if "bytea" in found.getMessage()]
     texts = ["<str of 1>", "<str of 2>"]
     expected = [7, "<str of 6>", UUID(int=1), NEW_YEAR, texts, "<bytes of 3>", True, None]
@@ -64,9 +64,7 @@ def test_of_its_arguments_texts_are_told_by_their_length(logged: Callable[[str],
 
 
 @pytest.mark.django_db(transaction=True)
-def test_statements_of_the_model_layer_are_logged_too(
-    logged: Callable[[str], list[Any]], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_statements_of_the_orm_are_logged(logged: Callable[[str], list[Any]], caplog: pytest.LogCaptureFixture) -> None:
     logged("all")
     make_user(email="ann@example.com")
     inserts = [record.getMessage() for record in caplog.records if "INSERT INTO" in record.getMessage()]

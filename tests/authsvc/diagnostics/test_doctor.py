@@ -56,7 +56,7 @@ def peer() -> Iterator[HttpPeer]:
 
 
 @pytest.mark.django_db
-def test_a_database_that_is_ready_has_nothing_wrong() -> None:
+def test_a_ready_database_has_no_findings() -> None:
     found = outcomes(DatabaseDiagnostic())
     assert set(found.values()) == {Outcome.OK}
     assert {"database version", "database rights", "migrations", "queue", "connections", "clock"} <= found.keys()
@@ -107,7 +107,7 @@ def test_success_exits_with_0_and_prints_a_line_per_check() -> None:
     assert lines[-1] == "0 failures, 0 warnings"
 
 
-def test_the_mail_server_is_greeted_and_gets_no_email(auth_config: ChangeConfig) -> None:
+def test_the_mail_server_is_contacted_without_sending_an_email(auth_config: ChangeConfig) -> None:
     with FakeSmtp(mechanisms=["PLAIN"]) as server:
         auth_config(smtp={"host": server.host, "port": server.port, "admin_email": "a@example.com"})
         [result] = look(EmailDiagnostic())
@@ -126,7 +126,7 @@ def test_the_mail_server_is_greeted_and_gets_no_email(auth_config: ChangeConfig)
     ("backend", "expected"),
     [("django.core.mail.backends.locmem.EmailBackend", Outcome.OK), ("no.such.Backend", Outcome.FAILURE)],
 )
-def test_a_mail_back_end_is_made_and_not_used(backend: str, expected: Outcome, auth_config: ChangeConfig) -> None:
+def test_an_email_backend_is_created_and_not_used(backend: str, expected: Outcome, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"backend": backend}, smtp={"admin_email": "a@example.com"})
     assert outcomes(EmailDiagnostic()) == {"email": expected}
 
@@ -219,7 +219,7 @@ def test_the_proxys_client_addresses_are_checked(images: list[Answer], expected:
     assert outcomes(ProxyDiagnostic(), url=peer.url)["client address"] is expected
 
 
-def test_from_the_host_of_the_proxy_nothing_is_said_against_its_settings(peer: HttpPeer) -> None:
+def test_a_request_from_the_proxy_host_causes_no_warning(peer: HttpPeer) -> None:
     peer.answer(in_json({}), *[image("10.0.0.1", "10.0.0.1")] * 4)
     [warned] = [
         result

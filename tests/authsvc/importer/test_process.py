@@ -38,9 +38,7 @@ def other_database_url() -> Iterator[str]:
         yield url
 
 
-def test_an_installation_with_a_namespace_takes_everything_into_its_own_tables(
-    reference: Reference, other_database_url: str
-) -> None:
+def test_an_import_with_a_namespace_uses_its_tables(reference: Reference, other_database_url: str) -> None:
     user_id = reference.user("ada@example.com")
     reference.identity(user_id, "ada@example.com")
     reference.refresh_token(user_id, "ab2c3def4ghi", session_id=reference.session(user_id))
@@ -60,7 +58,7 @@ def test_an_installation_with_a_namespace_takes_everything_into_its_own_tables(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_run_that_is_interrupted_has_changed_nothing(reference: Reference) -> None:
+def test_an_interrupted_run_changes_nothing(reference: Reference) -> None:
     reference.user()
     reference.session(reference.user())
     target = servers.server_url().replace("/postgres?", f"/{connection.settings_dict['NAME']}?")
@@ -86,7 +84,7 @@ def test_a_run_that_is_interrupted_has_changed_nothing(reference: Reference) -> 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_terminal_sees_how_far_it_is(reference: Reference) -> None:
+def test_a_terminal_shows_progress(reference: Reference) -> None:
     reference.execute("""
         INSERT INTO auth.users (id, email, aud, created_at)
         SELECT gen_random_uuid(), n || '@example.com', 'authenticated', now() FROM generate_series(1, 20000) n

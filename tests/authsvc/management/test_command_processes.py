@@ -87,9 +87,7 @@ def database_folder() -> Iterator[Path]:
         yield Path(folder) / "pg"
 
 
-def test_the_first_operator_is_made_on_a_terminal_while_the_server_runs_on_the_same_folder(
-    tmp_path: Path, database_folder: Path
-) -> None:
+def test_createsuperuser_works_on_a_terminal_beside_a_running_server(tmp_path: Path, database_folder: Path) -> None:
     database_url = f"embedded:{database_folder}"
     with servers.LiveServer(folder=tmp_path, database_url=database_url) as server:
         status, screen = converse(
@@ -119,7 +117,7 @@ def test_differing_passwords_create_no_user(serve: Callable[..., servers.LiveSer
     assert token_status(server.url, "ops@example.org") == 400
 
 
-def test_a_script_gives_the_password_on_standard_input(
+def test_a_script_passes_the_password_on_standard_input(
     serve: Callable[..., servers.LiveServer], fresh_database_url: str
 ) -> None:
     server = serve()

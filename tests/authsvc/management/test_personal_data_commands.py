@@ -48,6 +48,24 @@ EMAIL, PHONE, NAME = "ann@example.com", "15550001234", "Ann Example"
 CODE = "918273"
 ADDRESS = "203.0.113.77"
 TRAIL = "audit_log_entries"
+ROWS_OF_USER = {
+    "users": 1,
+    "identities": 1,
+    "mfa_factors": 1,
+    "mfa_challenges": 1,
+    "mfa_recovery_codes": 1,
+    "webauthn_credentials": 1,
+    "webauthn_challenges": 1,
+    "sessions": 2,
+    "mfa_amr_claims": 2,
+    "refresh_tokens": 2,
+    "one_time_tokens": 1,
+    "flow_state": 1,
+    "messages": 1,
+    "message_attempts": 1,
+    "rate_limits": 2,
+}
+"""Table → rows of the user that `make_user` stores."""
 
 
 @pytest.fixture(autouse=True)
@@ -162,13 +180,13 @@ def _tables_of_people() -> set[str]:
     return {model._meta.db_table for model in ours if names_a_user(model)}
 
 
-def test_no_table_with_a_user_in_it_is_forgotten() -> None:
+def test_every_table_with_user_data_has_a_source() -> None:
     person = DataSubject(id=uuid4())
     shown = {namespaced(table) for source in personal_data.sources for table, _ in source.export(person)}
     assert _tables_of_people() - shown == set(), "an app's personal_data.py must show and forget these"
 
 
-def test_no_column_that_could_open_anything_is_shown() -> None:
+def test_exports_omit_columns_with_credentials() -> None:
     user = make_user()
     suspicious = re.compile("hash|secret|token|password|key|credential|challenge|code|hmac")
     harmless = {"token_type", "challenge_type", "code_challenge_method", "email_change_confirm_status"}
@@ -189,29 +207,12 @@ def test_no_column_that_could_open_anything_is_shown() -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("by", ["id", "email", "phone"])
-def test_an_export_holds_every_table_and_this_person_alone(by: str) -> None:
+def test_an_export_contains_every_table_and_only_this_user(by: str) -> None:
     user = make_user()
     other = make_bob()
     document = orjson.loads(run("export_user", str(getattr(user, by))))
     assert document["user_id"] == str(user.id)
-    assert {table: len(rows) for table, rows in document["held"].items()} == {
-        "users": 1,
-        "identities": 1,
-        "mfa_factors": 1,
-        "mfa_challenges": 1,
-        "mfa_recovery_codes": 1,
-        "webauthn_credentials": 1,
-        "webauthn_challenges": 1,
-        "sessions": 2,
-        "mfa_amr_claims": 2,
-        "refresh_tokens": 2,
-        "one_time_tokens": 1,
-        "flow_state": 1,
-        "messages": 1,
-        "message_attempts": 1,
-        "rate_limits": 2,
-        TRAIL: 3,
-    }
+    assert {table: len(rows) for table, rows in document["held"].items()} == {**ROWS_OF_USER, TRAIL: 3}
     (shown,) = document["held"]["users"]
     assert (shown["email"], shown["raw_user_meta_data"]["full_name"]) == (EMAIL, NAME)
     (message,) = document["held"]["messages"]
@@ -239,7 +240,7 @@ def test_an_export_contains_no_secret() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_export_is_kept_in_a_file_that_only_its_owner_reads(tmp_path: Path) -> None:
+def test_the_export_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     user = make_user()
     file = tmp_path / "ann.json"
     assert run("export_user", EMAIL, "-o", str(file)) == ""
@@ -258,7 +259,7 @@ def test_export_rejects_an_unknown_user() -> None:
 # erase_user
 
 
-def test_an_erasure_leaves_nothing_of_the_person_but_a_trail_that_does_not_name_them() -> None:
+def test_an_erasure_keeps_only_pseudonymised_audit_entries() -> None:
     user = make_user()
     other = make_bob()
     of_other = tables_with(other.id, "bob@example.com")
@@ -272,27 +273,11 @@ def test_an_erasure_leaves_nothing_of_the_person_but_a_trail_that_does_not_name_
     assert trail() == before
     assert tables_with(other.id, "bob@example.com") == of_other
     assert waiting_for("bob@example.com") == 1
-    assert receipt["removed"] == {
-        "users": 1,
-        "identities": 1,
-        "mfa_factors": 1,
-        "mfa_challenges": 1,
-        "mfa_recovery_codes": 1,
-        "webauthn_credentials": 1,
-        "webauthn_challenges": 1,
-        "sessions": 2,
-        "mfa_amr_claims": 2,
-        "refresh_tokens": 2,
-        "one_time_tokens": 1,
-        "flow_state": 1,
-        "messages": 1,
-        "message_attempts": 1,
-        "rate_limits": 2,
-    }
+    assert receipt["removed"] == ROWS_OF_USER
     assert (receipt["rewritten"], receipt["left"], receipt["kept_id"]) == ({TRAIL: 4}, {}, False)
 
 
-def test_pseudonyms_stay_distinct_and_impersonal_values_stay() -> None:
+def test_pseudonyms_are_distinct_and_impersonal_values_are_kept() -> None:
     user = make_user()
     other = make_bob()
     name = erase(str(user.id))["pseudonym"]
@@ -344,7 +329,7 @@ def test_an_erased_actor_is_removed_from_entries_about_others() -> None:
     assert entry.payload == {**payload, "actor_id": name, "actor_username": name}
 
 
-def test_the_trail_of_one_person_is_read_by_indexes() -> None:
+def test_the_audit_entries_of_a_user_are_read_by_indexes() -> None:
     with connection.cursor() as cursor, transaction.atomic():
         # A table of some rows is read whole by every planner.
         cursor.execute("SET LOCAL enable_seqscan = off")
@@ -410,7 +395,7 @@ def test_an_unknown_id_is_rejected() -> None:
         erase(str(uuid4()))
 
 
-def test_nothing_is_erased_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_erasure_needs_confirmation(monkeypatch: pytest.MonkeyPatch) -> None:
     user = make_user()
     monkeypatch.setattr("sys.stdin", io.StringIO("erase\n"))
     with pytest.raises(CommandError, match="a terminal is required for confirmation"):
@@ -422,7 +407,7 @@ def test_nothing_is_erased_without_a_word(monkeypatch: pytest.MonkeyPatch) -> No
     assert User.objects.filter(id=user.id, email=EMAIL).exists()
 
 
-def test_a_message_in_hand_is_reported_and_gone_with_the_next_run() -> None:
+def test_a_message_in_delivery_is_reported_and_removed_by_the_next_run() -> None:
     user = make_user()
     with connection.cursor() as cursor:
         cursor.execute("UPDATE procrastinate_jobs SET status = 'doing' WHERE status = 'todo'")

@@ -75,7 +75,7 @@ def test_createuser_makes_an_unconfirmed_account_and_sends_nothing(mailbox: Mail
         (("support", "--admin"), "support"),
     ],
 )
-def test_createuser_takes_the_role_from_the_first_place_that_has_one(arguments: tuple[str, ...], role: str) -> None:
+def test_createuser_uses_the_first_configured_role(arguments: tuple[str, ...], role: str) -> None:
     assert User.objects.get(id=run("createuser", EMAIL, PASSWORD, *arguments)).role == role
 
 
@@ -86,7 +86,7 @@ def test_createuser_confirms_with_the_option(api: Api, auth_config: ChangeConfig
     assert signs_in(api, PASSWORD)
 
 
-def test_createuser_makes_a_user_of_another_audience() -> None:
+def test_createuser_creates_users_of_other_audiences() -> None:
     assert User.objects.get(id=run("createuser", EMAIL, PASSWORD, "--aud", "elsewhere")).aud == "elsewhere"
 
 
@@ -108,7 +108,7 @@ def test_createuser_rejects_invalid_values(email: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("by", ["email", "id", "phone"])
-def test_deleteuser_deletes_for_good(by: str) -> None:
+def test_deleteuser_deletes_permanently(by: str) -> None:
     user = make_user(email=EMAIL, phone="15550001234")
     session = make_session(user).session
     run("deleteuser", str(getattr(user, by)))
@@ -117,7 +117,7 @@ def test_deleteuser_deletes_for_good(by: str) -> None:
     assert audit_payloads()[-1]["traits"]["user_email"] == EMAIL
 
 
-def test_deleteuser_keeps_to_the_audience_but_for_ids() -> None:
+def test_deleteuser_applies_the_audience_except_for_ids() -> None:
     user = make_user(email=EMAIL, audience="elsewhere")
     assert refusal("deleteuser", EMAIL) == "user not found"
     run("deleteuser", EMAIL, "--aud", "elsewhere")
@@ -164,7 +164,7 @@ def test_createsuperuser_changes_an_existing_user_only_with_promote(api: Api, pa
     assert not Session.objects.filter(id=old.id).exists()
 
 
-def test_createsuperuser_holds_operators_to_the_password_policy(auth_config: ChangeConfig, password_file: str) -> None:
+def test_createsuperuser_applies_the_password_policy(auth_config: ChangeConfig, password_file: str) -> None:
     auth_config(passwords={"min_length": 60})
     said = refusal("createsuperuser", "--email", EMAIL, "--password-file", password_file)
     assert said == "Password should be at least 60 characters."
@@ -201,7 +201,7 @@ def test_createsuperuser_reads_a_password_from_standard_input(api: Api, monkeypa
     assert signs_in(api, PASSWORD)
 
 
-def test_createsuperuser_refuses_an_empty_password(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_createsuperuser_rejects_an_empty_password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
     assert refusal("createsuperuser", "--email", EMAIL, "--password-file", "-") == "the password is empty"
 
@@ -209,7 +209,7 @@ def test_createsuperuser_refuses_an_empty_password(monkeypatch: pytest.MonkeyPat
 # changepassword
 
 
-def test_changepassword_ends_what_the_old_one_let_in(api: Api, password_file: str) -> None:
+def test_changepassword_ends_all_sessions(api: Api, password_file: str) -> None:
     user = make_user(email=EMAIL, password="the old one 1")
     session = make_session(user).session
     run("changepassword", EMAIL, "--password-file", password_file)
@@ -225,7 +225,7 @@ def test_changepassword_rejects_an_unknown_user(password_file: str) -> None:
 # mint_token
 
 
-def test_mint_token_prints_a_token_that_administers(api: Api) -> None:
+def test_mint_token_prints_an_administrator_token(api: Api) -> None:
     token = run("mint_token", "--role", "service_role", "--expires", "1h")
     assert api.get("/admin/users", bearer=token).status_code == 200
     said = read_claims(token)
@@ -244,7 +244,7 @@ def test_mint_token_signs_with_the_configured_key(auth_config: ChangeConfig, alg
     assert signing_keys.current().signing.alg == algorithm
 
 
-def test_mint_token_warns_of_a_role_that_opens_nothing() -> None:
+def test_mint_token_warns_of_a_role_without_rights() -> None:
     heard = io.StringIO()
     call_command("mint_token", role="anon", expires="1h", stdout=io.StringIO(), stderr=heard)
     assert heard.getvalue() == "anon is not in AUTH_JWT_ADMIN_ROLES: this service will reject the token\n"

@@ -31,7 +31,7 @@ def number(transactional_db: None) -> str:
     return str(uuid4().int)[:15]
 
 
-def test_the_second_text_within_the_interval_is_refused(number: str, auth_config: ChangeConfig) -> None:
+def test_a_second_sms_within_the_interval_is_rejected(number: str, auth_config: ChangeConfig) -> None:
     messaging.enforce_sms_interval(IntervalGroup.PASSWORDLESS, address=number)
     with pytest.raises(SmsSentTooRecently) as refused:
         messaging.enforce_sms_interval(IntervalGroup.PASSWORDLESS, address=number)
@@ -43,7 +43,7 @@ def test_the_second_text_within_the_interval_is_refused(number: str, auth_config
     messaging.enforce_sms_interval(IntervalGroup.PASSWORDLESS, address=f"{number}0")
 
 
-def test_the_interval_is_that_of_text_messages(number: str, auth_config: ChangeConfig) -> None:
+def test_the_sms_interval_setting_applies(number: str, auth_config: ChangeConfig) -> None:
     auth_config(sms={"max_frequency": timedelta(seconds=5)}, smtp={"max_frequency": timedelta(hours=1)})
     messaging.enforce_sms_interval(IntervalGroup.CHANGE, address=number)
     with pytest.raises(SmsSentTooRecently, match=r"after 4 seconds\."):
@@ -53,7 +53,7 @@ def test_the_interval_is_that_of_text_messages(number: str, auth_config: ChangeC
 
 
 @pytest.mark.parametrize("rate", [conf.Rate(events=1), conf.Rate(events=1, over=timedelta(hours=1))])
-def test_the_quota_is_one_for_all_numbers(number: str, auth_config: ChangeConfig, rate: conf.Rate) -> None:
+def test_the_quota_applies_to_all_phones_together(number: str, auth_config: ChangeConfig, rate: conf.Rate) -> None:
     auth_config(limits={"sms_sent": rate})
     messaging.consume_sms_quota()
     with pytest.raises(SmsRateExceeded) as refused:
@@ -72,13 +72,13 @@ def test_the_quota_is_one_for_all_numbers(number: str, auth_config: ChangeConfig
 
 @pytest.mark.parametrize(("wait", "told"), [(0.0, 1), (0.2, 1), (1.0, 1), (59.001, 60), (math.inf, None)])
 @pytest.mark.parametrize("error", [EmailRateExceeded, SmsRateExceeded])
-def test_a_refusal_says_in_whole_seconds_when_to_come_back(
+def test_an_interval_error_states_whole_seconds(
     error: type[EmailRateExceeded | SmsRateExceeded], wait: float, told: int | None
 ) -> None:
     assert error(wait).retry_after == told
 
 
-def test_a_quota_of_zero_refuses_the_first(number: str, auth_config: ChangeConfig) -> None:
+def test_a_quota_of_zero_rejects_every_sms(number: str, auth_config: ChangeConfig) -> None:
     auth_config(limits={"sms_sent": conf.Rate(events=0)})
     with pytest.raises(SmsRateExceeded) as refused:
         messaging.consume_sms_quota()
@@ -105,7 +105,7 @@ def test_auto_confirm_skips_the_quota(number: str, auth_config: ChangeConfig, ev
         (conf.Sms(provider="twilio"), True, ""),
     ],
 )
-def test_without_a_gateway_a_text_is_not_accepted(
+def test_without_a_gateway_an_sms_is_rejected(
     auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture, sms: conf.Sms, dev_inbox: bool, cause: str
 ) -> None:
     given = {name: getattr(sms, name) for name in ("provider", "twilio", "twilio_verify")}

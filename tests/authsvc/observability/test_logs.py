@@ -92,7 +92,9 @@ def test_levels_have_the_documented_names(number: int, name: str) -> None:
         ("panic", []),
     ],
 )
-def test_the_level_decides_what_is_written(capsys: pytest.CaptureFixture[str], level: str, expected: list[str]) -> None:
+def test_lines_below_the_level_are_not_written(
+    capsys: pytest.CaptureFixture[str], level: str, expected: list[str]
+) -> None:
     dictConfig(logs.build_config(conf.Logging(level=level)))
     for number in (5, 10, 20, 30, 40, 50):
         logging.getLogger("authsvc.test").log(number, "m")
@@ -110,7 +112,7 @@ def test_statements_with_parameters_are_never_written(
     assert capsys.readouterr().err == ""
 
 
-def test_djangos_own_lines_take_the_same_form(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_of_django_have_the_same_format(capsys: pytest.CaptureFixture[str]) -> None:
     dictConfig(logs.build_config(conf.Logging()))
     logging.getLogger("django.request").error("Internal Server Error: %s", "/y")  # our own line says it
     logging.getLogger("django.security").error(
@@ -165,7 +167,7 @@ def test_a_stated_error_is_kept_beside_the_stack() -> None:
         ("1f8f2b6e-6c64-4b8e-9d0a-2f6c5d3b7a11", "1f8f2b6e-6c64-4b8e-9d0a-2f6c5d3b7a11"),
     ],
 )
-def test_what_looks_like_a_secret_is_masked(text: str, expected: str) -> None:
+def test_texts_that_resemble_secrets_are_masked(text: str, expected: str) -> None:
     assert logs.redact(text) == expected
     found = line(msg=text, path=text, error=text, payload={"in": [text]})
     assert (found["msg"], found["path"], found["error"], found["payload"]) == (expected,) * 3 + ({"in": [expected]},)
@@ -182,7 +184,7 @@ def test_members_named_like_a_secret_are_masked(name: str) -> None:
     assert line(payload={name: ["hunter2"]})["payload"] == {name: "***"}
 
 
-def test_values_of_every_kind_can_be_written() -> None:
+def test_values_of_every_type_are_serialized() -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     found = line(none=None, truth=True, number=1.5, at=at, id=UUID(int=0), path=Path("/x"), many=(1, {2}))
     assert (found["none"], found["truth"], found["number"]) == (None, True, 1.5)
@@ -190,25 +192,23 @@ def test_values_of_every_kind_can_be_written() -> None:
     assert (found["path"], found["many"]) == ("/x", [1, [2]])
 
 
-def test_values_that_json_can_hardly_hold_do_not_lose_the_line() -> None:
+def test_unserializable_values_do_not_lose_the_line() -> None:
     found = line(big=2**70, torn="\ud800", key=conf.Secret("hunter2"))
     assert (found["big"], found["torn"], found["key"]) == (2**70, "\ud800", "Secret(***)")
     assert found["time"].endswith("Z")
 
 
-def test_extra_fields_cannot_take_the_place_of_the_fixed_ones() -> None:
+def test_extra_fields_do_not_replace_fixed_ones() -> None:
     found = line(level="nonsense", time="never")
     assert found["level"] == "info"
     assert found["time"] != "never"
 
 
-def test_a_log_call_with_wrong_arguments_still_makes_a_line() -> None:
+def test_a_log_call_with_wrong_arguments_is_still_written() -> None:
     assert line(msg="%s and %s", args=("hunter2",))["msg"] == "%s and %s"
 
 
-def test_the_file_is_made_for_its_group_and_lines_are_appended(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_file_is_readable_by_its_group_and_appended(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "auth.log"
     before = os.umask(0)
     try:
@@ -223,7 +223,7 @@ def test_the_file_is_made_for_its_group_and_lines_are_appended(
     assert capsys.readouterr().err == ""
 
 
-def test_a_file_that_was_moved_away_is_made_again(tmp_path: Path) -> None:
+def test_a_moved_file_is_recreated(tmp_path: Path) -> None:
     handler = logs.build_handler(file=str(tmp_path / "auth.log"))
     (tmp_path / "auth.log").rename(tmp_path / "auth.log.1")
     handler.handle(logging.makeLogRecord({"levelno": logging.INFO, "msg": "after"}))
@@ -231,9 +231,7 @@ def test_a_file_that_was_moved_away_is_made_again(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "auth.log").read_text())["msg"] == "after"
 
 
-def test_without_its_file_the_log_says_so_and_stays_on_standard_error(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_an_unusable_file_is_reported_on_standard_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     dictConfig(logs.build_config(conf.Logging(file=str(tmp_path / "missing" / "auth.log"))))
     logging.getLogger("authsvc").info("goes on")
     first, second = lines(capsys)
@@ -242,7 +240,7 @@ def test_without_its_file_the_log_says_so_and_stays_on_standard_error(
     assert second["msg"] == "goes on"
 
 
-def test_notices_are_written_with_their_setting(capsys: pytest.CaptureFixture[str]) -> None:
+def test_warnings_name_their_setting(capsys: pytest.CaptureFixture[str]) -> None:
     dictConfig(logs.build_config(conf.Logging()))
     log_notices(
         [
@@ -255,7 +253,7 @@ def test_notices_are_written_with_their_setting(capsys: pytest.CaptureFixture[st
     assert (second["level"], second["msg"], second["setting"]) == ("warning", "two", "AUTH_API_ENDPOINT")
 
 
-def test_a_file_that_is_opened_anew_gets_the_lines_that_follow(tmp_path: Path) -> None:
+def test_a_reopened_file_receives_later_lines(tmp_path: Path) -> None:
     file = tmp_path / "auth.log"
     dictConfig(logs.build_config(conf.Logging(file=str(file))))
     logging.getLogger("authsvc").info("one")
@@ -273,9 +271,7 @@ def test_a_file_that_is_opened_anew_gets_the_lines_that_follow(tmp_path: Path) -
     assert [json.loads(text)["msg"] for text in (copy.read_text() + file.read_text()).splitlines()] == ["one", "two"]
 
 
-def test_a_full_disk_costs_the_file_its_lines_and_nobody_else_anything(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_full_disk_loses_only_the_lines_of_the_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "auth.log"
     dictConfig(logs.build_config(conf.Logging(file=str(file))))
     log = logging.getLogger("authsvc")
@@ -298,7 +294,7 @@ def test_a_full_disk_costs_the_file_its_lines_and_nobody_else_anything(
     assert [found["msg"] for found in lines(capsys)] == ["torn", "lost"]
 
 
-def test_on_a_terminal_the_log_is_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_gets_readable_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal, theirs = os.openpty()
     with os.fdopen(theirs, "w") as stderr:
         monkeypatch.setattr("sys.stderr", stderr)
@@ -314,7 +310,7 @@ def test_on_a_terminal_the_log_is_in_words(monkeypatch: pytest.MonkeyPatch) -> N
     assert words == f"info    request completed  {said}\r\n"
 
 
-def test_a_broken_pipe_is_no_error_of_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_pipe_does_not_fail_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     stderr = os.fdopen(writer, "w", buffering=1)
@@ -328,7 +324,7 @@ def test_a_broken_pipe_is_no_error_of_the_request(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("is_told", "level", "expected"), [(True, "info", ["otel"]), (False, "debug", []), (False, "trace", [])]
 )
-def test_telemetry_speaks_of_itself_when_it_is_asked_to(
+def test_telemetry_libraries_log_at_the_configured_level(
     capsys: pytest.CaptureFixture[str], is_told: bool, level: str, expected: list[str]
 ) -> None:
     dictConfig(logs.build_config(conf.Logging(level=level), telemetry_debug=is_told))

@@ -121,7 +121,7 @@ def test_spans_and_metrics_over_http_hold_no_secret(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("program", ["granian", "gunicorn"])
-def test_one_process_exports_the_metrics_of_the_installation_until_it_ends(program: str, serve: Serve) -> None:
+def test_one_process_exports_installation_metrics_until_it_ends(program: str, serve: Serve) -> None:
     with Collector() as collector:
         serve(http_server=program, AUTH_METRICS_ENABLED="true", **collector.environment)
         collector.wait_for_metric("auth_queue_jobs")
@@ -143,7 +143,7 @@ def exported_by(collector: Collector) -> list[tuple[int, set[str]]]:
     return found
 
 
-def test_the_rest_is_exported_over_grpc_when_the_server_stops(serve: Serve) -> None:
+def test_pending_data_is_exported_over_grpc_when_the_server_stops(serve: Serve) -> None:
     trace_id, parent_id = secrets.token_hex(16), secrets.token_hex(8)
     with Collector("grpc") as collector:
         later = {"OTEL_BSP_SCHEDULE_DELAY": "3600000", "OTEL_METRIC_EXPORT_INTERVAL": "3600000"}
@@ -162,7 +162,7 @@ def test_the_rest_is_exported_over_grpc_when_the_server_stops(serve: Serve) -> N
         assert value_of(collector.metrics["django_http_responses_total_by_status_view_method"], status="200") > 0
 
 
-def test_a_silent_collector_and_a_taken_port_delay_no_request(serve: Serve) -> None:
+def test_a_silent_collector_and_an_occupied_port_delay_no_request(serve: Serve) -> None:
     with HttpPeer() as silent, socket.socket() as taken:
         silent.answer(Answer(hang=True))
         taken.bind(("127.0.0.1", 0))

@@ -92,14 +92,14 @@ def needs(program: str) -> str:
     return str(found)
 
 
-def test_the_rules_and_the_configuration_are_what_prometheus_accepts() -> None:
+def test_promtool_accepts_rules_and_configuration() -> None:
     promtool = needs("promtool")
     for arguments in (["check", "rules", RULES], ["check", "config", DEPLOY / "prometheus" / "prometheus.yml"]):
         done = subprocess.run([promtool, *map(str, arguments)], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
 
 
-def test_every_alert_says_what_to_do() -> None:
+def test_every_alert_has_severity_summary_and_runbook() -> None:
     alerts = re.split(r"\n {6}- alert: ", RULES.read_text())[1:]
     assert len(alerts) > 8
     for alert in alerts:
@@ -140,9 +140,7 @@ def series(address: str) -> set[str]:
     return set(found.get("data", []))
 
 
-def test_prometheus_finds_every_series_that_dashboard_and_rules_name(
-    serve: Serve, prometheus: Callable[[int], str]
-) -> None:
+def test_every_series_of_dashboard_and_rules_exists(serve: Serve, prometheus: Callable[[int], str]) -> None:
     port = ports.free_port()
     nobody = {"AUTH_SMTP_HOST": "127.0.0.1", "AUTH_SMTP_PORT": str(ports.free_port())}
     more = {"AUTH_SMTP_ADMIN_EMAIL": "auth@example.com", "AUTH_RATE_LIMIT_EMAIL_SENT": "1"}
@@ -166,7 +164,7 @@ def rules(address: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("program", ["granian", "gunicorn"])
-def test_metrics_of_all_processes_are_added_up_and_outlive_them(program: str, serve: Serve) -> None:
+def test_metrics_of_all_processes_are_summed_and_survive_them(program: str, serve: Serve) -> None:
     port = ports.free_port()
     page = Page(port)
     server = serve(program, **settings(port, OTEL_RESOURCE_ATTRIBUTES="team=accounts"))

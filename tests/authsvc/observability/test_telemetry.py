@@ -63,13 +63,13 @@ def serve_one(
     return json.loads(done.stdout), [line for line in log if line["level"] == "error"]
 
 
-def test_telemetry_that_is_off_is_not_loaded() -> None:
+def test_disabled_telemetry_is_not_loaded() -> None:
     said, errors = serve_one(OFF)
     assert said == {"status": "200 OK", "loaded": []}
     assert errors == []
 
 
-def test_without_the_libraries_each_part_has_an_error_line_and_requests_are_answered() -> None:
+def test_missing_libraries_are_logged_and_requests_are_served() -> None:
     said, errors = serve_one({**TRACES, **METRICS}, blocked=("opentelemetry",))
     assert said == {"status": "200 OK", "loaded": ["django_prometheus", "prometheus_client"]}
     assert sorted(line["msg"] for line in errors) == ["unable to start metrics", "unable to start tracing"]
@@ -89,7 +89,7 @@ def test_without_the_libraries_each_part_has_an_error_line_and_requests_are_answ
     ],
     ids=["tracing", "metrics"],
 )
-def test_with_incompatible_libraries_the_part_is_left_out_and_requests_are_answered(
+def test_incompatible_libraries_are_logged_and_requests_are_served(
     env: dict[str, str], holder: str, lacking: str, message: str
 ) -> None:
     said, errors = serve_one(env, changed=f"import {holder} as holder; del holder.{lacking}")
@@ -98,7 +98,7 @@ def test_with_incompatible_libraries_the_part_is_left_out_and_requests_are_answe
     assert all(lacking in line["error"] for line in errors)
 
 
-def test_the_directory_of_metrics_is_removed_and_so_are_those_of_killed_servers() -> None:
+def test_metric_directories_are_removed_including_those_of_killed_servers() -> None:
     parent = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else Path(tempfile.gettempdir())
     unrelated = parent / f"authsvc-metrics-{secrets.token_hex(4)}"
     unrelated.touch()
@@ -116,7 +116,7 @@ def test_the_directory_of_metrics_is_removed_and_so_are_those_of_killed_servers(
         unrelated.unlink()
 
 
-def test_an_unsupported_protocol_has_an_error_line_and_requests_are_answered() -> None:
+def test_an_unsupported_protocol_is_logged_and_requests_are_served() -> None:
     said, errors = serve_one({**TRACES, **METRICS, "OTEL_EXPORTER_OTLP_PROTOCOL": "carrier-pigeon"})
     assert said["status"] == "200 OK"
     text = 'unsupported OpenTelemetry exporter protocol "carrier-pigeon"'

@@ -279,8 +279,8 @@ class CountingReloader(Reloader):
         self.count = 0
         self.has_run = threading.Event()
 
-    def reload(self, *, even_if_unchanged: bool = False) -> bool:
-        is_applied = super().reload(even_if_unchanged=even_if_unchanged)
+    def reload(self, *, force: bool = False) -> bool:
+        is_applied = super().reload(force=force)
         self.count += is_applied
         self.has_run.set()
         return is_applied

@@ -22,7 +22,7 @@ def mailed_link(service: str) -> str:
     return str(letters[0]["link"])
 
 
-def test_the_button_of_the_page_leads_to_the_site_with_a_session(
+def test_the_button_redirects_to_the_site_with_a_session(
     browser: Chromium, start_service: Callable[..., str], site: Site
 ) -> None:
     service = start_service(AUTH_MAILER_LINK_CONFIRM_PAGE_ENABLED="true")

@@ -47,7 +47,7 @@ def state(browser: Chromium, path: str) -> dict[str, Any]:
     return found
 
 
-def test_an_operator_signs_in_looks_around_and_signs_out(
+def test_an_operator_signs_in_browses_and_signs_out(
     browser: Chromium, start_service: Callable[..., str], fresh_database_url: str
 ) -> None:
     service = start_service(AUTH_MAILER_AUTOCONFIRM="true")

@@ -79,7 +79,7 @@ def level(database_url: str) -> Any:
         return connection.execute(sql).fetchone()
 
 
-def test_a_key_opens_the_console_and_another_does_not(
+def test_only_the_enrolled_key_completes_the_sign_in(
     browser: Chromium, service: str, factor_id: str, fresh_database_url: str
 ) -> None:
     browser.watch_policy_violations()

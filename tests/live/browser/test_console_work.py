@@ -34,7 +34,7 @@ def wait_for_row(database_url: str, sql: str) -> None:
             time.sleep(0.2)
 
 
-def test_an_operator_helps_a_user(
+def test_an_operator_supports_a_user(
     browser: Chromium, start_service: Callable[..., str], fresh_database_url: str, tmp_path: Path
 ) -> None:
     with FakeSmtp() as smtp:

@@ -12,7 +12,7 @@ from tests.live.browser.conftest import Site
 EMAIL = "ada@example.com"
 
 
-def test_the_link_in_the_inbox_leads_to_the_site_with_a_session(
+def test_the_link_in_the_inbox_redirects_to_the_site_with_a_session(
     browser: Chromium, start_service: Callable[..., str], site: Site
 ) -> None:
     service = start_service()
@@ -44,7 +44,7 @@ def test_the_link_in_the_inbox_leads_to_the_site_with_a_session(
     assert again["body"]["code"] == "bad_jwt"
 
 
-def test_the_button_in_the_mail_itself_leads_out_of_its_frame_to_the_site(
+def test_the_button_in_an_email_leaves_its_frame(
     browser: Chromium, start_service: Callable[..., str], site: Site
 ) -> None:
     service = start_service()
@@ -61,7 +61,7 @@ def test_the_button_in_the_mail_itself_leads_out_of_its_frame_to_the_site(
     assert seen["body"]["email"] == EMAIL
 
 
-def test_the_previews_show_every_mail_in_a_frame(browser: Chromium, start_service: Callable[..., str]) -> None:
+def test_the_previews_show_every_email_in_a_frame(browser: Chromium, start_service: Callable[..., str]) -> None:
     service = start_service()
     browser.open(f"{service}/inbox/")
     browser.click("a[href='/inbox/previews/']")

@@ -45,7 +45,7 @@ def landed(browser: Chromium, site: Site) -> dict[str, Any]:
     return seen
 
 
-def test_a_visit_to_a_provider_ends_in_a_session(
+def test_a_provider_sign_in_starts_a_session(
     browser: Chromium, start_service: Callable[..., str], site: Site, tmp_path: Path
 ) -> None:
     node.install()

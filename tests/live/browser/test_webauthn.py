@@ -86,7 +86,7 @@ def tell(browser: Chromium, start_service: Callable[..., str], application: Appl
     return tell
 
 
-def test_a_passkey_is_made_used_renamed_and_removed(browser: Chromium, tell: Callable[[str], Any]) -> None:
+def test_a_passkey_is_registered_used_renamed_and_removed(browser: Chromium, tell: Callable[[str], Any]) -> None:
     browser.add_authenticator(transport="internal")
     made = tell("return good(await client.registerPasskey())")
     assert set(made) == {"id", "friendly_name", "created_at"}
@@ -108,7 +108,7 @@ def test_a_passkey_is_made_used_renamed_and_removed(browser: Chromium, tell: Cal
     assert refused == "webauthn_verification_failed"
 
 
-def test_a_key_is_enrolled_and_raises_the_next_sign_in(browser: Chromium, tell: Callable[[str], Any]) -> None:
+def test_an_enrolled_key_raises_the_next_sign_in_to_aal2(browser: Chromium, tell: Callable[[str], Any]) -> None:
     browser.add_authenticator(transport="usb")
     raised = tell("return level(good(await client.mfa.webauthn.register({friendlyName: 'key'})))")
     assert raised == {"aal": "aal2", "methods": ["mfa/webauthn", "password"]}
@@ -128,7 +128,7 @@ def test_a_key_is_enrolled_and_raises_the_next_sign_in(browser: Chromium, tell: 
     assert tell("return good(await client.mfa.listFactors()).all") == []
 
 
-def test_a_page_elsewhere_is_refused(browser: Chromium, tell: Callable[[str], Any]) -> None:
+def test_a_page_of_another_origin_is_rejected(browser: Chromium, tell: Callable[[str], Any]) -> None:
     browser.add_authenticator(transport="internal")
     tell("good(await client.registerPasskey())")
     with Application() as elsewhere:

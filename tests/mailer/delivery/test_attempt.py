@@ -48,7 +48,7 @@ def deliver(message: Email | Sms, *, attempt: int = 1, pause: timedelta | None =
     )
 
 
-def test_a_delivered_email_is_recorded_with_the_servers_answer(smtp: FakeSmtp) -> None:
+def test_a_delivered_email_is_recorded_with_the_reply_of_the_server(smtp: FakeSmtp) -> None:
     message = an_email()
     deliver(message, attempt=3)
     (received,) = smtp.received
@@ -72,7 +72,9 @@ def a_notice() -> Email:
     return Email(kind=EmailKind.PASSWORD_CHANGED, to="ada@example.com", variables={"Email": "ada@example.com"})
 
 
-def test_notices_count_against_the_quota_and_are_dropped_beyond_it(smtp: FakeSmtp, auth_config: ChangeConfig) -> None:
+def test_notifications_count_against_the_quota_and_are_dropped_beyond_it(
+    smtp: FakeSmtp, auth_config: ChangeConfig
+) -> None:
     auth_config(limits={"email_sent": Rate(events=1)})
     deliver(a_notice())
     deliver(a_notice())
@@ -88,7 +90,7 @@ def test_a_requested_email_is_not_counted_again(smtp: FakeSmtp, auth_config: Cha
     assert len(smtp.received) == 1
 
 
-def test_an_inbox_that_cannot_be_written_sends_nothing_twice(
+def test_an_unwritable_inbox_causes_no_second_delivery(
     smtp: FakeSmtp, auth_config: ChangeConfig, settings: Settings, tmp_path: Path
 ) -> None:
     auth_config(mailer={"dev_inbox_enabled": True})
@@ -99,7 +101,7 @@ def test_an_inbox_that_cannot_be_written_sends_nothing_twice(
     assert Attempt.objects.get().outcome == "delivered"
 
 
-def test_a_refused_email_is_to_be_tried_again(smtp: FakeSmtp, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_temporarily_rejected_email_is_retried(smtp: FakeSmtp, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "mailer.delivery.attempt")
     smtp.answers["RCPT"] = "451 4.2.1 <Ada@Example.com> is busy, code 987654"
     with pytest.raises(jobs.Retry):
@@ -158,7 +160,7 @@ def test_a_permanently_rejected_email_fails(
         (timedelta(seconds=10), timedelta(seconds=5)),
     ],
 )
-def test_a_pause_ends_while_the_email_still_counts(smtp: FakeSmtp, life: timedelta | None, pause: timedelta) -> None:
+def test_a_retry_is_due_before_the_email_expires(smtp: FakeSmtp, life: timedelta | None, pause: timedelta) -> None:
     smtp.answers["RCPT"] = "450 busy"
     with pytest.raises(jobs.Retry) as again:
         deliver(an_email(expires_at=NOW + life if life else None))
@@ -173,7 +175,7 @@ def test_an_expired_email_is_not_sent(smtp: FakeSmtp) -> None:
     assert (noted.outcome, noted.error) == ("failed", "expired before it could be delivered")
 
 
-def test_an_email_that_cannot_be_opened_has_failed(smtp: FakeSmtp) -> None:
+def test_an_undecryptable_email_fails(smtp: FakeSmtp) -> None:
     with pytest.raises(jobs.PermanentFailure):
         delivery.deliver(
             message_id=UUID(int=1),
@@ -189,7 +191,7 @@ def test_an_email_that_cannot_be_opened_has_failed(smtp: FakeSmtp) -> None:
     assert "JWT_SECRET" in noted.error
 
 
-def test_an_unexpected_failure_is_recorded_without_its_text(
+def test_an_unexpected_error_is_recorded_without_its_text(
     smtp: FakeSmtp, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "mailer.delivery.attempt")
@@ -206,7 +208,7 @@ def test_without_a_mail_server_an_email_counts_as_delivered(auth_config: ChangeC
     assert Attempt.objects.get().outcome == "delivered"
 
 
-def test_the_development_inbox_keeps_emails_and_texts(auth_config: ChangeConfig, settings: Any, tmp_path: Path) -> None:
+def test_the_development_inbox_stores_emails_and_sms(auth_config: ChangeConfig, settings: Any, tmp_path: Path) -> None:
     settings.DEV_INBOX_FOLDER = tmp_path
     auth_config(mailer={"dev_inbox_enabled": True}, smtp={"host": ""})
     email = an_email()
@@ -219,7 +221,7 @@ def test_the_development_inbox_keeps_emails_and_texts(auth_config: ChangeConfig,
     assert "987654" in letter.subject
 
 
-def test_a_text_without_a_provider_is_not_delivered(auth_config: ChangeConfig) -> None:
+def test_an_sms_without_a_gateway_is_not_delivered(auth_config: ChangeConfig) -> None:
     with pytest.raises(jobs.Retry):
         deliver(an_sms())
     noted = Attempt.objects.get()

@@ -46,7 +46,7 @@ def deliver(message: Sms, *, pause: timedelta | None = timedelta(seconds=5)) -> 
 
 
 @pytest.mark.django_db
-def test_the_gateways_name_of_a_message_is_noted(gateway: MockedServer, use_gateway: UseGateway) -> None:
+def test_the_message_id_of_the_gateway_is_recorded(gateway: MockedServer, use_gateway: UseGateway) -> None:
     use_gateway("twilio")
     gateway.answer(TAKEN)
     deliver(a_text())
@@ -56,9 +56,7 @@ def test_the_gateways_name_of_a_message_is_noted(gateway: MockedServer, use_gate
 
 
 @pytest.mark.django_db
-def test_the_configured_text_goes_out(
-    gateway: MockedServer, use_gateway: UseGateway, auth_config: ChangeConfig
-) -> None:
+def test_the_configured_text_is_sent(gateway: MockedServer, use_gateway: UseGateway, auth_config: ChangeConfig) -> None:
     use_gateway("vonage")
     auth_config(sms={"template": "<{{ .Code }}> é{{ .Email }}"})
     gateway.answer(in_json({"messages": [{"status": "0"}]}))
@@ -91,7 +89,7 @@ def test_the_development_inbox_gets_a_copy(
 
 
 @pytest.mark.django_db
-def test_a_refusal_for_good_is_not_tried_again(
+def test_a_permanent_rejection_is_not_retried(
     gateway: MockedServer, use_gateway: UseGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
     use_gateway("textlocal")
@@ -124,7 +122,7 @@ def test_a_refusal_for_good_is_not_tried_again(
         ),
     ],
 )
-def test_a_failed_attempt_keeps_the_gateways_words(
+def test_a_failed_attempt_records_the_error_of_the_gateway(
     gateway: MockedServer, use_gateway: UseGateway, provider: str, document: Any, error: str
 ) -> None:
     use_gateway(provider)
@@ -148,7 +146,7 @@ def test_an_expired_code_is_not_sent(gateway: MockedServer, use_gateway: UseGate
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_committed_text_is_tried_until_the_gateway_takes_it(
+def test_a_committed_sms_is_retried_until_the_gateway_accepts_it(
     queue: Queue, gateway: MockedServer, use_gateway: UseGateway, worker: jobs.Worker
 ) -> None:
     use_gateway("twilio")
@@ -179,7 +177,7 @@ def test_an_sms_whose_code_expires_before_the_next_attempt_fails(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_text_taken_back_is_never_sent(
+def test_an_sms_of_a_rolled_back_transaction_is_not_sent(
     queue: Queue, gateway: MockedServer, use_gateway: UseGateway, worker: jobs.Worker
 ) -> None:
     use_gateway("twilio")
@@ -205,7 +203,7 @@ def test_a_text_taken_back_is_never_sent(
         ("", "Your code is {{ .Code", []),
     ],
 )
-def test_a_text_that_is_no_template_stops_the_start(
+def test_an_invalid_sms_template_prevents_the_start(
     auth_config: ChangeConfig, provider: str, template: str, errors: list[str]
 ) -> None:
     auth_config(sms={"provider": provider, "template": template})
@@ -214,7 +212,7 @@ def test_a_text_that_is_no_template_stops_the_start(
 
 
 @pytest.mark.parametrize("switch", ["phone_enroll_enabled", "phone_verify_enabled"])
-def test_the_text_for_second_factors_is_looked_at_where_phones_are_any(auth_config: ChangeConfig, switch: str) -> None:
+def test_the_factor_template_is_checked_if_phone_factors_are_enabled(auth_config: ChangeConfig, switch: str) -> None:
     auth_config(mfa={"phone_template": "Your code is {{ .Code"})
     assert not check_sms_templates()
     auth_config(mfa={switch: True})

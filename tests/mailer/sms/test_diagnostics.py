@@ -26,7 +26,7 @@ def look() -> CheckResult:
         ("vonage", "GET", "/account/get-balance"),
     ],
 )
-def test_the_credentials_are_tried_where_nothing_is_sent(
+def test_credentials_are_checked_without_sending(
     provider: str, method: str, path: str, gateway: MockedServer, use_gateway: UseGateway
 ) -> None:
     use_gateway(provider)
@@ -45,7 +45,7 @@ def test_the_credentials_are_tried_where_nothing_is_sent(
 
 
 @pytest.mark.parametrize(("phones", "expected"), [(True, Outcome.FAILURE), (False, Outcome.UNUSED)])
-def test_a_missing_gateway_matters_where_phones_are_used(
+def test_a_missing_gateway_is_reported_if_phones_are_enabled(
     phones: bool, expected: Outcome, auth_config: ChangeConfig
 ) -> None:
     auth_config(signup={"phone_enabled": phones}, sms={"provider": ""})

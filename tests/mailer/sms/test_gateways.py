@@ -77,7 +77,7 @@ def refusal(**given: str) -> DeliveryFailed:
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_a_message_is_one_form_and_gets_the_gateways_name(
+def test_a_message_is_sent_as_a_form_and_returns_its_id(
     gateway: MockedServer, mocked_requests: RequestsMock, use_gateway: UseGateway, provider: str
 ) -> None:
     use_gateway(provider)
@@ -102,7 +102,7 @@ def test_a_message_is_one_form_and_gets_the_gateways_name(
         ("messagebird", 500, {"id": "a", "recipients": {"totalSentCount": 2}}),
     ],
 )
-def test_other_answers_that_are_successes(
+def test_other_success_responses_are_accepted(
     gateway: MockedServer, use_gateway: UseGateway, provider: str, status: int, document: Any
 ) -> None:
     use_gateway(provider)
@@ -230,7 +230,7 @@ TEMPORARY, PERMANENT = False, True
         ("vonage", 500, {"messages": None}, "vonage error: Internal Error", TEMPORARY),
     ],
 )
-def test_a_refusal_comes_in_the_gateways_words(
+def test_an_error_contains_the_message_of_the_gateway(
     gateway: MockedServer,
     use_gateway: UseGateway,
     provider: str,
@@ -262,7 +262,7 @@ ODD: list[Any] = [
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("status", [200, 400, 422, 500])
-def test_documents_of_any_shape_are_no_crash(
+def test_unexpected_json_is_an_error(
     gateway: MockedServer, use_gateway: UseGateway, provider: str, status: int
 ) -> None:
     use_gateway(provider)
@@ -324,7 +324,7 @@ def test_broken_connections_are_reported_and_retryable(
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_a_gateway_that_is_not_there(
+def test_an_unreachable_gateway_is_reported(
     use_gateway: UseGateway, provider: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -359,7 +359,7 @@ def test_whatsapp_is_rejected_if_unsupported(
         ("1" * 16, "1" * 16),
     ],
 )
-def test_twilio_over_whatsapp(gateway: MockedServer, use_gateway: UseGateway, sender: str, from_: str) -> None:
+def test_twilio_sends_over_whatsapp(gateway: MockedServer, use_gateway: UseGateway, sender: str, from_: str) -> None:
     use_gateway("twilio", message_service_sid=sender)
     gateway.answer(in_json(TAKEN["twilio"]))
     send(channel="whatsapp")
@@ -371,7 +371,7 @@ def test_twilio_over_whatsapp(gateway: MockedServer, use_gateway: UseGateway, se
     }
 
 
-def test_twilio_over_whatsapp_with_an_approved_template(gateway: MockedServer, use_gateway: UseGateway) -> None:
+def test_twilio_sends_an_approved_template_over_whatsapp(gateway: MockedServer, use_gateway: UseGateway) -> None:
     use_gateway("twilio", content_sid="HX1")
     gateway.answer(in_json(TAKEN["twilio"]))
     send(channel="whatsapp")
@@ -383,7 +383,7 @@ def test_twilio_over_whatsapp_with_an_approved_template(gateway: MockedServer, u
     assert text == SENT["twilio"][2]
 
 
-def test_twilio_verify_over_whatsapp(gateway: MockedServer, use_gateway: UseGateway) -> None:
+def test_twilio_verify_sends_over_whatsapp(gateway: MockedServer, use_gateway: UseGateway) -> None:
     use_gateway("twilio_verify")
     gateway.answer(in_json(TAKEN["twilio_verify"]))
     send(channel="whatsapp")
@@ -391,7 +391,7 @@ def test_twilio_verify_over_whatsapp(gateway: MockedServer, use_gateway: UseGate
 
 
 @pytest.mark.parametrize(("body", "kind"), [("Your code is 1", None), ("Votre clé: 1", "unicode"), ("码 1", "unicode")])
-def test_vonage_gets_unicode_texts_marked(
+def test_vonage_marks_unicode_texts(
     gateway: MockedServer, use_gateway: UseGateway, body: str, kind: str | None
 ) -> None:
     use_gateway("vonage")
@@ -400,7 +400,7 @@ def test_vonage_gets_unicode_texts_marked(
     assert (gateway.received[0].form["text"], gateway.received[0].form.get("type")) == (body, kind)
 
 
-def test_an_account_cannot_lead_to_another_path(gateway: MockedServer, use_gateway: UseGateway) -> None:
+def test_account_ids_are_escaped_in_paths(gateway: MockedServer, use_gateway: UseGateway) -> None:
     use_gateway("twilio", account_sid="AC1/../x?y")
     gateway.answer(in_json(TAKEN["twilio"]))
     send()

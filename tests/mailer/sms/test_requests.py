@@ -29,7 +29,7 @@ def sign_up(api: Api, **given: str) -> Any:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_sign_up_reaches_the_gateway_and_its_code_signs_in(
+def test_a_sign_up_sends_a_code_that_signs_in(
     queue: Queue, api: Api, gateway: MockedServer, use_gateway: UseGateway, worker: jobs.Worker
 ) -> None:
     use_gateway("twilio")
@@ -46,7 +46,7 @@ def test_a_sign_up_reaches_the_gateway_and_its_code_signs_in(
 
 
 @pytest.mark.parametrize("path", ["/signup", "/otp"])
-def test_without_credentials_nothing_is_accepted(
+def test_without_credentials_an_sms_is_rejected(
     queue: Queue, api: Api, gateway: MockedServer, use_gateway: UseGateway, path: str
 ) -> None:
     use_gateway("twilio", account_sid="")
@@ -62,7 +62,7 @@ def test_whatsapp_is_rejected_by_gateways_without_it(queue: Queue, api: Api, use
     assert queue.jobs() == []
 
 
-def test_a_code_that_the_gateway_does_not_approve_is_refused(
+def test_a_code_that_the_gateway_does_not_approve_is_rejected(
     queue: Queue, api: Api, gateway: MockedServer, use_gateway: UseGateway
 ) -> None:
     use_gateway("twilio_verify")

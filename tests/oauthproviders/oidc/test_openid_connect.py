@@ -13,7 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from oauthproviders.base import deadline
-from oauthproviders.errors import InvalidProviderResponse, ProviderUnavailable
+from oauthproviders.base.contract import InvalidProviderResponse, ProviderUnavailable
 from oauthproviders.oidc import openid_connect
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import Answer, HttpPeer, MockedServer, in_json, redirect
