@@ -238,9 +238,7 @@ def test_challenge_starts_flow(api: Api, mailbox: Mailbox) -> None:
         ({"path": "/signup", "body": {**SIGN_UP, "redirect_to": "http://localhost:3000/b"}}, "http://localhost:3000"),
     ],
 )
-def test_the_link_redirects_to_an_allowed_target(
-    api: Api, mailbox: Mailbox, sent: dict[str, Any], target: str
-) -> None:
+def test_the_link_redirects_to_an_allowed_target(api: Api, mailbox: Mailbox, sent: dict[str, Any], target: str) -> None:
     api.post(sent["path"], sent.get("body", SIGN_UP), headers=sent.get("headers"))
     variables = mailbox.emails[0].variables
     assert variables["RedirectTo"] == target
