@@ -127,24 +127,24 @@ class Api:
         answer: Any = Client().generic(
             method, path, data, content_type="application/json", headers={**sent, **(headers or {})}
         )
-        found = openapi.problems(method, path, answer.status_code, headers=answer.headers, content=answer.content)
-        assert not found, "\n".join(found)
+        problems = openapi.problems(method, path, answer.status_code, headers=answer.headers, content=answer.content)
+        assert not problems, "\n".join(problems)
         return answer  # type: ignore[no-any-return]
 
-    def get(self, path: str, **given: Any) -> Answer:
-        return self.request("GET", path, **given)
+    def get(self, path: str, **options: Any) -> Answer:
+        return self.request("GET", path, **options)
 
-    def post(self, path: str, body: Any = None, **given: Any) -> Answer:
-        return self.request("POST", path, body, **given)
+    def post(self, path: str, body: Any = None, **options: Any) -> Answer:
+        return self.request("POST", path, body, **options)
 
-    def put(self, path: str, body: Any = None, **given: Any) -> Answer:
-        return self.request("PUT", path, body, **given)
+    def put(self, path: str, body: Any = None, **options: Any) -> Answer:
+        return self.request("PUT", path, body, **options)
 
-    def patch(self, path: str, body: Any = None, **given: Any) -> Answer:
-        return self.request("PATCH", path, body, **given)
+    def patch(self, path: str, body: Any = None, **options: Any) -> Answer:
+        return self.request("PATCH", path, body, **options)
 
-    def delete(self, path: str, body: Any = None, **given: Any) -> Answer:
-        return self.request("DELETE", path, body, **given)
+    def delete(self, path: str, body: Any = None, **options: Any) -> Answer:
+        return self.request("DELETE", path, body, **options)
 
 
 @pytest.fixture(autouse=True)

@@ -20,13 +20,13 @@ _ROLE = "authsvc"
 
 def binaries(extension: str) -> Path | None:
     """The program directory of the newest version that has the extension, or None."""
-    found = [
+    folders = [
         folder
         for folder in _INSTALLED.glob("*")
         if (Path("/usr/share/postgresql") / folder.name / "extension" / f"{extension}.control").exists()
         and (folder / "bin" / "initdb").exists()
     ]
-    return max(found, key=lambda folder: int(folder.name)) / "bin" if found else None
+    return max(folders, key=lambda folder: int(folder.name)) / "bin" if folders else None
 
 
 @contextlib.contextmanager
@@ -41,12 +41,12 @@ def running(programs: Path) -> Iterator[str]:
 
     def run(*command: str | Path) -> None:
         # The server would keep a pipe open.
-        with (folder / "said").open("ab") as said:
+        with (folder / "said").open("ab") as log:
             subprocess.run(
                 command,
                 cwd=folder,
-                stdout=said,
-                stderr=said,
+                stdout=log,
+                stderr=log,
                 check=True,
                 user=account and account.pw_uid,
                 group=account and account.pw_gid,

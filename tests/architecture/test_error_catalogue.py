@@ -30,12 +30,12 @@ def catalogue() -> set[type[ApiError]]:
 
 
 def test_errors_are_unique() -> None:
-    said = defaultdict(set)
+    messages = defaultdict(set)
     for error in catalogue():
         # Texts that a constructor builds differ by its arguments.
         if "message" in vars(error):
-            said[error.status, error.error_code, error.message].add(error.__name__)
-    assert [names for names in said.values() if len(names) > 1] == []
+            messages[error.status, error.error_code, error.message].add(error.__name__)
+    assert [names for names in messages.values() if len(names) > 1] == []
 
 
 def test_errors_have_valid_code_and_status() -> None:

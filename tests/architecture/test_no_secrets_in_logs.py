@@ -115,8 +115,8 @@ class Scenario:
     mailbox: Mailbox
     secrets: set[str] = dataclasses.field(default_factory=lambda: set(SHARED_SECRETS))
 
-    def post(self, path: str, body: Any = None, **given: Any) -> Any:
-        answer = self.api.post(path, body, **given)
+    def post(self, path: str, body: Any = None, **options: Any) -> Any:
+        answer = self.api.post(path, body, **options)
         if answer.status_code == 200:
             self.keep(answer.json())
         return answer
@@ -212,9 +212,9 @@ def run_requests(api: Api, mailbox: Mailbox, smtp: FakeSmtp, auth_config: Change
     with constraint("users", "email <> 'new@example.com'"), constraint("sessions", "user_agent IS NULL"):
         assert scenario.post("/signup", {"email": "new@example.com", "password": PASSWORD}).status_code == 500
         body = {"email": EMAIL, "password": PASSWORD}
-        refused = scenario.post("/token?grant_type=password", body, headers={"User-Agent": "x"})
-        assert refused.status_code == 500
-        assert "Failing row" not in refused.content.decode()
+        rejected = scenario.post("/token?grant_type=password", body, headers={"User-Agent": "x"})
+        assert rejected.status_code == 500
+        assert "Failing row" not in rejected.content.decode()
     jwt = settings.AUTH.jwt
     auth_config(jwt={"keys": ({"kty": "oct", "k": JWT_SECRET, "alg": "HS256"},)})
     assert scenario.sign_in().status_code == 500
@@ -388,9 +388,9 @@ def values() -> dict[str, tuple[Any, set[str]]]:
 
 def _redeemable(link_token: str) -> tuple[Any, Any]:
     """A user with a pending one-time token, as verification reads them."""
-    found = queries.find_by_link(link_hash=crypto.hash_link_token(link_token), token_types=["recovery_token"])
-    assert found is not None
-    return found[0], one_time_tokens.from_row(found[1])
+    one_time_token = queries.find_by_link(link_hash=crypto.hash_link_token(link_token), token_types=["recovery_token"])
+    assert one_time_token is not None
+    return one_time_token[0], one_time_tokens.from_row(one_time_token[1])
 
 
 def _database_password(config: AuthConfig) -> set[str]:
@@ -408,8 +408,8 @@ TYPES_WITH_SECRETS = (
 @pytest.mark.parametrize("name", TYPES_WITH_SECRETS)
 def test_repr_hides_secrets(auth_config: ChangeConfig, name: str) -> None:
     auth_config(jwt={"secret": Secret(JWT_SECRET)}, smtp={"password": Secret(SMTP_PASSWORD)}, mailer=LONG_CODES)
-    known = values()
-    assert set(known) == {*TYPES_WITH_SECRETS}
-    value, secrets = known[name]
+    examples = values()
+    assert set(examples) == {*TYPES_WITH_SECRETS}
+    value, secrets = examples[name]
     for text in (repr(value), str(value), f"{value}", repr([value]), repr({"value": value})):
         assert found_in(text, secrets) == []

@@ -27,7 +27,7 @@ ADA = DataSubject(id=uuid4(), addresses=frozenset({ADDRESS, NUMBER}))
 INDEXES = ("messages_to_user_idx", "messages_to_address_idx", "messages_unmarked_idx")
 
 
-def letter(to: str, *, user_id: UUID | None) -> Email:
+def email_to(to: str, *, user_id: UUID | None) -> Email:
     return Email(kind=EmailKind.RECOVERY, to=to, variables={"Token": "123456"}, user_id=user_id)
 
 
@@ -36,7 +36,7 @@ def text(to: str, *, user_id: UUID | None) -> Sms:
 
 
 def strangers(number: int) -> list[Email]:
-    return [letter(f"{each}@example.org", user_id=uuid4()) for each in range(number)]
+    return [email_to(f"{each}@example.org", user_id=uuid4()) for each in range(number)]
 
 
 def post(*messages: Email | Sms) -> None:
@@ -59,17 +59,17 @@ def exported() -> list[Any]:
 @pytest.mark.parametrize(
     "message",
     [
-        pytest.param(letter(ADDRESS, user_id=ADA.id), id="to the address of the account"),
-        pytest.param(letter("former@example.com", user_id=ADA.id), id="to another address"),
-        pytest.param(letter(ADDRESS, user_id=uuid4()), id="of somebody else's account"),
-        pytest.param(letter(ADDRESS, user_id=None), id="of no account"),
+        pytest.param(email_to(ADDRESS, user_id=ADA.id), id="to the address of the account"),
+        pytest.param(email_to("former@example.com", user_id=ADA.id), id="to another address"),
+        pytest.param(email_to(ADDRESS, user_id=uuid4()), id="of somebody else's account"),
+        pytest.param(email_to(ADDRESS, user_id=None), id="of no account"),
         pytest.param(text(NUMBER, user_id=ADA.id), id="to the number of the account"),
         pytest.param(text(NUMBER, user_id=None), id="to the number alone"),
     ],
 )
 @pytest.mark.parametrize("marked", [True, False])
 def test_messages_of_a_user_are_exported_and_removed(queue: Queue, message: Email | Sms, marked: bool) -> None:
-    other = letter("bob@example.com", user_id=uuid4())
+    other = email_to("bob@example.com", user_id=uuid4())
     post(other, message)
     if not marked:
         take_marks_away()
@@ -81,7 +81,7 @@ def test_messages_of_a_user_are_exported_and_removed(queue: Queue, message: Emai
 
 def test_removal_does_not_read_messages_of_others(queue: Queue) -> None:
     def removal() -> int:
-        post(letter(ADDRESS, user_id=ADA.id))
+        post(email_to(ADDRESS, user_id=ADA.id))
         with CaptureQueriesContext(connection) as statements:
             assert Messages().erase(ADA)["messages"] == 1
         return len(statements)
@@ -92,7 +92,7 @@ def test_removal_does_not_read_messages_of_others(queue: Queue) -> None:
 
 
 def test_messages_without_a_recipient_digest_are_decrypted(queue: Queue) -> None:
-    mine = [letter(ADDRESS, user_id=ADA.id), letter(ADDRESS, user_id=ADA.id), letter(ADDRESS, user_id=ADA.id)]
+    mine = [email_to(ADDRESS, user_id=ADA.id), email_to(ADDRESS, user_id=ADA.id), email_to(ADDRESS, user_id=ADA.id)]
     post(mine[0], *strangers(queries._BATCH_SIZE), mine[1])
     take_marks_away()
     post(mine[2])

@@ -151,12 +151,12 @@ def test_other_endpoints_need_no_captcha(api: Api, service: MockedServer, path: 
     assert service.received == []
 
 
-@pytest.mark.parametrize("given", [None, 5, "x", {"captcha_token": 7}])
+@pytest.mark.parametrize("token_value", [None, 5, "x", {"captcha_token": 7}])
 def test_disabled_captchas_ignore_the_token(
-    api: Api, service: MockedServer, auth_config: ChangeConfig, given: object
+    api: Api, service: MockedServer, auth_config: ChangeConfig, token_value: object
 ) -> None:
     auth_config(captcha={"enabled": False})
-    body = {"email": EMAIL, "password": PASSWORD, "gotrue_meta_security": given}
+    body = {"email": EMAIL, "password": PASSWORD, "gotrue_meta_security": token_value}
     assert api.post("/signup", body).status_code == 200
     assert service.received == []
 

@@ -45,18 +45,18 @@ def trigger(*, raising: str, table: str = "users", when: str = "BEFORE INSERT") 
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "version",
     ["", "Not a date", "2023-12-31", "2024-13-01", "2024-1-1", "20240101", "2024-W01-1", "2024-01-01T00", "0000-00-00"],
 )
-def test_requests_before_the_first_version_get_the_initial_format(api: Api, asked: str) -> None:
-    answer = api.get("/user", headers={VERSION: asked})
+def test_requests_before_the_first_version_get_the_initial_format(api: Api, version: str) -> None:
+    answer = api.get("/user", headers={VERSION: version})
     assert_error(answer, 401, "no_authorization", "This endpoint requires a valid Bearer token")
     assert VERSION not in answer.headers
 
 
-@pytest.mark.parametrize("asked", ["2024-01-01", "2024-01-02", "2999-12-31", "9999-12-31"])
-def test_later_versions_get_the_versioned_format(api: Api, asked: str) -> None:
-    answer = api.get("/user", headers={VERSION: asked})
+@pytest.mark.parametrize("version", ["2024-01-01", "2024-01-02", "2999-12-31", "9999-12-31"])
+def test_later_versions_get_the_versioned_format(api: Api, version: str) -> None:
+    answer = api.get("/user", headers={VERSION: version})
     assert answer.status_code == 401
     assert answer.json() == {
         "code": "no_authorization", "message": "This endpoint requires a valid Bearer token",

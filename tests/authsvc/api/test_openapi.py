@@ -40,8 +40,8 @@ urlpatterns = [path("silent", SilentView.as_view())]
 
 @pytest.fixture(scope="module")
 def built() -> dict[str, Any]:
-    found: dict[str, Any] = generator.build()
-    return found
+    document: dict[str, Any] = generator.build()
+    return document
 
 
 # The document
@@ -140,8 +140,8 @@ def test_request_bodies_list_required_members(built: dict[str, Any]) -> None:
 def test_undocumented_responses_are_detected(answer: dict[str, Any], fault: str) -> None:
     headers = {"Content-Type": "application/json", "X-Sb-Error-Code": answer.get("code", "")}
     content = orjson.dumps(answer["body"])
-    found = openapi.problems("POST", "/otp", answer["status"], headers=headers, content=content)
-    assert fault in " ".join(found)
+    problems = openapi.problems("POST", "/otp", answer["status"], headers=headers, content=content)
+    assert fault in " ".join(problems)
 
 
 # Served

@@ -54,8 +54,14 @@ def shown(console: Console, **query: Any) -> set[str]:
 def test_the_list_shows_action_actor_and_subject(inside: Console) -> None:
     user_id = note("ada", action=Action.DELETED, provider="email")
     text = inside.get(LIST).content.decode()
-    for told in ("Deleted", "service_role (administrator)", "ada@example.com", "provider: email", f"/user/{user_id}/"):
-        assert told in text
+    for text_part in (
+        "Deleted",
+        "service_role (administrator)",
+        "ada@example.com",
+        "provider: email",
+        f"/user/{user_id}/",
+    ):
+        assert text_part in text
 
 
 def test_entries_are_filtered_by_action(inside: Console) -> None:
@@ -103,15 +109,15 @@ def test_without_a_day_only_the_latest_rows_are_read(inside: Console) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "found"),
+    ("typed", "expected"),
     [("ADA@example", {"ada"}), ("192.0.2.9", {"eve"}), ("user_invited", {"bob"}), ("100%", set()), ("nobody", set())],
 )
-def test_entries_are_found_by_their_text(inside: Console, typed: str, found: set[str]) -> None:
+def test_entries_are_found_by_their_text(inside: Console, typed: str, expected: set[str]) -> None:
     note("ada")
     note("bob", action=Action.INVITED)
     note("eve")
     AuditLogEntry.objects.filter(payload__traits__user_email="eve@example.com").update(ip_address="192.0.2.9")
-    assert shown(inside, q=typed) == found
+    assert shown(inside, q=typed) == expected
 
 
 def test_entries_about_a_user_have_the_user_as_actor_or_subject(inside: Console) -> None:
@@ -127,8 +133,8 @@ def test_entries_about_a_user_have_the_user_as_actor_or_subject(inside: Console)
         traits={"user_id": str(user.pk)},
     )
     note("bob")
-    found: Any = inside.client.get(LIST, {"q": str(user.pk)})
-    table = found.content.decode().partition('id="result_list"')[2]
+    response: Any = inside.client.get(LIST, {"q": str(user.pk)})
+    table = response.content.decode().partition('id="result_list"')[2]
     assert table.count("field-actor") == 2
     assert "Signed in" in table
     assert "Account changed" in table

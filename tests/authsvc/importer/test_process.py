@@ -77,9 +77,9 @@ def test_an_interrupted_run_changes_nothing(reference: Reference) -> None:
         while other.execute(waiting).fetchone() == (0,) and time.monotonic() < deadline:
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=TIMEOUT_SECONDS)
+        _, errors = process.communicate(timeout=TIMEOUT_SECONDS)
     assert process.returncode == 130
-    assert said.strip().endswith("interrupted: nothing was written; run it again")
+    assert errors.strip().endswith("interrupted: nothing was written; run it again")
     assert not User.objects.exists()
 
 

@@ -23,7 +23,7 @@ ADA, GRACE = UUID(int=1), UUID(int=2)
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "message"),
     [
         ("mysql:secret@host", "specify the source as postgres://"),
         ("postgres://u:secret@nowhere.invalid:1/x", "the source cannot be reached: "),
@@ -32,9 +32,9 @@ ADA, GRACE = UUID(int=1), UUID(int=2)
         ("postgres://u:secret@127.0.0.1:1/x?nonsense=1", "specify the source as postgres://"),
     ],
 )
-def test_an_unreachable_source_is_reported_without_its_password(source: str, said: str) -> None:
+def test_an_unreachable_source_is_reported_without_its_password(source: str, message: str) -> None:
     ran = run(source)
-    assert ran.error.startswith(said)
+    assert ran.error.startswith(message)
     assert "\n" not in ran.error
     assert not any(part in ran.error for part in ("secret", "sec@", "ret@"))
 

@@ -149,8 +149,8 @@ def test_a_password_is_accepted_and_rehashed(stored: str, password: str, api: Ap
     reference.identity(user_id, EMAIL)
     assert run(reference.url).error == ""
 
-    def sign_in(said: str) -> int:
-        return api.post("/token?grant_type=password", {"email": EMAIL, "password": said}).status_code
+    def sign_in(text: str) -> int:
+        return api.post("/token?grant_type=password", {"email": EMAIL, "password": text}).status_code
 
     assert sign_in(f"{password}1") == 400
     assert User.objects.get().password == stored

@@ -135,13 +135,13 @@ def tables_with(*texts: object) -> dict[str, int]:
     """Table → rows in which any of these texts occurs, whatever the column."""
     pattern = "|".join(re.escape(str(text)) for text in texts)
     with connection.cursor() as cursor:
-        found = {}
+        tables = {}
         for table in connection.introspection.table_names(cursor):
             cursor.execute(f'SELECT count(*) FROM "{table}" t WHERE t::text ~ %s', (pattern,))
             (number,) = cursor.fetchone()
             if number:
-                found[table] = number
-        return found
+                tables[table] = number
+        return tables
 
 
 def waiting_for(email: str) -> int:
@@ -308,14 +308,14 @@ def test_pseudonyms_are_distinct_and_impersonal_values_are_kept() -> None:
 
 def test_an_entry_about_another_user_loses_only_the_erased_name() -> None:
     person = DataSubject(id=uuid4())
-    somebody = {"user_id": str(uuid4()), "user_email": "bob@example.com", "by": str(person.id)}
-    payload = {"action": "x", "actor_id": str(person.id), "actor_username": EMAIL, "traits": somebody, "extra": EMAIL}
+    traits = {"user_id": str(uuid4()), "user_email": "bob@example.com", "by": str(person.id)}
+    payload = {"action": "x", "actor_id": str(person.id), "actor_username": EMAIL, "traits": traits, "extra": EMAIL}
     name = str(personal_data.pseudonym(person.id))
     assert erasure.pseudonymise_payload(payload, data_subject=person, keep_id=False) == {
         "action": "x",
         "actor_id": name,
         "actor_username": name,
-        "traits": {**somebody, "by": name},
+        "traits": {**traits, "by": name},
     }
 
 

@@ -84,8 +84,8 @@ def test_every_tested_setting_is_in_the_reference(page_of_settings: str) -> None
 
 
 def line(page: str, name: str) -> str:
-    (found,) = (line for line in page.splitlines() if line.startswith("|") and f"`{name}`" in line.split(" | ")[0])
-    return found
+    (row,) = (line for line in page.splitlines() if line.startswith("|") and f"`{name}`" in line.split(" | ")[0])
+    return row
 
 
 @pytest.mark.parametrize(

@@ -77,19 +77,19 @@ def settings(port: int, **more: str) -> dict[str, str]:
 def named_series() -> set[str]:
     """What the dashboard and the rules ask Prometheus for."""
     panels = json.loads(DASHBOARD.read_text())["panels"]
-    asked = [target["expr"] for panel in panels for target in panel.get("targets", [])]
-    asked += re.findall(r"expr:(.*?)(?=\n {8}\w+:)", RULES.read_text(), re.DOTALL)
-    bare = [re.sub(r"\{[^}]*\}|\"[^\"]*\"|\bby \([^)]*\)|\[[^\]]*\]", "", each) for each in asked]
+    expressions = [target["expr"] for panel in panels for target in panel.get("targets", [])]
+    expressions += re.findall(r"expr:(.*?)(?=\n {8}\w+:)", RULES.read_text(), re.DOTALL)
+    bare = [re.sub(r"\{[^}]*\}|\"[^\"]*\"|\bby \([^)]*\)|\[[^\]]*\]", "", each) for each in expressions]
     return {name for each in bare for name in _SERIES.findall(each)} - _NO_SERIES | {"up"}
 
 
 def needs(program: str) -> str:
     """Its path; a skip, in CI a failure, where it is missing."""
-    found = shutil.which(program)
-    if found is None:
+    path = shutil.which(program)
+    if path is None:
         missing = pytest.fail if os.environ.get("CI") else pytest.skip
         missing(f"{program} of Debian's package prometheus is not installed")
-    return str(found)
+    return str(path)
 
 
 def test_promtool_accepts_rules_and_configuration() -> None:
@@ -134,22 +134,22 @@ def prometheus(tmp_path: Path) -> Iterator[Callable[[int], str]]:
 
 def series(address: str) -> set[str]:
     try:
-        found = requests.get(f"{address}/api/v1/label/__name__/values", timeout=5).json()
+        response = requests.get(f"{address}/api/v1/label/__name__/values", timeout=5).json()
     except requests.RequestException:
         return set()
-    return set(found.get("data", []))
+    return set(response.get("data", []))
 
 
 def test_every_series_of_dashboard_and_rules_exists(serve: Serve, prometheus: Callable[[int], str]) -> None:
     port = ports.free_port()
-    nobody = {"AUTH_SMTP_HOST": "127.0.0.1", "AUTH_SMTP_PORT": str(ports.free_port())}
+    unreachable_smtp = {"AUTH_SMTP_HOST": "127.0.0.1", "AUTH_SMTP_PORT": str(ports.free_port())}
     more = {"AUTH_SMTP_ADMIN_EMAIL": "auth@example.com", "AUTH_RATE_LIMIT_EMAIL_SENT": "1"}
-    server = serve(**settings(port, **nobody, **more))
+    server = serve(**settings(port, **unreachable_smtp, **more))
     address = prometheus(port)
     account = {"email": "ann@example.com", "password": PASSWORD}
     assert requests.post(f"{server.url}/signup", json=account, timeout=5).ok
-    refused = requests.post(f"{server.url}/signup", json=account | {"email": "bob@example.com"}, timeout=5)
-    assert refused.status_code == 429
+    rejected = requests.post(f"{server.url}/signup", json=account | {"email": "bob@example.com"}, timeout=5)
+    assert rejected.status_code == 429
     assert requests.post(f"{server.url}/token?grant_type=password", json=account, timeout=5).status_code == 400
 
     until(lambda: named_series() <= series(address))
@@ -159,8 +159,8 @@ def test_every_series_of_dashboard_and_rules_exists(serve: Serve, prometheus: Ca
 
 def rules(address: str) -> list[dict[str, Any]]:
     (group,) = requests.get(f"{address}/api/v1/rules", timeout=5).json()["data"]["groups"]
-    found: list[dict[str, Any]] = group["rules"]
-    return found
+    group_rules: list[dict[str, Any]] = group["rules"]
+    return group_rules
 
 
 @pytest.mark.parametrize("program", ["granian", "gunicorn"])

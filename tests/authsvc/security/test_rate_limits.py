@@ -219,10 +219,10 @@ def test_checking_a_limit_consumes_nothing(bucket: str, rate: conf.Rate) -> None
     assert take() is None
     assert [peek() for _ in range(3)] == [None] * 3
     assert take() is None
-    foreseen, found = peek(), take()
+    foreseen, actual = peek(), take()
     assert foreseen is not None
-    assert found is not None
-    assert 0 <= foreseen - found < 1
+    assert actual is not None
+    assert 0 <= foreseen - actual < 1
     pass_time(3601)
     assert peek() is None
     assert take() is None

@@ -50,7 +50,7 @@ class CommandFailed(Exception):
 
 def find() -> str | None:
     """Path of an installed browser."""
-    return next((found for found in map(shutil.which, PROGRAMS) if found), None)
+    return next((path for path in map(shutil.which, PROGRAMS) if path), None)
 
 
 class Chromium:
@@ -181,8 +181,8 @@ class Chromium:
             self._command("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, x=x, y=y)
 
     def _targets(self, kind: str) -> list[str]:
-        found = self._command("Target.getTargets", session="")["targetInfos"]
-        return [target["targetId"] for target in found if target["type"] == kind]
+        targets = self._command("Target.getTargets", session="")["targetInfos"]
+        return [target["targetId"] for target in targets if target["type"] == kind]
 
     def _attach(self, target: str) -> str:
         if target not in self._sessions:

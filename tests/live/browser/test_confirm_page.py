@@ -16,10 +16,10 @@ EMAIL = "ada@example.com"
 def mailed_link(service: str) -> str:
     """The link of the only mail, once that has been delivered."""
     deadline = time.monotonic() + 20
-    while not (letters := requests.get(f"{service}/inbox/messages.json", timeout=10).json()):
+    while not (messages := requests.get(f"{service}/inbox/messages.json", timeout=10).json()):
         assert time.monotonic() < deadline, "no mail came"
         time.sleep(0.1)
-    return str(letters[0]["link"])
+    return str(messages[0]["link"])
 
 
 def test_the_button_redirects_to_the_site_with_a_session(

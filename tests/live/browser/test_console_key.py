@@ -95,8 +95,8 @@ def test_only_the_enrolled_key_completes_the_sign_in(
     browser.forget_credentials()
     sign_in(browser, service)
     browser.click("button[value=key]")
-    said = "No security key responded."
-    browser.wait_for(f"document.querySelector('#key-status')?.innerText === {json.dumps(said)}")
+    message = "No security key responded."
+    browser.wait_for(f"document.querySelector('#key-status')?.innerText === {json.dumps(message)}")
     assert browser.evaluate("document.querySelector('#security-key button').disabled") is False
     assert level(fresh_database_url) == ("aal1", None)
     assert browser.policy_violations() == []

@@ -108,10 +108,12 @@ def test_a_provider_sign_in_starts_a_session(
         submit(browser)
         browser.wait_for("location.search.includes('error_code=bad_oauth_state')")
 
-        asked = f"fetch('{link}', {{headers: {{Authorization: '{bearer['Authorization']}'}}, credentials: 'include'}})"
+        request = (
+            f"fetch('{link}', {{headers: {{Authorization: '{bearer['Authorization']}'}}, credentials: 'include'}})"
+        )
         browser.open(f"{service}/health")
         browser.wait_for("location.pathname === '/health'")
-        browser.open(browser.evaluate(f"{asked}.then(answer => answer.json()).then(answer => answer.url)"))
+        browser.open(browser.evaluate(f"{request}.then(answer => answer.json()).then(answer => answer.url)"))
         linked = landed(browser, site)
         assert linked["body"]["id"] == first["body"]["id"]
         assert [each["provider"] for each in linked["body"]["identities"]] == ["keycloak", "custom:corp"]

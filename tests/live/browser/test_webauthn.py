@@ -41,8 +41,8 @@ class Application(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        wanted = MODULES / self.path.strip("/")
-        file = wanted if wanted.suffix in (".js", ".mjs") else Path(f"{wanted}.js")
+        file = MODULES / self.path.strip("/")
+        file = file if file.suffix in (".js", ".mjs") else Path(f"{file}.js")
         is_page = self.path == "/"
         self.send_response(200 if is_page or file.is_file() else 404)
         self.send_header("Content-Type", "text/html" if is_page else "text/javascript")
@@ -104,8 +104,8 @@ def test_a_passkey_is_registered_used_renamed_and_removed(browser: Chromium, tel
     assert tell("return good(await client.passkey.list())") == [renamed]
     tell(f"good(await client.passkey.delete({{passkeyId: '{made['id']}'}}))")
     assert tell("return good(await client.passkey.list())") == []
-    refused = tell("await client.signOut(); const {error} = await client.signInWithPasskey(); return error.code")
-    assert refused == "webauthn_verification_failed"
+    error_code = tell("await client.signOut(); const {error} = await client.signInWithPasskey(); return error.code")
+    assert error_code == "webauthn_verification_failed"
 
 
 def test_an_enrolled_key_raises_the_next_sign_in_to_aal2(browser: Chromium, tell: Callable[[str], Any]) -> None:
@@ -136,6 +136,6 @@ def test_a_page_of_another_origin_is_rejected(browser: Chromium, tell: Callable[
         # The browser thinks nothing of another port of the host that credentials are bound to.
         browser.open(elsewhere.url)
         browser.wait_for(f"location.origin === {json.dumps(elsewhere.url)}")
-        refused = tell("const {error} = await client.signInWithPasskey(); return [error.status, error.code]")
-        assert refused == [400, "webauthn_verification_failed"]
+        error = tell("const {error} = await client.signInWithPasskey(); return [error.status, error.code]")
+        assert error == [400, "webauthn_verification_failed"]
         elsewhere.shutdown()

@@ -339,15 +339,15 @@ def test_a_silent_server_is_given_up_after_a_timeout(auth_config: ChangeConfig) 
 # --- log and other back ends ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("refusal", ["", "550 no"])
+@pytest.mark.parametrize("rejection", ["", "550 no"])
 def test_every_attempt_is_logged_if_enabled(
-    auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture, refusal: str
+    auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture, rejection: str
 ) -> None:
     caplog.set_level(logging.INFO, "mailer.email.sender")
     with FakeSmtp() as server:
         use(auth_config, server, logging_enabled=True)
-        if refusal:
-            server.answers["RCPT"] = refusal
+        if rejection:
+            server.answers["RCPT"] = rejection
             with pytest.raises(DeliveryFailed):
                 sender.send(MESSAGE, RENDERED, at=NOW)
         else:
