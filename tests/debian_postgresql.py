@@ -40,8 +40,8 @@ def running(programs: Path) -> Iterator[str]:
         os.chown(folder, account.pw_uid, account.pw_gid)
 
     def run(*command: str | Path) -> None:
-        # The server would keep a pipe open.
-        with (folder / "said").open("ab") as log:
+        # The server would hold a pipe open.
+        with (folder / "log").open("ab") as log:
             subprocess.run(
                 command,
                 cwd=folder,

@@ -350,18 +350,18 @@ def values() -> dict[str, tuple[Any, set[str]]]:
     return {
         "AuthConfig": (config, {JWT_SECRET, SMTP_PASSWORD, *_database_password(config)}),
         "Caller": (Caller(address="192.0.2.1", user_agent="x", request_id="y", audience="z"), {PASSWORD}),
-        "Secret of the settings": (config.jwt.secret, {JWT_SECRET}),
-        "Secret of a mail": (secret, {secret.code, secret.link_token}),
+        "Secret": (config.jwt.secret, {JWT_SECRET}),
+        "OneTimeSecret": (secret, {secret.code, secret.link_token}),
         "Outstanding": (outstanding, hashes),
         "AccessToken": (pair.access, {pair.access.token}),
         "TokenPair": (pair, pair_secrets),
         "Claims": (claims, {issued}),
         "UserRecord": (record, {PASSWORD, record.password_hash}),
         "User": (user, {PASSWORD, record.password_hash, EMAIL}),
-        "SignUp": (sign_up_request, {PASSWORD}),
-        "Outcome": (sign_up.SignUpResult(user=record, tokens=pair), {*pair_secrets, record.password_hash}),
-        "SignedInByPassword": (PasswordSignIn(user=record, tokens=pair, weakness=None), pair_secrets),
-        "Verified": (verified, {*pair_secrets, flow.auth_code or "", record.password_hash}),
+        "SignUpRequest": (sign_up_request, {PASSWORD}),
+        "SignUpResult": (sign_up.SignUpResult(user=record, tokens=pair), {*pair_secrets, record.password_hash}),
+        "PasswordSignIn": (PasswordSignIn(user=record, tokens=pair, weakness=None), pair_secrets),
+        "Redemption": (verified, {*pair_secrets, flow.auth_code or "", record.password_hash}),
         "Presented": (refresh_tokens.decode(made.refresh_token), {made.refresh_token, key}),
         "KeySet": (signing_keys.current(), {JWT_SECRET}),
         "Key": (signing_keys.current().signing, {JWT_SECRET}),
@@ -369,7 +369,7 @@ def values() -> dict[str, tuple[Any, set[str]]]:
         "OneTimeToken": (one_time, hashes),
         "FlowState": (flow, {flow.auth_code or "", "upstream-access", CHALLENGE}),
         "SignedIn": (signed_in, {key, record.password_hash}),
-        "Exchanged": (exchanged, {*pair_secrets, "upstream-access", "upstream-refresh"}),
+        "CodeExchange": (exchanged, {*pair_secrets, "upstream-access", "upstream-refresh"}),
         "Challenge": (challenge, {CHALLENGE}),
         "SignUpInput": (SignUpInput(email=EMAIL, password=PASSWORD), {PASSWORD}),
         "PasswordInput": (PasswordInput(email=EMAIL, password=PASSWORD), {PASSWORD}),
@@ -398,10 +398,10 @@ def _database_password(config: AuthConfig) -> set[str]:
 
 
 TYPES_WITH_SECRETS = (
-    "AuthConfig", "Caller", "Secret of the settings", "Secret of a mail", "Outstanding", "AccessToken", "TokenPair",
-    "Claims", "UserRecord", "User", "SignUp", "Outcome", "SignedInByPassword", "Verified", "Presented", "KeySet",
-    "Key", "Session", "OneTimeToken", "FlowState", "SignUpInput", "PasswordInput", "VerifyInput", "SignedIn",
-    "Exchanged", "Challenge", "RefreshTokenInput", "PkceInput",
+    "AuthConfig", "Caller", "Secret", "OneTimeSecret", "Outstanding", "AccessToken", "TokenPair",
+    "Claims", "UserRecord", "User", "SignUpRequest", "SignUpResult", "PasswordSignIn", "Redemption", "Presented",
+    "KeySet", "Key", "Session", "OneTimeToken", "FlowState", "SignUpInput", "PasswordInput", "VerifyInput", "SignedIn",
+    "CodeExchange", "Challenge", "RefreshTokenInput", "PkceInput",
 )  # fmt: skip
 
 

@@ -61,7 +61,7 @@ def exported() -> list[Any]:
     [
         pytest.param(email_to(ADDRESS, user_id=ADA.id), id="to the address of the account"),
         pytest.param(email_to("former@example.com", user_id=ADA.id), id="to another address"),
-        pytest.param(email_to(ADDRESS, user_id=uuid4()), id="of somebody else's account"),
+        pytest.param(email_to(ADDRESS, user_id=uuid4()), id="of another account"),
         pytest.param(email_to(ADDRESS, user_id=None), id="of no account"),
         pytest.param(text(NUMBER, user_id=ADA.id), id="to the number of the account"),
         pytest.param(text(NUMBER, user_id=None), id="to the number alone"),
@@ -105,7 +105,7 @@ def test_messages_are_found_by_an_index_for_each_condition(queue: Queue) -> None
     with CaptureQueriesContext(connection) as statements:
         list(queries.messages_of_recipients([encryption.recipient_digest(ADDRESS)]))
     with connection.cursor() as cursor, transaction.atomic():
-        # Enough for an index to be worth its while, and known to the planner as such.
+        # Enough rows for the planner to prefer an index, with current statistics.
         cursor.execute(
             "INSERT INTO procrastinate_jobs (queue_name, task_name, args) SELECT %s, 'mailer.deliver',"
             " jsonb_build_object('to_user', 'a' || n, 'to_address', 'b' || n) FROM generate_series(1, 20000) n",
@@ -127,7 +127,7 @@ def test_a_role_that_does_not_own_the_queue_migrates_without_indexes() -> None:
         cursor.execute("CREATE ROLE guest")
         cursor.execute("GRANT USAGE ON SCHEMA public TO guest")
         cursor.execute("SET LOCAL ROLE guest")
-        # Were one of the statements run, it would be refused, if only for being in a transaction.
+        # The statements cannot run inside a transaction, so running one would fail.
         for operation in migration.operations:
             operation.database_forwards("mailer", connection.schema_editor(atomic=False), state, state)
         transaction.set_rollback(True)

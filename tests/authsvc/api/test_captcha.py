@@ -1,4 +1,4 @@
-"""The captcha: who must solve one, when it is looked at, what the service is asked and what its answers lead to."""
+"""The captcha: requests that need one, the order of checks, the call of the service and its results."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def test_an_invalid_body_is_reported_as_without_captcha(
     assert service.received == []
 
 
-# What the service is asked
+# The request to the service
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""DRF's own classes, and classes written for DRF, work on any endpoint."""
+"""Classes of DRF, and classes written for DRF, work on any endpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an error is told: in the form the client's version asks for, hiding what is nobody's business."""
+"""Error responses: the format of the client's API version, without internal details."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SIGN_UP = {"email": EMAIL, "password": PASSWORD}
 
 @contextlib.contextmanager
 def trigger(*, raising: str, table: str = "users", when: str = "BEFORE INSERT") -> Iterator[None]:
-    """An operator's trigger that raises on `table`; `raising` is what stands behind RAISE EXCEPTION."""
+    """An operator's trigger on `table` that raises; `raising` are the arguments of RAISE EXCEPTION."""
     with connection.cursor() as cursor:
         cursor.execute(
             f"CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION {raising}; END $$"

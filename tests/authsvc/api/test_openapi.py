@@ -23,7 +23,7 @@ from authsvc.api.openapi import generator, operations, responses, views
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.conf import AuthConfig
 from tests import openapi
-from tests.architecture.test_error_catalogue import catalogue
+from tests.architecture.test_error_definitions import error_classes
 from tests.conftest import Api
 from tokens.api import grants
 
@@ -93,7 +93,7 @@ def test_every_error_of_the_api_is_declared() -> None:
     declared = {
         error for each in operations.operations() for error in (*each.documented_errors, *each.doc.redirect_errors)
     }
-    undeclared = catalogue() - declared - set(responses.ANYWHERE)
+    undeclared = error_classes() - declared - set(responses.ANYWHERE)
     of_the_console = {
         *("MessageExpired", "MessageUndecryptable", "NoFactors", "NotFailed", "NothingToConfirm", "NothingToSendTo"),
         *("OwnAccount", "SessionAlreadyEnded"),

@@ -1,4 +1,4 @@
-"""The id of a request: made here or taken from the header an operator named, and told where something failed."""
+"""The request ID: generated or taken from the configured header, and shown in unexpected errors."""
 
 from __future__ import annotations
 

@@ -253,7 +253,7 @@ def test_supported_and_foreign_variables_cause_no_warning(name: str) -> None:
 
 @pytest.mark.parametrize("switch", ["PASSKEY_ENABLED", "MFA_WEB_AUTHN_ENROLL_ENABLED", "MFA_WEB_AUTHN_VERIFY_ENABLED"])
 def test_webauthn_needs_its_library(monkeypatch: pytest.MonkeyPatch, switch: str) -> None:
-    monkeypatch.setitem(sys.modules, "webauthn", None)  # as if it were not installed
+    monkeypatch.setitem(sys.modules, "webauthn", None)  # simulates a missing library
     load()
     problem = only_problem(**{f"AUTH_{switch}": "true"})
     assert problem == f"AUTH_{switch}: needs the extra passkeys: pip install -r requirements.server.lock"

@@ -39,7 +39,7 @@ def inside(console: Console, operator: User) -> Console:
 def send_email(
     to: str = "ada@example.com", *, failed: bool = True, expires_at: datetime | None = None, user_id: UUID | None = None
 ) -> Email:
-    """A mail as senders announce it; failed ones as the worker leaves them after an attempt."""
+    """Send an email; with `failed`, leave it as the worker does after a failed attempt."""
     message = Email(
         kind=EmailKind.RECOVERY,
         to=to,

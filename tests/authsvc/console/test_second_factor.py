@@ -184,7 +184,7 @@ def test_users_with_several_factors_choose_one(console: Console, operator: User,
         (str(app.id), "Authenticator app (phone app)"),
         (str(phone.id), "Phone …7889"),
     ]
-    # The app is chosen in the form, and there is but one phone.
+    # The form selects the app, and only one phone exists.
     answer(console, "", factor=str(app.id), ask="sms")
     assert len(mailbox.texts) == 1
     assert answer(console, factor_requests.code(), factor=str(app.id)).status_code == 302

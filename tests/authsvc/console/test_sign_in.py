@@ -124,7 +124,7 @@ def test_every_failure_verifies_one_hash_and_runs_the_same_statements(
     console: Console, monkeypatch: pytest.MonkeyPatch, name: str, password: str
 ) -> None:
     factories.make_user(email="user@example.com")
-    assert console.sign_in("nobody@example.com").status_code == 400  # what is made once is made
+    assert console.sign_in("nobody@example.com").status_code == 400  # fills caches
     hashes: list[str] = []
     verify = argon2.PasswordHasher.verify
 

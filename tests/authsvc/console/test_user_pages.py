@@ -49,14 +49,14 @@ def text_of(console: Console, path: str) -> str:
 
 
 def press(console: Console, user: User, action: str, **fields: str) -> Answer:
-    """Press a button on the user's page; with fields, answer what it asks."""
+    """Run an action on the page of a user; `fields` fill in its form."""
     form = {"action": action, "_selected_action": str(user.pk), "source_row": str(user.pk)}
     wish = {f"action-{name}": value for name, value in fields.items()}
     return console.submit(page_of(user), to=LIST, **form, **wish, **({"confirmed": "1"} if fields else {}))
 
 
 def answer(console: Console, user: User, action: str, **fields: str) -> str:
-    """Do it, whatever is asked in between; what the operator is told."""
+    """Run and confirm an action; returns the text that the operator sees."""
     done = press(console, user, action, confirm="1", **fields)
     assert done.status_code == 302, done.content
     return text_of(console, done.headers["Location"])
@@ -67,7 +67,7 @@ def entries(action: audit.Action) -> list[dict[str, Any]]:
     return [entry.payload or {} for entry in rows if (entry.payload or {})["actor_id"] == str(UUID(int=0))]
 
 
-# --- finding ----------------------------------------------------------------------------------------------------------
+# --- search -----------------------------------------------------------------------------------------------------------
 
 
 def test_the_list_identifies_users(inside: Console, ada: User) -> None:
@@ -189,7 +189,7 @@ def test_a_search_for_a_complete_address_uses_no_pattern(inside: Console, ada: U
     assert not [each for each in statements if "LIKE" in each["sql"]]
 
 
-# --- looking ----------------------------------------------------------------------------------------------------------
+# --- details ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_page_shows_related_rows_and_no_secret(inside: Console, ada: User) -> None:

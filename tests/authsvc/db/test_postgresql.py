@@ -1,4 +1,4 @@
-"""Connections: what the operator's URL becomes, when one is usable, and the lock across servers."""
+"""Connections: settings from the URL, health checks, and advisory locks."""
 
 from __future__ import annotations
 

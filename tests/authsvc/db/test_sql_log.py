@@ -1,4 +1,4 @@
-"""The log of statements: off unless it is asked for, and never with a text that might be a secret."""
+"""The log of statements: off by default, and without texts that may be secrets."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ NOWHERE = DiagnosticContext(public_url="")
 
 
 def outcomes(diagnostic: Diagnostic, *, url: str = "") -> dict[str, Outcome]:
-    """Subject → the worst that was found about it."""
+    """Subject → its worst outcome."""
     order = list(Outcome)
     outcome_by_subject: dict[str, Outcome] = {}
     for result in run_diagnostic(diagnostic, url=url):
@@ -153,7 +153,7 @@ def provider(url: str, **changed: Any) -> Provider:
         pytest.param({}, 503, Outcome.WARNING, id="it is in trouble"),
         pytest.param({"secret": Secret("")}, 200, Outcome.FAILURE, id="no secret"),
         pytest.param({"redirect_uri": "http://elsewhere/callback"}, 200, Outcome.WARNING, id="another callback"),
-        pytest.param({"url": "http://127.0.0.1:9"}, 200, Outcome.FAILURE, id="nobody there"),
+        pytest.param({"url": "http://127.0.0.1:9"}, 200, Outcome.FAILURE, id="unreachable"),
     ],
 )
 @pytest.mark.django_db
@@ -209,11 +209,13 @@ FORGED, TWIN = "192.0.2.77", "198.51.100.77"
             id="the twin with underscores",
         ),
         pytest.param(
-            [image(), image(FORGED, f"{FORGED}, 10.0.0.9"), image(), image()], Outcome.WARNING, id="a trusted host asks"
+            [image(), image(FORGED, f"{FORGED}, 10.0.0.9"), image(), image()],
+            Outcome.WARNING,
+            id="request from a trusted host",
         ),
         pytest.param([image("10.0.0.1", "10.0.0.9")] * 4, Outcome.WARNING, id="a proxy that is not trusted"),
         pytest.param([image("10.0.0.1", "")] * 4, Outcome.WARNING, id="a proxy that says nothing"),
-        pytest.param([image(), image(), image(), image(FORGED)], Outcome.FAILURE, id="anybody may announce an address"),
+        pytest.param([image(), image(), image(), image(FORGED)], Outcome.FAILURE, id="forged addresses accepted"),
     ],
 )
 def test_the_proxys_client_addresses_are_checked(images: list[Answer], expected: Outcome, peer: HttpPeer) -> None:
@@ -239,7 +241,7 @@ def test_another_server_at_the_public_address_is_reported(peer: HttpPeer) -> Non
 def test_the_proxy_echo_requires_a_signed_token(serve: Callable[..., servers.LiveServer], api: Api) -> None:
     running = serve()
     result = outcomes(ProxyDiagnostic(), url=running.url)
-    assert result["client address"] is Outcome.WARNING  # this host is one whose word is trusted
+    assert result["client address"] is Outcome.WARNING  # this host is a trusted proxy
     assert result["clock"] is Outcome.OK
 
     assert (

@@ -76,13 +76,13 @@ def traced(auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch) -> Config
 
 
 def check_subject(subject: str) -> CheckResult:
-    """The one finding about it, with a remedy where one is due."""
+    """The only result about the subject; a problem has a remedy."""
     [result] = [each for each in TelemetryDiagnostic().run(DiagnosticContext(public_url="")) if each.subject == subject]
     assert result.remedy or result.outcome in (Outcome.OK, Outcome.UNUSED)
     return result
 
 
-def examine_apart(env: dict[str, str], *, blocked: tuple[str, ...] = ()) -> dict[str, Any]:
+def examine_in_process(env: dict[str, str], *, blocked: tuple[str, ...] = ()) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, "-c", EXAMINE.replace("BLOCKED", repr(blocked))],
         cwd=servers.PROJECT,
@@ -103,7 +103,7 @@ def examine_apart(env: dict[str, str], *, blocked: tuple[str, ...] = ()) -> dict
 
 
 def test_nothing_is_loaded_while_both_are_off() -> None:
-    output = examine_apart({})
+    output = examine_in_process({})
     assert [(subject, outcome) for subject, outcome, _ in output["found"]] == [
         ("traces", "unused"),
         ("metrics", "unused"),
@@ -113,7 +113,7 @@ def test_nothing_is_loaded_while_both_are_off() -> None:
 
 def test_missing_libraries_are_failures_with_a_remedy() -> None:
     on = {"AUTH_TRACING_ENABLED": "true", "AUTH_METRICS_ENABLED": "true", "AUTH_METRICS_EXPORTER": "opentelemetry"}
-    output = examine_apart(on, blocked=("opentelemetry",))
+    output = examine_in_process(on, blocked=("opentelemetry",))
     remedy = "pip install -r requirements.server.lock"
     assert output["found"] == [["traces", "failure", remedy], ["metrics", "failure", remedy]]
 
@@ -131,9 +131,11 @@ def test_an_unsupported_protocol_is_a_failure(signal: str, auth_config: ChangeCo
     [
         pytest.param({"ENDPOINT": "http://{place}"}, id="HTTP"),
         pytest.param(
-            {"ENDPOINT": "http://127.0.0.1:9", "TRACES_ENDPOINT": "http://{place}/v1/traces"}, id="of its own"
+            {"ENDPOINT": "http://127.0.0.1:9", "TRACES_ENDPOINT": "http://{place}/v1/traces"}, id="traces endpoint"
         ),
-        pytest.param({"ENDPOINT": "http://{place}", "METRICS_ENDPOINT": "http://127.0.0.1:9"}, id="not of the other"),
+        pytest.param(
+            {"ENDPOINT": "http://{place}", "METRICS_ENDPOINT": "http://127.0.0.1:9"}, id="metrics endpoint ignored"
+        ),
         pytest.param({"ENDPOINT": "http://{place}", "PROTOCOL": "grpc"}, id="gRPC"),
         pytest.param({"ENDPOINT": "{place}", "PROTOCOL": "grpc", "INSECURE": "True"}, id="gRPC without a scheme"),
         pytest.param(
@@ -193,7 +195,7 @@ def test_a_collector_that_requests_a_client_certificate_receives_it(traced: Conf
     tls, authority = server_tls(tmp_path, host=HOST)
     tls.load_verify_locations(authority)
     tls.verify_mode = ssl.CERT_REQUIRED
-    # In TLS 1.3 a client learns of the refusal only with the first response.
+    # In TLS 1.3 a client receives the rejection only with the first response.
     tls.maximum_version = ssl.TLSVersion.TLSv1_2
     with HttpPeer(tls=tls) as peer:
         variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": peer.url, "OTEL_EXPORTER_OTLP_CERTIFICATE": str(authority)}

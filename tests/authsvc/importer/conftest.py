@@ -15,7 +15,7 @@ from tests.live import servers
 
 @pytest.fixture
 def make_reference() -> Iterator[Callable[..., Reference]]:
-    """`make_reference(OF_2022)` is a database of that age, without rows; there is one in each test."""
+    """`make_reference(OF_2022)` creates the test's database with the schema of that year, without rows."""
     with servers.empty_database() as url:
         made: list[Reference] = []
 

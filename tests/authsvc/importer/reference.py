@@ -180,7 +180,7 @@ class Reference:
         )
 
     def user(self, email: str | None = "", **values: Any) -> UUID:
-        """A confirmed user; without an address given one of their own."""
+        """A confirmed user, by default with a unique address."""
         user_id = values.pop("id", uuid4())
         columns = {
             "id": user_id,

@@ -378,7 +378,7 @@ def test_a_deleted_secret_is_not_restored_from_the_user_column(reference: Refere
     assert not OneTimeToken.objects.exists()
 
 
-# What is told
+# Reports
 
 
 def test_unsupported_tables_and_columns_are_reported(reference: Reference) -> None:

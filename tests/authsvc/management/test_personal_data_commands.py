@@ -80,7 +80,7 @@ def make_bob() -> User:
 
 
 def make_user(email: str = EMAIL, phone: str = PHONE, name: str = NAME, *, address: str = ADDRESS) -> User:
-    """Somebody with a row in every table that has rows of people."""
+    """A user with a row in every table that has rows of users."""
     user = make_plain_user(email=email, phone=phone, data={"full_name": name})
     signed_in = make_session(user)
     make_legacy_tokens(user)
@@ -145,7 +145,7 @@ def tables_with(*texts: object) -> dict[str, int]:
 
 
 def waiting_for(email: str) -> int:
-    """Messages in the queue, which tell nobody without a key to whom they go."""
+    """Messages in the queue, whose recipients are encrypted."""
     held = personal_data.sources
     person = DataSubject(id=uuid4(), addresses=frozenset({email}))
     return sum(1 for source in held for table, rows in source.export(person) if table == "messages" for _ in rows)
@@ -175,7 +175,7 @@ def _tables_of_people() -> set[str]:
             for field in model._meta.concrete_fields
         )
 
-    # Django's own log of its admin is never written: the console changes nothing by itself.
+    # The console never writes the log table of Django's admin.
     ours = [model for model in apps.get_models() if not model.__module__.startswith("django.contrib.")]
     return {model._meta.db_table for model in ours if names_a_user(model)}
 

@@ -1,4 +1,4 @@
-"""The log lines: their form, where they go, and what never gets into them."""
+"""Log lines: format, destinations, and masked secrets."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_statements_with_parameters_are_never_written(
 
 def test_lines_of_django_have_the_same_format(capsys: pytest.CaptureFixture[str]) -> None:
     dictConfig(logs.build_config(conf.Logging()))
-    logging.getLogger("django.request").error("Internal Server Error: %s", "/y")  # our own line says it
+    logging.getLogger("django.request").error("Internal Server Error: %s", "/y")  # the access log has this entry
     logging.getLogger("django.security").error(
         "Internal Server Error: %s", "/x", extra={"request": object(), "status_code": 500}
     )

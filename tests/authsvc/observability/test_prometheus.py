@@ -27,15 +27,15 @@ Serve = Callable[..., servers.LiveServer]
 DEPLOY = servers.PROJECT / "deploy"
 RULES = DEPLOY / "prometheus" / "rules.yml"
 DASHBOARD = DEPLOY / "grafana" / "authsvc.json"
-TIMEOUT_SECONDS = 30
+TIMEOUT_SECONDS = 60
 PASSWORD = "correct horse 1"
-# In an expression: what is neither function, keyword, label nor duration.
+# Names in an expression that are neither functions, keywords, labels nor durations.
 _SERIES = re.compile(r"\b[a-z]+(?:_[a-z0-9]+)+\b(?!\s*\()")
 _NO_SERIES = frozenset({"histogram_quantile"})
 
 
 class Page:
-    """What the listener serves, read again for each value."""
+    """The metrics of a listener, read again for each value."""
 
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}/"
@@ -75,7 +75,7 @@ def settings(port: int, **more: str) -> dict[str, str]:
 
 
 def named_series() -> set[str]:
-    """What the dashboard and the rules ask Prometheus for."""
+    """Series that the dashboard and the rules query."""
     panels = json.loads(DASHBOARD.read_text())["panels"]
     expressions = [target["expr"] for panel in panels for target in panel.get("targets", [])]
     expressions += re.findall(r"expr:(.*?)(?=\n {8}\w+:)", RULES.read_text(), re.DOTALL)
@@ -84,7 +84,7 @@ def named_series() -> set[str]:
 
 
 def needs(program: str) -> str:
-    """Its path; a skip, in CI a failure, where it is missing."""
+    """The path of a program; if it is missing, skips the test, or fails it in CI."""
     path = shutil.which(program)
     if path is None:
         missing = pytest.fail if os.environ.get("CI") else pytest.skip
@@ -110,7 +110,7 @@ def test_every_alert_has_severity_summary_and_runbook() -> None:
 
 @pytest.fixture
 def prometheus(tmp_path: Path) -> Iterator[Callable[[int], str]]:
-    """`prometheus(port)` starts one that asks this port every second, and returns its address."""
+    """`prometheus(port)` starts a Prometheus that reads this port every second, and returns its URL."""
     program = needs("prometheus")
     started: list[subprocess.Popen[bytes]] = []
 
@@ -134,7 +134,7 @@ def prometheus(tmp_path: Path) -> Iterator[Callable[[int], str]]:
 
 def series(address: str) -> set[str]:
     try:
-        response = requests.get(f"{address}/api/v1/label/__name__/values", timeout=5).json()
+        response = requests.get(f"{address}/api/v1/label/__name__/values", timeout=TIMEOUT_SECONDS).json()
     except requests.RequestException:
         return set()
     return set(response.get("data", []))
@@ -147,10 +147,15 @@ def test_every_series_of_dashboard_and_rules_exists(serve: Serve, prometheus: Ca
     server = serve(**settings(port, **unreachable_smtp, **more))
     address = prometheus(port)
     account = {"email": "ann@example.com", "password": PASSWORD}
-    assert requests.post(f"{server.url}/signup", json=account, timeout=5).ok
-    rejected = requests.post(f"{server.url}/signup", json=account | {"email": "bob@example.com"}, timeout=5)
+    assert requests.post(f"{server.url}/signup", json=account, timeout=TIMEOUT_SECONDS).ok
+    rejected = requests.post(
+        f"{server.url}/signup", json=account | {"email": "bob@example.com"}, timeout=TIMEOUT_SECONDS
+    )
     assert rejected.status_code == 429
-    assert requests.post(f"{server.url}/token?grant_type=password", json=account, timeout=5).status_code == 400
+    assert (
+        requests.post(f"{server.url}/token?grant_type=password", json=account, timeout=TIMEOUT_SECONDS).status_code
+        == 400
+    )
 
     until(lambda: named_series() <= series(address))
     until(lambda: {rule["health"] for rule in rules(address)} == {"ok"})
@@ -158,7 +163,7 @@ def test_every_series_of_dashboard_and_rules_exists(serve: Serve, prometheus: Ca
 
 
 def rules(address: str) -> list[dict[str, Any]]:
-    (group,) = requests.get(f"{address}/api/v1/rules", timeout=5).json()["data"]["groups"]
+    (group,) = requests.get(f"{address}/api/v1/rules", timeout=TIMEOUT_SECONDS).json()["data"]["groups"]
     group_rules: list[dict[str, Any]] = group["rules"]
     return group_rules
 
@@ -170,7 +175,7 @@ def test_metrics_of_all_processes_are_summed_and_survive_them(program: str, serv
     server = serve(program, **settings(port, OTEL_RESOURCE_ATTRIBUTES="team=accounts"))
     page.wait()
     for _ in range(30):
-        assert requests.get(f"{server.url}/settings", timeout=5).ok
+        assert requests.get(f"{server.url}/settings", timeout=TIMEOUT_SECONDS).ok
     latency = "django_http_requests_latency_seconds_by_view_method"
     until(lambda: responses(page, view="/settings", status="200") == 30)
     assert page.value(f"{latency}_count", view="/settings", method="GET") == 30
@@ -181,11 +186,11 @@ def test_metrics_of_all_processes_are_summed_and_survive_them(program: str, serv
     assert page.value("target_info", auth_version=authsvc.__version__, team="accounts") == 1
     until(lambda: page.value("django_migrations_applied_total") > 0)
     assert page.value("django_migrations_unapplied_total") == 0
-    assert requests.get(f"{page.url}metrics", timeout=5).status_code == 404
+    assert requests.get(f"{page.url}metrics", timeout=TIMEOUT_SECONDS).status_code == 404
     with socket.create_connection(("127.0.0.1", port)) as one, socket.create_connection(("127.0.0.1", port)) as other:
         one.sendall(b"GET / HT")
         other.sendall(b"GET / HTTP/1.0\r\nHost: ")
-        until(lambda: has_hung_up_on(one) and has_hung_up_on(other))
+        until(lambda: has_closed(one) and has_closed(other))
 
     for serving in psutil.Process(server.process.pid).children():
         serving.kill()
@@ -196,8 +201,8 @@ def test_metrics_of_all_processes_are_summed_and_survive_them(program: str, serv
     assert "unable to start metrics listener" not in server.log.read_text()
 
 
-def has_hung_up_on(slow: socket.socket) -> bool:
-    """Whether the other side has; if not, it gets one more byte."""
+def has_closed(slow: socket.socket) -> bool:
+    """Return True if the server has closed the connection; otherwise send one more byte."""
     try:
         slow.sendall(b"x")
         return slow.recv(1, socket.MSG_DONTWAIT) == b""

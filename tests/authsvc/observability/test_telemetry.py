@@ -1,4 +1,4 @@
-"""A process loads nothing for telemetry that is off, and serves without the parts whose libraries fail."""
+"""Disabled telemetry loads no library, and a process serves requests if a library fails."""
 
 from __future__ import annotations
 

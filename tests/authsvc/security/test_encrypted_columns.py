@@ -1,4 +1,4 @@
-"""Encrypted columns as a whole: moved under the present key by their use or by command, and missed keys told."""
+"""Encrypted columns: reencryption on use and by command, and logs about missing keys."""
 
 from __future__ import annotations
 

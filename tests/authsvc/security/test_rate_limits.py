@@ -48,7 +48,7 @@ def pass_time(seconds: float) -> None:
 
 
 def together(calls: int, call: Callable[[], object]) -> list[object]:
-    """The results of `calls` calls from 50 threads, each with a connection of its own."""
+    """The results of `calls` calls from 50 threads with separate connections."""
 
     def run(times: int) -> list[object]:
         try:

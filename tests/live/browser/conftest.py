@@ -51,7 +51,7 @@ class _SitePage(BaseHTTPRequestHandler):
         self.wfile.write(self.server.page)
 
     def log_message(self, *_: object) -> None:
-        """Quiet: the browser shows what went wrong."""
+        """Logs nothing; the browser shows errors."""
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests.live.browser.chromium import Chromium
 EMAIL = "op@example.com"
 PASSWORD = "correct horse battery 1"
 
-# What the page could not load, run or show, and whether its own style sheet has arrived.
+# Resources that failed to load, errors, and the state of the style sheet.
 STATE = """(() => ({
     path: location.pathname,
     sheets: [...document.styleSheets].map(sheet => { try { return sheet.cssRules.length } catch { return 0 } }),
@@ -82,7 +82,7 @@ def test_an_operator_signs_in_browses_and_signs_out(
     state(browser, "/operator/login/")
     assert browser.policy_violations() == []
     browser.evaluate("document.body.setAttribute('onclick', 'alert()'), document.body.click()")
-    assert browser.policy_violations()  # so the watch does see what is stopped
+    assert browser.policy_violations()  # violations are recorded
 
 
 def test_the_console_fits_on_a_phone(

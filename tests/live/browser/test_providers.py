@@ -25,7 +25,7 @@ def client(name: str, port: int) -> dict[str, Any]:
 
 
 def submit(browser: Chromium) -> None:
-    """Agree to what the provider's page asks."""
+    """Accept the consent page of the provider."""
     browser.wait_for("document.readyState === 'complete' && document.querySelector('form input[name=prompt]') !== null")
     browser.evaluate("void document.querySelector('form').requestSubmit()")
 

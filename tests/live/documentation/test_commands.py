@@ -29,7 +29,7 @@ ADDRESS = "localhost:8081"
 FIRST_USER = pages.DOCS / "tutorial" / "first-user.md"
 FIRST_PROVIDER = pages.DOCS / "tutorial" / "first-provider.md"
 SHELL_SECONDS = 60
-# An error response ends the script, where a reader would notice it. Redirects are no errors.
+# An error response ends the script. Redirects are no errors.
 STRICT = 'set -euo pipefail; curl() { command curl --fail-with-body --max-time 30 "$@"; echo; }'
 
 

@@ -118,7 +118,7 @@ def test_a_temporarily_rejected_email_is_retried(smtp: FakeSmtp, caplog: pytest.
     ("pause", "life", "answer", "reason"),
     [
         pytest.param(None, timedelta(hours=1), "450 busy", "450 busy", id="the last pause is over"),
-        pytest.param(PAUSE, timedelta(hours=1), "550 no such user", "550 no such user", id="it is refused for good"),
+        pytest.param(PAUSE, timedelta(hours=1), "550 no such user", "550 no such user", id="permanent rejection"),
         pytest.param(
             PAUSE,
             timedelta(seconds=9),
@@ -131,7 +131,7 @@ def test_a_temporarily_rejected_email_is_retried(smtp: FakeSmtp, caplog: pytest.
             timedelta(seconds=9),
             f"450 {'x' * 600}",
             f"450 {'x' * 464}; expires before another attempt",
-            id="and there is much to say about it",
+            id="long error",
         ),
     ],
 )
