@@ -51,11 +51,11 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = _folder()
     if folder is None or _is_xdist_worker(config):
         return
-    for left_behind in Path(tempfile.gettempdir()).glob("authsvc-test-*"):
+    for leftover in Path(tempfile.gettempdir()).glob("authsvc-test-*"):
         # Databases of other system users belong to other test runs.
         with contextlib.suppress(PermissionError):
-            if embedded.stop(left_behind):
-                shutil.rmtree(left_behind, ignore_errors=True)
+            if embedded.stop(leftover):
+                shutil.rmtree(leftover, ignore_errors=True)
     embedded.start(folder, settings=FAST)
 
 
@@ -123,11 +123,13 @@ class Api:
     ) -> Answer:
         """Send `body` as JSON, or unchanged if it is text or bytes; `bearer` is an access token."""
         data = body if isinstance(body, str | bytes) else b"" if body is None else orjson.dumps(body)
-        sent = {"Authorization": f"Bearer {bearer}"} if bearer else {}
+        authorization = {"Authorization": f"Bearer {bearer}"} if bearer else {}
         answer: Any = Client().generic(
-            method, path, data, content_type="application/json", headers={**sent, **(headers or {})}
+            method, path, data, content_type="application/json", headers={**authorization, **(headers or {})}
         )
-        problems = openapi.problems(method, path, answer.status_code, headers=answer.headers, content=answer.content)
+        problems = openapi.find_problems(
+            method, path, answer.status_code, headers=answer.headers, content=answer.content
+        )
         assert not problems, "\n".join(problems)
         return answer  # type: ignore[no-any-return]
 

@@ -32,7 +32,7 @@ def binaries(extension: str) -> Path | None:
 @contextlib.contextmanager
 def running(programs: Path) -> Iterator[str]:
     """URL of a new server that listens on a Unix socket and stops at the end of the block."""
-    # PostgreSQL refuses to run as root; its package creates a system user.
+    # PostgreSQL does not run as root; its package creates a system user.
     account = pwd.getpwnam("postgres") if os.geteuid() == 0 else None
     # Socket paths have a length limit, which pytest's directories exceed.
     folder = Path(tempfile.mkdtemp(prefix="authsvc-debian-"))
@@ -40,13 +40,13 @@ def running(programs: Path) -> Iterator[str]:
         os.chown(folder, account.pw_uid, account.pw_gid)
 
     def run(*command: str | Path) -> None:
-        # The server would hold a pipe open.
-        with (folder / "log").open("ab") as log:
+        # The server would keep a pipe open.
+        with (folder / "output.log").open("ab") as output:
             subprocess.run(
                 command,
                 cwd=folder,
-                stdout=log,
-                stderr=log,
+                stdout=output,
+                stderr=output,
                 check=True,
                 user=account and account.pw_uid,
                 group=account and account.pw_gid,

@@ -60,7 +60,7 @@ def make_user(
     """
     if password_hash is None:
         password_hash = hashing.hash_password(password) if password else ""
-    made = account_creation.create_user(
+    user = account_creation.create_user(
         email=f"{secrets.token_hex(6)}@example.com" if email is None else email,
         password_hash=password_hash,
         data=data or {},
@@ -69,8 +69,8 @@ def make_user(
         at=at or timezone.now(),
     )
     if columns:
-        User.objects.filter(id=made.id).update(**columns)
-    return User.objects.get(id=made.id)
+        User.objects.filter(id=user.id).update(**columns)
+    return User.objects.get(id=user.id)
 
 
 def make_factor(user: User, *, factor_type: str = "totp", status: str = "verified", **columns: Any) -> Factor:

@@ -61,7 +61,7 @@ def validator(path: str, method: str, status: str, *, checks_formats: bool = Tru
     )
 
 
-def problems(
+def find_problems(
     method: str, url: str, status: int, *, headers: Mapping[str, str], content: bytes, checks_formats: bool = True
 ) -> list[str]:
     """Deviations of a response from the document; empty for paths outside the API."""
@@ -76,16 +76,16 @@ def problems(
         return [] if status == 405 else [f"{method} {template} is not in the document and answered {status}"]
     prefix = f"{method} {template} answered {status}"
     response = operation["responses"].get(str(status))
-    problems_found = [f"{prefix}: {message}" for message in _undeclared(response, headers, content, status=status)]
+    problems = [f"{prefix}: {problem}" for problem in _undeclared(response, headers, content, status=status)]
     checks = validator(template, method, str(status), checks_formats=checks_formats)
     if checks is None:
         kind = next(iter(response.get("content", {})), "") if response else ""
         if content and not kind:
-            problems_found.append(f"{prefix} with a body")
-        return problems_found
+            problems.append(f"{prefix} with a body")
+        return problems
     if headers.get("Content-Type", "") != "application/json":
-        return [*problems_found, f"{prefix} as {headers.get('Content-Type')}"]
-    return problems_found + [
+        return [*problems, f"{prefix} as {headers.get('Content-Type')}"]
+    return problems + [
         f"{prefix}: {message}" for error in checks.iter_errors(orjson.loads(content)) for message in _messages(error)
     ]
 
@@ -110,8 +110,8 @@ def _undeclared(
         target = urlsplit(headers.get("Location", ""))
         parameters = dict(parse_qsl(target.query)) | dict(parse_qsl(target.fragment))
         code = parameters.get("error_code", "")
-        missing = [] if "Location" in headers else ["without Location"]
-        return missing if not code or code in declared or code in anywhere else [*missing, f"with {code}"]
+        problems = [] if "Location" in headers else ["without Location"]
+        return problems if not code or code in declared or code in anywhere else [*problems, f"with {code}"]
     if status < 400:
         return ["undeclared"] if response is None else []
     code = headers.get("X-Sb-Error-Code", "")

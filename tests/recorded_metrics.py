@@ -1,4 +1,4 @@
-"""Enables metrics for single tests; they are disabled in the test run."""
+"""Records metrics in tests; the settings of the test run disable them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from authsvc.observability import metrics
 
 
 class RecordedMetrics:
-    """Changes of metrics since this object was created."""
+    """Metrics recorded since the creation of this object."""
 
     def __init__(self) -> None:
         self._before = _samples()
@@ -41,7 +41,7 @@ def enable(monkeypatch: pytest.MonkeyPatch) -> RecordedMetrics:
 
 @cache
 def _enabled_metrics() -> ModuleType:
-    """The module of metrics, loaded with metrics enabled; cached, because loading registers its metrics."""
+    """`authsvc.observability.metrics` loaded with metrics enabled; once, because it registers its metrics."""
     assert metrics.__file__ is not None
     spec = importlib.util.spec_from_file_location("enabled_metrics", metrics.__file__)
     assert spec is not None

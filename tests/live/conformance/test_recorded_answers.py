@@ -60,7 +60,7 @@ def test_recorded_responses_match_document(recording: Path) -> None:
         if "note" in request or (recording.stem, step_name) in STEPS_NOT_PRESENT:
             continue
         content = orjson.dumps(filled_in(answer["body"])) if "body" in answer else b""
-        wrong = openapi.problems(
+        wrong = openapi.find_problems(
             request["method"],
             request["path"],
             answer["status"],
