@@ -17,8 +17,9 @@ from authsvc.db.sql import namespaced
 from authsvc.jobs import registry
 from authsvc.messaging import Email, EmailKind, Sms, SmsKind
 from authsvc.personal_data import DataSubject
-from mailer.delivery import encryption, queries
-from mailer.personal_data import Messages
+from mailer import personal_data
+from mailer.delivery import encryption
+from mailer.personal_data import Messages, messages_of_recipients
 from tests.conftest import ChangeConfig
 from tests.mailer.conftest import Queue
 
@@ -45,7 +46,7 @@ def post(*messages: Email | Sms) -> None:
 
 
 def take_marks_away() -> None:
-    """As an earlier version has stored them."""
+    """Store messages as an earlier version did."""
     with connection.cursor() as cursor:
         cursor.execute("UPDATE procrastinate_jobs SET args = args - 'to_user' - 'to_address'")
 
@@ -87,23 +88,23 @@ def test_removal_does_not_read_messages_of_others(queue: Queue) -> None:
         return len(statements)
 
     alone = removal()
-    post(*strangers(queries._BATCH_SIZE + 1))
+    post(*strangers(personal_data._BATCH_SIZE + 1))
     assert removal() == alone
 
 
 def test_messages_without_a_recipient_digest_are_decrypted(queue: Queue) -> None:
     mine = [email_to(ADDRESS, user_id=ADA.id), email_to(ADDRESS, user_id=ADA.id), email_to(ADDRESS, user_id=ADA.id)]
-    post(mine[0], *strangers(queries._BATCH_SIZE), mine[1])
+    post(mine[0], *strangers(personal_data._BATCH_SIZE), mine[1])
     take_marks_away()
     post(mine[2])
     assert sorted(exported()) == sorted(str(message.id) for message in mine)
     assert Messages().erase(ADA)["messages"] == 3
-    assert len(queue.jobs()) == queries._BATCH_SIZE
+    assert len(queue.jobs()) == personal_data._BATCH_SIZE
 
 
 def test_messages_are_found_by_an_index_for_each_condition(queue: Queue) -> None:
     with CaptureQueriesContext(connection) as statements:
-        list(queries.messages_of_recipients([encryption.recipient_digest(ADDRESS)]))
+        list(messages_of_recipients([encryption.recipient_digest(ADDRESS)]))
     with connection.cursor() as cursor, transaction.atomic():
         # Enough rows for the planner to prefer an index, with current statistics.
         cursor.execute(

@@ -1,4 +1,4 @@
-"""The access line of a request: one for each, with the documented members and nothing that was secret in it."""
+"""The access log: one line per request, with the documented fields and without secrets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLAIN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 @pytest.fixture
 def access(caplog: pytest.LogCaptureFixture) -> Callable[[], list[Any]]:
-    """The access lines so far."""
+    """The access log lines written so far."""
     caplog.set_level(logging.INFO)
     return lambda: [record for record in caplog.records if record.name == "authsvc.api"]
 

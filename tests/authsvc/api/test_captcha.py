@@ -74,7 +74,7 @@ def service_token(*, role: str = "service_role", secret: str = "", **claims: Any
     return jwt.encode({"role": role, **claims}, secret or settings.AUTH.jwt.secret.reveal(), algorithm="HS256")
 
 
-# Where
+# Endpoints that need a captcha
 
 
 @pytest.mark.parametrize(("path", "body"), PROTECTED)
@@ -161,7 +161,7 @@ def test_disabled_captchas_ignore_the_token(
     assert service.received == []
 
 
-# When
+# Order of the checks
 
 
 @pytest.mark.parametrize(("path", "bucket"), LIMITED_FIRST.items())
@@ -256,7 +256,7 @@ def test_results_are_not_cached(api: Api, service: MockedServer) -> None:
     assert_error(answer, 400, "captcha_failed", "captcha protection: request disallowed (already-seen-response)")
 
 
-# What its answers lead to
+# Results
 
 
 @pytest.mark.parametrize(

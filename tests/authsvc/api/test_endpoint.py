@@ -96,7 +96,7 @@ class TextRenderer(BaseRenderer):
 
 
 class Answers(Endpoint):
-    """The base of the endpoints of this module."""
+    """The base class of the endpoints in this module."""
 
     def get(self, request: ServiceRequest) -> HttpResponse:
         calls.append("method")

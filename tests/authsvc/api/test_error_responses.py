@@ -41,7 +41,7 @@ def trigger(*, raising: str, table: str = "users", when: str = "BEFORE INSERT") 
             cursor.execute("DROP FUNCTION refuse CASCADE")
 
 
-# The two forms
+# The two formats
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_redirect_errors_have_no_version(api: Api) -> None:
     assert VERSION not in answer.headers
 
 
-# Places, methods, origins
+# Paths, methods, origins
 
 
 @pytest.mark.parametrize("path", ["/", "/nope", "/signup/x", "/nope/", "//health"])
@@ -189,7 +189,7 @@ def test_a_preflight_is_answered_before_all_checks() -> None:
         assert answer["Access-Control-Allow-Headers"] == headers["Access-Control-Request-Headers"]
 
 
-# What goes wrong on our side
+# Internal failures
 
 
 @pytest.mark.django_db(transaction=True)
@@ -294,7 +294,7 @@ def test_a_cancelled_statement_is_a_timeout(api: Api) -> None:
     assert_error(answer, 504, "request_timeout", text, error_id=answer.json()["error_id"])
 
 
-# Times to wait
+# Retry-After
 
 
 def test_temporary_errors_have_retry_after(api: Api) -> None:

@@ -1,4 +1,4 @@
-"""The OpenAPI document: complete, valid, as it is checked in, and served; the page that shows it."""
+"""The OpenAPI document: complete, valid, committed and served; and the page that shows it."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_undocumented_responses_are_detected(answer: dict[str, Any], fault: str)
     assert fault in " ".join(problems)
 
 
-# Served
+# The response
 
 
 @pytest.mark.django_db

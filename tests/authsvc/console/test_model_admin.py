@@ -93,7 +93,7 @@ def do(console: Console, action: str, *rows: User, **fields: Any) -> Answer:
 
 
 def result_text(console: Console, answer: Answer) -> str:
-    """What the page says to which an action leads."""
+    """The text of the page that an action redirects to."""
     assert answer.status_code == 302, answer.content
     return console.get(answer.headers["Location"]).content.decode()
 

@@ -248,7 +248,7 @@ def new_device() -> Authenticator:
 
 
 def make_key(api: Api, user: User, device: Authenticator) -> Factor:
-    """A key of the user, enrolled in a session that has ended since."""
+    """A security key of the user, enrolled in a session that has ended."""
     signed_in = factories.make_session(user, aal="aal2")
     factor = factories.make_factor(
         user, factor_type="webauthn", status="unverified", friendly_name=str(Factor.objects.count())
@@ -353,7 +353,7 @@ def test_a_webauthn_response_to_another_challenge_is_rejected(
     assert (response.status_code, text in response.content.decode()) == (status, True)
     assert not console.is_in
     assert Session.objects.get().aal == "aal1"
-    # The challenge is still open to the right answer, and over with it.
+    # The challenge stays valid for the right response, which consumes it.
     good = device.get(options)
     assert show(console, good).status_code == 302
     console.sign_out()

@@ -149,7 +149,7 @@ def test_too_many_attempts_are_rejected_with_a_waiting_time(
     assert 0 < int(answer.headers["Retry-After"]) <= 3600
     assert "Request rate limit reached" in answer.content.decode()
     assert not console.is_in
-    # The share is the one of the API's password grant, so neither is a way around the other.
+    # Console and password grant share one rate limit.
     body = {"email": "op@example.com", "password": PASSWORD}
     assert Api().post("/token?grant_type=password", body).status_code == 429
 

@@ -265,7 +265,7 @@ def test_only_applicable_actions_are_offered(
     assert buttons == offered
 
 
-# --- doing ------------------------------------------------------------------------------------------------------------
+# --- actions ----------------------------------------------------------------------------------------------------------
 
 
 def test_an_email_is_confirmed(inside: Console) -> None:

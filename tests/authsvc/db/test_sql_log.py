@@ -28,7 +28,7 @@ ARGUMENTS = (7, "a code", UUID(int=1), NEW_YEAR, ["a", "bc"], b"key", True, None
 
 @pytest.fixture
 def logged(auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[str], list[Any]]]:
-    """`logged("all")` runs a statement with this setting on a new connection; the records of it."""
+    """`logged("all")` runs a statement with this setting on a new connection; returns its log records."""
     caplog.set_level(logging.INFO)
 
     def run(setting_value: str) -> list[Any]:

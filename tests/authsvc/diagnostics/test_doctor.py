@@ -177,7 +177,7 @@ def test_a_weak_key_and_a_key_without_an_id_are_reported(auth_config: ChangeConf
     assert outcomes(SigningKeyDiagnostic()) == {"keys": Outcome.FAILURE}
 
 
-# The public half of a key of 1024 bits.
+# The modulus of a 1024-bit key.
 WEAK = {
     "kty": "RSA",
     "alg": "RS256",

@@ -38,10 +38,10 @@ class Ran:
     output: str
     warnings: str
     error: str
-    """Empty when the command ended well."""
+    """Empty if the command succeeded."""
 
     def counts(self, table: str) -> dict[str, int]:
-        """The line of a table without its zeros."""
+        """The reported counts of a table, without zeros."""
         lines = [line.split() for line in self.output.splitlines()]
         heads = next(line for line in lines if line[:1] == ["table"])
         values = next(line for line in lines if line[:1] == [table])

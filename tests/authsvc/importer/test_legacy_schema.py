@@ -169,7 +169,7 @@ def test_filled_columns_become_secrets(api: Api, of_2022: Reference) -> None:
     assert "access_token=" in answer.headers["Location"]
 
 
-# The oldest
+# The oldest schema
 
 
 def test_a_source_without_token_ids_and_families_is_imported(

@@ -54,7 +54,7 @@ def test_another_schema_can_be_selected(reference: Reference) -> None:
 
 @pytest.fixture
 def reader(reference: Reference) -> Iterator[str]:
-    """The URL of the reference's database for a role that may do nothing yet."""
+    """The URL of the reference database for a role without privileges."""
     reference.execute("CREATE ROLE importer LOGIN")
     old = parse_qs(urlsplit(reference.url).query)["user"][0]
     yield reference.url.replace(f"user={old}", "user=importer")

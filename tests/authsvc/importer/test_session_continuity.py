@@ -36,14 +36,14 @@ LONG_AGO = datetime(2024, 2, 3, 4, 5, 6, 789000, tzinfo=UTC)
 
 
 def sign_in(reference: Reference, **session: Any) -> tuple[UUID, UUID]:
-    """Ids of a user of the reference and of a session."""
+    """IDs of a reference user and of a session."""
     user_id = reference.user(EMAIL, email_confirmed_at=reference.at, last_sign_in_at=LONG_AGO)
     reference.identity(user_id, EMAIL)
     return user_id, reference.session(user_id, **session)
 
 
 def access_token(user_id: UUID, session_id: UUID) -> str:
-    """As the reference's server signs one with the secret that both share."""
+    """An access token as the reference server signs it with the shared secret."""
     now = datetime.now(UTC)
     claims = {
         "sub": str(user_id),

@@ -70,7 +70,7 @@ ROWS_OF_USER = {
 
 @pytest.fixture(autouse=True)
 def empty_queue() -> None:
-    """The queue is its library's, and outlives a test."""
+    """Empties the queue, which rollbacks of other tests do not cover."""
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM procrastinate_jobs")
 
@@ -132,7 +132,7 @@ def erase(*arguments: str) -> dict[str, Any]:
 
 
 def tables_with(*texts: object) -> dict[str, int]:
-    """Table → rows in which any of these texts occurs, whatever the column."""
+    """Table → rows in which any of these texts occurs, in any column."""
     pattern = "|".join(re.escape(str(text)) for text in texts)
     with connection.cursor() as cursor:
         tables = {}
@@ -157,16 +157,16 @@ def payload_of(entry: AuditLogEntry) -> dict[str, Any]:
 
 
 def trail() -> list[tuple[UUID, str, object]]:
-    """What an erasure must not change of the trail, but for the entry it adds."""
+    """The parts of the audit trail that an erasure keeps, without the entry that it adds."""
     entries = AuditLogEntry.objects.exclude(payload__action="user_deleted").order_by("id")
     return list(entries.values_list("id", "payload__action", "created_at"))
 
 
-# Which tables and columns
+# Tables and columns
 
 
-def _tables_of_people() -> set[str]:
-    """Of every model of ours: the tables with a column that names a user."""
+def _tables_of_users() -> set[str]:
+    """The tables of all models with a column that refers to a user."""
 
     def names_a_user(model: type[Model]) -> bool:
         return any(
@@ -183,7 +183,7 @@ def _tables_of_people() -> set[str]:
 def test_every_table_with_user_data_has_a_source() -> None:
     person = DataSubject(id=uuid4())
     shown = {namespaced(table) for source in personal_data.sources for table, _ in source.export(person)}
-    assert _tables_of_people() - shown == set(), "an app's personal_data.py must show and forget these"
+    assert _tables_of_users() - shown == set(), "an app's personal_data.py must show and forget these"
 
 
 def test_exports_omit_columns_with_credentials() -> None:
@@ -331,7 +331,7 @@ def test_an_erased_actor_is_removed_from_entries_about_others() -> None:
 
 def test_the_audit_entries_of_a_user_are_read_by_indexes() -> None:
     with connection.cursor() as cursor, transaction.atomic():
-        # A table of some rows is read whole by every planner.
+        # The planner reads small tables completely.
         cursor.execute("SET LOCAL enable_seqscan = off")
         plan = erasure._entries(uuid4()).values("id").explain()
     for index in ("audit_log_entries_user_idx", "audit_log_entries_other_actor_idx"):

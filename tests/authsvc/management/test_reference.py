@@ -1,4 +1,4 @@
-"""The generated parts of the documents: as they are checked in, complete, and true."""
+"""The generated documents: up to date and complete."""
 
 from __future__ import annotations
 

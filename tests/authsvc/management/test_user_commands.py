@@ -25,7 +25,7 @@ EMAIL = "ann@example.com"
 
 
 def run(*arguments: str, **options: Any) -> str:
-    """What the command prints."""
+    """The output of the command."""
     printed = io.StringIO()
     call_command(*arguments, stdout=printed, stderr=io.StringIO(), **options)
     return printed.getvalue().strip()

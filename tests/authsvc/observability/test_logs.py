@@ -46,7 +46,7 @@ def _log_is_put_back() -> Iterator[None]:
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
-    """What went to standard error."""
+    """The lines on standard error."""
     return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
 
 
@@ -257,7 +257,7 @@ def test_a_reopened_file_receives_later_lines(tmp_path: Path) -> None:
     file = tmp_path / "auth.log"
     dictConfig(logs.build_config(conf.Logging(file=str(file))))
     logging.getLogger("authsvc").info("one")
-    # As a copying rotation does it: the file is the same, and its beginning is gone.
+    # A rotation that copies and truncates the same file.
     copy = tmp_path / "auth.log.1"
     copy.write_bytes(file.read_bytes())
     os.truncate(file, 0)
@@ -280,7 +280,7 @@ def test_a_full_disk_loses_only_the_lines_of_the_file(capsys: pytest.CaptureFixt
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
-        # Room for a part of the next line, then for none.
+        # Space for a part of the next line, then for none.
         resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10, hard))
         log.info("torn")
         log.info("lost")

@@ -134,7 +134,7 @@ def test_one_process_exports_installation_metrics_until_it_ends(program: str, se
 
 
 def exported_by(collector: Collector) -> list[tuple[int, set[str]]]:
-    """Process id and names of metrics of every message."""
+    """The process ID and the metric names of every message."""
     messages: list[tuple[int, set[str]]] = []
     for raw in list(collector.raw):
         (group,) = metrics_service_pb2.ExportMetricsServiceRequest.FromString(raw).resource_metrics

@@ -32,12 +32,12 @@ _numbers = count()
 
 @pytest.fixture
 def bucket() -> str:
-    """A counter that no other test has touched."""
+    """A counter that no other test uses."""
     return f"test-{next(_numbers)}"
 
 
 def pass_time(seconds: float) -> None:
-    """Make everything counted so far `seconds` older."""
+    """Move all counters back by `seconds`."""
     table = connection.ops.quote_name(namespaced("rate_limits"))
     with connection.cursor() as cursor:
         cursor.execute(

@@ -1,4 +1,4 @@
-"""Which targets are permitted, in which form they are used, and how an outcome is put on them."""
+"""Redirect targets: permitted ones, their normalization, and added parameters."""
 
 from __future__ import annotations
 

@@ -148,12 +148,12 @@ class Chromium:
         self._command("Audits.enable")
 
     def policy_violations(self) -> list[str]:
-        """What was stopped on any page since the watch began."""
+        """The violations recorded so far."""
         self._command("Log.disable")  # earlier events arrive before its response
         return self._violations
 
     def screenshot(self, file: Path) -> None:
-        """Write the page as it is seen to a PNG file."""
+        """Write a screenshot to a PNG file."""
         file.write_bytes(base64.b64decode(self._command("Page.captureScreenshot")["data"]))
 
     def _evaluate(self, expression: str, session: str) -> Any:

@@ -15,7 +15,7 @@ from tests.live import servers as live
 from tests.live.browser import chromium
 from tests.live.browser.chromium import Chromium
 
-# What an application does after the redirect, with the headers that client libraries send.
+# The request of an application after the redirect, with the headers of client libraries.
 PAGE = """<!doctype html><title>The site</title><script type="module">
 const given = new URLSearchParams(location.hash.slice(1))
 const answer = await fetch('AUTH_URL/user', {headers: {

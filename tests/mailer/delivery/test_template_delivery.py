@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def peer(auth_config: ChangeConfig) -> Iterator[HttpPeer]:
-    """A site with the template of one kind."""
+    """A site with the template of one email type."""
     with HttpPeer() as running:
         auth_config(site={"url": running.url}, mailer={"templates": {"reauthentication": "/t.html"}})
         yield running

@@ -65,7 +65,7 @@ JSON_TEXTS = TEXTS.filter(lambda text: not re.search("[\0\ud800-\udfff]", text))
 
 
 def addresses(texts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    """Good ones, and such with a text somewhere inside."""
+    """Valid addresses, and addresses that contain one of `texts`."""
     local = st.text("aZ09.!#$%&'*+/=?^_`{|}~-", min_size=1, max_size=9)
     good = st.builds("{}@{}".format, local, st.sampled_from(["example.com", "B", "a-b.c.example", f"{'x' * 63}.test"]))
     spoiled = st.builds(lambda whole, at, text: whole[:at] + text + whole[at:], good, st.integers(0, 20), texts)
