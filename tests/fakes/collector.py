@@ -15,7 +15,7 @@ import grpc  # type: ignore[import-untyped]  # it ships no types
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metrics_service_pb2_grpc
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 
-TIMEOUT_SECONDS = 20.0
+TIMEOUT_SECONDS = 60
 
 
 class Span:

@@ -332,7 +332,7 @@ def _assert_failure(api: Api, service: FakeServer, caplog: pytest.LogCaptureFixt
 
     response = api.post("/signup", {"email": EMAIL, "password": PASSWORD, **SOLVED})
 
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 20
     assert (response.status_code, response.json()["error_code"], response.json()["msg"]) == (
         500,
         "unexpected_failure",

@@ -15,7 +15,7 @@ from tests.accounts.administration import admin_requests
 from tests.conftest import Api, ChangeConfig
 from tests.factories import make_session, make_user
 
-TIMEOUT_SECONDS = 30
+TIMEOUT_SECONDS = 60
 
 Start = Callable[[Callable[[], int]], "Future[int]"]
 

@@ -165,6 +165,6 @@ def test_a_hanging_database_is_queried_once_and_awaited_up_to_the_limit() -> Non
 
 def test_a_server_is_ready_once_it_responds(serve: Callable[..., servers.LiveServer]) -> None:
     running = serve()
-    answer = requests.get(f"{running.url}/health?ready=1", timeout=30)
+    answer = requests.get(f"{running.url}/health?ready=1", timeout=60)
     assert (answer.status_code, answer.json()["ready"]) == (200, True)
     assert settings.AUTH.database.url.reveal() not in answer.text

@@ -318,7 +318,7 @@ def test_the_listener_of_a_running_server_passes(
         OTEL_EXPORTER_PROMETHEUS_HOST=host,
         OTEL_EXPORTER_PROMETHEUS_PORT=str(port),
     )
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not ports.is_listening(port):
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -77,7 +77,7 @@ def converse(*arguments: str, database_url: str, answers: list[tuple[str, str]])
 
 def token_status(url: str, email: str) -> int:
     body = {"email": email, "password": PASSWORD}
-    return requests.post(f"{url}/token?grant_type=password", json=body, timeout=10).status_code
+    return requests.post(f"{url}/token?grant_type=password", json=body, timeout=60).status_code
 
 
 @pytest.fixture

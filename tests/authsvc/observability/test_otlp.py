@@ -68,15 +68,15 @@ def test_spans_and_metrics_over_http_hold_no_secret(serve: Serve) -> None:
             AUTH_MAILER_TEMPLATES_RECOVERY=f"{templates.url}/letter.html?key={KEY}",
         )
         user_id = uuid4()
-        shown = requests.get(f"{server.url}/admin/users/{user_id}", headers=administrator(), timeout=30)
+        shown = requests.get(f"{server.url}/admin/users/{user_id}", headers=administrator(), timeout=60)
         account = {"email": "ann@example.com", "password": PASSWORD}
-        assert requests.post(f"{server.url}/signup", json=account, timeout=30).ok
-        signed_in = requests.post(f"{server.url}/token?grant_type=password", json=account, timeout=30).json()
+        assert requests.post(f"{server.url}/signup", json=account, timeout=60).ok
+        signed_in = requests.post(f"{server.url}/token?grant_type=password", json=account, timeout=60).json()
         bearer = {"Authorization": f"Bearer {signed_in['access_token']}"}
-        assert requests.get(f"{server.url}/user", headers=bearer, timeout=30).ok
-        requests.get(f"{server.url}/verify?type=recovery&token={LINK_TOKEN}", allow_redirects=False, timeout=30)
-        assert requests.post(f"{server.url}/recover", json={"email": "ann@example.com"}, timeout=30).ok
-        unknown = requests.get(f"{server.url}/nowhere", timeout=30)
+        assert requests.get(f"{server.url}/user", headers=bearer, timeout=60).ok
+        requests.get(f"{server.url}/verify?type=recovery&token={LINK_TOKEN}", allow_redirects=False, timeout=60)
+        assert requests.post(f"{server.url}/recover", json={"email": "ann@example.com"}, timeout=60).ok
+        unknown = requests.get(f"{server.url}/nowhere", timeout=60)
         assert (shown.status_code, unknown.status_code) == (404, 404)
 
         span = collector.wait_for_span(request_to(f"/admin/users/{user_id}"))
@@ -151,8 +151,8 @@ def test_pending_data_is_exported_over_grpc_when_the_server_stops(serve: Serve) 
         server = serve("gunicorn", **{**ALL_ON, **collector.environment, **later, **sampling})
         for flag, path in (("01", "/settings"), ("00", "/health")):
             joined = {"traceparent": f"00-{trace_id}-{parent_id}-{flag}"}
-            assert requests.get(server.url + path, headers=joined, timeout=30).ok
-        assert requests.get(f"{server.url}/settings", timeout=30).ok
+            assert requests.get(server.url + path, headers=joined, timeout=60).ok
+        assert requests.get(f"{server.url}/settings", timeout=60).ok
         assert collector.spans == []
         assert server.stop() == 0
 
@@ -174,7 +174,7 @@ def test_a_silent_collector_and_an_occupied_port_delay_no_request(serve: Serve) 
         }
         server = serve(**ALL_ON, **listener, OTEL_EXPORTER_OTLP_ENDPOINT=silent.url, OTEL_BSP_SCHEDULE_DELAY="50")
         for _ in range(20):
-            assert requests.get(f"{server.url}/settings", timeout=30).ok
+            assert requests.get(f"{server.url}/settings", timeout=60).ok
         assert server.stop() == 0
         assert "unable to start metrics listener" in server.log.read_text()
         assert silent.received

@@ -16,7 +16,7 @@ EMAIL = "ada@example.com"
 def mailed_link(service: str) -> str:
     """The link of the only email, after its delivery."""
     deadline = time.monotonic() + 60
-    while not (messages := requests.get(f"{service}/inbox/messages.json", timeout=10).json()):
+    while not (messages := requests.get(f"{service}/inbox/messages.json", timeout=60).json()):
         assert time.monotonic() < deadline, "no email arrived"
         time.sleep(0.1)
     return str(messages[0]["link"])
@@ -26,12 +26,12 @@ def test_the_button_redirects_to_the_site_with_a_session(
     browser: Chromium, start_service: Callable[..., str], site: Site
 ) -> None:
     service = start_service(AUTH_MAILER_LINK_CONFIRM_PAGE_ENABLED="true")
-    requests.post(f"{service}/signup", json={"email": EMAIL, "password": "correct horse 1"}, timeout=10)
+    requests.post(f"{service}/signup", json={"email": EMAIL, "password": "correct horse 1"}, timeout=60)
     link = mailed_link(service)
     # A link scanner.
     for _ in range(3):
-        assert requests.get(link, timeout=10).status_code == 200
-        requests.head(link, timeout=10)
+        assert requests.get(link, timeout=60).status_code == 200
+        requests.head(link, timeout=60)
 
     browser.resize(width=360, height=640)
     browser.open(link)

@@ -27,7 +27,7 @@ STATE = """(() => ({
 
 def make_operator(service: str, database_url: str) -> None:
     body = {"email": EMAIL, "password": PASSWORD}
-    assert requests.post(f"{service}/signup", json=body, timeout=10).status_code == 200
+    assert requests.post(f"{service}/signup", json=body, timeout=60).status_code == 200
     with psycopg.connect(database_url) as connection:
         connection.execute("UPDATE users SET role = 'svc_admin' WHERE email = %s", [EMAIL])
 

@@ -56,7 +56,7 @@ def factor_id(browser: Chromium, service: str) -> str:
     """Enrol the browser's key as the operator's only factor."""
     account = {"email": EMAIL, "password": PASSWORD}
     token_url = f"{service.replace('localhost', '127.0.0.1')}/token?grant_type=password"
-    signed_in = requests.post(token_url, json=account, timeout=10).json()
+    signed_in = requests.post(token_url, json=account, timeout=60).json()
     browser.add_authenticator(transport="usb")
     browser.open(f"{service}/health")
     browser.wait_for("location.pathname === '/health' && document.readyState === 'complete'")

@@ -18,7 +18,7 @@ def test_the_link_in_the_inbox_redirects_to_the_site_with_a_session(
     service = start_service()
     browser.open(f"{service}/inbox/")
     browser.wait_for("document.body.innerText.includes('No messages yet')")
-    requests.post(f"{service}/signup", json={"email": EMAIL, "password": "correct horse 1"}, timeout=10)
+    requests.post(f"{service}/signup", json={"email": EMAIL, "password": "correct horse 1"}, timeout=60)
     # The page renews itself.
     browser.wait_for(f"document.querySelector('article')?.innerText.includes('{EMAIL}')")
 
@@ -48,7 +48,7 @@ def test_the_button_in_an_email_leaves_its_frame(
     browser: Chromium, start_service: Callable[..., str], site: Site
 ) -> None:
     service = start_service()
-    requests.post(f"{service}/signup", json={"email": EMAIL, "password": "correct horse 1"}, timeout=10)
+    requests.post(f"{service}/signup", json={"email": EMAIL, "password": "correct horse 1"}, timeout=60)
     browser.open(f"{service}/inbox/")
     browser.click("article h2 a")
     browser.wait_for("location.pathname.length > '/inbox/'.length && !!document.querySelector('iframe')")

@@ -73,7 +73,7 @@ def client(open_client: Open, email: str, service: Service) -> SyncGoTrueClient:
 
 
 def follow(link: str) -> str:
-    answer = requests.get(link, allow_redirects=False, timeout=10)
+    answer = requests.get(link, allow_redirects=False, timeout=60)
     assert answer.status_code == 303
     return answer.headers["Location"]
 

@@ -173,7 +173,7 @@ def test_restored_dump_keeps_sessions(installation: Installation, tmp_path: Path
         env = {"WEB_CONCURRENCY": "1"}
         with servers.LiveServer(folder=tmp_path, database_url=variables["RESTORED_URL"], env=env) as server:
             body = {"refresh_token": refresh_token}
-            refreshed = requests.post(f"{server.url}/token?grant_type=refresh_token", json=body, timeout=30)
+            refreshed = requests.post(f"{server.url}/token?grant_type=refresh_token", json=body, timeout=60)
         assert refreshed.json()["user"]["email"] == "eve@example.com"
     finally:
         with psycopg.connect(servers.server_url(), autocommit=True) as connection:
@@ -183,12 +183,12 @@ def test_restored_dump_keeps_sessions(installation: Installation, tmp_path: Path
 def signed_in(installation: Installation, email: str) -> str:
     """The refresh token of a user who followed the link in the confirmation email."""
     url = f"http://localhost:{installation.port}"
-    requests.post(f"{url}/signup", json={"email": email, "password": "correct horse 1"}, timeout=30)
+    requests.post(f"{url}/signup", json={"email": email, "password": "correct horse 1"}, timeout=60)
     links: list[str] = []
     while not links:
-        emails = requests.get(f"{url}/inbox/messages.json", timeout=30).json()
+        emails = requests.get(f"{url}/inbox/messages.json", timeout=60).json()
         links = [message["link"] for message in emails if message["to"] == email]
-    landed = requests.get(links[0], allow_redirects=False, timeout=30).headers["Location"]
+    landed = requests.get(links[0], allow_redirects=False, timeout=60).headers["Location"]
     return parse_qs(urlsplit(landed).fragment)["refresh_token"][0]
 
 

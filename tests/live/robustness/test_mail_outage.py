@@ -161,7 +161,7 @@ def test_each_valid_email_arrives_once_despite_mail_server_failures(
         robust.all_serving_processes(server)
         usual = sign_up(server, ada)
         received = post.wait(ada, seconds=robust.TIMEOUT_SECONDS)
-        assert "access_token=" in requests.get(received.link, allow_redirects=False, timeout=30).headers["Location"]
+        assert "access_token=" in requests.get(received.link, allow_redirects=False, timeout=60).headers["Location"]
 
         # Down, longer than the lifetime of the first links.
         smtp.stop()

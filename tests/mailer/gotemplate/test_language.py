@@ -323,10 +323,10 @@ def test_deeply_nested_data_is_truncated() -> None:
 )
 def test_endless_templates_are_stopped(source: str) -> None:
     template = gotemplate.compile(source)
-    began = time.monotonic()
+    began = time.thread_time()
     with pytest.raises(gotemplate.TemplateRenderError):
         template.render({"Many": list(range(10_000)), "Long": "x" * 100_000}, mode=gotemplate.Mode.HTML)
-    assert time.monotonic() - began < 5
+    assert time.thread_time() - began < 5
 
 
 def test_a_template_can_be_rendered_repeatedly() -> None:
