@@ -90,7 +90,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Begins long tests early: each xdist worker gets an equal share of them, at the start of its part of `items`."""
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
     long = [item for item in items if _is_long(item)]
-    short = [item for item in items if not _is_long(item)]
+    # The tests of catalogclient share servers that each worker starts once, so they stay together.
+    short = sorted(
+        (item for item in items if not _is_long(item)), key=lambda item: "catalogclient" not in item.path.parts
+    )
     items[:] = [item for number in range(workers) for kind in (long, short) for item in _share(kind, number, workers)]
 
 
