@@ -40,16 +40,16 @@ def peer() -> Iterator[HttpPeer]:
 @pytest.fixture
 def connect(peer: HttpPeer) -> Iterator[Connect]:
     """Creates catalogs of the peer, which are closed after the test."""
-    made: list[RestCatalog] = []
+    created: list[RestCatalog] = []
 
     def connected(path: str = "", **options: Any) -> RestCatalog:
         # Without a warehouse the tests are about single requests, so the configuration is not requested.
         mode = "auto" if {"warehouse", "catalog_name"} & set(options) else "never"
-        made.append(RestCatalog(f"{peer.url}{path}", **{"retry": AT_ONCE, "config_mode": mode, **options}))
-        return made[-1]
+        created.append(RestCatalog(f"{peer.url}{path}", **{"retry": AT_ONCE, "config_mode": mode, **options}))
+        return created[-1]
 
     yield connected
-    for each in made:
+    for each in created:
         each.close()
 
 

@@ -41,7 +41,7 @@ DOCUMENTS = st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=8) | VALUES
 @pytest.mark.parametrize("parse", PARSERS)
 @given(document=DOCUMENTS)
 @settings(max_examples=30)
-def test_any_document_is_a_result_or_an_error_of_ours(parse: Callable[[Reply], Any], document: Any) -> None:
+def test_any_document_is_a_result_or_a_catalog_error(parse: Callable[[Reply], Any], document: Any) -> None:
     body = io.BytesIO(json.dumps(document).encode())
     with contextlib.suppress(CatalogError):
         result = parse(Reply(200, Headers({"Content-Type": "application/json"}), body))
@@ -52,7 +52,7 @@ def test_any_document_is_a_result_or_an_error_of_ours(parse: Callable[[Reply], A
 
 @settings(max_examples=30)
 @given(content=st.binary(max_size=40), kind=st.sampled_from(["application/json", "text/html", ""]))
-def test_any_bytes_are_a_result_or_an_error_of_ours(content: bytes, kind: str) -> None:
+def test_any_bytes_are_a_result_or_a_catalog_error(content: bytes, kind: str) -> None:
     for parse in PARSERS:
         with contextlib.suppress(CatalogError):
             assert repr(parse(Reply(200, Headers({"Content-Type": kind}), io.BytesIO(content))))

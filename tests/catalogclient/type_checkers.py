@@ -42,7 +42,7 @@ def _errors(command: Sequence[str], folder: Path) -> set[str]:
     # Without variables that refer to this checkout.
     env = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV", "MYPY"))}
     run = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
-    found = re.findall(r"(\w+\.py:\d+)(?::\d+)?(?:: | - )error", run.stdout)
-    assert bool(found) == bool(run.returncode), run.stdout + run.stderr
+    result = re.findall(r"(\w+\.py:\d+)(?::\d+)?(?:: | - )error", run.stdout)
+    assert bool(result) == bool(run.returncode), run.stdout + run.stderr
     sys.stdout.write(run.stdout)
-    return set(found)
+    return set(result)

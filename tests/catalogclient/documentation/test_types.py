@@ -24,7 +24,7 @@ def examples(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_mypy_finds_nothing_in_them(examples: Path) -> None:
+def test_mypy_reports_no_error_in_the_examples(examples: Path) -> None:
     settings = (
         f"mypy_path = {SOURCE}\n"
         # Other packages without types are ignored.
@@ -34,7 +34,7 @@ def test_mypy_finds_nothing_in_them(examples: Path) -> None:
     assert not type_checkers.mypy(examples, files, python=sys.executable, settings=settings)
 
 
-def test_pyright_finds_nothing_in_them_nor_in_the_library(examples: Path) -> None:
+def test_pyright_reports_no_error_in_the_examples_and_the_library(examples: Path) -> None:
     # The other document uses libraries without types.
     readme = examples / "readme.py"
     readme.write_text(f"# pyright: strict\n{readme.read_text()}")

@@ -118,7 +118,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     return Built(sdist=sdist, wheel=wheel, python=python)
 
 
-def test_the_wheel_is_for_every_platform_and_holds_the_package_alone(built: Built) -> None:
+def test_the_wheel_is_universal_and_contains_only_the_package(built: Built) -> None:
     assert built.wheel.name.endswith("-py3-none-any.whl")
     names = zipfile.ZipFile(built.wheel).namelist()
     tops = {name.split("/")[0] for name in names}
@@ -159,7 +159,7 @@ def test_the_metadata_has_urls_and_a_console_script(built: Built) -> None:
     assert "catalogclient[cli]" in run.stderr
 
 
-def test_the_sdist_holds_the_documents_too(built: Built) -> None:
+def test_the_sdist_contains_the_documents(built: Built) -> None:
     with tarfile.open(built.sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     documents = {"README.md", "CHANGELOG.md", "docs/handover.md", "docs/reference.md"}
@@ -167,19 +167,19 @@ def test_the_sdist_holds_the_documents_too(built: Built) -> None:
     assert not any(name.startswith("tests") or "__pycache__" in name for name in names)
 
 
-def test_requests_is_all_it_needs(built: Built) -> None:
+def test_requests_is_the_only_dependency(built: Built) -> None:
     listed = _run(UV, "pip", "list", "--python", built.python, "--format", "freeze")
     names = {line.partition("==")[0].partition(" @")[0] for line in listed.splitlines()}
     assert names == {"catalogclient", "requests", "certifi", "charset-normalizer", "idna", "urllib3"}
 
 
-def test_it_imports_and_knows_its_version(built: Built, tmp_path: Path) -> None:
-    asked = (
+def test_the_installed_package_has_its_version(built: Built, tmp_path: Path) -> None:
+    program = (
         "import catalogclient, importlib.metadata as m; "
         "print(catalogclient.__file__, catalogclient.__version__ == m.version('catalogclient'))"
     )
-    where, same = _run(built.python, "-W", "error", "-c", asked, folder=tmp_path).split()
-    assert Path(where).is_relative_to(built.python.parents[1])
+    path, same = _run(built.python, "-W", "error", "-c", program, folder=tmp_path).split()
+    assert Path(path).is_relative_to(built.python.parents[1])
     assert same == "True"
 
 
@@ -190,7 +190,7 @@ def test_every_public_name_is_there(built: Built, tmp_path: Path) -> None:
     assert _run(built.python, "-c", program, folder=tmp_path).strip() == str(names)
 
 
-def test_the_command_line_names_the_extra_it_needs(built: Built, tmp_path: Path) -> None:
+def test_the_command_line_reports_a_missing_extra(built: Built, tmp_path: Path) -> None:
     run = subprocess.run(
         [built.python, "-m", "catalogclient", "list"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
@@ -198,7 +198,7 @@ def test_the_command_line_names_the_extra_it_needs(built: Built, tmp_path: Path)
     assert "catalogclient[cli]" in run.stderr
 
 
-def test_that_extra_brings_it(built: Built, tmp_path: Path) -> None:
+def test_the_extra_cli_installs_the_command_line(built: Built, tmp_path: Path) -> None:
     _run(UV, "venv", "-q", "--python", sys.executable, tmp_path / "extra")
     python = tmp_path / "extra" / "bin" / "python"
     _run(UV, "pip", "install", "-q", "--python", python, f"catalogclient[cli] @ {built.wheel.as_uri()}")
@@ -206,7 +206,7 @@ def test_that_extra_brings_it(built: Built, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("check", [type_checkers.mypy, type_checkers.pyright], ids=["mypy", "pyright"])
-def test_a_users_code_is_checked_strictly(built: Built, tmp_path: Path, check: Callable[..., set[str]]) -> None:
+def test_type_checkers_infer_types_in_user_code(built: Built, tmp_path: Path, check: Callable[..., set[str]]) -> None:
     (tmp_path / "right.py").write_text(USER_SCRIPT)
     (tmp_path / "wrong.py").write_text(WRONG_SCRIPT)
     assert check(tmp_path, ["right.py", "wrong.py"], python=built.python) == {"wrong.py:3", "wrong.py:4"}
