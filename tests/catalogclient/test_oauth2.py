@@ -23,7 +23,10 @@ from catalogclient import (
     OAuth2ClientCredentials,
     OAuth2TokenExchange,
     OAuthError,
+    RequestInfo,
+    ResponseInfo,
     RestCatalog,
+    RetryInfo,
     RetryPolicy,
     ServerError,
     UnauthorizedError,
@@ -173,10 +176,10 @@ def test_the_expiry_of_a_jwt_is_its_exp_claim(issuer: HttpPeer, connect: Connect
 
 def test_a_token_is_renewed_before_it_expires(peer: HttpPeer, issuer: HttpPeer, connect: Connect) -> None:
     peer.answer(in_json({}))
-    issuer.answer(granted("t1", expires_in=2), granted("t2"))
+    issuer.answer(granted("t1", expires_in=60), granted("t2"))
     catalog = connect(auth=credentials(issuer))
     catalog.list_namespaces()
-    time.sleep(1.2)
+    age(catalog, by=40)
     catalog.list_namespaces()
     assert sent_tokens(peer) == ["Bearer t1", "Bearer t2"]
 
@@ -391,15 +394,33 @@ def test_token_requests_use_the_connection_options_of_the_catalog(issuer: HttpPe
     assert issuer.received[0].target == "http://issuer.example/t"
 
 
+class TokenExpiry:
+    """Lets the token of a catalog expire before each repeated attempt."""
+
+    def __init__(self) -> None:
+        self.catalogs: list[RestCatalog] = []
+
+    def on_request(self, info: RequestInfo) -> None:
+        """Does nothing."""
+
+    def on_response(self, info: ResponseInfo) -> None:
+        """Does nothing."""
+
+    def on_retry(self, info: RetryInfo) -> None:
+        for catalog in self.catalogs:
+            age(catalog, by=3600)
+
+
 def test_a_failed_token_request_does_not_hide_an_unknown_commit(peer: HttpPeer, connect: Connect) -> None:
     lost, silent = Answer(raw=b"", close=True), Answer(raw=b"", close=True)
     peer.answer(in_json({"idempotency-key-lifetime": "PT1H"}), path="/v1/config")
-    peer.answer(granted("t1", expires_in=2), silent, path="/token")
+    peer.answer(granted("t1", expires_in=60), silent, path="/token")
     peer.answer(lost)
     auth = OAuth2ClientCredentials("id", "s", token_url="/token")
-    catalog = connect(
-        auth=auth, config_mode="always", retry=RetryPolicy(jitter=False, backoff_base=2.5, max_attempts=2)
-    )
+    expiry = TokenExpiry()
+    retry = RetryPolicy(backoff_base=0.001, max_attempts=2)
+    catalog = connect(auth=auth, config_mode="always", retry=retry, hooks=[expiry])
+    expiry.catalogs.append(catalog)
     with pytest.raises(CommitStateUnknownError) as caught:
         catalog.update_table("a.t", updates=[])
     assert caught.value.maybe_applied
