@@ -37,7 +37,7 @@ from catalogclient import (
     updates,
 )
 from catalogclient.types import TableMetadata, TableRequirement, TableUpdate, ViewUpdate
-from tests.catalogclient.conftest import Connect
+from tests.catalogclient.conftest import Connect, untimed
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
 
 SCHEMA: Any = {"type": "struct", "schema-id": 3, "fields": []}
@@ -249,6 +249,7 @@ def test_types_equal_ignores_spaces() -> None:
     assert not types_equal("decimal(10,2)", "fixed[10]")
 
 
+@untimed
 @given(st.integers(0, 99), st.integers(0, 99))
 def test_type_parameters_round_trip(first: int, second: int) -> None:
     assert parse_decimal_type(f"decimal({first}, {second})") == DecimalType(first, second)
@@ -361,7 +362,7 @@ OTHER: Any = {**SNAPSHOT, "snapshot-id": 99}
 
 
 @pytest.mark.parametrize(
-    ("changes", "found"),
+    ("changes", "is_recognised"),
     [
         ([updates.add_snapshot(SNAPSHOT)], True),
         ([updates.add_snapshot(SNAPSHOT), updates.set_snapshot_ref("main", snapshot_id=7)], True),
@@ -375,11 +376,11 @@ OTHER: Any = {**SNAPSHOT, "snapshot-id": 99}
     ],
 )
 def test_reconcile_commit_recognises_the_snapshot(
-    peer: HttpPeer, connect: Connect, changes: list[TableUpdate], results: bool
+    peer: HttpPeer, connect: Connect, changes: list[TableUpdate], is_recognised: bool
 ) -> None:
     peer.answer(in_json({"metadata-location": "l", "metadata": METADATA}))
     result = connect().reconcile_commit("a.t", {"updates": changes})
-    if results:
+    if is_recognised:
         assert result is not None
         assert (result.metadata_location, result.metadata) == ("l", METADATA)
         assert result["metadata-location"] == "l"

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from catalogclient import CatalogError, Endpoint, _error_mapping, errors
 from catalogclient._endpoints import OPERATIONS
 from catalogclient._messages import Headers, Reply
+from tests.catalogclient.conftest import untimed
 
 
 def mapped(status: int, body: Any = b"", *, by: Endpoint = Endpoint.LOAD_TABLE, **fields: str) -> CatalogError:
@@ -180,6 +181,7 @@ json_values = st.recursive(
 )
 
 
+@untimed
 @given(json_values, st.integers(400, 599))
 def test_any_document_is_parsed_as_an_error_body(document: Any, status: int) -> None:
     error = mapped(status, document)
@@ -189,6 +191,7 @@ def test_any_document_is_parsed_as_an_error_body(document: Any, status: int) -> 
     assert str(error)
 
 
+@untimed
 @given(st.binary(max_size=60))
 def test_any_bytes_are_parsed_as_an_error_body(body: bytes) -> None:
     assert mapped(500, body).status == 500

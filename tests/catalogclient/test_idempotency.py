@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalogclient import generate_idempotency_key
-from tests.catalogclient.conftest import Connect
+from tests.catalogclient.conftest import Connect, untimed
 from tests.fakes.http_peer import HttpPeer, in_json
 
 FORM = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -31,6 +31,7 @@ def test_keys_are_unique_and_contain_the_current_time() -> None:
     assert abs(moment - time.time()) < 60
 
 
+@untimed
 @given(st.integers(0, (1 << 48) - 1), st.binary(min_size=10, max_size=10))
 def test_a_key_is_a_uuid_of_version_7_with_time_and_random_bytes(now_ms: int, rand: bytes) -> None:
     key = uuid.UUID(generate_idempotency_key(now_ms=now_ms, rand=rand))

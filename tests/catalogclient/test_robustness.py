@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalogclient import (
@@ -35,7 +35,7 @@ from catalogclient import (
     types_equal,
     updates,
 )
-from tests.catalogclient.conftest import AT_ONCE, Connect
+from tests.catalogclient.conftest import AT_ONCE, Connect, untimed
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
 
 LONE = "\ud800"
@@ -302,7 +302,7 @@ def hostile() -> Iterator[HttpPeer]:
     document=DOCUMENTS,
     number=st.integers(0, len(READS) - 1),
 )
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(untimed, max_examples=150)
 def test_any_document_of_a_server_is_a_result_or_a_catalog_error(
     hostile: HttpPeer, status: int, config: Any, document: Any, number: int
 ) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from catalogclient import CatalogError, InvalidArgumentError, TableIdentifier, _urls
 from catalogclient._urls import UNIT_SEPARATOR, Levels, References, Separator
-from tests.catalogclient.conftest import Connect
+from tests.catalogclient.conftest import Connect, untimed
 from tests.fakes.http_peer import HttpPeer, in_json
 
 PLACE = "/v1/{prefix}/namespaces/{namespace}/tables/{table}"
@@ -27,6 +27,7 @@ def path(levels: tuple[str, ...], table: str = "t", *, separator: Separator = UN
     return _urls.path(PLACE, {"namespace": levels, "table": table}, prefix=prefix, separator=separator)
 
 
+@untimed
 @given(st.lists(names, min_size=1, max_size=4), names)
 def test_names_round_trip_through_a_path(levels: list[str], table: str) -> None:
     sent = path(tuple(levels), table, prefix="p")
@@ -42,6 +43,7 @@ def unfolded(levels: list[str]) -> list[str]:
     return [part for level in levels for part in level.split("\x1f")]
 
 
+@untimed
 @given(st.lists(names, min_size=1, max_size=4), separators)
 def test_names_round_trip_with_any_separator(levels: list[str], separator: Separator) -> None:
     sent = path(tuple(levels), separator=separator).split("/")[3]
@@ -54,6 +56,7 @@ def quoted(level: str) -> str:
     return path((level,)).split("/")[3]
 
 
+@untimed
 @given(st.lists(names, min_size=1, max_size=3), separators)
 def test_levels_round_trip_through_a_query(levels: list[str], separator: Separator) -> None:
     sent = _urls.query((("parent", Levels(tuple(levels))),), separator=separator)
@@ -65,6 +68,7 @@ def test_levels_round_trip_through_a_query(levels: list[str], separator: Separat
         assert value.split("\x1f") == levels
 
 
+@untimed
 @given(st.lists(st.tuples(names, names), min_size=1, max_size=3))
 def test_referenced_views_round_trip_through_a_query(views: list[tuple[str, str]]) -> None:
     result = tuple(TableIdentifier((level,), name) for level, name in views)
@@ -73,6 +77,7 @@ def test_referenced_views_round_trip_through_a_query(views: list[tuple[str, str]
     assert [unquote(each) for each in items] == [f"{level}\x1f{name}" for level, name in views]
 
 
+@untimed
 @given(st.text(max_size=30))
 def test_a_prefix_stays_inside_the_path(prefix: str) -> None:
     try:

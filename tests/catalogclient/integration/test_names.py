@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalogclient import RestCatalog
+from tests.catalogclient.conftest import untimed
 from tests.catalogclient.integration import documents
 from tests.catalogclient.servers.running import CatalogServer
 
@@ -33,7 +34,7 @@ def memory(apache_servers: dict[str, CatalogServer]) -> Iterator[RestCatalog]:
 
 
 @given(levels=st.lists(LEVELS, min_size=1, max_size=3), name=TABLE_NAMES)
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(untimed, max_examples=30)
 def test_any_name_round_trips(memory: RestCatalog, levels: list[str], name: str) -> None:
     namespace = (secrets.token_hex(4), *levels)
     for depth in range(1, len(namespace) + 1):
