@@ -10,6 +10,10 @@ BIN := .venv/bin
 INSTALLED := .venv/installed.lock
 DEVELOPMENT := .data/development.env
 CLIENTS := tests/live/clients/js
+# Tests start hundreds of interpreters, which would all compile the modules that they import.
+unexport PYTHONDONTWRITEBYTECODE
+# Many tests wait for other processes, so more of them run at once than there are cores.
+WORKERS ?= 4
 
 .PHONY: help install run operator test test-fast lint format docs bench reference lock
 
@@ -17,7 +21,7 @@ help:
 	@echo 'make install    install the locked dependencies into .venv'
 	@echo 'make run        serve on port $(PORT) with a private database and a development inbox, all in .data/'
 	@echo 'make operator   create an operator of that service, who can use the console'
-	@echo 'make test       check format, lint, types, imports and dependencies, then run all tests'
+	@echo 'make test       run all tests, and check format, lint, types, imports and dependencies'
 	@echo 'make test-fast  run the unit tests only: no database, no server'
 	@echo 'make lint       run the checks without the tests'
 	@echo 'make format     format the sources'
@@ -78,8 +82,11 @@ $(CLIENTS)/node_modules/.package-lock.json: $(CLIENTS)/package-lock.json | $(INS
 		$$node/bin/node $$node/lib/node_modules/npm/bin/npm-cli.js ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
-test: lint $(CLIENTS)/node_modules/.package-lock.json
-	$(BIN)/pytest -n 2 --dist worksteal
+# The checks run beside the tests; their output follows that of the tests if they fail.
+test: $(INSTALLED) $(CLIENTS)/node_modules/.package-lock.json
+	@mkdir -p .data; $(MAKE) --no-print-directory lint >.data/lint.log 2>&1 & lint=$$!; trap "kill $$lint" INT TERM; \
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal; tests=$$?; \
+	wait $$lint || { cat .data/lint.log; echo 'make lint failed: see above'; exit 1; }; exit $$tests
 
 # Unit level: no database, server, browser or other program.
 WITHOUT_UNITS := live performance catalogclient authsvc/server authsvc/management authsvc/importer authsvc/observability authsvc/db

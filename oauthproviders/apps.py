@@ -11,7 +11,7 @@ class OAuthProvidersConfig(AppConfig):
     def ready(self) -> None:
         from authsvc.diagnostics.registry import diagnostics
         from oauthproviders.diagnostics import ProviderDiagnostic
-        from oauthproviders.flow.id_token_grant import IdTokenGrant
+        from oauthproviders.flow.id_token import IdTokenGrant
         from tokens.api import grants
 
         grants.register("id_token", IdTokenGrant(), position=4)

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 from authsvc import conf
 from oauthproviders.base.backends import Backend
-from oauthproviders.base.contract import Provider
+from oauthproviders.base.contract import Provider, ProviderUnavailable
 from oauthproviders.custom import provider
-from oauthproviders.errors import ProviderUnavailable
 from oauthproviders.providers import (
     apple,
     azure,

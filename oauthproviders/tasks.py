@@ -11,7 +11,7 @@ from django.utils import timezone
 from authsvc import conf, jobs
 from authsvc.jobs import cleanup
 from authsvc.jobs.cleanup import CleanupRule
-from oauthproviders.providers import apple_client_secret
+from oauthproviders.providers import apple
 
 _WARNING_PERIOD = timedelta(days=30)
 _CLIENT_STATE_RETENTION = timedelta(hours=24)
@@ -22,11 +22,11 @@ logger = logging.getLogger(__name__)
 @jobs.worker_loop(name="oauthproviders.warn_of_apple_secret", interval=lambda: timedelta(days=1))
 def warn_of_apple_secret() -> None:
     """Runs daily and at each start."""
-    apple = conf.current().providers["apple"]
-    if not (apple.enabled and apple.secret):
+    config = conf.current().providers["apple"]
+    if not (config.enabled and config.secret):
         return
     fields = {"event": "provider.secret", "provider": "apple"}
-    expires_at = apple_client_secret.expires_at(apple.secret.reveal())
+    expires_at = apple.client_secret_expiry(config.secret.reveal())
     if expires_at is None:
         logger.warning(
             "AUTH_EXTERNAL_APPLE_SECRET is not an output of `manage.py apple_secret`; sign-in with Apple fails",

@@ -16,7 +16,7 @@ import pytest
 import responses
 from django.db import connection
 from django.test import Client
-from pytest_django import Settings
+from pytest_django import DjangoDbBlocker, Settings
 
 from authsvc import messaging
 from authsvc.conf import AuthConfig
@@ -25,8 +25,17 @@ from tests import openapi, recorded_metrics
 
 pytest_plugins = ["tests.live.servers"]
 
-# The data of a test run needs no durability.
-FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "200"}
+# The data of a test run needs no durability. Autovacuum would change query plans and row positions during a test.
+FAST = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "autovacuum": "off",
+    "max_connections": "300",
+}
+
+SERVER_FIXTURES = frozenset({"empty_database_url", "fresh_database_url", "worker"})
+"""Fixtures of tests that start a server or its worker."""
 
 
 def _folder() -> Path | None:
@@ -42,11 +51,11 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = _folder()
     if folder is None or _is_xdist_worker(config):
         return
-    for left_behind in Path(tempfile.gettempdir()).glob("authsvc-test-*"):
+    for leftover in Path(tempfile.gettempdir()).glob("authsvc-test-*"):
         # Databases of other system users belong to other test runs.
         with contextlib.suppress(PermissionError):
-            if embedded.stop(left_behind):
-                shutil.rmtree(left_behind, ignore_errors=True)
+            if embedded.stop(leftover):
+                shutil.rmtree(leftover, ignore_errors=True)
     embedded.start(folder, settings=FAST)
 
 
@@ -60,6 +69,37 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         servers.drop_template()
     elif embedded.stop(folder):
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    request: pytest.FixtureRequest,
+    django_db_modify_db_settings_parallel_suffix: None,
+    django_db_blocker: DjangoDbBlocker,
+) -> None:
+    """Lets xdist workers copy one migrated database instead of migrating their own."""
+    if _is_xdist_worker(request.config):
+        from tests.live import servers  # noqa: PLC0415  (pytest loads it as a plug-in after this module)
+
+        with django_db_blocker.unblock():
+            connection.settings_dict["TEST"]["TEMPLATE"] = servers.migrated_template()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begins long tests early: each xdist worker gets an equal share of them, at the start of its part of `items`."""
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    long = [item for item in items if _is_long(item)]
+    short = [item for item in items if not _is_long(item)]
+    items[:] = [item for number in range(workers) for kind in (long, short) for item in _share(kind, number, workers)]
+
+
+def _is_long(item: pytest.Item) -> bool:
+    return "live" in item.path.parts or not SERVER_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+
+
+def _share(items: list[pytest.Item], number: int, count: int) -> list[pytest.Item]:
+    return items[len(items) * number // count : len(items) * (number + 1) // count]
 
 
 class Answer(Protocol):
@@ -83,28 +123,30 @@ class Api:
     ) -> Answer:
         """Send `body` as JSON, or unchanged if it is text or bytes; `bearer` is an access token."""
         data = body if isinstance(body, str | bytes) else b"" if body is None else orjson.dumps(body)
-        sent = {"Authorization": f"Bearer {bearer}"} if bearer else {}
+        authorization = {"Authorization": f"Bearer {bearer}"} if bearer else {}
         answer: Any = Client().generic(
-            method, path, data, content_type="application/json", headers={**sent, **(headers or {})}
+            method, path, data, content_type="application/json", headers={**authorization, **(headers or {})}
         )
-        found = openapi.problems(method, path, answer.status_code, headers=answer.headers, content=answer.content)
-        assert not found, "\n".join(found)
+        problems = openapi.find_problems(
+            method, path, answer.status_code, headers=answer.headers, content=answer.content
+        )
+        assert not problems, "\n".join(problems)
         return answer  # type: ignore[no-any-return]
 
-    def get(self, path: str, **given: Any) -> Answer:
-        return self.request("GET", path, **given)
+    def get(self, path: str, **options: Any) -> Answer:
+        return self.request("GET", path, **options)
 
-    def post(self, path: str, body: Any = None, **given: Any) -> Answer:
-        return self.request("POST", path, body, **given)
+    def post(self, path: str, body: Any = None, **options: Any) -> Answer:
+        return self.request("POST", path, body, **options)
 
-    def put(self, path: str, body: Any = None, **given: Any) -> Answer:
-        return self.request("PUT", path, body, **given)
+    def put(self, path: str, body: Any = None, **options: Any) -> Answer:
+        return self.request("PUT", path, body, **options)
 
-    def patch(self, path: str, body: Any = None, **given: Any) -> Answer:
-        return self.request("PATCH", path, body, **given)
+    def patch(self, path: str, body: Any = None, **options: Any) -> Answer:
+        return self.request("PATCH", path, body, **options)
 
-    def delete(self, path: str, body: Any = None, **given: Any) -> Answer:
-        return self.request("DELETE", path, body, **given)
+    def delete(self, path: str, body: Any = None, **options: Any) -> Answer:
+        return self.request("DELETE", path, body, **options)
 
 
 @pytest.fixture(autouse=True)
@@ -123,6 +165,12 @@ def _empty_queue(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture
 def api() -> Api:
     return Api()
+
+
+@pytest.fixture
+def production_hasher(settings: Settings) -> None:
+    """Hashes passwords at the product's costs; without it hashes cost next to nothing."""
+    settings.PASSWORD_HASHERS = settings.PRODUCTION_PASSWORD_HASHERS
 
 
 class ChangeConfig(Protocol):

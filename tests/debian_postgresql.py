@@ -20,19 +20,19 @@ _ROLE = "authsvc"
 
 def binaries(extension: str) -> Path | None:
     """The program directory of the newest version that has the extension, or None."""
-    found = [
+    folders = [
         folder
         for folder in _INSTALLED.glob("*")
         if (Path("/usr/share/postgresql") / folder.name / "extension" / f"{extension}.control").exists()
         and (folder / "bin" / "initdb").exists()
     ]
-    return max(found, key=lambda folder: int(folder.name)) / "bin" if found else None
+    return max(folders, key=lambda folder: int(folder.name)) / "bin" if folders else None
 
 
 @contextlib.contextmanager
 def running(programs: Path) -> Iterator[str]:
     """URL of a new server that listens on a Unix socket and stops at the end of the block."""
-    # PostgreSQL refuses to run as root; its package creates a system user.
+    # PostgreSQL does not run as root; its package creates a system user.
     account = pwd.getpwnam("postgres") if os.geteuid() == 0 else None
     # Socket paths have a length limit, which pytest's directories exceed.
     folder = Path(tempfile.mkdtemp(prefix="authsvc-debian-"))
@@ -41,12 +41,12 @@ def running(programs: Path) -> Iterator[str]:
 
     def run(*command: str | Path) -> None:
         # The server would keep a pipe open.
-        with (folder / "said").open("ab") as said:
+        with (folder / "output.log").open("ab") as output:
             subprocess.run(
                 command,
                 cwd=folder,
-                stdout=said,
-                stderr=said,
+                stdout=output,
+                stderr=output,
                 check=True,
                 user=account and account.pw_uid,
                 group=account and account.pw_gid,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import functools
 import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -59,17 +58,19 @@ def make_user(
 
     `password_hash` is stored unchanged instead of a hash of `password`. Without `email`, a new address is generated.
     """
-    made = account_creation.create_user(
+    if password_hash is None:
+        password_hash = hashing.hash_password(password) if password else ""
+    user = account_creation.create_user(
         email=f"{secrets.token_hex(6)}@example.com" if email is None else email,
-        password_hash=password_hash if password_hash is not None else _hash(password) if password else "",
+        password_hash=password_hash,
         data=data or {},
         audience=audience,
         confirmed=confirmed,
         at=at or timezone.now(),
     )
     if columns:
-        User.objects.filter(id=made.id).update(**columns)
-    return User.objects.get(id=made.id)
+        User.objects.filter(id=user.id).update(**columns)
+    return User.objects.get(id=user.id)
 
 
 def make_factor(user: User, *, factor_type: str = "totp", status: str = "verified", **columns: Any) -> Factor:
@@ -199,11 +200,6 @@ def backdate(*rows: Model, by: timedelta) -> None:
     for row in rows:
         times = [field.name for field in row._meta.concrete_fields if isinstance(field, DateTimeField)]
         type(row)._default_manager.filter(pk=row.pk).update(**{name: F(name) - by for name in times})
-
-
-@functools.cache
-def _hash(password: str) -> str:
-    return hashing.hash_password(password)
 
 
 def _record(user: User) -> UserRecord:

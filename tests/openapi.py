@@ -28,11 +28,11 @@ _formats.checks("date-time")(lambda text: not isinstance(text, str) or _TIMESTAM
 @cache
 def document() -> dict[str, Any]:
     """The committed document, with undeclared members forbidden in objects."""
-    found: dict[str, Any] = orjson.loads(views.FILE.read_bytes())
-    for schema in found["components"]["schemas"].values():
+    content: dict[str, Any] = orjson.loads(views.FILE.read_bytes())
+    for schema in content["components"]["schemas"].values():
         if schema.get("properties"):
             schema["additionalProperties"] = False
-    return found
+    return content
 
 
 @cache
@@ -61,7 +61,7 @@ def validator(path: str, method: str, status: str, *, checks_formats: bool = Tru
     )
 
 
-def problems(
+def find_problems(
     method: str, url: str, status: int, *, headers: Mapping[str, str], content: bytes, checks_formats: bool = True
 ) -> list[str]:
     """Deviations of a response from the document; empty for paths outside the API."""
@@ -76,24 +76,24 @@ def problems(
         return [] if status == 405 else [f"{method} {template} is not in the document and answered {status}"]
     prefix = f"{method} {template} answered {status}"
     response = operation["responses"].get(str(status))
-    found = [f"{prefix}: {what}" for what in _undeclared(response, headers, content, status=status)]
+    problems = [f"{prefix}: {problem}" for problem in _undeclared(response, headers, content, status=status)]
     checks = validator(template, method, str(status), checks_formats=checks_formats)
     if checks is None:
         kind = next(iter(response.get("content", {})), "") if response else ""
         if content and not kind:
-            found.append(f"{prefix} with a body")
-        return found
+            problems.append(f"{prefix} with a body")
+        return problems
     if headers.get("Content-Type", "") != "application/json":
-        return [*found, f"{prefix} as {headers.get('Content-Type')}"]
-    return found + [
-        f"{prefix}: {what}" for error in checks.iter_errors(orjson.loads(content)) for what in _messages(error)
+        return [*problems, f"{prefix} as {headers.get('Content-Type')}"]
+    return problems + [
+        f"{prefix}: {message}" for error in checks.iter_errors(orjson.loads(content)) for message in _messages(error)
     ]
 
 
 def _messages(error: ValidationError) -> list[str]:
     """The failing location and message of each alternative; omits the value, which can hold secrets."""
     if error.context:
-        return [what for inner in error.context for what in _messages(inner)]
+        return [message for inner in error.context for message in _messages(inner)]
     return [f"{error.json_path}: {error.message[-_MAX_MESSAGE_LENGTH:]}"]
 
 
@@ -110,8 +110,8 @@ def _undeclared(
         target = urlsplit(headers.get("Location", ""))
         parameters = dict(parse_qsl(target.query)) | dict(parse_qsl(target.fragment))
         code = parameters.get("error_code", "")
-        found = [] if "Location" in headers else ["without Location"]
-        return found if not code or code in declared or code in anywhere else [*found, f"with {code}"]
+        problems = [] if "Location" in headers else ["without Location"]
+        return problems if not code or code in declared or code in anywhere else [*problems, f"with {code}"]
     if status < 400:
         return ["undeclared"] if response is None else []
     code = headers.get("X-Sb-Error-Code", "")

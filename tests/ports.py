@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import secrets
 import socket
 from collections import deque
@@ -13,6 +14,12 @@ _MAX_CLAIMS = 256
 """Limits the open files of this process; no test needs a port that long."""
 _claims: deque[socket.socket] = deque()
 """UDP sockets that claim the TCP ports of the same numbers, oldest first."""
+
+
+@atexit.register
+def _close_claims() -> None:
+    for claim in _claims:
+        claim.close()
 
 
 def free_port() -> int:

@@ -1,4 +1,4 @@
-"""Metrics as they are recorded while metrics are on, for tests; in the test run they are off."""
+"""Records metrics in tests; the settings of the test run disable them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from authsvc.observability import metrics
 
 
 class RecordedMetrics:
-    """What was recorded since it was made."""
+    """Metrics recorded since the creation of this object."""
 
     def __init__(self) -> None:
         self._before = _samples()
@@ -32,7 +32,7 @@ class RecordedMetrics:
 
 
 def enable(monkeypatch: pytest.MonkeyPatch) -> RecordedMetrics:
-    """Replace the disabled metrics by real ones for the time of a test."""
+    """Replace the disabled metrics by real ones during a test."""
     for name, metric in vars(_enabled_metrics()).items():
         if name.isupper():
             monkeypatch.setattr(metrics, name, metric)
@@ -41,7 +41,7 @@ def enable(monkeypatch: pytest.MonkeyPatch) -> RecordedMetrics:
 
 @cache
 def _enabled_metrics() -> ModuleType:
-    """`authsvc.observability.metrics` as it is loaded while metrics are on; once, because it registers its metrics."""
+    """`authsvc.observability.metrics` loaded with metrics enabled; once, because it registers its metrics."""
     assert metrics.__file__ is not None
     spec = importlib.util.spec_from_file_location("enabled_metrics", metrics.__file__)
     assert spec is not None

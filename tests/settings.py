@@ -26,4 +26,8 @@ os.environ.update(ENVIRONMENT)
 RUN_ID = os.environ.setdefault("TEST_RUN_ID", secrets.token_hex(4))
 os.environ.setdefault("DATABASE_URL", f"embedded:{Path(tempfile.gettempdir()) / f'authsvc-test-{RUN_ID}'}")
 
-from authsvc.settings import *  # noqa: E402, F403  (the environment had to come first)
+from authsvc import settings as _product  # noqa: E402  (the environment had to come first)
+from authsvc.settings import *  # noqa: E402, F403
+
+PRODUCTION_PASSWORD_HASHERS = _product.PASSWORD_HASHERS
+PASSWORD_HASHERS = ["tests.hashers.CheapArgon2id"]

@@ -43,8 +43,8 @@ def pseudonymise_entries(data_subject: DataSubject, *, keep_id: bool) -> Iterato
 
     An entry keeps its id, time and action. The function can be interrupted and run again.
     """
-    found = _entries(data_subject.id).values_list("id", flat=True).iterator(chunk_size=_BATCH_SIZE)
-    for ids in _batches(found):
+    entry_ids = _entries(data_subject.id).values_list("id", flat=True).iterator(chunk_size=_BATCH_SIZE)
+    for ids in _batches(entry_ids):
         with transaction.atomic(durable=True):
             locked = AuditLogEntry.objects.select_for_update().filter(id__in=ids).values_list("id", "payload")
             changed = [

@@ -70,12 +70,12 @@ def entries_about_user(user_id: UUID, *, limit: int, before: tuple[datetime, UUI
 
 
 def _read(condition: str, values: Sequence[Any], *, limit: int, offset: int = 0) -> list[Entry]:
-    found = fetch_rows(
+    rows = fetch_rows(
         f"SELECT id, payload::text, created_at, ip_address FROM {namespaced('audit_log_entries')} WHERE {condition}"  # noqa: S608  (own name)
         f" ORDER BY created_at DESC, id DESC LIMIT {limit:d} OFFSET %s",
         [*values, offset],
     )
-    return [Entry(id=id_, payload_json=payload or "{}", created_at=at, address=ip) for id_, payload, at, ip in found]
+    return [Entry(id=id_, payload_json=payload or "{}", created_at=at, address=ip) for id_, payload, at, ip in rows]
 
 
 def _count(sql: str, values: Sequence[Any]) -> int:

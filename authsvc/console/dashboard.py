@@ -60,13 +60,13 @@ def read_dashboard(site: AdminSite) -> Dashboard:
 def rate_limited_clients(at: datetime) -> list[RateLimitedClient]:
     """Clients whose requests are rate-limited now, the most recent first; at most 20."""
     parameters_by_bucket = {bucket.value: bucket.parameters for bucket in Bucket}
-    found = fetch_rows(
+    rows = fetch_rows(
         f"SELECT bucket, key, tokens, created_at, updated_at FROM {namespaced('rate_limits')}"  # noqa: S608  (own name)
         " WHERE tokens < 1 AND bucket = ANY(%s) AND updated_at > %s ORDER BY updated_at DESC LIMIT 1000",
         (list(parameters_by_bucket), at - max(parameters.life for parameters in parameters_by_bucket.values())),
     )
     clients = []
-    for bucket, key, tokens, created_at, updated_at in found:
+    for bucket, key, tokens, created_at, updated_at in rows:
         parameters = parameters_by_bucket[bucket]
         until = created_at + parameters.life
         if parameters.per_second > 0:
@@ -101,13 +101,13 @@ def _today(at: datetime) -> Iterator[DashboardStat]:
 
 def _sign_ins(since: datetime) -> tuple[int, int]:
     """The number of sign-ins, and the count from which there may be more: only the latest entries are read."""
-    found = fetch_row(
+    row = fetch_row(
         "SELECT count(*) FILTER (WHERE action = 'login'), count(*) FROM"  # noqa: S608  (own name)
         f" (SELECT payload ->> 'action' AS action FROM {namespaced('audit_log_entries')}"
         " WHERE created_at >= %s ORDER BY created_at DESC, id DESC LIMIT %s) latest",
         (since, _MAX_ENTRIES),
     )
-    sign_ins, entries = found or (0, 0)
+    sign_ins, entries = row or (0, 0)
     return sign_ins, sign_ins if entries >= _MAX_ENTRIES else _MAX_ENTRIES
 
 

@@ -36,7 +36,7 @@ class State:
 
     @property
     def is_ready(self) -> bool:
-        return all(found["ok"] for found in self.checks.values())
+        return all(check["ok"] for check in self.checks.values())
 
     @property
     def payload(self) -> dict[str, Any]:

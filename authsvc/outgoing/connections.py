@@ -166,8 +166,8 @@ POOLS = {"http": _Pool, "https": _TlsPool}
 
 def _addresses(host: str, port: int, call: Call) -> list[tuple[socket.AddressFamily, Any]]:
     """The permitted addresses of a host name. Raises OSError, and UnicodeError for an invalid name."""
-    found = look_up(host, port, seconds=call.seconds_left())
-    return [(family, address) for family, address in found if not call.public_only or is_public(address[0])]
+    addresses = look_up(host, port, seconds=call.seconds_left())
+    return [(family, address) for family, address in addresses if not call.public_only or is_public(address[0])]
 
 
 def look_up(host: str, port: int, *, seconds: float) -> list[tuple[socket.AddressFamily, Any]]:

@@ -113,11 +113,11 @@ def authorities(url: str) -> str:
 
 
 def _exchange(request: requests.Request, call: connections.Call, *, max_bytes: int, truncate: bool) -> Reply:
-    began = time.monotonic()
+    started = time.monotonic()
     outcome: int | str = ""
-    host, path = _shown(request.url)
+    host, path = _loggable_address(request.url)
     try:
-        reply = _sent(request, call, max_bytes=max_bytes, truncate=truncate)
+        reply = _send(request, call, max_bytes=max_bytes, truncate=truncate)
     except (
         *(requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError),
         *(connections.TooLong, connections.NotPublic),
@@ -130,10 +130,10 @@ def _exchange(request: requests.Request, call: connections.Call, *, max_bytes: i
         return reply
     finally:
         fields = {"event": "http.send", "method": request.method, "host": host, "path": path, "outcome": outcome}
-        logger.debug("outgoing request", extra={**fields, "seconds": round(time.monotonic() - began, 3)})
+        logger.debug("outgoing request", extra={**fields, "seconds": round(time.monotonic() - started, 3)})
 
 
-def _sent(request: requests.Request, call: connections.Call, *, max_bytes: int, truncate: bool) -> Reply:
+def _send(request: requests.Request, call: connections.Call, *, max_bytes: int, truncate: bool) -> Reply:
     prepared = request.prepare()
     if urlsplit(prepared.url or "").scheme not in ("http", "https"):
         raise requests.exceptions.InvalidSchema
@@ -220,7 +220,7 @@ def _origin(url: str) -> tuple[str, str]:
     return parts.scheme, parts.netloc.rpartition("@")[2].lower()
 
 
-def _shown(url: str) -> tuple[str, str]:
+def _loggable_address(url: str) -> tuple[str, str]:
     """Host and path, the parts of a URL that may be logged."""
     try:
         parts = urlsplit(url)

@@ -38,10 +38,10 @@ def refuse_new_connections() -> bool:
     option = struct.pack("HL", len(_INSTRUCTIONS), ctypes.addressof(code))
     for number in _descriptors():
         # The descriptor may have been closed meanwhile, or may be no socket.
-        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(number)) as found:
-            is_tcp = found.type == socket.SOCK_STREAM and found.family in (socket.AF_INET, socket.AF_INET6)
-            if is_tcp and found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-                found.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, option)
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(number)) as listener:
+            is_tcp = listener.type == socket.SOCK_STREAM and listener.family in (socket.AF_INET, socket.AF_INET6)
+            if is_tcp and listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, option)
     return True
 
 

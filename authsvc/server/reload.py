@@ -139,7 +139,7 @@ class _Refused(Exception):
     """The directory cannot be read or its settings cannot be used; the message shows no secret."""
 
 
-def content(folder: Path) -> Content:
+def read_content(folder: Path) -> Content:
     """The variables in the directory, or the reason why it cannot be read."""
     try:
         if sum(1 for _ in folder.iterdir()) > MAX_ENTRIES:
@@ -161,7 +161,7 @@ class Reloader:
         self.connection_limit = ConnectionLimit(conf.newest())
         self._folder = folder
         self._base = conf.without_directory()
-        self.last_content = content(folder)
+        self.last_content = read_content(folder)
         """The content of the directory when it was read last."""
         # A directory that cannot be read has been logged and did not stop the start.
         self._overlay = {} if isinstance(self.last_content, str) else dict(self.last_content)
@@ -171,19 +171,19 @@ class Reloader:
         # The files have changed since the settings were read, while migrations ran: the first reload applies them.
         self.last_content = ""
 
-    def reload(self, *, even_if_unchanged: bool = False) -> bool:
+    def reload(self, *, force: bool = False) -> bool:
         """Apply the directory. Returns False where it is unchanged or missing, or cannot be used, which is logged."""
-        if not (even_if_unchanged or self._folder.is_dir()):
+        if not (force or self._folder.is_dir()):
             return False
-        found = content(self._folder)
-        if found == self.last_content and not even_if_unchanged:
+        content = read_content(self._folder)
+        if content == self.last_content and not force:
             return False
-        self.last_content = found
+        self.last_content = content
         try:
-            if isinstance(found, str):
-                raise _Refused(found)
-            overlay = {**self._overlay, **found}
-            new = _checked({**self._base, **overlay})
+            if isinstance(content, str):
+                raise _Refused(content)
+            overlay = {**self._overlay, **content}
+            new = _load_checked({**self._base, **overlay})
             self.connection_limit.check(new)
         except _Refused as error:
             if processes.is_leader():
@@ -204,15 +204,15 @@ class Reloader:
         return True
 
 
-def _checked(variables: Mapping[str, str]) -> conf.AuthConfig:
+def _load_checked(variables: Mapping[str, str]) -> conf.AuthConfig:
     """Settings that a start would accept: their own rules, and the system checks that depend on them."""
     try:
         new = conf.load_merged(variables)
     except ImproperlyConfigured as error:
         raise _Refused("; ".join(str(error).splitlines())) from None
     with conf.keep(new):
-        found = checks.run_checks(tags=_CHECKED)
-        problems = [message for message in found if message.is_serious() and not message.is_silenced()]
+        messages = checks.run_checks(tags=_CHECKED)
+        problems = [message for message in messages if message.is_serious() and not message.is_silenced()]
     if problems:
         raise _Refused("; ".join(str(problem.msg) for problem in problems))
     return new
@@ -222,19 +222,19 @@ def _reset_limiters(old: conf.Limits, new: conf.Limits) -> None:
     """Reset the counters of the limits that have changed; the others continue."""
     changed = list(_changed_limits(old, new))
     for bucket, field in changed:
-        before, after = (value_types.RATE.format(getattr(limits, field)) for limits in (old, new))
+        old_rate, new_rate = (value_types.RATE.format(getattr(limits, field)) for limits in (old, new))
         variable = _LIMIT_VARIABLES[field]
         logger.info(
             "env %s changed, updating %s limiter from %s to %s",
             variable,
             bucket,
-            before,
-            after,
+            old_rate,
+            new_rate,
             extra={
                 "rate_limit_field": field,
                 "rate_limit_env": variable,
-                "rate_limit_old": before,
-                "rate_limit_new": after,
+                "rate_limit_old": old_rate,
+                "rate_limit_new": new_rate,
             },
         )
     if not changed:
@@ -288,7 +288,7 @@ class Watcher:
         self._reloader.reload()
         while (reason := self._wait()) is not _Reason.STOP:
             if reason is not None:
-                self._reloader.reload(even_if_unchanged=reason is _Reason.REQUEST)
+                self._reloader.reload(force=reason is _Reason.REQUEST)
 
     def _wait(self) -> _Reason | None:
         """Return when the directory may have changed and has been quiet for the grace period, or at a request."""
@@ -349,13 +349,13 @@ class Watcher:
 
     def _poll(self) -> _Reason | None:
         reason = self._sleep(self._config.poller_interval.total_seconds())
-        found = content(self._folder)
-        if reason is not None or found == self._reloader.last_content:
+        content = read_content(self._folder)
+        if reason is not None or content == self._reloader.last_content:
             return reason
         while True:
             reason = self._sleep(self._grace)
-            before, found = found, content(self._folder)
-            if reason is not None or found == before:
+            previous, content = content, read_content(self._folder)
+            if reason is not None or content == previous:
                 return reason or _Reason.CHANGE
 
     def _sleep(self, seconds: float) -> _Reason | None:

@@ -49,8 +49,8 @@ def address(config: conf.AuthConfig) -> str:
     """
     if not config.api.host:
         return "0.0.0.0"  # noqa: S104  (the default of AUTH_API_HOST)
-    found = socket.getaddrinfo(config.api.host, config.api.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    addresses = [(family, str(address[0])) for family, _, _, _, address in found]
+    results = socket.getaddrinfo(config.api.host, config.api.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    addresses = [(family, str(address[0])) for family, _, _, _, address in results]
     return next((address for family, address in addresses if family == socket.AF_INET), addresses[0][1])
 
 

@@ -22,9 +22,8 @@ from social_core.strategy import BaseStrategy
 from authsvc import conf
 from authsvc.outgoing import http
 from authsvc.security import crypto
-from oauthproviders.base import claims, deadline
-from oauthproviders.base.contract import AuthorizationRequest, Token
-from oauthproviders.errors import InvalidProviderResponse
+from oauthproviders.base import deadline, profiles
+from oauthproviders.base.contract import AuthorizationRequest, InvalidProviderResponse, Token
 
 T = TypeVar("T")
 
@@ -239,7 +238,7 @@ class OAuth2(Backend, BaseOAuth2[Any]):
 def parse_document(body: bytes, schema: type[T]) -> T:
     """Parses JSON as `schema`. Raises InvalidProviderResponse, also for values that cannot be stored."""
     try:
-        claims.check_storable(orjson.loads(body))
+        profiles.check_storable(orjson.loads(body))
         return msgspec.json.decode(body, type=schema)
     except (msgspec.MsgspecError, RecursionError, ValueError):
         # The text of the parser's error may contain personal data.
@@ -251,7 +250,7 @@ def parse_token_response(reply: http.Reply) -> Token:
     media_type = reply.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if media_type in _FORMS:
         response: dict[str, Any] = dict(parse_qsl(reply.body.decode(errors="replace")))
-        claims.check_storable(response)
+        profiles.check_storable(response)
     else:
         response = parse_document(reply.body, dict[str, Any])
     if response.get("error"):

@@ -1,4 +1,4 @@
-"""The interface of a provider. One object is created for each request."""
+"""The interface of a provider, and its errors. One object is created for each request."""
 
 from __future__ import annotations
 
@@ -9,6 +9,14 @@ from uuid import UUID
 
 from accounts.identities.external_identity import ProviderProfile
 from authsvc import conf
+
+
+class InvalidProviderResponse(Exception):
+    """A provider sent no usable response. The text gives the reason for the log, without content of the response."""
+
+
+class ProviderUnavailable(Exception):
+    """A provider that is unknown, disabled or not completely configured. Clients see the text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

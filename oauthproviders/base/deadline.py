@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from datetime import timedelta
 
 from authsvc import conf
-from oauthproviders.errors import InvalidProviderResponse
+from oauthproviders.base.contract import InvalidProviderResponse
 
 _SHARE_OF_REQUEST = 0.8
 

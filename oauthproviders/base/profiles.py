@@ -1,22 +1,96 @@
-"""Helpers that convert a provider's document into a profile."""
+"""Converts documents of providers into profiles: identity data and addresses."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from datetime import UTC, datetime
+from typing import Any, TypeVar, cast
 
 import msgspec
 
 from accounts.identities.external_identity import Address, ProviderProfile
-from oauthproviders.base import claims
-from oauthproviders.errors import InvalidProviderResponse
+from oauthproviders.base.contract import InvalidProviderResponse
 
 T = TypeVar("T")
+
+_TEXTS = frozenset(
+    "iss name family_name given_name middle_name nickname preferred_username profile picture website gender birthdate"
+    " zoneinfo locale email phone full_name avatar_url slug provider_id user_name".split()
+)
+CLAIM_KEYS = _TEXTS | {"sub", "aud", "iat", "exp", "updated_at", "email_verified", "phone_verified", "custom_claims"}
+_MAX_SUBJECT_BYTES = 1024  # the size of an index entry minus the provider's name
+_MAX_DEPTH = 32
+
+
+def identity_data(
+    *, iss: str, sub: str | int | None, custom_claims: Mapping[str, Any] | None = None, **values: str | None
+) -> dict[str, Any]:
+    """Identity data from a provider's own document: `values` by key; empty values are left out.
+
+    `provider_id` is the subject. `custom_claims` is included even if it is empty. Raises InvalidProviderResponse for a
+    profile without a subject.
+    """
+    unknown = values.keys() - _TEXTS
+    if unknown:
+        raise TypeError(f"no keys of identity_data: {', '.join(sorted(unknown))}")
+    subject = _subject(sub)
+    claims: dict[str, Any] = {"iss": iss, "sub": subject, **values, "provider_id": subject}
+    claims = {key: value for key, value in claims.items() if value}
+    if custom_claims is not None:
+        claims["custom_claims"] = dict(custom_claims)
+    return claims
+
+
+def standard_claims(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The standard claims of a document (OpenID Connect Core §5.1), without its other keys.
+
+    A value of a wrong type counts as absent. Raises InvalidProviderResponse for a document without a subject.
+    """
+    claims: dict[str, Any] = {"sub": _subject(document.get("sub"))}
+    for key in _TEXTS:
+        value = document.get(key)
+        if isinstance(value, str) and value:
+            claims[key] = value
+    aud = document.get("aud")
+    audiences = [aud] if isinstance(aud, str) else aud
+    if isinstance(audiences, list) and audiences and all(isinstance(each, str) for each in audiences):
+        claims["aud"] = audiences
+    for key in ("iat", "exp"):
+        if is_number(document.get(key)):
+            claims[key] = document[key]
+    for key in ("email_verified", "phone_verified"):
+        if document.get(key) is True:
+            claims[key] = True
+    if updated_at := _moment(document.get("updated_at")):
+        claims["updated_at"] = updated_at
+    if isinstance(document.get("custom_claims"), dict):
+        claims["custom_claims"] = document["custom_claims"]
+    return claims
+
+
+def check_storable(document: Any, *, depth: int = _MAX_DEPTH) -> None:
+    """Raises InvalidProviderResponse for values that cannot be stored as JSON: U+0000 in a text, or deep nesting."""
+    if isinstance(document, str):
+        if "\0" in document:
+            raise InvalidProviderResponse("the answer holds U+0000")
+        return
+    if not isinstance(document, dict | list):
+        return
+    if not depth:
+        raise InvalidProviderResponse("the answer is nested too deeply")
+    for inner in document:
+        check_storable(inner, depth=depth - 1)
+        if isinstance(document, dict):
+            check_storable(document[inner], depth=depth - 1)
+
+
+def is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def convert(document: Any, schema: type[T]) -> T:
     """Converts a parsed document to `schema`. Raises InvalidProviderResponse."""
-    claims.check_storable(document)
+    check_storable(document)
     try:
         return msgspec.convert(document, type=schema)
     except msgspec.ValidationError:
@@ -45,8 +119,31 @@ def generic(document: Mapping[str, Any], *, verified: bool = False) -> ProviderP
     """
     email = document.get("email")
     return ProviderProfile(
-        claims=claims.from_document(document),
+        claims=standard_claims(document),
         addresses=one_address(
             email if isinstance(email, str) else "", verified=verified or document.get("email_verified") is True
         ),
     )
+
+
+def _subject(sub: object) -> str:
+    """The subject as text, unchanged: subjects that differ in case or in a space are different users."""
+    text = str(sub) if isinstance(sub, int) and not isinstance(sub, bool) else sub
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidProviderResponse("the profile has no subject")
+    if len(text.encode()) > _MAX_SUBJECT_BYTES:
+        raise InvalidProviderResponse("the subject is too long")
+    return text
+
+
+def _moment(value: object) -> str:
+    """RFC 3339 for seconds since 1970 or RFC 3339; `""` for anything else."""
+    try:
+        if isinstance(value, str):
+            moment = datetime.fromisoformat(value)
+            return value if moment.tzinfo else ""
+        if is_number(value):
+            return datetime.fromtimestamp(cast("float", value), UTC).isoformat().replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return ""
+    return ""

@@ -11,16 +11,40 @@ from django.db import IntegrityError, transaction
 
 from authsvc import conf
 from authsvc.db.sql import fetch_rows, namespaced
-from authsvc.errors import ValidationFailed
+from authsvc.errors import ApiError, ValidationFailed
 from authsvc.security import encryption
 from oauthproviders.base import deadline
-from oauthproviders.custom import definitions, errors, provider, safe_urls
+from oauthproviders.base.contract import InvalidProviderResponse
+from oauthproviders.custom import definitions, provider, safe_urls
 from oauthproviders.custom.definitions import ProviderDefinition
-from oauthproviders.errors import InvalidProviderResponse
 from oauthproviders.models import CustomProvider, ProviderType
 from oauthproviders.oidc import openid_connect
 
 _REQUIRED_DISCOVERY = ("issuer", "authorization_endpoint", "token_endpoint", "jwks_uri")
+
+
+class CustomProvidersDisabled(ApiError):
+    status = 404
+    error_code = "feature_disabled"
+    message = "Custom OAuth providers are disabled"
+
+
+class CustomProviderNotFound(ApiError):
+    status = 404
+    error_code = "custom_provider_not_found"
+    message = "Custom OAuth provider not found"
+
+
+class TooManyCustomProviders(ApiError):
+    status = 400
+    error_code = "over_custom_provider_quota"
+    message = "Maximum number of custom OAuth/OIDC providers reached"
+
+
+class CustomProviderExists(ApiError):
+    status = 400
+    error_code = "conflict"
+    message = "A custom OAuth provider with this identifier already exists"
 
 
 def list_providers(*, provider_type: str) -> list[CustomProvider]:
@@ -38,7 +62,7 @@ def find(identifier: str) -> CustomProvider:
     definitions.check_identifier(identifier)
     row = CustomProvider.objects.filter(identifier=identifier).first()
     if row is None:
-        raise errors.CustomProviderNotFound
+        raise CustomProviderNotFound
     return row
 
 
@@ -50,7 +74,7 @@ def create(definition: ProviderDefinition, *, at: datetime) -> CustomProvider:
     _check_addresses(definition)
     row = CustomProvider(id=uuid4(), created_at=at, updated_at=at)
     if CustomProvider.objects.filter(identifier=definition.identifier).exists():
-        raise errors.CustomProviderExists
+        raise CustomProviderExists
     _fill(row, definition.values())
     if row.provider_type == ProviderType.OIDC:
         _discover(row, at=at)
@@ -61,7 +85,7 @@ def create(definition: ProviderDefinition, *, at: datetime) -> CustomProvider:
             _check_quota()
             row.save(force_insert=True)
     except IntegrityError:
-        raise errors.CustomProviderExists from None  # created concurrently
+        raise CustomProviderExists from None  # created concurrently
     return row
 
 
@@ -83,7 +107,7 @@ def update(identifier: str, changes: ProviderDefinition, *, at: datetime) -> Cus
         changed += ["cached_discovery", "discovery_cached_at"]
     with transaction.atomic(durable=True):
         if not CustomProvider.objects.filter(id=row.id).update(**{name: getattr(row, name) for name in changed}):
-            raise errors.CustomProviderNotFound
+            raise CustomProviderNotFound
     return row
 
 
@@ -93,13 +117,13 @@ def delete(identifier: str) -> None:
     with transaction.atomic(durable=True):
         deleted, _ = CustomProvider.objects.filter(id=row.id).delete()
     if not deleted:
-        raise errors.CustomProviderNotFound
+        raise CustomProviderNotFound
 
 
 def _check_quota() -> None:
     limit = conf.current().custom_providers.max_providers
     if limit and CustomProvider.objects.count() >= limit:
-        raise errors.TooManyCustomProviders
+        raise TooManyCustomProviders
 
 
 def _check_addresses(definition: ProviderDefinition) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Self
 from uuid import UUID
 
@@ -11,9 +11,7 @@ from authsvc import conf
 from authsvc.security import encryption
 from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
-from oauthproviders.base.contract import AuthorizationRequest, Token
-from oauthproviders.custom import claim_mapping
-from oauthproviders.errors import InvalidProviderResponse, ProviderUnavailable
+from oauthproviders.base.contract import AuthorizationRequest, InvalidProviderResponse, ProviderUnavailable, Token
 from oauthproviders.models import CustomProvider, ProviderType
 from oauthproviders.oidc import openid_connect
 from oauthproviders.providers import id_token_profiles
@@ -136,7 +134,34 @@ def is_public_only() -> bool:
     return not conf.current().custom_providers.private_networks_enabled
 
 
+def map_claims(
+    identity_data: Mapping[str, Any], raw: Mapping[str, Any], *, allowlist: Collection[str], mapping: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Adds the allowed keys of the `raw` document as custom claims, and applies the mapping.
+
+    The mapping is target → source: a text is the name of another claim, any other value is a constant. A mapping with
+    an invalid result is ignored. A mapped email address counts as verified only if the mapping sets `email_verified`.
+    """
+    picked = {key: raw[key] for key in allowlist if key in raw}
+    result = dict(identity_data)
+    if picked:
+        result["custom_claims"] = {**result.get("custom_claims", {}), **picked}
+    changes = {
+        target: result[source] if isinstance(source, str) else source
+        for target, source in mapping.items()
+        if target in profiles.CLAIM_KEYS and (not isinstance(source, str) or source in result)
+    }
+    try:
+        changed = profiles.standard_claims({**result, **changes})
+    except InvalidProviderResponse:
+        return result
+    if any(value not in (None, "") and target not in changed for target, value in changes.items()):
+        return result
+    if changed.get("email") != identity_data.get("email") and "email_verified" not in changes:
+        # The claim belongs to the previous address.
+        changed.pop("email_verified", None)
+    return changed
+
+
 def _mapped(row: CustomProvider, profile: ProviderProfile, raw: Mapping[str, Any]) -> dict[str, Any]:
-    return claim_mapping.apply(
-        profile.claims, raw, allowlist=row.custom_claims_allowlist, mapping=row.attribute_mapping
-    )
+    return map_claims(profile.claims, raw, allowlist=row.custom_claims_allowlist, mapping=row.attribute_mapping)

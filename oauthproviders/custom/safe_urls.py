@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from authsvc.outgoing import connections
 from oauthproviders.base import deadline
-from oauthproviders.errors import InvalidProviderResponse
+from oauthproviders.base.contract import InvalidProviderResponse
 
 # URL parsers treat other characters differently.
 _PRINTABLE = re.compile(r"[!-~]+")

@@ -14,7 +14,7 @@ from authsvc.api import parsing
 from authsvc.api.openapi.document import Parameter, document
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.errors import ValidationFailed
-from oauthproviders.custom import custom_providers, errors, schemas
+from oauthproviders.custom import custom_providers, schemas
 from oauthproviders.custom.definitions import ProviderDefinition
 from tokens.api.authentication import AdminAuthentication
 from tokens.api.permissions import IsAdmin
@@ -23,11 +23,11 @@ from tokens.api.permissions import IsAdmin
 class CustomProvidersEnabled(BasePermission):
     """Custom providers are enabled by the configuration."""
 
-    documented_errors = (errors.CustomProvidersDisabled,)
+    documented_errors = (custom_providers.CustomProvidersDisabled,)
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         if not conf.current().custom_providers.enabled:
-            raise errors.CustomProvidersDisabled
+            raise custom_providers.CustomProvidersDisabled
         return True
 
 
@@ -48,7 +48,7 @@ class CustomProvidersView(Endpoint):
     @document(
         body=ProviderDefinition,
         responses={201: schemas.CustomProvider},
-        errors=(ValidationFailed, errors.TooManyCustomProviders, errors.CustomProviderExists),
+        errors=(ValidationFailed, custom_providers.TooManyCustomProviders, custom_providers.CustomProviderExists),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Create a custom provider."""
@@ -60,7 +60,9 @@ class CustomProviderView(Endpoint):
     authentication_classes = (AdminAuthentication,)
     permission_classes = (IsAdmin, CustomProvidersEnabled)
 
-    @document(responses={200: schemas.CustomProvider}, errors=(ValidationFailed, errors.CustomProviderNotFound))
+    @document(
+        responses={200: schemas.CustomProvider}, errors=(ValidationFailed, custom_providers.CustomProviderNotFound)
+    )
     def get(self, request: ServiceRequest, identifier: str) -> HttpResponse:
         """Return a custom provider."""
         return Response(schemas.custom_provider_json(custom_providers.find(identifier)))
@@ -68,14 +70,14 @@ class CustomProviderView(Endpoint):
     @document(
         body=ProviderDefinition,
         responses={200: schemas.CustomProvider},
-        errors=(ValidationFailed, errors.CustomProviderNotFound),
+        errors=(ValidationFailed, custom_providers.CustomProviderNotFound),
     )
     def put(self, request: ServiceRequest, identifier: str) -> HttpResponse:
         """Update a custom provider."""
         changes = parsing.parse_body(request, ProviderDefinition)
         return Response(schemas.custom_provider_json(custom_providers.update(identifier, changes, at=timezone.now())))
 
-    @document(responses={204: None}, errors=(ValidationFailed, errors.CustomProviderNotFound))
+    @document(responses={204: None}, errors=(ValidationFailed, custom_providers.CustomProviderNotFound))
     def delete(self, request: ServiceRequest, identifier: str) -> HttpResponse:
         """Delete a custom provider."""
         custom_providers.delete(identifier)

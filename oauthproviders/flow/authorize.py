@@ -14,7 +14,7 @@ from accounts.identities import invitation_acceptance
 from authsvc.security import crypto
 from oauthproviders import registry
 from oauthproviders.base import deadline
-from oauthproviders.errors import InvalidProviderResponse, ProviderUnavailable
+from oauthproviders.base.contract import InvalidProviderResponse, ProviderUnavailable
 from oauthproviders.flow import errors
 from oauthproviders.models import ClientState
 from tokens.flows import flow_states, pkce

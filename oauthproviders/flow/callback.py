@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import hmac
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from urllib.parse import urlsplit
+from uuid import UUID
 
 from django.db import transaction
+from django.http import HttpResponse
 from social_core.exceptions import SocialAuthBaseException
 
 from accounts.identities import errors as identity_errors
@@ -22,17 +27,17 @@ from authsvc import conf
 from authsvc.caller import Caller
 from authsvc.db.sql import fetch_row, namespaced
 from authsvc.errors import OAuthError
-from authsvc.security import redirects
+from authsvc.security import crypto, redirects
 from oauthproviders import registry
-from oauthproviders.base import claims, deadline
-from oauthproviders.base.contract import Provider, Token
-from oauthproviders.errors import InvalidProviderResponse, ProviderUnavailable
-from oauthproviders.flow import errors, flow_cookie
+from oauthproviders.base import deadline, profiles
+from oauthproviders.base.contract import InvalidProviderResponse, Provider, ProviderUnavailable, Token
+from oauthproviders.flow import errors
 from tokens.api import grants
 from tokens.flows import flow_states
 from tokens.models import FlowState
 from tokens.sessions import lifecycle, sign_in_metrics
 
+_COOKIE_KEY_LABEL = "oauthproviders.flow-binding"
 _CLIENT_STATE_LIFETIME = timedelta(minutes=5)
 
 logger = logging.getLogger(__name__)
@@ -74,8 +79,8 @@ def find_flow(*, state: str, cookies: Mapping[str, str], at: datetime) -> Pendin
         raise errors.StateAlreadyUsed
     # PKCE binds the code to the client. Without PKCE, and for linking, the cookie binds the flow to the browser.
     needs_cookie = flow.code_challenge is None or flow.linking_target_id is not None
-    is_bound = flow_cookie.is_present(flow.id, cookies)
-    if conf.current().federation.flow_binding_enabled and needs_cookie and not is_bound:
+    is_checked = conf.current().federation.flow_binding_enabled and needs_cookie
+    if is_checked and not _has_flow_cookie(flow.id, cookies):
         raise errors.StateNotFound
     linking_to = AccountUsers().find_user(flow.linking_target_id) if flow.linking_target_id else None
     if flow.linking_target_id and linking_to is None:
@@ -96,6 +101,73 @@ def complete_flow(pending: PendingFlow, *, parameters: Mapping[str, str], caller
     if pending.flow.invite_token:
         return _accept_invitation(pending, pending.flow.invite_token, identity, token, caller=caller, at=at)
     return _sign_in(pending, identity, token, caller=caller, at=at)
+
+
+@deadline.shared()
+def _fetch_identity(flow: FlowState, parameters: Mapping[str, str], *, at: datetime) -> tuple[Token, ExternalIdentity]:
+    """Exchanges the code and fetches the profile. Runs outside of any transaction."""
+    name, code = flow.provider_type, parameters.get("code", "")
+    if not registry.is_oauth1(name):
+        if error := parameters.get("error"):
+            raise OAuthError(error, parameters.get("error_description", ""))
+        if not code:
+            raise errors.CodeMissing
+    try:
+        provider = registry.find(name, data=parameters)
+        secret = _client_secret(flow, at=at)
+        if provider.requires_pkce and not secret:
+            raise errors.VerifierMissing
+        token = _exchange_code(provider, name, code=code, secret=secret)
+        identity = _fetch_profile(provider, name, token, email_optional=flow.email_optional)
+    except ProviderUnavailable as error:
+        raise errors.ProviderNoLongerUsable(str(error)) from None
+    if not identity.addresses and not flow.email_optional:
+        raise errors.ProviderEmailMissing
+    return token, identity
+
+
+def _client_secret(flow: FlowState, *, at: datetime) -> str:
+    """The secret that this service keeps for the provider, valid for one callback; `""` when there is none."""
+    if flow.oauth_client_state_id is None:
+        return ""
+    sql = f"""
+        DELETE FROM {namespaced("oauth_client_states")} WHERE id = %s
+        RETURNING provider_type, code_verifier, created_at
+    """  # noqa: S608  (own table name)
+    state = fetch_row(sql, (flow.oauth_client_state_id,))
+    if state is None:
+        raise errors.ClientStateNotFound
+    provider_type, code_verifier, created_at = state
+    if provider_type != flow.provider_type:
+        raise errors.ClientStateMismatch
+    if at > created_at + _CLIENT_STATE_LIFETIME:
+        raise errors.ClientStateExpired
+    return code_verifier or ""
+
+
+def _exchange_code(provider: Provider, name: str, *, code: str, secret: str) -> Token:
+    try:
+        return provider.exchange(code=code, secret=secret)
+    except (InvalidProviderResponse, SocialAuthBaseException) as error:
+        _log_failure(name, "exchange", error)
+        raise errors.AccessTokenFailed if provider.is_oauth1 else errors.ExchangeFailed(code) from None
+
+
+def _fetch_profile(provider: Provider, name: str, token: Token, *, email_optional: bool) -> ExternalIdentity:
+    try:
+        profile = provider.profile(token)
+        profiles.check_storable(profile.claims)
+    except (InvalidProviderResponse, SocialAuthBaseException) as error:
+        _log_failure(name, "profile", error)
+        raise errors.ProviderEmailMissing if provider.is_oauth1 else errors.ProfileUnavailable from None
+    return ExternalIdentity.from_profile(profile, provider=name, email_optional=email_optional)
+
+
+def _log_failure(name: str, stage: str, error: Exception) -> None:
+    # The texts of social-auth-core may quote a response.
+    reason = str(error) if isinstance(error, InvalidProviderResponse) else type(error).__name__
+    fields = {"event": f"provider.{stage}", "provider": name, "error": reason}
+    logger.warning("the provider sent no usable response", extra=fields)
 
 
 def _sign_in(pending: PendingFlow, identity: ExternalIdentity, token: Token, *, caller: Caller, at: datetime) -> str:
@@ -192,68 +264,33 @@ def _finish(pending: PendingFlow, user: UserRecord, token: Token, *, caller: Cal
     return redirects.with_fragment(pending.target, grants.token_fragment(tokens, **provider_tokens))
 
 
-@deadline.shared()
-def _fetch_identity(flow: FlowState, parameters: Mapping[str, str], *, at: datetime) -> tuple[Token, ExternalIdentity]:
-    """Exchanges the code and fetches the profile. Runs outside of any transaction."""
-    name, code = flow.provider_type, parameters.get("code", "")
-    if not registry.is_oauth1(name):
-        if error := parameters.get("error"):
-            raise OAuthError(error, parameters.get("error_description", ""))
-        if not code:
-            raise errors.CodeMissing
-    try:
-        provider = registry.find(name, data=parameters)
-        secret = _client_secret(flow, at=at)
-        if provider.requires_pkce and not secret:
-            raise errors.VerifierMissing
-        token = _exchange_code(provider, name, code=code, secret=secret)
-        identity = _fetch_profile(provider, name, token, email_optional=flow.email_optional)
-    except ProviderUnavailable as error:
-        raise errors.ProviderNoLongerUsable(str(error)) from None
-    if not identity.addresses and not flow.email_optional:
-        raise errors.ProviderEmailMissing
-    return token, identity
+def set_flow_cookie(response: HttpResponse, *, flow_id: UUID) -> None:
+    """Set the cookie that binds a flow to the browser in which it was started, if binding is enabled."""
+    if not conf.current().federation.flow_binding_enabled:
+        return
+    address = urlsplit(conf.current().api.external_url)
+    is_secure = address.scheme == "https"
+    response.set_cookie(
+        _cookie_name(flow_id),
+        _cookie_value(flow_id),
+        max_age=conf.current().flows.expiry,
+        path=f"{address.path.rstrip('/')}/callback",
+        httponly=True,
+        secure=is_secure,
+        # Apple returns to the callback with a cross-site POST.
+        samesite="None" if is_secure else "Lax",
+    )
 
 
-def _client_secret(flow: FlowState, *, at: datetime) -> str:
-    """The secret that this service keeps for the provider, valid for one callback; `""` when there is none."""
-    if flow.oauth_client_state_id is None:
-        return ""
-    sql = f"""
-        DELETE FROM {namespaced("oauth_client_states")} WHERE id = %s
-        RETURNING provider_type, code_verifier, created_at
-    """  # noqa: S608  (own table name)
-    state = fetch_row(sql, (flow.oauth_client_state_id,))
-    if state is None:
-        raise errors.ClientStateNotFound
-    provider_type, code_verifier, created_at = state
-    if provider_type != flow.provider_type:
-        raise errors.ClientStateMismatch
-    if at > created_at + _CLIENT_STATE_LIFETIME:
-        raise errors.ClientStateExpired
-    return code_verifier or ""
+def _has_flow_cookie(flow_id: UUID, cookies: Mapping[str, str]) -> bool:
+    """True if the request has the cookie of this flow."""
+    return crypto.constant_time_equal(cookies.get(_cookie_name(flow_id), ""), _cookie_value(flow_id))
 
 
-def _exchange_code(provider: Provider, name: str, *, code: str, secret: str) -> Token:
-    try:
-        return provider.exchange(code=code, secret=secret)
-    except (InvalidProviderResponse, SocialAuthBaseException) as error:
-        _log_failure(name, "exchange", error)
-        raise errors.AccessTokenFailed if provider.is_oauth1 else errors.ExchangeFailed(code) from None
+def _cookie_name(flow_id: UUID) -> str:
+    return f"flow-{flow_id}"
 
 
-def _fetch_profile(provider: Provider, name: str, token: Token, *, email_optional: bool) -> ExternalIdentity:
-    try:
-        profile = provider.profile(token)
-        claims.check_storable(profile.claims)
-    except (InvalidProviderResponse, SocialAuthBaseException) as error:
-        _log_failure(name, "profile", error)
-        raise errors.ProviderEmailMissing if provider.is_oauth1 else errors.ProfileUnavailable from None
-    return ExternalIdentity.from_profile(profile, provider=name, email_optional=email_optional)
-
-
-def _log_failure(name: str, stage: str, error: Exception) -> None:
-    # The texts of social-auth-core may quote a response.
-    reason = str(error) if isinstance(error, InvalidProviderResponse) else type(error).__name__
-    fields = {"event": f"provider.{stage}", "provider": name, "error": reason}
-    logger.warning("the provider sent no usable response", extra=fields)
+def _cookie_value(flow_id: UUID) -> str:
+    digest = hmac.digest(crypto.derive_key(_COOKIE_KEY_LABEL), flow_id.bytes, hashlib.sha256)
+    return crypto.base64url_encode(digest)

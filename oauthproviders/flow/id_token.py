@@ -1,14 +1,15 @@
-"""Signs in, or links an identity, with an ID token that the client obtained from the issuer itself."""
+"""The id_token grant: sign-in, or linking of an identity, with an ID token that the client got from the issuer."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
+import msgspec
 from django.db import transaction
 
 from accounts.identities import errors as identity_errors
@@ -18,16 +19,18 @@ from accounts.identities.external_sign_in import AccountMatch
 from accounts.users.queries import AccountUsers, get_user_record
 from accounts.users.records import UserRecord
 from authsvc import conf
+from authsvc.api.openapi.document import ErrorTypes
+from authsvc.api.parsing import Body
 from authsvc.caller import Caller
-from authsvc.errors import ApiError, OAuthError, UnexpectedFailure
+from authsvc.errors import ApiError, OAuthError, UnexpectedFailure, ValidationFailed
 from authsvc.security import crypto
 from oauthproviders.base import deadline
-from oauthproviders.errors import InvalidProviderResponse, ProviderUnavailable
-from oauthproviders.flow import id_token_audiences
-from oauthproviders.flow.errors import SignInFailed
-from oauthproviders.flow.id_token_audiences import RequestedIssuer, TrustedIssuer
+from oauthproviders.base.contract import InvalidProviderResponse, ProviderUnavailable
+from oauthproviders.flow import errors, id_token_audiences
+from oauthproviders.flow.id_token_audiences import IdTokenCredential, TrustedIssuer
 from oauthproviders.oidc import openid_connect
-from tokens.api import authentication
+from tokens.api import authentication, grants, schemas
+from tokens.api.authentication import BearerAuthentication
 from tokens.sessions import lifecycle, sign_in_metrics
 from tokens.sessions.lifecycle import TokenPair
 from tokens.sessions.users import SignedInUser
@@ -38,23 +41,44 @@ _METHOD = "oauth"
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdTokenCredential:
-    """An ID token and the parameters sent with it; `""` for absent ones."""
-
-    id_token: str = field(repr=False)
-    provider: str = ""
-    client_id: str = ""
-    issuer: str = ""
-    access_token: str = field(default="", repr=False)
-    nonce: str = field(default="", repr=False)
-    link_identity: bool = False
+class IdTokenInput(Body, frozen=True):
+    needs: ClassVar[tuple[str, ...]] = ("id_token",)
+    id_token: str | None = None
+    provider: str | None = None
+    """The provider's name; otherwise `client_id` and `issuer` are required."""
+    client_id: str | None = None
+    issuer: str | None = None
+    access_token: str | None = None
+    """Compared with `at_hash` of the ID token."""
+    nonce: str | None = None
+    """The SHA-256 of this value is compared with `nonce` of the ID token."""
+    link_identity: bool | None = None
+    """Link the identity to the user of the bearer token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdTokenSignIn:
     user: UserRecord
     tokens: TokenPair
+
+
+class IdTokenGrant:
+    """Sign in with an ID token that the application obtained from another issuer, or link its identity."""
+
+    input = IdTokenInput
+    response_schema: ClassVar[Any] = schemas.Session
+    documented_errors: ClassVar[ErrorTypes] = (
+        OAuthError,
+        ValidationFailed,
+        errors.ProviderDisabled,
+        *BearerAuthentication.documented_errors,
+        *identity_errors.EXTERNAL_IDENTITY,
+    )
+
+    def exchange(self, body: IdTokenInput, *, caller: Caller, at: datetime) -> dict[str, Any]:
+        parameters = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not None}
+        result = sign_in(IdTokenCredential(**{"id_token": "", **parameters}), caller=caller, at=at)
+        return grants.token_response(result.tokens, user=result.user)
 
 
 @sign_in_metrics.measure_sign_in("oidc", user_id=lambda result: result.user.id)
@@ -80,7 +104,7 @@ def sign_in(credential: IdTokenCredential, *, caller: Caller, at: datetime) -> I
     except (ApiError, OAuthError):
         raise
     except Exception as error:  # clients of this grant expect an OAuth error instead of a 500
-        raise SignInFailed from error
+        raise errors.SignInFailed from error
 
 
 def _sign_in(identity: ExternalIdentity, *, caller: Caller, at: datetime) -> IdTokenSignIn:
@@ -131,14 +155,7 @@ def _authenticate(caller: Caller, *, at: datetime) -> SignedInUser:
 @deadline.shared()
 def _verify_identity(credential: IdTokenCredential) -> ExternalIdentity:
     """The identity of a verified ID token. Runs outside of any transaction."""
-    trusted = id_token_audiences.find_trusted_issuer(
-        RequestedIssuer(
-            id_token=credential.id_token,
-            provider=credential.provider,
-            client_id=credential.client_id,
-            issuer=credential.issuer,
-        )
-    )
+    trusted = id_token_audiences.find_trusted_issuer(credential)
     token_claims = _verify_token(credential, trusted)
     if not token_claims.get("sub"):
         raise OAuthError(_INVALID, "Missing sub claim in id_token")
@@ -148,7 +165,7 @@ def _verify_identity(credential: IdTokenCredential) -> ExternalIdentity:
     try:
         profile = trusted.profile_of(token_claims)
     except InvalidProviderResponse as error:
-        raise _refuse(trusted, error) from None
+        raise _invalid_token(trusted, error) from None
     return ExternalIdentity.from_profile(profile, provider=trusted.provider, email_optional=trusted.email_optional)
 
 
@@ -164,10 +181,10 @@ def _verify_token(credential: IdTokenCredential, trusted: TrustedIssuer) -> dict
             credential.id_token, issuer=trusted.issuer, audiences=None, access_token=credential.access_token
         )
     except (InvalidProviderResponse, ProviderUnavailable) as error:
-        raise _refuse(trusted, error) from None
+        raise _invalid_token(trusted, error) from None
 
 
-def _refuse(trusted: TrustedIssuer, error: Exception) -> OAuthError:
+def _invalid_token(trusted: TrustedIssuer, error: Exception) -> OAuthError:
     fields = {"event": "id_token.refused", "provider": trusted.provider, "error": str(error)}
     logger.warning("an ID token was refused", extra=fields)
     return OAuthError(_INVALID, "Bad ID token")

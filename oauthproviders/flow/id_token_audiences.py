@@ -9,8 +9,8 @@ from typing import Any
 from accounts.identities.external_identity import ProviderProfile
 from authsvc import conf
 from authsvc.errors import ValidationFailed
+from oauthproviders.base.contract import InvalidProviderResponse
 from oauthproviders.custom import provider as custom
-from oauthproviders.errors import InvalidProviderResponse
 from oauthproviders.flow.errors import ProviderDisabled
 from oauthproviders.models import CustomProvider, ProviderType
 from oauthproviders.oidc import openid_connect
@@ -35,13 +35,16 @@ _FIXED_ISSUERS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestedIssuer:
-    """The issuer that a request names for its ID token; `""` for absent parameters."""
+class IdTokenCredential:
+    """An ID token and the parameters sent with it; `""` for absent ones."""
 
     id_token: str = field(repr=False)
-    provider: str
-    client_id: str
-    issuer: str
+    provider: str = ""
+    client_id: str = ""
+    issuer: str = ""
+    access_token: str = field(default="", repr=False)
+    nonce: str = field(default="", repr=False)
+    link_identity: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,26 +60,26 @@ class TrustedIssuer:
     profile_of: Callable[[Mapping[str, Any]], ProviderProfile] = id_token_profiles.profile_of
 
 
-def find_trusted_issuer(requested: RequestedIssuer) -> TrustedIssuer:
+def find_trusted_issuer(credential: IdTokenCredential) -> TrustedIssuer:
     """The issuer that verifies a token. Raises ValidationFailed, ProviderDisabled."""
-    trusted = _find(requested)
-    if requested.provider and requested.issuer and requested.issuer.rstrip("/") != trusted.issuer.name.rstrip("/"):
+    trusted = _find(credential)
+    if credential.provider and credential.issuer and credential.issuer.rstrip("/") != trusted.issuer.name.rstrip("/"):
         raise ValidationFailed("Provided issuer does not match ID token issuer")
     return trusted
 
 
-def _find(requested: RequestedIssuer) -> TrustedIssuer:
-    provider, issuer, federation = requested.provider, requested.issuer, conf.current().federation
+def _find(credential: IdTokenCredential) -> TrustedIssuer:
+    provider, issuer, federation = credential.provider, credential.issuer, conf.current().federation
     if provider == "apple" or issuer in apple.ID_TOKEN_ISSUERS:
         detected = _detected_issuer(
-            requested, "Apple", "an Apple", is_allowed=lambda name: name in apple.ID_TOKEN_ISSUERS
+            credential, "Apple", "an Apple", is_allowed=lambda name: name in apple.ID_TOKEN_ISSUERS
         )
         return _built_in("apple", detected, extra_audience=federation.ios_bundle_id)
     if provider == "google" or issuer == _FIXED_ISSUERS["google"]:
         return _built_in("google", _FIXED_ISSUERS["google"])
     if provider == "azure" or azure.ID_TOKEN_ISSUER.fullmatch(issuer):
         authority = azure.authority_of(conf.current().providers["azure"])
-        detected = _detected_issuer(requested, "Azure", "an Azure", is_allowed=authority.issues_to_applications)
+        detected = _detected_issuer(credential, "Azure", "an Azure", is_allowed=authority.issues_to_applications)
         return _built_in("azure", detected, profile_of=authority.profile_of)
     keycloak = conf.current().providers["keycloak"]
     if provider == "keycloak" or (keycloak.enabled and keycloak.url and issuer == keycloak.url):
@@ -90,7 +93,7 @@ def _find(requested: RequestedIssuer) -> TrustedIssuer:
         return TrustedIssuer(
             provider=issuer,
             issuer=openid_connect.Issuer(name=issuer),
-            audiences=_without_empty(requested.client_id),
+            audiences=_without_empty(credential.client_id),
             checks_nonce=True,
             email_optional=False,
         )
@@ -98,10 +101,10 @@ def _find(requested: RequestedIssuer) -> TrustedIssuer:
 
 
 def _detected_issuer(
-    requested: RequestedIssuer, provider: str, a_provider: str, *, is_allowed: Callable[[str], bool]
+    credential: IdTokenCredential, provider: str, a_provider: str, *, is_allowed: Callable[[str], bool]
 ) -> str:
     try:
-        issuer = openid_connect.claimed_issuer(requested.id_token)
+        issuer = openid_connect.claimed_issuer(credential.id_token)
     except InvalidProviderResponse:
         raise ValidationFailed(f"Unable to detect issuer in ID token for {provider} provider") from None
     if not is_allowed(issuer):

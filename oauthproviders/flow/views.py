@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.utils import timezone
 from rest_framework.exceptions import MethodNotAllowed
 from rest_framework.parsers import FormParser
+from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.identities import errors as identity_errors
 from authsvc import conf
 from authsvc.api import exception_handler
 from authsvc.api.openapi.document import REDIRECT_TO, Parameter, ResponseDoc, document
+from authsvc.api.parsing import Body
 from authsvc.api.renderers import Found, SeeOther
 from authsvc.api.views import OAUTH_ERRORS, Endpoint, ServiceRequest
 from authsvc.errors import ApiError, BodyTooLarge, OAuthError
 from authsvc.security import redirects
-from oauthproviders.flow import authorize, callback, errors, flow_cookie, inputs
+from oauthproviders.flow import authorize, callback, errors
+from oauthproviders.flow.authorize import FlowRequest
 from tokens.api import authentication
 from tokens.api.authentication import BearerAuthentication
 from tokens.api.permissions import IsSignedIn
 from tokens.flows.errors import PKCE_ERRORS
 
+# Parameters of the protocol and of this service, in any case, are not forwarded to the provider.
+_NEVER_FORWARDED = frozenset(
+    "client_id client_secret redirect_uri response_type state code_challenge code_challenge_method code_verifier"
+    " scopes provider redirect_to invite_token skip_http_redirect".split()
+)
 _FLOW_PARAMETERS = (
     Parameter("provider", "The provider: `github`, `google`, `custom:…`.", required=True),
     Parameter("scopes", "Additional scopes, separated by spaces."),
@@ -32,6 +40,14 @@ _FLOW_PARAMETERS = (
     Parameter("code_challenge", "Starts a PKCE flow (RFC 7636 §4.3)."),
     Parameter("code_challenge_method", "The method of the challenge.", ("s256", "plain")),
     Parameter("invite_token", "The token of an invitation that this sign-in accepts."),
+)
+_CALLBACK_PARAMETERS = (
+    Parameter("state", "Identifies the flow."),
+    Parameter("code", "The provider's code."),
+    Parameter("error", "The provider's error code."),
+    Parameter("error_description", "Describes the error."),
+    Parameter("oauth_token", "OAuth 1.0a: the request token."),
+    Parameter("oauth_verifier", "OAuth 1.0a: the proof of consent."),
 )
 _TO_PROVIDER = ResponseDoc("Redirect to the provider.", headers=("Location",))
 _START_ERRORS = (
@@ -50,6 +66,17 @@ class AuthorizationUrl(TypedDict):
     url: str
 
 
+class CallbackForm(Body, frozen=True):
+    """The response of a provider that sends a form; the same parameters as in the query."""
+
+    state: str | None = None
+    code: str | None = None
+    error: str | None = None
+    error_description: str | None = None
+    user: str | None = None
+    """Sent by Apple at the first consent: a JSON object with the name."""
+
+
 class AuthorizeView(Endpoint):
     @document(query=_FLOW_PARAMETERS, responses={302: _TO_PROVIDER}, errors=_START_ERRORS)
     def get(self, request: ServiceRequest) -> HttpResponse:
@@ -58,13 +85,13 @@ class AuthorizeView(Endpoint):
         Other parameters are forwarded to the provider, except those of the protocol.
         """
         start = authorize.start_flow(
-            inputs.flow_request(request.http.GET),
+            _flow_request(request.http.GET),
             target=self.redirect_target(request),
             linking_to=None,
             at=timezone.now(),
         )
         response = Found(start.url)
-        flow_cookie.set(response, flow_id=start.flow_id)
+        callback.set_flow_cookie(response, flow_id=start.flow_id)
         return response
 
 
@@ -85,14 +112,14 @@ class LinkIdentityView(Endpoint):
         if not conf.current().signup.manual_linking_enabled:
             raise identity_errors.ManualLinkingDisabled
         start = authorize.start_flow(
-            inputs.flow_request(request.http.GET),
+            _flow_request(request.http.GET),
             target=self.redirect_target(request),
             linking_to=authentication.get_signed_in_user(request),
             at=timezone.now(),
         )
         skips_redirect = request.http.GET.get("skip_http_redirect") == "true"
         response = Response({"url": start.url}) if skips_redirect else Found(start.url)
-        flow_cookie.set(response, flow_id=start.flow_id)
+        callback.set_flow_cookie(response, flow_id=start.flow_id)
         return response
 
 
@@ -106,8 +133,8 @@ class CallbackView(Endpoint):
     target: str | None = None
 
     @document(
-        query=inputs.CALLBACK_PARAMETERS,
-        form=inputs.CallbackForm,
+        query=_CALLBACK_PARAMETERS,
+        form=CallbackForm,
         responses={
             302: ResponseDoc(
                 "Redirect to the target: tokens in the fragment, for a PKCE flow `code` in the query, or `error`,"
@@ -146,7 +173,7 @@ class CallbackView(Endpoint):
 
         Errors of the provider are passed on unchanged.
         """
-        parameters = inputs.callback_parameters(request)
+        parameters = _callback_parameters(request)
         at = timezone.now()
         pending = callback.find_flow(state=parameters.get("state", ""), cookies=request.http.COOKIES, at=at)
         self.target = pending.target
@@ -162,6 +189,31 @@ class CallbackView(Endpoint):
         if self.target is None:
             return SeeOther(redirects.with_query(conf.current().site.url, parameters))
         return Found(redirects.with_error(self.target, parameters, in_query=True))
+
+
+def _flow_request(query: QueryDict) -> FlowRequest:
+    parameters = _first_values(query)
+    extra = {name: value for name, value in parameters.items() if name.lower() not in _NEVER_FORWARDED}
+    if workos := extra.pop("workos_provider", ""):
+        extra["provider"] = workos
+    return FlowRequest(
+        provider=parameters.get("provider", "").lower(),
+        scopes=parameters.get("scopes", ""),
+        code_challenge=parameters.get("code_challenge"),
+        code_challenge_method=parameters.get("code_challenge_method"),
+        invite_token=parameters.get("invite_token", ""),
+        extra=extra,
+    )
+
+
+def _callback_parameters(request: Request) -> Mapping[str, str]:
+    """The parameters of a callback; a form overrides the query."""
+    form = cast(QueryDict, request.data) if request.method == "POST" else QueryDict()
+    return {**_first_values(request.query_params), **_first_values(form)}
+
+
+def _first_values(query: QueryDict) -> dict[str, str]:
+    return {name: values[0] for name, values in query.lists() if values}
 
 
 def _error_parameters(error: Exception) -> Mapping[str, str]:

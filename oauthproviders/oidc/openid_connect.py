@@ -1,10 +1,10 @@
-"""OpenID Connect: discovery documents, key sets, and ID token verification."""
+"""OpenID Connect: discovery documents, key sets (RFC 7517), and ID token verification."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -16,16 +16,26 @@ from django.utils import timezone
 
 from authsvc.outgoing import http
 from authsvc.security import crypto
-from oauthproviders.base import claims, deadline
-from oauthproviders.errors import InvalidProviderResponse, ProviderUnavailable
-from oauthproviders.oidc import key_sets
-from oauthproviders.oidc.key_sets import KeySet
+from oauthproviders.base import deadline, profiles
+from oauthproviders.base.contract import InvalidProviderResponse, ProviderUnavailable
 from oauthproviders.oidc.remote_documents import DocumentCache
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 _MAX_DOCUMENT_BYTES = 1_048_576
 _NOT_BEFORE_LEEWAY = 300  # seconds
+
+# RFC 7518 §3.1, §6; RFC 8037 §3.1: asymmetric algorithms and their key types.
+_KEY_TYPES: Mapping[str, tuple[str, str | None]] = {
+    **{f"{family}{bits}": ("RSA", None) for family in ("RS", "PS") for bits in (256, 384, 512)},
+    "ES256": ("EC", "P-256"),
+    "ES384": ("EC", "P-384"),
+    "ES512": ("EC", "P-521"),
+    "EdDSA": ("OKP", "Ed25519"),
+}
+_ALGORITHMS = frozenset(_KEY_TYPES)
+_PUBLIC_MEMBERS = frozenset({"kty", "n", "e", "crv", "x", "y"})
+_MAX_KEYS_TRIED = 10
 
 # One issuer with two names: documents and tokens of one may contain the other.
 _SAME_ISSUER = frozenset({"https://appleid.apple.com", "https://account.apple.com"})
@@ -62,6 +72,10 @@ class Discovery(msgspec.Struct, frozen=True, kw_only=True):
     response_types_supported: tuple[str, ...] | None = None
     grant_types_supported: tuple[str, ...] | None = None
     subject_types_supported: tuple[str, ...] | None = None
+
+
+class _KeySet(msgspec.Struct, frozen=True):
+    keys: tuple[dict[str, Any], ...]
 
 
 class _Claims(msgspec.Struct, frozen=True):
@@ -140,7 +154,7 @@ def verify(
     header = _header(id_token)
     algorithm = str(header.get("alg"))
     supported = discovery.id_token_signing_alg_values_supported or ("RS256",)
-    if algorithm not in key_sets.ALGORITHMS.intersection(supported):
+    if algorithm not in _ALGORITHMS.intersection(supported):
         raise InvalidProviderResponse("the ID token is signed by an algorithm that its issuer does not use")
     payload = _verified_payload(id_token, header, discovery, location)
     token_claims, typed = _parse_claims(payload)
@@ -189,7 +203,7 @@ def _document(url: str, schema: type[T], *, public_only: bool) -> T:
         )
         if not 200 <= reply.status <= 299:
             raise InvalidProviderResponse(f"status {reply.status}")
-        claims.check_storable(reply.json())
+        profiles.check_storable(reply.json())
         return msgspec.json.decode(reply.body, type=schema)
     except http.Unreachable as error:
         raise InvalidProviderResponse(str(error)) from None
@@ -209,20 +223,54 @@ def _verified_payload(id_token: str, header: Mapping[str, Any], discovery: Disco
         raise InvalidProviderResponse("the issuer publishes no keys")
     keys_at = _KeySetLocation(url=discovery.jwks_uri, public_only=location.public_only, version=location.version)
     key_set = _key_sets.get(keys_at)
-    payload = key_sets.verified_payload(id_token, header, key_set)
+    payload = _payload_by_key_set(id_token, header, key_set)
     if payload is None:
         # The issuer may have added a key, or replaced a key under the same id.
         newer = _key_sets.renew(keys_at, than=key_set)
-        payload = key_sets.verified_payload(id_token, header, newer) if newer is not key_set else None
+        payload = _payload_by_key_set(id_token, header, newer) if newer is not key_set else None
     if payload is None:
         raise InvalidProviderResponse("no key of the issuer has signed the ID token")
     return payload
 
 
+def _payload_by_key_set(token: str, header: Mapping[str, Any], key_set: _KeySet) -> bytes | None:
+    """The payload of a token if one of the keys verifies it, else None. Its algorithm is one of _ALGORITHMS."""
+    algorithm = header["alg"]
+    for key in _candidates(key_set, algorithm=algorithm, kid=header.get("kid")):
+        try:
+            decoded = jwt.PyJWS().decode_complete(
+                token,
+                key=jwt.PyJWK(key, algorithm=algorithm),
+                algorithms=[algorithm],
+                options={"verify_signature": True, "enforce_minimum_key_length": True},
+            )
+        except (jwt.PyJWTError, ValueError, TypeError):
+            continue  # another key, or a malformed one
+        payload: bytes = decoded["payload"]
+        return payload
+    return None
+
+
+def _candidates(key_set: _KeySet, *, algorithm: str, kid: object) -> Iterator[dict[str, Any]]:
+    """The keys that fit the header, without private members that were published by mistake."""
+    tried = 0
+    for key in key_set.keys:
+        if (key.get("kty"), key.get("crv")) != _KEY_TYPES[algorithm]:
+            continue
+        if key.get("alg", algorithm) != algorithm or key.get("use", "sig") != "sig":
+            continue
+        if kid is not None and key.get("kid") != kid:
+            continue
+        tried += 1
+        if tried > _MAX_KEYS_TRIED:
+            return
+        yield {name: value for name, value in key.items() if name in _PUBLIC_MEMBERS}
+
+
 def _parse_claims(payload: bytes) -> tuple[dict[str, Any], _Claims]:
     try:
         token_claims = orjson.loads(payload)
-        claims.check_storable(token_claims)
+        profiles.check_storable(token_claims)
         return token_claims, msgspec.convert(token_claims, type=_Claims)
     except (ValueError, msgspec.ValidationError, RecursionError):
         # The text of the converter's error may contain personal data.
@@ -236,8 +284,8 @@ def _at_hash(access_token: str, algorithm: str) -> str:
 
 
 _discoveries: DocumentCache[Issuer, Discovery] = DocumentCache(_fetch_named)
-_key_sets: DocumentCache[_KeySetLocation, KeySet] = DocumentCache(
-    lambda location: _document(location.url, KeySet, public_only=location.public_only)
+_key_sets: DocumentCache[_KeySetLocation, _KeySet] = DocumentCache(
+    lambda location: _document(location.url, _KeySet, public_only=location.public_only)
 )
 
 # A lock that another thread holds during a fork would never be released in the child.

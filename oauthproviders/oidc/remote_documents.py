@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from authsvc import conf
 from oauthproviders.base import deadline
-from oauthproviders.errors import InvalidProviderResponse
+from oauthproviders.base.contract import InvalidProviderResponse
 
 Key = TypeVar("Key", bound=Hashable)
 Document = TypeVar("Document")

@@ -1,21 +1,25 @@
-"""Apple. Its client secret is a token from `manage.py apple_secret`."""
+"""Apple. Its client secret is a JWT signed with the developer's key, valid for at most six months."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 from urllib.parse import quote, urlencode
 
+import jwt
 import msgspec
 from social_core.backends.apple import AppleIdAuth
 
 from accounts.identities.external_identity import Address, ProviderProfile
-from oauthproviders.base import backends, claims, profiles
-from oauthproviders.base.contract import Token
-from oauthproviders.errors import InvalidProviderResponse
+from oauthproviders.base import backends, profiles
+from oauthproviders.base.contract import InvalidProviderResponse, Token
 from oauthproviders.oidc import openid_connect
 
 ID_TOKEN_ISSUERS = ("https://appleid.apple.com", "https://account.apple.com")
+MAX_SECRET_LIFETIME = timedelta(seconds=15_777_000)
+_SECRET_AUDIENCE = "https://appleid.apple.com"
+_SECRET_ALGORITHM = "ES256"
 
 
 class _Name(msgspec.Struct, frozen=True, rename="camel"):
@@ -75,7 +79,30 @@ def profile_of(token: Mapping[str, Any]) -> ProviderProfile:
     user = profiles.convert(token, _Claims)
     private = {"true": True, "false": False}.get(str(user.is_private_email).lower())
     custom = {"is_private_email": private, "auth_time": user.auth_time, "transfer_sub": user.transfer_sub}
-    kept = profiles.pick(custom, *custom)
-    identity_data = claims.identity_data(iss=user.iss, sub=user.sub, custom_claims=kept or None)
+    present = profiles.pick(custom, *custom)
+    identity_data = profiles.identity_data(iss=user.iss, sub=user.sub, custom_claims=present or None)
     # Accounts of an organisation may have no address; it counts as verified, so no confirmation is requested.
     return ProviderProfile(claims=identity_data, addresses=(Address(email=user.email, verified=True, primary=True),))
+
+
+def create_client_secret(
+    *, team_id: str, key_id: str, client_id: str, private_key: str, lifetime: timedelta, at: datetime
+) -> str:
+    """The secret of the application `client_id`: a JWT; `private_key` is the PEM text of a `.p8` file.
+
+    Raises ValueError for a key of another kind.
+    """
+    claims = {"iss": team_id, "iat": at, "exp": at + lifetime, "aud": _SECRET_AUDIENCE, "sub": client_id}
+    try:
+        return jwt.encode(claims, private_key, algorithm=_SECRET_ALGORITHM, headers={"kid": key_id})
+    except (jwt.PyJWTError, TypeError, ValueError):
+        # The text of the library's error may contain the key.
+        raise ValueError("not an elliptic-curve private key as in Apple's .p8 files") from None
+
+
+def client_secret_expiry(secret: str) -> datetime | None:
+    """The expiry time of a secret; None for another text."""
+    try:
+        return datetime.fromtimestamp(jwt.decode(secret, options={"verify_signature": False})["exp"], UTC)
+    except (jwt.PyJWTError, KeyError, TypeError, ValueError, OverflowError, OSError):
+        return None

@@ -12,10 +12,9 @@ from social_core.backends.azuread_tenant import AzureADV2TenantOAuth2
 
 from accounts.identities.external_identity import ProviderProfile
 from authsvc import conf
-from oauthproviders.base import claims, profiles
+from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
-from oauthproviders.base.contract import Token
-from oauthproviders.errors import InvalidProviderResponse
+from oauthproviders.base.contract import InvalidProviderResponse, Token
 from oauthproviders.oidc import openid_connect
 
 ID_TOKEN_ISSUER = re.compile(r"https://login[.]microsoftonline[.]com/[A-Za-z0-9.-]+/v2[.]0/?")
@@ -115,7 +114,7 @@ def profile_of(token: Mapping[str, Any], *, is_of_own_tenant: bool) -> ProviderP
     Raises InvalidProviderResponse.
     """
     user = profiles.convert(token, _Claims)
-    identity_data = claims.identity_data(
+    identity_data = profiles.identity_data(
         iss=user.iss,
         sub=user.sub,
         full_name=user.name,

@@ -8,7 +8,7 @@ import msgspec
 from social_core.backends.bitbucket import BitbucketOAuth2
 
 from accounts.identities.external_identity import Address, ProviderProfile
-from oauthproviders.base import claims
+from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
 from oauthproviders.base.contract import Token
 
@@ -43,7 +43,7 @@ class Bitbucket(OAuth2, BitbucketOAuth2[Any]):
         user = self.fetch_document(token, self.with_base_url(f"{_API}/user"), _User)
         emails = self.fetch_document(token, self.with_base_url(f"{_API}/user/emails"), _Emails).values
         picture = user.avatar.href if user.avatar else None
-        identity_data = claims.identity_data(
+        identity_data = profiles.identity_data(
             iss=_API,
             sub=user.uuid,
             name=user.display_name,

@@ -8,10 +8,9 @@ import msgspec
 from social_core.backends.discord import DiscordOAuth2
 
 from accounts.identities.external_identity import ProviderProfile
-from oauthproviders.base import claims, profiles
+from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
-from oauthproviders.base.contract import Token
-from oauthproviders.errors import InvalidProviderResponse
+from oauthproviders.base.contract import InvalidProviderResponse, Token
 
 _IMAGES = "https://cdn.discordapp.com"
 _STOCK_AVATARS = 5
@@ -33,7 +32,7 @@ class Discord(OAuth2, DiscordOAuth2[Any]):
     def profile(self, token: Token) -> ProviderProfile:
         user = self.fetch_document(token, self.with_base_url("https://discord.com/api/users/@me"), _User)
         avatar = _avatar(user)
-        identity_data = claims.identity_data(
+        identity_data = profiles.identity_data(
             iss="https://discord.com/api",
             sub=user.id,
             name=f"{user.username or ''}#{user.discriminator or ''}",

@@ -11,7 +11,7 @@ import msgspec
 from social_core.backends.facebook import FacebookOAuth2
 
 from accounts.identities.external_identity import ProviderProfile
-from oauthproviders.base import claims, profiles
+from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
 from oauthproviders.base.contract import Token
 
@@ -55,7 +55,7 @@ class Facebook(OAuth2, FacebookOAuth2[Any]):  # type: ignore[misc]  # its own `r
         user = self.fetch_document(token, f"{address}&appsecret_proof={proof}", _User)
         name = profiles.full_name(user.first_name, user.last_name)
         picture = user.picture.data.url if user.picture and user.picture.data else None
-        identity_data = claims.identity_data(
+        identity_data = profiles.identity_data(
             iss=address,
             sub=user.id,
             name=name,
@@ -71,5 +71,5 @@ class Facebook(OAuth2, FacebookOAuth2[Any]):  # type: ignore[misc]  # its own `r
 def profile_of(token: Mapping[str, Any]) -> ProviderProfile:
     """The profile of a verified ID token. Raises InvalidProviderResponse."""
     user = profiles.convert(token, _Claims)
-    identity_data = claims.identity_data(iss=user.iss, sub=user.sub, name=user.name, picture=user.picture)
+    identity_data = profiles.identity_data(iss=user.iss, sub=user.sub, name=user.name, picture=user.picture)
     return ProviderProfile(claims=identity_data, addresses=profiles.one_address(user.email, verified=True))

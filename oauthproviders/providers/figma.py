@@ -8,7 +8,7 @@ import msgspec
 from social_core.backends.oauth import BaseOAuth2
 
 from accounts.identities.external_identity import ProviderProfile
-from oauthproviders.base import claims, profiles
+from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
 from oauthproviders.base.contract import Token
 
@@ -28,7 +28,7 @@ class Figma(OAuth2, BaseOAuth2[Any]):
 
     def profile(self, token: Token) -> ProviderProfile:
         user = self.fetch_document(token, self.with_base_url("https://api.figma.com/v1/me"), _User)
-        identity_data = claims.identity_data(
+        identity_data = profiles.identity_data(
             iss="https://api.figma.com",
             sub=user.id,
             name=user.handle,

@@ -8,7 +8,7 @@ import msgspec
 from social_core.backends.oauth import BaseOAuth2
 
 from accounts.identities.external_identity import ProviderProfile
-from oauthproviders.base import claims, profiles
+from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
 from oauthproviders.base.contract import Token
 
@@ -28,7 +28,7 @@ class Fly(OAuth2, BaseOAuth2[Any]):
     def profile(self, token: Token) -> ProviderProfile:
         document = self.fetch_document(token, self.with_base_url("https://api.fly.io/oauth/token/info"), dict[str, Any])
         user = profiles.convert(document, _User)
-        identity_data = claims.identity_data(
+        identity_data = profiles.identity_data(
             iss="https://api.fly.io",
             sub=user.user_id,
             full_name=user.user_name,

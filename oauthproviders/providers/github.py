@@ -8,7 +8,7 @@ import msgspec
 from social_core.backends.github import GithubOAuth2
 
 from accounts.identities.external_identity import Address, ProviderProfile
-from oauthproviders.base import claims
+from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
 from oauthproviders.base.contract import Token
 
@@ -33,7 +33,7 @@ class GitHub(OAuth2, GithubOAuth2[Any]):
         api = f"{self.config.url}/api/v3" if self.config.url else "https://api.github.com"
         user = self.fetch_document(token, f"{api}/user", _User)
         emails = self.fetch_document(token, f"{api}/user/emails", list[_Email])
-        identity_data = claims.identity_data(
+        identity_data = profiles.identity_data(
             iss="https://api.github.com",
             sub=user.id,
             name=user.name,

@@ -8,7 +8,7 @@ import msgspec
 from social_core.backends.gitlab import GitLabOAuth2
 
 from accounts.identities.external_identity import Address, ProviderProfile
-from oauthproviders.base import claims, profiles
+from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
 from oauthproviders.base.contract import Token
 
@@ -32,7 +32,7 @@ class GitLab(OAuth2, GitLabOAuth2[Any]):
         base = self.config.url or "https://gitlab.com"
         user = self.fetch_document(token, f"{base}/api/v4/user", _User)
         further = self.fetch_document(token, f"{base}/api/v4/user/emails", list[_Email])
-        identity_data = claims.identity_data(
+        identity_data = profiles.identity_data(
             iss=base,
             sub=user.id,
             name=user.name,

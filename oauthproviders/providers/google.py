@@ -9,7 +9,7 @@ import msgspec
 from social_core.backends.google import GoogleOAuth2
 
 from accounts.identities.external_identity import ProviderProfile
-from oauthproviders.base import claims, profiles
+from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
 from oauthproviders.base.contract import Token
 from oauthproviders.oidc import openid_connect
@@ -59,7 +59,7 @@ def profile_of(token: Mapping[str, Any]) -> ProviderProfile:
 
 
 def _profile(user: _User, *, iss: str, sub: str, custom_claims: Mapping[str, Any] | None = None) -> ProviderProfile:
-    identity_data = claims.identity_data(
+    identity_data = profiles.identity_data(
         iss=iss,
         sub=sub,
         name=user.name,

@@ -9,7 +9,7 @@ import msgspec
 from social_core.backends.kakao import KakaoOAuth2
 
 from accounts.identities.external_identity import ProviderProfile
-from oauthproviders.base import claims, profiles
+from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
 from oauthproviders.base.contract import Token
 
@@ -48,7 +48,7 @@ class Kakao(OAuth2, KakaoOAuth2[Any]):
     def profile(self, token: Token) -> ProviderProfile:
         user = self.fetch_document(token, self.with_base_url("https://kapi.kakao.com/v2/user/me"), _User)
         account = user.kakao_account
-        identity_data = claims.identity_data(
+        identity_data = profiles.identity_data(
             iss="https://kapi.kakao.com",
             sub=user.id,
             name=account.profile.nickname,
@@ -64,7 +64,7 @@ class Kakao(OAuth2, KakaoOAuth2[Any]):
 def profile_of(token: Mapping[str, Any]) -> ProviderProfile:
     """The profile of a verified ID token. Raises InvalidProviderResponse."""
     user = profiles.convert(token, _Claims)
-    identity_data = claims.identity_data(
+    identity_data = profiles.identity_data(
         iss=user.iss, sub=user.sub, name=user.nickname, preferred_username=user.nickname, picture=user.picture
     )
     # Only the profile document tells whether the address is valid and verified.

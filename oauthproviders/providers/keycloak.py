@@ -8,7 +8,7 @@ import msgspec
 from social_core.backends.keycloak import KeycloakOAuth2
 
 from accounts.identities.external_identity import ProviderProfile
-from oauthproviders.base import claims, profiles
+from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
 from oauthproviders.base.contract import Token
 
@@ -34,7 +34,7 @@ class Keycloak(OAuth2, KeycloakOAuth2[Any]):
     def profile(self, token: Token) -> ProviderProfile:
         document = self.fetch_document(token, f"{self.config.url}/protocol/openid-connect/userinfo", dict[str, Any])
         user = profiles.convert(document, _User)
-        identity_data = claims.identity_data(
+        identity_data = profiles.identity_data(
             iss=self.config.url,
             sub=user.sub,
             name=user.name,

@@ -8,7 +8,7 @@ import msgspec
 from social_core.backends.linkedin import LinkedinOAuth2
 
 from accounts.identities.external_identity import ProviderProfile
-from oauthproviders.base import claims, profiles
+from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
 from oauthproviders.base.contract import Token
 
@@ -74,7 +74,7 @@ class LinkedIn(OAuth2, LinkedinOAuth2[Any]):
         emails = self.fetch_document(token, self.with_base_url(_EMAIL), _Emails).elements
         name = profiles.full_name(user.first_name.text, user.last_name.text)
         picture = user.profile_picture.url
-        identity_data = claims.identity_data(
+        identity_data = profiles.identity_data(
             iss=_API, sub=user.id, name=name, full_name=name, picture=picture, avatar_url=picture
         )
         email = emails[0].handle.email_address if emails else ""

@@ -9,7 +9,7 @@ import msgspec
 from social_core.backends.linkedin import LinkedinOpenIdConnect
 
 from accounts.identities.external_identity import ProviderProfile
-from oauthproviders.base import claims, profiles
+from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
 from oauthproviders.base.contract import Token
 from oauthproviders.oidc import openid_connect
@@ -45,7 +45,7 @@ class LinkedInOpenId(OAuth2, LinkedinOpenIdConnect[Any]):
 def profile_of(token: Mapping[str, Any]) -> ProviderProfile:
     """The profile of a verified ID token. Raises InvalidProviderResponse."""
     user = profiles.convert(token, _Claims)
-    identity_data = claims.identity_data(
+    identity_data = profiles.identity_data(
         iss=user.iss,
         sub=user.sub,
         name=profiles.full_name(user.given_name, user.family_name),

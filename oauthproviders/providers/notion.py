@@ -8,7 +8,7 @@ import msgspec
 from social_core.backends.oauth import BaseOAuth2
 
 from accounts.identities.external_identity import ProviderProfile
-from oauthproviders.base import claims, profiles
+from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
 from oauthproviders.base.contract import Token
 
@@ -49,7 +49,7 @@ class Notion(OAuth2, BaseOAuth2[Any]):
     def profile(self, token: Token) -> ProviderProfile:
         me = self.fetch_document(token, self.with_base_url("https://api.notion.com/v1/users/me"), _Me, headers=_VERSION)
         user = me.bot.owner.user
-        identity_data = claims.identity_data(
+        identity_data = profiles.identity_data(
             iss="https://api.notion.com",
             sub=user.id,
             name=user.name,

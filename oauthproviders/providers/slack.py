@@ -8,7 +8,7 @@ import msgspec
 from social_core.backends.slack import SlackOAuth2
 
 from accounts.identities.external_identity import ProviderProfile
-from oauthproviders.base import claims, profiles
+from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
 from oauthproviders.base.contract import Token
 
@@ -25,7 +25,7 @@ class User(msgspec.Struct, frozen=True):
     picture: str | None = None
 
     def identity_data(self) -> dict[str, Any]:
-        return claims.identity_data(
+        return profiles.identity_data(
             iss="https://slack.com/api",
             sub=self.id,
             name=self.name,

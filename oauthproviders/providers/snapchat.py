@@ -10,7 +10,7 @@ import msgspec
 from social_core.backends.oauth import BaseOAuth2
 
 from accounts.identities.external_identity import ProviderProfile
-from oauthproviders.base import claims, profiles
+from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
 from oauthproviders.base.contract import Token
 
@@ -48,7 +48,7 @@ class Snapchat(OAuth2, BaseOAuth2[Any]):
         address = self.with_base_url("https://kit.snapchat.com/v1/me")
         me = self.fetch_document(token, f"{address}?{urlencode({'query': _QUERY})}", _Answer).data.me
         picture = me.bitmoji.avatar if me.bitmoji else None
-        identity_data = claims.identity_data(
+        identity_data = profiles.identity_data(
             iss=ID_TOKEN_ISSUER,
             sub=me.external_id,
             name=me.display_name,

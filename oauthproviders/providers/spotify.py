@@ -8,7 +8,7 @@ import msgspec
 from social_core.backends.spotify import SpotifyOAuth2
 
 from accounts.identities.external_identity import ProviderProfile
-from oauthproviders.base import claims, profiles
+from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
 from oauthproviders.base.contract import Token
 
@@ -38,7 +38,7 @@ class Spotify(OAuth2, SpotifyOAuth2[Any]):
     def profile(self, token: Token) -> ProviderProfile:
         user = self.fetch_document(token, f"{self.config.url or _API}/me", _User)
         largest = max(user.images, key=lambda image: image.area, default=_Image())
-        identity_data = claims.identity_data(
+        identity_data = profiles.identity_data(
             iss=_API,
             sub=user.id,
             name=user.display_name,

@@ -8,10 +8,9 @@ import msgspec
 from social_core.backends.twitch import TwitchOAuth2
 
 from accounts.identities.external_identity import ProviderProfile
-from oauthproviders.base import claims, profiles
+from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
-from oauthproviders.base.contract import Token
-from oauthproviders.errors import InvalidProviderResponse
+from oauthproviders.base.contract import InvalidProviderResponse, Token
 
 
 class _User(msgspec.Struct, frozen=True):
@@ -37,7 +36,7 @@ class Twitch(OAuth2, TwitchOAuth2[Any]):
         if not users:
             raise InvalidProviderResponse("the response contains no user")
         user = profiles.convert(users[0], _User)
-        identity_data = claims.identity_data(
+        identity_data = profiles.identity_data(
             iss="https://api.twitch.tv",
             sub=user.id,
             name=user.login,

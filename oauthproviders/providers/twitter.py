@@ -12,9 +12,8 @@ from social_core.backends.twitter import TwitterOAuth
 from social_core.exceptions import SocialAuthBaseException
 
 from accounts.identities.external_identity import ProviderProfile
-from oauthproviders.base import backends, claims, profiles
-from oauthproviders.base.contract import AuthorizationRequest, Token
-from oauthproviders.errors import InvalidProviderResponse
+from oauthproviders.base import backends, profiles
+from oauthproviders.base.contract import AuthorizationRequest, InvalidProviderResponse, Token
 
 _ME = "https://api.twitter.com/1.1/account/verify_credentials.json"
 _PARAMETERS = {"include_email": "true", "include_entities": "false", "skip_status": "true"}
@@ -51,7 +50,7 @@ class Twitter(backends.Backend, TwitterOAuth[Any]):
             token = dict(parse_qsl(self.unauthorized_token()))  # type: ignore[no-untyped-call]
         except (SocialAuthBaseException, UnicodeDecodeError):
             raise InvalidProviderResponse("the response contains no request token") from None
-        claims.check_storable(token)
+        profiles.check_storable(token)
         url = f"{self.with_base_url(self.authorization_url())}?{urlencode({'oauth_token': token['oauth_token']})}"
         return AuthorizationRequest(url=url, secret=token["oauth_token_secret"])
 
@@ -63,7 +62,7 @@ class Twitter(backends.Backend, TwitterOAuth[Any]):
             token = self.access_token(request_token)
         except (SocialAuthBaseException, UnicodeDecodeError):
             raise InvalidProviderResponse("the response contains no access token") from None
-        claims.check_storable(token)
+        profiles.check_storable(token)
         return Token(access_token=token["oauth_token"], secret=token["oauth_token_secret"])
 
     def profile(self, token: Token) -> ProviderProfile:
@@ -71,7 +70,7 @@ class Twitter(backends.Backend, TwitterOAuth[Any]):
         user = backends.parse_document(
             self.oauth_request(oauth_token, self.with_base_url(_ME), params=_PARAMETERS).content, _User
         )
-        identity_data = claims.identity_data(
+        identity_data = profiles.identity_data(
             iss=self.with_base_url(_ME),
             sub=user.id_str,
             name=user.name,

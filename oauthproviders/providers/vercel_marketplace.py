@@ -9,7 +9,7 @@ import msgspec
 from social_core.backends.oauth import BaseOAuth2
 
 from accounts.identities.external_identity import ProviderProfile
-from oauthproviders.base import claims, profiles
+from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
 from oauthproviders.base.contract import Token
 from oauthproviders.oidc import openid_connect
@@ -45,5 +45,5 @@ def profile_of(token: Mapping[str, Any]) -> ProviderProfile:
     # The subject belongs to one installation, the global id to the same user in all installations.
     global_user_id = (user.global_user_id or "").strip()
     sub = f"global_user_id:{global_user_id}" if global_user_id else user.sub
-    identity_data = claims.identity_data(iss=user.iss, sub=sub, name=user.user_name, picture=user.user_avatar_url)
+    identity_data = profiles.identity_data(iss=user.iss, sub=sub, name=user.user_name, picture=user.user_avatar_url)
     return ProviderProfile(claims=identity_data, addresses=profiles.one_address(user.user_email, verified=True))

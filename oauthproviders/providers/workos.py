@@ -8,7 +8,7 @@ import msgspec
 from social_core.backends.oauth import BaseOAuth2
 
 from accounts.identities.external_identity import ProviderProfile
-from oauthproviders.base import claims, profiles
+from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
 from oauthproviders.base.contract import Token
 
@@ -30,7 +30,7 @@ class WorkOS(OAuth2, BaseOAuth2[Any]):
         document = profiles.convert(token.document.get("profile"), dict[str, Any])
         user = profiles.convert(document, _Profile)
         name = profiles.full_name(user.first_name, user.last_name)
-        identity_data = claims.identity_data(
+        identity_data = profiles.identity_data(
             iss="https://api.workos.com",
             sub=user.id,
             name=name,

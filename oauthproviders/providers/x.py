@@ -8,7 +8,7 @@ import msgspec
 from social_core.backends.twitter_oauth2 import TwitterOAuth2
 
 from accounts.identities.external_identity import ProviderProfile
-from oauthproviders.base import claims, profiles
+from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
 from oauthproviders.base.contract import Token
 
@@ -38,7 +38,7 @@ class X(OAuth2, TwitterOAuth2[Any]):
 
     def profile(self, token: Token) -> ProviderProfile:
         user = self.fetch_document(token, self.with_base_url(_ME), _Answer).data
-        identity_data = claims.identity_data(
+        identity_data = profiles.identity_data(
             iss=_API,
             sub=user.id,
             name=user.name,

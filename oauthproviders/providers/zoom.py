@@ -8,7 +8,7 @@ import msgspec
 from social_core.backends.zoom import ZoomOAuth2
 
 from accounts.identities.external_identity import ProviderProfile
-from oauthproviders.base import claims, profiles
+from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
 from oauthproviders.base.contract import Token
 
@@ -33,7 +33,7 @@ class Zoom(OAuth2, ZoomOAuth2[Any]):
     def profile(self, token: Token) -> ProviderProfile:
         user = self.fetch_document(token, self.with_base_url(f"{_API}/users/me"), _User)
         name = profiles.full_name(user.first_name, user.last_name)
-        identity_data = claims.identity_data(
+        identity_data = profiles.identity_data(
             iss=_API, sub=user.id, name=name, full_name=name, picture=user.pic_url, avatar_url=user.pic_url
         )
         verified = str(user.login_type) != _OWN_PASSWORD or bool(user.verified)

@@ -1,4 +1,4 @@
-"""Whose address a request is taken to come from."""
+"""The client address of a request behind proxies."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ AuthConfig = Callable[..., object]
         ("unix:", "198.51.100.7", "198.51.100.7"),
     ],
 )
-def test_forwarded_addresses_count_behind_trusted_proxies_only(
+def test_forwarded_addresses_are_used_behind_trusted_proxies_only(
     peer: str, forwarded_for: str | None, address: str
 ) -> None:
     assert resolve_address(peer=peer, forwarded_for=forwarded_for, svc_forwarded_for=None) == address
 
 
-def test_the_operator_says_which_proxies_are_trusted(auth_config: AuthConfig) -> None:
+def test_trusted_proxies_are_configurable(auth_config: AuthConfig) -> None:
     auth_config(api={"trusted_proxies": (ip_network("192.0.2.0/24"),)})
     header = "203.0.113.9, 10.0.0.5"
     assert resolve_address(peer="192.0.2.1", forwarded_for=header, svc_forwarded_for=None) == "10.0.0.5"
@@ -68,14 +68,16 @@ def test_the_operator_says_which_proxies_are_trusted(auth_config: AuthConfig) ->
         (None, "192.0.2.1"),
     ],
 )
-def test_the_own_header_wins_where_it_is_enabled(auth_config: AuthConfig, header: str | None, address: str) -> None:
+def test_the_service_header_takes_precedence_if_enabled(
+    auth_config: AuthConfig, header: str | None, address: str
+) -> None:
     auth_config(api={"forwarded_for_enabled": True})
     assert resolve_address(peer="192.0.2.1", forwarded_for=None, svc_forwarded_for=header) == address
     auth_config(api={"forwarded_for_enabled": False})
     assert resolve_address(peer="192.0.2.1", forwarded_for=None, svc_forwarded_for=header) == "192.0.2.1"
 
 
-def test_an_unreadable_own_header_is_warned_about(auth_config: AuthConfig, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_invalid_service_header_is_logged(auth_config: AuthConfig, caplog: pytest.LogCaptureFixture) -> None:
     auth_config(api={"forwarded_for_enabled": True})
     with caplog.at_level(logging.WARNING):
         assert svc_forwarded_address("invalid") is None

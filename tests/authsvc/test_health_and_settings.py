@@ -34,7 +34,7 @@ def test_health_needs_no_database(api: Api, path: str) -> None:
 
 
 @pytest.mark.django_db
-def test_neither_is_limited_in_number(api: Api, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_health_and_settings_are_not_rate_limited(api: Api, django_assert_num_queries: DjangoAssertNumQueries) -> None:
     with django_assert_num_queries(0):
         for _ in range(40):
             assert api.get("/health").status_code == 200
@@ -42,12 +42,12 @@ def test_neither_is_limited_in_number(api: Api, django_assert_num_queries: Djang
 
 
 @pytest.mark.parametrize("path", ["/settings", "/settings/"])
-def test_the_defaults_are_complete(api: Api, path: str) -> None:
+def test_the_settings_response_is_complete(api: Api, path: str) -> None:
     answer = api.get(path)
     assert answer.status_code == 200
-    told = answer.json()
-    assert told.pop("external") == {name: name == "email" for name in EXTERNAL}
-    assert told == {
+    payload = answer.json()
+    assert payload.pop("external") == {name: name == "email" for name in EXTERNAL}
+    assert payload == {
         "disable_signup": False,
         "autoconfirm": False,
         "mailer_autoconfirm": False,
@@ -93,6 +93,6 @@ def test_no_secret_is_shown(api: Api, auth_config: ChangeConfig) -> None:
         providers={"github": Provider(enabled=True, client_ids=("client-id",), secret=Secret("client-secret"))},
         captcha={"secret": Secret("captcha-secret")},
     )
-    told = api.get("/settings").content.decode()
+    text = api.get("/settings").content.decode()
     for secret in ("jwt-secret", "smtp-password", "client-secret", "captcha-secret", "smtp.internal", "client-id"):
-        assert secret not in told
+        assert secret not in text

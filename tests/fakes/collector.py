@@ -15,7 +15,7 @@ import grpc  # type: ignore[import-untyped]  # it ships no types
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metrics_service_pb2_grpc
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 
-TIMEOUT_SECONDS = 20.0
+TIMEOUT_SECONDS = 60
 
 
 class Span:
@@ -80,11 +80,11 @@ class Collector:
         """Return the first span that `fits`; raise AssertionError after TIMEOUT_SECONDS."""
         deadline = time.monotonic() + TIMEOUT_SECONDS
         with self._changed:
-            while not (found := [span for span in self.spans if fits(span)]):
+            while not (matching := [span for span in self.spans if fits(span)]):
                 remaining = deadline - time.monotonic()
                 assert remaining > 0, f"no such span among {[(s.name, s.attributes) for s in self.spans]}"
                 self._changed.wait(remaining)
-        return found[0]
+        return matching[0]
 
     def wait(self, holds: Callable[[], object]) -> None:
         """Wait until `holds` returns true after a message; raise AssertionError after TIMEOUT_SECONDS."""

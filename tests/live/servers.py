@@ -25,8 +25,8 @@ from tests import ports
 from tests.settings import ENVIRONMENT, RUN_ID
 
 PROJECT = Path(__file__).parents[2]
-START_SECONDS = 60
-STOP_SECONDS = 30
+START_SECONDS = 120
+STOP_SECONDS = 60
 TEMPLATE = f"live_template_{RUN_ID}"
 SERVE = (str(PROJECT / "manage.py"), "serve")
 GUNICORN = ("-m", "gunicorn", "-c", str(PROJECT / "gunicorn.conf.py"), "authsvc.wsgi")
@@ -36,14 +36,14 @@ COMMANDS = {"granian": SERVE, "gunicorn": GUNICORN}
 def server_url() -> str:
     """libpq URL of the PostgreSQL of this test run, for the maintenance database."""
     parameters = connections.create_connection("default").get_connection_params()
-    known: dict[str, str] = {
+    parameters_given: dict[str, str] = {
         name: parameters[name] for name in ("user", "password", "host", "port") if name in parameters
     }
-    return f"postgresql:///postgres?{urlencode(known, quote_via=quote)}"
+    return f"postgresql:///postgres?{urlencode(parameters_given, quote_via=quote)}"
 
 
 @functools.cache
-def _template() -> str:
+def migrated_template() -> str:
     """Name of the migrated database that this test run copies; the first process that needs it creates it."""
     name = TEMPLATE
     with psycopg.connect(server_url(), autocommit=True) as connection:
@@ -77,7 +77,7 @@ def fresh_database(*, template: str | None = None) -> Iterator[str]:
     name = f"live_{secrets.token_hex(4)}"
     create = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
     with psycopg.connect(server_url(), autocommit=True) as connection:
-        connection.execute(create.format(sql.Identifier(name), sql.Identifier(template or _template())))
+        connection.execute(create.format(sql.Identifier(name), sql.Identifier(template or migrated_template())))
     try:
         yield _database_url(name)
     finally:

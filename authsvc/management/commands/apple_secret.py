@@ -11,7 +11,7 @@ from django.utils import timezone
 from authsvc import conf
 from authsvc.conf import durations
 from authsvc.management.service_command import ServiceCommand
-from oauthproviders.providers import apple_client_secret
+from oauthproviders.providers import apple
 
 _MAX_FILE_BYTES = 65_536
 
@@ -37,11 +37,11 @@ class Command(ServiceCommand):
             life = durations.parse(expires)
         except ValueError as error:
             raise CommandError(f"--expires: {error}") from None
-        if not 0 < life.total_seconds() <= apple_client_secret.MAX_LIFETIME.total_seconds():
+        if not 0 < life.total_seconds() <= apple.MAX_SECRET_LIFETIME.total_seconds():
             raise CommandError("--expires: Apple accepts a lifetime of at most six months")
         at = timezone.now()
         try:
-            secret = apple_client_secret.create(
+            secret = apple.create_client_secret(
                 team_id=team_id,
                 key_id=key_id,
                 client_id=client_id,

@@ -21,7 +21,7 @@ class Command(ServiceCommand):
         parser.add_argument("--password-file", default="", help="its first line is the password; - is standard input")
 
     def handle(self, *_: Any, user: str, password_file: str, **__: Any) -> None:
-        found = user_lookup.get(user)
+        found_user = user_lookup.get(user)
         changes = UserChanges(password=self.new_password(file=password_file))
-        user_administration.update(found.id, changes, actor=ACTOR, caller=self.caller(), at=timezone.now())
-        self.stdout.write(f"{found.id} has a new password")
+        user_administration.update(found_user.id, changes, actor=ACTOR, caller=self.caller(), at=timezone.now())
+        self.stdout.write(f"{found_user.id} has a new password")

@@ -21,6 +21,6 @@ class Command(ServiceCommand):
 
     def handle(self, *_: Any, user: str, aud: str, **__: Any) -> None:
         caller = self.caller(audience=aud)
-        found = user_lookup.get(user, audience=caller.audience)
-        deletion.delete(found.id, soft=False, actor=ACTOR, caller=caller, at=timezone.now())
-        self.stdout.write(f"{found.id} is deleted")
+        found_user = user_lookup.get(user, audience=caller.audience)
+        deletion.delete(found_user.id, soft=False, actor=ACTOR, caller=caller, at=timezone.now())
+        self.stdout.write(f"{found_user.id} is deleted")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-_AGAIN = "Request a new link or code."
+_REQUEST_NEW_CODE = "Request a new link or code."
 _SIGN_IN = "Sign in again."
 _WAIT = "Wait for the time in `Retry-After`, then retry."
-_ANOTHER_WAY = "Offer another method, or enable it:"
+_USE_ANOTHER_METHOD = "Offer another method, or enable it:"
 
 REMEDIES = {
-    "anonymous_provider_disabled": f"{_ANOTHER_WAY} `AUTH_EXTERNAL_ANONYMOUS_USERS_ENABLED`.",
+    "anonymous_provider_disabled": f"{_USE_ANOTHER_METHOD} `AUTH_EXTERNAL_ANONYMOUS_USERS_ENABLED`.",
     "bad_code_verifier": "Exchange the code in the browser that began the flow, with the verifier of that flow.",
     "bad_json": "Send a JSON object in UTF-8 whose members have the types that the API describes.",
     "bad_jwt": "Refresh the session and send the new access token; check that this service issued the token.",
@@ -24,7 +24,7 @@ REMEDIES = {
     "email_conflict_identity_not_deletable": "Change the address of the account first, then unlink the identity.",
     "email_exists": "Choose another address, or sign in with this one.",
     "email_not_confirmed": "Open the link in the email; `POST /resend` sends it again.",
-    "email_provider_disabled": f"{_ANOTHER_WAY} `AUTH_EXTERNAL_EMAIL_ENABLED`, `…_MAGIC_LINK_ENABLED`.",
+    "email_provider_disabled": f"{_USE_ANOTHER_METHOD} `AUTH_EXTERNAL_EMAIL_ENABLED`, `…_MAGIC_LINK_ENABLED`.",
     "feature_disabled": "Enable it: `AUTH_CUSTOM_OAUTH_ENABLED`.",
     "flow_state_already_used": "Restart the sign-in at the provider; a reload of the callback cannot work.",
     "flow_state_expired": "Restart the flow; its code is valid for `AUTH_EXTERNAL_FLOW_STATE_EXPIRY_DURATION`.",
@@ -55,7 +55,7 @@ REMEDIES = {
     "oauth_invalid_state": "Restart the sign-in at the provider.",
     "oauth_provider_not_supported": "Enable the provider with all required settings; the log names missing ones.",
     "otp_disabled": "Sign up the user first, or set `create_user` while sign-up is enabled.",
-    "otp_expired": f"{_AGAIN} Only the last one is valid, and only once.",
+    "otp_expired": f"{_REQUEST_NEW_CODE} Only the last one is valid, and only once.",
     "over_custom_provider_quota": "Remove a provider, or raise `AUTH_CUSTOM_OAUTH_MAX_PROVIDERS`.",
     "over_email_send_rate_limit": f"{_WAIT} Limits: `AUTH_SMTP_MAX_FREQUENCY`, `AUTH_RATE_LIMIT_EMAIL_SENT`.",
     "over_request_rate_limit": f"{_WAIT} Limits: `AUTH_RATE_LIMIT_*`.",
@@ -63,7 +63,7 @@ REMEDIES = {
     "passkey_disabled": "Enable them: `AUTH_PASSKEY_ENABLED`.",
     "phone_exists": "Choose another number, or sign in with this one.",
     "phone_not_confirmed": "Send the code of the message to `POST /verify`; `POST /resend` sends a new one.",
-    "phone_provider_disabled": f"{_ANOTHER_WAY} `AUTH_EXTERNAL_PHONE_ENABLED`.",
+    "phone_provider_disabled": f"{_USE_ANOTHER_METHOD} `AUTH_EXTERNAL_PHONE_ENABLED`.",
     "provider_disabled": "Enable the provider.",
     "provider_email_needs_verification": "Open the link in the email, then sign in at the provider again.",
     "reauthentication_needed": "Call `GET /reauthenticate` and send the code of its message as `nonce`.",

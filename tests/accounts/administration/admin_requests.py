@@ -21,13 +21,13 @@ def token(role: str = "service_role", *, secret: str | None = None, **claims: An
     return jwt.encode({"role": role, **claims}, key, algorithm="HS256")
 
 
-def ask(api: Api, method: str, path: str, body: Any = None, **given: Any) -> Answer:
-    return api.request(method, path, body, bearer=token(), **given)
+def ask(api: Api, method: str, path: str, body: Any = None, **options: Any) -> Answer:
+    return api.request(method, path, body, bearer=token(), **options)
 
 
-def done(api: Api, method: str, path: str, body: Any = None, **given: Any) -> Any:
+def done(api: Api, method: str, path: str, body: Any = None, **options: Any) -> Any:
     """The body of an answer that must be a success."""
-    answer = ask(api, method, path, body, **given)
+    answer = ask(api, method, path, body, **options)
     assert answer.status_code == 200, answer.content
     return answer.json()
 

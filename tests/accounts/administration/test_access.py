@@ -24,17 +24,17 @@ from tokens.models import Session
 
 pytestmark = pytest.mark.django_db
 
-SOMEBODY = "11111111-1111-4111-8111-111111111111"
+USER_ID = "11111111-1111-4111-8111-111111111111"
 ENDPOINTS = [
     ("GET", "/admin/users"),
     ("POST", "/admin/users"),
-    ("POST", f"/admin/users/{SOMEBODY}"),
-    ("GET", f"/admin/users/{SOMEBODY}"),
-    ("PUT", f"/admin/users/{SOMEBODY}"),
-    ("DELETE", f"/admin/users/{SOMEBODY}"),
-    ("GET", f"/admin/users/{SOMEBODY}/factors"),
-    ("PUT", f"/admin/users/{SOMEBODY}/factors/{SOMEBODY}"),
-    ("DELETE", f"/admin/users/{SOMEBODY}/factors/{SOMEBODY}"),
+    ("POST", f"/admin/users/{USER_ID}"),
+    ("GET", f"/admin/users/{USER_ID}"),
+    ("PUT", f"/admin/users/{USER_ID}"),
+    ("DELETE", f"/admin/users/{USER_ID}"),
+    ("GET", f"/admin/users/{USER_ID}/factors"),
+    ("PUT", f"/admin/users/{USER_ID}/factors/{USER_ID}"),
+    ("DELETE", f"/admin/users/{USER_ID}/factors/{USER_ID}"),
     ("GET", "/admin/audit"),
     ("POST", "/invite"),
     ("POST", "/admin/generate_link"),
@@ -43,7 +43,7 @@ BANNED = (403, "user_banned", "User is banned")
 
 
 def operator(role: str = "svc_admin", **columns: Any) -> SignIn:
-    """Somebody with that role, and a session of theirs from the time when they had it."""
+    """A session of a user with this role."""
     return make_session(make_user(role=role), **columns)
 
 
@@ -52,20 +52,20 @@ def users(api: Api, bearer: str) -> Answer:
 
 
 @pytest.mark.parametrize(("method", "path"), ENDPOINTS)
-def test_a_missing_token_is_refused(api: Api, method: str, path: str) -> None:
+def test_missing_token_is_rejected(api: Api, method: str, path: str) -> None:
     answer = api.request(method, path, "not even looked at")
     assert_error(answer, 401, "no_authorization", "This endpoint requires a valid Bearer token")
 
 
 @pytest.mark.parametrize(("method", "path"), ENDPOINTS)
-def test_other_roles_are_refused(api: Api, method: str, path: str) -> None:
+def test_other_roles_are_rejected(api: Api, method: str, path: str) -> None:
     before = table_contents()
     assert_error(api.request(method, path, {}, bearer=admin_requests.token("authenticated")), *NOT_ADMIN)
     assert table_contents() == before
 
 
 @pytest.mark.parametrize(("method", "path"), ENDPOINTS)
-def test_a_banned_operator_gets_in_nowhere(api: Api, method: str, path: str) -> None:
+def test_banned_operator_is_rejected_everywhere(api: Api, method: str, path: str) -> None:
     made = operator()
     assert users(api, made.access_token).status_code == 200
     User.objects.filter(id=made.user.id).update(banned_until=timezone.now() + timedelta(hours=1))
@@ -73,7 +73,7 @@ def test_a_banned_operator_gets_in_nowhere(api: Api, method: str, path: str) -> 
 
 
 @pytest.mark.parametrize("role", ["service_role", "svc_admin"])
-def test_the_two_roles_of_administrators_get_in(api: Api, role: str) -> None:
+def test_both_administrator_roles_are_accepted(api: Api, role: str) -> None:
     assert users(api, admin_requests.token(role)).status_code == 200
 
 
@@ -81,12 +81,12 @@ def test_the_two_roles_of_administrators_get_in(api: Api, role: str) -> None:
     "role",
     ["supabase_admin", "authenticated", "Service_Role", "service_role ", " svc_admin", "service_role,svc_admin", ""],
 )
-def test_a_role_must_be_written_exactly(api: Api, role: str) -> None:
+def test_role_is_compared_exactly(api: Api, role: str) -> None:
     assert_error(users(api, admin_requests.token(role)), *NOT_ADMIN)
 
 
-def test_a_token_without_a_role_is_refused(api: Api) -> None:
-    bare = jwt.encode({"sub": SOMEBODY}, settings.AUTH.jwt.secret.reveal(), algorithm="HS256")
+def test_token_without_role_is_rejected(api: Api) -> None:
+    bare = jwt.encode({"sub": USER_ID}, settings.AUTH.jwt.secret.reveal(), algorithm="HS256")
     assert_error(users(api, bare), *NOT_ADMIN)
 
 
@@ -99,7 +99,7 @@ def test_a_token_without_a_role_is_refused(api: Api) -> None:
         {"is_admin": True, "is_staff": True},
     ],
 )
-def test_a_role_in_other_claims_does_not_count(api: Api, claims: dict[str, Any]) -> None:
+def test_role_in_other_claims_is_ignored(api: Api, claims: dict[str, Any]) -> None:
     assert_error(users(api, admin_requests.token("authenticated", **claims)), *NOT_ADMIN)
 
 
@@ -111,7 +111,7 @@ def test_metadata_do_not_grant_the_admin_role(api: Api) -> None:
     assert_error(users(api, make_session(user).access_token), *NOT_ADMIN)
 
 
-def test_the_list_of_roles_can_be_another(api: Api, auth_config: ChangeConfig) -> None:
+def test_administrator_roles_are_configurable(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(jwt={"admin_roles": ("ops",)})
     assert users(api, admin_requests.token("ops")).status_code == 200
     assert_error(users(api, admin_requests.token("service_role")), *NOT_ADMIN)
@@ -133,12 +133,12 @@ def test_the_list_of_roles_can_be_another(api: Api, auth_config: ChangeConfig) -
         ),
     ],
 )
-def test_a_bad_token_is_refused_with_its_reason(api: Api, presented: Any, reason: str) -> None:
+def test_invalid_token_is_rejected_with_reason(api: Api, presented: Any, reason: str) -> None:
     text = presented if isinstance(presented, str) else presented()
     assert_error(users(api, text), 403, "bad_jwt", f"invalid JWT: unable to parse or verify signature, {reason}")
 
 
-def test_where_keys_are_configured_the_shared_secret_signs_nothing(api: Api, auth_config: ChangeConfig) -> None:
+def test_with_signing_keys_tokens_of_shared_secret_are_rejected(api: Api, auth_config: ChangeConfig) -> None:
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     jwk = {
         **jwt.algorithms.RSAAlgorithm.to_jwk(key, as_dict=True),
@@ -160,17 +160,17 @@ def test_where_keys_are_configured_the_shared_secret_signs_nothing(api: Api, aut
 
 
 class _AnyKey(jwt.algorithms.HMACAlgorithm):
-    """HMAC that does not mind a key which is no secret, as somebody who attacks would not."""
+    """HMAC that accepts a public key as its secret, as an attacker would use it."""
 
     def prepare_key(self, key: str | bytes) -> bytes:
         return key if isinstance(key, bytes) else key.encode()
 
 
-def test_a_signed_in_operator_gets_in(api: Api) -> None:
+def test_signed_in_operator_is_accepted(api: Api) -> None:
     assert users(api, operator().access_token).status_code == 200
 
 
-def test_a_token_of_an_ended_session_is_refused(api: Api) -> None:
+def test_token_of_ended_session_is_rejected(api: Api) -> None:
     made = operator()
     Session.objects.filter(id=made.session.id).delete()
     assert_error(
@@ -179,26 +179,26 @@ def test_a_token_of_an_ended_session_is_refused(api: Api) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_demoted_operator_is_out_at_once(api: Api) -> None:
+def test_demoted_operator_is_rejected_immediately(api: Api) -> None:
     made = operator()
     User.objects.filter(id=made.user.id).update(role="authenticated")
     assert_error(users(api, made.access_token), *NOT_ADMIN)
 
 
-def test_a_promoted_user_needs_a_token_that_says_so(api: Api) -> None:
+def test_promoted_user_needs_new_token(api: Api) -> None:
     made = operator("authenticated")
     User.objects.filter(id=made.user.id).update(role="svc_admin")
     assert_error(users(api, made.access_token), *NOT_ADMIN)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_deleted_operator_is_out_at_once(api: Api) -> None:
+def test_deleted_operator_is_rejected_immediately(api: Api) -> None:
     made = operator()
     User.objects.filter(id=made.user.id).delete()
     assert_error(users(api, made.access_token), 403, "user_not_found", "User from sub claim in JWT does not exist")
 
 
-def test_the_limits_of_sessions_hold_for_operators(api: Api, auth_config: ChangeConfig) -> None:
+def test_session_limits_apply_to_operators(api: Api, auth_config: ChangeConfig) -> None:
     made = operator()
     Session.objects.filter(id=made.session.id).update(created_at=timezone.now() - timedelta(hours=2))
     assert users(api, made.access_token).status_code == 200
@@ -221,10 +221,10 @@ def test_a_session_of_an_oauth_client_is_no_administrator(api: Api) -> None:
 @pytest.mark.parametrize(
     ("claims", "status", "code", "text"),
     [
-        ({"session_id": SOMEBODY}, 403, "bad_jwt", "invalid claim: missing sub claim"),
-        ({"session_id": SOMEBODY, "sub": "me"}, 400, "bad_jwt", "invalid claim: sub claim must be a UUID"),
+        ({"session_id": USER_ID}, 403, "bad_jwt", "invalid claim: missing sub claim"),
+        ({"session_id": USER_ID, "sub": "me"}, 400, "bad_jwt", "invalid claim: sub claim must be a UUID"),
         (
-            {"session_id": SOMEBODY, "sub": SOMEBODY},
+            {"session_id": USER_ID, "sub": USER_ID},
             403,
             "user_not_found",
             "User from sub claim in JWT does not exist",
@@ -237,7 +237,7 @@ def test_a_token_with_a_session_needs_its_user(
     assert_error(users(api, admin_requests.token(**claims)), status, code, text)
 
 
-def test_the_session_must_be_one(api: Api) -> None:
+def test_malformed_session_id_is_rejected(api: Api) -> None:
     user = make_user(role="svc_admin")
     assert_error(
         users(api, admin_requests.token("svc_admin", sub=str(user.id), session_id="mine")),
@@ -248,17 +248,17 @@ def test_the_session_must_be_one(api: Api) -> None:
 
 
 @pytest.mark.parametrize("session_id", ["", str(UUID(int=0)), None])
-def test_an_empty_session_is_none(api: Api, session_id: str | None) -> None:
-    assert users(api, admin_requests.token(sub="whoever", session_id=session_id)).status_code == 200
+def test_empty_session_id_counts_as_absent(api: Api, session_id: str | None) -> None:
+    assert users(api, admin_requests.token(sub="unknown", session_id=session_id)).status_code == 200
 
 
-def test_another_users_session_does_not_help(api: Api) -> None:
+def test_session_of_other_user_is_rejected(api: Api) -> None:
     made, other = operator(), make_user(role="svc_admin")
     stolen = admin_requests.token("svc_admin", sub=str(other.id), session_id=str(made.session.id))
     assert_error(users(api, stolen), 403, "session_not_found", "Session from session_id claim in JWT does not exist")
 
 
-def test_the_newer_form_of_errors(api: Api) -> None:
+def test_errors_follow_requested_api_version(api: Api) -> None:
     answer = api.get(
         "/admin/users", bearer=admin_requests.token("authenticated"), headers={"X-Supabase-Api-Version": "2024-01-01"}
     )
@@ -266,7 +266,7 @@ def test_the_newer_form_of_errors(api: Api) -> None:
     assert answer.headers["X-Supabase-Api-Version"] == "2024-01-01"
 
 
-def test_an_administrator_has_no_limit_of_requests(api: Api, auth_config: ChangeConfig) -> None:
+def test_administrators_have_no_rate_limit(api: Api, auth_config: ChangeConfig) -> None:
     limits = settings.AUTH.limits
     auth_config(
         limits={field.name: 0 for field in dataclasses.fields(limits) if isinstance(getattr(limits, field.name), float)}
@@ -274,11 +274,11 @@ def test_an_administrator_has_no_limit_of_requests(api: Api, auth_config: Change
     assert {users(api, admin_requests.token()).status_code for _ in range(40)} == {200}
 
 
-def test_the_console_cookie_is_not_set_here(api: Api) -> None:
+def test_admin_api_sets_no_console_cookie(api: Api) -> None:
     assert "Set-Cookie" not in users(api, operator().access_token).headers
 
 
-def test_an_operator_with_a_second_factor_has_to_show_it(api: Api) -> None:
+def test_operator_with_verified_factor_needs_aal2(api: Api) -> None:
     signed_in = operator()
     make_factor(signed_in.user)
     assert_error(

@@ -27,12 +27,12 @@ AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
         ("-1h", timedelta(hours=-1)),
     ],
 )
-def test_a_ban_ends_after_its_length(text: str, length: timedelta) -> None:
+def test_ban_ends_after_duration(text: str, length: timedelta) -> None:
     assert bans.end_of_ban(text, at=AT) == AT + length
 
 
 @pytest.mark.parametrize("text", ["none", "0", "0s", "-0h", "0h0m"])
-def test_no_time_is_no_ban(text: str) -> None:
+def test_zero_duration_is_no_ban(text: str) -> None:
     assert bans.end_of_ban(text, at=AT) is None
 
 
@@ -53,13 +53,13 @@ def test_no_time_is_no_ban(text: str) -> None:
         ('"h', 'time: invalid duration "\\"h"'),
     ],
 )
-def test_malformed_durations_are_refused_with_their_reason(text: str, reason: str) -> None:
+def test_malformed_duration_is_rejected_with_reason(text: str, reason: str) -> None:
     with pytest.raises(administration_errors.BanDurationInvalid) as refusal:
         bans.end_of_ban(text, at=AT)
     assert refusal.value.message == f"invalid format for ban duration: {reason}"
 
 
-def test_the_longest_ban() -> None:
+def test_longest_ban_is_accepted() -> None:
     until = bans.end_of_ban("2562047h47m16s", at=AT)
     assert until is not None
     assert until.year == 2318

@@ -33,7 +33,7 @@ FIREBASE = (
 )
 
 
-def test_a_user_is_made(api: Api, mailbox: Mailbox) -> None:
+def test_user_is_created(api: Api, mailbox: Mailbox) -> None:
     made = done(api, "POST", "/admin/users", {"email": "Ann@Example.com", "password": "p4ss"})
     assert made["email"] == EMAIL
     assert (made["aud"], made["role"], made["phone"]) == ("authenticated", "authenticated", "")
@@ -61,7 +61,7 @@ def test_a_user_is_made(api: Api, mailbox: Mailbox) -> None:
     ]
 
 
-def test_a_user_known_by_number(api: Api) -> None:
+def test_user_is_created_with_phone(api: Api) -> None:
     made = done(api, "POST", "/admin/users", {"phone": "+1 23456789", "password": "test1", "phone_confirm": True})
     assert (made["phone"], made["app_metadata"]) == ("123456789", {"provider": "phone", "providers": ["phone"]})
     assert [identity["provider"] for identity in made["identities"]] == ["phone"]
@@ -69,13 +69,13 @@ def test_a_user_known_by_number(api: Api) -> None:
     assert made["phone_confirmed_at"] == made["confirmed_at"]
 
 
-def test_the_password_works(api: Api, auth_config: ChangeConfig) -> None:
+def test_password_signs_in(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"phone_enabled": True})
     done(api, "POST", "/admin/users", {"phone": "123456789", "password": "test1", "phone_confirm": True})
     assert can_sign_in(api, "test1", phone="123456789")
 
 
-def test_a_user_known_by_both(api: Api) -> None:
+def test_user_is_created_with_email_and_phone(api: Api) -> None:
     made = done(api, "POST", "/admin/users", {"email": EMAIL, "phone": PHONE, "password": "x"})
     assert made["app_metadata"] == {"provider": "email", "providers": ["email", "phone"]}
     assert sorted(identity["provider"] for identity in made["identities"]) == ["email", "phone"]
@@ -92,7 +92,7 @@ def test_an_account_without_password_cannot_sign_in(api: Api, password: str | No
     ("stored", "password"),
     [(BCRYPT, "test"), (ARGON2ID, "test"), (ARGON2I, "test"), (FIREBASE, "mytestpassword")],
 )
-def test_a_password_can_come_hashed(api: Api, stored: str, password: str) -> None:
+def test_password_hash_is_accepted(api: Api, stored: str, password: str) -> None:
     body = {"email": EMAIL, "password_hash": stored, "email_confirm": True}
     answer = ask(api, "POST", "/admin/users", body)
     assert answer.status_code == 200
@@ -118,14 +118,14 @@ def test_a_password_can_come_hashed(api: Api, stored: str, password: str) -> Non
         '{"key_id":"k","alg":"aes-gcm-hkdf","data":"AAAA","nonce":"AAAAAAAAAAAAAAAA"}',
     ],
 )
-def test_an_unusable_hash_is_refused(api: Api, stored: str) -> None:
+def test_unsupported_hash_is_rejected(api: Api, stored: str) -> None:
     before = table_contents()
     answer = ask(api, "POST", "/admin/users", {"email": EMAIL, "password_hash": stored})
     assert_error(answer, 400, "validation_failed", "Invalid password hash")
     assert table_contents() == before
 
 
-def test_passwords_are_sealed_where_columns_are(api: Api, auth_config: ChangeConfig) -> None:
+def test_hash_is_encrypted_with_column_encryption(api: Api, auth_config: ChangeConfig) -> None:
     key = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
     auth_config(
         database={
@@ -144,11 +144,11 @@ def test_passwords_are_sealed_where_columns_are(api: Api, auth_config: ChangeCon
 @pytest.mark.parametrize(
     "chosen", [CHOSEN, CHOSEN.upper(), CHOSEN.replace("-", ""), f"{{{CHOSEN}}}", f"urn:uuid:{CHOSEN}"]
 )
-def test_an_id_can_be_chosen(api: Api, chosen: str) -> None:
+def test_id_can_be_chosen(api: Api, chosen: str) -> None:
     assert done(api, "POST", "/admin/users", {"id": chosen, "email": EMAIL})["id"] == CHOSEN
 
 
-def test_an_id_is_given_once(api: Api) -> None:
+def test_used_id_is_rejected(api: Api) -> None:
     done(api, "POST", "/admin/users", {"id": CHOSEN, "email": EMAIL})
     before = table_contents()
     answer = ask(api, "POST", "/admin/users", {"id": CHOSEN, "email": "bob@example.com"})
@@ -179,7 +179,7 @@ def test_an_id_is_given_once(api: Api) -> None:
         ({"email": EMAIL, "ban_duration": "never"}, 'invalid format for ban duration: time: invalid duration "never"'),
         ({"email": EMAIL, "role": "r" * 256}, "The role is too long"),
         ({"email": EMAIL, "aud": "a" * 256}, "The audience is too long"),
-        # The first fault is told.
+        # The first error is returned.
         ({"email": "xx", "phone": "0", "ban_duration": "x"}, "Unable to validate email address: invalid format"),
         ({"email": EMAIL, "id": "x", "ban_duration": "x"}, "ID must conform to the uuid v4 format"),
     ],
@@ -199,7 +199,7 @@ def test_an_invalid_request_creates_no_user(api: Api, body: Any, text: str) -> N
     "body",
     [b"", b"[]", b"{", {"email": 1}, {"email": EMAIL, "email_confirm": "yes"}, {"email": EMAIL, "app_metadata": []}],
 )
-def test_a_body_of_another_shape_is_refused(api: Api, body: Any) -> None:
+def test_body_of_other_type_is_rejected(api: Api, body: Any) -> None:
     assert ask(api, "POST", "/admin/users", body).json()["error_code"] == "bad_json"
 
 
@@ -209,14 +209,14 @@ def test_unknown_keys_are_ignored(api: Api) -> None:
 
 
 @pytest.mark.parametrize("audience", ["authenticated", "other"])
-def test_an_address_belongs_to_one_user_of_all_audiences(api: Api, audience: str) -> None:
+def test_email_is_unique_across_audiences(api: Api, audience: str) -> None:
     make_user(email=EMAIL, phone=PHONE, audience=audience)
     assert_error(ask(api, "POST", "/admin/users", {"email": "ANN@example.com"}), *EMAIL_EXISTS)
     assert_error(ask(api, "POST", "/admin/users", {"phone": f"+{PHONE}"}), *PHONE_EXISTS)
     assert_error(ask(api, "POST", "/admin/users", {"email": EMAIL, "phone": "0"}), *EMAIL_EXISTS)
 
 
-def test_the_address_of_an_identity_is_taken_too(api: Api) -> None:
+def test_email_of_identity_is_taken(api: Api) -> None:
     user = make_user()
     at = timezone.now()
     identity = {"sub": "7", "email": EMAIL}
@@ -228,19 +228,19 @@ def test_the_address_of_an_identity_is_taken_too(api: Api) -> None:
     assert done(api, "POST", "/admin/users", {"email": EMAIL})["email"] == EMAIL
 
 
-def test_the_number_of_an_sso_user_is_taken_by_the_index_alone(api: Api) -> None:
+def test_phone_of_sso_user_violates_unique_index(api: Api) -> None:
     make_user(phone=PHONE, is_sso_user=True)
     before = table_contents()
     assert_error(ask(api, "POST", "/admin/users", {"phone": PHONE}), *PHONE_EXISTS)
     assert table_contents() == before
 
 
-def test_closed_doors_do_not_keep_administrators_out(api: Api, auth_config: ChangeConfig) -> None:
+def test_disabled_sign_ups_do_not_apply_to_administrators(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"disabled": True, "email_enabled": False, "phone_enabled": False})
     assert done(api, "POST", "/admin/users", {"email": EMAIL, "phone": PHONE})["email"] == EMAIL
 
 
-def test_confirmed_addresses(api: Api, mailbox: Mailbox) -> None:
+def test_email_and_phone_can_be_confirmed(api: Api, mailbox: Mailbox) -> None:
     body = {
         "email": EMAIL,
         "phone": PHONE,
@@ -255,14 +255,14 @@ def test_confirmed_addresses(api: Api, mailbox: Mailbox) -> None:
     assert mailbox.emails == []
 
 
-def test_metadata_are_kept_as_given(api: Api) -> None:
-    given = {"a": {"b": [1, 2.5, None]}, "nothing": None, "email_verified": "perhaps"}
-    made = done(api, "POST", "/admin/users", {"email": EMAIL, "user_metadata": given})
-    assert made["user_metadata"] == given
+def test_user_metadata_is_stored_unchanged(api: Api) -> None:
+    metadata = {"a": {"b": [1, 2.5, None]}, "nothing": None, "email_verified": "perhaps"}
+    made = done(api, "POST", "/admin/users", {"email": EMAIL, "user_metadata": metadata})
+    assert made["user_metadata"] == metadata
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("metadata", "kept"),
     [
         ({"provider": "x", "roles": ["a"]}, {"provider": "x", "providers": ["email"], "roles": ["a"]}),
         ({"providers": None, "plan": {"a": None}}, {"provider": "email", "plan": {"a": None}}),
@@ -270,24 +270,24 @@ def test_metadata_are_kept_as_given(api: Api) -> None:
         (None, {"provider": "email", "providers": ["email"]}),
     ],
 )
-def test_app_metadata_are_laid_over_our_own(api: Api, given: Any, kept: Any) -> None:
-    assert done(api, "POST", "/admin/users", {"email": EMAIL, "app_metadata": given})["app_metadata"] == kept
+def test_app_metadata_overrides_defaults(api: Api, metadata: Any, kept: Any) -> None:
+    assert done(api, "POST", "/admin/users", {"email": EMAIL, "app_metadata": metadata})["app_metadata"] == kept
 
 
 @pytest.mark.parametrize(
     ("role", "kept"), [(" editor ", "editor"), ("", "authenticated"), ("  ", "authenticated"), (None, "authenticated")]
 )
-def test_a_role(api: Api, role: str | None, kept: str) -> None:
+def test_role_is_stored(api: Api, role: str | None, kept: str) -> None:
     assert done(api, "POST", "/admin/users", {"email": EMAIL, "role": role})["role"] == kept
 
 
-def test_the_audience_of_the_body_counts_before_that_of_the_request(api: Api) -> None:
+def test_audience_of_body_precedes_audience_of_request(api: Api) -> None:
     headers = {"X-JWT-AUD": "second"}
     assert done(api, "POST", "/admin/users", {"email": EMAIL, "aud": "first"}, headers=headers)["aud"] == "first"
     assert done(api, "POST", "/admin/users", {"phone": PHONE}, headers=headers)["aud"] == "second"
 
 
-def test_a_user_can_begin_banned(api: Api) -> None:
+def test_user_can_be_created_banned(api: Api) -> None:
     before = timezone.now()
     body = {"email": EMAIL, "password": PASSWORD, "email_confirm": True, "ban_duration": "24h"}
     made = done(api, "POST", "/admin/users", body)
@@ -297,7 +297,7 @@ def test_a_user_can_begin_banned(api: Api) -> None:
     assert not can_sign_in(api, PASSWORD, email=EMAIL)
 
 
-def test_an_operator_acts_under_their_role(api: Api) -> None:
+def test_audit_entry_names_role_of_operator(api: Api) -> None:
     operator = make_session(make_user(role="svc_admin"))
     made = api.post("/admin/users", {"email": EMAIL}, bearer=operator.access_token).json()
     entry = audit_payloads()[-1]
@@ -308,13 +308,13 @@ def test_an_operator_acts_under_their_role(api: Api) -> None:
 # POST /admin/users/{user_id}
 
 
-def test_a_user_is_made_under_the_id_of_the_path(api: Api) -> None:
+def test_user_is_created_with_id_of_path(api: Api) -> None:
     body = {"email": EMAIL, "password": PASSWORD, "ban_duration": "24h", "email_confirm": True}
     made = done(api, "POST", f"/admin/users/{CHOSEN}", body)
     assert (made["id"], made["identities"][0]["id"], "banned_until" in made) == (CHOSEN, CHOSEN, True)
     assert audit_payloads()[0]["traits"]["user_id"] == CHOSEN
     before = table_contents()
-    # Told even before what else is wrong.
+    # Checked before other errors.
     answer = ask(api, "POST", f"/admin/users/{CHOSEN}", {"email": "xx"})
     assert_error(answer, 422, "user_already_exists", "A user with this id has already been registered")
     assert table_contents() == before
@@ -332,7 +332,7 @@ def test_the_body_may_repeat_the_id(api: Api, id: str | None) -> None:
 
 
 @pytest.mark.parametrize("id", ["6f0c5c0e-6a0b-4d7e-9d0a-3f1f4b1d7c11", "x"])
-def test_the_body_must_not_name_another_id(api: Api, id: str) -> None:
+def test_different_id_in_body_is_rejected(api: Api, id: str) -> None:
     answer = ask(api, "POST", f"/admin/users/{CHOSEN}", {"email": EMAIL, "id": id})
     assert_error(answer, 400, "validation_failed", "ID in the body must match the ID in the path")
 
@@ -346,11 +346,11 @@ def test_the_body_must_not_name_another_id(api: Api, id: str) -> None:
         ("00000000-0000-0000-0000-000000000000", 400, "ID cannot be a nil uuid"),
     ],
 )
-def test_the_path_must_be_an_id(api: Api, path: str, status: int, text: str) -> None:
+def test_malformed_id_in_path_is_rejected(api: Api, path: str, status: int, text: str) -> None:
     assert_error(ask(api, "POST", f"/admin/users/{path}", {"email": EMAIL}), status, "validation_failed", text)
 
 
-def test_other_errors_are_the_same_as_without_an_id(api: Api) -> None:
+def test_errors_equal_those_without_id_in_path(api: Api) -> None:
     answer = ask(api, "POST", f"/admin/users/{CHOSEN}", {"password": "x"})
     assert_error(answer, 400, "validation_failed", "Cannot create a user without either an email or phone")
     assert ask(api, "POST", f"/admin/users/{CHOSEN}", b"").json()["error_code"] == "bad_json"

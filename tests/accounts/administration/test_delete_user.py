@@ -63,11 +63,11 @@ def make_full_account() -> User:
 def mentions(text: str) -> dict[str, int]:
     """Table → number of rows in which the text stands, in whatever column."""
     with connection.cursor() as cursor:
-        found = {}
+        counts = {}
         for table in connection.introspection.table_names(cursor):
             cursor.execute(f'SELECT count(*) FROM "{table}" t WHERE t::text ILIKE %s', [f"%{text}%"])
-            found[table] = cursor.fetchone()[0]
-        return {table: number for table, number in found.items() if number}
+            counts[table] = cursor.fetchone()[0]
+        return {table: number for table, number in counts.items() if number}
 
 
 def messages_waiting() -> int:
@@ -77,7 +77,7 @@ def messages_waiting() -> int:
 
 
 @pytest.mark.parametrize("body", [None, b"", b"null", {}, {"should_soft_delete": False}, {"should_soft_delete": None}])
-def test_nothing_is_left_but_the_audit_trail(api: Api, body: Any) -> None:
+def test_deletion_leaves_audit_entries_only(api: Api, body: Any) -> None:
     before = messages_waiting()
     user = make_full_account()
     bystander = make_session()
@@ -100,7 +100,7 @@ def test_nothing_is_left_but_the_audit_trail(api: Api, body: Any) -> None:
 
 
 @pytest.mark.parametrize(("soft", "code"), [(False, "user_not_found"), (True, "session_not_found")])
-def test_what_the_user_holds_opens_nothing_any_more(api: Api, soft: bool, code: str) -> None:
+def test_credentials_of_deleted_user_are_rejected(api: Api, soft: bool, code: str) -> None:
     user = make_user(email=EMAIL)
     made = make_session(user)
     [*_, legacy] = make_legacy_tokens(user)
@@ -119,7 +119,7 @@ def test_what_the_user_holds_opens_nothing_any_more(api: Api, soft: bool, code: 
     assert table_contents() == before
 
 
-def test_a_soft_deletion_leaves_nothing_of_the_person(api: Api) -> None:
+def test_soft_deletion_removes_personal_data(api: Api) -> None:
     account_creation.create_user_as_administrator(
         id=KNOWN,
         email=EMAIL,
@@ -149,8 +149,8 @@ def test_a_soft_deletion_leaves_nothing_of_the_person(api: Api) -> None:
     assert shown["deleted_at"] == shown["updated_at"]
     kept = ("role", "aud", "banned_until", "email_confirmed_at", "invited_at", "created_at")
     assert {name: shown[name] for name in kept} == {name: before[name] for name in kept}
-    said = {each["provider"]: each for each in shown["identities"]}
-    assert said["email"]["id"] == "2nwYTDX383VtO4WchFBS2BRlDnGaCAiNkzky3KfyxrU"
+    identities = {each["provider"]: each for each in shown["identities"]}
+    assert identities["email"]["id"] == "2nwYTDX383VtO4WchFBS2BRlDnGaCAiNkzky3KfyxrU"
     assert [each["identity_data"] for each in shown["identities"]] == [{}, {}]
     assert User.objects.get(id=KNOWN).password is None
     assert (Session.objects.count(), OneTimeToken.objects.count(), Factor.objects.count()) == (0, 0, 0)
@@ -158,7 +158,7 @@ def test_a_soft_deletion_leaves_nothing_of_the_person(api: Api) -> None:
         assert set(mentions(trace)) <= {"audit_log_entries"}
 
 
-def test_a_second_soft_deletion_is_but_noted(api: Api) -> None:
+def test_second_soft_deletion_adds_audit_entry_only(api: Api) -> None:
     user = make_user(email=EMAIL)
     done(api, "DELETE", path(user), {"should_soft_delete": True})
     before = done(api, "GET", path(user))
@@ -175,7 +175,7 @@ def test_a_soft_deleted_user_can_be_deleted(api: Api) -> None:
 
 
 @pytest.mark.parametrize("soft", [True, False])
-def test_the_address_is_free_again(api: Api, soft: bool) -> None:
+def test_email_of_deleted_user_can_be_reused(api: Api, soft: bool) -> None:
     user = make_user(email=EMAIL, phone=PHONE)
     done(api, "DELETE", path(user), {"should_soft_delete": soft})
     signed_up = api.post("/signup", {"email": EMAIL, "password": PASSWORD})
@@ -192,7 +192,7 @@ def test_a_malformed_body_deletes_no_user(api: Api, body: Any) -> None:
     assert User.objects.filter(id=user.id).exists()
 
 
-def test_the_query_is_not_looked_at(api: Api) -> None:
+def test_query_parameters_are_ignored(api: Api) -> None:
     user = make_user()
     done(api, "DELETE", f"{path(user)}?should_soft_delete=true")
     assert not User.objects.filter(id=user.id).exists()

@@ -20,7 +20,7 @@ from tokens.models import AmrClaim, Session
 
 pytestmark = pytest.mark.django_db
 
-SOMEBODY = "11111111-1111-4111-8111-111111111111"
+USER_ID = "11111111-1111-4111-8111-111111111111"
 FACTOR_NOT_FOUND = (404, "mfa_factor_not_found", "Factor not found")
 
 
@@ -66,26 +66,26 @@ def test_all_factors_are_shown_without_their_secrets(api: Api) -> None:
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE"])
-def test_a_factor_is_looked_for_among_those_of_its_user(api: Api, method: str) -> None:
+def test_factor_of_other_user_is_not_found(api: Api, method: str) -> None:
     user, other = make_user(), make_user()
     others = make_factor(other)
     before = table_contents()
     assert_error(ask(api, method, path(user, others), {}), *FACTOR_NOT_FOUND)
-    assert_error(ask(api, method, f"{path(user)}/{SOMEBODY}", {}), *FACTOR_NOT_FOUND)
+    assert_error(ask(api, method, f"{path(user)}/{USER_ID}", {}), *FACTOR_NOT_FOUND)
     assert_error(ask(api, method, f"{path(user)}/x", {}), 404, "validation_failed", "factor_id must be an UUID")
     assert_error(
         ask(api, method, f"/admin/users/x/factors/{others.id}", {}), 404, "validation_failed", "user_id must be an UUID"
     )
-    assert_error(ask(api, method, f"/admin/users/{SOMEBODY}/factors/{others.id}", {}), *USER_NOT_FOUND)
+    assert_error(ask(api, method, f"/admin/users/{USER_ID}/factors/{others.id}", {}), *USER_NOT_FOUND)
     assert table_contents() == before
 
 
 def test_the_list_of_factors_needs_an_existing_user(api: Api) -> None:
-    assert_error(ask(api, "GET", f"/admin/users/{SOMEBODY}/factors"), *USER_NOT_FOUND)
+    assert_error(ask(api, "GET", f"/admin/users/{USER_ID}/factors"), *USER_NOT_FOUND)
     assert_error(ask(api, "GET", "/admin/users/x/factors"), 404, "validation_failed", "user_id must be an UUID")
 
 
-def test_a_factor_gets_another_name(api: Api) -> None:
+def test_factor_can_be_renamed(api: Api) -> None:
     user = make_user()
     factor = make_factor(user, friendly_name="x", secret="s")
     session = make_session(user, factor_id=factor.id, aal="aal2").session
@@ -106,7 +106,7 @@ def test_a_factor_gets_another_name(api: Api) -> None:
     ]
 
 
-def test_a_phone_factor_gets_another_number(api: Api) -> None:
+def test_phone_of_factor_can_be_changed(api: Api) -> None:
     user = make_user()
     factor = make_factor(user, factor_type="phone", phone="15551234567", friendly_name="mine")
     shown = done(api, "PUT", path(user, factor), {"phone": "+1976154321"})
@@ -119,7 +119,7 @@ def test_a_phone_factor_gets_another_number(api: Api) -> None:
     [({"phone": "15557654321"}, True), ({"phone": PHONE, "friendly_name": "same"}, False)],
     ids=["another number", "the same number"],
 )
-def test_a_code_on_its_way_to_a_lost_phone_is_good_for_nothing(
+def test_pending_code_of_previous_phone_is_invalid(
     api: Api, mailbox: Mailbox, auth_config: ChangeConfig, body: Any, is_refused: bool
 ) -> None:
     use_texts(auth_config)
@@ -133,7 +133,7 @@ def test_a_code_on_its_way_to_a_lost_phone_is_good_for_nothing(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_challenge_that_was_answered_before_the_number_changed_is_kept(api: Api, auth_config: ChangeConfig) -> None:
+def test_verified_challenge_survives_phone_change(api: Api, auth_config: ChangeConfig) -> None:
     use_texts(auth_config)
     owner = make_owner(factor_type="phone", phone=PHONE)
     at = timezone.now()
@@ -160,7 +160,7 @@ def test_a_challenge_that_was_answered_before_the_number_changed_is_kept(api: Ap
         ({"phone": "x"}, 400, "validation_failed", "Invalid phone number format (E.164 required)"),
     ],
 )
-def test_a_name_or_number_that_another_factor_has(api: Api, body: Any, status: int, code: str, text: str) -> None:
+def test_name_or_phone_of_other_factor_is_rejected(api: Api, body: Any, status: int, code: str, text: str) -> None:
     user = make_user()
     factor = make_factor(user, factor_type="phone", phone="15551234567")
     make_factor(user, factor_type="phone", phone="15557654321", friendly_name="taken")
@@ -170,7 +170,7 @@ def test_a_name_or_number_that_another_factor_has(api: Api, body: Any, status: i
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", {"friendly_name": 1}])
-def test_a_body_of_another_shape_is_refused(api: Api, body: Any) -> None:
+def test_body_of_other_type_is_rejected(api: Api, body: Any) -> None:
     user = make_user()
     assert ask(api, "PUT", path(user, make_factor(user)), body).json()["error_code"] == "bad_json"
 
@@ -178,7 +178,7 @@ def test_a_body_of_another_shape_is_refused(api: Api, body: Any) -> None:
 @pytest.mark.parametrize(
     ("factor_type", "method"), [("totp", "totp"), ("phone", "mfa/phone"), ("webauthn", "mfa/webauthn")]
 )
-def test_what_a_lost_factor_has_proved_is_taken_back(api: Api, factor_type: str, method: str) -> None:
+def test_removal_lowers_sessions_of_factor(api: Api, factor_type: str, method: str) -> None:
     user = make_user(email="ann@example.com")
     factor, other = (
         make_factor(user, factor_type=factor_type, friendly_name="lost"),
@@ -202,7 +202,7 @@ def test_what_a_lost_factor_has_proved_is_taken_back(api: Api, factor_type: str,
     assert entry["traits"] == {"user_id": str(user.id), "factor_id": str(factor.id)}
 
 
-def test_the_trail_says_from_where_a_factor_was_taken_away(api: Api) -> None:
+def test_audit_entry_of_removal_contains_ip_address(api: Api) -> None:
     user = make_user()
     factor = make_factor(user)
     ask(api, "DELETE", path(user, factor), headers={"X-Forwarded-For": "203.0.113.7"})

@@ -69,7 +69,7 @@ def sign_in(api: Api, password: str, email: str = EMAIL) -> int:
         ("email_change_new", True, "email_change", "email_change_token_new"),
     ],
 )
-def test_a_link_comes_with_its_parts_and_only_an_invitation_is_mailed(
+def test_response_contains_link_parts_and_only_invitation_is_mailed(
     api: Api, admin: str, mailbox: Mailbox, type: str, exists: bool, link_type: str, kind_of_token: str
 ) -> None:
     if exists:
@@ -92,7 +92,7 @@ def test_a_link_comes_with_its_parts_and_only_an_invitation_is_mailed(
     assert mails == ([(EmailKind.INVITE, shown["action_link"], shown["email_otp"])] if type == "invite" else [])
 
 
-def test_the_answer_is_the_user_with_five_more_members(api: Api, admin: str) -> None:
+def test_response_is_user_with_five_more_members(api: Api, admin: str) -> None:
     shown = made(api, admin, "signup", password=PASSWORD, data={"status": "alpha"})
     beside = set(shown) - LINK_FIELDS
     assert beside == {
@@ -125,7 +125,7 @@ def test_the_hash_of_a_link_can_be_redeemed_by_a_client(api: Api, admin: str) ->
     assert api.post("/verify", {"type": "magiclink", "token_hash": token}).status_code == 200
 
 
-def test_an_invitation_is_not_mailed_where_that_is_switched_off(
+def test_invitation_is_not_mailed_when_disabled(
     api: Api, admin: str, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
     auth_config(mailer={"generate_link_invite_enabled": False}, limits={"email_sent": Rate(events=0)})
@@ -133,9 +133,7 @@ def test_an_invitation_is_not_mailed_where_that_is_switched_off(
     assert mailbox.emails == []
 
 
-def test_a_mailed_invitation_needs_its_share_of_the_quota_and_nothing_else_does(
-    api: Api, admin: str, auth_config: ChangeConfig
-) -> None:
+def test_only_mailed_invitation_uses_quota(api: Api, admin: str, auth_config: ChangeConfig) -> None:
     auth_config(limits={"email_sent": Rate(events=0)})
     before = table_contents()
     assert_error(generate(api, admin, "invite"), 429, "over_email_send_rate_limit", "email rate limit exceeded")
@@ -167,7 +165,7 @@ def test_a_magic_link_for_an_unknown_address_creates_an_account(api: Api, admin:
         ("signup", {"email": "xx"}, 400, "validation_failed", "Unable to validate email address: invalid format"),
     ],
 )
-def test_types_that_need_an_account_are_refused_for_an_unknown_address(
+def test_types_for_existing_accounts_reject_unknown_email(
     api: Api, admin: str, type: str, body: dict[str, Any], status: int, error_code: str, text: str
 ) -> None:
     assert_error(
@@ -176,13 +174,13 @@ def test_types_that_need_an_account_are_refused_for_an_unknown_address(
     assert not User.objects.exists()
 
 
-def test_a_weak_password_is_refused(api: Api, admin: str) -> None:
+def test_weak_password_is_rejected(api: Api, admin: str) -> None:
     answer = generate(api, admin, "signup", password="abc")
     assert (answer.status_code, answer.json()["weak_password"]) == (422, {"reasons": ["length"]})
 
 
 @pytest.mark.parametrize("type", ["invite", "signup"])
-def test_a_member_is_neither_invited_nor_signed_up(api: Api, admin: str, type: str) -> None:
+def test_confirmed_user_cannot_be_invited_or_signed_up(api: Api, admin: str, type: str) -> None:
     make_user(email=EMAIL)
     before = table_contents()
     text = "A user with this email address has already been registered"
@@ -211,7 +209,7 @@ def test_an_address_of_another_audience_is_taken(api: Api, admin: str, type: str
          "A user with this email address has already been registered"),
     ],
 )  # fmt: skip
-def test_a_change_that_cannot_be_is_refused(
+def test_invalid_email_change_is_rejected(
     api: Api,
     admin: str,
     auth_config: ChangeConfig,
@@ -228,7 +226,7 @@ def test_a_change_that_cannot_be_is_refused(
     assert_error(generate(api, admin, type, new_email=new_email), status, error_code, text)
 
 
-def test_both_links_of_a_change_make_it(api: Api, admin: str) -> None:
+def test_email_change_needs_both_links(api: Api, admin: str) -> None:
     user = make_user(email=EMAIL)
     current = made(api, admin, "email_change_current", new_email=NEW_EMAIL)
     new = made(api, admin, "email_change_new", new_email=NEW_EMAIL)
@@ -251,7 +249,7 @@ def test_a_link_for_one_new_address_does_not_confirm_another(api: Api, admin: st
     assert user.email == EMAIL
 
 
-def test_the_password_of_an_earlier_sign_up_does_not_survive_the_link(api: Api, admin: str) -> None:
+def test_link_removes_password_of_earlier_sign_up(api: Api, admin: str) -> None:
     assert api.post("/signup", {"email": EMAIL, "password": STRANGERS}).status_code == 200
     stranger = User.objects.get(email=EMAIL)
     strangers_session = make_session(stranger).session
@@ -263,7 +261,7 @@ def test_the_password_of_an_earlier_sign_up_does_not_survive_the_link(api: Api, 
     assert not Session.objects.filter(id=strangers_session.id).exists()
 
 
-def test_a_link_made_without_a_password_leaves_none_that_a_stranger_chose(api: Api, admin: str) -> None:
+def test_link_without_password_removes_password_of_earlier_sign_up(api: Api, admin: str) -> None:
     make_user(email=EMAIL, confirmed=False, password_hash=hashing.hash_password(STRANGERS))
     shown = made(api, admin, "signup")
     assert follow(api, shown["action_link"])["type"] == "signup"
@@ -271,7 +269,7 @@ def test_a_link_made_without_a_password_leaves_none_that_a_stranger_chose(api: A
 
 
 @pytest.mark.parametrize("type", ["magiclink", "recovery"])
-def test_a_sign_in_leaves_the_trail_of_the_user(api: Api, admin: str, type: str) -> None:
+def test_sign_in_link_is_recorded_for_user(api: Api, admin: str, type: str) -> None:
     user = make_user(email=EMAIL)
     assert made(api, admin, type)["recovery_sent_at"]
     (entry,) = audit_payloads()
@@ -279,7 +277,7 @@ def test_a_sign_in_leaves_the_trail_of_the_user(api: Api, admin: str, type: str)
     assert "traits" not in entry
 
 
-def test_an_invitation_leaves_the_trail_of_the_administrator_and_a_sign_up_none(api: Api, admin: str) -> None:
+def test_invitation_is_recorded_for_administrator_and_sign_up_is_not(api: Api, admin: str) -> None:
     made(api, admin, "signup", password=PASSWORD)
     assert audit_payloads() == []
     user_id = made(api, admin, "invite", "bob@example.com")["id"]
@@ -322,7 +320,7 @@ def test_the_link_uses_the_host_of_the_request(api: Api, admin: str, auth_config
     assert shown["action_link"].startswith("https://auth2.example.com/verify?")
 
 
-def test_closed_sign_ups_leave_links_open(api: Api, admin: str, auth_config: ChangeConfig) -> None:
+def test_disabled_sign_ups_do_not_apply_to_links(api: Api, admin: str, auth_config: ChangeConfig) -> None:
     auth_config(signup={"disabled": True})
     assert generate(api, admin, "signup", password=PASSWORD).status_code == 200
     assert generate(api, admin, "magiclink", "bob@example.com").status_code == 200
@@ -334,7 +332,7 @@ def test_links_require_the_token_of_an_administrator(api: Api) -> None:
     assert not OneTimeToken.objects.exists()
 
 
-def test_the_nulls_that_clients_send_are_as_good_as_nothing(api: Api, admin: str) -> None:
+def test_null_members_count_as_absent(api: Api, admin: str) -> None:
     make_user(email=EMAIL)
     shown = made(api, admin, "magiclink", new_email=None, password=None, data=None, redirect_to=None)
     assert shown["verification_type"] == "magiclink"

@@ -51,7 +51,7 @@ def invited_by_mail(mailbox: Mailbox) -> list[str]:
     return [mail.to for mail in mailbox.emails if mail.kind is EmailKind.INVITE]
 
 
-def test_a_new_address_gets_an_account_without_password_and_one_mail(api: Api, admin: str, mailbox: Mailbox) -> None:
+def test_new_address_gets_account_without_password_and_one_email(api: Api, admin: str, mailbox: Mailbox) -> None:
     answer = invite(api, admin, "Ann@Example.com", data={"team": "red"})
     assert answer.status_code == 200, answer.content
     shown = answer.json()
@@ -91,7 +91,7 @@ def test_the_audit_log_names_the_invited_user_and_the_role(api: Api, admin: str)
         ({"email": "xx"}, 400, "validation_failed", "Unable to validate email address: invalid format"),
     ],
 )
-def test_what_is_no_address_is_refused(
+def test_invalid_email_is_rejected(
     api: Api, admin: str, body: dict[str, Any], status: int, error_code: str, text: str
 ) -> None:
     assert_error(api.post("/invite", body, bearer=admin), status, error_code, text)
@@ -106,11 +106,11 @@ def test_invitations_require_the_token_of_an_administrator(api: Api) -> None:
     assert not User.objects.filter(email=EMAIL).exists()
 
 
-def test_null_metadata_is_none(api: Api, admin: str) -> None:
+def test_null_metadata_counts_as_absent(api: Api, admin: str) -> None:
     assert invite(api, admin, data=None).json()["user_metadata"] == {}
 
 
-def test_a_second_invitation_ends_the_first_and_leaves_the_metadata(api: Api, admin: str, mailbox: Mailbox) -> None:
+def test_second_invitation_replaces_first_and_keeps_metadata(api: Api, admin: str, mailbox: Mailbox) -> None:
     first_id = invite(api, admin, data={"team": "red"}).json()["id"]
     first = link_of(mailbox)
     again = invite(api, admin, data={"team": "blue"})
@@ -122,7 +122,7 @@ def test_a_second_invitation_ends_the_first_and_leaves_the_metadata(api: Api, ad
     assert "access_token" in api.get(link_of(mailbox)).headers["Location"]
 
 
-def test_a_member_cannot_be_invited(api: Api, admin: str, mailbox: Mailbox) -> None:
+def test_confirmed_user_cannot_be_invited(api: Api, admin: str, mailbox: Mailbox) -> None:
     make_user(email=EMAIL)
     before = table_contents()
     assert_error(invite(api, admin), 422, "email_exists", EXISTS)
@@ -136,7 +136,7 @@ def test_an_address_of_another_audience_is_taken(api: Api, admin: str, mailbox: 
     assert mailbox.emails == []
 
 
-def test_closed_sign_ups_leave_invitations_open(
+def test_disabled_sign_ups_do_not_apply_to_invitations(
     api: Api, admin: str, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
     auth_config(signup={"disabled": True, "email_enabled": False})
@@ -144,16 +144,14 @@ def test_closed_sign_ups_leave_invitations_open(
     assert "access_token" in api.get(link_of(mailbox)).headers["Location"]
 
 
-def test_a_used_up_quota_leaves_no_account_behind(api: Api, admin: str, auth_config: ChangeConfig) -> None:
+def test_exhausted_quota_creates_no_account(api: Api, admin: str, auth_config: ChangeConfig) -> None:
     auth_config(limits={"email_sent": Rate(events=0)})
     before = table_contents()
     assert_error(invite(api, admin), 429, "over_email_send_rate_limit", "email rate limit exceeded")
     assert table_contents() == before
 
 
-def test_an_address_that_may_not_be_mailed_leaves_no_account_behind(
-    api: Api, admin: str, auth_config: ChangeConfig
-) -> None:
+def test_unauthorized_recipient_creates_no_account(api: Api, admin: str, auth_config: ChangeConfig) -> None:
     auth_config(recipients={"authorized_addresses": ("bob@example.com",)})
     before = table_contents()
     text = f'Email address "{EMAIL}" cannot be used as it is not authorized'
@@ -162,7 +160,7 @@ def test_an_address_that_may_not_be_mailed_leaves_no_account_behind(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_email_that_cannot_be_queued_leaves_no_account(api: Api, admin: str) -> None:
+def test_unqueued_email_creates_no_account(api: Api, admin: str) -> None:
     def refuse(**_: object) -> None:
         raise RuntimeError("the queue is gone")
 
@@ -176,7 +174,7 @@ def test_an_email_that_cannot_be_queued_leaves_no_account(api: Api, admin: str) 
     assert table_contents() == before
 
 
-def test_a_mail_server_that_is_down_is_not_seen_by_the_caller(
+def test_unavailable_mail_server_does_not_fail_request(
     api: Api, admin: str, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
     auth_config(smtp={"host": "127.0.0.1", "port": 9, "admin_email": "admin@example.org"})
@@ -186,7 +184,7 @@ def test_a_mail_server_that_is_down_is_not_seen_by_the_caller(
     assert (waiting.status, waiting.attempts, waiting.args["kind"]) == ("todo", 0, "invite")
 
 
-def test_who_accepts_by_link_is_signed_in_and_chooses_a_password(api: Api, admin: str, mailbox: Mailbox) -> None:
+def test_invitation_link_signs_in_and_password_can_be_set(api: Api, admin: str, mailbox: Mailbox) -> None:
     invite(api, admin, data={"team": "red"})
     location = api.get(link_of(mailbox)).headers["Location"]
     fragment = parse_qs(urlsplit(location).fragment, keep_blank_values=True)
@@ -198,7 +196,7 @@ def test_who_accepts_by_link_is_signed_in_and_chooses_a_password(api: Api, admin
     assert sign_in(api, "her own password 1").status_code == 200
 
 
-def test_who_accepts_by_code_may_bring_a_password_along(api: Api, admin: str, mailbox: Mailbox) -> None:
+def test_invitation_code_can_be_redeemed_with_password(api: Api, admin: str, mailbox: Mailbox) -> None:
     invite(api, admin)
     body = {"type": "invite", "email": EMAIL, "token": mailbox.emails[-1].variables["Token"]}
     answer = api.post("/verify", {**body, "password": "her own password 1"})
@@ -207,9 +205,7 @@ def test_who_accepts_by_code_may_bring_a_password_along(api: Api, admin: str, ma
 
 
 @pytest.mark.parametrize("by_link", [True, False])
-def test_an_earlier_sign_up_loses_access_when_the_owner_accepts(
-    api: Api, admin: str, mailbox: Mailbox, by_link: bool
-) -> None:
+def test_acceptance_removes_access_of_earlier_sign_up(api: Api, admin: str, mailbox: Mailbox, by_link: bool) -> None:
     assert api.post("/signup", {"email": EMAIL, "password": STRANGERS}).status_code == 200
     strangers = make_session(User.objects.get(email=EMAIL))
     assert invite(api, admin).status_code == 200
@@ -225,7 +221,7 @@ def test_an_earlier_sign_up_loses_access_when_the_owner_accepts(
     assert not Session.objects.filter(id=strangers.session.id).exists()
 
 
-def test_the_password_of_an_account_with_confirmed_phone_stays(api: Api, admin: str) -> None:
+def test_account_with_confirmed_phone_keeps_password(api: Api, admin: str) -> None:
     stored = hashing.hash_password(STRANGERS)
     owner = make_user(
         email=EMAIL, confirmed=False, password_hash=stored, phone="15550001234", phone_confirmed_at=timezone.now()
@@ -237,16 +233,14 @@ def test_the_password_of_an_account_with_confirmed_phone_stays(api: Api, admin: 
     assert Session.objects.filter(id=session.id).exists()
 
 
-def test_who_signs_up_with_an_invited_address_learns_nothing_of_the_invitation(api: Api, admin: str) -> None:
+def test_sign_up_with_invited_address_reveals_no_invitation(api: Api, admin: str) -> None:
     invite(api, admin, data={"salary": 1})
     answer = api.post("/signup", {"email": EMAIL, "password": STRANGERS})
     assert answer.status_code == 200
     assert (answer.json()["identities"], answer.json()["user_metadata"]) == ([], {})
 
 
-def test_an_invitation_neither_waits_for_the_interval_between_mails_nor_begins_one(
-    api: Api, admin: str, mailbox: Mailbox
-) -> None:
+def test_invitation_ignores_email_interval(api: Api, admin: str, mailbox: Mailbox) -> None:
     for _ in range(2):
         assert invite(api, admin).status_code == 200
     assert api.post("/signup", {"email": EMAIL, "password": STRANGERS}).status_code == 200
@@ -258,9 +252,9 @@ def test_the_target_is_the_permitted_one_of_the_query(
     api: Api, admin: str, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
     auth_config(site={"allow_list": ("https://app.example.com/**",)})
-    for asked, target in [
+    for requested, target in [
         ("https://app.example.com/in", "https://app.example.com/in"),
         ("https://evil.example.net/", settings.AUTH.site.url),
     ]:
-        api.post(f"/invite?redirect_to={asked}", {"email": EMAIL}, bearer=admin)
+        api.post(f"/invite?redirect_to={requested}", {"email": EMAIL}, bearer=admin)
         assert mailbox.emails[-1].variables["RedirectTo"] == target

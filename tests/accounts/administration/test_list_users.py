@@ -21,7 +21,7 @@ from tests.accounts.administration import admin_requests
 from tests.accounts.administration.admin_requests import ask, done
 from tests.conftest import Api, ChangeConfig
 from tests.factories import make_factor, make_user
-from tests.observations import assert_error
+from tests.observations import assert_error, replace_table
 
 pytestmark = pytest.mark.django_db
 
@@ -59,7 +59,7 @@ def listed(api: Api, query: str = "") -> tuple[str, str]:
     return answer.headers["Link"], answer.headers["X-Total-Count"]
 
 
-def test_no_users(api: Api) -> None:
+def test_empty_list(api: Api) -> None:
     answer = ask(api, "GET", "/admin/users")
     assert answer.json() == {"users": [], "aud": "authenticated"}
     assert answer.headers["Link"] == '</admin/users?page=0>; rel="last"'
@@ -100,11 +100,11 @@ def test_the_links_lead_to_the_next_and_the_last_page(api: Api, number: int, que
     assert listed(api, query)[0] == link
 
 
-def test_the_slash_at_the_end_stays_in_the_links(api: Api) -> None:
+def test_trailing_slash_is_kept_in_links(api: Api) -> None:
     assert ask(api, "GET", "/admin/users/").headers["Link"] == '</admin/users/?page=0>; rel="last"'
 
 
-def test_every_user_is_on_one_page(api: Api) -> None:
+def test_pages_contain_each_user_once(api: Api) -> None:
     made = crowd(7)
     shown = [each for page in range(1, 5) for each in ids(api, f"?page={page}&per_page=2")]
     assert shown == made[::-1]
@@ -113,7 +113,7 @@ def test_every_user_is_on_one_page(api: Api) -> None:
     assert ids(api, "?page=5&per_page=2") == []
 
 
-def test_a_page_has_fifty_users(api: Api) -> None:
+def test_page_size_is_fifty(api: Api) -> None:
     crowd(51)
     assert len(ids(api)) == 50
     assert len(ids(api, "?per_page=1000000")) == 51
@@ -142,7 +142,7 @@ def test_the_first_of_several_orders_counts(api: Api) -> None:
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
-def test_users_of_one_moment_have_an_order_too(api: Api, order: str) -> None:
+def test_users_with_equal_times_are_sorted_by_id(api: Api, order: str) -> None:
     crowd(6)
     User.objects.update(created_at=START)
     shown = [each for page in range(1, 4) for each in ids(api, f"?page={page}&per_page=2&sort=created_at+{order}")]
@@ -184,7 +184,7 @@ def test_users_of_one_moment_have_an_order_too(api: Api, order: str) -> None:
         ("email=a%00b", "The parameter email must not contain U+0000"),
     ],
 )
-def test_a_parameter_that_says_nothing_does_not_mean_all(api: Api, query: str, text: str) -> None:
+def test_malformed_parameter_is_rejected(api: Api, query: str, text: str) -> None:
     crowd(1)
     assert_error(ask(api, "GET", f"/admin/users?{query}"), 400, "validation_failed", text)
 
@@ -193,18 +193,18 @@ def test_a_parameter_that_says_nothing_does_not_mean_all(api: Api, query: str, t
     "query",
     ["?page=18446744073709551615", "?per_page=18446744073709551615", "?page=0018446744073709551615&per_page=99"],
 )
-def test_the_farthest_page_is_a_page(api: Api, query: str) -> None:
+def test_largest_page_number_is_accepted(api: Api, query: str) -> None:
     crowd(2)
     assert listed(api, query)[1] == "2"
 
 
-def test_what_gateways_add_is_ignored(api: Api) -> None:
+def test_parameter_of_gateways_is_ignored(api: Api) -> None:
     made = crowd(1)
     assert ids(api, "?apikey=x") == made
 
 
 @pytest.mark.parametrize(
-    ("filter", "found"),
+    ("filter", "expected"),
     [
         ("test1", ["test1@example.com"]),
         ("User", ["test1@example.com"]),
@@ -219,15 +219,15 @@ def test_what_gateways_add_is_ignored(api: Api) -> None:
         ("\\", []),
     ],
 )
-def test_a_filter_is_part_of_the_address_or_of_the_name(api: Api, filter: str, found: list[str]) -> None:
+def test_filter_matches_part_of_address_or_name(api: Api, filter: str, expected: list[str]) -> None:
     make_user(email="test1@example.com", data={"full_name": "Test User"}, phone="15551234567")
     make_user(email="user2@example.com", data={"name": "test1"})
     answer = api.get(f"/admin/users?filter={_quoted(filter)}&sort=created_at+asc", bearer=admin_requests.token())
-    assert [user["email"] for user in answer.json()["users"]] == found
-    assert answer.headers["X-Total-Count"] == str(len(found))
+    assert [user["email"] for user in answer.json()["users"]] == expected
+    assert answer.headers["X-Total-Count"] == str(len(expected))
 
 
-def test_a_filter_has_pages(api: Api) -> None:
+def test_filtered_list_has_pages(api: Api) -> None:
     crowd(5)
     make_user(email="other@example.org")
     assert listed(api, "?filter=user&per_page=2&page=3") == (
@@ -250,24 +250,24 @@ def test_a_filter_has_pages(api: Api) -> None:
         "email=ann@example.com&filter=ann",
     ],
 )
-def test_a_user_is_found_by_each_identifier(api: Api, query: str) -> None:
+def test_exact_conditions_match_user(api: Api, query: str) -> None:
     user = make_user(email="ann@example.com", phone="15551234567")
     make_user(email="joann@example.com")
-    asked = query.format(id=user.id, hex=user.id.hex)
-    assert ids(api, f"?{asked}") == [str(user.id)]
-    assert listed(api, f"?{asked}")[1] == "1"
+    condition = query.format(id=user.id, hex=user.id.hex)
+    assert ids(api, f"?{condition}") == [str(user.id)]
+    assert listed(api, f"?{condition}")[1] == "1"
 
 
 @pytest.mark.parametrize(
     "query", ["email=ann", "email=%25", "phone=1555", f"id={OTHER}", "email=ann@example.com&filter=bob"]
 )
-def test_an_exact_condition_is_exact(api: Api, query: str) -> None:
+def test_exact_conditions_match_whole_value(api: Api, query: str) -> None:
     make_user(email="ann@example.com", phone="15551234567")
     assert ids(api, f"?{query}") == []
     assert listed(api, f"?{query}")[1] == "0"
 
 
-def test_users_of_sso_are_found_by_their_address(api: Api) -> None:
+def test_email_condition_matches_sso_users(api: Api) -> None:
     local = make_user(email="ann@example.com")
     sso = [make_user(is_sso_user=True, email="") for _ in range(2)]
     for number, user in enumerate(sso):
@@ -278,7 +278,7 @@ def test_users_of_sso_are_found_by_their_address(api: Api) -> None:
     assert set(ids(api, "?email=ann@example.com")) == {str(user.id) for user in [local, *sso]}
 
 
-def test_a_user_of_sso_with_several_identities_is_found_once(api: Api) -> None:
+def test_sso_user_with_several_identities_is_listed_once(api: Api) -> None:
     user = make_user(is_sso_user=True, email="")
     User.objects.filter(id=user.id).update(email="ann@example.com")
     for number in range(3):
@@ -296,7 +296,7 @@ def test_a_user_of_sso_with_several_identities_is_found_once(api: Api) -> None:
     assert listed(api, "?email=ann@example.com")[1] == "1"
 
 
-def test_the_list_is_that_of_one_audience(api: Api) -> None:
+def test_list_contains_one_audience(api: Api) -> None:
     make_user(email="ann@example.com")
     other = make_user(email="bob@example.com", audience="other")
     for query in ("", "?filter=example", "?email=bob@example.com", f"?id={other.id}"):
@@ -307,7 +307,7 @@ def test_the_list_is_that_of_one_audience(api: Api) -> None:
     assert [user["email"] for user in api.get("/admin/users", bearer=mine).json()["users"]] == ["ann@example.com"]
 
 
-def test_users_are_shown_whole(api: Api) -> None:
+def test_list_contains_complete_users(api: Api) -> None:
     user = make_user(email="ann@example.com", data={"a": [1.5, None, {"b": "ü"}]}, banned_until=START)
     make_factor(user, friendly_name="phone", secret="hidden")
     make_user(email="bob@example.com", deleted_at=START)
@@ -340,15 +340,17 @@ def test_cursors_lead_through_all_users(api: Api, auth_config: ChangeConfig, sor
         answer = ask(api, "GET", target)
         shown += [user["id"] for user in answer.json()["users"]]
         pages += 1
-        told = answer.json()["pagination"]
+        pagination = answer.json()["pagination"]
         assert "X-Total-Count" not in answer.headers
-        assert told["has_more"] == ("next_cursor" in told) == ("Link" in answer.headers)
-        target = answer.headers["Link"].removeprefix("<").removesuffix('>; rel="next"') if told["has_more"] else ""
+        assert pagination["has_more"] == ("next_cursor" in pagination) == ("Link" in answer.headers)
+        target = (
+            answer.headers["Link"].removeprefix("<").removesuffix('>; rel="next"') if pagination["has_more"] else ""
+        )
     assert (sorted(shown), pages) == (sorted(made), 3)
     assert shown == ids(api, f"?per_page=9{sort}{condition}")
 
 
-def test_the_link_of_a_cursor_keeps_the_other_parameters(api: Api, auth_config: ChangeConfig) -> None:
+def test_cursor_link_keeps_other_parameters(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(experimental={"cursor_pagination_enabled": True})
     crowd(3)
     answer = ask(api, "GET", "/admin/users?page=&per_page=&limit=1&filter=user")
@@ -364,14 +366,14 @@ def test_a_page_by_cursor_has_up_to_a_thousand(api: Api, auth_config: ChangeConf
 
 
 @pytest.mark.parametrize("query", ["?per_page=1", "?page=1"])
-def test_asking_for_a_page_gets_a_page(api: Api, auth_config: ChangeConfig, query: str) -> None:
+def test_page_parameter_disables_cursors(api: Api, auth_config: ChangeConfig, query: str) -> None:
     auth_config(experimental={"cursor_pagination_enabled": True})
     crowd(2)
     assert listed(api, query)[1] == "2"
 
 
-def _encoded(told: object) -> str:
-    return base64.urlsafe_b64encode(orjson.dumps(told)).rstrip(b"=").decode()
+def _encoded(cursor: object) -> str:
+    return base64.urlsafe_b64encode(orjson.dumps(cursor)).rstrip(b"=").decode()
 
 
 @pytest.mark.parametrize(
@@ -390,7 +392,7 @@ def _encoded(told: object) -> str:
         _encoded({"created_at": "2024-03-04T05:06:07Z", "id": 5}),
     ],
 )
-def test_a_bad_cursor_is_refused(api: Api, auth_config: ChangeConfig, cursor: str) -> None:
+def test_malformed_cursor_is_rejected(api: Api, auth_config: ChangeConfig, cursor: str) -> None:
     auth_config(experimental={"cursor_pagination_enabled": True})
     crowd(1)
     answer = ask(api, "GET", f"/admin/users?cursor={_quoted(cursor)}")
@@ -405,7 +407,7 @@ def test_a_bad_cursor_is_refused(api: Api, auth_config: ChangeConfig, cursor: st
         ("limit=x", 'strconv.ParseUint: parsing "x": invalid syntax'),
     ],
 )
-def test_a_bad_limit_is_refused(api: Api, auth_config: ChangeConfig, query: str, text: str) -> None:
+def test_malformed_limit_is_rejected(api: Api, auth_config: ChangeConfig, query: str, text: str) -> None:
     auth_config(experimental={"cursor_pagination_enabled": True})
     assert_error(
         ask(api, "GET", f"/admin/users?{query}"), 400, "validation_failed", f"Bad Pagination Parameters: {text}"
@@ -427,7 +429,7 @@ def test_cursors_are_compatible_with_other_servers(moment: datetime, written: st
     assert filters.decode_cursor(text) == Cursor(moment, user_id)
 
 
-def test_the_known_cursor() -> None:
+def test_known_cursor_round_trips() -> None:
     known = (
         "eyJjcmVhdGVkX2F0IjoiMjAyNC0wMy0wNFQwNTowNjowNy4xMjM0NTZaIiwiaWQiOiIxMTExMTExMS0xMTExLTQxMTEtODExMS0xMTEx"
         "MTExMTExMTEifQ"
@@ -441,6 +443,8 @@ def _quoted(text: str) -> str:
 
 def _thousands(number: int) -> None:
     """That many users with statistics, made by the database; every tenth has a name."""
+    if not User.objects.exists():
+        replace_table("users")
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO users (id, aud, email, created_at, updated_at, raw_user_meta_data, raw_app_meta_data)"
@@ -476,10 +480,10 @@ def test_large_totals_are_estimates(api: Api, query: str, is_close: Callable[[in
 @pytest.mark.parametrize("query", ["", "&filter=example.com", "&filter=user1", "&filter=ann"])
 @pytest.mark.parametrize("sort", ["asc", "desc"])
 @pytest.mark.parametrize("page", [1, 3])
-def test_large_lists_are_in_order_whichever_way_they_are_found(api: Api, query: str, sort: str, page: int) -> None:
+def test_large_lists_are_sorted_for_each_query_plan(api: Api, query: str, sort: str, page: int) -> None:
     _thousands(12_000)
     part = query.removeprefix("&filter=")
-    wanted = [
+    expected = [
         email
         for email, name in User.objects.order_by(f"{'-' if sort == 'desc' else ''}created_at").values_list(
             "email", "raw_user_meta_data__full_name"
@@ -487,19 +491,19 @@ def test_large_lists_are_in_order_whichever_way_they_are_found(api: Api, query: 
         if part in (email or "") or part in (name or "").lower()
     ]
     shown = done(api, "GET", f"/admin/users?page={page}&per_page=20&sort=created_at+{sort}{query}")["users"]
-    assert [user["email"] for user in shown] == wanted[(page - 1) * 20 : page * 20]
+    assert [user["email"] for user in shown] == expected[(page - 1) * 20 : page * 20]
 
 
-def _by_cursor(wanted: UserFilter, *, size: int) -> list[list[UUID]]:
+def _by_cursor(user_filter: UserFilter, *, size: int) -> list[list[UUID]]:
     """The ids of every page; a cursor goes to the client and comes back."""
-    found: list[list[UUID]] = []
+    pages: list[list[UUID]] = []
     cursor = ""
-    while not found or cursor:
+    while not pages or cursor:
         after = filters.decode_cursor(cursor) if cursor else None
-        stretch = listing.list_after(wanted, after=after, size=size)
-        found.append([UUID(user.id) for user in stretch.users])
-        cursor = stretch.next_cursor
-    return found
+        page = listing.list_after(user_filter, after=after, size=size)
+        pages.append([UUID(user.id) for user in page.users])
+        cursor = page.next_cursor
+    return pages
 
 
 def _without_times() -> list[UUID]:
@@ -523,7 +527,7 @@ def test_users_without_times_are_listed(api: Api, query: str) -> None:
     assert shown[expected[-1]]["created_at"] is shown[expected[-1]]["updated_at"] is None
 
 
-def test_a_user_without_times_is_shown_as_in_the_list(api: Api) -> None:
+def test_user_without_times_equals_listed_user(api: Api) -> None:
     user = make_user()
     User.objects.update(created_at=None, updated_at=None)
     Identity.objects.update(created_at=None, updated_at=None)
@@ -544,7 +548,7 @@ def test_cursors_lead_through_users_without_times(filter: str, is_ascending: boo
 
 
 @pytest.mark.django_db(transaction=True)
-def test_no_page_is_sorted_nor_the_whole_table_read() -> None:
+def test_page_is_read_from_index_without_sort() -> None:
     _thousands(12_000)
     with connection.cursor() as cursor:
         cursor.execute(
@@ -568,9 +572,9 @@ def test_no_page_is_sorted_nor_the_whole_table_read() -> None:
 )
 def test_exact_conditions_are_answered_from_a_unique_index(condition: str, index: str) -> None:
     _thousands(12_000)
-    wanted = filters.parse(QueryDict(condition), aud="authenticated")
-    sql, values = queries._match(wanted)
-    found = db.fetch_rows(f"EXPLAIN {sql}", values)
-    plan = "\n".join(line for (line,) in found)
+    user_filter = filters.parse(QueryDict(condition), aud="authenticated")
+    sql, values = queries._match(user_filter)
+    rows = db.fetch_rows(f"EXPLAIN {sql}", values)
+    plan = "\n".join(line for (line,) in rows)
     assert index in plan
     assert "Seq Scan" not in plan

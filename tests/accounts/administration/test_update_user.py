@@ -27,14 +27,14 @@ pytestmark = pytest.mark.django_db
 
 EMAIL = "ann@example.com"
 PHONE = "15551234567"
-SOMEBODY = "11111111-1111-4111-8111-111111111111"
+USER_ID = "11111111-1111-4111-8111-111111111111"
 
 
 def path(user: User) -> str:
     return f"/admin/users/{user.id}"
 
 
-def test_a_user_is_shown_whole_and_nothing_changes(api: Api) -> None:
+def test_get_returns_complete_user_without_changes(api: Api) -> None:
     user = make_user(email=EMAIL, data={"a": 1})
     make_factor(user, friendly_name="phone", secret="hidden")
     before = table_contents()
@@ -48,7 +48,7 @@ def test_a_user_is_shown_whole_and_nothing_changes(api: Api) -> None:
     assert table_contents() == before
 
 
-def test_a_user_of_another_audience_is_found_by_id(api: Api) -> None:
+def test_user_of_other_audience_is_returned_by_id(api: Api) -> None:
     user = make_user(audience="other")
     assert done(api, "GET", path(user))["aud"] == "other"
     assert done(api, "PUT", path(user), {"role": "editor"})["role"] == "editor"
@@ -64,29 +64,29 @@ def test_an_id_can_be_written_in_several_ways(api: Api, written: str) -> None:
 def test_an_unknown_id_is_not_found(api: Api, method: str) -> None:
     make_user()
     before = table_contents()
-    assert_error(ask(api, method, f"/admin/users/{SOMEBODY}", {}), *USER_NOT_FOUND)
+    assert_error(ask(api, method, f"/admin/users/{USER_ID}", {}), *USER_NOT_FOUND)
     assert_error(ask(api, method, "/admin/users/abc", {}), 404, "validation_failed", "user_id must be an UUID")
     assert table_contents() == before
 
 
 @pytest.mark.django_db(transaction=True)
-def test_many_things_at_once(api: Api, mailbox: Mailbox) -> None:
+def test_several_changes_in_one_request(api: Api, mailbox: Mailbox) -> None:
     user = make_user(email=EMAIL)
-    wish = {
+    changes = {
         "role": "testing",
         "app_metadata": {"roles": ["writer", "editor"]},
         "ban_duration": "24h",
         "email": "New@Example.com",
         "phone": "+234567890",
     }
-    shown = done(api, "PUT", path(user), wish)
+    shown = done(api, "PUT", path(user), changes)
     assert (shown["role"], shown["email"], shown["phone"]) == ("testing", "new@example.com", "234567890")
     assert shown["app_metadata"] == {"provider": "email", "providers": ["email"], "roles": ["writer", "editor"]}
     assert "banned_until" in shown
-    said = {each["provider"]: each for each in shown["identities"]}
-    assert said["email"]["identity_data"]["email"] == said["email"]["email"] == "new@example.com"
-    assert said["email"]["identity_data"]["email_verified"] is False
-    assert said["phone"]["identity_data"] == {
+    identities = {each["provider"]: each for each in shown["identities"]}
+    assert identities["email"]["identity_data"]["email"] == identities["email"]["email"] == "new@example.com"
+    assert identities["email"]["identity_data"]["email_verified"] is False
+    assert identities["phone"]["identity_data"] == {
         "sub": str(user.id),
         "phone": "234567890",
         "email_verified": False,
@@ -108,27 +108,27 @@ def test_many_things_at_once(api: Api, mailbox: Mailbox) -> None:
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "changes",
     [
         {},
         b"null",
-        {"id": SOMEBODY, "aud": "other", "password_hash": "$2y$10$x", "is_sso_user": True},
+        {"id": USER_ID, "aud": "other", "password_hash": "$2y$10$x", "is_sso_user": True},
         {"role": "", "email": "", "phone": "", "ban_duration": "", "user_metadata": None, "app_metadata": None},
         {"role": "  ", "email_confirm": False, "phone_confirm": False, "user_metadata": {}, "app_metadata": {}},
     ],
 )
-def test_an_empty_request_changes_nothing(api: Api, wish: Any) -> None:
+def test_an_empty_request_changes_nothing(api: Api, changes: Any) -> None:
     user = make_user(banned_until=timezone.now() + timedelta(hours=1))
     make_session(user)
     before = done(api, "GET", path(user))
-    after = done(api, "PUT", path(user), wish)
+    after = done(api, "PUT", path(user), changes)
     assert {**after, "updated_at": ""} == {**before, "updated_at": ""}
     assert Session.objects.count() == 1
     assert [action for action, _ in audit_trail()] == ["user_modified"]
 
 
 @pytest.mark.parametrize(
-    ("wish", "status", "code", "text"),
+    ("changes", "status", "code", "text"),
     [
         ({"email": "xx"}, 400, "validation_failed", "Unable to validate email address: invalid format"),
         ({"phone": "x"}, 400, "validation_failed", "Invalid phone number format (E.164 required)"),
@@ -140,20 +140,20 @@ def test_an_empty_request_changes_nothing(api: Api, wish: Any) -> None:
         ),
         ({"password": "ä" * 37}, 400, "validation_failed", "Password cannot be longer than 72 characters"),
         ({"role": "r" * 256}, 400, "validation_failed", "The role is too long"),
-        # The first fault is told.
+        # The first error is returned.
         ({"email": "xx", "phone": "x"}, 400, "validation_failed", "Unable to validate email address: invalid format"),
         ({"phone": "x", "ban_duration": "x"}, 400, "validation_failed", "Invalid phone number format (E.164 required)"),
     ],
 )
-def test_an_invalid_request_changes_nothing(api: Api, wish: Any, status: int, code: str, text: str) -> None:
+def test_an_invalid_request_changes_nothing(api: Api, changes: Any, status: int, code: str, text: str) -> None:
     user = make_user()
     before = table_contents()
-    assert_error(ask(api, "PUT", path(user), {"role": "editor", **wish}), status, code, text)
+    assert_error(ask(api, "PUT", path(user), {"role": "editor", **changes}), status, code, text)
     assert table_contents() == before
 
 
 @pytest.mark.parametrize("password", ["", "short"])
-def test_the_policy_holds_for_passwords_of_administrators(api: Api, password: str) -> None:
+def test_password_policy_applies_to_administrators(api: Api, password: str) -> None:
     answer = ask(api, "PUT", path(make_user()), {"password": password, "ban_duration": None})
     text = "Password should be at least 6 characters."
     assert_error(answer, 422, "weak_password", text, weak_password={"reasons": ["length"]})
@@ -164,13 +164,13 @@ def test_a_malformed_ban_is_reported_before_a_weak_password(api: Api) -> None:
     assert answer.json()["error_code"] == "validation_failed"
 
 
-def test_a_body_of_another_shape_is_refused(api: Api) -> None:
+def test_body_of_other_type_is_rejected(api: Api) -> None:
     user = make_user()
     for body in (b"", b"[]", {"role": 1}, {"user_metadata": "x"}):
         assert ask(api, "PUT", path(user), body).json()["error_code"] == "bad_json"
 
 
-def test_a_new_password_ends_everything_before(api: Api) -> None:
+def test_new_password_revokes_sessions_and_secrets(api: Api) -> None:
     user = make_user(email=EMAIL, recovery_sent_at=timezone.now(), email_change="new@example.com")
     signed_in = [make_session(user) for _ in range(2)]
     for token_type in (TokenType.RECOVERY, TokenType.EMAIL_CHANGE_NEW):
@@ -190,7 +190,7 @@ def test_a_new_password_ends_everything_before(api: Api) -> None:
     assert not can_sign_in(api, PASSWORD, email=EMAIL)
 
 
-def test_a_ban_and_its_end(api: Api) -> None:
+def test_user_can_be_banned_and_unbanned(api: Api) -> None:
     user = make_user(email=EMAIL)
     made = make_session(user)
     at = timezone.now()
@@ -206,7 +206,7 @@ def test_a_ban_and_its_end(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    ("had", "given", "has"),
+    ("stored", "sent", "merged"),
     [
         (
             {"roles": ["x"], "a": {"c": 2}, "provider": "email"},
@@ -218,13 +218,13 @@ def test_a_ban_and_its_end(api: Api) -> None:
         ({"a": 1}, {"A": [None]}, {"a": 1, "A": [None]}),
     ],
 )
-def test_metadata_are_merged(api: Api, had: Any, given: Any, has: Any) -> None:
-    user = make_user(raw_app_meta_data=had, raw_user_meta_data=had)
-    shown = done(api, "PUT", path(user), {"app_metadata": given, "user_metadata": given})
-    assert (shown["app_metadata"], shown["user_metadata"]) == (has, has)
+def test_metadata_are_merged(api: Api, stored: Any, sent: Any, merged: Any) -> None:
+    user = make_user(raw_app_meta_data=stored, raw_user_meta_data=stored)
+    shown = done(api, "PUT", path(user), {"app_metadata": sent, "user_metadata": sent})
+    assert (shown["app_metadata"], shown["user_metadata"]) == (merged, merged)
 
 
-def test_confirming_by_hand(api: Api) -> None:
+def test_email_and_phone_can_be_confirmed(api: Api) -> None:
     user = make_user(email=EMAIL, phone=PHONE, confirmed=False)
     make_one_time_token(user, TokenType.CONFIRMATION)
     shown = done(api, "PUT", path(user), {"email_confirm": True, "phone_confirm": True, "user_metadata": {"b": 1}})
@@ -240,7 +240,7 @@ def test_confirmation_cannot_be_withdrawn(api: Api) -> None:
     assert "email_confirmed_at" in done(api, "PUT", path(user), {"email_confirm": False})
 
 
-def test_the_same_address_again_takes_no_proof_away(api: Api) -> None:
+def test_unchanged_email_stays_confirmed(api: Api) -> None:
     user = make_user(email=EMAIL)
     Identity.objects.update(identity_data={"sub": str(user.id), "email": EMAIL, "email_verified": True})
     secret = make_one_time_token(user)
@@ -249,25 +249,25 @@ def test_the_same_address_again_takes_no_proof_away(api: Api) -> None:
     assert api.post("/verify", {"type": "recovery", "token_hash": secret.link_token}).status_code == 200
 
 
-@pytest.mark.parametrize("wish", [{"email": "new@example.com"}, {"phone": PHONE}])
-def test_what_was_sent_to_an_address_given_up_opens_nothing(api: Api, wish: dict[str, str]) -> None:
+@pytest.mark.parametrize("changes", [{"email": "new@example.com"}, {"phone": PHONE}])
+def test_secrets_of_previous_address_are_invalid(api: Api, changes: dict[str, str]) -> None:
     user = make_user(email=EMAIL, phone="15557654321")
     secret = make_one_time_token(user)
     flow = make_flow(user)
-    done(api, "PUT", path(user), wish)
+    done(api, "PUT", path(user), changes)
     answer = api.post("/verify", {"type": "recovery", "token_hash": secret.link_token})
     assert answer.json()["error_code"] == "otp_expired"
     assert not FlowState.objects.filter(id=flow.id).exists()
 
 
-def test_an_address_confirmed_with_its_change(api: Api) -> None:
+def test_email_can_be_changed_and_confirmed_together(api: Api) -> None:
     shown = done(api, "PUT", path(make_user()), {"email": EMAIL, "email_confirm": True})
     assert shown["identities"][0]["identity_data"]["email_verified"] is True
     assert shown["user_metadata"]["email_verified"] is True
 
 
 @pytest.mark.parametrize(
-    ("wish", "provider", "is_anonymous"),
+    ("changes", "provider", "is_anonymous"),
     [
         ({"email": EMAIL, "email_confirm": True}, "email", False),
         ({"phone": PHONE, "phone_confirm": True}, "phone", False),
@@ -275,16 +275,18 @@ def test_an_address_confirmed_with_its_change(api: Api) -> None:
         ({"email": EMAIL, "phone_confirm": True}, "email", True),
     ],
 )
-def test_an_anonymous_user_becomes_permanent(api: Api, wish: dict[str, Any], provider: str, is_anonymous: bool) -> None:
+def test_an_anonymous_user_becomes_permanent(
+    api: Api, changes: dict[str, Any], provider: str, is_anonymous: bool
+) -> None:
     user = make_user(email="", password="", is_anonymous=True, raw_app_meta_data={})
     user.identities.all().delete()
-    shown = done(api, "PUT", path(user), wish)
+    shown = done(api, "PUT", path(user), changes)
     assert (shown["is_anonymous"], [each["provider"] for each in shown["identities"]]) == (is_anonymous, [provider])
     assert shown["app_metadata"] == {}
 
 
 @pytest.mark.parametrize("audience", ["authenticated", "other"])
-def test_an_identifier_of_another_user_is_refused(api: Api, audience: str) -> None:
+def test_email_or_phone_of_other_user_is_rejected(api: Api, audience: str) -> None:
     make_user(email=EMAIL, phone=PHONE, audience=audience)
     user = make_user()
     before = table_contents()
@@ -293,7 +295,7 @@ def test_an_identifier_of_another_user_is_refused(api: Api, audience: str) -> No
     assert table_contents() == before
 
 
-def test_the_number_of_an_sso_user_is_refused_by_the_index_alone(api: Api) -> None:
+def test_phone_of_sso_user_violates_unique_index(api: Api) -> None:
     make_user(phone=PHONE, is_sso_user=True)
     user = make_user()
     before = table_contents()
@@ -304,9 +306,9 @@ def test_the_number_of_an_sso_user_is_refused_by_the_index_alone(api: Api) -> No
 def test_the_present_address_of_the_user_is_accepted(api: Api) -> None:
     user = make_user(email=EMAIL, phone=PHONE)
     at = timezone.now()
-    said = {"sub": "7", "email": "at.google@example.com"}
+    identity_data = {"sub": "7", "email": "at.google@example.com"}
     Identity.objects.create(
-        provider="google", provider_id="7", user=user, identity_data=said, created_at=at, updated_at=at
+        provider="google", provider_id="7", user=user, identity_data=identity_data, created_at=at, updated_at=at
     )
     assert done(api, "PUT", path(user), {"email": "at.google@example.com", "phone": PHONE})["phone"] == PHONE
 
@@ -317,7 +319,7 @@ def test_users_of_sso_may_share_an_address(api: Api) -> None:
     assert done(api, "PUT", path(user), {"email": EMAIL})["email"] == EMAIL
 
 
-def test_a_first_password_can_make_an_identity(api: Api, auth_config: ChangeConfig) -> None:
+def test_first_password_creates_email_identity_when_enabled(api: Api, auth_config: ChangeConfig) -> None:
     user = make_user(email=EMAIL, password="", raw_app_meta_data={"provider": "google", "providers": ["google"]})
     Identity.objects.update(provider="google", provider_id=str(uuid4()))
     auth_config(experimental={"email_identity_on_password_enabled": True})
@@ -336,7 +338,7 @@ def test_a_first_password_can_make_an_identity(api: Api, auth_config: ChangeConf
         ({"email_confirmed_at": None}, True),
     ],
 )
-def test_a_first_password_makes_no_identity(
+def test_first_password_creates_no_identity_by_default(
     api: Api, auth_config: ChangeConfig, columns: dict[str, Any], enabled: bool
 ) -> None:
     user = make_user(email=EMAIL, password="", **columns)
@@ -346,7 +348,7 @@ def test_a_first_password_makes_no_identity(
     assert [each["provider"] for each in shown["identities"]] == ["google"]
 
 
-def test_a_second_password_makes_no_identity(api: Api, auth_config: ChangeConfig) -> None:
+def test_second_password_creates_no_identity(api: Api, auth_config: ChangeConfig) -> None:
     user = make_user(email=EMAIL)
     Identity.objects.update(provider="google", provider_id=str(uuid4()))
     auth_config(experimental={"email_identity_on_password_enabled": True})
@@ -354,7 +356,7 @@ def test_a_second_password_makes_no_identity(api: Api, auth_config: ChangeConfig
     assert [each["provider"] for each in shown["identities"]] == ["google"]
 
 
-def test_a_role_makes_an_operator_with_the_next_token(api: Api) -> None:
+def test_new_role_applies_to_next_token(api: Api) -> None:
     user = make_user(email=EMAIL)
     before = make_session(user)
     done(api, "PUT", path(user), {"role": " svc_admin "})

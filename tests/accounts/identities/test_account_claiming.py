@@ -21,9 +21,7 @@ THIEF = "15550001234"
 NEW_PASSWORD = "a much better one 9"
 
 
-def test_a_change_left_pending_is_not_sent_again_after_a_new_password(
-    api: Api, auth_config: ChangeConfig, mailbox: Mailbox
-) -> None:
+def test_new_password_withdraws_pending_change(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     auth_config(
         signup={"phone_enabled": True},
         sms={"test_codes": {THIEF: "123456"}},
@@ -31,8 +29,8 @@ def test_a_change_left_pending_is_not_sent_again_after_a_new_password(
     )
     owner = make_user(email=EMAIL)
     thief, own = make_session(owner), make_session(owner)
-    wish = {"phone": THIEF, "email": "thief@example.com"}
-    assert api.put("/user", wish, bearer=thief.access_token).status_code == 200
+    changes = {"phone": THIEF, "email": "thief@example.com"}
+    assert api.put("/user", changes, bearer=thief.access_token).status_code == 200
     assert api.put("/user", {"password": NEW_PASSWORD}, bearer=own.access_token).status_code == 200
     sent = len(mailbox.emails)
     backdate_rate_limits(timedelta(hours=1))
@@ -59,7 +57,7 @@ def test_a_new_password_invalidates_issued_codes(api: Api, mailbox: Mailbox) -> 
     assert_error(answer, 404, "flow_state_not_found", "invalid flow state, no valid flow state found")
 
 
-def test_an_owned_account_is_not_given_away_for_its_other_identifier(api: Api, auth_config: ChangeConfig) -> None:
+def test_verified_owner_keeps_account_when_other_identifier_is_claimed(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"autoconfirm": True}, signup={"phone_enabled": True})
     make_user(email=EMAIL, confirmed=False, phone="15550000001", phone_confirmed_at=timezone.now())
     answer = api.post("/signup", {"email": EMAIL, "password": NEW_PASSWORD})
@@ -67,7 +65,7 @@ def test_an_owned_account_is_not_given_away_for_its_other_identifier(api: Api, a
     assert User.objects.get().email_confirmed_at is None
 
 
-def test_a_sign_in_ended_while_a_change_is_prepared_changes_nothing(api: Api) -> None:
+def test_revoked_session_cannot_change_password(api: Api) -> None:
     owner = make_user(email=EMAIL)
     thief = make_session(owner)
     own = make_session(owner)
@@ -78,7 +76,7 @@ def test_a_sign_in_ended_while_a_change_is_prepared_changes_nothing(api: Api) ->
 
 
 @pytest.mark.parametrize("depth", range(880, 1000, 10))
-def test_no_depth_of_metadata_is_an_error_of_ours(api: Api, depth: int) -> None:
+def test_deeply_nested_metadata_causes_no_server_error(api: Api, depth: int) -> None:
     body = b'{"email":"deep@example.com","password":"%s","data":{"a":%s}}' % (
         PASSWORD.encode(),
         b"[" * depth + b"]" * depth,
@@ -113,13 +111,13 @@ def test_the_owners_sign_up_removes_an_earlier_external_identity(api: Api) -> No
     nothing_is_left_of_the_stranger(user)
 
 
-def test_nor_an_invitation(api: Api) -> None:
+def test_owners_invitation_removes_earlier_external_identity(api: Api) -> None:
     user = planted()
     admin_requests.done(api, "POST", "/invite", {"email": EMAIL})
     nothing_is_left_of_the_stranger(user)
 
 
-def test_nor_a_sign_in_by_email(api: Api, mailbox: Mailbox) -> None:
+def test_owners_email_sign_in_removes_earlier_external_identity(api: Api, mailbox: Mailbox) -> None:
     user = planted()
     assert api.post("/recover", {"email": EMAIL}).status_code == 200
     link = mailbox.emails[-1].variables["TokenHash"]

@@ -82,9 +82,7 @@ def test_a_verified_address_links_to_the_account_that_has_verified_it(
         ((account(provider="sso:1"),), create()),
     ],
 )
-def test_an_unverified_address_links_to_no_account_and_is_not_taken_from_another(
-    owners: tuple[AddressOwner, ...], expected: Decision
-) -> None:
+def test_unverified_address_matches_no_account(owners: tuple[AddressOwner, ...], expected: Decision) -> None:
     assert decide(*owners, verified=()) == expected
 
 

@@ -12,17 +12,17 @@ from accounts.users.records import IdentityRecord
 
 
 def identity(email: str | None = None, *, verified: bool | None = None) -> IdentityRecord:
-    said = {} if verified is None else {"email_verified": verified}
+    data = {} if verified is None else {"email_verified": verified}
     moment = "2026-01-01T00:00:00.000000Z"
     return IdentityRecord(
-        id=str(email), provider_id="7", data_json=json.dumps(said), provider="x", last_sign_in_at=None,
+        id=str(email), provider_id="7", data_json=json.dumps(data), provider="x", last_sign_in_at=None,
         created_at=moment, updated_at=moment, email=email,
     )  # fmt: skip
 
 
 PROVED = identity("proved@example.com", verified=True)
 CLAIMED = identity("claimed@example.com", verified=False)
-UNSAID = identity("unsaid@example.com")
+UNVERIFIED = identity("unsaid@example.com")
 PHONE = identity()
 
 
@@ -32,8 +32,8 @@ PHONE = identity()
         ("proved@example.com", [CLAIMED, PROVED], [], None),
         ("gone@example.com", [CLAIMED, PROVED], [], PrimaryEmail(email="proved@example.com", verified=True)),
         ("gone@example.com", [PHONE, CLAIMED], [], PrimaryEmail(email="claimed@example.com", verified=False)),
-        ("gone@example.com", [PHONE, UNSAID], [], PrimaryEmail(email="unsaid@example.com", verified=False)),
-        ("gone@example.com", [UNSAID, CLAIMED], [], PrimaryEmail(email="unsaid@example.com", verified=False)),
+        ("gone@example.com", [PHONE, UNVERIFIED], [], PrimaryEmail(email="unsaid@example.com", verified=False)),
+        ("gone@example.com", [UNVERIFIED, CLAIMED], [], PrimaryEmail(email="unsaid@example.com", verified=False)),
         ("gone@example.com", [PHONE], [], PrimaryEmail(email="", verified=False)),
         (
             "gone@example.com",
@@ -45,7 +45,7 @@ PHONE = identity()
         ("", [PHONE, PROVED], [], PrimaryEmail(email="proved@example.com", verified=True)),
     ],
 )
-def test_the_best_address_that_is_free_is_chosen(
+def test_first_available_verified_address_is_chosen(
     email: str, remaining: list[IdentityRecord], taken: list[str], expected: PrimaryEmail | None
 ) -> None:
     assert choose_primary_email(email, remaining, taken=taken) == expected

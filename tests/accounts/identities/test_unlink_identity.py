@@ -26,11 +26,11 @@ def linking(auth_config: ChangeConfig) -> None:
     auth_config(signup={"manual_linking_enabled": True})
 
 
-def also(user: User, provider: str, *, email: str = "", minutes: int = 1, **said: Any) -> Identity:
+def add_identity(user: User, provider: str, *, email: str = "", minutes: int = 1, **claims: Any) -> Identity:
     """A further identity, `minutes` younger than the account."""
-    given = {"sub": provider, **({"email": email} if email else {}), **said}
+    identity_data = {"sub": provider, **({"email": email} if email else {}), **claims}
     return Identity.objects.create(
-        provider=provider, provider_id=provider, user=user, identity_data=given,
+        provider=provider, provider_id=provider, user=user, identity_data=identity_data,
         created_at=timezone.now() + timedelta(minutes=minutes), updated_at=timezone.now(),
     )  # fmt: skip
 
@@ -46,7 +46,7 @@ def unlink(api: Api, signed_in: SignIn, identity: Identity | str, **headers: str
 
 @pytest.fixture
 def ada() -> SignIn:
-    """Somebody with an address, a password, and a link that is outstanding."""
+    """A user with an email address, a password and a pending link."""
     user = make_user(email=EMAIL)
     factories.make_one_time_token(user)
     return factories.make_session(user)
@@ -55,7 +55,7 @@ def ada() -> SignIn:
 # Errors
 
 
-def test_linking_has_to_be_on(ada: SignIn, api: Api, auth_config: ChangeConfig) -> None:
+def test_unlinking_requires_enabled_setting(ada: SignIn, api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"manual_linking_enabled": False})
 
     assert_error(unlink(api, ada, "x"), 404, "manual_linking_disabled", "Manual linking is disabled")
@@ -81,15 +81,15 @@ def test_the_request_needs_a_signed_in_user(ada: SignIn, api: Api) -> None:
             "User must have at least 1 identity after unlinking",
         ),
         (True, "6f0c5c0e-6a0b-4d7e-9d0a-3f1f4b1d7c11", 422, "identity_not_found", "Identity doesn't exist"),
-        (True, "somebody else's", 422, "identity_not_found", "Identity doesn't exist"),
+        (True, "of other user", 422, "identity_not_found", "Identity doesn't exist"),
     ],
 )
-def test_an_identity_that_cannot_be_removed_stays(
+def test_invalid_identity_id_is_rejected(
     has_another: bool, identity_id: str, status: int, error_code: str, text: str, ada: SignIn, api: Api
 ) -> None:
     if has_another:
-        also(ada.user, "google", email=EMAIL)
-    if identity_id == "somebody else's":
+        add_identity(ada.user, "google", email=EMAIL)
+    if identity_id == "of other user":
         identity_id = str(known_as("email", make_user()).id)
     before = table_contents()
 
@@ -97,14 +97,14 @@ def test_an_identity_that_cannot_be_removed_stays(
     assert table_contents() == before
 
 
-def test_the_last_identity_stays(ada: SignIn, api: Api) -> None:
+def test_last_identity_cannot_be_removed(ada: SignIn, api: Api) -> None:
     answer = unlink(api, ada, known_as("email", ada.user))
 
     assert (answer.status_code, answer.json()["error_code"]) == (422, "single_identity_not_deletable")
 
 
 def test_the_requested_audience_must_be_the_tokens(ada: SignIn, api: Api) -> None:
-    also(ada.user, "google", email=EMAIL)
+    add_identity(ada.user, "google", email=EMAIL)
 
     answer = unlink(api, ada, known_as("google", ada.user), **{"X-JWT-AUD": "elsewhere"})
 
@@ -113,7 +113,7 @@ def test_the_requested_audience_must_be_the_tokens(ada: SignIn, api: Api) -> Non
 
 def test_an_address_of_another_account_is_not_used_as_replacement(ada: SignIn, api: Api) -> None:
     make_user(email="taken@example.com")
-    also(ada.user, "google", email="taken@example.com", email_verified=True)
+    add_identity(ada.user, "google", email="taken@example.com", email_verified=True)
     before = table_contents()
 
     assert_error(
@@ -131,7 +131,7 @@ def test_an_address_of_another_account_is_not_used_as_replacement(ada: SignIn, a
 def test_an_identity_with_another_address_leaves_the_accounts_unchanged(
     ada: SignIn, api: Api, mailbox: Mailbox
 ) -> None:
-    gone = also(ada.user, "google", email="other@example.com", email_verified=True)
+    gone = add_identity(ada.user, "google", email="other@example.com", email_verified=True)
 
     answer = unlink(api, ada, gone)
 
@@ -151,7 +151,7 @@ def test_an_identity_with_another_address_leaves_the_accounts_unchanged(
 
 def test_the_phone_is_removed_with_its_identity(ada: SignIn, api: Api) -> None:
     User.objects.update(phone="15551234567", phone_confirmed_at=timezone.now())
-    gone = also(ada.user, "phone", phone="15551234567")
+    gone = add_identity(ada.user, "phone", phone="15551234567")
 
     assert unlink(api, ada, gone).status_code == 200
 
@@ -159,9 +159,9 @@ def test_the_phone_is_removed_with_its_identity(ada: SignIn, api: Api) -> None:
     assert (user.phone, user.phone_confirmed_at, user.email) == (None, None, EMAIL)
 
 
-def test_with_the_address_goes_its_confirmation(ada: SignIn, api: Api) -> None:
+def test_email_without_replacement_loses_confirmation(ada: SignIn, api: Api) -> None:
     User.objects.update(phone="15551234567", phone_confirmed_at=timezone.now(), email_change="new@example.com")
-    also(ada.user, "phone", phone="15551234567")
+    add_identity(ada.user, "phone", phone="15551234567")
 
     assert unlink(api, ada, known_as("email", ada.user)).status_code == 200
 
@@ -174,7 +174,7 @@ def test_with_the_address_goes_its_confirmation(ada: SignIn, api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "autoconfirm", "stays_confirmed"),
+    ("claims", "autoconfirm", "stays_confirmed"),
     [
         ({"email_verified": True}, False, True),
         ({"email_verified": False}, False, False),
@@ -182,12 +182,12 @@ def test_with_the_address_goes_its_confirmation(ada: SignIn, api: Api) -> None:
         ({"email_verified": False}, True, True),
     ],
 )
-def test_another_address_takes_the_place_of_the_one_that_goes(
-    said: dict[str, Any], autoconfirm: bool, stays_confirmed: bool, ada: SignIn, api: Api, mailbox: Mailbox,
+def test_removed_address_is_replaced_by_remaining_identity(
+    claims: dict[str, Any], autoconfirm: bool, stays_confirmed: bool, ada: SignIn, api: Api, mailbox: Mailbox,
     auth_config: ChangeConfig,
 ) -> None:  # fmt: skip
     auth_config(mailer={"autoconfirm": autoconfirm})
-    also(ada.user, "google", email="new@example.com", **said)
+    add_identity(ada.user, "google", email="new@example.com", **claims)
 
     assert unlink(api, ada, known_as("email", ada.user)).status_code == 200
 
@@ -200,9 +200,9 @@ def test_another_address_takes_the_place_of_the_one_that_goes(
     assert [(mail.to, mail.variables["Provider"]) for mail in mailbox.emails] == [(EMAIL, "email")]
 
 
-def test_a_verified_address_goes_before_an_older_one(ada: SignIn, api: Api) -> None:
-    also(ada.user, "google", email="older@example.com", email_verified=False, minutes=1)
-    also(ada.user, "github", email="verified@example.com", email_verified=True, minutes=2)
+def test_verified_address_is_preferred_to_older_one(ada: SignIn, api: Api) -> None:
+    add_identity(ada.user, "google", email="older@example.com", email_verified=False, minutes=1)
+    add_identity(ada.user, "github", email="verified@example.com", email_verified=True, minutes=2)
 
     unlink(api, ada, known_as("email", ada.user))
 
@@ -211,8 +211,8 @@ def test_a_verified_address_goes_before_an_older_one(ada: SignIn, api: Api) -> N
     assert (user.email, known["providers"]) == ("verified@example.com", ["google", "github"])
 
 
-def test_an_address_that_another_identity_has_stays(ada: SignIn, api: Api) -> None:
-    also(ada.user, "google", email=EMAIL, email_verified=False)
+def test_address_of_remaining_identity_is_kept(ada: SignIn, api: Api) -> None:
+    add_identity(ada.user, "google", email=EMAIL, email_verified=False)
 
     unlink(api, ada, known_as("email", ada.user))
 

@@ -38,7 +38,7 @@ def test_the_path_is_resolved_against_the_base(auth_config: ChangeConfig, base: 
     assert made == f"{link}token=T&type=signup&redirect_to=https://example.com"
 
 
-def test_a_fragment_of_the_path_stays_behind_the_query(auth_config: ChangeConfig) -> None:
+def test_fragment_of_path_follows_query(auth_config: ChangeConfig) -> None:
     auth_config(mailer={"url_paths": {"invite": "https://app.example.com/confirm?a=1#x"}})
     made = confirmation_emails.action_link(
         base="https://h", purpose="invite", token="T", link_type="invite", redirect_to="https://e"
@@ -58,7 +58,7 @@ def test_a_fragment_of_the_path_stays_behind_the_query(auth_config: ChangeConfig
         ("https://e.com/a b=c", "https%3A%2F%2Fe.com%2Fa+b%3Dc"),
     ],
 )
-def test_a_target_that_would_be_cut_is_escaped_as_a_whole(target: str, written: str) -> None:
+def test_target_with_reserved_characters_is_escaped_completely(target: str, written: str) -> None:
     made = confirmation_emails.action_link(
         base="https://h", purpose="recovery", token="pkce_T", link_type="recovery", redirect_to=target
     )
@@ -66,7 +66,7 @@ def test_a_target_that_would_be_cut_is_escaped_as_a_whole(target: str, written: 
     assert parse_qs(urlsplit(made).query)["redirect_to"] == [target]
 
 
-def test_every_purpose_has_a_path_of_its_own(auth_config: ChangeConfig) -> None:
+def test_each_purpose_has_its_path(auth_config: ChangeConfig) -> None:
     auth_config(mailer={"url_paths": {"confirmation": "/c", "recovery": "/r", "email_change": "/e"}})
     paths = {
         purpose: urlsplit(
@@ -78,7 +78,7 @@ def test_every_purpose_has_a_path_of_its_own(auth_config: ChangeConfig) -> None:
 
 
 @pytest.mark.parametrize("token", ["a&b", "a=b", "a#b", "a b", "ü", "a%26b"])
-def test_a_token_arrives_as_it_is(token: str) -> None:
+def test_token_is_unchanged_in_query(token: str) -> None:
     made = confirmation_emails.action_link(
         base="https://h", purpose="invite", token=token, link_type=token, redirect_to="https://e"
     )

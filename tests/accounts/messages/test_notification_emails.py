@@ -33,12 +33,12 @@ JOURNEYS: dict[str, tuple[dict[str, Any], bool | None, EmailKind, str, str]] = {
 }  # fmt: skip
 
 
-def mail_of(api: Api, mailbox: Mailbox, path: str, **given: Any) -> Email:
+def mail_of(api: Api, mailbox: Mailbox, path: str, **options: Any) -> Email:
     body, confirmed, *_ = JOURNEYS[path]
     if confirmed is not None:
         make_user(email=EMAIL, confirmed=confirmed, data={"a": [1]})
-    query = given.pop("query", "")
-    assert api.post(path + query, {**body, **given.pop("body", {})}, **given).status_code == 200
+    query = options.pop("query", "")
+    assert api.post(path + query, {**body, **options.pop("body", {})}, **options).status_code == 200
     (mail,) = mailbox.emails
     return mail
 
@@ -71,7 +71,7 @@ def test_link_and_code_of_an_email_redeem_the_same_secret(api: Api, mailbox: Mai
 
 
 @pytest.mark.parametrize("path", JOURNEYS)
-def test_the_link_of_a_pkce_flow_is_marked(api: Api, mailbox: Mailbox, path: str) -> None:
+def test_link_of_pkce_flow_has_prefix(api: Api, mailbox: Mailbox, path: str) -> None:
     pkce = {"code_challenge": CHALLENGE, "code_challenge_method": "s256"}
     variables = mail_of(api, mailbox, path, body=pkce).variables
     assert variables["TokenHash"].startswith("pkce_")
@@ -87,7 +87,7 @@ def test_the_path_of_a_link_is_a_setting(api: Api, auth_config: ChangeConfig, ma
     assert link.startswith(f"http://127.0.0.1:8081/{JOURNEYS[path][4]}?token=")
 
 
-def test_a_target_that_would_be_cut_is_escaped(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
+def test_target_with_reserved_characters_is_escaped(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     auth_config(site={"allow_list": ("https://e.com/**",)})
     variables = mail_of(api, mailbox, "/recover", query="?redirect_to=https%3A%2F%2Fe.com%2Fa%3Fb%3D1").variables
     assert variables["ConfirmationURL"].endswith("&redirect_to=https%3A%2F%2Fe.com%2Fa%3Fb%3D1")
@@ -129,7 +129,7 @@ def test_every_email_has_its_own_link(api: Api, mailbox: Mailbox) -> None:
         (("h1",), {"X-Forwarded-Host": "h1, evil.example"}, "http://127.0.0.1:8081"),
     ],
 )
-def test_the_host_of_a_link_is_one_the_operator_listed(
+def test_link_uses_host_of_configured_list(
     api: Api,
     auth_config: ChangeConfig,
     mailbox: Mailbox,

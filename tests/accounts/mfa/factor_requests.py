@@ -58,8 +58,8 @@ def enroll(api: Api, token: str, **body: Any) -> Answer:
     return api.post("/factors", {"factor_type": "totp", **body}, bearer=token)
 
 
-def challenge(api: Api, token: str, factor_id: object, body: Any = None, **given: Any) -> Answer:
-    return api.post(f"/factors/{factor_id}/challenge", body, bearer=token, **given)
+def challenge(api: Api, token: str, factor_id: object, body: Any = None, **options: Any) -> Answer:
+    return api.post(f"/factors/{factor_id}/challenge", body, bearer=token, **options)
 
 
 def challenged(api: Api, token: str, factor_id: object, body: Any = None) -> str:
@@ -67,15 +67,15 @@ def challenged(api: Api, token: str, factor_id: object, body: Any = None) -> str
     return str(done(challenge(api, token, factor_id, body))["id"])
 
 
-def verify(api: Api, token: str, factor_id: object, challenge_id: object, code: object, **given: Any) -> Answer:
+def verify(api: Api, token: str, factor_id: object, challenge_id: object, code: object, **options: Any) -> Answer:
     body = {"challenge_id": challenge_id, "code": code}
-    return api.post(f"/factors/{factor_id}/verify", body, bearer=token, **given)
+    return api.post(f"/factors/{factor_id}/verify", body, bearer=token, **options)
 
 
 def step_up(api: Api, owner: Owner) -> dict[str, Any]:
     """The token response for a right code."""
-    found = challenged(api, owner.token, owner.factor.id)
-    return done(verify(api, owner.token, owner.factor.id, found, code()))
+    challenge_id = challenged(api, owner.token, owner.factor.id)
+    return done(verify(api, owner.token, owner.factor.id, challenge_id, code()))
 
 
 def unenroll(api: Api, token: str, factor_id: object) -> Answer:

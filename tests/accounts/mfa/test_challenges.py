@@ -44,7 +44,7 @@ def mobile() -> Owner:
 
 @pytest.mark.parametrize("body", [None, b"not looked at", {"factorId": "x"}])
 @pytest.mark.parametrize("status", ["verified", "unverified"])
-def test_an_app_is_challenged_without_a_message(api: Api, mailbox: Mailbox, status: str, body: Any) -> None:
+def test_totp_challenge_sends_no_message(api: Api, mailbox: Mailbox, status: str, body: Any) -> None:
     owner = make_owner(status=status)
     before = timezone.now()
     answer = factor_requests.challenge(
@@ -66,14 +66,14 @@ def test_an_app_is_challenged_without_a_message(api: Api, mailbox: Mailbox, stat
     assert entry["traits"] == {"factor_id": str(owner.factor.id), "factor_status": status}
 
 
-def test_several_challenges_may_be_open(api: Api) -> None:
+def test_several_challenges_can_be_pending(api: Api) -> None:
     owner = make_owner()
     for _ in range(3):
         done(factor_requests.challenge(api, owner.token, owner.factor.id))
     assert FactorChallenge.objects.count() == 3
 
 
-def test_a_challenge_is_of_ones_own_factor(api: Api) -> None:
+def test_factor_of_other_user_cannot_be_challenged(api: Api) -> None:
     owner, stranger = make_owner(), make_session()
     before = table_contents()
     assert_error(factor_requests.challenge(api, stranger.access_token, owner.factor.id), *NOT_FOUND)
@@ -94,7 +94,7 @@ def test_a_challenge_is_of_ones_own_factor(api: Api) -> None:
         ("phone_verify_enabled", "phone", "mfa_phone_verify_not_enabled", "Phone"),
     ],
 )
-def test_a_type_may_be_switched_off(
+def test_disabled_factor_type_cannot_be_challenged(
     api: Api, auth_config: ChangeConfig, switch: str, factor_type: str, code: str, name: str
 ) -> None:
     auth_config(mfa={switch: False})
@@ -106,10 +106,10 @@ def test_a_type_may_be_switched_off(
     )
 
 
-def test_the_challenges_of_a_client_are_limited(api: Api) -> None:
+def test_challenges_of_client_are_rate_limited(api: Api) -> None:
     owner = make_owner()
-    given = {"headers": {"X-Forwarded-For": "203.0.113.44"}}
-    statuses = [factor_requests.challenge(api, owner.token, owner.factor.id, **given).status_code for _ in range(31)]
+    options = {"headers": {"X-Forwarded-For": "203.0.113.44"}}
+    statuses = [factor_requests.challenge(api, owner.token, owner.factor.id, **options).status_code for _ in range(31)]
     assert statuses == [200] * 30 + [429]
     done(factor_requests.challenge(api, owner.token, owner.factor.id))
 
@@ -118,7 +118,7 @@ def test_the_challenges_of_a_client_are_limited(api: Api) -> None:
 
 
 @pytest.mark.parametrize("channel", [None, "", "sms", "whatsapp"])
-def test_a_phone_is_texted_a_code(api: Api, mailbox: Mailbox, mobile: Owner, channel: str | None) -> None:
+def test_phone_challenge_sends_sms_code(api: Api, mailbox: Mailbox, mobile: Owner, channel: str | None) -> None:
     shown = done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {"channel": channel}))
     challenge = FactorChallenge.objects.get()
     assert (shown["id"], shown["type"]) == (str(challenge.id), "phone")
@@ -138,7 +138,7 @@ def test_the_length_of_the_code_is_a_setting(
     assert len(mailbox.texts[0].variables["Code"]) == 9
 
 
-def test_the_code_is_sealed_where_columns_are_encrypted(
+def test_code_is_encrypted_with_column_encryption(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, mobile: Owner
 ) -> None:
     key = Secret("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8")
@@ -152,7 +152,7 @@ def test_the_code_is_sealed_where_columns_are_encrypted(
     done(factor_requests.verify(api, mobile.token, mobile.factor.id, challenge_id, code))
 
 
-def test_a_phone_waits_before_it_is_texted_again(api: Api, mailbox: Mailbox, mobile: Owner) -> None:
+def test_phone_challenges_have_minimum_interval(api: Api, mailbox: Mailbox, mobile: Owner) -> None:
     done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
     answer = factor_requests.challenge(api, mobile.token, mobile.factor.id, {})
     assert_error(
@@ -167,9 +167,7 @@ def test_a_phone_waits_before_it_is_texted_again(api: Api, mailbox: Mailbox, mob
 
 
 @pytest.mark.parametrize("written", [f"+{PHONE}", f" {PHONE[:1]} {PHONE[1:]} "], ids=["plain", "with blanks"])
-def test_a_number_that_is_enrolled_again_waits_all_the_same(
-    api: Api, mailbox: Mailbox, mobile: Owner, written: str
-) -> None:
+def test_interval_applies_after_new_enrolment_of_phone(api: Api, mailbox: Mailbox, mobile: Owner, written: str) -> None:
     done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
     done(factor_requests.unenroll(api, mobile.token, mobile.factor.id))
     again = done(factor_requests.enroll(api, mobile.token, factor_type="phone", phone=written))["id"]
@@ -180,7 +178,7 @@ def test_a_number_that_is_enrolled_again_waits_all_the_same(
     done(factor_requests.challenge(api, mobile.token, again, {}))
 
 
-def test_the_interval_is_that_of_one_user_and_one_number(api: Api, mailbox: Mailbox, mobile: Owner) -> None:
+def test_interval_applies_per_user_and_phone(api: Api, mailbox: Mailbox, mobile: Owner) -> None:
     done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
     other = done(
         factor_requests.enroll(api, mobile.token, factor_type="phone", phone="+15557654321", friendly_name="other")
@@ -191,7 +189,7 @@ def test_the_interval_is_that_of_one_user_and_one_number(api: Api, mailbox: Mail
     assert [text.to for text in mailbox.texts] == [PHONE, "15557654321", PHONE]
 
 
-def test_a_challenge_that_is_refused_takes_no_turn(
+def test_rejected_challenge_starts_no_interval(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, mobile: Owner
 ) -> None:
     assert factor_requests.challenge(api, mobile.token, mobile.factor.id, {"channel": "pigeon"}).status_code == 400
@@ -202,7 +200,7 @@ def test_a_challenge_that_is_refused_takes_no_turn(
     assert len(mailbox.texts) == 1
 
 
-def test_fixed_codes_and_quotas_of_text_messages_are_not_for_factors(
+def test_codes_and_sms_quota_do_not_apply_to_factors(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, mobile: Owner
 ) -> None:
     config = auth_config(sms={"test_codes": {PHONE: "000000"}})
@@ -211,7 +209,7 @@ def test_fixed_codes_and_quotas_of_text_messages_are_not_for_factors(
     assert len(mailbox.texts) == 1
 
 
-def test_a_code_by_text_message_needs_a_gateway(api: Api, auth_config: ChangeConfig, mobile: Owner) -> None:
+def test_phone_challenge_requires_gateway(api: Api, auth_config: ChangeConfig, mobile: Owner) -> None:
     auth_config(sms={"provider": ""})
     before = table_contents()
     answer = factor_requests.challenge(api, mobile.token, mobile.factor.id, {})
@@ -219,7 +217,7 @@ def test_a_code_by_text_message_needs_a_gateway(api: Api, auth_config: ChangeCon
     assert table_contents() == before
 
 
-def test_not_every_carrier_has_every_channel(api: Api, auth_config: ChangeConfig, mobile: Owner) -> None:
+def test_unsupported_channel_is_rejected(api: Api, auth_config: ChangeConfig, mobile: Owner) -> None:
     auth_config(sms={"provider": "vonage"})
     for channel in ("whatsapp", "pigeon"):
         answer = factor_requests.challenge(api, mobile.token, mobile.factor.id, {"channel": channel})
@@ -227,5 +225,5 @@ def test_not_every_carrier_has_every_channel(api: Api, auth_config: ChangeConfig
 
 
 @pytest.mark.parametrize("body", [None, b"[]", {"channel": 1}])
-def test_a_phone_is_challenged_with_an_object(api: Api, mobile: Owner, body: Any) -> None:
+def test_phone_challenge_body_must_be_object(api: Api, mobile: Owner, body: Any) -> None:
     assert factor_requests.challenge(api, mobile.token, mobile.factor.id, body).json()["error_code"] == "bad_json"

@@ -49,7 +49,7 @@ def switched_on(auth_config: ChangeConfig) -> None:
 
 @pytest.fixture
 def owner(api: Api) -> Owner:
-    """Somebody whose session one of two factors has raised."""
+    """A user with two factors and a session that one of them has stepped up."""
     owner = make_owner(friendly_name="lost")
     make_factor(owner.user, friendly_name="kept", secret=factor_requests.SECRET)
     factor_requests.step_up(api, owner)
@@ -65,10 +65,10 @@ def wait_for_waiting(number: int) -> None:
             cursor.execute(
                 "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
             )
-            found = cursor.fetchone()
-            if found and found[0] >= number:
+            waiting = cursor.fetchone()
+            if waiting and waiting[0] >= number:
                 return
-            assert time.monotonic() < deadline, f"{found} wait instead of {number}"
+            assert time.monotonic() < deadline, f"{waiting} wait instead of {number}"
             time.sleep(0.01)
 
 
@@ -95,8 +95,8 @@ def overtaken(user: User, call: Call, by: Callable[[], object]) -> Answer:
 
 def remove(owner: Owner) -> Callable[[], object]:
     """An administrator takes away the factor that has raised the session; another is left."""
-    given = {"caller": OPERATOR["caller"], "at": timezone.now()}
-    return lambda: admin_factors.remove(owner.user.id, owner.factor.id, **given)  # type: ignore[arg-type]
+    context = {"caller": OPERATOR["caller"], "at": timezone.now()}
+    return lambda: admin_factors.remove(owner.user.id, owner.factor.id, **context)  # type: ignore[arg-type]
 
 
 def reset(owner: Owner) -> Callable[[], object]:
@@ -129,9 +129,9 @@ def change(what: dict[str, str], api: Api, owner: Owner) -> Call:
 
 
 def register_passkey(api: Api, owner: Owner) -> Call:
-    asked = passkey_requests.begun(api, owner.token)
-    credential = Authenticator().create(asked["options"])
-    return partial(passkey_requests.complete, api, owner.token, asked["challenge_id"], credential)
+    challenge = passkey_requests.start_registration(api, owner.token)
+    credential = Authenticator().create(challenge["options"])
+    return partial(passkey_requests.complete, api, owner.token, challenge["challenge_id"], credential)
 
 
 def remove_passkey(api: Api, owner: Owner) -> Call:
@@ -162,7 +162,7 @@ def make_codes(api: Api, owner: Owner) -> Call:
     ],
 )
 @pytest.mark.parametrize("intervene", [remove, evict])
-def test_what_the_second_factor_allowed_is_refused_once_it_is_gone(
+def test_request_at_aal2_is_rejected_after_concurrent_factor_removal(
     api: Api, owner: Owner, prepare: Callable[[Api, Owner], Call], refusal: Any, intervene: Any
 ) -> None:
     call = prepare(api, owner)
@@ -183,13 +183,13 @@ def test_metadata_can_change_without_a_second_factor(api: Api, owner: Owner) -> 
     assert done(answer)["user_metadata"]["a"] == 1
 
 
-def test_no_codes_are_made_for_factors_that_are_reset_meanwhile(api: Api, owner: Owner) -> None:
+def test_recovery_codes_are_not_created_after_concurrent_reset(api: Api, owner: Owner) -> None:
     answer = overtaken(owner.user, make_codes(api, owner), reset(owner))
     assert_error(answer, 422, "mfa_factor_not_found", "A verified factor is required to create recovery codes")
     assert not RecoveryCode.objects.exists()
 
 
-def test_a_code_stands_in_for_no_factor_that_is_reset_meanwhile(api: Api, owner: Owner) -> None:
+def test_recovery_code_is_rejected_after_concurrent_reset(api: Api, owner: Owner) -> None:
     codes = done(api.post(CODES, bearer=owner.token))["codes"]
     low = make_session(owner.user)
     call = partial(api.post, f"{CODES}/verify", {"code": codes[0]}, bearer=low.access_token)
@@ -199,7 +199,7 @@ def test_a_code_stands_in_for_no_factor_that_is_reset_meanwhile(api: Api, owner:
     assert set(Session.objects.values_list("aal", flat=True)) == {"aal1"}
 
 
-def test_a_code_texted_to_a_number_that_changes_while_it_is_checked_raises_nothing(
+def test_sms_code_is_rejected_after_concurrent_phone_change(
     api: Api, mailbox: Mailbox, auth_config: ChangeConfig
 ) -> None:
     twilio = Twilio(account_sid="AC1", auth_token=Secret("s"), message_service_sid="MG1")

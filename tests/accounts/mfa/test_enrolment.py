@@ -41,7 +41,7 @@ def every_type(auth_config: ChangeConfig) -> None:
     auth_config(mfa={"phone_enroll_enabled": True, "phone_verify_enabled": True})
 
 
-def test_an_authenticator_app_gets_a_secret_an_address_and_a_picture_of_it(api: Api) -> None:
+def test_totp_enrolment_returns_secret_uri_and_qr_code(api: Api) -> None:
     made = make_session(make_user(email="user@example.com"))
     shown = done(factor_requests.enroll(api, made.access_token, friendly_name="phone app"))
     factor = Factor.objects.get()
@@ -79,9 +79,7 @@ def test_an_authenticator_app_gets_a_secret_an_address_and_a_picture_of_it(api: 
         ({"email": ""}, None),
     ],
 )
-def test_the_account_in_the_app_is_the_first_identifier_of_the_user(
-    api: Api, user: dict[str, Any], account: str | None
-) -> None:
+def test_totp_account_name_is_first_identifier_of_user(api: Api, user: dict[str, Any], account: str | None) -> None:
     made = make_session(make_user(**user))
     uri = done(factor_requests.enroll(api, made.access_token, issuer="My & Co."))["totp"]["uri"]
     parts = urlsplit(uri)
@@ -89,11 +87,11 @@ def test_the_account_in_the_app_is_the_first_identifier_of_the_user(
     assert parse_qs(parts.query)["issuer"] == ["My & Co."]
 
 
-def test_a_name_may_be_empty_and_is_shown_all_the_same(api: Api) -> None:
+def test_empty_name_is_accepted_and_returned(api: Api) -> None:
     assert done(factor_requests.enroll(api, make_session().access_token))["friendly_name"] == ""
 
 
-def test_the_secret_is_sealed_where_columns_are_encrypted(api: Api, auth_config: ChangeConfig) -> None:
+def test_secret_is_encrypted_with_column_encryption(api: Api, auth_config: ChangeConfig) -> None:
     key = Secret("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8")
     auth_config(database={"encrypt": True, "encryption_key_id": "k1", "encryption_key": key,
                           "decryption_keys": {"k1": key}})  # fmt: skip
@@ -107,7 +105,7 @@ def test_the_secret_is_sealed_where_columns_are_encrypted(api: Api, auth_config:
 
 
 @pytest.mark.parametrize("body", [{"factor_type": "x"}, {"factor_type": ""}, {"factor_type": None}])
-def test_a_type_is_one_of_three(api: Api, body: Any) -> None:
+def test_unknown_factor_type_is_rejected(api: Api, body: Any) -> None:
     answer = factor_requests.enroll(api, make_session().access_token, **body)
     assert_error(answer, 400, "validation_failed", "factor_type needs to be totp, phone, or webauthn")
 
@@ -124,7 +122,7 @@ def test_a_type_is_one_of_three(api: Api, body: Any) -> None:
         ),
     ],
 )
-def test_a_type_may_be_switched_off(
+def test_disabled_factor_type_cannot_be_enrolled(
     api: Api, auth_config: ChangeConfig, switch: str, body: Any, code: str, name: str
 ) -> None:
     auth_config(mfa={switch: False})
@@ -138,7 +136,7 @@ def test_a_type_may_be_switched_off(
 
 
 @pytest.mark.parametrize("name", ["mary", "", "  "])
-def test_a_name_is_given_once(api: Api, name: str) -> None:
+def test_name_of_other_factor_is_rejected(api: Api, name: str) -> None:
     token = make_session().access_token
     done(factor_requests.enroll(api, token, friendly_name=name))
     before = table_contents()
@@ -149,7 +147,7 @@ def test_a_name_is_given_once(api: Api, name: str) -> None:
     done(factor_requests.enroll(api, make_session().access_token, friendly_name=name))
 
 
-def test_a_name_that_no_index_holds_is_refused(api: Api) -> None:
+def test_name_too_long_for_index_is_rejected(api: Api) -> None:
     token = make_session().access_token
     done(factor_requests.enroll(api, token, friendly_name="ü" * 255))
     assert_error(
@@ -160,14 +158,14 @@ def test_a_name_that_no_index_holds_is_refused(api: Api) -> None:
     )
 
 
-def test_an_issuer_that_no_picture_holds_is_refused(api: Api) -> None:
+def test_issuer_too_long_for_qr_code_is_rejected(api: Api) -> None:
     answer = factor_requests.enroll(api, make_session().access_token, issuer="x" * 1300)
     assert_error(answer, 400, "validation_failed", "The issuer is too long")
     assert not Factor.objects.exists()
 
 
 @pytest.mark.parametrize("status", ["verified", "unverified"])
-def test_there_is_a_number_of_factors_beyond_which_none_is_enrolled(api: Api, status: str) -> None:
+def test_number_of_factors_is_limited(api: Api, status: str) -> None:
     made = make_session(aal="aal2")
     for number in range(10):
         make_factor(made.user, status=status, friendly_name=str(number))
@@ -183,7 +181,7 @@ def test_there_is_a_number_of_factors_beyond_which_none_is_enrolled(api: Api, st
         ({"max_verified": 0}, []),
     ],
 )
-def test_both_numbers_can_be_set(
+def test_both_limits_are_configurable(
     api: Api, auth_config: ChangeConfig, limits: dict[str, int], statuses: list[str]
 ) -> None:
     auth_config(mfa=limits)
@@ -196,7 +194,7 @@ def test_both_numbers_can_be_set(
 
 
 @pytest.mark.parametrize(("aal", "is_let_in"), [("aal1", False), (None, False), ("aal2", True)])
-def test_a_further_factor_needs_the_first(api: Api, aal: str | None, is_let_in: bool) -> None:
+def test_further_factor_requires_aal2(api: Api, aal: str | None, is_let_in: bool) -> None:
     made = make_session(aal=aal)
     make_factor(made.user, friendly_name="first")
     answer = factor_requests.enroll(api, made.access_token, friendly_name="second")
@@ -207,7 +205,7 @@ def test_a_further_factor_needs_the_first(api: Api, aal: str | None, is_let_in: 
         assert Factor.objects.count() == 1
 
 
-def test_a_visitor_has_no_second_factor(api: Api) -> None:
+def test_anonymous_user_cannot_enrol(api: Api) -> None:
     made = make_session(make_user(email="", is_anonymous=True))
     text = "Anonymous user not allowed to perform these actions"
     for answer in (
@@ -225,7 +223,7 @@ def test_enrolment_needs_a_token(api: Api) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", {"friendly_name": 1}, {"issuer": []}])
-def test_a_body_of_another_shape_is_refused(api: Api, body: Any) -> None:
+def test_body_of_other_type_is_rejected(api: Api, body: Any) -> None:
     answer = api.post("/factors", body, bearer=make_session().access_token)
     assert (answer.status_code, answer.json()["error_code"]) == (400, "bad_json")
 
@@ -234,7 +232,7 @@ def test_a_body_of_another_shape_is_refused(api: Api, body: Any) -> None:
 
 
 @pytest.mark.parametrize("number", [f"+{PHONE}", PHONE, "+1 234 567 7889"])
-def test_a_number_is_shown_as_given_and_kept_in_digits(api: Api, number: str) -> None:
+def test_phone_is_returned_unchanged_and_stored_as_digits(api: Api, number: str) -> None:
     made = make_session()
     shown = done(
         factor_requests.enroll(api, made.access_token, factor_type="phone", friendly_name="mobile", phone=number)
@@ -253,12 +251,12 @@ def test_a_number_is_shown_as_given_and_kept_in_digits(api: Api, number: str) ->
         ("+1", "Invalid phone number format (E.164 required)"),
     ],
 )
-def test_a_number_is_one(api: Api, number: str | None, text: str) -> None:
+def test_malformed_phone_is_rejected(api: Api, number: str | None, text: str) -> None:
     answer = factor_requests.enroll(api, make_session().access_token, factor_type="phone", phone=number)
     assert_error(answer, 400, "validation_failed", text)
 
 
-def test_a_number_enrolled_again_takes_the_place_of_an_unfinished_enrolment(api: Api) -> None:
+def test_new_enrolment_of_phone_replaces_unfinished_one(api: Api) -> None:
     token = make_session().access_token
     for name in ("one", "two", "two"):
         done(factor_requests.enroll(api, token, factor_type="phone", phone=f"+{PHONE}", friendly_name=name))
@@ -267,7 +265,7 @@ def test_a_number_enrolled_again_takes_the_place_of_an_unfinished_enrolment(api:
     assert Factor.objects.count() == 2
 
 
-def test_a_verified_number_is_not_enrolled_again(api: Api) -> None:
+def test_verified_phone_cannot_be_enrolled_again(api: Api) -> None:
     made = make_session(aal="aal2")
     make_factor(made.user, factor_type="phone", phone=PHONE)
     assert_error(
@@ -300,7 +298,7 @@ def test_abandoned_enrolments_are_deleted(api: Api, auth_config: ChangeConfig) -
     assert Factor.objects.filter(user=made.user).count() == 1
 
 
-def test_they_make_room_also_when_the_enrolment_is_refused(api: Api) -> None:
+def test_abandoned_enrolments_are_deleted_by_rejected_enrolment(api: Api) -> None:
     old = make_factor(make_user(), status="unverified")
     backdate(old, by=timedelta(minutes=6))
     made = make_session()

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def no_limits(auth_config: ChangeConfig) -> None:
     twilio = Twilio(account_sid="AC1", auth_token=Secret("s"), message_service_sid="MG1")
     auth_config(
-        limits={"header": "X-Nobody"},  # clients are told apart by a header that these tests do not send
+        limits={"header": "X-Unsent"},  # no rate limit applies to requests without this header
         codes={"max_attempts": 100},
         mfa={"phone_verify_enabled": True, "recovery_codes_enabled": True},
         sms={"provider": "twilio", "twilio": twilio},
@@ -41,7 +41,7 @@ def no_limits(auth_config: ChangeConfig) -> None:
 
 
 @pytest.mark.parametrize("status", ["verified", "unverified"])
-def test_one_challenge_answered_by_many_is_won_by_one(api: Api, status: str) -> None:
+def test_concurrent_responses_to_one_challenge_succeed_once(api: Api, status: str) -> None:
     owner = make_owner(status=status)
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
     code = factor_requests.code()
@@ -53,33 +53,35 @@ def test_one_challenge_answered_by_many_is_won_by_one(api: Api, status: str) -> 
     assert Session.objects.get().refresh_token_counter == 2
 
 
-def test_one_code_for_many_challenges_is_taken_once(api: Api) -> None:
+def test_one_code_for_several_concurrent_challenges_succeeds_once(api: Api) -> None:
     owner = make_owner()
     code = factor_requests.code()
     challenges = [factor_requests.challenged(api, owner.token, owner.factor.id) for _ in range(8)]
     answers = run_concurrently(
         *[
-            lambda found=found: factor_requests.verify(api, owner.token, owner.factor.id, found, code)
-            for found in challenges
+            lambda challenge_id=challenge_id: factor_requests.verify(
+                api, owner.token, owner.factor.id, challenge_id, code
+            )
+            for challenge_id in challenges
         ]
     )
     assert status_counts(answers) == {200: 1, 422: 7}
     assert FactorChallenge.objects.filter(verified_at__isnull=False).count() == 1
 
 
-def test_two_sessions_of_one_user_raised_at_once_do_not_block_each_other(api: Api) -> None:
+def test_concurrent_step_ups_of_two_sessions_do_not_deadlock(api: Api) -> None:
     for _ in range(5):
         owner = make_owner()
         second = make_factor(owner.user, friendly_name="second", secret=factor_requests.SECRET)
         other = make_session(owner.user)
-        asked = [
+        challenges = [
             (token, factor.id, factor_requests.challenged(api, token, factor.id))
             for token, factor in ((owner.token, owner.factor), (other.access_token, second))
         ]
         answers = run_concurrently(
             *[
                 lambda each=each: factor_requests.verify(api, each[0], each[1], each[2], factor_requests.code())
-                for each in asked
+                for each in challenges
             ]
         )
         # The first ends the other sign-in, which was below its level.
@@ -87,7 +89,7 @@ def test_two_sessions_of_one_user_raised_at_once_do_not_block_each_other(api: Ap
         assert [session.aal for session in Session.objects.filter(user=owner.user)] == ["aal2"]
 
 
-def test_a_refresh_at_the_same_moment_is_waited_for(api: Api) -> None:
+def test_verification_waits_for_concurrent_refresh(api: Api) -> None:
     owner = make_owner()
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
     with lock_session(owner.session, seconds=0.5):
@@ -95,7 +97,7 @@ def test_a_refresh_at_the_same_moment_is_waited_for(api: Api) -> None:
     assert Session.objects.get().aal == "aal2"
 
 
-def test_a_session_that_stays_busy_keeps_code_and_challenge(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verification_of_locked_session_keeps_code_and_challenge(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     # A clock that runs a second per reading: the verification waits for the session for five seconds.
     monkeypatch.setattr(verification, "time", SimpleNamespace(monotonic=itertools.count().__next__, sleep=time.sleep))
     owner = make_owner()
@@ -107,7 +109,7 @@ def test_a_session_that_stays_busy_keeps_code_and_challenge(api: Api, monkeypatc
     done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code))
 
 
-def test_refreshes_beside_a_verification_leave_one_line_of_tokens(api: Api) -> None:
+def test_concurrent_refreshes_and_verification_leave_one_valid_refresh_token(api: Api) -> None:
     for _ in range(5):
         owner = make_owner()
         challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
@@ -121,21 +123,23 @@ def test_refreshes_beside_a_verification_leave_one_line_of_tokens(api: Api) -> N
                 assert refresh(api, answer.json()["refresh_token"]).status_code == 400 or (verified.status_code == 403)
 
 
-def test_wrong_codes_side_by_side_are_all_counted(api: Api, auth_config: ChangeConfig) -> None:
+def test_concurrent_wrong_codes_are_all_counted(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(codes={"max_attempts": 3})
     owner = make_owner()
     challenges = [factor_requests.challenged(api, owner.token, owner.factor.id) for _ in range(20)]
     wrong = factor_requests.wrong_code()
     answers = run_concurrently(
         *[
-            lambda found=found: factor_requests.verify(api, owner.token, owner.factor.id, found, wrong)
-            for found in challenges
+            lambda challenge_id=challenge_id: factor_requests.verify(
+                api, owner.token, owner.factor.id, challenge_id, wrong
+            )
+            for challenge_id in challenges
         ]
     )
     assert status_counts(answers) == {422: 3, 429: 17}
 
 
-def test_wrong_codes_for_one_challenge_side_by_side_are_all_counted(api: Api, auth_config: ChangeConfig) -> None:
+def test_concurrent_wrong_codes_for_one_challenge_are_all_counted(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(codes={"max_attempts": 3})
     owner = make_owner()
     challenge_id, wrong = factor_requests.challenged(api, owner.token, owner.factor.id), factor_requests.wrong_code()
@@ -185,7 +189,7 @@ def test_wrong_codes_are_counted_over_all_processes(api: Api, auth_config: Chang
     )
 
 
-def test_enrolments_side_by_side_keep_to_the_number(api: Api, auth_config: ChangeConfig) -> None:
+def test_concurrent_enrolments_respect_limit(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(mfa={"max_enrolled": 3})
     token = make_session().access_token
     answers = run_concurrently(
@@ -197,14 +201,14 @@ def test_enrolments_side_by_side_keep_to_the_number(api: Api, auth_config: Chang
     assert status_counts(answers) == {200: 1, 422: 7}
 
 
-def test_a_phone_is_texted_once_however_many_ask(api: Api, mailbox: Mailbox) -> None:
+def test_concurrent_phone_challenges_send_one_sms(api: Api, mailbox: Mailbox) -> None:
     owner = make_owner(factor_type="phone", phone=PHONE)
     answers = run_concurrently(*[lambda: factor_requests.challenge(api, owner.token, owner.factor.id, {})] * 8)
     assert status_counts(answers) == {200: 1, 429: 7}
     assert len(mailbox.texts) == 1
 
 
-def test_a_recovery_code_used_by_many_is_won_by_one(api: Api) -> None:
+def test_concurrent_uses_of_recovery_code_succeed_once(api: Api) -> None:
     owner = make_owner()
     raised = factor_requests.step_up(api, owner)["access_token"]
     codes = done(api.post("/factors/recovery_codes", bearer=raised))["codes"]
@@ -215,7 +219,7 @@ def test_a_recovery_code_used_by_many_is_won_by_one(api: Api) -> None:
     assert RecoveryCode.objects.count() == 9
 
 
-def test_sets_of_recovery_codes_made_at_once_leave_one(api: Api) -> None:
+def test_concurrent_creations_of_recovery_codes_leave_one_set(api: Api) -> None:
     owner = make_owner()
     raised = factor_requests.step_up(api, owner)["access_token"]
     answers = run_concurrently(*[lambda: api.post("/factors/recovery_codes", bearer=raised)] * 6)
@@ -223,7 +227,7 @@ def test_sets_of_recovery_codes_made_at_once_leave_one(api: Api) -> None:
     assert RecoveryCode.objects.count() == 10
 
 
-def test_a_factor_that_is_taken_away_meanwhile_raises_nothing(api: Api) -> None:
+def test_verification_of_concurrently_removed_factor_fails(api: Api) -> None:
     owner = make_owner()
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
     code = factor_requests.code()

@@ -13,7 +13,7 @@ USER = UUID("11111111-1111-4111-8111-111111111111")
 CODE = "0o1i-lk2m-9xyz-abcd".replace("o", "0").replace("i", "1").replace("l", "1")
 
 
-def test_a_set_is_ten_codes_of_eighty_bits_without_letters_that_are_misread() -> None:
+def test_set_has_ten_codes_of_80_bits_in_unambiguous_letters() -> None:
     codes = recovery_codes.generate()
     assert len(set(codes)) == 10
     for code in codes:
@@ -32,11 +32,11 @@ def test_a_set_is_ten_codes_of_eighty_bits_without_letters_that_are_misread() ->
         CODE.replace("1", "l"),
     ],
 )
-def test_how_a_code_is_typed_makes_no_difference(typed: str) -> None:
+def test_digest_ignores_notation_of_code(typed: str) -> None:
     assert recovery_codes.hash_code(typed, user_id=USER) == recovery_codes.hash_code(CODE, user_id=USER)
 
 
-def test_a_digest_is_of_one_code_of_one_user() -> None:
+def test_digest_depends_on_code_and_user() -> None:
     mine = recovery_codes.hash_code(CODE, user_id=USER)
     assert re.fullmatch("[0-9a-f]{64}", mine)
     assert mine != recovery_codes.hash_code(CODE, user_id=uuid4())

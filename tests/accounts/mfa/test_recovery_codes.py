@@ -31,7 +31,7 @@ INVALID = (422, "mfa_verification_failed", "Invalid recovery code entered")
 def enabled(auth_config: ChangeConfig) -> None:
     auth_config(
         mfa={"recovery_codes_enabled": True},
-        limits={"header": "X-Nobody"},  # clients are told apart by a header that these tests do not send
+        limits={"header": "X-Unsent"},  # no rate limit applies to requests without this header
     )
 
 
@@ -41,15 +41,15 @@ def make_codes(api: Api, owner: Owner) -> list[str]:
     return codes
 
 
-def use(api: Api, token: str, code: Any, **given: Any) -> Answer:
-    return api.post(f"{PATH}/verify", {"code": code}, bearer=token, **given)
+def use(api: Api, token: str, code: Any, **options: Any) -> Answer:
+    return api.post(f"{PATH}/verify", {"code": code}, bearer=token, **options)
 
 
 def remaining(api: Api, token: str) -> int:
     return int(done(api.get(PATH, bearer=token))["remaining"])
 
 
-def test_a_set_is_shown_once_and_kept_as_digests(api: Api) -> None:
+def test_codes_are_returned_once_and_stored_as_digests(api: Api) -> None:
     owner = make_owner()
     codes = make_codes(api, owner)
     assert len(set(codes)) == 10
@@ -75,7 +75,7 @@ def test_a_new_set_replaces_the_old_one(api: Api) -> None:
     done(use(api, low.access_token, new[0]))
 
 
-def test_a_code_raises_the_session_as_a_factor_does(api: Api, mailbox: Mailbox) -> None:
+def test_code_steps_up_session(api: Api, mailbox: Mailbox) -> None:
     owner = make_owner()
     codes = make_codes(api, owner)
     low, other = make_session(owner.user), make_session(owner.user)
@@ -97,7 +97,7 @@ def test_a_code_raises_the_session_as_a_factor_does(api: Api, mailbox: Mailbox) 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_mail_is_sent_whatever_notices_are_switched_on(api: Api, auth_config: ChangeConfig) -> None:
+def test_email_is_sent_regardless_of_notification_settings(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"notifications": frozenset(), "worker_enabled": False})
     owner = make_owner()
     codes = make_codes(api, owner)
@@ -124,19 +124,19 @@ def test_a_wrong_code_changes_nothing(api: Api, code: str) -> None:
     assert table_contents() == before
 
 
-def test_the_codes_of_another_are_none(api: Api) -> None:
+def test_code_of_other_user_is_rejected(api: Api) -> None:
     codes = make_codes(api, make_owner())
     stranger = make_owner()
     assert_error(use(api, stranger.token, codes[0]), *INVALID)
 
 
 @pytest.mark.parametrize("code", [None, ""])
-def test_a_code_is_there(api: Api, code: str | None) -> None:
+def test_missing_code_is_rejected(api: Api, code: str | None) -> None:
     assert_error(use(api, make_owner().token, code), 400, "validation_failed", "Code needs to be non-empty")
 
 
 @pytest.mark.parametrize("body", [None, b"[]", {"code": 1}])
-def test_a_body_of_another_shape_is_refused(api: Api, body: Any) -> None:
+def test_body_of_other_type_is_rejected(api: Api, body: Any) -> None:
     answer = api.post(f"{PATH}/verify", body, bearer=make_owner().token)
     assert (answer.status_code, answer.json()["error_code"]) == (400, "bad_json")
 
@@ -157,13 +157,13 @@ def test_wrong_codes_are_counted_over_all_addresses(api: Api, auth_config: Chang
     done(use(api, owner.token, codes[0]))
 
 
-def test_the_requests_of_a_client_are_limited(api: Api, auth_config: ChangeConfig) -> None:
+def test_requests_of_client_are_rate_limited(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(limits={"header": ""}, codes={"max_attempts": 0})
     owner = make_owner()
     assert [use(api, owner.token, "x").status_code for _ in range(31)] == [422] * 30 + [429]
 
 
-def test_codes_are_made_in_a_session_that_has_shown_a_factor(api: Api) -> None:
+def test_creation_requires_aal2(api: Api) -> None:
     nothing = make_session(aal="aal2")
     assert_error(
         api.post(PATH, bearer=nothing.access_token),
@@ -178,7 +178,7 @@ def test_codes_are_made_in_a_session_that_has_shown_a_factor(api: Api) -> None:
     assert not RecoveryCode.objects.exists()
 
 
-def test_the_codes_go_with_the_last_verified_factor(api: Api) -> None:
+def test_codes_are_deleted_with_last_verified_factor(api: Api) -> None:
     owner = make_owner()
     codes = make_codes(api, owner)
     by_code = make_session(owner.user)
@@ -190,7 +190,7 @@ def test_the_codes_go_with_the_last_verified_factor(api: Api) -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("factor_type", ["totp", "phone"])
-def test_codes_of_former_factors_are_none_for_the_first_of_the_next(
+def test_codes_of_removed_factors_are_deleted_by_next_first_factor(
     api: Api, mailbox: Mailbox, auth_config: ChangeConfig, factor_type: str
 ) -> None:
     twilio = Twilio(account_sid="AC1", auth_token=Secret("s"), message_service_sid="MG1")
@@ -211,7 +211,7 @@ def test_codes_of_former_factors_are_none_for_the_first_of_the_next(
     assert not RecoveryCode.objects.exists()
 
 
-def test_a_second_factor_leaves_the_codes_as_they_are(api: Api) -> None:
+def test_additional_factor_keeps_codes(api: Api) -> None:
     owner = make_owner()
     codes = make_codes(api, owner)
     second = make_factor(owner.user, friendly_name="second", status="unverified", secret=factor_requests.SECRET)
@@ -221,7 +221,7 @@ def test_a_second_factor_leaves_the_codes_as_they_are(api: Api) -> None:
     done(use(api, make_session(owner.user).access_token, codes[0]))
 
 
-def test_all_of_it_is_off_unless_it_is_switched_on(api: Api, auth_config: ChangeConfig) -> None:
+def test_recovery_codes_are_disabled_by_default(api: Api, auth_config: ChangeConfig) -> None:
     owner = make_owner()
     codes = make_codes(api, owner)
     auth_config(mfa={"recovery_codes_enabled": False})

@@ -52,7 +52,7 @@ def test_removal_of_a_factor_lowers_its_sessions(api: Api, mailbox: Mailbox) -> 
     assert read_claims(lowered["access_token"])["aal"] == "aal1"
 
 
-def test_a_session_that_another_factor_has_raised_stays_raised(api: Api) -> None:
+def test_removal_keeps_sessions_stepped_up_by_other_factor(api: Api) -> None:
     owner = make_owner()
     other = make_factor(owner.user, friendly_name="other", factor_type="phone", phone=factor_requests.PHONE)
     by_other = make_session(owner.user, aal="aal2", factor_id=other.id)
@@ -66,7 +66,7 @@ def test_a_session_that_another_factor_has_raised_stays_raised(api: Api) -> None
     assert (kept.aal, kept.factor_id, factor_requests.methods(kept)) == ("aal2", other.id, ["mfa/phone", "password"])
 
 
-def test_a_session_that_two_factors_have_raised_falls_with_the_later_one(api: Api) -> None:
+def test_session_stepped_up_twice_is_lowered_with_later_factor(api: Api) -> None:
     # The row cannot say whose the other method was, and token and row must agree.
     owner = make_owner()
     done_first = factor_requests.step_up(api, owner)
@@ -83,7 +83,7 @@ def test_a_session_that_two_factors_have_raised_falls_with_the_later_one(api: Ap
 
 
 @pytest.mark.parametrize("aal", ["aal1", None])
-def test_a_verified_factor_is_kept_from_a_session_that_has_not_shown_it(api: Api, aal: str | None) -> None:
+def test_removal_of_verified_factor_requires_aal2(api: Api, aal: str | None) -> None:
     owner = make_owner()
     Session.objects.update(aal=aal)
     before = table_contents()
@@ -91,7 +91,7 @@ def test_a_verified_factor_is_kept_from_a_session_that_has_not_shown_it(api: Api
     assert table_contents() == before
 
 
-def test_an_unfinished_enrolment_goes_at_any_level(api: Api, mailbox: Mailbox) -> None:
+def test_unverified_factor_can_be_removed_at_aal1(api: Api, mailbox: Mailbox) -> None:
     owner = make_owner(status="unverified")
     make_factor(owner.user, friendly_name="first")
     done(factor_requests.unenroll(api, owner.token, owner.factor.id))
@@ -102,7 +102,7 @@ def test_an_unfinished_enrolment_goes_at_any_level(api: Api, mailbox: Mailbox) -
     assert [mail.kind for mail in mailbox.emails] == [EmailKind.FACTOR_UNENROLLED]
 
 
-def test_the_factor_is_ones_own(api: Api) -> None:
+def test_factor_of_other_user_is_not_found(api: Api) -> None:
     owner, stranger = make_owner(status="unverified"), make_session()
     assert_error(factor_requests.unenroll(api, stranger.access_token, owner.factor.id), *NOT_FOUND)
     assert_error(factor_requests.unenroll(api, owner.token, factor_requests.NIL), *NOT_FOUND)
@@ -142,7 +142,7 @@ def reset(user: Any) -> int:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_administrator_takes_all_factors_away_at_once(api: Api, mailbox: Mailbox) -> None:
+def test_administrator_removes_all_factors(api: Api, mailbox: Mailbox) -> None:
     owner = make_owner()
     make_factor(owner.user, friendly_name="other", status="unverified")
     RecoveryCode.objects.create(user=owner.user, code_hash="x", created_at=timezone.now())

@@ -29,37 +29,37 @@ STEP = int(AT.timestamp()) // 30
         (20000000000, "353130"),
     ],
 )
-def test_codes_are_those_of_the_standard(unix: int, code: str) -> None:
+def test_codes_match_test_vectors_of_rfc_6238(unix: int, code: str) -> None:
     assert totp_algorithm.code_at(unix // 30, secret=SECRET) == code
     assert totp_algorithm.matching_step(code, secret=SECRET, at=datetime.fromtimestamp(unix, UTC)) == unix // 30
 
 
 @pytest.mark.parametrize(("offset", "is_good"), [(-2, False), (-1, True), (0, True), (1, True), (2, False)])
-def test_a_code_is_good_one_step_before_and_after_its_own(offset: int, is_good: bool) -> None:
+def test_code_is_accepted_one_step_before_and_after(offset: int, is_good: bool) -> None:
     code = totp_algorithm.code_at(STEP + offset, secret=SECRET)
     assert totp_algorithm.matching_step(code, secret=SECRET, at=AT) == (STEP + offset if is_good else None)
 
 
 @pytest.mark.parametrize("pattern", [" {} ", "\t{}\n"])
-def test_white_space_around_a_code_is_nothing(pattern: str) -> None:
+def test_surrounding_white_space_is_ignored(pattern: str) -> None:
     code = totp_algorithm.code_at(STEP, secret=SECRET)
     assert totp_algorithm.matching_step(pattern.format(code), secret=SECRET, at=AT) == STEP
 
 
 @pytest.mark.parametrize("change", [lambda code: code[:5], lambda code: code + "0", lambda code: "", lambda code: "é"])
-def test_anything_else_is_no_code(change) -> None:  # type: ignore[no-untyped-def]
+def test_malformed_code_is_rejected(change) -> None:  # type: ignore[no-untyped-def]
     assert (
         totp_algorithm.matching_step(change(totp_algorithm.code_at(STEP, secret=SECRET)), secret=SECRET, at=AT) is None
     )
 
 
 @pytest.mark.parametrize("written", [SECRET.lower(), f" {SECRET} ", "JBSWY3DPEHPK3PXP", "JBSWY3DP", "JBSWY3A="])
-def test_a_secret_may_be_written_in_the_usual_ways(written: str) -> None:
+def test_secret_is_accepted_in_usual_notations(written: str) -> None:
     bare = written.strip().rstrip("=").upper()
     assert totp_algorithm.code_at(STEP, secret=written) == totp_algorithm.code_at(STEP, secret=bare)
 
 
-def test_a_malformed_secret_is_refused() -> None:
+def test_malformed_secret_is_rejected() -> None:
     with pytest.raises(ValueError, match=r"base32|padding|digit"):
         totp_algorithm.code_at(STEP, secret="not base32!")
 
@@ -70,7 +70,7 @@ def test_a_new_secret_has_160_random_bits() -> None:
     assert all(re.fullmatch("[A-Z2-7]{32}", secret) for secret in made)
 
 
-def test_the_address_has_its_parts_in_the_customary_order() -> None:
+def test_uri_has_parts_in_customary_order() -> None:
     assert totp_algorithm.uri(issuer="app.example.com", account="user@example.com", secret=SECRET) == (
         "otpauth://totp/app.example.com:user@example.com?algorithm=SHA1&digits=6&issuer=app.example.com&period=30"
         f"&secret={SECRET}"
@@ -78,7 +78,7 @@ def test_the_address_has_its_parts_in_the_customary_order() -> None:
 
 
 @pytest.mark.parametrize("name", ["A & B", "a=b", "a+b", "a#b", "a/b", "a?b", "a:b", "50 %", "Zoë", '"<&>'])
-def test_no_name_breaks_the_address(name: str) -> None:
+def test_names_are_escaped_in_uri(name: str) -> None:
     uri = totp_algorithm.uri(issuer=name, account=f"{name}@example.com", secret=SECRET)
     parts = urlsplit(uri)
     issuer, _, account = parts.path.removeprefix("/").partition(":")
@@ -91,7 +91,7 @@ def test_no_name_breaks_the_address(name: str) -> None:
     assert " " not in uri
 
 
-def test_a_name_that_no_qr_code_holds_is_refused() -> None:
+def test_name_too_long_for_qr_code_is_rejected() -> None:
     longest = "x" * 550
     totp_algorithm.qr_code(totp_algorithm.uri(issuer=longest, account="a", secret=SECRET))
     with pytest.raises(totp_algorithm.TooLong):
@@ -99,7 +99,7 @@ def test_a_name_that_no_qr_code_holds_is_refused() -> None:
 
 
 @pytest.mark.parametrize("account", ["user@example.com", "zoë & co+1@example.com", "x" * 200])
-def test_the_qr_code_is_read_by_a_real_decoder(account: str) -> None:
+def test_qr_code_is_readable_by_decoder(account: str) -> None:
     uri = totp_algorithm.uri(issuer="app.example.com", account=account, secret=SECRET)
     svg = totp_algorithm.qr_code(uri)
     assert "#" not in svg
@@ -126,6 +126,6 @@ def decoded(svg: str) -> str:
         for line in range(3 * y, 3 * y + 3):
             start = line * side + 3 * x
             picture[start : start + 3 * width] = bytes(3 * width)
-    (found,) = zxingcpp.read_barcodes(memoryview(picture).cast("B", shape=[side, side]))
-    assert (found.format, found.ec_level) == (zxingcpp.BarcodeFormat.QRCode, "H")
-    return str(found.text)
+    (barcode,) = zxingcpp.read_barcodes(memoryview(picture).cast("B", shape=[side, side]))
+    assert (barcode.format, barcode.ec_level) == (zxingcpp.BarcodeFormat.QRCode, "H")
+    return str(barcode.text)

@@ -45,7 +45,7 @@ def phones(auth_config: ChangeConfig) -> None:
         mfa={"phone_enroll_enabled": True, "phone_verify_enabled": True},
         sms={"provider": "twilio", "twilio": twilio},
         mailer={"worker_enabled": False},
-        limits={"header": "X-Nobody"},  # clients are told apart by a header that these tests do not send
+        limits={"header": "X-Unsent"},  # no rate limit applies to requests without this header
     )
 
 
@@ -65,7 +65,7 @@ def try_code(api: Api, owner: Owner, code: str) -> Any:
 
 
 @pytest.mark.parametrize("status", ["unverified", "verified"])
-def test_a_right_code_raises_the_session(api: Api, status: str) -> None:
+def test_correct_code_steps_up_session(api: Api, status: str) -> None:
     owner = make_owner(status=status, friendly_name="phone app")
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
     answer = factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, f" {factor_requests.code()} ")
@@ -89,7 +89,7 @@ def test_a_right_code_raises_the_session(api: Api, status: str) -> None:
     }  # fmt: skip
 
 
-def test_the_next_access_token_says_so_too_and_the_refresh_token_from_before_ends_all(api: Api) -> None:
+def test_refreshed_token_keeps_aal2_and_previous_refresh_token_revokes_session(api: Api) -> None:
     owner = make_owner()
     raised = factor_requests.step_up(api, owner)
     next_pair = done(refresh(api, raised["refresh_token"]))
@@ -99,7 +99,7 @@ def test_the_next_access_token_says_so_too_and_the_refresh_token_from_before_end
 
 
 @pytest.mark.parametrize("lenient", [{"allow_reuse": True}, {"rotation_enabled": False}])
-def test_a_refresh_token_from_before_is_worth_nothing_where_old_ones_are_forgiven(
+def test_previous_refresh_token_is_rejected_when_reuse_is_tolerated(
     api: Api, auth_config: ChangeConfig, lenient: dict[str, bool]
 ) -> None:
     auth_config(refresh=lenient)
@@ -122,7 +122,7 @@ def test_a_refresh_token_from_before_is_worth_nothing_where_old_ones_are_forgive
         ({"rotation_enabled": False}, "refresh_token_not_found"),
     ],
 )
-def test_an_imported_session_is_converted_and_its_own_token_is_over(
+def test_imported_session_is_converted_and_its_token_is_invalid(
     api: Api, auth_config: ChangeConfig, config: dict[str, bool], code: str
 ) -> None:
     owner = make_owner()
@@ -144,7 +144,7 @@ def signed(claims: dict[str, Any]) -> str:
     return jwt.encode(claims, settings.AUTH.jwt.secret.reveal(), algorithm="HS256")
 
 
-def test_other_sign_ins_below_the_level_end(api: Api) -> None:
+def test_other_sessions_below_aal2_are_revoked(api: Api) -> None:
     owner = make_owner()
     other = make_factor(owner.user, friendly_name="other")
     low, high, unknown = (
@@ -158,7 +158,7 @@ def test_other_sign_ins_below_the_level_end(api: Api) -> None:
         assert session_exists(kept.session)
 
 
-def test_a_new_sign_in_starts_below_again_and_the_raised_one_stays(api: Api) -> None:
+def test_new_sign_in_starts_at_aal1_and_keeps_other_session(api: Api) -> None:
     owner = make_owner()
     raised = factor_requests.step_up(api, owner)
     low = make_session(owner.user)
@@ -166,7 +166,7 @@ def test_a_new_sign_in_starts_below_again_and_the_raised_one_stays(api: Api) -> 
     assert done(api.get("/user", bearer=raised["access_token"]))["id"] == str(owner.user.id)
 
 
-def test_a_method_that_is_used_again_keeps_its_row(api: Api) -> None:
+def test_repeated_method_keeps_its_amr_row(api: Api) -> None:
     owner = make_owner()
     at = timezone.now() - timedelta(hours=1)
     AmrClaim.objects.create(session=owner.session, authentication_method="totp", created_at=at, updated_at=at)
@@ -177,19 +177,19 @@ def test_a_method_that_is_used_again_keeps_its_row(api: Api) -> None:
     assert factor_requests.methods(owner.session) == ["password", "totp"]
 
 
-def test_unfinished_enrolments_of_the_same_type_are_over(api: Api) -> None:
+def test_verification_deletes_unfinished_enrolments_of_type(api: Api) -> None:
     owner = make_owner(status="unverified")
     make_factor(owner.user, status="unverified", friendly_name="same type")
     make_factor(owner.user, status="verified", friendly_name="same type, done")
     make_factor(owner.user, status="unverified", factor_type="phone", phone=PHONE, friendly_name="other type")
-    make_factor(make_session().user, status="unverified", friendly_name="somebody else's")
+    make_factor(make_session().user, status="unverified", friendly_name="of other user")
     Session.objects.filter(id=owner.session.id).update(aal="aal2")
     factor_requests.step_up(api, owner)
     left = {factor.friendly_name for factor in Factor.objects.exclude(id=owner.factor.id)}
-    assert left == {"same type, done", "other type", "somebody else's"}
+    assert left == {"same type, done", "other type", "of other user"}
 
 
-def test_the_low_level_limit_of_a_session_ends_with_the_step(api: Api, auth_config: ChangeConfig) -> None:
+def test_step_up_ends_time_limit_of_aal1(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(sessions={"allow_low_aal": timedelta(minutes=10)})
     owner = make_owner()
     assert factor_requests.step_up(api, owner)["expires_in"] == 3600
@@ -222,20 +222,20 @@ def test_a_user_without_address_receives_no_email(api: Api, mailbox: Mailbox) ->
 
 
 @pytest.mark.parametrize("code", [None, ""])
-def test_a_code_is_there(api: Api, code: str | None) -> None:
+def test_missing_code_is_rejected(api: Api, code: str | None) -> None:
     owner = make_owner()
     answer = factor_requests.verify(api, owner.token, owner.factor.id, factor_requests.NIL, code)
     assert_error(answer, 400, "validation_failed", "Code needs to be non-empty")
 
 
 @pytest.mark.parametrize("body", [None, b"[]", {"challenge_id": "x", "code": "1"}, {"code": 1}])
-def test_a_body_of_another_shape_is_refused(api: Api, body: Any) -> None:
+def test_body_of_other_type_is_rejected(api: Api, body: Any) -> None:
     owner = make_owner()
     answer = api.post(f"/factors/{owner.factor.id}/verify", body, bearer=owner.token)
     assert (answer.status_code, answer.json()["error_code"]) == (400, "bad_json")
 
 
-def test_the_challenge_is_one_of_this_factor(api: Api) -> None:
+def test_challenge_of_other_factor_is_not_found(api: Api) -> None:
     owner = make_owner()
     other = make_factor(owner.user, friendly_name="other", secret=SECRET)
     of_other = factor_requests.challenged(api, owner.token, other.id)
@@ -258,7 +258,7 @@ def test_a_challenge_is_verified_in_the_session_that_requested_it(api: Api) -> N
     done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()))
 
 
-def test_the_factor_is_ones_own(api: Api) -> None:
+def test_factor_of_other_user_is_not_found(api: Api) -> None:
     owner, stranger = make_owner(), make_session()
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
     answer = factor_requests.verify(api, stranger.access_token, owner.factor.id, challenge_id, factor_requests.code())
@@ -270,10 +270,10 @@ def test_the_factor_is_ones_own(api: Api) -> None:
     ("made_at", "used_at"),
     [("203.0.113.7", "203.0.113.8"), ("203.0.113.7", "2001:db8::7"), ("2001:db8::7", "2001:db8::8")],
 )
-def test_a_challenge_is_answered_from_where_it_was_made(api: Api, made_at: str, used_at: str) -> None:
+def test_challenge_is_bound_to_ip_address(api: Api, made_at: str, used_at: str) -> None:
     owner = make_owner()
-    given = {"headers": {"X-Forwarded-For": made_at}}
-    challenge_id = done(factor_requests.challenge(api, owner.token, owner.factor.id, **given))["id"]
+    options = {"headers": {"X-Forwarded-For": made_at}}
+    challenge_id = done(factor_requests.challenge(api, owner.token, owner.factor.id, **options))["id"]
     for address, is_let_in in ((used_at, False), (made_at, True)):
         elsewhere = {"headers": {"X-Forwarded-For": address}}
         answer = factor_requests.verify(
@@ -286,14 +286,14 @@ def test_a_challenge_is_answered_from_where_it_was_made(api: Api, made_at: str, 
 
 
 @pytest.mark.parametrize("address", ["::1.2.3.4", "2001:db8:0:0:1:0:0:1", "::ffff:203.0.113.7"])
-def test_an_address_may_be_written_in_several_ways(api: Api, address: str) -> None:
+def test_ip_addresses_are_compared_by_value(api: Api, address: str) -> None:
     owner = make_owner()
-    given = {"headers": {"X-Forwarded-For": address}}
-    challenge_id = done(factor_requests.challenge(api, owner.token, owner.factor.id, **given))["id"]
-    done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code(), **given))
+    options = {"headers": {"X-Forwarded-For": address}}
+    challenge_id = done(factor_requests.challenge(api, owner.token, owner.factor.id, **options))["id"]
+    done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code(), **options))
 
 
-def test_a_challenge_dies_of_age_and_is_gone(api: Api) -> None:
+def test_expired_challenge_is_rejected_and_deleted(api: Api) -> None:
     owner = make_owner()
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
     backdate(FactorChallenge.objects.get(), by=timedelta(seconds=301))
@@ -307,7 +307,7 @@ def test_a_challenge_dies_of_age_and_is_gone(api: Api) -> None:
     )
 
 
-def test_the_life_of_a_challenge_is_a_setting(api: Api, auth_config: ChangeConfig) -> None:
+def test_challenge_lifetime_is_configurable(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(mfa={"challenge_expiry": timedelta(seconds=900)})
     owner = make_owner()
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
@@ -318,7 +318,7 @@ def test_the_life_of_a_challenge_is_a_setting(api: Api, auth_config: ChangeConfi
 @pytest.mark.parametrize(
     "wrong", [lambda: factor_requests.code(steps=-2), lambda: factor_requests.code()[:5], factor_requests.wrong_code]
 )
-def test_a_wrong_code_changes_nothing_and_the_challenge_stays_open(api: Api, wrong: Any) -> None:
+def test_wrong_code_keeps_challenge_pending(api: Api, wrong: Any) -> None:
     owner = make_owner(status="unverified")
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
     assert_error(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, wrong()), *WRONG_TOTP)
@@ -329,7 +329,7 @@ def test_a_wrong_code_changes_nothing_and_the_challenge_stays_open(api: Api, wro
     done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()))
 
 
-def test_a_used_challenge_is_no_challenge(api: Api) -> None:
+def test_used_challenge_is_rejected(api: Api) -> None:
     owner = make_owner()
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
     done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()))
@@ -340,7 +340,7 @@ def test_a_used_challenge_is_no_challenge(api: Api) -> None:
     assert table_contents() == before
 
 
-def test_the_code_of_an_enrolment_is_good_for_one_sign_in_more(api: Api) -> None:
+def test_code_of_enrolment_is_accepted_once_more(api: Api) -> None:
     owner = make_owner(status="unverified")
     code = factor_requests.code()
     done(try_code(api, owner, code))
@@ -350,7 +350,7 @@ def test_the_code_of_an_enrolment_is_good_for_one_sign_in_more(api: Api) -> None
     assert Session.objects.get().refresh_token_counter == before
 
 
-def test_a_code_spends_those_before_it(api: Api) -> None:
+def test_code_invalidates_earlier_codes(api: Api) -> None:
     owner = make_owner()
     earlier, present = factor_requests.code(steps=-1), factor_requests.code()
     done(try_code(api, owner, present))
@@ -358,7 +358,7 @@ def test_a_code_spends_those_before_it(api: Api) -> None:
     done(try_code(api, owner, factor_requests.code(steps=1)))
 
 
-def test_the_requests_of_a_client_are_limited(api: Api, auth_config: ChangeConfig) -> None:
+def test_requests_of_client_are_rate_limited(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(limits={"header": ""})
     owner = make_owner()
     answers = [factor_requests.verify(api, owner.token, owner.factor.id, factor_requests.NIL, "1") for _ in range(31)]
@@ -371,7 +371,7 @@ def test_the_requests_of_a_client_are_limited(api: Api, auth_config: ChangeConfi
 # Guessing
 
 
-def test_a_challenge_dies_of_wrong_codes(api: Api, auth_config: ChangeConfig) -> None:
+def test_challenge_expires_after_too_many_wrong_codes(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(codes={"max_attempts": 3})
     owner = make_owner()
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
@@ -386,15 +386,17 @@ def test_a_challenge_dies_of_wrong_codes(api: Api, auth_config: ChangeConfig) ->
     )
 
 
-def test_wrong_codes_count_over_all_challenges_of_a_factor_and_over_all_addresses(
+def test_wrong_codes_are_limited_per_factor_over_challenges_and_ip_addresses(
     api: Api, auth_config: ChangeConfig
 ) -> None:
     auth_config(codes={"max_attempts": 3})
     owner = make_owner()
     for number in range(3):
-        given = {"headers": {"X-Forwarded-For": f"203.0.113.{number}"}}
-        found = done(factor_requests.challenge(api, owner.token, owner.factor.id, **given))["id"]
-        answer = factor_requests.verify(api, owner.token, owner.factor.id, found, factor_requests.wrong_code(), **given)
+        options = {"headers": {"X-Forwarded-For": f"203.0.113.{number}"}}
+        challenge_id = done(factor_requests.challenge(api, owner.token, owner.factor.id, **options))["id"]
+        answer = factor_requests.verify(
+            api, owner.token, owner.factor.id, challenge_id, factor_requests.wrong_code(), **options
+        )
         assert_error(answer, *WRONG_TOTP)
     answer = try_code(api, owner, factor_requests.code())
     assert_error(answer, *TOO_OFTEN)
@@ -403,7 +405,7 @@ def test_wrong_codes_count_over_all_challenges_of_a_factor_and_over_all_addresse
     done(try_code(api, owner, factor_requests.code()))
 
 
-def test_right_codes_do_not_count(api: Api, auth_config: ChangeConfig) -> None:
+def test_correct_codes_are_not_counted(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(codes={"max_attempts": 2})
     owner = make_owner()
     for _ in range(4):
@@ -414,7 +416,7 @@ def test_right_codes_do_not_count(api: Api, auth_config: ChangeConfig) -> None:
     assert_error(try_code(api, owner, factor_requests.code()), *TOO_OFTEN)
 
 
-def test_the_wrong_codes_of_one_factor_are_not_those_of_another(api: Api, auth_config: ChangeConfig) -> None:
+def test_wrong_codes_are_counted_per_factor(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(codes={"max_attempts": 1})
     owner, other = make_owner(), make_owner()
     assert_error(try_code(api, owner, factor_requests.wrong_code()), *WRONG_TOTP)
@@ -422,7 +424,7 @@ def test_the_wrong_codes_of_one_factor_are_not_those_of_another(api: Api, auth_c
     done(try_code(api, other, factor_requests.code()))
 
 
-def test_counting_can_be_switched_off(api: Api, auth_config: ChangeConfig) -> None:
+def test_limit_of_wrong_codes_can_be_disabled(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(codes={"max_attempts": 0})
     owner = make_owner()
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
@@ -437,7 +439,7 @@ def test_counting_can_be_switched_off(api: Api, auth_config: ChangeConfig) -> No
 # Phones
 
 
-def test_the_code_that_was_texted_verifies_a_phone(api: Api, mailbox: Mailbox) -> None:
+def test_sms_code_verifies_phone_factor(api: Api, mailbox: Mailbox) -> None:
     owner = make_owner(factor_type="phone", status="unverified", phone=PHONE)
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
     code = mailbox.texts[0].variables["Code"]
@@ -449,7 +451,7 @@ def test_the_code_that_was_texted_verifies_a_phone(api: Api, mailbox: Mailbox) -
     assert (Factor.objects.get().status, Session.objects.get().factor_id) == ("verified", owner.factor.id)
 
 
-def test_a_challenge_without_a_code_is_answered_by_none(api: Api) -> None:
+def test_challenge_without_code_accepts_no_code(api: Api) -> None:
     owner = make_owner(factor_type="phone", phone=PHONE)
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
     FactorChallenge.objects.update(otp_code="")
@@ -457,7 +459,7 @@ def test_a_challenge_without_a_code_is_answered_by_none(api: Api) -> None:
 
 
 @pytest.mark.parametrize("is_approved", [True, False])
-def test_a_gateway_may_check_its_own_codes(
+def test_gateway_verifies_its_own_codes(
     api: Api, gateway: MockedServer, use_gateway: UseGateway, is_approved: bool
 ) -> None:
     use_gateway("twilio_verify")
@@ -480,7 +482,7 @@ def test_a_gateway_may_check_its_own_codes(
 
 
 @pytest.mark.parametrize("is_right", [True, False])
-def test_a_plain_secret_is_sealed_at_the_next_attempt(api: Api, auth_config: ChangeConfig, is_right: bool) -> None:
+def test_plain_secret_is_encrypted_at_next_attempt(api: Api, auth_config: ChangeConfig, is_right: bool) -> None:
     auth_config(database=ENCRYPTED)
     owner = make_owner()
     answer = try_code(api, owner, factor_requests.code() if is_right else factor_requests.wrong_code())
@@ -490,7 +492,7 @@ def test_a_plain_secret_is_sealed_at_the_next_attempt(api: Api, auth_config: Cha
     assert encryption.decrypt(stored, bound_to=owner.factor.id) == SECRET
 
 
-def test_a_texted_code_is_sealed_at_a_wrong_attempt(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
+def test_sms_code_is_encrypted_at_wrong_attempt(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     owner = make_owner(factor_type="phone", phone=PHONE)
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
     auth_config(database=ENCRYPTED)
@@ -503,7 +505,7 @@ def test_a_texted_code_is_sealed_at_a_wrong_attempt(api: Api, auth_config: Chang
 
 
 @pytest.mark.parametrize("broken", ["another row", "no base32"])
-def test_a_secret_that_cannot_be_read_is_our_failure(api: Api, auth_config: ChangeConfig, broken: str) -> None:
+def test_undecryptable_secret_is_server_error(api: Api, auth_config: ChangeConfig, broken: str) -> None:
     auth_config(database=ENCRYPTED)
     owner = make_owner()
     secret = encryption.encrypt(SECRET, bound_to=owner.user.id) if broken == "another row" else "not base32!"
@@ -515,7 +517,7 @@ def test_a_secret_that_cannot_be_read_is_our_failure(api: Api, auth_config: Chan
 # Tokens without a session
 
 
-def test_a_token_without_a_session_raises_nothing(api: Api) -> None:
+def test_token_without_session_cannot_step_up(api: Api) -> None:
     owner = make_owner()
     claims = read_claims(owner.token)
     del claims["session_id"]
@@ -539,11 +541,11 @@ def test_a_token_without_a_session_raises_nothing(api: Api) -> None:
     assert Factor.objects.count() == 1
 
 
-def test_a_factor_begun_before_there_was_one_does_not_raise_a_session_that_shows_none(api: Api) -> None:
+def test_enrolment_started_before_first_factor_requires_aal2(api: Api) -> None:
     owner = make_owner(status="unverified")
     make_factor(owner.user, factor_type="phone", phone=PHONE, friendly_name="the owner's")
-    found = factor_requests.challenged(api, owner.token, owner.factor.id)
-    answer = factor_requests.verify(api, owner.token, owner.factor.id, found, factor_requests.code())
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
+    answer = factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code())
     assert_error(answer, 403, "insufficient_aal", "AAL2 required to enroll a new factor")
     owner.factor.refresh_from_db()
     owner.session.refresh_from_db()

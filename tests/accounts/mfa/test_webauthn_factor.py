@@ -37,34 +37,34 @@ def webauthn(auth_config: ChangeConfig) -> None:
     auth_config(
         mfa={"web_authn_enroll_enabled": True, "web_authn_verify_enabled": True},
         webauthn=PARTY,
-        limits={"header": "X-Nobody"},  # clients are told apart by a header that these tests do not send
+        limits={"header": "X-Unsent"},  # no rate limit applies to requests without this header
         mailer={"worker_enabled": False},
     )
 
 
-def asked(api: Api, token: str, factor_id: object) -> dict[str, Any]:
+def start_challenge(api: Api, token: str, factor_id: object) -> dict[str, Any]:
     """A new challenge; its options are under `options`."""
     shown = done(factor_requests.challenge(api, token, factor_id, {}))
     return {**shown, "options": shown["webauthn"]["credential_options"]["publicKey"]}
 
 
-def answer(api: Api, token: str, factor_id: object, challenge_id: object, given: Any, **sent: Any) -> Answer:
-    body = {"challenge_id": challenge_id, "webauthn": given}
+def answer(api: Api, token: str, factor_id: object, challenge_id: object, credential: Any, **sent: Any) -> Answer:
+    body = {"challenge_id": challenge_id, "webauthn": credential}
     return api.post(f"/factors/{factor_id}/verify", body, bearer=token, **sent)
 
 
 def create(api: Api, owner: Owner, device: Authenticator, **bent: Any) -> Answer:
     """Challenge an unverified factor and answer with a new credential."""
-    begun = asked(api, owner.token, owner.factor.id)
-    given = {"type": "create", "credential_response": device.create(begun["options"], **bent)}
-    return answer(api, owner.token, owner.factor.id, begun["id"], given)
+    challenge = start_challenge(api, owner.token, owner.factor.id)
+    credential = {"type": "create", "credential_response": device.create(challenge["options"], **bent)}
+    return answer(api, owner.token, owner.factor.id, challenge["id"], credential)
 
 
 def use(api: Api, token: str, factor_id: object, device: Authenticator, **bent: Any) -> Answer:
     """Challenge a verified factor and answer with the device."""
-    begun = asked(api, token, factor_id)
-    given = {"type": "request", "credential_response": device.get(begun["options"], **bent)}
-    return answer(api, token, factor_id, begun["id"], given)
+    challenge = start_challenge(api, token, factor_id)
+    credential = {"type": "request", "credential_response": device.get(challenge["options"], **bent)}
+    return answer(api, token, factor_id, challenge["id"], credential)
 
 
 def make_unverified() -> Owner:
@@ -72,7 +72,7 @@ def make_unverified() -> Owner:
 
 
 def make_verified(api: Api) -> tuple[Owner, Authenticator]:
-    """Somebody with a key, signed in again at `aal1`."""
+    """A user with a verified key, in a new session at `aal1`."""
     owner, device = make_unverified(), Authenticator()
     done(create(api, owner, device, transports=["usb"]))
     again = make_session(owner.user)
@@ -89,7 +89,7 @@ def make_verified(api: Api) -> tuple[Owner, Authenticator]:
 # Enrolment
 
 
-def test_a_key_is_enrolled_without_anything_to_show(api: Api) -> None:
+def test_enrolment_returns_no_secret(api: Api) -> None:
     made = make_session()
     shown = done(factor_requests.enroll(api, made.access_token, factor_type="webauthn", friendly_name="key"))
     factor = Factor.objects.get()
@@ -98,7 +98,7 @@ def test_a_key_is_enrolled_without_anything_to_show(api: Api) -> None:
     assert audit_trail() == [("factor_in_progress", {"factor_id": str(factor.id), "factor_type": "webauthn"})]
 
 
-def test_enrolment_can_be_switched_off(api: Api, auth_config: ChangeConfig) -> None:
+def test_disabled_enrolment_is_rejected(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(mfa={"web_authn_enroll_enabled": False})
     answer = factor_requests.enroll(api, make_session().access_token, factor_type="webauthn")
     assert_error(answer, 422, "mfa_webauthn_enroll_not_enabled", "MFA enroll is disabled for WebAuthn")
@@ -107,7 +107,7 @@ def test_enrolment_can_be_switched_off(api: Api, auth_config: ChangeConfig) -> N
 # The challenge
 
 
-def test_a_new_factor_is_to_be_made(api: Api) -> None:
+def test_unverified_factor_is_challenged_with_creation(api: Api) -> None:
     owner = make_unverified()
     shown = done(factor_requests.challenge(api, owner.token, owner.factor.id, {"webauthn": {"rpId": "evil.example"}}))
     challenge = FactorChallenge.objects.get()
@@ -128,18 +128,18 @@ def test_a_new_factor_is_to_be_made(api: Api) -> None:
 def test_a_user_without_address_has_an_empty_name(api: Api) -> None:
     made = make_session(make_user(email="", phone="15551234567", phone_confirmed_at=timezone.now()))
     factor = make_factor(made.user, factor_type="webauthn", status="unverified")
-    user = asked(api, made.access_token, factor.id)["options"]["user"]
+    user = start_challenge(api, made.access_token, factor.id)["options"]["user"]
     assert (user["name"], user["displayName"]) == ("", "")
 
 
-def test_a_verified_factor_is_to_be_used_or_any_other_key(api: Api) -> None:
+def test_verified_factor_is_challenged_with_all_keys_of_user(api: Api) -> None:
     owner, device = make_verified(api)
     Session.objects.filter(id=owner.session.id).update(aal="aal2")
     second = make_factor(owner.user, factor_type="webauthn", status="unverified", friendly_name="second")
-    options = asked(api, owner.token, second.id)["options"]
+    options = start_challenge(api, owner.token, second.id)["options"]
     known = encode(device.newest.id)
     assert options["excludeCredentials"] == [{"type": "public-key", "id": known, "transports": ["usb", "nfc"]}]
-    shown = asked(api, owner.token, owner.factor.id)
+    shown = start_challenge(api, owner.token, owner.factor.id)
     assert shown["webauthn"]["type"] == "request"
     assert shown["options"] == {
         "challenge": shown["options"]["challenge"],
@@ -152,11 +152,11 @@ def test_a_verified_factor_is_to_be_used_or_any_other_key(api: Api) -> None:
 @pytest.mark.parametrize("body", [None, "", "x", "[]"])
 def test_the_body_of_a_challenge_is_an_object(api: Api, body: Any) -> None:
     owner = make_unverified()
-    said = factor_requests.challenge(api, owner.token, owner.factor.id, body)
-    assert (said.status_code, said.json()["error_code"]) == (400, "bad_json")
+    response = factor_requests.challenge(api, owner.token, owner.factor.id, body)
+    assert (response.status_code, response.json()["error_code"]) == (400, "bad_json")
 
 
-def test_verification_can_be_switched_off(api: Api, auth_config: ChangeConfig) -> None:
+def test_disabled_verification_is_rejected(api: Api, auth_config: ChangeConfig) -> None:
     owner = make_unverified()
     auth_config(mfa={"web_authn_verify_enabled": False})
     disabled = (422, "mfa_webauthn_verify_not_enabled", "MFA verification is disabled for WebAuthn")
@@ -167,33 +167,33 @@ def test_verification_can_be_switched_off(api: Api, auth_config: ChangeConfig) -
 def test_without_a_relying_party_there_is_no_challenge(api: Api, auth_config: ChangeConfig) -> None:
     owner = make_unverified()
     auth_config(webauthn={"rp_origins": ()})
-    said = factor_requests.challenge(api, owner.token, owner.factor.id, {})
-    assert (said.status_code, said.json()["error_code"]) == (500, "unexpected_failure")
+    response = factor_requests.challenge(api, owner.token, owner.factor.id, {})
+    assert (response.status_code, response.json()["error_code"]) == (500, "unexpected_failure")
     assert not FactorChallenge.objects.exists()
 
 
 # A verification
 
 
-def test_a_new_key_raises_the_session_and_is_kept(api: Api, mailbox: Mailbox, auth_config: ChangeConfig) -> None:
+def test_new_key_steps_up_session_and_is_stored(api: Api, mailbox: Mailbox, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"notifications": frozenset({"mfa_factor_enrolled"})})
     owner, device = make_unverified(), Authenticator(aaguid=MAKE, flags=UP | BE)
-    begun = asked(api, owner.token, owner.factor.id)
-    credential = device.create(begun["options"], transports=["usb", "cable"])
+    challenge = start_challenge(api, owner.token, owner.factor.id)
+    credential = device.create(challenge["options"], transports=["usb", "cable"])
     shown = done(
         answer(
             api,
             owner.token,
             owner.factor.id,
-            begun["id"],
+            challenge["id"],
             {"type": "create", "rpId": "x", "rpOrigins": ["x"], "credential_response": credential},
         )
     )
     claims = read_claims(shown["access_token"])
     assert (claims["aal"], [entry["method"] for entry in claims["amr"]]) == ("aal2", ["mfa/webauthn", "password"])
-    (told,) = shown["user"]["factors"]
-    assert (told["status"], told["web_authn_aaguid"]) == ("verified", str(MAKE))
-    assert "credential" not in str(told)
+    (rendered,) = shown["user"]["factors"]
+    assert (rendered["status"], rendered["web_authn_aaguid"]) == ("verified", str(MAKE))
+    assert "credential" not in str(rendered)
     factor = Factor.objects.get()
     assert factor.web_authn_aaguid == MAKE
     kept = factor.web_authn_credential
@@ -215,15 +215,19 @@ def test_a_new_key_raises_the_session_and_is_kept(api: Api, mailbox: Mailbox, au
     assert kept["attestation"]["publicKeyAlgorithm"] == -7
     last = factor.last_webauthn_challenge_data
     assert last is not None
-    del credential["clientExtensionResults"]  # nobody reads what there is of it
-    assert (last["type"], last["challenge"]["id"], last["credential_response"]) == ("create", begun["id"], credential)
+    del credential["clientExtensionResults"]  # the service does not read it
+    assert (last["type"], last["challenge"]["id"], last["credential_response"]) == (
+        "create",
+        challenge["id"],
+        credential,
+    )
     assert not FactorChallenge.objects.exists()
-    traits = {"factor_id": str(factor.id), "challenge_id": begun["id"], "factor_type": "webauthn"}
+    traits = {"factor_id": str(factor.id), "challenge_id": challenge["id"], "factor_type": "webauthn"}
     assert audit_trail() == [("verification_attempted", traits)]
     assert [email.kind for email in mailbox.emails] == [EmailKind.FACTOR_ENROLLED]
 
 
-def test_a_known_key_raises_the_next_session(api: Api) -> None:
+def test_known_key_steps_up_session(api: Api) -> None:
     owner, device = make_verified(api)
     shown = done(use(api, owner.token, owner.factor.id, device))
     assert read_claims(shown["access_token"])["aal"] == "aal2"
@@ -233,7 +237,7 @@ def test_a_known_key_raises_the_next_session(api: Api) -> None:
     assert not FactorChallenge.objects.exists()
 
 
-def test_the_count_of_a_key_has_to_grow(api: Api) -> None:
+def test_signature_counter_must_increase(api: Api) -> None:
     owner, device = make_verified(api)
     done(use(api, owner.token, owner.factor.id, device, count=9))
     for count in (9, 8, 0):
@@ -242,34 +246,34 @@ def test_the_count_of_a_key_has_to_grow(api: Api) -> None:
     done(use(api, owner.token, owner.factor.id, device, count=10))
 
 
-def test_a_key_that_does_not_count_is_used_again(api: Api) -> None:
+def test_key_without_counter_can_be_reused(api: Api) -> None:
     owner, device = make_verified(api)
     for _ in range(2):
         done(use(api, owner.token, owner.factor.id, device, count=0))
 
 
-def test_any_verified_key_will_do(api: Api) -> None:
+def test_any_verified_key_is_accepted(api: Api) -> None:
     owner, first = make_verified(api)
     second = make_factor(owner.user, factor_type="webauthn", status="unverified", friendly_name="second")
     Session.objects.filter(id=owner.session.id).update(aal="aal2")
     device = Authenticator()
-    begun = asked(api, owner.token, second.id)
-    given = {"type": "create", "credential_response": device.create(begun["options"])}
-    done(answer(api, owner.token, second.id, begun["id"], given))
+    challenge = start_challenge(api, owner.token, second.id)
+    credential = {"type": "create", "credential_response": device.create(challenge["options"])}
+    done(answer(api, owner.token, second.id, challenge["id"], credential))
     done(use(api, owner.token, owner.factor.id, device))
     done(use(api, owner.token, second.id, first))
 
 
 @pytest.mark.parametrize("removed", ["challenged", "used"])
 @pytest.mark.parametrize("by_admin", [False, True], ids=["by its owner", "by an administrator"])
-def test_what_a_key_has_proved_goes_with_that_key(api: Api, removed: str, by_admin: bool) -> None:
+def test_session_is_lowered_with_used_key(api: Api, removed: str, by_admin: bool) -> None:
     owner, _ = make_verified(api)
     used = make_factor(owner.user, factor_type="webauthn", status="unverified", friendly_name="used")
     Session.objects.filter(id=owner.session.id).update(aal="aal2")
     device = Authenticator()
-    begun = asked(api, owner.token, used.id)
-    given = {"type": "create", "credential_response": device.create(begun["options"])}
-    done(answer(api, owner.token, used.id, begun["id"], given))
+    challenge = start_challenge(api, owner.token, used.id)
+    credential = {"type": "create", "credential_response": device.create(challenge["options"])}
+    done(answer(api, owner.token, used.id, challenge["id"], credential))
     low, other = make_session(owner.user), make_session(owner.user, aal="aal2", factor_id=used.id)
     # The one factor is challenged, the key of the other is at hand.
     raised = done(use(api, low.access_token, owner.factor.id, device))["access_token"]
@@ -287,7 +291,7 @@ def test_what_a_key_has_proved_goes_with_that_key(api: Api, removed: str, by_adm
     assert factor_requests.enroll(api, raised, friendly_name="new").json()["error_code"] == "insufficient_aal"
 
 
-def test_an_imported_credential_is_read(api: Api) -> None:
+def test_imported_credential_is_accepted(api: Api) -> None:
     owner, device = make_verified(api)
     stored = Factor.objects.get().web_authn_credential
     assert stored is not None
@@ -301,17 +305,17 @@ def test_an_imported_credential_is_read(api: Api) -> None:
             "authenticator": {"AAGUID": "", "signCount": 7, "cloneWarning": False, "attachment": ""},
         }
     )
-    begun = asked(api, owner.token, owner.factor.id)
-    assert begun["options"]["allowCredentials"] == [{"type": "public-key", "id": encode(device.newest.id)}]
-    given = {"type": "request", "credential_response": device.get(begun["options"], names_user=False, count=8)}
-    done(answer(api, owner.token, owner.factor.id, begun["id"], given))
+    challenge = start_challenge(api, owner.token, owner.factor.id)
+    assert challenge["options"]["allowCredentials"] == [{"type": "public-key", "id": encode(device.newest.id)}]
+    credential = {"type": "request", "credential_response": device.get(challenge["options"], names_user=False, count=8)}
+    done(answer(api, owner.token, owner.factor.id, challenge["id"], credential))
 
 
 # What is refused
 
 
 @pytest.mark.parametrize(
-    ("given", "text"),
+    ("credential", "text"),
     [
         (None, "WebAuthn config required"),
         ({}, "WebAuthn type must be create or request"),
@@ -320,22 +324,22 @@ def test_an_imported_credential_is_read(api: Api) -> None:
         ({"type": "request", "credential_response": None}, "credential_response required"),
     ],
 )
-def test_the_parts_of_a_response_are_validated_in_order(api: Api, given: Any, text: str) -> None:
+def test_the_parts_of_a_response_are_validated_in_order(api: Api, credential: Any, text: str) -> None:
     owner = make_unverified()
-    assert_error(answer(api, owner.token, owner.factor.id, uuid4(), given), 400, "validation_failed", text)
+    assert_error(answer(api, owner.token, owner.factor.id, uuid4(), credential), 400, "validation_failed", text)
 
 
-@pytest.mark.parametrize("given", ["x", 5, []])
-def test_an_answer_is_an_object(api: Api, given: Any) -> None:
+@pytest.mark.parametrize("credential", ["x", 5, []])
+def test_response_must_be_object(api: Api, credential: Any) -> None:
     owner = make_unverified()
-    said = answer(api, owner.token, owner.factor.id, NIL, given)
-    assert (said.status_code, said.json()["error_code"]) == (400, "bad_json")
+    response = answer(api, owner.token, owner.factor.id, NIL, credential)
+    assert (response.status_code, response.json()["error_code"]) == (400, "bad_json")
 
 
 def test_an_unknown_challenge_is_not_found(api: Api) -> None:
     owner = make_unverified()
-    given = {"type": "create", "credential_response": {}}
-    assert_error(answer(api, owner.token, owner.factor.id, uuid4(), given), *UNKNOWN)
+    credential = {"type": "create", "credential_response": {}}
+    assert_error(answer(api, owner.token, owner.factor.id, uuid4(), credential), *UNKNOWN)
 
 
 BENT: list[dict[str, Any]] = [
@@ -347,53 +351,52 @@ BENT: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("bent", [*BENT, {"fmt": "homemade"}])
-def test_a_new_key_that_is_refused_leaves_its_challenge_open(api: Api, bent: dict[str, Any]) -> None:
+def test_rejected_creation_keeps_challenge_pending(api: Api, bent: dict[str, Any]) -> None:
     owner, device = make_unverified(), Authenticator()
-    begun = asked(api, owner.token, owner.factor.id)
+    challenge = start_challenge(api, owner.token, owner.factor.id)
     before = table_contents()
-    given = {"type": "create", "credential_response": device.create(begun["options"], **bent)}
-    assert_error(answer(api, owner.token, owner.factor.id, begun["id"], given), *INVALID)
+    credential = {"type": "create", "credential_response": device.create(challenge["options"], **bent)}
+    assert_error(answer(api, owner.token, owner.factor.id, challenge["id"], credential), *INVALID)
     garbage = {"type": "create", "credential_response": {"garbage": True}}
-    assert_error(answer(api, owner.token, owner.factor.id, begun["id"], garbage), *MALFORMED)
+    assert_error(answer(api, owner.token, owner.factor.id, challenge["id"], garbage), *MALFORMED)
     assert table_contents() == before
-    good = {"type": "create", "credential_response": device.create(begun["options"])}
-    done(answer(api, owner.token, owner.factor.id, begun["id"], good))
+    good = {"type": "create", "credential_response": device.create(challenge["options"])}
+    done(answer(api, owner.token, owner.factor.id, challenge["id"], good))
 
 
-@pytest.mark.parametrize("bent", [*BENT, {"signature": b"x"}, {"flags": UP | BE}, {"user_handle": b"nobody"}])
-def test_the_use_of_a_key_that_is_refused_leaves_its_challenge_open(api: Api, bent: dict[str, Any]) -> None:
+@pytest.mark.parametrize("bent", [*BENT, {"signature": b"x"}, {"flags": UP | BE}, {"user_handle": b"unknown"}])
+def test_rejected_assertion_keeps_challenge_pending(api: Api, bent: dict[str, Any]) -> None:
     owner, device = make_verified(api)
     before = Session.objects.get(id=owner.session.id).aal
     assert_error(use(api, owner.token, owner.factor.id, device, **bent), *INVALID)
     assert (FactorChallenge.objects.count(), Session.objects.get(id=owner.session.id).aal) == (1, before)
 
 
-def test_a_response_has_the_type_of_its_challenge(api: Api) -> None:
+def test_response_must_have_type_of_challenge(api: Api) -> None:
     owner, device = make_unverified(), Authenticator()
-    begun = asked(api, owner.token, owner.factor.id)
-    credential = device.create(begun["options"])
-    given = {"type": "request", "credential_response": credential}
-    assert_error(answer(api, owner.token, owner.factor.id, begun["id"], given), *INVALID)
+    challenge = start_challenge(api, owner.token, owner.factor.id)
+    credential = {"type": "request", "credential_response": device.create(challenge["options"])}
+    assert_error(answer(api, owner.token, owner.factor.id, challenge["id"], credential), *INVALID)
     verified, known = make_verified(api)
-    begun = asked(api, verified.token, verified.factor.id)
-    given = {"type": "create", "credential_response": known.get(begun["options"])}
-    assert_error(answer(api, verified.token, verified.factor.id, begun["id"], given), *INVALID)
+    challenge = start_challenge(api, verified.token, verified.factor.id)
+    credential = {"type": "create", "credential_response": known.get(challenge["options"])}
+    assert_error(answer(api, verified.token, verified.factor.id, challenge["id"], credential), *INVALID)
 
 
-def test_a_challenge_made_before_the_factor_was_verified_adds_no_key(api: Api) -> None:
+def test_creation_challenge_is_rejected_after_verification(api: Api) -> None:
     owner, device = make_unverified(), Authenticator()
-    old = asked(api, owner.token, owner.factor.id)
+    old = start_challenge(api, owner.token, owner.factor.id)
     done(create(api, owner, device))
     kept = Factor.objects.get().web_authn_credential
-    for given in (
+    for credential in (
         {"type": "create", "credential_response": Authenticator().create(old["options"])},
         {"type": "request", "credential_response": device.get(old["options"])},
     ):
-        assert_error(answer(api, owner.token, owner.factor.id, old["id"], given), *INVALID)
+        assert_error(answer(api, owner.token, owner.factor.id, old["id"], credential), *INVALID)
     assert Factor.objects.get().web_authn_credential == kept
 
 
-def test_the_key_of_another_user_is_refused(api: Api) -> None:
+def test_key_of_other_user_is_rejected(api: Api) -> None:
     owner, _ = make_verified(api)
     _, theirs = make_verified(api)
     assert_error(use(api, owner.token, owner.factor.id, theirs), *INVALID)
@@ -408,13 +411,13 @@ def test_a_challenge_is_invalid_once_one_of_its_keys_is_removed(api: Api) -> Non
         friendly_name="second",
         web_authn_credential={**(owner.factor.web_authn_credential or {}), "id": base64.b64encode(b"x").decode()},
     )
-    begun = asked(api, owner.token, owner.factor.id)
+    challenge = start_challenge(api, owner.token, owner.factor.id)
     second.delete()
-    given = {"type": "request", "credential_response": device.get(begun["options"])}
-    assert_error(answer(api, owner.token, owner.factor.id, begun["id"], given), *INVALID)
+    credential = {"type": "request", "credential_response": device.get(challenge["options"])}
+    assert_error(answer(api, owner.token, owner.factor.id, challenge["id"], credential), *INVALID)
 
 
-def test_a_passkey_is_no_second_factor(api: Api, auth_config: ChangeConfig) -> None:
+def test_passkey_is_rejected_as_second_factor(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(passkeys={"enabled": True})
     owner, device = make_verified(api)
     Session.objects.update(aal="aal2")
@@ -424,33 +427,33 @@ def test_a_passkey_is_no_second_factor(api: Api, auth_config: ChangeConfig) -> N
     assert_error(use(api, owner.token, owner.factor.id, device, credential=passkey), *INVALID)
     assert_error(passkey_requests.sign_in(api, device, credential=key), *passkey_requests.REFUSED)
     assert Passkey.objects.count() == 1
-    begun = asked(api, owner.token, owner.factor.id)
-    assert [each["id"] for each in begun["options"]["allowCredentials"]] == [encode(key.id)]
+    challenge = start_challenge(api, owner.token, owner.factor.id)
+    assert [each["id"] for each in challenge["options"]["allowCredentials"]] == [encode(key.id)]
 
 
-def test_an_answer_is_good_once(api: Api) -> None:
+def test_response_is_accepted_once(api: Api) -> None:
     owner, device = make_verified(api)
-    begun = asked(api, owner.token, owner.factor.id)
-    given = {"type": "request", "credential_response": device.get(begun["options"], flags=UP | UV)}
-    done(answer(api, owner.token, owner.factor.id, begun["id"], given))
-    assert_error(answer(api, owner.token, owner.factor.id, begun["id"], given), *UNKNOWN)
+    challenge = start_challenge(api, owner.token, owner.factor.id)
+    credential = {"type": "request", "credential_response": device.get(challenge["options"], flags=UP | UV)}
+    done(answer(api, owner.token, owner.factor.id, challenge["id"], credential))
+    assert_error(answer(api, owner.token, owner.factor.id, challenge["id"], credential), *UNKNOWN)
 
 
-def test_an_expired_challenge_is_over(api: Api) -> None:
+def test_expired_challenge_is_rejected(api: Api) -> None:
     owner, device = make_verified(api)
-    begun = asked(api, owner.token, owner.factor.id)
+    challenge = start_challenge(api, owner.token, owner.factor.id)
     backdate(FactorChallenge.objects.get(), by=timedelta(seconds=301))
-    given = {"type": "request", "credential_response": device.get(begun["options"])}
-    said = answer(api, owner.token, owner.factor.id, begun["id"], given)
-    assert (said.status_code, said.json()["error_code"]) == (422, "mfa_challenge_expired")
+    credential = {"type": "request", "credential_response": device.get(challenge["options"])}
+    response = answer(api, owner.token, owner.factor.id, challenge["id"], credential)
+    assert (response.status_code, response.json()["error_code"]) == (422, "mfa_challenge_expired")
     assert not FactorChallenge.objects.exists()
 
 
-def test_a_challenge_is_answered_from_where_it_was_made(api: Api) -> None:
+def test_challenge_is_bound_to_ip_address(api: Api) -> None:
     owner, device = make_verified(api)
-    begun = asked(api, owner.token, owner.factor.id)
-    given = {"type": "request", "credential_response": device.get(begun["options"])}
+    challenge = start_challenge(api, owner.token, owner.factor.id)
+    credential = {"type": "request", "credential_response": device.get(challenge["options"])}
     elsewhere = {"X-Forwarded-For": "203.0.113.9"}
-    said = answer(api, owner.token, owner.factor.id, begun["id"], given, headers=elsewhere)
-    assert (said.status_code, said.json()["error_code"]) == (422, "mfa_ip_address_mismatch")
+    response = answer(api, owner.token, owner.factor.id, challenge["id"], credential, headers=elsewhere)
+    assert (response.status_code, response.json()["error_code"]) == (422, "mfa_ip_address_mismatch")
     assert not Session.objects.filter(id=owner.session.id, aal="aal2").exists()

@@ -37,7 +37,7 @@ def begin(api: Api, token: str, body: Any = None) -> Answer:
     return api.post("/passkeys/registration/options", {} if body is None else body, bearer=token)
 
 
-def begun(api: Api, token: str) -> dict[str, Any]:
+def start_registration(api: Api, token: str) -> dict[str, Any]:
     return done(begin(api, token))
 
 
@@ -48,8 +48,8 @@ def complete(api: Api, token: str, challenge_id: object, credential: object) -> 
 
 def register(api: Api, token: str, device: Authenticator, **bent: Any) -> Answer:
     """Both steps, the second one answered by the device."""
-    asked = begun(api, token)
-    return complete(api, token, asked["challenge_id"], device.create(asked["options"], **bent))
+    challenge = start_registration(api, token)
+    return complete(api, token, challenge["challenge_id"], device.create(challenge["options"], **bent))
 
 
 def make_holder(api: Api, sign_in: SignIn | None = None, device: Authenticator | None = None) -> Holder:
@@ -59,20 +59,20 @@ def make_holder(api: Api, sign_in: SignIn | None = None, device: Authenticator |
     return Holder(user=sign_in.user, token=sign_in.access_token, device=device, passkey=passkey)
 
 
-def asked(api: Api, **given: Any) -> dict[str, Any]:
-    """The options for anybody to sign in."""
-    return done(api.post("/passkeys/authentication/options", **given))
+def start_authentication(api: Api, **options: Any) -> dict[str, Any]:
+    """The options of a sign-in."""
+    return done(api.post("/passkeys/authentication/options", **options))
 
 
-def answer(api: Api, challenge_id: object, credential: object, **given: Any) -> Answer:
+def answer(api: Api, challenge_id: object, credential: object, **options: Any) -> Answer:
     body = {"challenge_id": challenge_id, "credential": credential}
-    return api.post("/passkeys/authentication/verify", body, **given)
+    return api.post("/passkeys/authentication/verify", body, **options)
 
 
 def sign_in(api: Api, device: Authenticator, **bent: Any) -> Answer:
     """Both steps, the second one answered by the device."""
-    begun = asked(api)
-    return answer(api, begun["challenge_id"], device.get(begun["options"], **bent))
+    challenge = start_authentication(api)
+    return answer(api, challenge["challenge_id"], device.get(challenge["options"], **bent))
 
 
 def done(answer: Answer) -> dict[str, Any]:

@@ -21,11 +21,11 @@ from tests.accounts.passkeys.passkey_requests import (
     PARTY,
     REFUSED,
     answer,
-    asked,
-    begun,
     done,
     make_holder,
     sign_in,
+    start_authentication,
+    start_registration,
 )
 from tests.conftest import Api, ChangeConfig
 from tests.factories import backdate, make_factor, make_session, make_user
@@ -50,7 +50,7 @@ def passkeys(auth_config: ChangeConfig) -> None:
 
 
 def test_the_options_name_no_credential(api: Api) -> None:
-    shown = asked(api)
+    shown = start_authentication(api)
     challenge = PasskeyChallenge.objects.get()
     assert (challenge.challenge_type, challenge.user_id) == ("authentication", None)
     assert shown == {
@@ -66,11 +66,11 @@ def test_the_options_name_no_credential(api: Api) -> None:
 
 
 @pytest.mark.parametrize("body", [None, "", "x", {"gotrue_meta_security": {"captcha_token": 5}}])
-def test_the_body_is_not_looked_at_while_captchas_are_off(api: Api, body: Any) -> None:
+def test_body_is_ignored_without_captcha(api: Api, body: Any) -> None:
     assert api.post(OPTIONS, body).status_code == 200
 
 
-def test_there_are_only_so_many_in_a_time(api: Api) -> None:
+def test_requests_are_rate_limited(api: Api) -> None:
     assert {api.post(OPTIONS).status_code for _ in range(30)} == {200}
     assert_error(api.post(OPTIONS), 429, "over_request_rate_limit", "Request rate limit reached")
     # Answers are not counted.
@@ -91,7 +91,7 @@ def captcha_service(auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch) 
         yield peer
 
 
-def test_a_captcha_has_to_be_solved_for_the_options_alone(api: Api, captcha_service: HttpPeer) -> None:
+def test_captcha_is_required_for_options_only(api: Api, captcha_service: HttpPeer) -> None:
     solved = {"gotrue_meta_security": {"captcha_token": "t"}}
     assert_error(
         api.post(OPTIONS, {}),
@@ -108,9 +108,9 @@ def test_a_captcha_has_to_be_solved_for_the_options_alone(api: Api, captcha_serv
 
 def test_sign_in_needs_a_relying_party(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(webauthn={"rp_id": ""})
-    for said in (api.post(OPTIONS), answer(api, NIL, {})):
-        error_id = said.json()["error_id"]
-        assert_error(said, 500, "unexpected_failure", "Failed to initialize WebAuthn", error_id=error_id)
+    for response in (api.post(OPTIONS), answer(api, NIL, {})):
+        error_id = response.json()["error_id"]
+        assert_error(response, 500, "unexpected_failure", "Failed to initialize WebAuthn", error_id=error_id)
 
 
 # A sign-in
@@ -118,9 +118,9 @@ def test_sign_in_needs_a_relying_party(api: Api, auth_config: ChangeConfig) -> N
 
 def test_a_passkey_signs_its_user_in(api: Api) -> None:
     holder = make_holder(api)
-    begun = asked(api)
-    credential = holder.device.get(begun["options"])
-    shown = done(answer(api, begun["challenge_id"], credential, headers={"User-Agent": "Phone"}))
+    challenge = start_authentication(api)
+    credential = holder.device.get(challenge["options"])
+    shown = done(answer(api, challenge["challenge_id"], credential, headers={"User-Agent": "Phone"}))
     claims = read_claims(shown["access_token"])
     assert (claims["sub"], claims["aal"]) == (str(holder.user.id), "aal1")
     assert [entry["method"] for entry in claims["amr"]] == ["passkey"]
@@ -140,14 +140,14 @@ def test_a_passkey_signs_its_user_in(api: Api) -> None:
     done(refresh(api, shown["refresh_token"]))
 
 
-def test_with_a_second_factor_the_session_begins_below_it(api: Api) -> None:
+def test_session_starts_at_aal1_despite_second_factor(api: Api) -> None:
     holder = make_holder(api)
     make_factor(holder.user)
     shown = done(sign_in(api, holder.device))
     assert read_claims(shown["access_token"])["aal"] == "aal1"
 
 
-def test_one_authenticator_holds_passkeys_of_many(api: Api) -> None:
+def test_one_authenticator_can_hold_passkeys_of_several_users(api: Api) -> None:
     device = Authenticator()
     first, second = make_holder(api, device=device), make_holder(api, device=device)
     for holder, credential in ((first, device.credentials[0]), (second, device.credentials[1])):
@@ -172,43 +172,43 @@ def test_the_parts_of_a_response_are_validated_in_order(
     assert_error(api.post(VERIFY, body), 400, error_code, text)
 
 
-def test_a_malformed_body_is_refused(api: Api) -> None:
-    said = api.post(VERIFY, "x")
-    assert (said.status_code, said.json()["error_code"]) == (400, "bad_json")
+def test_malformed_body_is_rejected(api: Api) -> None:
+    response = api.post(VERIFY, "x")
+    assert (response.status_code, response.json()["error_code"]) == (400, "bad_json")
 
 
-def test_an_answer_is_good_once(api: Api) -> None:
+def test_response_is_accepted_once(api: Api) -> None:
     holder = make_holder(api)
-    begun = asked(api)
-    credential = holder.device.get(begun["options"])
-    done(answer(api, begun["challenge_id"], credential))
-    assert_error(answer(api, begun["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
-    other = asked(api)
+    challenge = start_authentication(api)
+    credential = holder.device.get(challenge["options"])
+    done(answer(api, challenge["challenge_id"], credential))
+    assert_error(answer(api, challenge["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
+    other = start_authentication(api)
     assert_error(answer(api, other["challenge_id"], credential), *REFUSED)
     assert Session.objects.count() == 2
 
 
-def test_a_challenge_of_a_registration_is_not_for_signing_in(api: Api) -> None:
+def test_registration_challenge_is_rejected(api: Api) -> None:
     holder = make_holder(api)
-    asked = begun(api, holder.token)
-    credential = holder.device.get(asked["options"])
-    assert_error(answer(api, asked["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
+    challenge = start_registration(api, holder.token)
+    credential = holder.device.get(challenge["options"])
+    assert_error(answer(api, challenge["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
     assert PasskeyChallenge.objects.count() == 1
 
 
-def test_an_expired_challenge_is_over(api: Api) -> None:
+def test_expired_challenge_is_rejected(api: Api) -> None:
     holder = make_holder(api)
-    begun = asked(api)
+    challenge = start_authentication(api)
     backdate(PasskeyChallenge.objects.get(), by=timedelta(minutes=6))
-    assert_error(answer(api, begun["challenge_id"], holder.device.get(begun["options"])), *CHALLENGE_EXPIRED)
+    assert_error(answer(api, challenge["challenge_id"], holder.device.get(challenge["options"])), *CHALLENGE_EXPIRED)
     assert not PasskeyChallenge.objects.exists()
 
 
 @pytest.mark.parametrize("garbage", [{"garbage": True}, "x", 5, [], {"id": "YQ", "type": "public-key"}])
-def test_what_is_no_credential_takes_the_challenge_with_it(api: Api, garbage: object) -> None:
-    begun = asked(api)
-    assert_error(answer(api, begun["challenge_id"], garbage), *MALFORMED)
-    assert_error(answer(api, begun["challenge_id"], garbage), *CHALLENGE_NOT_FOUND)
+def test_malformed_credential_uses_challenge_up(api: Api, garbage: object) -> None:
+    challenge = start_authentication(api)
+    assert_error(answer(api, challenge["challenge_id"], garbage), *MALFORMED)
+    assert_error(answer(api, challenge["challenge_id"], garbage), *CHALLENGE_NOT_FOUND)
 
 
 @pytest.mark.parametrize(
@@ -224,25 +224,25 @@ def test_what_is_no_credential_takes_the_challenge_with_it(api: Api, garbage: ob
         {"names_user": False},
         {"user_handle": b""},
         {"user_handle": b"\xff"},
-        {"user_handle": b"nobody"},
+        {"user_handle": b"unknown"},
         {"user_handle": str(uuid4()).encode()},
     ],
 )
-def test_nothing_tells_why_a_credential_is_refused(api: Api, bent: dict[str, Any]) -> None:
+def test_rejection_reveals_no_reason(api: Api, bent: dict[str, Any]) -> None:
     holder = make_holder(api)
-    begun = asked(api)
+    challenge = start_authentication(api)
     before = table_contents()
-    assert_error(answer(api, begun["challenge_id"], holder.device.get(begun["options"], **bent)), *REFUSED)
+    assert_error(answer(api, challenge["challenge_id"], holder.device.get(challenge["options"], **bent)), *REFUSED)
     after = table_contents()
     assert {table for table in after if after[table] != before[table]} == {"webauthn_challenges"}
 
 
-def test_a_user_handle_in_another_spelling_is_refused(api: Api) -> None:
+def test_user_handle_in_other_notation_is_rejected(api: Api) -> None:
     holder = make_holder(api)
     assert_error(sign_in(api, holder.device, user_handle=holder.user.id.hex.encode()), *REFUSED)
 
 
-def test_the_credential_of_another_user_is_refused(api: Api) -> None:
+def test_credential_of_other_user_is_rejected(api: Api) -> None:
     holder, other = make_holder(api), make_holder(api)
     assert_error(sign_in(api, holder.device, user_handle=str(other.user.id).encode()), *REFUSED)
 
@@ -253,7 +253,7 @@ def test_a_user_without_passkeys_is_indistinguishable_from_an_unknown_user(api: 
     assert_error(sign_in(api, holder.device, user_handle=str(user.id).encode()), *REFUSED)
 
 
-def test_a_removed_passkey_is_refused(api: Api) -> None:
+def test_removed_passkey_is_rejected(api: Api) -> None:
     holder = make_holder(api)
     Passkey.objects.all().delete()
     assert_error(sign_in(api, holder.device), *REFUSED)
@@ -286,30 +286,28 @@ def test_account_errors_are_reported_after_verification(
 # The count of an authenticator
 
 
-@pytest.mark.parametrize(("stored", "said"), [(0, 0), (0, 5), (5, 6)])
-def test_a_count_that_grows_is_kept(api: Api, stored: int, said: int) -> None:
+@pytest.mark.parametrize(("stored", "count"), [(0, 0), (0, 5), (5, 6)])
+def test_increased_signature_counter_is_stored(api: Api, stored: int, count: int) -> None:
     holder = make_holder(api)
     Passkey.objects.update(sign_count=stored)
-    done(sign_in(api, holder.device, count=said))
-    assert Passkey.objects.get().sign_count == said
+    done(sign_in(api, holder.device, count=count))
+    assert Passkey.objects.get().sign_count == count
 
 
-@pytest.mark.parametrize(("stored", "said"), [(5, 5), (5, 4), (5, 0)])
-def test_a_count_that_does_not_grow_is_refused(
-    api: Api, caplog: pytest.LogCaptureFixture, stored: int, said: int
-) -> None:
+@pytest.mark.parametrize(("stored", "count"), [(5, 5), (5, 4), (5, 0)])
+def test_signature_counter_must_increase(api: Api, caplog: pytest.LogCaptureFixture, stored: int, count: int) -> None:
     holder = make_holder(api)
     Passkey.objects.update(sign_count=stored)
     before = Session.objects.count()
     with caplog.at_level(logging.WARNING):
-        response = sign_in(api, holder.device, count=said)
+        response = sign_in(api, holder.device, count=count)
     assert (response.status_code, response.json()["error_code"]) == (400, "webauthn_verification_failed")
     assert Passkey.objects.get().sign_count == stored
     assert Session.objects.count() == before
     assert any("cloned" in record.getMessage() for record in caplog.records)
 
 
-def test_a_sign_in_leaves_other_sessions_as_they_are(api: Api) -> None:
+def test_sign_in_keeps_other_sessions(api: Api) -> None:
     holder = make_holder(api)
     other = make_session(holder.user, aal="aal2")
     done(sign_in(api, holder.device))

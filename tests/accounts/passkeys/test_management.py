@@ -42,14 +42,14 @@ def passkeys(auth_config: ChangeConfig) -> None:
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
 @pytest.mark.parametrize("bearer", ["", "nonsense"])
-def test_while_passkeys_are_off_there_is_nothing(
+def test_endpoints_are_not_found_while_disabled(
     api: Api, auth_config: ChangeConfig, method: str, path: str, bearer: str
 ) -> None:
     auth_config(passkeys={"enabled": False})
     assert_error(api.request(method, path, "x", bearer=bearer), 404, "passkey_disabled", "Passkeys are disabled")
 
 
-def test_administrators_see_passkeys_while_they_are_off(api: Api, auth_config: ChangeConfig) -> None:
+def test_administrators_list_passkeys_while_disabled(api: Api, auth_config: ChangeConfig) -> None:
     holder = make_holder(api)
     auth_config(passkeys={"enabled": False})
     path = f"/admin/users/{holder.user.id}/passkeys"
@@ -68,7 +68,7 @@ def test_a_new_user_has_no_passkeys_even_if_anonymous(api: Api) -> None:
     assert_error(api.get("/passkeys"), *NO_TOKEN)
 
 
-def test_ones_own_are_listed_oldest_first(api: Api) -> None:
+def test_own_passkeys_are_listed_oldest_first(api: Api) -> None:
     holder = make_holder(api)
     done(register(api, holder.token, holder.device))
     make_holder(api)
@@ -79,7 +79,7 @@ def test_ones_own_are_listed_oldest_first(api: Api) -> None:
     ]
 
 
-def test_a_used_one_says_when(api: Api) -> None:
+def test_used_passkey_has_time_of_last_use(api: Api) -> None:
     holder = make_holder(api)
     done(sign_in(api, holder.device))
     (shown,) = api.get("/passkeys", bearer=holder.token).json()
@@ -88,7 +88,7 @@ def test_a_used_one_says_when(api: Api) -> None:
     assert shown["last_used_at"] == rfc3339(used_at)
 
 
-def test_one_without_a_name_has_none(api: Api) -> None:
+def test_unnamed_passkey_has_no_friendly_name(api: Api) -> None:
     holder = make_holder(api)
     Passkey.objects.update(friendly_name="")
     (shown,) = api.get("/passkeys", bearer=holder.token).json()
@@ -99,7 +99,7 @@ def test_one_without_a_name_has_none(api: Api) -> None:
 
 
 @pytest.mark.parametrize("name", ["Work laptop", "x" * 120, "é" * 60])
-def test_a_passkey_gets_another_name(api: Api, name: str) -> None:
+def test_passkey_can_be_renamed(api: Api, name: str) -> None:
     holder = make_holder(api)
     make_factor(holder.user)  # asks for nothing here
     shown = done(api.patch(f"/passkeys/{holder.passkey.id}", {"friendly_name": name}, bearer=holder.token))
@@ -121,13 +121,13 @@ def test_a_passkey_gets_another_name(api: Api, name: str) -> None:
         ({"friendly_name": "é" * 60 + "x"}, "friendly_name must be 120 characters or less"),
     ],
 )
-def test_a_name_has_a_length(api: Api, body: dict[str, Any], text: str) -> None:
+def test_name_length_is_limited(api: Api, body: dict[str, Any], text: str) -> None:
     holder = make_holder(api)
     for passkey_id in (holder.passkey.id, uuid4()):
         assert_error(api.patch(f"/passkeys/{passkey_id}", body, bearer=holder.token), 400, "validation_failed", text)
 
 
-def test_a_name_is_given_to_ones_own_alone(api: Api) -> None:
+def test_passkey_of_other_user_cannot_be_renamed(api: Api) -> None:
     holder, other = make_holder(api), make_holder(api)
     before = table_contents()
     for passkey_id in (other.passkey.id, uuid4(), "x"):
@@ -142,7 +142,7 @@ def test_a_name_is_given_to_ones_own_alone(api: Api) -> None:
 # Removal
 
 
-def test_a_passkey_is_removed_and_its_sessions_stay(api: Api) -> None:
+def test_removal_keeps_sessions(api: Api) -> None:
     holder = make_holder(api)
     signed_in = done(sign_in(api, holder.device))
     answer = api.delete(f"/passkeys/{holder.passkey.id}", bearer=holder.token)
@@ -154,7 +154,7 @@ def test_a_passkey_is_removed_and_its_sessions_stay(api: Api) -> None:
     done(refresh(api, signed_in["refresh_token"]))
 
 
-def test_with_a_second_factor_removal_takes_that(api: Api) -> None:
+def test_removal_requires_aal2_with_second_factor(api: Api) -> None:
     holder = make_holder(api)
     make_factor(holder.user)
     for passkey_id in (holder.passkey.id, "x"):
@@ -163,7 +163,7 @@ def test_with_a_second_factor_removal_takes_that(api: Api) -> None:
     assert api.delete(f"/passkeys/{holder.passkey.id}", bearer=holder.token).status_code == 204
 
 
-def test_ones_own_alone_are_removed(api: Api) -> None:
+def test_passkey_of_other_user_cannot_be_removed(api: Api) -> None:
     holder, other = make_holder(api), make_holder(api)
     before = table_contents()
     for passkey_id in (other.passkey.id, uuid4(), "x"):
@@ -188,7 +188,7 @@ def test_administrators_list_and_remove(api: Api) -> None:
     assert admin_requests.done(api, "GET", path) == []
 
 
-def test_administrators_find_a_passkey_among_those_of_its_user(api: Api) -> None:
+def test_administrators_address_passkey_by_its_user(api: Api) -> None:
     holder, other = make_holder(api), make_holder(api)
     path = f"/admin/users/{holder.user.id}/passkeys"
     before = table_contents()
@@ -209,7 +209,7 @@ def test_administrators_find_a_passkey_among_those_of_its_user(api: Api) -> None
     assert table_contents() == before
 
 
-def test_passkeys_go_with_their_user(api: Api) -> None:
+def test_passkeys_are_deleted_with_user(api: Api) -> None:
     device = Authenticator()
     holder = make_holder(api, device=device)
     admin_requests.done(api, "DELETE", f"/admin/users/{holder.user.id}", {"should_soft_delete": True})

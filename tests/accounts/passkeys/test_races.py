@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from accounts.models import Passkey
-from tests.accounts.passkeys.passkey_requests import PARTY, answer, asked, begun, complete, make_holder
+from tests.accounts.passkeys.passkey_requests import (
+    PARTY,
+    answer,
+    complete,
+    make_holder,
+    start_authentication,
+    start_registration,
+)
 from tests.concurrency import run_concurrently, status_counts
 from tests.conftest import Api, ChangeConfig
 from tests.factories import make_session
@@ -22,9 +29,9 @@ def passkeys(auth_config: ChangeConfig) -> None:
 
 def test_credential_response_is_accepted_once(api: Api) -> None:
     holder = make_holder(api)
-    begun = asked(api)
-    credential = holder.device.get(begun["options"])
-    answers = run_concurrently(*[lambda: answer(api, begun["challenge_id"], credential)] * 8)
+    challenge = start_authentication(api)
+    credential = holder.device.get(challenge["options"])
+    answers = run_concurrently(*[lambda: answer(api, challenge["challenge_id"], credential)] * 8)
     assert status_counts(answers) == {200: 1, 400: 7}
     assert Session.objects.count() == 2
 
@@ -33,12 +40,12 @@ def test_concurrent_registrations_respect_limit(api: Api, auth_config: ChangeCon
     auth_config(passkeys={"max_per_user": 2})
     made = make_session()
     device = Authenticator()
-    asked = [begun(api, made.access_token) for _ in range(6)]
-    made_credentials = [device.create(each["options"]) for each in asked]
+    challenge = [start_registration(api, made.access_token) for _ in range(6)]
+    made_credentials = [device.create(each["options"]) for each in challenge]
     answers = run_concurrently(
         *[
             lambda each=each, credential=credential: complete(api, made.access_token, each["challenge_id"], credential)
-            for each, credential in zip(asked, made_credentials, strict=True)
+            for each, credential in zip(challenge, made_credentials, strict=True)
         ]
     )
     assert status_counts(answers) == {200: 2, 422: 4}
@@ -47,11 +54,11 @@ def test_concurrent_registrations_respect_limit(api: Api, auth_config: ChangeCon
 
 def test_registration_challenge_is_accepted_once(api: Api) -> None:
     made = make_session()
-    asked = begun(api, made.access_token)
-    credentials = [Authenticator().create(asked["options"]) for _ in range(6)]
+    challenge = start_registration(api, made.access_token)
+    credentials = [Authenticator().create(challenge["options"]) for _ in range(6)]
     answers = run_concurrently(
         *[
-            lambda credential=credential: complete(api, made.access_token, asked["challenge_id"], credential)
+            lambda credential=credential: complete(api, made.access_token, challenge["challenge_id"], credential)
             for credential in credentials
         ]
     )

@@ -21,13 +21,13 @@ from tests.accounts.passkeys.passkey_requests import (
     REFUSED,
     TOO_MANY,
     VISITOR,
-    asked,
     begin,
-    begun,
     complete,
     done,
     make_holder,
     register,
+    start_authentication,
+    start_registration,
 )
 from tests.conftest import Api, ChangeConfig
 from tests.factories import backdate, make_factor, make_session, make_user
@@ -52,7 +52,7 @@ def passkeys(auth_config: ChangeConfig) -> None:
 
 def test_the_options_describe_the_credential_and_its_user(api: Api) -> None:
     made = make_session()
-    shown = begun(api, made.access_token)
+    shown = start_registration(api, made.access_token)
     challenge = PasskeyChallenge.objects.get()
     assert set(shown) == {"challenge_id", "options", "expires_at"}
     assert shown["challenge_id"] == str(challenge.id)
@@ -74,7 +74,7 @@ def test_the_options_describe_the_credential_and_its_user(api: Api) -> None:
 
 
 @pytest.mark.parametrize("body", ["", "x", {}, {"a": 1}])
-def test_the_body_is_not_looked_at(api: Api, body: Any) -> None:
+def test_body_is_ignored(api: Api, body: Any) -> None:
     assert begin(api, make_session().access_token, body).status_code == 200
 
 
@@ -88,25 +88,25 @@ def test_the_body_is_not_looked_at(api: Api, body: Any) -> None:
         ({}, "15551234567", "15551234567", "15551234567"),
     ],
 )
-def test_people_are_named_as_they_can_be(
+def test_user_entity_uses_available_names(
     api: Api, data: dict[str, Any], phone: str | None, name: str, display_name: str
 ) -> None:
     user = make_user(email="a@example.com", data=data)
     if phone:
         User.objects.filter(id=user.id).update(email=None, phone=phone, phone_confirmed_at=timezone.now())
         user.refresh_from_db()
-    shown = begun(api, make_session(user).access_token)["options"]["user"]
+    shown = start_registration(api, make_session(user).access_token)["options"]["user"]
     assert (shown["name"], shown["displayName"]) == (name, display_name)
 
 
-def test_what_there_is_already_is_not_made_again(api: Api) -> None:
+def test_existing_credentials_are_excluded(api: Api) -> None:
     holder = make_holder(api)
-    shown = begun(api, holder.token)["options"]["excludeCredentials"]
+    shown = start_registration(api, holder.token)["options"]["excludeCredentials"]
     assert shown == [{"type": "public-key", "id": encode(holder.device.newest.id)}]
 
 
 @pytest.mark.parametrize("missing", ["rp_id", "rp_display_name", "rp_origins"])
-def test_without_a_relying_party_nothing_can_be_made(api: Api, auth_config: ChangeConfig, missing: str) -> None:
+def test_registration_requires_relying_party(api: Api, auth_config: ChangeConfig, missing: str) -> None:
     holder = make_holder(api)
     auth_config(webauthn={missing: ()})
     for answer in (begin(api, holder.token), complete(api, holder.token, NIL, {})):
@@ -127,9 +127,9 @@ def test_registration_needs_a_permanent_signed_in_user(api: Api, step: str) -> N
     assert_error(api.post(path, {}, bearer=by_sso.access_token), *BY_SSO)
 
 
-def test_with_a_second_factor_it_takes_that(api: Api) -> None:
+def test_registration_requires_aal2_with_second_factor(api: Api) -> None:
     low = make_session()
-    before = begun(api, low.access_token)
+    before = start_registration(api, low.access_token)
     make_factor(low.user)
     credential = Authenticator().create(before["options"])
     assert_error(begin(api, low.access_token), *NEEDS_AAL2)
@@ -140,7 +140,7 @@ def test_with_a_second_factor_it_takes_that(api: Api) -> None:
     done(complete(api, low.access_token, before["challenge_id"], credential))
 
 
-def test_an_unverified_factor_asks_for_nothing(api: Api) -> None:
+def test_unverified_factor_does_not_require_aal2(api: Api) -> None:
     made = make_session()
     make_factor(made.user, status="unverified")
     assert begin(api, made.access_token).status_code == 200
@@ -149,7 +149,7 @@ def test_an_unverified_factor_asks_for_nothing(api: Api) -> None:
 # The credential
 
 
-def test_a_credential_is_kept(api: Api) -> None:
+def test_credential_is_stored(api: Api) -> None:
     made = make_session()
     device = Authenticator(aaguid=BITWARDEN, flags=UP | BE | BS)
     answer = register(api, made.access_token, device, transports=["internal", "cable"])
@@ -168,7 +168,7 @@ def test_a_credential_is_kept(api: Api) -> None:
     assert entry["traits"] == {"passkey_id": str(passkey.id)}
 
 
-def test_a_make_that_is_not_known_is_a_passkey(api: Api) -> None:
+def test_unknown_authenticator_model_is_named_passkey(api: Api) -> None:
     assert make_holder(api, device=Authenticator(aaguid=uuid4())).passkey.friendly_name == "Passkey"
 
 
@@ -195,29 +195,29 @@ def test_the_parts_of_a_response_are_validated_in_order(
 
 
 @pytest.mark.parametrize("body", ["", "x", "[]", '{"challenge_id":5}'])
-def test_a_malformed_body_is_refused(api: Api, body: str) -> None:
+def test_malformed_body_is_rejected(api: Api, body: str) -> None:
     answer = api.post("/passkeys/registration/verify", body, bearer=make_session().access_token)
     assert (answer.status_code, answer.json()["error_code"]) == (400, "bad_json")
     assert answer.json()["msg"].startswith("Could not parse request body as JSON: ")
 
 
-def test_a_challenge_of_another_user_or_type_is_not_found_and_stays(api: Api) -> None:
+def test_challenge_of_other_user_or_type_is_not_found_and_kept(api: Api) -> None:
     made, other = make_session(), make_session()
-    of_other = begun(api, other.access_token)
-    for_sign_in = asked(api)
+    of_other = start_registration(api, other.access_token)
+    for_sign_in = start_authentication(api)
     for challenge in (of_other, for_sign_in):
         credential = Authenticator().create({**of_other["options"], **challenge["options"]})
         assert_error(complete(api, made.access_token, challenge["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
     assert PasskeyChallenge.objects.count() == 2
 
 
-def test_an_expired_challenge_is_over(api: Api) -> None:
+def test_expired_challenge_is_rejected(api: Api) -> None:
     made = make_session()
-    asked = begun(api, made.access_token)
+    challenge = start_registration(api, made.access_token)
     backdate(PasskeyChallenge.objects.get(), by=timedelta(minutes=6))
-    credential = Authenticator().create(asked["options"])
-    assert_error(complete(api, made.access_token, asked["challenge_id"], credential), *CHALLENGE_EXPIRED)
-    assert_error(complete(api, made.access_token, asked["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
+    credential = Authenticator().create(challenge["options"])
+    assert_error(complete(api, made.access_token, challenge["challenge_id"], credential), *CHALLENGE_EXPIRED)
+    assert_error(complete(api, made.access_token, challenge["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
 
 
 @pytest.mark.parametrize(
@@ -231,16 +231,16 @@ def test_an_expired_challenge_is_over(api: Api) -> None:
         (None, MALFORMED),
     ],
 )
-def test_an_answer_that_is_refused_takes_its_challenge_with_it(
+def test_rejected_response_uses_challenge_up(
     api: Api, bent: dict[str, Any] | None, refusal: tuple[int, str, str]
 ) -> None:
     made = make_session()
-    asked = begun(api, made.access_token)
+    challenge = start_registration(api, made.access_token)
     device = Authenticator()
-    credential = {"garbage": True} if bent is None else device.create(asked["options"], **bent)
-    assert_error(complete(api, made.access_token, asked["challenge_id"], credential), *refusal)
-    good = device.create(asked["options"])
-    assert_error(complete(api, made.access_token, asked["challenge_id"], good), *CHALLENGE_NOT_FOUND)
+    credential = {"garbage": True} if bent is None else device.create(challenge["options"], **bent)
+    assert_error(complete(api, made.access_token, challenge["challenge_id"], credential), *refusal)
+    good = device.create(challenge["options"])
+    assert_error(complete(api, made.access_token, challenge["challenge_id"], good), *CHALLENGE_NOT_FOUND)
     assert not Passkey.objects.exists()
 
 
@@ -256,10 +256,10 @@ def test_a_credential_belongs_to_one_user(api: Api) -> None:
 # How many
 
 
-def test_there_are_only_so_many(api: Api, auth_config: ChangeConfig) -> None:
+def test_number_of_passkeys_is_limited(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(passkeys={"max_per_user": 1})
     made = make_session()
-    first, second = begun(api, made.access_token), begun(api, made.access_token)
+    first, second = start_registration(api, made.access_token), start_registration(api, made.access_token)
     device = Authenticator()
     done(complete(api, made.access_token, first["challenge_id"], device.create(first["options"])))
     assert_error(complete(api, made.access_token, second["challenge_id"], device.create(second["options"])), *TOO_MANY)
@@ -267,10 +267,10 @@ def test_there_are_only_so_many(api: Api, auth_config: ChangeConfig) -> None:
     assert Passkey.objects.count() == 1
 
 
-def test_who_was_thrown_out_meanwhile_registers_nothing(api: Api) -> None:
+def test_revoked_session_registers_nothing(api: Api) -> None:
     made = make_session()
-    asked = begun(api, made.access_token)
+    challenge = start_registration(api, made.access_token)
     Session.objects.all().delete()
-    answer = complete(api, made.access_token, asked["challenge_id"], Authenticator().create(asked["options"]))
+    answer = complete(api, made.access_token, challenge["challenge_id"], Authenticator().create(challenge["options"]))
     assert (answer.status_code, answer.json()["error_code"]) == (403, "session_not_found")
     assert PasskeyChallenge.objects.filter(challenge_type=CeremonyType.REGISTRATION).exists()

@@ -37,7 +37,7 @@ def test_digests_of_one_range_are_distinguished() -> None:
     assert sum(stranger in bloom for stranger in strangers) <= 2
 
 
-def test_it_is_emptied_before_it_is_four_fifths_full() -> None:
+def test_filter_is_emptied_before_it_exceeds_80_percent() -> None:
     first, second = digests(range(60)), digests(range(60, 90))
     bloom = BloomFilter(items=100, false_positives=0.0001)
     bloom.add(first)
@@ -49,7 +49,7 @@ def test_it_is_emptied_before_it_is_four_fifths_full() -> None:
     assert not any(member in bloom for member in first)
 
 
-def test_it_never_holds_more_than_it_is_made_for() -> None:
+def test_filter_never_exceeds_capacity() -> None:
     members = digests(range(1000))
     bloom = BloomFilter(items=100, false_positives=0.0001)
     bloom.add(members)
@@ -57,7 +57,7 @@ def test_it_never_holds_more_than_it_is_made_for() -> None:
 
 
 @pytest.mark.parametrize(("items", "false_positives"), [(1, 0.5), (1, 0.999999), (1, 1e-12)])
-def test_the_smallest_ones_work(items: int, false_positives: float) -> None:
+def test_smallest_filters_work(items: int, false_positives: float) -> None:
     bloom = BloomFilter(items=items, false_positives=false_positives)
     bloom.add(digests(range(5)))
     assert isinstance(digests([1])[0] in bloom, bool)

@@ -93,13 +93,13 @@ def sign_up(api: Api, password: str = PWNED) -> Any:
 
 
 @pytest.mark.django_db
-def test_a_breached_password_is_refused_at_sign_up(api: Api, service: MockedServer) -> None:
+def test_breached_password_is_rejected_at_sign_up(api: Api, service: MockedServer) -> None:
     before = table_contents()
     assert_error(sign_up(api), 422, "weak_password", PWNED_TEXT, weak_password={"reasons": ["pwned"]})
     assert table_contents() == before
 
 
-def test_only_the_beginning_of_the_hash_leaves(service: MockedServer, mocked_requests: RequestsMock) -> None:
+def test_request_contains_hash_prefix_only(service: MockedServer, mocked_requests: RequestsMock) -> None:
     assert breaches.is_breached(PWNED)
     (request,) = service.received
     assert mocked_requests.calls[0].request.url == "https://api.pwnedpasswords.com/range/5BAA6"
@@ -110,7 +110,7 @@ def test_only_the_beginning_of_the_hash_leaves(service: MockedServer, mocked_req
     assert "PASSWORD" not in sent
 
 
-def test_the_user_agent_can_be_chosen(service: MockedServer, auth_config: ChangeConfig) -> None:
+def test_user_agent_is_configurable(service: MockedServer, auth_config: ChangeConfig) -> None:
     auth_config(breaches={"user_agent": "my site/2"})
     breaches.is_breached(PWNED)
     assert service.received[0].headers["User-Agent"] == "my site/2"
@@ -138,7 +138,7 @@ def test_the_user_agent_can_be_chosen(service: MockedServer, auth_config: Change
         ("<html>\r\n\xff", False),
     ],
 )
-def test_of_the_list_well_formed_lines_with_a_count_are_read(service: MockedServer, line: str, known: bool) -> None:
+def test_only_well_formed_lines_with_count_match(service: MockedServer, line: str, known: bool) -> None:
     service.answer(Answer(body=(OTHERS + line).encode("latin-1")))
     assert breaches.is_breached(PWNED) is known
 
@@ -193,7 +193,7 @@ BROKEN: dict[str, Answer] = {
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("answer", FAILURES.values(), ids=FAILURES)
-def test_a_failing_look_up_accepts_with_a_warning(
+def test_failed_look_up_accepts_password_with_warning(
     api: Api, service: MockedServer, caplog: pytest.LogCaptureFixture, answer: Answer
 ) -> None:
     service.answer(answer)
@@ -202,7 +202,7 @@ def test_a_failing_look_up_accepts_with_a_warning(
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("answer", BROKEN.values(), ids=BROKEN)
-def test_a_broken_connection_accepts_with_a_warning(
+def test_broken_connection_accepts_password_with_warning(
     api: Api, service_peer: HttpPeer, caplog: pytest.LogCaptureFixture, answer: Answer
 ) -> None:
     service_peer.answer(answer)
@@ -218,7 +218,7 @@ def _assert_accepted(api: Api, service: FakeServer, caplog: pytest.LogCaptureFix
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("answer", FAILURES.values(), ids=FAILURES)
-def test_a_failed_look_up_refuses_the_password_when_configured(
+def test_failed_look_up_rejects_password_when_configured(
     api: Api, service: MockedServer, auth_config: ChangeConfig, answer: Answer
 ) -> None:
     auth_config(breaches={"fail_closed": True})
@@ -228,7 +228,7 @@ def test_a_failed_look_up_refuses_the_password_when_configured(
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("answer", BROKEN.values(), ids=BROKEN)
-def test_a_broken_connection_refuses_the_password_when_configured(
+def test_broken_connection_rejects_password_when_configured(
     api: Api, service_peer: HttpPeer, auth_config: ChangeConfig, answer: Answer
 ) -> None:
     auth_config(breaches={"fail_closed": True})
@@ -259,7 +259,7 @@ def test_silent_service_times_out_after_five_seconds(
     assert timeouts == [5.0]
 
 
-def test_a_service_that_is_not_there_fails_too(
+def test_unreachable_service_is_failed_look_up(
     service: MockedServer, auth_config: ChangeConfig, mocked_requests: RequestsMock
 ) -> None:
     mocked_requests.reset()
@@ -272,7 +272,7 @@ def test_a_service_that_is_not_there_fails_too(
 @pytest.mark.django_db
 @pytest.mark.parametrize("answer", [KNOWN, FAILURES["unavailable"]])
 @pytest.mark.parametrize("fail_closed", [False, True])
-def test_no_log_line_shows_the_password_or_its_hash(
+def test_log_contains_no_password_or_hash(
     api: Api,
     service: MockedServer,
     auth_config: ChangeConfig,
@@ -315,7 +315,7 @@ def test_a_wrong_password_is_not_looked_up(api: Api, service: MockedServer) -> N
     "answer", [*FAILURES.values(), *BROKEN.values(), Answer(hang=True)], ids=[*FAILURES, *BROKEN, "no response"]
 )
 @pytest.mark.parametrize("fail_closed", [False, True])
-def test_a_failing_look_up_neither_stops_nor_delays_a_sign_in(
+def test_failed_look_up_neither_prevents_nor_delays_sign_in(
     api: Api, service_peer: HttpPeer, auth_config: ChangeConfig, timeouts: list[float], answer: Answer,
     fail_closed: bool,
 ) -> None:  # fmt: skip
@@ -371,7 +371,7 @@ def test_no_transaction_is_open_during_the_look_up(
 # Caching
 
 
-def test_a_failure_is_shared_and_then_forgotten(service: MockedServer, auth_config: ChangeConfig) -> None:
+def test_failed_look_up_is_not_cached(service: MockedServer, auth_config: ChangeConfig) -> None:
     auth_config(breaches={"fail_closed": True})
     service.answer(Answer(status=503), KNOWN)
     with pytest.raises(errors.BreachLookupFailed):
@@ -390,7 +390,7 @@ def test_breached_hashes_are_cached_when_configured(service: MockedServer, auth_
     assert len(service.received) == 2
 
 
-def test_padding_is_not_remembered(service: MockedServer, auth_config: ChangeConfig) -> None:
+def test_padding_is_not_cached(service: MockedServer, auth_config: ChangeConfig) -> None:
     auth_config(breaches={"bloom_enabled": True})
     service.answer(list_of(f"{SUFFIX}:0"))
     assert not breaches.is_breached(PWNED)

@@ -37,7 +37,7 @@ OURS = "accounts.passwords.hashing.Argon2id"
         (BCRYPT_4.replace("$2y$", "$2$"), "test"),
     ],
 )
-def test_imported_hashes_are_verified_and_to_be_replaced(stored: str, password: str) -> None:
+def test_imported_hashes_are_verified_and_need_rehash(stored: str, password: str) -> None:
     assert hashing.matches_hash(password, stored)
     assert not hashing.matches_hash(f"{password}1", stored)
     assert not hashing.matches_hash("", stored)
@@ -93,7 +93,7 @@ def test_a_malformed_or_too_expensive_hash_matches_nothing(stored: str, password
     assert hashing.needs_rehash(stored)
 
 
-def test_bcrypt_sees_the_first_72_bytes() -> None:
+def test_bcrypt_uses_first_72_bytes() -> None:
     stored = bcrypt.hashpw(b"x" * 72, bcrypt.gensalt(4)).decode()
     assert hashing.matches_hash("x" * 80, stored)
     assert not hashing.matches_hash("x" * 71, stored)
@@ -124,13 +124,13 @@ def test_argon2id_with_the_same_costs_needs_no_rehash() -> None:
         assert hashing.needs_rehash(f"$argon2id$v=19${other}$bGJRWThNOHJJTVBSdHl2dQ$NfEnUOuUpb7F2fQkgFUG4g")
 
 
-def test_passwords_may_be_written_in_any_script() -> None:
+def test_passwords_in_any_script_are_accepted() -> None:
     stored = hashing.hash_password("пароль🔑")
     assert hashing.matches_hash("пароль🔑", stored)
     assert not hashing.matches_hash("пароль", stored)
 
 
-def test_a_password_matches_its_own_hash_alone() -> None:
+def test_password_matches_its_own_hash_only() -> None:
     stored = hashing.hash_password("correct horse")
     assert hashing.verify_password("correct horse", stored)
     assert not hashing.verify_password("wrong horse", stored)
@@ -139,12 +139,12 @@ def test_a_password_matches_its_own_hash_alone() -> None:
 
 
 @pytest.mark.parametrize("stored", [None, "", "not a hash"])
-def test_nothing_matches_where_there_is_no_hash(stored: str | None) -> None:
+def test_missing_or_malformed_hash_matches_no_password(stored: str | None) -> None:
     assert not hashing.verify_password("anything", stored)
     assert not hashing.verify_password("", stored)
 
 
-def test_an_undisclosed_password_is_a_hash_like_any_other_that_nothing_matches() -> None:
+def test_unusable_hash_is_supported_and_matches_no_password() -> None:
     stored = hashing.unusable_hash()
     assert stored != hashing.unusable_hash()
     assert hashing.is_supported(stored)
@@ -153,7 +153,7 @@ def test_an_undisclosed_password_is_a_hash_like_any_other_that_nothing_matches()
         assert not hashing.needs_rehash(stored)
 
 
-def test_a_long_password_matches_nothing_not_even_by_its_beginning() -> None:
+def test_overlong_password_matches_no_hash() -> None:
     bcrypt = "$2y$04$mIJxfrCaEI3GukZe11CiXublhEFanu5.ododkll1WphfSp6pn4zIu"
     assert not hashing.verify_password("x" * 73, hashing.hash_password("x" * 72))
     assert not hashing.verify_password("test" + "\x01" * 100, bcrypt)
@@ -163,7 +163,7 @@ def test_a_long_password_matches_nothing_not_even_by_its_beginning() -> None:
     ("password", "against"),
     [("wrong", "ours"), ("wrong", None), ("wrong", ""), ("wrong", "no hash"), ("wrong", ARGON2I), ("x" * 73, "ours")],
 )
-def test_every_refusal_costs_a_hash_of_our_own(
+def test_every_failed_verification_computes_own_hash(
     monkeypatch: pytest.MonkeyPatch, password: str, against: str | None
 ) -> None:
     stored = hashing.hash_password("correct horse") if against == "ours" else against
@@ -171,9 +171,9 @@ def test_every_refusal_costs_a_hash_of_our_own(
     compared: list[str] = []
     verify = argon2.PasswordHasher.verify
 
-    def spy(hasher: argon2.PasswordHasher, hash: str, given: str) -> bool:
+    def spy(hasher: argon2.PasswordHasher, hash: str, password: str) -> bool:
         compared.append(hash)
-        return verify(hasher, hash, given)
+        return verify(hasher, hash, password)
 
     monkeypatch.setattr(argon2.PasswordHasher, "verify", spy)
     assert not hashing.verify_password(password, stored)

@@ -26,7 +26,7 @@ CHARACTERS = "Password should contain at least one character of each: a, b, c."
         ("ab1234", ("a", "b", "c"), ("characters",), CHARACTERS),
     ],
 )
-def test_a_weak_password_is_refused_with_every_reason(
+def test_weak_password_is_rejected_with_every_reason(
     auth_config: AuthConfig, password: str, sets: tuple[str, ...], reasons: tuple[str, ...], message: str
 ) -> None:
     auth_config(passwords={"min_length": 6, "required_characters": sets})
@@ -70,7 +70,7 @@ def test_the_minimum_length_can_be_raised_but_not_lowered(auth_config: AuthConfi
 
 
 @pytest.mark.parametrize("password", ["x" * 73, "é" * 37])
-def test_more_than_72_bytes_are_refused_before_anything_else(auth_config: AuthConfig, password: str) -> None:
+def test_more_than_72_bytes_are_rejected_first(auth_config: AuthConfig, password: str) -> None:
     auth_config(passwords={"required_characters": ("!",)})
     for refuse in (policy.validate_password, hashing.hash_password):
         with pytest.raises(errors.PasswordTooLong) as refusal:

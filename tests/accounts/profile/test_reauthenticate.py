@@ -124,7 +124,7 @@ def test_no_code_is_sent_without_a_verified_address(
 
 
 @pytest.mark.parametrize("known_by", ["email", "phone"])
-def test_the_next_code_has_to_wait_a_minute(api: Api, mailbox: Mailbox, known_by: str) -> None:
+def test_codes_have_minimum_interval_of_one_minute(api: Api, mailbox: Mailbox, known_by: str) -> None:
     made = user_with() if known_by == "email" else user_of_a_phone()
     assert ask(api, made).status_code == 200
     before = table_contents()
@@ -140,14 +140,14 @@ def test_the_next_code_has_to_wait_a_minute(api: Api, mailbox: Mailbox, known_by
     assert len(mailbox.emails + mailbox.texts) == 2
 
 
-def test_the_interval_is_a_setting(api: Api, auth_config: ChangeConfig) -> None:
+def test_interval_is_configurable(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(smtp={"max_frequency": timedelta(seconds=10)})
     made = user_with(reauthentication_sent_at=timezone.now() - timedelta(seconds=11))
     assert ask(api, made).status_code == 200
 
 
 @pytest.mark.parametrize("known_by", ["email", "phone"])
-def test_a_quota_that_is_used_up_refuses(api: Api, auth_config: ChangeConfig, mailbox: Mailbox, known_by: str) -> None:
+def test_exhausted_quota_rejects_request(api: Api, auth_config: ChangeConfig, mailbox: Mailbox, known_by: str) -> None:
     made = user_with() if known_by == "email" else user_of_a_phone()
     auth_config(limits={"email_sent": Rate(events=0), "sms_sent": Rate(events=0)})
     before = table_contents()
@@ -168,7 +168,7 @@ def test_without_a_gateway_a_phone_gets_a_server_error(api: Api, auth_config: Ch
     assert table_contents() == before
 
 
-def test_only_the_signed_in_are_sent_anything(api: Api) -> None:
+def test_request_requires_signed_in_user(api: Api) -> None:
     assert_error(api.get("/reauthenticate"), 401, "no_authorization", "This endpoint requires a valid Bearer token")
     assert api.post("/reauthenticate", bearer=user_with().access_token).status_code == 405
 
@@ -176,7 +176,7 @@ def test_only_the_signed_in_are_sent_anything(api: Api) -> None:
 # Use of the code
 
 
-def test_the_code_lets_the_password_be_changed_once(api: Api, mailbox: Mailbox) -> None:
+def test_code_permits_one_password_change(api: Api, mailbox: Mailbox) -> None:
     made = user_with()
     make_one_time_token(made.user, TokenType.RECOVERY)
     ask(api, made)
@@ -189,7 +189,7 @@ def test_the_code_lets_the_password_be_changed_once(api: Api, mailbox: Mailbox) 
     assert_error(again, *INVALID)
 
 
-def test_a_code_is_spent_even_if_the_change_is_refused_afterwards(api: Api, mailbox: Mailbox) -> None:
+def test_code_is_used_up_by_rejected_change(api: Api, mailbox: Mailbox) -> None:
     made = user_with()
     ask(api, made)
     code = mailbox.emails[0].variables["Token"]
@@ -204,7 +204,7 @@ def test_a_code_is_spent_even_if_the_change_is_refused_afterwards(api: Api, mail
     ("age", "needed"),
     [(timedelta(hours=23, minutes=59), False), (timedelta(hours=24, seconds=1), True), (timedelta(days=9), True)],
 )
-def test_a_session_of_a_day_needs_no_code(api: Api, age: timedelta, needed: bool) -> None:
+def test_session_younger_than_a_day_needs_no_code(api: Api, age: timedelta, needed: bool) -> None:
     made = make_session(make_user(email=EMAIL), created_at=timezone.now() - age)
     answer = change(api, made, None)
     if needed:
@@ -213,14 +213,14 @@ def test_a_session_of_a_day_needs_no_code(api: Api, age: timedelta, needed: bool
         assert answer.status_code == 200
 
 
-def test_a_refresh_does_not_make_a_session_younger(api: Api) -> None:
+def test_refresh_does_not_reset_session_age(api: Api) -> None:
     made = user_with()
     answer = api.post("/token?grant_type=refresh_token", {"refresh_token": made.refresh_token})
     again = api.put("/user", {"password": NEW_PASSWORD}, bearer=answer.json()["access_token"])
     assert_error(again, *NEEDED)
 
 
-def test_a_code_that_is_not_needed_is_not_looked_at(api: Api, mailbox: Mailbox) -> None:
+def test_unneeded_code_is_ignored(api: Api, mailbox: Mailbox) -> None:
     made = user_with()
     ask(api, made)
     young = make_session(made.user)
@@ -234,7 +234,7 @@ def test_other_changes_need_no_code(api: Api) -> None:
     assert api.put("/user", body, bearer=user_with().access_token).status_code == 200
 
 
-def test_a_wrong_code_is_counted_and_ten_kill_the_right_one(api: Api, mailbox: Mailbox) -> None:
+def test_ten_wrong_codes_invalidate_code(api: Api, mailbox: Mailbox) -> None:
     made = user_with()
     ask(api, made)
     code = mailbox.emails[0].variables["Token"]
@@ -246,9 +246,7 @@ def test_a_wrong_code_is_counted_and_ten_kill_the_right_one(api: Api, mailbox: M
 
 @pytest.mark.parametrize(("known_by", "life"), [("email", timedelta(days=1)), ("phone", timedelta(seconds=60))])
 @pytest.mark.parametrize("late", [False, True])
-def test_a_code_lives_as_long_as_its_message(
-    api: Api, mailbox: Mailbox, known_by: str, life: timedelta, late: bool
-) -> None:
+def test_code_expires_with_its_message(api: Api, mailbox: Mailbox, known_by: str, life: timedelta, late: bool) -> None:
     made = user_with() if known_by == "email" else user_of_a_phone()
     ask(api, made)
     code = (mailbox.emails or mailbox.texts)[0].variables["Token" if known_by == "email" else "Code"]
@@ -260,19 +258,19 @@ def test_a_code_lives_as_long_as_its_message(
         assert answer.status_code == 200
 
 
-def test_the_code_of_another_user_is_none(api: Api, mailbox: Mailbox) -> None:
+def test_code_of_other_user_is_rejected(api: Api, mailbox: Mailbox) -> None:
     mine, other = user_with(), user_with("other@example.com")
     ask(api, other)
     assert_error(change(api, mine, mailbox.emails[0].variables["Token"]), *INVALID)
 
 
 @pytest.mark.parametrize("token_type", [TokenType.RECOVERY, TokenType.CONFIRMATION, TokenType.EMAIL_CHANGE_CURRENT])
-def test_the_code_of_another_message_is_none(api: Api, token_type: TokenType) -> None:
+def test_code_of_other_message_is_rejected(api: Api, token_type: TokenType) -> None:
     made = user_with()
     assert_error(change(api, made, make_one_time_token(made.user, token_type).code), *INVALID)
 
 
-def test_a_code_to_a_former_address_is_none(api: Api, mailbox: Mailbox) -> None:
+def test_code_of_previous_address_is_rejected(api: Api, mailbox: Mailbox) -> None:
     made = user_with()
     ask(api, made)
     User.objects.update(email="new@example.com")

@@ -45,8 +45,8 @@ SENT_TIMES = ("confirmation", "recovery", "email_change", "phone_change", "reaut
 CURRENT_PASSWORD = "Current password required when setting new password."
 
 
-def put(api: Api, made: SignIn, body: Any, **given: Any) -> Answer:
-    return api.put("/user", body, bearer=made.access_token, **given)
+def put(api: Api, made: SignIn, body: Any, **current: Any) -> Answer:
+    return api.put("/user", body, bearer=made.access_token, **current)
 
 
 def changed(answer: Answer) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def test_data_is_merged_and_null_removes_a_key(api: Api) -> None:
     assert api.get("/user", bearer=made.access_token).json() == shown
 
 
-def test_data_of_a_row_without_any_begins_it(api: Api) -> None:
+def test_data_is_stored_in_row_without_metadata(api: Api) -> None:
     made = make_session(make_user(email=EMAIL, raw_user_meta_data=None, raw_app_meta_data=None))
     assert changed(put(api, made, {"data": {"a": 1, "b": None}}))["user_metadata"] == {"a": 1}
 
@@ -109,13 +109,13 @@ def test_unchanged_values_update_only_the_time(api: Api, mailbox: Mailbox, body:
 
 
 @pytest.mark.parametrize("slash", ["", "/"])
-def test_only_the_signed_in_may_change_anything(api: Api, slash: str) -> None:
+def test_update_requires_signed_in_user(api: Api, slash: str) -> None:
     answer = api.put(f"/user{slash}", {"data": {"a": 1}})
     assert_error(answer, 401, "no_authorization", "This endpoint requires a valid Bearer token")
 
 
 @pytest.mark.parametrize("body", ["{", "", "[]", '{"data": []}', '{"password": 1}', '{"email": {}}'])
-def test_a_body_of_another_form_is_refused(api: Api, body: str) -> None:
+def test_body_of_other_type_is_rejected(api: Api, body: str) -> None:
     answer = put(api, make_session(), body)
     assert (answer.status_code, answer.json()["error_code"]) == (400, "bad_json")
 
@@ -131,7 +131,7 @@ def test_changes_of_one_client_are_limited_before_the_body_is_read(api: Api) -> 
 # Administrators and app_metadata
 
 
-def test_app_metadata_is_merged_for_a_member_of_the_group_of_administrators(api: Api) -> None:
+def test_administrators_can_merge_app_metadata(api: Api) -> None:
     made = make_session(make_user(email=EMAIL, role="admin"))
     shown = changed(put(api, made, {"app_metadata": {"plan": "gold", "gone": None}}))
     assert shown["app_metadata"] == {"provider": "email", "providers": ["email"], "plan": "gold"}
@@ -153,7 +153,7 @@ def test_app_metadata_is_merged_for_a_member_of_the_group_of_administrators(api:
     ],
 )
 @pytest.mark.parametrize("app_metadata", [{}, {"plan": "gold"}])
-def test_app_metadata_is_for_that_group_alone(
+def test_other_users_cannot_change_app_metadata(
     api: Api,
     auth_config: ChangeConfig,
     columns: dict[str, Any],
@@ -171,7 +171,7 @@ def test_app_metadata_is_for_that_group_alone(
 # The password
 
 
-def test_a_new_password_ends_every_other_sign_in_and_every_secret(api: Api, mailbox: Mailbox) -> None:
+def test_new_password_revokes_other_sessions_and_secrets(api: Api, mailbox: Mailbox) -> None:
     columns: dict[str, Any] = {f"{name}_sent_at": timezone.now() - timedelta(minutes=5) for name in SENT_TIMES}
     user = make_user(email=EMAIL, **columns)
     for token_type in TokenType:
@@ -199,13 +199,13 @@ def test_a_new_password_ends_every_other_sign_in_and_every_secret(api: Api, mail
     assert api.get("/user", bearer=older.access_token).json()["error_code"] == "session_not_found"
 
 
-def test_a_pending_change_ends_with_its_secrets(api: Api) -> None:
+def test_new_password_withdraws_pending_change(api: Api) -> None:
     made = make_session(make_user(email=EMAIL, email_change="new@example.com", phone_change=PHONE))
     shown = changed(put(api, made, {"password": NEW_PASSWORD}))
     assert {"new_email", "new_phone"}.isdisjoint(shown)
 
 
-def test_a_token_without_a_session_ends_them_all(api: Api) -> None:
+def test_token_without_session_revokes_all_sessions(api: Api) -> None:
     user = make_user(email=EMAIL)
     make_session(user)
     claims = jwt.decode(make_session(user).access_token, options={"verify_signature": False})
@@ -237,9 +237,7 @@ def test_a_notification_is_queued_when_enabled(
     assert queued_jobs() - before == int(has_address and switched_on)
 
 
-def test_a_quota_that_is_used_up_does_not_keep_a_password_from_being_changed(
-    api: Api, auth_config: ChangeConfig
-) -> None:
+def test_exhausted_quota_does_not_prevent_password_change(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"notifications": frozenset({"password_changed"})}, limits={"email_sent": Rate(events=0)})
     changed(put(api, make_session(), {"password": NEW_PASSWORD}))
 
@@ -253,7 +251,7 @@ def test_a_quota_that_is_used_up_does_not_keep_a_password_from_being_changed(
         (PASSWORD, 422, "same_password", "New password should be different from the old password.", {}),
     ],
 )
-def test_a_password_that_is_no_new_one_is_refused(
+def test_unchanged_password_is_rejected(
     api: Api, password: str, status: int, error_code: str, text: str, further: dict[str, Any]
 ) -> None:
     made = make_session(make_user(email=EMAIL))
@@ -282,7 +280,7 @@ def requires_current(auth_config: ChangeConfig) -> None:
 
 @pytest.mark.usefixtures("requires_current")
 @pytest.mark.parametrize(
-    ("given", "error_code"),
+    ("current", "error_code"),
     [
         ({}, "current_password_required"),
         ({"current_password": ""}, "current_password_required"),
@@ -291,10 +289,10 @@ def requires_current(auth_config: ChangeConfig) -> None:
         ({"current_password": PASSWORD}, ""),
     ],
 )
-def test_the_current_password_can_be_required(api: Api, given: dict[str, str], error_code: str) -> None:
+def test_the_current_password_can_be_required(api: Api, current: dict[str, str], error_code: str) -> None:
     made = make_session(make_user(email=EMAIL))
     before = table_contents()
-    answer = put(api, made, {"password": NEW_PASSWORD, **given})
+    answer = put(api, made, {"password": NEW_PASSWORD, **current})
     if error_code:
         assert_error(answer, 400, error_code, CURRENT_PASSWORD)
         assert table_contents() == before
@@ -321,7 +319,7 @@ def test_other_changes_need_no_current_password(api: Api) -> None:
 
 @pytest.mark.parametrize("body", [{"password": NEW_PASSWORD}, {"email": "new@example.com"}, {"phone": PHONE}])
 @pytest.mark.parametrize(("status", "second"), [("verified", False), ("verified", True), ("unverified", False)])
-def test_a_user_with_a_second_factor_uses_it_first(
+def test_user_with_second_factor_needs_aal2(
     api: Api, auth_config: ChangeConfig, body: dict[str, str], status: str, second: bool
 ) -> None:
     auth_config(sms={"test_codes": {PHONE: "123456"}})
@@ -446,7 +444,7 @@ TAKEN = {"email": "taken@example.com", "phone": "15550000000"}
         ),
     ],
 )
-def test_refusals_come_in_their_order_and_leave_nothing(
+def test_errors_have_documented_order_and_change_nothing(
     api: Api,
     auth_config: ChangeConfig,
     mailbox: Mailbox,
@@ -471,9 +469,9 @@ def test_refusals_come_in_their_order_and_leave_nothing(
     assert (mailbox.emails, mailbox.texts) == ([], [])
 
 
-def test_a_refused_email_rolls_the_password_back(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
+def test_rejected_email_rolls_password_back(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     made = make_session(make_user(email=EMAIL))
-    auth_config(recipients={"authorized_addresses": ("nobody@example.com",)})
+    auth_config(recipients={"authorized_addresses": ("unknown@example.com",)})
     before = table_contents()
     answer = put(api, made, {"password": NEW_PASSWORD, "email": "new@example.com", "data": {"a": 1}})
     text = 'Email address "new@example.com" cannot be used as it is not authorized'
@@ -490,16 +488,16 @@ def test_an_undeliverable_email_rolls_everything_back(api: Api) -> None:
         cursor.execute("ALTER TABLE procrastinate_jobs RENAME TO procrastinate_jobs_away")
     try:
         answer = put(api, made, {"email": "new@example.com", "password": NEW_PASSWORD})
-        told = answer.json()
+        body = answer.json()
     finally:
         with connection.cursor() as cursor:
             cursor.execute("ALTER TABLE procrastinate_jobs_away RENAME TO procrastinate_jobs")
-    assert_error(answer, 500, "unexpected_failure", "Error sending email change email", error_id=told["error_id"])
+    assert_error(answer, 500, "unexpected_failure", "Error sending email change email", error_id=body["error_id"])
     after = {table: held for table, held in table_contents().items() if not table.startswith("procrastinate")}
     assert after == before
 
 
-def test_several_changes_are_one(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
+def test_several_changes_are_applied_together(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     auth_config(sms={"test_codes": {PHONE: "123456"}})
     made = make_session(make_user(email=EMAIL))
     body = {"email": "new@example.com", "phone": PHONE, "password": NEW_PASSWORD, "data": {"name": "Ada"}}
@@ -521,7 +519,7 @@ def test_several_changes_are_one(api: Api, auth_config: ChangeConfig, mailbox: M
 
 
 @pytest.mark.parametrize("written_by", ["sign-up", "repeated sign-up", "invitation", "change"])
-def test_with_column_encryption_no_hash_stands_open(
+def test_hash_is_encrypted_with_column_encryption(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, written_by: str
 ) -> None:
     key = Secret("pwFoiPyybQMqNmYVN0gUnpbfpGQV2sDv9vp0ZAxi_Y4")

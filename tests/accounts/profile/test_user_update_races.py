@@ -23,8 +23,8 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 
 
 def email_change_result(answer: Answer) -> str:
-    """As `verification_result`; `half` for the first of the two confirmations."""
-    return "half" if answer.json().get("code") == "200" else verification_result(answer)
+    """As `verification_result`; `pending` for the first of the two confirmations."""
+    return "pending" if answer.json().get("code") == "200" else verification_result(answer)
 
 
 def test_concurrent_confirmations_of_both_addresses_complete_the_email_change_once(api: Api, mailbox: Mailbox) -> None:
@@ -41,7 +41,7 @@ def test_concurrent_confirmations_of_both_addresses_complete_the_email_change_on
             ]
         )
 
-        assert sorted(email_change_result(answer) for answer in answers) == ["half", "session"]
+        assert sorted(email_change_result(answer) for answer in answers) == ["pending", "session"]
         user = User.objects.get(id=signed_in.user.id)
         assert (user.email, user.email_change, user.email_change_confirm_status) == (new_email, "", 0)
         assert Session.objects.filter(user=user).count() == 2

@@ -50,7 +50,7 @@ def test_an_account_is_mailed_a_link_and_a_code(api: Api, mailbox: Mailbox) -> N
     assert not Session.objects.exists()
 
 
-def test_a_challenge_begins_a_flow(api: Api, mailbox: Mailbox) -> None:
+def test_challenge_starts_flow(api: Api, mailbox: Mailbox) -> None:
     user = make_user(email=EMAIL)
     accepted(api.post("/recover", {"email": EMAIL, "code_challenge": CHALLENGE, "code_challenge_method": "s256"}))
     flow = FlowState.objects.get()
@@ -99,7 +99,7 @@ def test_the_answer_reveals_nothing_about_the_address(
     assert len(mailbox.emails) == 2 * mails
 
 
-def test_the_interval_is_a_setting(api: Api, auth_config: ChangeConfig) -> None:
+def test_interval_is_configurable(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(smtp={"max_frequency": timedelta(seconds=5)})
     accepted(api.post("/recover", {"email": EMAIL}))
     text = "For security purposes, you can only request this after 4 seconds."
@@ -146,7 +146,7 @@ def test_two_requests_leave_one_secret(api: Api, mailbox: Mailbox) -> None:
         ),
     ],
 )
-def test_refusals_come_in_their_order_and_leave_nothing(
+def test_errors_have_documented_order_and_change_nothing(
     api: Api,
     auth_config: ChangeConfig,
     mailbox: Mailbox,
@@ -165,9 +165,7 @@ def test_refusals_come_in_their_order_and_leave_nothing(
 
 
 @pytest.mark.parametrize("autoconfirm", [False, True])
-def test_a_quota_of_nothing_refuses_the_email(
-    api: Api, auth_config: ChangeConfig, mailbox: Mailbox, autoconfirm: bool
-) -> None:
+def test_zero_quota_rejects_email(api: Api, auth_config: ChangeConfig, mailbox: Mailbox, autoconfirm: bool) -> None:
     make_user(email=EMAIL)
     auth_config(limits={"email_sent": Rate(events=0)}, mailer={"autoconfirm": autoconfirm})
     before = table_contents()
@@ -203,5 +201,5 @@ def test_an_exhausted_quota_reveals_nothing_about_the_address(api: Api, auth_con
         ("/resend", {"type": "signup", "email": "unconfirmed@example.com"}),
     ):
         known = api.post(path, body)
-        unknown = api.post(path, {**body, "email": "nobody@example.com"})
+        unknown = api.post(path, {**body, "email": "unknown@example.com"})
         assert (known.status_code, list(known.json())) == (unknown.status_code, list(unknown.json()))

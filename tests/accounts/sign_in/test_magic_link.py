@@ -50,7 +50,7 @@ def test_a_confirmed_address_is_sent_a_link(api: Api, mailbox: Mailbox) -> None:
     assert not Session.objects.exists()
 
 
-def test_without_a_challenge_no_flow_begins(api: Api, mailbox: Mailbox) -> None:
+def test_without_challenge_no_flow_is_started(api: Api, mailbox: Mailbox) -> None:
     make_user(email=EMAIL)
     accepted(api.post("/magiclink", {"email": EMAIL, "data": {"ignored": 1}}))
     assert not FlowState.objects.exists()
@@ -150,7 +150,7 @@ def test_under_auto_confirm_an_unconfirmed_account_loses_the_earlier_password(
         ({"disabled": True}, {"email": EMAIL}, (422, "signup_disabled", "Signups not allowed for this instance")),
     ],
 )
-def test_refusals_come_in_their_order_and_leave_nothing(
+def test_errors_have_documented_order_and_change_nothing(
     api: Api,
     auth_config: ChangeConfig,
     mailbox: Mailbox,
@@ -221,13 +221,13 @@ def test_links_codes_and_recoveries_share_their_interval(api: Api) -> None:
         backdate_rate_limits(timedelta(seconds=61))
 
 
-def test_a_sign_up_does_not_hold_up_a_link(api: Api) -> None:
+def test_sign_up_does_not_delay_link(api: Api) -> None:
     assert api.post("/signup", {"email": EMAIL, "password": PASSWORD}).status_code == 200
     accepted(api.post("/magiclink", {"email": EMAIL}))
 
 
 @pytest.mark.parametrize("account", ["unknown", "confirmed", "unconfirmed"])
-def test_the_email_quota_refuses_every_address_alike(
+def test_email_quota_rejects_every_address_equally(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, account: str
 ) -> None:
     if account != "unknown":

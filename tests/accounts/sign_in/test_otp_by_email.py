@@ -114,7 +114,7 @@ def test_an_unconfirmed_account_exists_already(api: Api, mailbox: Mailbox) -> No
         ({}, {"create_user": True, "channel": "sms"}, (400, "validation_failed", "One of email or phone must be set")),
     ],
 )
-def test_refusals_come_in_their_order_and_leave_nothing(
+def test_errors_have_documented_order_and_change_nothing(
     api: Api,
     auth_config: ChangeConfig,
     mailbox: Mailbox,

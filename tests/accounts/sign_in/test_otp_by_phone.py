@@ -53,10 +53,10 @@ def confirm(api: Api, code: str) -> Answer:
 
 def test_a_confirmed_phone_gets_a_code_that_signs_in(api: Api, mailbox: Mailbox) -> None:
     user = make_phone_user()
-    found = message_id(api.post("/otp", {"phone": "+1 555 1234567"}))
+    sent_id = message_id(api.post("/otp", {"phone": "+1 555 1234567"}))
 
     (text,) = mailbox.texts
-    assert (str(text.id), text.kind, text.to, text.channel) == (found, SmsKind.CONFIRMATION, PHONE, "sms")
+    assert (str(text.id), text.kind, text.to, text.channel) == (sent_id, SmsKind.CONFIRMATION, PHONE, "sms")
     row, after = OneTimeToken.objects.get(), User.objects.get()
     assert (row.token_type, row.relates_to) == (TokenType.CONFIRMATION, PHONE)
     assert row.created_at == after.confirmation_sent_at == after.updated_at
@@ -73,13 +73,13 @@ def test_a_confirmed_phone_gets_a_code_that_signs_in(api: Api, mailbox: Mailbox)
 
 @pytest.mark.parametrize("further", [{}, {"create_user": True}, {"create_user": None, "data": None, "channel": None}])
 def test_a_new_phone_is_signed_up(api: Api, mailbox: Mailbox, further: dict[str, Any]) -> None:
-    found = message_id(api.post("/otp", {"phone": PHONE, **further}))
+    sent_id = message_id(api.post("/otp", {"phone": PHONE, **further}))
     user = User.objects.get()
     assert (user.phone, user.phone_confirmed_at, user.email) == (PHONE, None, None)
     assert Identity.objects.get().provider == "phone"
     assert audit_trail() == [("user_confirmation_requested", {"provider": "phone"})]
     (text,) = mailbox.texts
-    assert str(text.id) == found
+    assert str(text.id) == sent_id
     assert confirm(api, text.variables["Code"]).status_code == 200
     assert User.objects.get().phone_confirmed_at is not None
 
@@ -91,7 +91,7 @@ def test_the_data_of_a_new_account_is_stored(api: Api) -> None:
     assert Identity.objects.get().email is None
 
 
-def test_a_challenge_is_checked_and_begins_nothing(api: Api) -> None:
+def test_challenge_is_validated_without_starting_flow(api: Api) -> None:
     answer = api.post("/otp", {"phone": PHONE, "code_challenge": CHALLENGE})
     text = "PKCE flow requires code_challenge_method and code_challenge"
     assert_error(answer, 400, "validation_failed", text)
@@ -107,8 +107,8 @@ def test_the_answer_has_the_same_form_for_every_phone(
     if columns is not None:
         make_phone_user(**columns)
     first = api.post("/otp", {"phone": PHONE})
-    found = UUID(message_id(first))
-    assert (found.version, str(found)) == (4, first.json()["message_id"])
+    sent_id = UUID(message_id(first))
+    assert (sent_id.version, str(sent_id)) == (4, first.json()["message_id"])
     assert {**first.headers} == {"Content-Type": "application/json", "Cache-Control": "no-store", "Vary": "Origin"}
     assert len(mailbox.texts) == (0 if columns == {"audience": "staff"} else 1)
     before = table_contents()
@@ -117,7 +117,7 @@ def test_the_answer_has_the_same_form_for_every_phone(
     assert second.headers["Retry-After"] == "59"
     assert table_contents() == before
     backdate_rate_limits(timedelta(seconds=60))
-    assert message_id(api.post("/otp", {"phone": PHONE})) != str(found)
+    assert message_id(api.post("/otp", {"phone": PHONE})) != str(sent_id)
 
 
 def test_a_ban_is_reported_only_with_the_code(api: Api, mailbox: Mailbox) -> None:
@@ -137,7 +137,7 @@ def test_a_phone_with_a_test_code_gets_no_sms(api: Api, auth_config: ChangeConfi
     assert mailbox.texts == []
 
 
-def test_a_new_code_ends_the_one_before(api: Api, mailbox: Mailbox) -> None:
+def test_new_code_invalidates_previous_code(api: Api, mailbox: Mailbox) -> None:
     make_phone_user()
     for _ in range(2):
         message_id(api.post("/otp", {"phone": PHONE}))
@@ -165,14 +165,14 @@ def test_under_auto_confirm_a_new_phone_is_confirmed_and_gets_an_sms(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
     auth_config(sms={"autoconfirm": True}, limits={"sms_sent": Rate(events=0)})
-    found = message_id(api.post("/otp", {"phone": PHONE}))
+    sent_id = message_id(api.post("/otp", {"phone": PHONE}))
     user = User.objects.get()
     assert user.phone_confirmed_at is not None
     assert user.last_sign_in_at is None
     assert not Session.objects.exists()
     assert audit_trail() == [("user_signedup", {"provider": "phone", "channel": "sms"}), REQUESTED]
     (text,) = mailbox.texts
-    assert str(text.id) == found
+    assert str(text.id) == sent_id
     assert confirm(api, text.variables["Code"]).status_code == 200
 
 
@@ -211,7 +211,7 @@ def test_under_auto_confirm_an_undeliverable_message_creates_no_account(
         ({"disabled": True}, {"phone": PHONE}, (422, "signup_disabled", "Signups not allowed for this instance")),
     ],
 )
-def test_refusals_come_in_their_order_and_leave_nothing(
+def test_errors_have_documented_order_and_change_nothing(
     api: Api,
     auth_config: ChangeConfig,
     mailbox: Mailbox,
@@ -242,7 +242,7 @@ def test_an_unconfirmed_phone_counts_as_existing(api: Api, mailbox: Mailbox) -> 
 
 @pytest.mark.parametrize("account", ["unknown", "unconfirmed", "confirmed"])
 @pytest.mark.parametrize("what", ["quota", "gateway"])
-def test_errors_of_sending_apply_to_every_phone_alike(
+def test_send_errors_apply_to_every_phone_equally(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, account: str, what: str
 ) -> None:
     if account != "unknown":
@@ -260,7 +260,7 @@ def test_errors_of_sending_apply_to_every_phone_alike(
     assert mailbox.texts == []
 
 
-def test_a_sign_up_does_not_hold_up_a_code(api: Api) -> None:
+def test_sign_up_does_not_delay_code(api: Api) -> None:
     assert api.post("/signup", {"phone": PHONE, "password": PASSWORD}).status_code == 200
     message_id(api.post("/otp", {"phone": PHONE}))
     assert_error(api.post("/otp", {"phone": PHONE}), 429, "over_sms_send_rate_limit", SOON)

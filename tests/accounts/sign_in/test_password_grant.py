@@ -40,11 +40,11 @@ FIREBASE = (
 )
 
 
-def sign_in(api: Api, email: str = EMAIL, password: str = PASSWORD, **given: Any) -> Answer:
-    return api.post("/token?grant_type=password", {"email": email, "password": password}, **given)
+def sign_in(api: Api, email: str = EMAIL, password: str = PASSWORD, **options: Any) -> Answer:
+    return api.post("/token?grant_type=password", {"email": email, "password": password}, **options)
 
 
-def test_the_right_password_signs_in(api: Api) -> None:
+def test_correct_password_signs_in(api: Api) -> None:
     user = make_user(email=EMAIL, at=timezone.now() - timedelta(days=1))
     answer = sign_in(api, headers={"User-Agent": "tests"})
 
@@ -80,13 +80,13 @@ def test_the_right_password_signs_in(api: Api) -> None:
     assert api.post("/token?grant_type=refresh_token", body).status_code == 200
 
 
-def test_the_address_may_be_in_any_case(api: Api) -> None:
+def test_email_is_case_insensitive(api: Api) -> None:
     make_user(email=EMAIL)
     assert sign_in(api, "USER@Example.COM").status_code == 200
 
 
 @pytest.mark.parametrize("number", [PHONE, "+15551234567", "+1 555 1234567", " 1 5 5 51234567"])
-def test_a_phone_signs_in_in_any_notation(api: Api, auth_config: ChangeConfig, number: str) -> None:
+def test_phone_is_accepted_in_any_notation(api: Api, auth_config: ChangeConfig, number: str) -> None:
     auth_config(signup={"phone_enabled": True})
     make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=timezone.now(), email_confirmed_at=None)
     answer = api.post("/token?grant_type=password", {"phone": number, "password": PASSWORD})
@@ -125,7 +125,7 @@ def test_a_sign_in_leaves_other_sessions_and_sent_secrets_valid(api: Api) -> Non
         ({}, "null", (400, "validation_failed", "missing email or phone")),
         ({}, {"email": "", "phone": None}, (400, "validation_failed", "missing email or phone")),
         ({}, {"email": "not an address", "password": "x"}, INVALID),
-        ({}, {"email": "nobody@example.com", "password": PASSWORD}, INVALID),
+        ({}, {"email": "unknown@example.com", "password": PASSWORD}, INVALID),
         ({}, {"email": EMAIL}, INVALID),
         ({}, {"email": EMAIL, "password": ""}, INVALID),
         ({}, {"email": EMAIL, "password": PASSWORD.upper()}, INVALID),
@@ -136,7 +136,7 @@ def test_a_sign_in_leaves_other_sessions_and_sent_secrets_valid(api: Api) -> Non
         ({"phone_enabled": True}, {"phone": PHONE, "password": PASSWORD}, INVALID),
     ],
 )
-def test_refusals_come_in_their_order_and_leave_nothing(
+def test_errors_have_documented_order_and_change_nothing(
     api: Api, auth_config: ChangeConfig, config: dict[str, Any], body: Any, refusal: tuple[int, str, str]
 ) -> None:
     auth_config(signup=config)
@@ -214,7 +214,7 @@ def test_an_unconfirmed_phone_is_reported_after_the_correct_password(api: Api, a
     assert sign_in(api).status_code == 200
 
 
-def test_a_ban_that_is_over_is_no_ban(api: Api) -> None:
+def test_expired_ban_is_ignored(api: Api) -> None:
     make_user(email=EMAIL, banned_until=timezone.now() - timedelta(seconds=1))
     assert sign_in(api).status_code == 200
 
@@ -241,7 +241,7 @@ def test_accounts_are_looked_up_in_the_audience_of_the_request(api: Api, audienc
         ),
     ],
 )
-def test_a_password_that_is_weak_today_is_accepted_and_reported(
+def test_password_below_current_policy_is_accepted_and_reported(
     api: Api, auth_config: ChangeConfig, policy: dict[str, Any], reasons: list[str], text: str
 ) -> None:
     make_user(email=EMAIL)
@@ -259,7 +259,8 @@ def test_a_password_that_is_weak_today_is_accepted_and_reported(
         pytest.param(FIREBASE, "mytestpassword", id="firebase"),
     ],
 )
-def test_an_imported_password_signs_in_and_is_hashed_anew(api: Api, stored: str, password: str) -> None:
+@pytest.mark.usefixtures("production_hasher")
+def test_imported_password_signs_in_and_is_rehashed(api: Api, stored: str, password: str) -> None:
     user = make_user(email=EMAIL)
     User.objects.update(password=stored)
     before = table_contents()
@@ -315,11 +316,11 @@ def test_a_hash_without_its_encryption_key_is_a_server_error(api: Api, auth_conf
 
 
 @pytest.mark.parametrize("grant", ["", "?grant_type=", "?grant_type=foo", "?grant=password", "?grant_type=Password"])
-def test_an_unknown_grant_is_refused(api: Api, grant: str) -> None:
+def test_unknown_grant_is_rejected(api: Api, grant: str) -> None:
     assert_error(api.post(f"/token{grant}", "{"), 400, "invalid_credentials", "unsupported_grant_type")
 
 
-def test_all_grants_share_a_limit_that_unknown_grants_do_not_count_in(api: Api) -> None:
+def test_grants_share_rate_limit_without_unknown_grants(api: Api) -> None:
     for number in range(30):
         grant = ("password", "refresh_token", "pkce")[number % 3]
         assert api.post(f"/token?grant_type={grant}", {}).status_code == 400
@@ -332,7 +333,7 @@ def test_all_grants_share_a_limit_that_unknown_grants_do_not_count_in(api: Api) 
     assert sign_in(api, headers={"X-Forwarded-For": "198.51.100.7"}).status_code == 200
 
 
-def test_a_client_behind_no_proxy_cannot_choose_its_own_limit() -> None:
+def test_client_without_proxy_cannot_choose_rate_limit_key() -> None:
     for number in range(31):
         client = Client(REMOTE_ADDR="192.0.2.1", HTTP_X_FORWARDED_FOR=f"198.51.100.{number}")
         status = client.generic("POST", "/token?grant_type=password", b"{}").status_code
@@ -350,7 +351,7 @@ def test_limits_count_by_the_configured_header(api: Api, auth_config: ChangeConf
         assert answer.status_code == 400
 
 
-def test_a_confirmation_email_stays_valid_after_a_refused_sign_in(api: Api) -> None:
+def test_confirmation_email_stays_valid_after_rejected_sign_in(api: Api) -> None:
     user = make_user(email=EMAIL, confirmed=False)
     secret = make_one_time_token(user, TokenType.CONFIRMATION)
     backdate(OneTimeToken.objects.get(), by=timedelta(hours=20))

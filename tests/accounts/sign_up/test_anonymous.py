@@ -104,8 +104,8 @@ def test_a_confirmed_address_makes_an_anonymous_user_permanent(api: Api, mailbox
     assert (shown["email"], shown["new_email"], shown["is_anonymous"]) == ("", EMAIL, True)
     assert shown["identities"] == []
     assert [(mail.kind, mail.to) for mail in mailbox.emails] == [(EmailKind.EMAIL_CHANGE, EMAIL)]
-    said = mailbox.emails[0].variables
-    assert (said["Email"], said["NewEmail"], said["SendingTo"]) == ("", EMAIL, EMAIL)
+    variables = mailbox.emails[0].variables
+    assert (variables["Email"], variables["NewEmail"], variables["SendingTo"]) == ("", EMAIL, EMAIL)
     credentials = {"email": EMAIL, "password": PASSWORD}
     assert api.post("/token?grant_type=password", credentials).json()["error_code"] == "invalid_credentials"
 
@@ -143,7 +143,7 @@ def test_a_confirmed_phone_makes_an_anonymous_user_permanent(api: Api, mailbox: 
     assert api.post("/token?grant_type=password", body).status_code == 200
 
 
-def test_a_link_makes_an_anonymous_user_permanent_in_a_flow(api: Api, mailbox: Mailbox) -> None:
+def test_link_of_flow_makes_anonymous_user_permanent(api: Api, mailbox: Mailbox) -> None:
     visitor = visit(api)
     changed(put(api, visitor, {"email": EMAIL, "code_challenge": CHALLENGE, "code_challenge_method": "s256"}))
     link = mailbox.emails[0].variables["ConfirmationURL"].removeprefix("http://127.0.0.1:8081")
@@ -152,7 +152,7 @@ def test_a_link_makes_an_anonymous_user_permanent_in_a_flow(api: Api, mailbox: M
     assert (session["user"]["id"], session["user"]["is_anonymous"]) == (visitor["user"]["id"], False)
 
 
-def test_email_and_phone_make_one_account(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
+def test_email_and_phone_are_added_to_one_account(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     visitor = visit(api)
     changed(put(api, visitor, {"phone": PHONE}))
     session = confirm_phone(api, mailbox)
@@ -167,7 +167,7 @@ def test_email_and_phone_make_one_account(api: Api, auth_config: ChangeConfig, m
 
 
 @pytest.mark.django_db(transaction=True)
-def test_under_auto_confirm_an_anonymous_users_email_takes_effect_at_once(
+def test_auto_confirm_applies_email_of_anonymous_user_immediately(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
     auth_config(mailer={"autoconfirm": True}, limits={"email_sent": Rate(events=0)})
@@ -187,7 +187,7 @@ def test_under_auto_confirm_an_anonymous_users_email_takes_effect_at_once(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_under_auto_confirm_an_anonymous_users_phone_takes_effect_at_once(
+def test_auto_confirm_applies_phone_of_anonymous_user_immediately(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
     auth_config(sms={"autoconfirm": True})

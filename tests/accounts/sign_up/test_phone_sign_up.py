@@ -122,7 +122,7 @@ def test_codes_have_the_configured_length(api: Api, auth_config: ChangeConfig, m
 
 
 @pytest.mark.parametrize("phone", ["x", "1", "0123456789", "1555123456789012", "+1555-invalid", "15551234567\n"])
-def test_a_malformed_phone_is_refused(api: Api, phone: str) -> None:
+def test_malformed_phone_is_rejected(api: Api, phone: str) -> None:
     text = "Invalid phone number format (E.164 required)"
     assert_error(confirm(api, "123456", phone), 400, "validation_failed", text)
 
@@ -146,7 +146,7 @@ def test_an_sms_code_has_no_link(api: Api, type: str) -> None:
     assert_error(api.post("/verify", {"type": type, "token_hash": "0" * 56}), 400, "validation_failed", text)
 
 
-def test_ten_wrong_codes_kill_a_code(api: Api, mailbox: Mailbox) -> None:
+def test_ten_wrong_codes_invalidate_code(api: Api, mailbox: Mailbox) -> None:
     api.post("/signup", SIGN_UP)
     guess = f"{(int(code_in(mailbox)) + 1) % 1_000_000:06d}"
     for number in range(10):
@@ -156,7 +156,7 @@ def test_ten_wrong_codes_kill_a_code(api: Api, mailbox: Mailbox) -> None:
 
 
 @pytest.mark.parametrize(("age", "alive"), [(timedelta(seconds=55), True), (timedelta(seconds=61), False)])
-def test_a_code_lives_for_a_minute(api: Api, mailbox: Mailbox, age: timedelta, alive: bool) -> None:
+def test_code_expires_after_one_minute(api: Api, mailbox: Mailbox, age: timedelta, alive: bool) -> None:
     api.post("/signup", SIGN_UP)
     backdate(OneTimeToken.objects.get(), by=age)
     before = table_contents()
@@ -186,9 +186,7 @@ def test_a_code_is_valid_in_its_audience_only(api: Api, mailbox: Mailbox) -> Non
 # Phones with a test code
 
 
-def test_a_test_code_is_sent_nowhere_and_good_more_than_once(
-    api: Api, auth_config: ChangeConfig, mailbox: Mailbox
-) -> None:
+def test_code_is_not_sent_and_can_be_reused(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     auth_config(sms={"provider": "", "test_codes": {PHONE: "123456"}}, limits={"sms_sent": Rate(events=0)})
     assert api.post("/signup", SIGN_UP).status_code == 200
     assert mailbox.texts == []
@@ -203,7 +201,7 @@ def test_a_test_code_is_sent_nowhere_and_good_more_than_once(
     assert_error(confirm(api, "123457"), *CODE_DEAD)
 
 
-def test_a_test_code_of_an_unknown_phone_is_refused(api: Api, auth_config: ChangeConfig) -> None:
+def test_code_of_unknown_phone_is_rejected(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(sms={"test_codes": {PHONE: "123456"}})
     assert_error(confirm(api, "123456"), *CODE_DEAD)
     make_user(email="", phone=PHONE, audience="staff")
@@ -216,7 +214,7 @@ def test_a_test_code_does_not_lift_a_ban(api: Api, auth_config: ChangeConfig) ->
     assert_error(confirm(api, "123456"), 403, "user_banned", "User is banned")
 
 
-def test_test_codes_can_end(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
+def test_codes_can_expire(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     past, future = (timezone.now() + timedelta(hours=hours) for hours in (-1, 1))
     auth_config(sms={"test_codes": {PHONE: "123456"}, "test_codes_end_at": past})
     api.post("/signup", SIGN_UP)
@@ -251,7 +249,7 @@ def test_a_phone_with_a_test_code_also_accepts_an_earlier_sent_code(
         ("twilio", "SMS", None),
     ],
 )
-def test_the_channel_is_one_that_the_gateway_has(
+def test_unsupported_channel_is_rejected(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, gateway: str, channel: str | None, sent_by: str | None
 ) -> None:
     auth_config(sms=GATEWAYS[gateway])
@@ -268,7 +266,7 @@ def test_the_channel_is_one_that_the_gateway_has(
         assert not User.objects.exists()
 
 
-@pytest.mark.parametrize("sms", [{"provider": ""}, {"provider": "twilio"}, {"provider": "nobody"}])
+@pytest.mark.parametrize("sms", [{"provider": ""}, {"provider": "twilio"}, {"provider": "unknown"}])
 @pytest.mark.parametrize("account", ["unknown", "unconfirmed", "confirmed"])
 def test_without_a_gateway_every_phone_gets_a_server_error(
     api: Api, auth_config: ChangeConfig, account: str, sms: dict[str, str]
@@ -289,7 +287,7 @@ def test_the_development_inbox_is_a_gateway(api: Api, auth_config: ChangeConfig,
 
 
 @pytest.mark.parametrize("account", ["unknown", "unconfirmed", "confirmed"])
-def test_the_sms_quota_refuses_every_phone_alike(
+def test_sms_quota_rejects_every_phone_equally(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, account: str
 ) -> None:
     if account != "unknown":
@@ -369,14 +367,14 @@ def test_a_confirmed_phone_gets_a_fabricated_user(api: Api, mailbox: Mailbox) ->
     assert mailbox.texts == []
 
 
-def test_a_number_of_another_audience_is_a_duplicate(api: Api, mailbox: Mailbox) -> None:
+def test_phone_of_other_audience_is_duplicate(api: Api, mailbox: Mailbox) -> None:
     user = make_user(email="", phone=PHONE, audience="staff")
     shown = api.post("/signup", SIGN_UP).json()
     assert (shown["id"] != str(user.id), shown["identities"]) == (True, [])
     assert mailbox.texts == []
 
 
-def test_another_person_cannot_set_the_password_of_a_verified_account(api: Api, mailbox: Mailbox) -> None:
+def test_sign_up_cannot_set_password_of_verified_account(api: Api, mailbox: Mailbox) -> None:
     by_number = make_user(email="one@example.com", confirmed=False, phone=PHONE, phone_confirmed_at=timezone.now())
     by_address = make_user(email="two@example.com", phone="15550000000", data={"mine": 1})
     strange = {"password": "chosen by a stranger", "data": {"strange": 1}}
@@ -400,7 +398,7 @@ def test_another_person_cannot_set_the_password_of_a_verified_account(api: Api, 
 
 
 @pytest.mark.parametrize("path", ["/otp", "/signup"])
-def test_a_password_set_by_another_person_ends_with_the_owners_request(api: Api, mailbox: Mailbox, path: str) -> None:
+def test_owners_sign_up_replaces_password_of_earlier_sign_up(api: Api, mailbox: Mailbox, path: str) -> None:
     api.post("/signup", {**SIGN_UP, "password": "chosen by a stranger"})
     backdate_rate_limits(timedelta(minutes=1))
     body = {"phone": PHONE} if path == "/otp" else SIGN_UP

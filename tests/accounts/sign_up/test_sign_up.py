@@ -64,7 +64,8 @@ def signed_in(answer: Answer) -> dict[str, Any]:
 # A new address
 
 
-def test_a_new_address_makes_an_unconfirmed_account_and_an_email(api: Api, mailbox: Mailbox) -> None:
+@pytest.mark.usefixtures("production_hasher")
+def test_new_address_creates_unconfirmed_account_and_sends_email(api: Api, mailbox: Mailbox) -> None:
     answer = api.post("/signup", {**SIGN_UP, "data": {"a": 1, "b": None}})
 
     assert answer.status_code == 200
@@ -117,7 +118,7 @@ def test_a_new_address_makes_an_unconfirmed_account_and_an_email(api: Api, mailb
     assert not FlowState.objects.exists()
 
 
-def test_the_answer_shows_the_rows_as_they_are_stored(api: Api) -> None:
+def test_response_contains_stored_rows(api: Api) -> None:
     shown = api.post("/signup", {**SIGN_UP, "data": {"n": 1.5, "list": [1, {"x": "ü"}]}}).json()
     user, identity = User.objects.get(), Identity.objects.get()
     assert shown["user_metadata"] == user.raw_user_meta_data
@@ -203,7 +204,7 @@ def test_a_request_can_name_another_audience(api: Api) -> None:
     assert api.post("/signup", SIGN_UP, headers={"X-JWT-AUD": "staff"}).json()["aud"] == "staff"
 
 
-def test_a_challenge_begins_a_flow(api: Api, mailbox: Mailbox) -> None:
+def test_challenge_starts_flow(api: Api, mailbox: Mailbox) -> None:
     answer = api.post("/signup", {**SIGN_UP, "code_challenge": CHALLENGE, "code_challenge_method": "S256"})
     assert answer.status_code == 200
     flow = FlowState.objects.get()
@@ -218,7 +219,7 @@ def test_a_challenge_begins_a_flow(api: Api, mailbox: Mailbox) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "target"),
+    ("sent", "target"),
     [
         ({"path": "/signup?redirect_to=http://localhost:3000/in"}, "http://localhost:3000/in"),
         ({"path": "/signup?redirect_to=https://evil.example"}, "http://localhost:3000"),
@@ -237,10 +238,8 @@ def test_a_challenge_begins_a_flow(api: Api, mailbox: Mailbox) -> None:
         ({"path": "/signup", "body": {**SIGN_UP, "redirect_to": "http://localhost:3000/b"}}, "http://localhost:3000"),
     ],
 )
-def test_the_link_redirects_to_an_allowed_target(
-    api: Api, mailbox: Mailbox, asked: dict[str, Any], target: str
-) -> None:
-    api.post(asked["path"], asked.get("body", SIGN_UP), headers=asked.get("headers"))
+def test_the_link_redirects_to_an_allowed_target(api: Api, mailbox: Mailbox, sent: dict[str, Any], target: str) -> None:
+    api.post(sent["path"], sent.get("body", SIGN_UP), headers=sent.get("headers"))
     variables = mailbox.emails[0].variables
     assert variables["RedirectTo"] == target
     assert variables["ConfirmationURL"].endswith(f"&redirect_to={target}")
@@ -356,7 +355,7 @@ def test_the_link_redirects_to_an_allowed_target(
         ),
     ],
 )
-def test_refusals_come_in_their_order_and_leave_nothing(
+def test_errors_have_documented_order_and_change_nothing(
     api: Api,
     auth_config: ChangeConfig,
     mailbox: Mailbox,
@@ -398,7 +397,7 @@ def test_unusual_addresses_are_accepted(api: Api, address: str) -> None:
         ),
     ],
 )
-def test_a_weak_password_is_refused_with_its_reasons(
+def test_weak_password_is_rejected_with_reasons(
     api: Api, auth_config: ChangeConfig, config: dict[str, Any], password: str, reasons: list[str], text: str
 ) -> None:
     auth_config(passwords=config)
@@ -419,9 +418,7 @@ def test_passwords_of_every_permitted_length_are_accepted(api: Api, password: st
 
 
 @pytest.mark.django_db(transaction=True)
-def test_under_auto_confirm_a_new_account_is_signed_in_at_once(
-    api: Api, auth_config: ChangeConfig, mailbox: Mailbox
-) -> None:
+def test_auto_confirm_signs_new_account_in(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     auth_config(mailer={"autoconfirm": True})
     further = {"data": {"a": 1}, "code_challenge": CHALLENGE, "code_challenge_method": "plain"}
     session = signed_in(api.post("/signup", {**SIGN_UP, **further}, headers={"User-Agent": "tests"}))
@@ -450,9 +447,7 @@ def test_under_auto_confirm_a_new_account_is_signed_in_at_once(
     assert api.get("/user", bearer=session["access_token"]).json() == shown
 
 
-def test_under_auto_confirm_an_unconfirmed_account_is_confirmed(
-    api: Api, auth_config: ChangeConfig, mailbox: Mailbox
-) -> None:
+def test_auto_confirm_confirms_unconfirmed_account(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     user = make_user(email=EMAIL, password="the former one", confirmed=False, data={"old": 1})
     make_one_time_token(user, TokenType.CONFIRMATION)
     make_one_time_token(user, TokenType.RECOVERY)
@@ -473,9 +468,7 @@ def test_under_auto_confirm_an_unconfirmed_account_is_confirmed(
 
 
 @pytest.mark.parametrize("section", ["mailer", "sms"])
-def test_under_either_auto_confirm_a_confirmed_address_is_an_error(
-    api: Api, auth_config: ChangeConfig, section: str
-) -> None:
+def test_confirmed_address_is_error_with_either_auto_confirm(api: Api, auth_config: ChangeConfig, section: str) -> None:
     make_user(email=EMAIL)
     auth_config(**{section: {"autoconfirm": True}})
     before = table_contents()
@@ -484,7 +477,7 @@ def test_under_either_auto_confirm_a_confirmed_address_is_an_error(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_auto_confirmed_phone_is_signed_in_at_once(api: Api, auth_config: ChangeConfig) -> None:
+def test_auto_confirm_signs_new_phone_in(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"phone_enabled": True}, sms={"autoconfirm": True})
     session = signed_in(api.post("/signup", {"phone": "+1 555 1234567", "password": PASSWORD, "data": {"a": 1}}))
     shown = session["user"]
@@ -505,9 +498,7 @@ def test_an_auto_confirmed_phone_is_signed_in_at_once(api: Api, auth_config: Cha
 
 
 @pytest.mark.parametrize("section", ["mailer", "sms"])
-def test_a_confirmed_phone_is_an_error_under_either_auto_confirm(
-    api: Api, auth_config: ChangeConfig, section: str
-) -> None:
+def test_confirmed_phone_is_error_with_either_auto_confirm(api: Api, auth_config: ChangeConfig, section: str) -> None:
     make_user(email="", phone=PHONE, phone_confirmed_at=timezone.now())
     auth_config(signup={"phone_enabled": True}, sms={"autoconfirm": True})
     if section == "mailer":
@@ -550,7 +541,7 @@ def test_a_repeated_sign_up_replaces_password_data_and_email(api: Api, mailbox: 
         assert api.post("/token?grant_type=password", {"email": EMAIL, "password": password}).status_code == status
 
 
-def test_a_repeated_sign_up_shows_nothing_of_an_invitation(api: Api, mailbox: Mailbox) -> None:
+def test_repeated_sign_up_reveals_no_invitation(api: Api, mailbox: Mailbox) -> None:
     user = make_user(email=EMAIL, password="", confirmed=False, data={"salary": 7}, invited_at=timezone.now())
     shown = api.post("/signup", {**SIGN_UP, "data": {"mine": 1}}).json()
     assert shown["id"] == str(user.id)
@@ -575,7 +566,7 @@ def test_an_address_of_another_audience_is_a_duplicate(api: Api, mailbox: Mailbo
     assert mailbox.emails == []
 
 
-def test_no_session_for_the_address_when_only_the_phone_is_confirmed(api: Api, mailbox: Mailbox) -> None:
+def test_address_gets_no_session_when_only_phone_is_confirmed(api: Api, mailbox: Mailbox) -> None:
     user = make_user(email=EMAIL, confirmed=False, phone=PHONE, phone_confirmed_at=timezone.now())
     answer = api.post("/signup", SIGN_UP)
     assert answer.json()["id"] == str(user.id)
@@ -611,7 +602,7 @@ def test_a_confirmed_address_gets_a_fabricated_user(api: Api, mailbox: Mailbox) 
         raw_app_meta_data={"provider": "google", "providers": ["google"], "plan": "gold"},
     )
     make_factor(user)
-    before = {name: found for name, found in table_contents().items() if name != "audit_log_entries"}
+    before = {name: content for name, content in table_contents().items() if name != "audit_log_entries"}
     answer = api.post("/signup", {"email": "User@Example.com", "password": "another password", "data": {"a": 1}})
 
     assert answer.status_code == 200
@@ -634,7 +625,7 @@ def test_a_confirmed_address_gets_a_fabricated_user(api: Api, mailbox: Mailbox) 
     }
     assert UUID(shown["id"]).version == 4
     assert shown["id"] != str(user.id)
-    assert {name: found for name, found in table_contents().items() if name != "audit_log_entries"} == before
+    assert {name: content for name, content in table_contents().items() if name != "audit_log_entries"} == before
     assert audit_payloads() == [
         {
             "action": "user_repeated_signup",
@@ -648,7 +639,7 @@ def test_a_confirmed_address_gets_a_fabricated_user(api: Api, mailbox: Mailbox) 
     assert mailbox.emails == []
 
 
-def test_a_fabricated_user_has_another_id_every_time(api: Api) -> None:
+def test_fabricated_users_have_different_ids(api: Api) -> None:
     make_user(email=EMAIL)
     ids = set()
     for _ in range(3):
@@ -707,7 +698,7 @@ def test_a_configured_interval_replaces_the_default(api: Api, auth_config: Chang
     assert_error(api.post("/signup", SIGN_UP), 429, "over_email_send_rate_limit", text)
 
 
-def test_another_address_is_not_held_up(api: Api) -> None:
+def test_interval_does_not_apply_to_other_address(api: Api) -> None:
     api.post("/signup", SIGN_UP)
     assert api.post("/signup", {**SIGN_UP, "email": "other@example.com"}).status_code == 200
 
@@ -743,14 +734,14 @@ def test_requests_of_one_client_are_limited_after_the_body_is_read(api: Api) -> 
 
 
 @pytest.mark.parametrize("body", [{}, "null", {"email": "", "phone": ""}, {"password": PASSWORD, "data": {"a": 1}}])
-def test_anonymous_sign_ins_are_off_by_default(api: Api, auth_config: ChangeConfig, body: Any) -> None:
+def test_anonymous_sign_ins_are_disabled_by_default(api: Api, auth_config: ChangeConfig, body: Any) -> None:
     auth_config(signup={"disabled": True})
     before = table_contents()
     assert_error(api.post("/signup", body), 422, "anonymous_provider_disabled", "Anonymous sign-ins are disabled")
     assert table_contents() == before
 
 
-def test_an_anonymous_user_has_a_session_and_nothing_else(api: Api, auth_config: ChangeConfig) -> None:
+def test_anonymous_user_has_only_session(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"anonymous_enabled": True})
     session = signed_in(api.post("/signup", {"data": {"a": 1, "b": None}, "password": PASSWORD}))
     shown = session["user"]
@@ -769,7 +760,7 @@ def test_an_anonymous_user_has_a_session_and_nothing_else(api: Api, auth_config:
     assert api.get("/user", bearer=session["access_token"]).json() == shown
 
 
-def test_anonymous_sign_ins_are_sign_ups(api: Api, auth_config: ChangeConfig) -> None:
+def test_anonymous_sign_ins_require_enabled_sign_ups(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"anonymous_enabled": True, "disabled": True})
     assert_error(api.post("/signup", {}), 422, "signup_disabled", "Signups not allowed for this instance")
     assert not User.objects.exists()
@@ -786,7 +777,7 @@ def test_anonymous_sign_ins_of_one_client_are_limited(api: Api, auth_config: Cha
 # Session and request details
 
 
-def test_the_session_keeps_the_address_the_client_came_from(auth_config: ChangeConfig) -> None:
+def test_session_stores_ip_address_of_client(auth_config: ChangeConfig) -> None:
     auth_config(mailer={"autoconfirm": True})
     for number, (peer, forwarded, expected) in enumerate(
         [
@@ -804,7 +795,7 @@ def test_the_session_keeps_the_address_the_client_came_from(auth_config: ChangeC
         assert Session.objects.get(user__email=email).ip == expected
 
 
-def test_without_the_audit_table_nothing_but_the_row_is_missing(api: Api, auth_config: ChangeConfig) -> None:
+def test_disabled_audit_table_stores_no_entry(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(audit={"disable_postgres": True})
     assert api.post("/signup", SIGN_UP).status_code == 200
     assert audit_trail() == []

@@ -40,7 +40,7 @@ def shape(value: Any) -> Any:
     return [shape(each) for each in value] if isinstance(value, list) else type(value)
 
 
-def told(answer: Answer) -> tuple[int, Any]:
+def status_and_body(answer: Answer) -> tuple[int, Any]:
     return answer.status_code, shape(answer.json())
 
 
@@ -55,7 +55,7 @@ def test_a_code_for_an_unknown_account_is_not_sent(
     auth_config(signup={"disabled": signups_disabled})
     if known_by == "email":
         make_user(email=EMAIL)
-        unknown, known = {"email": "nobody@example.com"}, {"email": EMAIL}
+        unknown, known = {"email": "unknown@example.com"}, {"email": EMAIL}
     else:
         make_user(email="", phone=PHONE, phone_confirmed_at=timezone.now())
         unknown, known = {"phone": "15559999999"}, {"phone": PHONE}
@@ -64,7 +64,7 @@ def test_a_code_for_an_unknown_account_is_not_sent(
     assert table_contents() == before
     assert (mailbox.emails, mailbox.texts) == ([], [])
     second = api.post("/otp", {**known, "create_user": False})
-    assert told(first) == told(second)
+    assert status_and_body(first) == status_and_body(second)
     assert (first.status_code, first.headers.keys()) == (200, second.headers.keys())
     assert len(mailbox.emails + mailbox.texts) == 1
 
@@ -129,14 +129,14 @@ def ask(api: Api, made: SignIn, email: str = EMAIL) -> Answer:
 
 @pytest.mark.parametrize("columns", [{}, {"audience": "staff"}, {"confirmed": False}])
 @pytest.mark.parametrize("secure", [True, False])
-def test_a_taken_address_gets_the_answer_of_a_free_one_and_its_owner_is_notified(
+def test_taken_address_gets_same_response_and_owner_is_notified(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, columns: dict[str, Any], secure: bool
 ) -> None:
     auth_config(mailer={"secure_email_change_enabled": secure})
     owner = make_user(email=EMAIL, **columns)
     free, taken = make_session(), make_session(make_user(email=MINE))
     one, other = ask(api, free, "free@example.com"), ask(api, taken)
-    assert told(one) == told(other)
+    assert status_and_body(one) == status_and_body(other)
     assert (one.status_code, one.headers.keys()) == (200, other.headers.keys())
     assert other.json()["new_email"] == EMAIL
 
@@ -168,7 +168,7 @@ def test_the_owner_of_an_address_is_notified_of_each_resend(api: Api, mailbox: M
     assert answer.json() == {"message_id": str(to_owner[0].id)}
 
 
-def test_a_taken_address_does_not_change_hands(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
+def test_taken_address_keeps_owner(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     owner = make_user(email=EMAIL)
     made = make_session(make_user(email=MINE))
     ask(api, made)
@@ -196,7 +196,7 @@ def test_owners_are_notified_at_most_once_a_minute(
     assert api.put("/user", body, bearer=visitor["access_token"]).status_code == 200
 
 
-def test_a_free_address_changes_hands_as_ever(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
+def test_free_address_can_be_changed_to(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     auth_config(mailer={"secure_email_change_enabled": False})
     made = make_session(make_user(email=MINE))
     assert ask(api, made, "free@example.com").status_code == 200
@@ -204,7 +204,7 @@ def test_a_free_address_changes_hands_as_ever(api: Api, auth_config: ChangeConfi
     assert api.post("/verify", body).json()["user"]["email"] == "free@example.com"
 
 
-def test_the_notice_takes_one_of_the_quota_and_is_refused_like_a_link(api: Api, auth_config: ChangeConfig) -> None:
+def test_notice_uses_quota_and_is_rejected_like_link(api: Api, auth_config: ChangeConfig) -> None:
     make_user(email=EMAIL)
     auth_config(limits={"email_sent": Rate(events=0)})
     made = make_session()
@@ -227,7 +227,7 @@ def ask_for_number(api: Api, made: SignIn, phone: str = TAKEN_NUMBER) -> Answer:
 
 
 @pytest.mark.parametrize("fixed", [False, True])
-def test_a_taken_phone_gets_the_answer_of_a_free_one_and_no_code(
+def test_taken_phone_gets_same_response_and_no_code(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, owner_of_number: User, fixed: bool
 ) -> None:
     if fixed:
@@ -236,7 +236,7 @@ def test_a_taken_phone_gets_the_answer_of_a_free_one_and_no_code(
     one = ask_for_number(api, free, PHONE)
     mailbox.clear()
     other = ask_for_number(api, taken)
-    assert told(one) == told(other)
+    assert status_and_body(one) == status_and_body(other)
     assert (one.status_code, one.headers.keys()) == (200, other.headers.keys())
     assert other.json()["new_phone"] == TAKEN_NUMBER
     assert (mailbox.emails, mailbox.texts) == ([], [])
@@ -263,7 +263,7 @@ def test_a_resend_to_a_taken_phone_sends_nothing(
         mailbox.clear()
         answers.append(api.post("/resend", {"type": "phone_change", "email": email}))
     assert mailbox.texts == []
-    assert told(answers[0]) == told(answers[1])
+    assert status_and_body(answers[0]) == status_and_body(answers[1])
     if fixed:
         assert answers[0].json() == answers[1].json()
 
@@ -282,13 +282,13 @@ def test_a_taken_phone_keeps_its_owner(api: Api, auth_config: ChangeConfig, owne
     ("config", "status"),
     [({"limits": {"sms_sent": Rate(events=0)}}, 429), ({"sms": {"provider": ""}}, 500)],
 )
-def test_errors_of_sending_apply_to_a_taken_phone_too(
+def test_send_errors_apply_to_taken_phone(
     api: Api, auth_config: ChangeConfig, owner_of_number: User, config: dict[str, Any], status: int
 ) -> None:
     auth_config(**config)
     answers = [ask_for_number(api, make_session(), phone) for phone in (PHONE, TAKEN_NUMBER)]
     assert [answer.status_code for answer in answers] == [status] * 2
-    assert told(answers[0]) == told(answers[1])
+    assert status_and_body(answers[0]) == status_and_body(answers[1])
 
 
 def test_a_taken_phone_uses_no_quota(
@@ -314,7 +314,7 @@ def test_under_auto_confirm_a_taken_phone_stays_pending(
 
 @pytest.mark.parametrize("known_by", ["email", "phone"])
 @pytest.mark.parametrize("autoconfirm", ["mailer", "sms", ""])
-def test_a_duplicate_looks_like_a_new_account_that_waits(
+def test_duplicate_gets_response_of_unconfirmed_account(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, known_by: str, autoconfirm: str
 ) -> None:
     make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=timezone.now(), data={"secret": 1})
@@ -327,7 +327,7 @@ def test_a_duplicate_looks_like_a_new_account_that_waits(
         auth_config(**{autoconfirm: {"autoconfirm": True}})
     duplicate = api.post("/signup", {**known, **further})
 
-    assert told(duplicate) == told(fresh)
+    assert status_and_body(duplicate) == status_and_body(fresh)
     assert list(duplicate.json()) == list(fresh.json())
     assert duplicate.headers.keys() == fresh.headers.keys()
     shown, real = duplicate.json(), fresh.json()
@@ -343,7 +343,7 @@ def test_a_duplicate_looks_like_a_new_account_that_waits(
     assert not Session.objects.exists()
 
 
-def test_a_duplicate_looks_different_every_time(api: Api) -> None:
+def test_fabricated_users_of_duplicates_differ(api: Api) -> None:
     make_user(email=EMAIL)
     seen = set()
     for _ in range(2):

@@ -62,7 +62,7 @@ def insert_identity(run: Run, user_id: UUID, data: str = "{}", provider: str = "
 # Columns that are made by the database
 
 
-def test_a_row_has_the_defaults_of_the_database(run: Run) -> None:
+def test_row_has_database_defaults(run: Run) -> None:
     user_id = insert_user(run)
     (row,) = run(
         "SELECT email_change_confirm_status, is_sso_user, is_anonymous, phone_change, phone, email, confirmed_at"
@@ -76,7 +76,7 @@ def test_a_row_has_the_defaults_of_the_database(run: Run) -> None:
     ("by_email", "by_phone", "confirmed"),
     [(TEN, NINE, NINE), (NINE, TEN, NINE), (TEN, None, TEN), (None, TEN, TEN), (None, None, None)],
 )
-def test_the_earlier_confirmation_counts(
+def test_confirmed_at_is_earlier_confirmation(
     run: Run, by_email: datetime | None, by_phone: datetime | None, confirmed: datetime | None
 ) -> None:
     user_id = insert_user(run, email_confirmed_at=by_email, phone_confirmed_at=by_phone)
@@ -105,7 +105,7 @@ def test_generated_columns_cannot_be_written(run: Run) -> None:
         ('{"other": "a@b.c"}', None),
     ],
 )
-def test_the_address_of_an_identity_is_the_claimed_one_in_lower_case(run: Run, data: str, email: str | None) -> None:
+def test_email_of_identity_is_claimed_email_in_lower_case(run: Run, data: str, email: str | None) -> None:
     user_id = insert_user(run)
     insert_identity(run, user_id, data)
     assert run("SELECT email FROM identities WHERE user_id = %s", user_id) == [(email,)]
@@ -117,7 +117,7 @@ def test_the_address_of_an_identity_is_the_claimed_one_in_lower_case(run: Run, d
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_address_belongs_to_one_account_in_all_audiences(run: Run) -> None:
+def test_email_is_unique_across_audiences(run: Run) -> None:
     insert_user(run, email="a@b.co", aud="one")
     for audience in ("one", "two", None):
         with pytest.raises(IntegrityError, match="users_email_partial_key"):
@@ -134,7 +134,7 @@ def test_sso_accounts_may_share_an_address(run: Run) -> None:
         run("UPDATE users SET is_sso_user = false WHERE id = %s", other)
 
 
-def test_accounts_without_an_address_or_number_are_many(run: Run) -> None:
+def test_several_accounts_can_have_no_email_or_phone(run: Run) -> None:
     for _ in range(3):
         insert_user(run, email=None, phone=None)
     assert len(run("SELECT id FROM users")) == 3
@@ -142,14 +142,14 @@ def test_accounts_without_an_address_or_number_are_many(run: Run) -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("columns", [{}, {"is_sso_user": True}, {"deleted_at": TEN}, {"aud": "two"}])
-def test_a_number_belongs_to_one_account(run: Run, columns: dict[str, Any]) -> None:
+def test_phone_is_unique(run: Run, columns: dict[str, Any]) -> None:
     insert_user(run, phone="15551234567")
     with pytest.raises(IntegrityError, match="users_phone_key"):
         insert_user(run, phone="15551234567", **columns)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_subject_of_a_provider_belongs_to_one_account(run: Run) -> None:
+def test_subject_of_provider_is_unique(run: Run) -> None:
     one, other = insert_user(run), insert_user(run)
     insert_identity(run, one, provider="google", subject="7")
     insert_identity(run, other, provider="github", subject="7")
@@ -160,7 +160,7 @@ def test_a_subject_of_a_provider_belongs_to_one_account(run: Run) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_user_has_one_secret_of_a_purpose_and_a_link_is_one_users() -> None:
+def test_one_time_token_is_unique_per_purpose_and_link() -> None:
     user, other = make_user(), make_user()
     make_one_time_token(user)
     row = OneTimeToken.objects.get()
@@ -174,14 +174,14 @@ def test_a_user_has_one_secret_of_a_purpose_and_a_link_is_one_users() -> None:
     assert OneTimeToken.objects.count() == 3
 
 
-def test_a_session_has_a_method_once() -> None:
+def test_amr_claim_is_unique_per_session_and_method() -> None:
     made = make_session()
     at = timezone.now()
     with pytest.raises(IntegrityError, match="mfa_amr_claims_session_id_authentication_method_pkey"):
         AmrClaim.objects.create(session=made.session, authentication_method="password", created_at=at, updated_at=at)
 
 
-def test_a_factor_has_a_name_of_its_own_or_none() -> None:
+def test_factor_name_is_unique_or_absent() -> None:
     user, other = make_user(), make_user()
     make_factor(user, friendly_name="phone")
     make_factor(other, friendly_name="phone")
@@ -195,7 +195,7 @@ def test_a_factor_has_a_name_of_its_own_or_none() -> None:
 
 
 @pytest.mark.parametrize("status", [0, 1, 2, None])
-def test_a_change_of_address_has_a_known_status(run: Run, status: int | None) -> None:
+def test_email_change_status_is_constrained(run: Run, status: int | None) -> None:
     insert_user(run, email_change_confirm_status=status)
 
 
@@ -214,7 +214,7 @@ def test_a_change_of_address_has_a_known_status(run: Run, status: int | None) ->
         ("UPDATE mfa_factors SET status = 'x'", "mfa_factors_status_check"),
     ],
 )
-def test_a_value_out_of_its_list_is_refused(run: Run, statement: str, constraint: str) -> None:
+def test_value_outside_list_is_rejected(run: Run, statement: str, constraint: str) -> None:
     made = make_session()
     make_one_time_token(made.user)
     make_flow(made.user)
@@ -224,14 +224,14 @@ def test_a_value_out_of_its_list_is_refused(run: Run, statement: str, constraint
 
 
 @pytest.mark.parametrize("statement", ["aal = NULL", "aal = 'aal3'", "scopes = repeat('x', 4096)", "ip = NULL"])
-def test_a_value_at_the_edge_of_its_list_is_kept(run: Run, statement: str) -> None:
+def test_value_at_edge_of_list_is_accepted(run: Run, statement: str) -> None:
     make_session()
     run(f"UPDATE sessions SET {statement}")
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("statement", ["ip = '999.1.1.1'", "ip = 'x'", "id = 'x'"])
-def test_a_value_of_another_kind_is_refused(run: Run, statement: str) -> None:
+def test_value_of_other_type_is_rejected(run: Run, statement: str) -> None:
     make_session()
     with pytest.raises(DataError):
         run(f"UPDATE sessions SET {statement}")
@@ -250,7 +250,7 @@ def test_a_value_of_another_kind_is_refused(run: Run, statement: str) -> None:
         ("webauthn_challenges", {"challenge_type": "registration", "session_data": "{}", "expires_at": TEN}),
     ],
 )
-def test_nothing_belongs_to_an_account_that_is_not_there(run: Run, table: str, columns: dict[str, Any]) -> None:
+def test_foreign_keys_reject_unknown_accounts(run: Run, table: str, columns: dict[str, Any]) -> None:
     values = {"id": uuid4(), "user_id": uuid4(), **columns}
     with pytest.raises(IntegrityError, match=f"{table}_user_id_fkey"):
         run(f"INSERT INTO {table} ({', '.join(values)}) VALUES ({', '.join(['%s'] * len(values))})", *values.values())
@@ -294,7 +294,7 @@ def test_deletion_of_an_account_cascades_to_its_own_rows_only(run: Run) -> None:
     assert audit_trail() == [("login", None)]
 
 
-def test_a_session_takes_its_methods_and_tokens_with_it(run: Run) -> None:
+def test_deletion_of_session_cascades_to_methods_and_tokens(run: Run) -> None:
     user = make_user()
     kept = make_session(user)
     gone = make_legacy_tokens(user)[0].session_id
@@ -307,27 +307,27 @@ def test_a_session_takes_its_methods_and_tokens_with_it(run: Run) -> None:
 # Tables and columns that are there, or must not be
 
 
-def test_secrets_have_one_home(run: Run) -> None:
+def test_secrets_are_stored_in_one_table(run: Run) -> None:
     columns = {name for (name,) in run("SELECT column_name FROM information_schema.columns WHERE table_name = 'users'")}
     assert {name for name in columns if "token" in name} == set()
     assert not columns & {"instance_id", "is_super_admin", "is_staff", "is_superuser", "last_login", "is_active"}
 
 
-def test_no_index_holds_a_column_that_a_sign_in_or_refresh_changes(run: Run) -> None:
+def test_no_index_contains_column_updated_by_sign_in_or_refresh(run: Run) -> None:
     definitions = [sql for (sql,) in run("SELECT indexdef FROM pg_indexes WHERE tablename IN ('users', 'sessions')")]
     assert definitions
     for column in ("last_sign_in_at", "refreshed_at", "refresh_token_counter", "updated_at", "user_agent"):
         assert not [sql for sql in definitions if column in sql]
 
 
-def test_rows_that_change_often_have_room_in_their_page(run: Run) -> None:
+def test_frequently_updated_tables_have_fillfactor(run: Run) -> None:
     options: dict[str, str] = dict(
         run("SELECT relname::text, reloptions::text FROM pg_class WHERE relname IN ('users', 'sessions')")
     )
     assert options == {"users": "{fillfactor=85}", "sessions": "{fillfactor=85}"}
 
 
-def test_counters_are_not_worth_a_log(run: Run) -> None:
+def test_counter_table_is_unlogged(run: Run) -> None:
     assert run("SELECT relpersistence::text FROM pg_class WHERE relname = 'rate_limits'") == [("u",)]
 
 
@@ -347,7 +347,7 @@ def test_counters_are_not_worth_a_log(run: Run) -> None:
         ("users", "users_is_anonymous_idx"),
     ],
 )
-def test_a_documented_index_is_there(run: Run, table: str, index: str) -> None:
+def test_documented_indexes_exist(run: Run, table: str, index: str) -> None:
     assert run("SELECT 1 FROM pg_indexes WHERE tablename = %s AND indexname = %s", table, index) == [(1,)]
 
 
@@ -365,7 +365,7 @@ def test_a_second_recovery_replaces_the_first(api: Api, mailbox: Mailbox) -> Non
     assert "error_code=otp_expired" in answer.headers["Location"]
 
 
-def test_a_redeemed_secret_ends_all_others_of_its_user(api: Api) -> None:
+def test_redeemed_secret_invalidates_other_secrets_of_user(api: Api) -> None:
     user = make_user()
     secret = make_one_time_token(user)
     for purpose in (TokenType.EMAIL_CHANGE_NEW, TokenType.EMAIL_CHANGE_CURRENT):
@@ -374,7 +374,7 @@ def test_a_redeemed_secret_ends_all_others_of_its_user(api: Api) -> None:
     assert not OneTimeToken.objects.exists()
 
 
-def test_every_session_has_a_key_a_counter_and_a_method(api: Api) -> None:
+def test_new_session_has_key_counter_and_method(api: Api) -> None:
     made = make_session()
     body = {"refresh_token": made.refresh_token}
     assert api.post("/token?grant_type=refresh_token", body).status_code == 200
@@ -385,7 +385,7 @@ def test_every_session_has_a_key_a_counter_and_a_method(api: Api) -> None:
     assert not LegacyRefreshToken.objects.exists()
 
 
-def test_an_account_with_null_where_others_have_text_is_shown_with_text(api: Api, run: Run) -> None:
+def test_null_text_columns_are_returned_as_empty_text(api: Api, run: Run) -> None:
     made = make_session()
     run(
         "UPDATE users SET role = NULL, phone = NULL, email_change = NULL, phone_change = NULL,"
@@ -399,7 +399,7 @@ def test_an_account_with_null_where_others_have_text_is_shown_with_text(api: Api
     assert refreshed.json()["user"]["role"] == ""
 
 
-def test_a_redeemed_secret_fills_metadata_that_is_null(api: Api) -> None:
+def test_redemption_fills_null_metadata(api: Api) -> None:
     user = make_user(confirmed=False, raw_user_meta_data=None, raw_app_meta_data=None)
     secret = make_one_time_token(user, TokenType.CONFIRMATION)
     shown = api.post("/verify", {"type": "signup", "token_hash": secret.link_token}).json()["user"]

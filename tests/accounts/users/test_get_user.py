@@ -24,7 +24,7 @@ WRONG_AUDIENCE = (400, "validation_failed", "Token audience doesn't match reques
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
 @pytest.mark.parametrize("path", ["/user", "/user/"])
-def test_a_valid_token_shows_its_account(api: Api, scheme: str, path: str) -> None:
+def test_valid_token_returns_account(api: Api, scheme: str, path: str) -> None:
     made = make_session(make_user(email=EMAIL, data={"a": 1}))
     before = table_contents()
     answer = api.get(path, headers={"Authorization": f"{scheme} {made.access_token}"})
@@ -35,7 +35,7 @@ def test_a_valid_token_shows_its_account(api: Api, scheme: str, path: str) -> No
     assert table_contents() == before
 
 
-def test_the_account_is_shown_as_it_is_now(api: Api) -> None:
+def test_response_contains_current_account(api: Api) -> None:
     made = make_session(make_user(email=EMAIL))
     at = timezone.now()
     Identity.objects.create(
@@ -56,28 +56,28 @@ def test_a_token_returns_its_own_account(api: Api) -> None:
     assert api.get("/user", bearer=other.access_token).json()["email"] == other.user.email
 
 
-def test_a_missing_token_is_refused_on_get_user(api: Api) -> None:
+def test_missing_token_is_rejected(api: Api) -> None:
     assert_error(api.get("/user"), 401, "no_authorization", "This endpoint requires a valid Bearer token")
 
 
-def test_a_banned_user_is_refused(api: Api) -> None:
+def test_banned_user_is_rejected(api: Api) -> None:
     made = make_session(make_user(banned_until=timezone.now() + timedelta(minutes=1)))
     assert_error(api.get("/user", bearer=made.access_token), 403, "user_banned", "User is banned")
 
 
-def test_a_ban_that_is_over_is_no_ban(api: Api) -> None:
+def test_expired_ban_is_ignored(api: Api) -> None:
     made = make_session(make_user(banned_until=timezone.now() - timedelta(seconds=1)))
     assert api.get("/user", bearer=made.access_token).status_code == 200
 
 
-def test_a_session_that_has_ended_is_refused(api: Api) -> None:
+def test_ended_session_is_rejected(api: Api) -> None:
     made = make_session()
     assert api.post("/logout?scope=local", bearer=made.access_token).status_code == 204
     text = "Session from session_id claim in JWT does not exist"
     assert_error(api.get("/user", bearer=made.access_token), 403, "session_not_found", text)
 
 
-def test_an_account_that_is_gone_is_refused(api: Api) -> None:
+def test_deleted_account_is_rejected(api: Api) -> None:
     made = make_session()
     made.user.delete()
     text = "User from sub claim in JWT does not exist"
@@ -111,6 +111,6 @@ def test_a_token_of_an_operator_is_checked_against_the_audience_of_the_service(
     assert api.get("/user", bearer=made.access_token).status_code == 200
 
 
-def test_looking_at_oneself_is_not_limited_in_number(api: Api) -> None:
+def test_requests_are_not_rate_limited(api: Api) -> None:
     made = make_session()
     assert {api.get("/user", bearer=made.access_token).status_code for _ in range(40)} == {200}

@@ -27,7 +27,7 @@ LABEL = "a" * 63
         ("x" * 249 + "@a.bcd", "x" * 249 + "@a.bcd"),
     ],
 )
-def test_an_address_is_stored_in_lower_case(text: str, address: str) -> None:
+def test_email_is_normalised_to_lower_case(text: str, address: str) -> None:
     assert identifiers.email(text) == address
 
 
@@ -69,7 +69,7 @@ def test_an_address_is_stored_in_lower_case(text: str, address: str) -> None:
         )
     ],
 )
-def test_what_is_no_address_is_refused(text: str, error: type[ApiError], message: str) -> None:
+def test_invalid_email_is_rejected(text: str, error: type[ApiError], message: str) -> None:
     with pytest.raises(error) as refusal:
         identifiers.email(text)
     assert (refusal.value.status, refusal.value.error_code) == (400, "validation_failed")
@@ -86,7 +86,7 @@ def test_what_is_no_address_is_refused(text: str, error: type[ApiError], message
         ("123456789012345", "123456789012345"),
     ],
 )
-def test_a_number_is_stored_in_digits(text: str, number: str) -> None:
+def test_phone_is_normalised_to_digits(text: str, number: str) -> None:
     assert identifiers.phone(text) == number
 
 
@@ -94,7 +94,7 @@ def test_a_number_is_stored_in_digits(text: str, number: str) -> None:
     "text",
     ["", "+", "1", "0123456789", "abc", "1234567890123456", "++123", " +123", "12-34", "123\n", "1\t2", "١٢٣٤"],
 )
-def test_what_is_no_number_is_refused(text: str) -> None:
+def test_invalid_phone_is_rejected(text: str) -> None:
     with pytest.raises(errors.PhoneInvalid) as refusal:
         identifiers.phone(text)
     assert (refusal.value.status, refusal.value.error_code) == (400, "validation_failed")
@@ -102,11 +102,11 @@ def test_what_is_no_number_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "number"), [("+1 555...", "1555..."), ("abc", "abc"), ("", "")])
-def test_a_number_can_be_normalised_without_a_check(text: str, number: str) -> None:
+def test_phone_is_normalised_without_validation(text: str, number: str) -> None:
     assert identifiers.bare_phone(text) == number
 
 
-def test_an_address_can_be_normalised_without_a_check() -> None:
+def test_email_is_normalised_without_validation() -> None:
     assert identifiers.lower_email(" No Address") == " no address"
 
 
@@ -127,7 +127,7 @@ def test_a_channel_is_sms_or_one_that_the_gateway_supports(
 
 
 @pytest.mark.parametrize(("provider", "text"), [("vonage", "whatsapp"), ("twilio", "invalid"), ("twilio", "SMS")])
-def test_another_channel_is_refused(auth_config: AuthConfig, provider: str, text: str) -> None:
+def test_other_channel_is_rejected(auth_config: AuthConfig, provider: str, text: str) -> None:
     auth_config(sms={"provider": provider})
     with pytest.raises(errors.ChannelInvalid) as refusal:
         identifiers.channel(text)

@@ -34,14 +34,14 @@ def record(**values: Any) -> UserRecord:
     return UserRecord(**{**least, **values})
 
 
-def shown(of: UserRecord) -> dict[str, Any]:
+def render(of: UserRecord) -> dict[str, Any]:
     """What a client reads."""
     decoded: dict[str, Any] = orjson.loads(orjson.dumps(records.render_user(of)))
     return decoded
 
 
-def test_a_user_with_nothing_has_the_keys_that_are_always_there() -> None:
-    assert shown(record()) == {
+def test_minimal_user_has_required_members() -> None:
+    assert render(record()) == {
         "id": str(ID),
         "aud": "",
         "role": "",
@@ -57,21 +57,21 @@ def test_a_user_with_nothing_has_the_keys_that_are_always_there() -> None:
 
 
 @pytest.mark.parametrize("name", OPTIONAL_TIMES)
-def test_an_optional_time_is_shown_when_there_is_one(name: str) -> None:
-    full = shown(record(**{name: AT}))
+def test_optional_time_is_present_when_set(name: str) -> None:
+    full = render(record(**{name: AT}))
     assert set(full) - set(ALWAYS) == {name}
     assert full[name] == WIRE
 
 
 @pytest.mark.parametrize(("column", "key"), [("email_change", "new_email"), ("phone_change", "new_phone")])
-def test_a_pending_change_is_shown_when_there_is_one(column: str, key: str) -> None:
-    assert shown(record(**{column: "x"}))[key] == "x"
-    assert key not in shown(record(**{column: ""}))
+def test_pending_change_is_present_when_set(column: str, key: str) -> None:
+    assert render(record(**{column: "x"}))[key] == "x"
+    assert key not in render(record(**{column: ""}))
 
 
-def test_internal_columns_are_never_shown() -> None:
+def test_internal_columns_are_not_rendered() -> None:
     everything = dict.fromkeys(OPTIONAL_TIMES, AT) | {"email_change": "x", "phone_change": "y"}
-    full = shown(record(is_sso_user=True, **everything))
+    full = render(record(is_sso_user=True, **everything))
     assert set(full) == {*ALWAYS, *OPTIONAL_TIMES, "new_email", "new_phone"}
     assert "$argon2id$" not in repr(full)
 
@@ -86,23 +86,23 @@ def test_internal_columns_are_never_shown() -> None:
     ],
 )
 def test_times_have_six_digits_and_a_z(moment: datetime, text: str) -> None:
-    assert shown(record(banned_until=moment))["banned_until"] == text
+    assert render(record(banned_until=moment))["banned_until"] == text
 
 
 @pytest.mark.parametrize("text", ['{"a": 1.0, "b": [18446744073709551616]}', "{}", '{"\\u00fc": "\\ud83d\\udd11"}'])
-def test_metadata_passes_as_it_is_stored(text: str) -> None:
+def test_metadata_is_rendered_as_stored(text: str) -> None:
     dumped = orjson.dumps(records.render_user(record(user_metadata_json=text, app_metadata_json=text))).decode()
     assert f'"user_metadata":{text}' in dumped
     assert f'"app_metadata":{text}' in dumped
 
 
-def test_an_identity_is_shown_with_its_claims() -> None:
+def test_identity_is_rendered_with_claims() -> None:
     identity = IdentityRecord(
         id="i", provider_id="7", data_json='{"sub": "7"}', provider="google", last_sign_in_at=WIRE, created_at=WIRE,
         updated_at=WIRE, email="a@b.co",
     )  # fmt: skip
-    (found,) = shown(record(identities=(identity,)))["identities"]
-    assert found == {
+    (rendered,) = render(record(identities=(identity,)))["identities"]
+    assert rendered == {
         "identity_id": "i",
         "id": "7",
         "user_id": str(ID),
@@ -115,27 +115,27 @@ def test_an_identity_is_shown_with_its_claims() -> None:
     }
 
 
-def test_an_identity_without_address_or_sign_in_has_no_such_keys() -> None:
+def test_identity_omits_missing_address_and_sign_in() -> None:
     identity = IdentityRecord(
         id="i", provider_id="7", data_json="{}", provider="google", last_sign_in_at=None, created_at=WIRE,
         updated_at=WIRE, email=None,
     )  # fmt: skip
-    (found,) = shown(record(identities=(identity,)))["identities"]
-    assert list(found) == ["identity_id", "id", "user_id", "identity_data", "provider", "created_at", "updated_at"]
-    assert found["identity_data"] == {}
+    (rendered,) = render(record(identities=(identity,)))["identities"]
+    assert list(rendered) == ["identity_id", "id", "user_id", "identity_data", "provider", "created_at", "updated_at"]
+    assert rendered["identity_data"] == {}
 
 
-def test_factors_are_shown_when_there_are_some() -> None:
+def test_factors_are_present_when_set() -> None:
     factor = FactorRecord(
         id="f", friendly_name="phone", factor_type="totp", status="verified", phone=None, created_at=WIRE,
         updated_at=WIRE, last_challenged_at=None, web_authn_aaguid=None,
     )  # fmt: skip
-    assert "factors" not in shown(record())
-    (found,) = shown(record(factors=(factor,)))["factors"]
-    assert (found["id"], found["factor_type"], found["status"], found["friendly_name"]) == (
+    assert "factors" not in render(record())
+    (rendered,) = render(record(factors=(factor,)))["factors"]
+    assert (rendered["id"], rendered["factor_type"], rendered["status"], rendered["friendly_name"]) == (
         "f", "totp", "verified", "phone",
     )  # fmt: skip
-    assert "secret" not in found
+    assert "secret" not in rendered
 
 
 @pytest.mark.parametrize(

@@ -42,8 +42,8 @@ def open_link(api: Api, token: str, type: str, redirect_to: str = SITE, *, path:
 
 
 def fields(page: Answer) -> dict[str, str]:
-    found = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', page.content.decode())
-    return {name: unescape(value) for name, value in found}
+    inputs = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', page.content.decode())
+    return {name: unescape(value) for name, value in inputs}
 
 
 def press(api: Api, page: Answer, *, path: str = "/verify") -> Answer:
@@ -76,7 +76,7 @@ def test_the_button_redeems_the_link_as_opening_it_would(api: Api, type: str, pa
     assert redirect_fragment(again)["error_code"] == "otp_expired"
 
 
-def test_opening_a_link_uses_up_nothing_however_often(api: Api) -> None:
+def test_opening_page_does_not_redeem_link(api: Api) -> None:
     token = make_one_time_token(make_user(email=EMAIL, confirmed=False), TokenType.CONFIRMATION).link_token
     before = table_contents()
     pages = [open_link(api, token, "signup") for _ in range(3)]
@@ -118,14 +118,14 @@ def test_parameters_of_the_link_are_escaped_on_the_page(api: Api) -> None:
 
 
 @pytest.mark.parametrize("target", ["https://evil.example.com/", "javascript:alert(1)", "//evil.example.com", ""])
-def test_neither_page_nor_button_lead_to_a_place_that_is_not_permitted(api: Api, target: str) -> None:
+def test_page_and_form_redirect_to_permitted_targets_only(api: Api, target: str) -> None:
     token = make_one_time_token(make_user(email=EMAIL)).link_token
     assert fields(open_link(api, token, "magiclink", target))["redirect_to"] == SITE
     answer = submit(api, {"type": "magiclink", "token": token, "redirect_to": target})
     assert answer.headers["Location"].startswith(f"{SITE}#access_token=")
 
 
-def test_the_page_is_closed_to_everything_else(api: Api) -> None:
+def test_content_security_policy_is_restrictive(api: Api) -> None:
     page = open_link(api, "0a1b", "signup")
     [nonce] = re.findall(r'<style nonce="([\w-]{20,})">', page.content.decode())
     assert page.headers["Content-Security-Policy"] == (
@@ -147,7 +147,7 @@ NO_TOKEN = (400, "validation_failed", "Verify requires a token or a token hash")
     ("form", "refusal"),
     [({"token": "0a1b"}, NO_TYPE), ({"type": "signup"}, NO_TOKEN), ({"type": "", "token": ""}, NO_TYPE)],
 )
-def test_a_link_without_type_or_token_is_refused_in_json(
+def test_link_without_type_or_token_is_rejected_as_json(
     api: Api, form: dict[str, str], refusal: tuple[int, str, str]
 ) -> None:
     assert_error(api.get(f"/verify?{urlencode(form)}"), *refusal)
@@ -155,7 +155,7 @@ def test_a_link_without_type_or_token_is_refused_in_json(
 
 
 @pytest.mark.parametrize("type", ["nonsense", "sms", "\x00"])
-def test_a_type_that_no_link_has_is_refused_by_redirect(api: Api, type: str) -> None:
+def test_unknown_type_is_reported_by_redirect(api: Api, type: str) -> None:
     answer = press(api, open_link(api, "0a1b", type))
     assert answer.status_code == 303
     assert redirect_fragment(answer)["error_description"] == "Invalid email verification type"
@@ -172,12 +172,12 @@ def test_a_type_that_no_link_has_is_refused_by_redirect(api: Api, type: str) -> 
         (b"type=signup&token=0a1b&token=second", 303),
     ],
 )
-def test_a_form_may_be_anything(api: Api, body: bytes, status: int) -> None:
+def test_malformed_forms_cause_no_server_error(api: Api, body: bytes, status: int) -> None:
     assert api.post("/verify/confirm", body).status_code == status
 
 
 @pytest.mark.django_db(transaction=True)
-def test_pages_that_are_open_still_work_when_links_redeem_at_once_again(api: Api, auth_config: ChangeConfig) -> None:
+def test_open_pages_work_after_setting_is_disabled(api: Api, auth_config: ChangeConfig) -> None:
     token = make_one_time_token(make_user(email=EMAIL)).link_token
     page = open_link(api, token, "magiclink")
     auth_config(mailer={"link_confirm_page_enabled": False})

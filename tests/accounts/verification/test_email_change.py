@@ -72,11 +72,11 @@ def change_emails(mailbox: Mailbox) -> tuple[Email, Email]:
 
 def redeem(api: Api, mail: Email, form: str) -> Answer:
     """Redeem the `code` of an email, its token `hash`, or the `token` of its link."""
-    said = mail.variables
+    variables = mail.variables
     proof = {
-        "code": {"email": mail.to, "token": said["Token"]},
-        "hash": {"token_hash": said["TokenHash"]},
-        "token": {"token": said["TokenHash"]},
+        "code": {"email": mail.to, "token": variables["Token"]},
+        "hash": {"token_hash": variables["TokenHash"]},
+        "token": {"token": variables["TokenHash"]},
     }
     return api.post("/verify", {"type": "email_change", **proof[form]})
 
@@ -115,17 +115,17 @@ def test_both_addresses_get_a_confirmation(api: Api, mailbox: Mailbox, made: Sig
     present, new = change_emails(mailbox)
     assert len(mailbox.emails) == 2
     for mail in (present, new):
-        said = mail.variables
-        assert set(said) == {
+        variables = mail.variables
+        assert set(variables) == {
             "SiteURL", "Email", "ConfirmationURL", "Token", "TokenHash", "RedirectTo", "Data", "NewEmail", "SendingTo",
         }  # fmt: skip
-        assert (said["Email"], said["NewEmail"], said["SendingTo"]) == (EMAIL, NEW, mail.to)
-        assert said["Data"]["name"] == "Ada"
-        assert said["RedirectTo"] == "http://localhost:3000/cb"
-        assert re.fullmatch(r"[0-9a-f]{56}", said["TokenHash"])
-        query = parse_qs(urlsplit(said["ConfirmationURL"]).query)
+        assert (variables["Email"], variables["NewEmail"], variables["SendingTo"]) == (EMAIL, NEW, mail.to)
+        assert variables["Data"]["name"] == "Ada"
+        assert variables["RedirectTo"] == "http://localhost:3000/cb"
+        assert re.fullmatch(r"[0-9a-f]{56}", variables["TokenHash"])
+        query = parse_qs(urlsplit(variables["ConfirmationURL"]).query)
         assert query == {
-            "token": [said["TokenHash"]], "type": ["email_change"], "redirect_to": ["http://localhost:3000/cb"],
+            "token": [variables["TokenHash"]], "type": ["email_change"], "redirect_to": ["http://localhost:3000/cb"],
         }  # fmt: skip
     assert present.variables["TokenHash"] != new.variables["TokenHash"]
     rows = {row.token_type: row.relates_to for row in OneTimeToken.objects.all()}
@@ -190,7 +190,7 @@ def test_the_operators_allow_list_applies(
     assert mailbox.emails == []
 
 
-def test_the_next_change_has_to_wait_a_minute(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+def test_changes_have_minimum_interval_of_one_minute(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made)
     before = table_contents()
     answer = api.put("/user", {"email": "third@example.com"}, bearer=made.access_token)
@@ -211,7 +211,7 @@ def test_a_new_password_does_not_shorten_the_wait(api: Api, mailbox: Mailbox, ma
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_address_that_is_refused_may_be_corrected_at_once(api: Api, auth_config: ChangeConfig, made: SignIn) -> None:
+def test_rejected_address_starts_no_interval(api: Api, auth_config: ChangeConfig, made: SignIn) -> None:
     auth_config(recipients={"authorized_addresses": (EMAIL, NEW)})
     answer = api.put("/user", {"email": "nwe@example.com"}, bearer=made.access_token)
     assert (answer.status_code, answer.json()["error_code"]) == (400, "email_address_not_authorized")
@@ -228,9 +228,7 @@ def test_the_interval_applies_to_repeated_requests(api: Api, made: SignIn) -> No
 
 
 @pytest.mark.parametrize("columns", [{}, {"confirmed": False}, {"audience": "staff"}])
-def test_an_address_of_another_user_is_refused(
-    api: Api, mailbox: Mailbox, made: SignIn, columns: dict[str, Any]
-) -> None:
+def test_address_of_other_user_is_rejected(api: Api, mailbox: Mailbox, made: SignIn, columns: dict[str, Any]) -> None:
     make_user(email=NEW, **columns)
     before = table_contents()
     assert_error(api.put("/user", {"email": "NEW@example.com"}, bearer=made.access_token), *TAKEN)
@@ -238,7 +236,7 @@ def test_an_address_of_another_user_is_refused(
     assert mailbox.emails == []
 
 
-def test_an_address_of_an_sso_account_is_free(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+def test_address_of_sso_account_is_available(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     make_user(email=NEW, is_sso_user=True)
     ask(api, made)
     present, new = change_emails(mailbox)
@@ -317,7 +315,7 @@ def test_one_address_cannot_confirm_for_both(
     assert OneTimeToken.objects.count() == 1
 
 
-def test_a_confirmation_of_an_imported_row_is_the_first_of_two(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+def test_confirmation_of_imported_row_is_first_of_two(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made)
     User.objects.update(email_change_confirm_status=None)
     present, new = change_emails(mailbox)
@@ -327,7 +325,7 @@ def test_a_confirmation_of_an_imported_row_is_the_first_of_two(api: Api, mailbox
 
 @pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize("config", [{"autoconfirm": True}, {"secure_email_change_enabled": False}])
-def test_one_confirmation_can_be_enough(
+def test_one_confirmation_suffices_when_configured(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn, which: int, config: dict[str, bool]
 ) -> None:
     ask(api, made)
@@ -336,7 +334,7 @@ def test_one_confirmation_can_be_enough(
     assert not OneTimeToken.objects.exists()
 
 
-def test_a_newer_change_ends_the_one_before(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+def test_newer_change_replaces_previous_one(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made, "first@example.com")
     old_present, old_new = mailbox.emails
     half(redeem(api, old_present, "hash"))
@@ -373,7 +371,7 @@ def test_a_banned_user_changes_nothing(api: Api, mailbox: Mailbox, made: SignIn,
 
 @pytest.mark.parametrize("type", ["email", "signup", "invite", "recovery", "magiclink"])
 @pytest.mark.parametrize("form", ["code", "hash"])
-def test_the_secret_of_a_change_has_no_other_use(
+def test_secret_of_change_is_rejected_for_other_types(
     api: Api, mailbox: Mailbox, made: SignIn, type: str, form: str
 ) -> None:
     ask(api, made)
@@ -407,8 +405,8 @@ def test_an_address_taken_in_the_meantime_is_not_taken_over(
     before = table_contents()
     if form == "browser":
         answer = open_link(api, new)
-        told = {"error_code": TAKEN[1], "error_description": TAKEN[2], "sb": ""}
-        assert (answer.status_code, redirect_fragment(answer)) == (303, told)
+        parameters = {"error_code": TAKEN[1], "error_description": TAKEN[2], "sb": ""}
+        assert (answer.status_code, redirect_fragment(answer)) == (303, parameters)
     else:
         assert_error(redeem(api, new, form), *TAKEN)
     assert table_contents() == before
@@ -512,7 +510,7 @@ def test_a_code_typed_by_hand_ends_a_flow_in_a_session(api: Api, mailbox: Mailbo
     signed_in(redeem(api, new, "code"))
 
 
-def test_a_flow_that_is_gone_leaves_the_change_to_be_confirmed(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+def test_missing_flow_keeps_change_pending(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made, **PKCE)
     present, new = change_emails(mailbox)
     open_link(api, present)
@@ -531,6 +529,6 @@ def test_a_flow_that_is_gone_leaves_the_change_to_be_confirmed(api: Api, mailbox
         {"code_challenge": CHALLENGE, "code_challenge_method": "md5"},
     ],
 )
-def test_half_a_challenge_is_refused(api: Api, made: SignIn, further: dict[str, str]) -> None:
+def test_incomplete_challenge_is_rejected(api: Api, made: SignIn, further: dict[str, str]) -> None:
     answer = api.put("/user", {"email": NEW, **further}, bearer=made.access_token)
     assert_error(answer, 400, "validation_failed", "PKCE flow requires code_challenge_method and code_challenge")

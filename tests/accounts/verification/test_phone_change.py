@@ -143,7 +143,7 @@ def test_another_phone_replaces_the_first(api: Api, mailbox: Mailbox, has_addres
 
 
 @pytest.mark.parametrize("phone", [OLD, f"+{OLD}", "+1 555 0000000"])
-def test_the_present_phone_is_no_change(api: Api, auth_config: ChangeConfig, mailbox: Mailbox, phone: str) -> None:
+def test_current_phone_is_no_change(api: Api, auth_config: ChangeConfig, mailbox: Mailbox, phone: str) -> None:
     made = make_number_user()
     for autoconfirm in (False, True):
         auth_config(sms={"autoconfirm": autoconfirm})
@@ -157,7 +157,7 @@ def test_the_present_phone_is_no_change(api: Api, auth_config: ChangeConfig, mai
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("has_address", [True, False])
-def test_under_auto_confirm_the_change_takes_effect_at_once(
+def test_auto_confirm_applies_change_immediately(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, has_address: bool
 ) -> None:
     auth_config(sms={"autoconfirm": True, "provider": ""}, limits={"sms_sent": Rate(events=0)})
@@ -226,7 +226,7 @@ def test_an_unreachable_gateway_confirms_nothing(
 
 @pytest.mark.parametrize("columns", [{}, {"phone_confirmed_at": None}, {"audience": "staff"}])
 @pytest.mark.parametrize("autoconfirm", [False, True])
-def test_a_phone_of_another_user_is_refused(
+def test_phone_of_other_user_is_rejected(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn, columns: dict[str, Any], autoconfirm: bool
 ) -> None:
     make_number_user(phone=NEW, **columns)
@@ -262,7 +262,7 @@ def test_an_undeliverable_message_changes_nothing(
     assert mailbox.texts == []
 
 
-def test_the_next_change_has_to_wait_a_minute(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+def test_changes_have_minimum_interval_of_one_minute(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made)
     before = table_contents()
     assert_error(put(api, made, "15559999999"), 429, "over_sms_send_rate_limit", SOON)
@@ -283,7 +283,7 @@ def test_a_change_starts_the_interval_of_resend(api: Api) -> None:
 
 
 @pytest.mark.parametrize(("age", "alive"), [(timedelta(seconds=55), True), (timedelta(seconds=61), False)])
-def test_a_code_lives_for_a_minute(api: Api, mailbox: Mailbox, made: SignIn, age: timedelta, alive: bool) -> None:
+def test_code_expires_after_one_minute(api: Api, mailbox: Mailbox, made: SignIn, age: timedelta, alive: bool) -> None:
     ask(api, made)
     backdate(OneTimeToken.objects.get(), by=age)
     answer = confirm(api, code_in(mailbox))
@@ -294,14 +294,14 @@ def test_a_code_lives_for_a_minute(api: Api, mailbox: Mailbox, made: SignIn, age
 
 
 @pytest.mark.parametrize("type", ["sms", "signup", "email_change", "recovery"])
-def test_the_code_of_a_change_has_no_other_use(api: Api, mailbox: Mailbox, made: SignIn, type: str) -> None:
+def test_code_of_change_is_rejected_for_other_types(api: Api, mailbox: Mailbox, made: SignIn, type: str) -> None:
     ask(api, made)
     answer = api.post("/verify", {"type": type, "phone": NEW, "token": code_in(mailbox)})
     assert_error(answer, *CODE_DEAD)
     assert Session.objects.count() == 1
 
 
-def test_ten_wrong_codes_kill_a_code(api: Api, mailbox: Mailbox, made: SignIn) -> None:
+def test_ten_wrong_codes_invalidate_code(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made)
     guess = f"{(int(code_in(mailbox)) + 1) % 1_000_000:06d}"
     for _ in range(10):

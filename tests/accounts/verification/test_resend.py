@@ -33,20 +33,20 @@ def message_id(answer: Answer) -> UUID:
     assert answer.status_code == 200, answer.content
     body = answer.json()
     assert list(body) == ["message_id"]
-    found = UUID(body["message_id"])
-    assert (str(found), found.version) == (body["message_id"], 4)
-    return found
+    sent_id = UUID(body["message_id"])
+    assert (str(sent_id), sent_id.version) == (body["message_id"], 4)
+    return sent_id
 
 
-def test_an_unconfirmed_address_is_mailed_once_more(api: Api, mailbox: Mailbox) -> None:
+def test_confirmation_is_resent_to_unconfirmed_address(api: Api, mailbox: Mailbox) -> None:
     user = make_user(email=EMAIL, confirmed=False, data={"a": 1}, at=timezone.now() - timedelta(hours=1))
     make_one_time_token(user, TokenType.CONFIRMATION)
     former = OneTimeToken.objects.get()
     body = {**AGAIN, "email": "USER@example.com", "options": {}}
-    found = message_id(api.post("/resend?redirect_to=http://localhost:3000/cb", body))
+    sent_id = message_id(api.post("/resend?redirect_to=http://localhost:3000/cb", body))
 
     (mail,) = mailbox.emails
-    assert (mail.id, mail.kind, mail.to) == (found, EmailKind.CONFIRMATION, EMAIL)
+    assert (mail.id, mail.kind, mail.to) == (sent_id, EmailKind.CONFIRMATION, EMAIL)
     assert mail.variables["RedirectTo"] == "http://localhost:3000/cb"
     row, after = OneTimeToken.objects.get(), User.objects.get()
     assert row.link_hash != former.link_hash
@@ -56,7 +56,7 @@ def test_an_unconfirmed_address_is_mailed_once_more(api: Api, mailbox: Mailbox) 
     assert api.post("/verify", {"type": "signup", "token_hash": mail.variables["TokenHash"]}).status_code == 200
 
 
-def test_a_challenge_begins_a_flow(api: Api, mailbox: Mailbox) -> None:
+def test_challenge_starts_flow(api: Api, mailbox: Mailbox) -> None:
     user = make_user(email=EMAIL, confirmed=False)
     message_id(api.post("/resend", {**AGAIN, "code_challenge": CHALLENGE, "code_challenge_method": "S256"}))
     flow = FlowState.objects.get()
@@ -109,12 +109,12 @@ def test_a_sign_up_and_its_repetition_share_an_interval(api: Api, mailbox: Mailb
     assert [mail.id for mail in mailbox.emails][1:] == [first]
 
 
-def test_ids_of_nothing_differ(api: Api) -> None:
-    found = set()
+def test_message_ids_of_unsent_messages_differ(api: Api) -> None:
+    sent_id = set()
     for _ in range(3):
-        found.add(message_id(api.post("/resend", AGAIN)))
+        sent_id.add(message_id(api.post("/resend", AGAIN)))
         backdate_rate_limits(timedelta(hours=1))
-    assert len(found) == 3
+    assert len(sent_id) == 3
 
 
 @pytest.mark.parametrize("type", ["email_change", "phone_change"])
@@ -204,7 +204,7 @@ BAD_TYPE = (400, "validation_failed", "Missing one of these types: signup, email
         ({}, {"type": "phone_change", "code_challenge": "x", "email": "x" * 256 + "@b.co"}, None),
     ],
 )
-def test_refusals_come_in_their_order_and_leave_nothing(
+def test_errors_have_documented_order_and_change_nothing(
     api: Api,
     auth_config: ChangeConfig,
     mailbox: Mailbox,
@@ -219,7 +219,7 @@ def test_refusals_come_in_their_order_and_leave_nothing(
     assert mailbox.emails == []
 
 
-def test_the_quota_refuses_the_email(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
+def test_quota_rejects_email(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     make_user(email=EMAIL, confirmed=False)
     auth_config(limits={"email_sent": Rate(events=0)})
     before = table_contents()
@@ -253,11 +253,11 @@ def test_the_emails_of_a_pending_change_are_resent(
         make_one_time_token(user, token_type)
     former = set(OneTimeToken.objects.values_list("id", flat=True))
     body = {"type": "email_change", known_by: EMAIL if known_by == "email" else PHONE}
-    found = message_id(api.post("/resend?redirect_to=http://localhost:3000/cb", body))
+    sent_id = message_id(api.post("/resend?redirect_to=http://localhost:3000/cb", body))
 
     sent = {mail.to: mail for mail in mailbox.emails}
     assert set(sent) == ({EMAIL, NEW} if secure else {NEW})
-    assert sent[NEW].id == found
+    assert sent[NEW].id == sent_id
     assert {mail.kind for mail in mailbox.emails} == {EmailKind.EMAIL_CHANGE}
     assert {mail.variables["RedirectTo"] for mail in mailbox.emails} == {"http://localhost:3000/cb"}
     after = User.objects.get()
@@ -269,7 +269,7 @@ def test_the_emails_of_a_pending_change_are_resent(
     assert audit_trail() == []
 
 
-def test_a_challenge_begins_a_flow_of_the_change(api: Api, mailbox: Mailbox) -> None:
+def test_challenge_starts_flow_of_change(api: Api, mailbox: Mailbox) -> None:
     user = with_pending_email()
     body = {"type": "email_change", "email": EMAIL, "code_challenge": CHALLENGE, "code_challenge_method": "s256"}
     message_id(api.post("/resend", body))
@@ -314,9 +314,9 @@ def numbers_enabled(auth_config: ChangeConfig) -> None:
 @pytest.mark.usefixtures("numbers_enabled")
 def test_an_unconfirmed_phone_gets_a_code_again(api: Api, mailbox: Mailbox) -> None:
     user = make_user(email="", phone=PHONE)
-    found = message_id(api.post("/resend", {"type": "sms", "phone": f"+{PHONE}"}))
+    sent_id = message_id(api.post("/resend", {"type": "sms", "phone": f"+{PHONE}"}))
     (text,) = mailbox.texts
-    assert (text.id, text.kind, text.to, text.channel) == (found, SmsKind.CONFIRMATION, PHONE, "sms")
+    assert (text.id, text.kind, text.to, text.channel) == (sent_id, SmsKind.CONFIRMATION, PHONE, "sms")
     row, after = OneTimeToken.objects.get(), User.objects.get()
     assert (row.token_type, row.relates_to) == (TokenType.CONFIRMATION, PHONE)
     assert row.created_at == after.confirmation_sent_at
@@ -331,9 +331,9 @@ def test_an_unconfirmed_phone_gets_a_code_again(api: Api, mailbox: Mailbox) -> N
 def test_the_code_of_a_pending_phone_is_resent(api: Api, mailbox: Mailbox, known_by: str) -> None:
     make_user(email=EMAIL, phone=PHONE, phone_change="15559999999")
     body = {"type": "phone_change", known_by: EMAIL if known_by == "email" else PHONE}
-    found = message_id(api.post("/resend", body))
+    sent_id = message_id(api.post("/resend", body))
     (text,) = mailbox.texts
-    assert (text.id, text.kind, text.to) == (found, SmsKind.PHONE_CHANGE, "15559999999")
+    assert (text.id, text.kind, text.to) == (sent_id, SmsKind.PHONE_CHANGE, "15559999999")
     assert OneTimeToken.objects.get().relates_to == "15559999999"
     assert audit_trail() == []
     body = {"type": "phone_change", "phone": "15559999999", "token": text.variables["Code"]}
@@ -371,7 +371,7 @@ def test_the_answer_reveals_nothing_about_the_phone(
 @pytest.mark.parametrize("type", ["sms", "phone_change"])
 @pytest.mark.parametrize("outstanding", [True, False])
 @pytest.mark.parametrize("what", ["quota", "gateway"])
-def test_errors_of_sending_apply_to_every_account(
+def test_send_errors_apply_to_every_account(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, type: str, outstanding: bool, what: str
 ) -> None:
     auth_config(signup={"phone_enabled": True}, sms=GATEWAY)

@@ -61,23 +61,25 @@ PURPOSE = {
 }
 
 
-def open_link(api: Api, token: str, type: str, redirect_to: str = "", **given: Any) -> Answer:
+def open_link(api: Api, token: str, type: str, redirect_to: str = "", **options: Any) -> Answer:
     """Open a link as a browser does."""
     target = f"&redirect_to={quote(redirect_to, safe='')}" if redirect_to else ""
-    return api.get(f"/verify?token={token}&type={type}{target}", **given)
+    return api.get(f"/verify?token={token}&type={type}{target}", **options)
 
 
-def failed(answer: Answer, error_code: str, description: str, *, error: str | None = "access_denied") -> None:
+def assert_link_error(
+    answer: Answer, error_code: str, description: str, *, error: str | None = "access_denied"
+) -> None:
     """Assert a redirect to the site that tells of this refusal in its fragment, and only there."""
     assert answer.status_code == 303
-    told = {"error_code": error_code, "error_description": description, "sb": ""}
-    assert redirect_fragment(answer) == ({"error": error, **told} if error else told)
+    parameters = {"error_code": error_code, "error_description": description, "sb": ""}
+    assert redirect_fragment(answer) == ({"error": error, **parameters} if error else parameters)
     assert answer.headers["Location"].startswith(f"{SITE}#")
     assert redirect_query(answer) == {}
     assert answer.content == b""
 
 
-def moved_on(answer: Answer, type: str) -> dict[str, str]:
+def session_fragment(answer: Answer, type: str) -> dict[str, str]:
     """The fragment of a redirect that carries a session."""
     assert answer.status_code == 303, answer.content
     fragment = redirect_fragment(answer)
@@ -109,7 +111,7 @@ def test_the_link_of_a_sign_up_confirms_and_signs_in(api: Api, mailbox: Mailbox)
     link = mailbox.emails[0].variables["ConfirmationURL"]
     answer = api.get(link.removeprefix("http://127.0.0.1:8081"), headers={"User-Agent": "browser"})
 
-    fragment = moved_on(answer, "signup")
+    fragment = session_fragment(answer, "signup")
     assert answer.headers["Location"].startswith("http://localhost:3000/cb?x=1#access_token=")
     user = User.objects.get()
     assert user.email_confirmed_at == user.last_sign_in_at == user.updated_at
@@ -133,9 +135,9 @@ def test_the_link_of_a_sign_up_confirms_and_signs_in(api: Api, mailbox: Mailbox)
 
 def test_a_link_opens_once(api: Api) -> None:
     token = make_one_time_token(make_user(email=EMAIL, confirmed=False), TokenType.CONFIRMATION).link_token
-    moved_on(open_link(api, token, "signup"), "signup")
+    session_fragment(open_link(api, token, "signup"), "signup")
     before = table_contents()
-    failed(open_link(api, token, "signup"), "otp_expired", LINK_DEAD[2])
+    assert_link_error(open_link(api, token, "signup"), "otp_expired", LINK_DEAD[2])
     assert table_contents() == before
 
 
@@ -144,7 +146,7 @@ def test_a_recovery_link_of_a_confirmed_account_signs_in(api: Api, type: str) ->
     user = make_user(email=EMAIL, at=timezone.now() - timedelta(days=3))
     token = make_one_time_token(user).link_token
     make_one_time_token(user, TokenType.REAUTHENTICATION)
-    moved_on(open_link(api, token, type), type)
+    session_fragment(open_link(api, token, type), type)
     after = User.objects.get()
     assert after.email_confirmed_at == user.email_confirmed_at
     assert after.password == user.password
@@ -157,7 +159,7 @@ def test_a_recovery_link_of_a_confirmed_account_signs_in(api: Api, type: str) ->
 def test_a_recovery_link_of_an_unconfirmed_account_confirms_it_without_its_password(api: Api, type: str) -> None:
     user = make_user(email=EMAIL, confirmed=False)
     make_one_time_token(user, TokenType.CONFIRMATION)
-    moved_on(open_link(api, make_one_time_token(user).link_token, type), type)
+    session_fragment(open_link(api, make_one_time_token(user).link_token, type), type)
     after = User.objects.get()
     assert after.email_confirmed_at == after.last_sign_in_at
     assert after.password == ""
@@ -170,11 +172,13 @@ def test_a_recovery_link_of_an_unconfirmed_account_confirms_it_without_its_passw
     )
 
 
-@pytest.mark.parametrize(("purpose", "told"), [(TokenType.CONFIRMATION, "signup"), (TokenType.RECOVERY, "magiclink")])
-def test_the_type_email_accepts_any_emailed_code(api: Api, purpose: TokenType, told: str) -> None:
-    user = make_user(email=EMAIL, confirmed=told != "signup")
-    moved_on(open_link(api, make_one_time_token(user, purpose).link_token, "email"), told)
-    assert audit_trail() == [SIGNED_UP if told == "signup" else LOGIN]
+@pytest.mark.parametrize(
+    ("purpose", "returned_type"), [(TokenType.CONFIRMATION, "signup"), (TokenType.RECOVERY, "magiclink")]
+)
+def test_the_type_email_accepts_any_emailed_code(api: Api, purpose: TokenType, returned_type: str) -> None:
+    user = make_user(email=EMAIL, confirmed=returned_type != "signup")
+    session_fragment(open_link(api, make_one_time_token(user, purpose).link_token, "email"), returned_type)
+    assert audit_trail() == [SIGNED_UP if returned_type == "signup" else LOGIN]
 
 
 def test_providers_are_recomputed_from_the_identities(api: Api) -> None:
@@ -183,7 +187,7 @@ def test_providers_are_recomputed_from_the_identities(api: Api) -> None:
     Identity.objects.create(
         provider="google", provider_id="7", user=user, identity_data={"sub": "7"}, created_at=at, updated_at=at
     )
-    moved_on(open_link(api, make_one_time_token(user).link_token, "magiclink"), "magiclink")
+    session_fragment(open_link(api, make_one_time_token(user).link_token, "magiclink"), "magiclink")
     assert User.objects.get().raw_app_meta_data == {
         "provider": "email", "providers": ["email", "google"], "plan": "gold",
     }  # fmt: skip
@@ -197,7 +201,7 @@ def test_only_identities_with_the_address_become_verified(api: Api) -> None:
         Identity.objects.create(
             provider=provider, provider_id="7", user=user, identity_data=data, created_at=at, updated_at=at
         )
-    moved_on(open_link(api, make_one_time_token(user, TokenType.CONFIRMATION).link_token, "signup"), "signup")
+    session_fragment(open_link(api, make_one_time_token(user, TokenType.CONFIRMATION).link_token, "signup"), "signup")
     verified = {each.provider: each.identity_data["email_verified"] for each in Identity.objects.all()}
     assert verified == {"email": True, "google": True, "github": False}
 
@@ -205,24 +209,24 @@ def test_only_identities_with_the_address_become_verified(api: Api) -> None:
 @pytest.mark.parametrize(
     ("age", "opens"), [(timedelta(hours=23, minutes=59), True), (timedelta(days=1, seconds=1), False)]
 )
-def test_a_link_lives_for_a_day(api: Api, age: timedelta, opens: bool) -> None:
+def test_link_expires_after_one_day(api: Api, age: timedelta, opens: bool) -> None:
     user = make_user(email=EMAIL)
     token = make_one_time_token(user).link_token
     backdate(OneTimeToken.objects.get(), by=age)
     before = table_contents()
     answer = open_link(api, token, "recovery")
     if opens:
-        moved_on(answer, "recovery")
+        session_fragment(answer, "recovery")
     else:
-        failed(answer, "otp_expired", LINK_DEAD[2])
+        assert_link_error(answer, "otp_expired", LINK_DEAD[2])
         assert table_contents() == before
 
 
-def test_the_life_of_a_link_is_a_setting(api: Api, auth_config: ChangeConfig) -> None:
+def test_link_lifetime_is_configurable(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"otp_exp": timedelta(seconds=60)})
     token = make_one_time_token(make_user(email=EMAIL)).link_token
     backdate(OneTimeToken.objects.get(), by=timedelta(seconds=62))
-    failed(open_link(api, token, "recovery"), "otp_expired", LINK_DEAD[2])
+    assert_link_error(open_link(api, token, "recovery"), "otp_expired", LINK_DEAD[2])
 
 
 @pytest.mark.parametrize("type", [*CONFIRMING, *RECOVERING])
@@ -230,15 +234,15 @@ def test_a_ban_is_reported_only_with_the_link(api: Api, type: str) -> None:
     user = make_user(email=EMAIL, confirmed=type in RECOVERING, banned_until=timezone.now() + timedelta(hours=1))
     token = make_one_time_token(user, PURPOSE[type]).link_token
     before = table_contents()
-    failed(open_link(api, token, type), "user_banned", "User is banned")
-    failed(open_link(api, "0" * 56, type), "otp_expired", LINK_DEAD[2])
+    assert_link_error(open_link(api, token, type), "user_banned", "User is banned")
+    assert_link_error(open_link(api, "0" * 56, type), "otp_expired", LINK_DEAD[2])
     assert_error(api.post("/verify", {"type": type, "token_hash": token}), *BANNED)
     assert table_contents() == before
 
 
-def test_a_ban_that_is_over_is_no_ban(api: Api) -> None:
+def test_expired_ban_is_ignored(api: Api) -> None:
     user = make_user(email=EMAIL, banned_until=timezone.now() - timedelta(seconds=1))
-    moved_on(open_link(api, make_one_time_token(user).link_token, "recovery"), "recovery")
+    session_fragment(open_link(api, make_one_time_token(user).link_token, "recovery"), "recovery")
 
 
 @pytest.mark.parametrize("type", ["sms", "phone_change", "reauthentication", "x", "SIGNUP", "signup "])
@@ -246,9 +250,9 @@ def test_a_ban_that_is_over_is_no_ban(api: Api) -> None:
 def test_an_unknown_link_type_is_reported_by_redirect(api: Api, type: str, mark: str) -> None:
     answer = open_link(api, mark + "0" * 56, quote(type))
     assert answer.status_code == 303
-    told = {"error_code": "validation_failed", "error_description": "Invalid email verification type"}
-    assert redirect_fragment(answer) == {"error": "invalid_request", **told, "sb": ""}
-    assert redirect_query(answer) == ({"error": "invalid_request", **told} if mark else {})
+    parameters = {"error_code": "validation_failed", "error_description": "Invalid email verification type"}
+    assert redirect_fragment(answer) == {"error": "invalid_request", **parameters, "sb": ""}
+    assert redirect_query(answer) == ({"error": "invalid_request", **parameters} if mark else {})
 
 
 @pytest.mark.parametrize(
@@ -263,7 +267,7 @@ def test_a_link_is_valid_for_its_purpose_only(api: Api, purpose: TokenType, type
     token = make_one_time_token(make_user(email=EMAIL, confirmed=False), purpose).link_token
     before = table_contents()
     for type in types:
-        failed(open_link(api, token, type), "otp_expired", LINK_DEAD[2])
+        assert_link_error(open_link(api, token, type), "otp_expired", LINK_DEAD[2])
         assert_error(api.post("/verify", {"type": type, "token_hash": token}), *LINK_DEAD)
     assert table_contents() == before
 
@@ -279,14 +283,14 @@ def test_a_link_is_valid_for_its_purpose_only(api: Api, purpose: TokenType, type
         ("type=x&redirect_to=http://localhost:3000/", "Verify requires a token or a token hash"),
     ],
 )
-def test_a_link_without_its_parts_is_refused_as_json(api: Api, query: str, text: str) -> None:
+def test_link_without_type_or_token_is_rejected_as_json(api: Api, query: str, text: str) -> None:
     assert_error(api.get(f"/verify?{query}"), 400, "validation_failed", text)
 
 
 def test_the_first_of_two_equal_parameters_counts(api: Api) -> None:
     token = make_one_time_token(make_user(email=EMAIL)).link_token
     answer = api.get(f"/verify?type=recovery&token={token}&token=x&type=signup")
-    moved_on(answer, "recovery")
+    session_fragment(answer, "recovery")
 
 
 def test_opening_links_and_typing_codes_share_a_limit(api: Api) -> None:
@@ -299,7 +303,7 @@ def test_opening_links_and_typing_codes_share_a_limit(api: Api) -> None:
 
 
 @pytest.mark.parametrize("slash", ["", "/"])
-def test_looking_at_a_link_does_not_use_it_up(api: Api, slash: str) -> None:
+def test_other_methods_do_not_redeem_link(api: Api, slash: str) -> None:
     token = make_one_time_token(make_user(email=EMAIL)).link_token
     before = table_contents()
     for method in ("HEAD", "OPTIONS", "PUT", "PATCH", "DELETE"):
@@ -307,7 +311,7 @@ def test_looking_at_a_link_does_not_use_it_up(api: Api, slash: str) -> None:
         assert answer.status_code == 405
         assert answer.headers["Allow"] == "GET, POST"
     assert table_contents() == before
-    moved_on(api.get(f"/verify{slash}?token={token}&type=recovery"), "recovery")
+    session_fragment(api.get(f"/verify{slash}?token={token}&type=recovery"), "recovery")
 
 
 def test_a_server_error_is_reported_by_redirect(api: Api) -> None:
@@ -321,7 +325,7 @@ def test_a_server_error_is_reported_by_redirect(api: Api) -> None:
             cursor.execute("ALTER TABLE mfa_amr_claims_away RENAME TO mfa_amr_claims")
     assert redirect_fragment(answer)["error"] == "server_error"
     assert redirect_fragment(answer)["error_code"] == "unexpected_failure"
-    moved_on(open_link(api, token, "recovery"), "recovery")
+    session_fragment(open_link(api, token, "recovery"), "recovery")
 
 
 # Redirect targets
@@ -357,13 +361,13 @@ def test_an_error_replaces_the_fragment_and_preserves_the_query(api: Api) -> Non
     )
 
 
-def test_a_pkce_error_stands_in_query_and_fragment(api: Api) -> None:
+def test_pkce_error_is_in_query_and_fragment(api: Api) -> None:
     answer = open_link(api, "pkce_x", "signup", "http://localhost:3000/cb?error=mine&z=1&a=2#part")
-    told = "error=access_denied&error_code=otp_expired&error_description=Email+link+is+invalid+or+has+expired"
-    assert answer.headers["Location"] == f"http://localhost:3000/cb?a=2&{told}&z=1#{told}&sb="
+    parameters = "error=access_denied&error_code=otp_expired&error_description=Email+link+is+invalid+or+has+expired"
+    assert answer.headers["Location"] == f"http://localhost:3000/cb?a=2&{parameters}&z=1#{parameters}&sb="
 
 
-def test_the_page_a_link_is_on_can_be_the_target(api: Api) -> None:
+def test_referer_can_be_redirect_target(api: Api) -> None:
     answer = open_link(api, "x", "signup", headers={"Referer": "http://localhost:3000/mail"})
     assert answer.headers["Location"].startswith("http://localhost:3000/mail#error=")
 
@@ -380,7 +384,7 @@ def test_the_page_a_link_is_on_can_be_the_target(api: Api) -> None:
         ("/otp", {"email": EMAIL}, "magiclink", "magiclink", [LOGIN]),
     ],
 )
-def test_a_pkce_link_gives_a_code_that_gives_a_session(
+def test_pkce_link_returns_code_for_session(
     api: Api, mailbox: Mailbox, path: str, body: dict[str, str], type: str, method: str, audits: list[Any]
 ) -> None:
     if type != "signup":
@@ -413,20 +417,20 @@ def test_a_pkce_link_gives_a_code_that_gives_a_session(
     assert_error(api.post("/token?grant_type=pkce", body), *again)
 
 
-def test_a_pkce_link_without_its_flow_stays_good(api: Api) -> None:
+def test_pkce_link_without_flow_stays_valid(api: Api) -> None:
     user = make_user(email=EMAIL)
     token = make_one_time_token(user, pkce=True).link_token
     make_flow(user, method="recovery", code_challenge=None)
     before = table_contents()
     answer = open_link(api, token, "magiclink")
-    told = redirect_query(answer)
-    assert (told["error"], told["error_code"]) == ("invalid_request", "flow_state_not_found")
-    assert told["error_description"].startswith("No associated flow state found. ")
-    assert redirect_fragment(answer) == {**told, "sb": ""}
+    parameters = redirect_query(answer)
+    assert (parameters["error"], parameters["error_code"]) == ("invalid_request", "flow_state_not_found")
+    assert parameters["error_description"].startswith("No associated flow state found. ")
+    assert redirect_fragment(answer) == {**parameters, "sb": ""}
     assert table_contents() == before
 
 
-def test_the_newest_flow_is_answered(api: Api) -> None:
+def test_newest_flow_gets_code(api: Api) -> None:
     user = make_user(email=EMAIL)
     at = timezone.now()
     older = make_flow(user, auth_code_issued_at=None, at=at - timedelta(seconds=5))
@@ -447,7 +451,7 @@ def test_the_type_email_does_not_open_pkce_links(api: Api) -> None:
 
 
 @pytest.mark.parametrize("type", ["magiclink", "recovery", "email"])
-def test_a_pkce_link_that_is_posted_gives_a_session(api: Api, type: str) -> None:
+def test_posted_pkce_link_returns_session(api: Api, type: str) -> None:
     token = make_one_time_token(make_user(email=EMAIL), pkce=True).link_token
     signed_in(api.post("/verify", {"type": type, "token_hash": token}), "recovery" if type == "recovery" else None)
 
@@ -463,7 +467,7 @@ def test_a_code_typed_by_hand_ends_a_pkce_flow_in_a_session(api: Api, mailbox: M
 
 
 @pytest.mark.parametrize(
-    ("type", "purpose", "told"),
+    ("type", "purpose", "returned_type"),
     [
         ("signup", TokenType.CONFIRMATION, "signup"),
         ("invite", TokenType.CONFIRMATION, "invite"),
@@ -475,7 +479,7 @@ def test_a_code_typed_by_hand_ends_a_pkce_flow_in_a_session(api: Api, mailbox: M
 )
 @pytest.mark.parametrize("form", ["code", "upper-case address", "token_hash", "token"])
 def test_every_form_of_verification_signs_in(
-    api: Api, type: str, purpose: TokenType, told: str | None, form: str
+    api: Api, type: str, purpose: TokenType, returned_type: str | None, form: str
 ) -> None:
     user = make_user(email=EMAIL, confirmed=purpose == TokenType.RECOVERY)
     secret = make_one_time_token(user, purpose)
@@ -485,7 +489,7 @@ def test_every_form_of_verification_signs_in(
         "token_hash": {"token_hash": secret.link_token},
         "token": {"token": secret.link_token, "redirect_to": SITE},
     }
-    session = signed_in(api.post("/verify", {"type": type, **forms[form]}), told)
+    session = signed_in(api.post("/verify", {"type": type, **forms[form]}), returned_type)
     shown = session["user"]
     claims = access_tokens.decode(session["access_token"], at=timezone.now())
     assert [entry.method for entry in claims.amr] == ["otp"]
@@ -496,7 +500,7 @@ def test_every_form_of_verification_signs_in(
     assert not OneTimeToken.objects.exists()
 
 
-def test_the_answer_shows_the_account_after_its_confirmation(api: Api) -> None:
+def test_response_contains_confirmed_account(api: Api) -> None:
     user = make_user(email=EMAIL, confirmed=False)
     secret = make_one_time_token(user, TokenType.CONFIRMATION)
     shown = api.post("/verify", {"type": "signup", "token_hash": secret.link_token}).json()["user"]
@@ -559,20 +563,20 @@ def test_the_answer_shows_the_account_after_its_confirmation(api: Api) -> None:
         ({"type": "signup", "token_hash": "x"}, LINK_DEAD),
         ({"type": "signup", "token": "0" * 56}, LINK_DEAD),
         ({"type": "signup", "token": "pkce_" + "0" * 56}, LINK_DEAD),
-        ({"type": "signup", "token": "123456", "email": "nobody@example.com"}, CODE_DEAD),
+        ({"type": "signup", "token": "123456", "email": "unknown@example.com"}, CODE_DEAD),
         ({"type": "no such type", "token": "123456", "email": EMAIL}, CODE_DEAD),
         ({"type": "sms", "token": "123456", "phone": "15551234567"}, CODE_DEAD),
         ({"type": "phone_change", "token": "123456", "phone": "+1 5551234567"}, CODE_DEAD),
     ],
 )
-def test_refusals_come_in_their_order(api: Api, body: dict[str, str], refusal: tuple[int, str, str]) -> None:
+def test_errors_have_documented_order(api: Api, body: dict[str, str], refusal: tuple[int, str, str]) -> None:
     make_one_time_token(make_user(email=EMAIL), token_type=TokenType.REAUTHENTICATION)
     before = table_contents()
     assert_error(api.post("/verify", body), *refusal)
     assert table_contents() == before
 
 
-def test_a_wrong_code_is_counted_and_uses_nothing_up(api: Api) -> None:
+def test_wrong_code_is_counted_and_redeems_nothing(api: Api) -> None:
     user = make_user(email=EMAIL)
     secret = make_one_time_token(user)
     wrong = f"{(int(secret.code) + 1) % 10**6:06d}"
@@ -583,7 +587,7 @@ def test_a_wrong_code_is_counted_and_uses_nothing_up(api: Api) -> None:
     signed_in(api.post("/verify", {**body, "token": secret.code}), "recovery")
 
 
-def test_a_wrong_code_is_counted_on_everything_it_could_have_been(api: Api) -> None:
+def test_wrong_code_is_counted_on_all_compared_secrets(api: Api) -> None:
     user = make_user(email=EMAIL, confirmed=False)
     for purpose in (TokenType.CONFIRMATION, TokenType.RECOVERY, TokenType.REAUTHENTICATION):
         make_one_time_token(user, purpose, attempts=3)
@@ -595,7 +599,7 @@ def test_a_wrong_code_is_counted_on_everything_it_could_have_been(api: Api) -> N
 @pytest.mark.parametrize(
     ("limit", "attempts", "alive"), [(10, 9, True), (10, 10, False), (2, 2, False), (0, 999, True)]
 )
-def test_a_code_guessed_at_too_often_is_dead_and_its_link_is_not(
+def test_too_many_wrong_codes_invalidate_code_and_keep_link(
     api: Api, auth_config: ChangeConfig, limit: int, attempts: int, alive: bool
 ) -> None:
     auth_config(codes={"max_attempts": limit})
@@ -608,7 +612,7 @@ def test_a_code_guessed_at_too_often_is_dead_and_its_link_is_not(
         signed_in(api.post("/verify", {"type": "recovery", "token_hash": secret.link_token}), "recovery")
 
 
-def test_ten_wrong_codes_kill_a_code(api: Api, auth_config: ChangeConfig) -> None:
+def test_ten_wrong_codes_invalidate_code(api: Api, auth_config: ChangeConfig) -> None:
     secret = make_one_time_token(make_user(email=EMAIL))
     for _ in range(10):
         assert_error(api.post("/verify", {"type": "email", "email": EMAIL, "token": "wrong"}), *CODE_DEAD)
@@ -622,7 +626,7 @@ def test_a_new_email_invalidates_the_previous_code_and_link(api: Api, mailbox: M
     api.post("/recover", {"email": EMAIL})
     old, new = (mail.variables for mail in mailbox.emails)
     assert OneTimeToken.objects.count() == 1
-    failed(open_link(api, old["TokenHash"], "recovery"), "otp_expired", LINK_DEAD[2])
+    assert_link_error(open_link(api, old["TokenHash"], "recovery"), "otp_expired", LINK_DEAD[2])
     signed_in(api.post("/verify", {"type": "recovery", "email": EMAIL, "token": new["Token"]}), "recovery")
 
 
@@ -663,12 +667,12 @@ def test_a_code_is_valid_in_its_audience_only(api: Api) -> None:
     signed_in(api.post("/verify", body), "recovery")
 
 
-def test_the_code_of_an_sso_account_is_refused(api: Api) -> None:
+def test_code_of_sso_account_is_rejected(api: Api) -> None:
     secret = make_one_time_token(make_user(email=EMAIL, is_sso_user=True))
     assert_error(api.post("/verify", {"type": "recovery", "email": EMAIL, "token": secret.code}), *CODE_DEAD)
 
 
-def test_a_code_past_its_life_is_refused(api: Api) -> None:
+def test_expired_code_is_rejected(api: Api) -> None:
     secret = make_one_time_token(make_user(email=EMAIL))
     backdate(OneTimeToken.objects.get(), by=timedelta(days=1, seconds=1))
     assert_error(api.post("/verify", {"type": "recovery", "email": EMAIL, "token": secret.code}), *CODE_DEAD)
@@ -682,7 +686,7 @@ def test_a_ban_is_reported_after_the_correct_code(api: Api) -> None:
     assert not Session.objects.exists()
 
 
-def test_of_two_secrets_with_one_code_the_confirmation_goes_first(api: Api) -> None:
+def test_confirmation_precedes_recovery_with_same_code(api: Api) -> None:
     user = make_user(email=EMAIL, confirmed=False)
     secret = make_one_time_token(user, TokenType.CONFIRMATION)
     make_one_time_token(user, token_hash=OneTimeToken.objects.get().token_hash)
@@ -716,7 +720,7 @@ def test_the_first_password_can_be_set_during_verification(api: Api, type: str, 
     ("password", "status", "error_code"),
     [("short", 422, "weak_password"), ("", 422, "weak_password"), ("x" * 73, 400, "validation_failed")],
 )
-def test_the_first_password_must_be_a_good_one(api: Api, password: str, status: int, error_code: str) -> None:
+def test_first_password_must_meet_policy(api: Api, password: str, status: int, error_code: str) -> None:
     secret = make_one_time_token(invited(), TokenType.CONFIRMATION)
     before = table_contents()
     answer = api.post("/verify", {"type": "invite", "password": password, "token_hash": secret.link_token})
@@ -754,7 +758,7 @@ def test_an_invited_account_gets_an_unusable_password(api: Api, how: str) -> Non
     secret = make_one_time_token(user, TokenType.CONFIRMATION)
     method, type = how.split()
     if method == "GET":
-        moved_on(open_link(api, secret.link_token, type), type)
+        session_fragment(open_link(api, secret.link_token, type), type)
     else:
         answer = api.post("/verify", {"type": type, "token_hash": secret.link_token})
         signed_in(answer, "invite" if type == "invite" else "signup")
@@ -767,11 +771,11 @@ def test_an_invited_account_gets_an_unusable_password(api: Api, how: str) -> Non
 
 
 @pytest.mark.parametrize("how", ["GET signup", "POST invite", "POST email"])
-def test_an_account_that_was_not_invited_stays_without_a_password(api: Api, how: str) -> None:
+def test_account_without_invitation_gets_no_password(api: Api, how: str) -> None:
     secret = make_one_time_token(invited(invited_at=None), TokenType.CONFIRMATION)
     method, type = how.split()
     if method == "GET":
-        moved_on(open_link(api, secret.link_token, type), type)
+        session_fragment(open_link(api, secret.link_token, type), type)
     else:
         answer = api.post("/verify", {"type": type, "token_hash": secret.link_token})
         signed_in(answer, "invite" if type == "invite" else "signup")
@@ -789,7 +793,7 @@ def test_an_account_that_was_not_invited_stays_without_a_password(api: Api, how:
         ("email", TokenType.RECOVERY, ""),
     ],
 )
-def test_a_password_that_is_not_the_first_is_ignored(api: Api, type: str, purpose: TokenType, had: str) -> None:
+def test_later_password_is_ignored(api: Api, type: str, purpose: TokenType, had: str) -> None:
     user = make_user(email=EMAIL, password=had, confirmed=purpose == TokenType.RECOVERY)
     secret = make_one_time_token(user, purpose)
     answer = api.post("/verify", {"type": type, "token_hash": secret.link_token, "password": "x"})
@@ -832,7 +836,7 @@ def test_a_magic_link_removes_a_password_set_before_verification(
 def test_a_recovery_removes_a_password_set_before_verification(api: Api, mailbox: Mailbox) -> None:
     stranger_signs_up(api)
     api.post("/recover", {"email": EMAIL})
-    moved_on(open_link(api, mailbox.emails[-1].variables["TokenHash"], "recovery"), "recovery")
+    session_fragment(open_link(api, mailbox.emails[-1].variables["TokenHash"], "recovery"), "recovery")
     assert not can_sign_in(api, "a stranger's choice")
 
 
@@ -840,7 +844,7 @@ def test_a_magic_link_request_invalidates_an_earlier_confirmation(api: Api, mail
     stranger_signs_up(api)
     api.post("/magiclink", {"email": EMAIL})
     first = mailbox.emails[0].variables
-    failed(open_link(api, first["TokenHash"], "signup"), "otp_expired", LINK_DEAD[2])
+    assert_link_error(open_link(api, first["TokenHash"], "signup"), "otp_expired", LINK_DEAD[2])
     assert User.objects.get().email_confirmed_at is None
 
 
@@ -848,5 +852,5 @@ def test_a_resent_confirmation_preserves_the_password_of_its_sign_up(api: Api, m
     api.post("/signup", SIGN_UP)
     backdate_rate_limits(timedelta(hours=1))
     api.post("/resend", {"type": "signup", "email": EMAIL})
-    moved_on(open_link(api, mailbox.emails[-1].variables["TokenHash"], "signup"), "signup")
+    session_fragment(open_link(api, mailbox.emails[-1].variables["TokenHash"], "signup"), "signup")
     assert can_sign_in(api, PASSWORD)

@@ -12,7 +12,7 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from tests.accounts.verification.test_wrong_codes import CODE_DEAD, EMAIL, LIMIT, WANTED, by_code, other_than
+from tests.accounts.verification.test_wrong_codes import CLAIMED, CODE_DEAD, EMAIL, LIMIT, by_code, other_than
 from tests.concurrency import run_concurrently
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import make_session, make_user
@@ -32,9 +32,9 @@ def limits(auth_config: ChangeConfig) -> None:
 def by_half(api: Api, mailbox: Mailbox) -> Callable[[str], Answer]:
     """One of two confirmations, its own secret alone."""
     made = make_session(make_user(email=EMAIL))
-    assert api.put("/user", {"email": WANTED}, bearer=made.access_token).status_code == 200
+    assert api.put("/user", {"email": CLAIMED}, bearer=made.access_token).status_code == 200
     OneTimeToken.objects.filter(relates_to=EMAIL).delete()
-    return lambda code: Api().post("/verify", {"type": "email_change", "email": WANTED, "token": code})
+    return lambda code: Api().post("/verify", {"type": "email_change", "email": CLAIMED, "token": code})
 
 
 def by_nonce(api: Api, mailbox: Mailbox) -> Callable[[str], Answer]:

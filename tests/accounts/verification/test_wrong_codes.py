@@ -18,7 +18,7 @@ from tokens.models import OneTimeToken, TokenType
 pytestmark = pytest.mark.django_db
 
 EMAIL = "user@example.com"
-WANTED = "wanted@example.com"
+CLAIMED = "claimed@example.com"
 NUMBER = "15551234567"
 CODE_DEAD = (403, "otp_expired", "Token has expired or is invalid")
 LIMIT = 3
@@ -44,16 +44,18 @@ def other_than(*codes: str) -> str:
 # Many accounts waiting for one address
 
 
-@pytest.mark.parametrize(("type", "wish"), [("email_change", {"email": WANTED}), ("phone_change", {"phone": NUMBER})])
-def test_a_guess_is_at_the_last_code_that_was_sent(api: Api, mailbox: Mailbox, type: str, wish: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("type", "changes"), [("email_change", {"email": CLAIMED}), ("phone_change", {"phone": NUMBER})]
+)
+def test_wrong_code_is_counted_on_newest_secret(api: Api, mailbox: Mailbox, type: str, changes: dict[str, str]) -> None:
     visitors = [make_visitor() for _ in range(4)]
     for visitor in visitors:
-        assert api.put("/user", wish, bearer=visitor.access_token).status_code == 200
+        assert api.put("/user", changes, bearer=visitor.access_token).status_code == 200
     codes = [mail.variables["Token"] for mail in mailbox.emails] + [text.variables["Code"] for text in mailbox.texts]
     *older, last = codes
 
     def guess(code: str) -> Answer:
-        return api.post("/verify", {"type": type, **wish, "token": code})
+        return api.post("/verify", {"type": type, **changes, "token": code})
 
     before = table_contents()
     if older[0] != last:
@@ -69,28 +71,28 @@ def test_a_guess_is_at_the_last_code_that_was_sent(api: Api, mailbox: Mailbox, t
     assert (answer.status_code, answer.json()["user"]["id"]) == (200, str(visitors[-1].user.id))
 
 
-def test_when_the_last_code_is_dead_no_older_one_lives(api: Api, mailbox: Mailbox) -> None:
+def test_older_codes_are_invalid_after_newest_is_exhausted(api: Api, mailbox: Mailbox) -> None:
     for _ in range(2):
-        assert api.put("/user", {"email": WANTED}, bearer=make_visitor().access_token).status_code == 200
+        assert api.put("/user", {"email": CLAIMED}, bearer=make_visitor().access_token).status_code == 200
     older, last = (mail.variables["Token"] for mail in mailbox.emails)
     for _ in range(LIMIT):
-        body = {"type": "email_change", "email": WANTED, "token": other_than(older, last)}
+        body = {"type": "email_change", "email": CLAIMED, "token": other_than(older, last)}
         assert_error(api.post("/verify", body), *CODE_DEAD)
     for code in (older, last):
-        body = {"type": "email_change", "email": WANTED, "token": code}
+        body = {"type": "email_change", "email": CLAIMED, "token": code}
         assert_error(api.post("/verify", body), *CODE_DEAD)
     # Link tokens are too long to guess.
     hashes = [mail.variables["TokenHash"] for mail in mailbox.emails]
     assert api.post("/verify", {"type": "email_change", "token_hash": hashes[0]}).status_code == 200
 
 
-def test_a_code_is_looked_for_among_the_users_of_its_audience(api: Api) -> None:
+def test_code_is_matched_within_audience(api: Api) -> None:
     mine = make_visitor().user
-    User.objects.filter(id=mine.id).update(email_change=WANTED)
-    code = make_one_time_token(mine, TokenType.EMAIL_CHANGE_NEW, identifier=WANTED).code
+    User.objects.filter(id=mine.id).update(email_change=CLAIMED)
+    code = make_one_time_token(mine, TokenType.EMAIL_CHANGE_NEW, identifier=CLAIMED).code
     stranger = make_visitor("staff").user
-    make_one_time_token(stranger, TokenType.EMAIL_CHANGE_NEW, identifier=WANTED)
-    answer = api.post("/verify", {"type": "email_change", "email": WANTED, "token": code})
+    make_one_time_token(stranger, TokenType.EMAIL_CHANGE_NEW, identifier=CLAIMED)
+    answer = api.post("/verify", {"type": "email_change", "email": CLAIMED, "token": code})
     assert (answer.status_code, answer.json()["user"]["id"]) == (200, str(mine.id))
 
 
@@ -112,7 +114,7 @@ def by_code(api: Api, mailbox: Mailbox) -> Callable[[str], Answer]:
 
 def test_wrong_codes_do_not_invalidate_the_link(api: Api, mailbox: Mailbox) -> None:
     guess = by_code(api, mailbox)
-    said = mailbox.emails[-1].variables
+    variables = mailbox.emails[-1].variables
     for _ in range(LIMIT + 1):
-        assert_error(guess(other_than(said["Token"])), *CODE_DEAD)
-    assert api.post("/verify", {"type": "email", "token_hash": said["TokenHash"]}).status_code == 200
+        assert_error(guess(other_than(variables["Token"])), *CODE_DEAD)
+    assert api.post("/verify", {"type": "email", "token_hash": variables["TokenHash"]}).status_code == 200

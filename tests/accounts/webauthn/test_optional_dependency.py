@@ -15,20 +15,20 @@ import django
 django.setup()
 import accounts, authsvc.console, authsvc.urls, mailer, oauthproviders, tokens
 for package in (accounts, authsvc.console, mailer, oauthproviders, tokens):
-    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        importlib.import_module(found.name)
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
 print(*sorted({name.partition(".")[0] for name in sys.modules}))
 """
 
 
-def test_nothing_of_it_is_loaded_where_neither_is_switched_on() -> None:
+def test_webauthn_library_is_not_loaded_while_disabled() -> None:
     done = subprocess.run(
         [sys.executable, "-c", LOAD_EVERYTHING],
         cwd=servers.PROJECT,
         env={
             "PATH": os.environ["PATH"],
             **ENVIRONMENT,
-            "DATABASE_URL": "postgres://nobody@localhost/nothing",
+            "DATABASE_URL": "postgres://unknown@localhost/nothing",
             "DJANGO_SETTINGS_MODULE": "authsvc.settings",
         },
         capture_output=True,

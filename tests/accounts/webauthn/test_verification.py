@@ -88,7 +88,7 @@ def used(answer: object, ceremony: Ceremony, made: NewCredential) -> int:
 # The fixed answers
 
 
-def test_the_fixed_creation_is_believed_with_all_it_says() -> None:
+def test_fixed_creation_is_accepted_with_its_data() -> None:
     ceremony = creation()
     ceremony.state["challenge"] = CHALLENGE
     assert created(CREATED, ceremony) == NewCredential(
@@ -106,7 +106,7 @@ def test_the_fixed_creation_is_believed_with_all_it_says() -> None:
 
 
 @pytest.mark.parametrize("padding", ["", "="])
-def test_the_fixed_assertion_is_believed_with_or_without_padding(padding: str) -> None:
+def test_fixed_assertion_is_accepted_with_and_without_padding(padding: str) -> None:
     ceremony = ceremonies.request()
     ceremony.state["challenge"] = CHALLENGE
     answer = {**USED, "id": CREDENTIAL + padding, "rawId": CREDENTIAL + padding}
@@ -140,7 +140,7 @@ def test_the_options_of_a_passkey_have_exactly_these_members() -> None:
     assert creation().options["challenge"] != challenge
 
 
-def test_the_options_of_a_factor_leave_the_choice_to_the_browser() -> None:
+def test_options_of_factor_have_no_preferences() -> None:
     known = Descriptor(id=b"\xff\xfe", transports=("usb", "nfc"))
     options = creation(discoverable=False, exclude=(known,)).options
     assert options["authenticatorSelection"] == {}
@@ -148,17 +148,17 @@ def test_the_options_of_a_factor_leave_the_choice_to_the_browser() -> None:
     assert options["excludeCredentials"] == [{"type": "public-key", "id": "__4", "transports": ["usb", "nfc"]}]
 
 
-def test_the_options_of_an_authentication_name_credentials_or_none() -> None:
-    anybody = ceremonies.request().options
-    assert anybody == {
-        "challenge": anybody["challenge"],
+def test_options_of_authentication_list_allowed_credentials() -> None:
+    without_user = ceremonies.request().options
+    assert without_user == {
+        "challenge": without_user["challenge"],
         "timeout": 300000,
         "rpId": "localhost",
         "userVerification": "preferred",
     }
-    somebody = ceremonies.request(user_id=USER, allow=[Descriptor(id=b"a"), Descriptor(id=b"b", transports=("usb",))])
-    assert somebody.options == {
-        "challenge": somebody.options["challenge"],
+    for_user = ceremonies.request(user_id=USER, allow=[Descriptor(id=b"a"), Descriptor(id=b"b", transports=("usb",))])
+    assert for_user.options == {
+        "challenge": for_user.options["challenge"],
         "timeout": 300000,
         "rpId": "localhost",
         "allowCredentials": [
@@ -166,14 +166,14 @@ def test_the_options_of_an_authentication_name_credentials_or_none() -> None:
             {"type": "public-key", "id": "Yg", "transports": ["usb"]},
         ],
     }
-    assert ceremonies.allowed_credentials(somebody.state) == {b"a", b"b"}
+    assert ceremonies.allowed_credentials(for_user.state) == {b"a", b"b"}
 
 
 # Every offered algorithm and form of attestation
 
 
 @pytest.mark.parametrize("algorithm", ceremonies.ALGORITHMS)
-def test_every_algorithm_that_is_offered_can_be_used(algorithm: int) -> None:
+def test_every_offered_algorithm_is_accepted(algorithm: int) -> None:
     device = Authenticator(algorithm=algorithm)
     ceremony = creation()
     made = created(device.create(ceremony.options), ceremony)
@@ -194,7 +194,7 @@ def test_user_verification_is_optional() -> None:
 
 
 @pytest.mark.parametrize("fmt", ["none", "packed", "compound"])
-def test_an_attestation_is_kept_by_the_name_of_its_form(fmt: str) -> None:
+def test_attestation_format_is_stored(fmt: str) -> None:
     ceremony = creation()
     made = created(Authenticator().create(ceremony.options, fmt=fmt), ceremony)
     assert made.attestation_format == fmt
@@ -222,20 +222,20 @@ def test_an_attestation_is_kept_by_the_name_of_its_form(fmt: str) -> None:
         ("homemade", {}),
     ],
 )
-def test_a_statement_that_is_not_right_is_refused(fmt: str, statement: Any) -> None:
+def test_invalid_attestation_statement_is_rejected(fmt: str, statement: Any) -> None:
     ceremony = creation()
     answer = Authenticator().create(ceremony.options, fmt=fmt, statement=statement)
     with pytest.raises((CredentialRejected, webauthn_responses.MalformedCredential)):
         created(answer, ceremony)
 
 
-def test_cables_of_old_browsers_are_called_hybrid() -> None:
+def test_transport_cable_is_stored_as_hybrid() -> None:
     ceremony = creation()
     made = created(Authenticator().create(ceremony.options, transports=["cable", "usb", "new"]), ceremony)
     assert made.transports == ("hybrid", "usb", "new")
 
 
-def test_what_an_authenticator_says_of_backups_is_kept() -> None:
+def test_backup_flags_are_stored() -> None:
     ceremony = creation()
     made = created(Authenticator(flags=UP | BE | BS).create(ceremony.options), ceremony)
     assert (made.is_user_verified, made.is_backup_eligible, made.is_backed_up) == (False, True, True)
@@ -261,7 +261,7 @@ BENT: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("bent", BENT)
-def test_a_creation_that_is_bent_is_refused(bent: dict[str, Any]) -> None:
+def test_manipulated_creation_is_rejected(bent: dict[str, Any]) -> None:
     ceremony = creation()
     answer = Authenticator().create(ceremony.options, **bent)
     with pytest.raises(CredentialRejected):
@@ -269,7 +269,7 @@ def test_a_creation_that_is_bent_is_refused(bent: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("bent", [*BENT, {"user_handle": str(OTHER).encode()}, {"signature": b"x"}, {"flags": UP | BE}])
-def test_an_assertion_that_is_bent_is_refused(bent: dict[str, Any]) -> None:
+def test_manipulated_assertion_is_rejected(bent: dict[str, Any]) -> None:
     device, ceremony, request = Authenticator(), creation(), ceremonies.request()
     made = created(device.create(ceremony.options), ceremony)
     with pytest.raises(CredentialRejected):
@@ -277,7 +277,7 @@ def test_an_assertion_that_is_bent_is_refused(bent: dict[str, Any]) -> None:
     assert used(device.get(request.options), request, made) == 2
 
 
-def test_each_ceremony_takes_only_its_own_kind_of_answer() -> None:
+def test_ceremonies_reject_responses_of_other_type() -> None:
     device, ceremony, request = Authenticator(), creation(), ceremonies.request()
     answer = device.create(ceremony.options, type="webauthn.get")
     with pytest.raises(CredentialRejected):
@@ -288,20 +288,20 @@ def test_each_ceremony_takes_only_its_own_kind_of_answer() -> None:
 
 
 @pytest.mark.parametrize("status", ["present", "supported"])
-def test_the_known_states_of_token_binding_are_taken(status: str) -> None:
+def test_known_token_binding_states_are_accepted(status: str) -> None:
     ceremony = creation()
     made = created(Authenticator().create(ceremony.options, token_binding={"status": status}), ceremony)
     assert made.sign_count == 0
 
 
-def test_a_challenge_of_another_user_is_refused() -> None:
+def test_challenge_of_other_user_is_rejected() -> None:
     ceremony = creation()
     answer = webauthn_responses.parse_creation(Authenticator().create(ceremony.options))
     with pytest.raises(CredentialRejected):
         verification.verify_creation(answer, state=ceremony.state, user_id=OTHER)
 
 
-def test_a_credential_named_otherwise_than_the_one_made_is_refused() -> None:
+def test_credential_with_other_id_is_rejected() -> None:
     ceremony = creation()
     answer = Authenticator().create(ceremony.options)
     for changed in ({"id": encode(b"other")}, {"id": encode(b"other"), "rawId": encode(b"other")}):
@@ -309,7 +309,7 @@ def test_a_credential_named_otherwise_than_the_one_made_is_refused() -> None:
             created({**answer, **changed}, ceremony)
 
 
-def test_an_algorithm_that_was_not_offered_is_refused() -> None:
+def test_unoffered_algorithm_is_rejected() -> None:
     ceremony = creation()
     ceremony.state["credParams"] = [{"type": "public-key", "alg": -257}]
     with pytest.raises(CredentialRejected):
@@ -327,7 +327,7 @@ def test_an_algorithm_that_was_not_offered_is_refused() -> None:
         {1: 3, 3: -257, -1: b"\x00", -2: b"\x01"},
     ],
 )
-def test_a_key_that_could_never_sign_in_is_refused(key: dict[int, Any]) -> None:
+def test_unusable_public_key_is_rejected(key: dict[int, Any]) -> None:
     ceremony = creation()
     device = Authenticator()
     answer = device.create(ceremony.options)
@@ -399,19 +399,19 @@ AUTH_DATA: bytes = cbor2.loads(decode(CREATED["response"]["attestationObject"]))
         ("response.transports", ["usb"] * 17),
     ],
 )
-def test_what_no_browser_sends_of_a_creation_is_not_read(path: str, value: Any) -> None:
+def test_malformed_creation_is_rejected(path: str, value: Any) -> None:
     with pytest.raises(webauthn_responses.MalformedCredential):
         webauthn_responses.parse_creation(bent_creation(path, value))
 
 
-def test_the_longest_permitted_id_is_read() -> None:
+def test_longest_permitted_credential_id_is_accepted() -> None:
     data = AUTH_DATA[:53] + b"\x03\xff" + bytes(1023) + AUTH_DATA[87:]
     answer = webauthn_responses.parse_creation(bent_creation("response.attestationObject", attestation(authData=data)))
     assert answer.authenticator_data.attested_credential_data is not None
 
 
 @pytest.mark.parametrize("content", [None, 5, "x", [], {}, {"garbage": True}, {"id": "YQ", "type": "public-key"}])
-def test_what_is_no_credential_is_not_read(content: object) -> None:
+def test_malformed_credential_is_rejected(content: object) -> None:
     for parse in (webauthn_responses.parse_creation, webauthn_responses.parse_assertion):
         with pytest.raises(webauthn_responses.MalformedCredential):
             parse(content)
@@ -429,7 +429,7 @@ def test_what_is_no_credential_is_not_read(content: object) -> None:
         ("userHandle", "=a"),
     ],
 )
-def test_what_no_browser_sends_of_an_assertion_is_not_read(name: str, value: Any) -> None:
+def test_malformed_assertion_is_rejected(name: str, value: Any) -> None:
     answer = {**USED, "response": {**USED["response"], name: value}}
     if name == "clientDataJSON":
         assert webauthn_responses.parse_assertion(answer).client_data.challenge == ""
@@ -488,16 +488,16 @@ def test_origins_are_compared_by_scheme_host_and_port(
         ("11111111-1111-4111-8111-111111111111", "Passkey"),
     ],
 )
-def test_a_make_is_called_by_its_name(aaguid: str, name: str) -> None:
+def test_authenticator_model_has_name(aaguid: str, name: str) -> None:
     assert authenticators.name(UUID(aaguid)) == name
 
 
-def test_the_list_of_names_is_one_of_makes() -> None:
+def test_list_of_names_is_keyed_by_aaguid() -> None:
     names = authenticators._names()
     assert all(str(UUID(aaguid)) == aaguid and 0 < len(name.encode()) <= 120 for aaguid, name in names.items())
 
 
-def test_what_is_remembered_has_the_layout_of_imported_challenges() -> None:
+def test_stored_state_has_layout_of_imported_challenges() -> None:
     state = ceremonies.request(user_id=USER, allow=[Descriptor(id=b"a")]).state
     assert state["rpId"] == "localhost"
     assert base64.b64decode(state["user_id"]) == str(USER).encode()

@@ -1,4 +1,4 @@
-"""The access line of a request: one for each, with the documented members and nothing that was secret in it."""
+"""The access log: one line per request, with the documented fields and without secrets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLAIN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 @pytest.fixture
 def access(caplog: pytest.LogCaptureFixture) -> Callable[[], list[Any]]:
-    """The access lines so far."""
+    """The access log lines written so far."""
     caplog.set_level(logging.INFO)
     return lambda: [record for record in caplog.records if record.name == "authsvc.api"]
 
@@ -37,13 +37,13 @@ def test_a_request_has_one_line(api: Api, access: Callable[[], list[Any]]) -> No
     (line,) = access()
     assert line.getMessage() == "request completed"
     assert line.levelno == logging.INFO
-    found = members(line)
-    assert set(found) == MEMBERS
-    assert (found["component"], found["method"], found["path"]) == ("api", "GET", "/settings")
-    assert (found["remote_addr"], found["status"]) == ("198.51.100.7", 200)
-    assert found["referer"] == "http://localhost:3000/in"
-    assert isinstance(found["duration"], int)
-    assert 0 < found["duration"] < 10_000_000_000  # nanoseconds
+    fields = members(line)
+    assert set(fields) == MEMBERS
+    assert (fields["component"], fields["method"], fields["path"]) == ("api", "GET", "/settings")
+    assert (fields["remote_addr"], fields["status"]) == ("198.51.100.7", 200)
+    assert fields["referer"] == "http://localhost:3000/in"
+    assert isinstance(fields["duration"], int)
+    assert 0 < fields["duration"] < 10_000_000_000  # nanoseconds
 
 
 @pytest.mark.parametrize("path", ["/health", "/health/"])
@@ -96,7 +96,7 @@ def test_a_limited_request_is_a_warning_and_a_failure_an_error(
     ("path", "grant_type"),
     [("/token?grant_type=password", "password"), ("/token/?grant_type=foo", "foo"), ("/token", "")],
 )
-def test_the_token_endpoint_tells_the_grant(
+def test_the_line_of_the_token_endpoint_names_the_grant(
     api: Api, access: Callable[[], list[Any]], path: str, grant_type: str
 ) -> None:
     api.post(path, {})
@@ -106,20 +106,20 @@ def test_the_token_endpoint_tells_the_grant(
     assert not hasattr(recover, "grant_type")
 
 
-def test_what_is_logged_for_a_referer_is_a_permitted_place(api: Api, access: Callable[[], list[Any]]) -> None:
+def test_only_permitted_referers_are_logged(api: Api, access: Callable[[], list[Any]]) -> None:
     api.get("/settings", headers={"Referer": "https://evil.example/?token=secret"})
     api.get("/settings", headers={"Referer": "http://localhost:3000/page"})
     assert [line.referer for line in access()] == ["http://localhost:3000", "http://localhost:3000/page"]
 
 
-def test_the_address_is_the_one_that_can_be_believed(access: Callable[[], list[Any]]) -> None:
+def test_the_logged_address_is_the_trusted_one(access: Callable[[], list[Any]]) -> None:
     Client(REMOTE_ADDR="192.0.2.1").get("/settings", headers={"X-Forwarded-For": "198.51.100.7"})
     Client(REMOTE_ADDR="10.0.0.1").get("/settings", headers={"X-Forwarded-For": "203.0.113.1, 198.51.100.7, 10.0.0.2"})
     Client(REMOTE_ADDR="").get("/settings")
     assert [line.remote_addr for line in access()] == ["192.0.2.1", "198.51.100.7", ""]
 
 
-def test_no_line_holds_what_the_query_or_the_body_held(api: Api, access: Callable[[], list[Any]]) -> None:
+def test_query_and_body_are_not_logged(api: Api, access: Callable[[], list[Any]]) -> None:
     user = make_user(email="user@example.com")
     secret = make_one_time_token(user)
     api.get(f"/verify?type=recovery&token={secret.link_token}")
@@ -127,13 +127,13 @@ def test_no_line_holds_what_the_query_or_the_body_held(api: Api, access: Callabl
     api.post("/token?grant_type=password", {"email": "user@example.com", "password": PASSWORD})
     made = make_session(user)
     api.get(f"/user?access_token={made.access_token}", bearer=made.access_token)
-    found = [members(line) for line in access()]
-    assert [line.pop("auth_event")["action"] for line in found if "auth_event" in line] == ["login", "login"]
+    entries = [members(line) for line in access()]
+    assert [line.pop("auth_event")["action"] for line in entries if "auth_event" in line] == ["login", "login"]
     for hidden in (secret.link_token, secret.code, PASSWORD, made.access_token, "user@example.com"):
-        assert hidden not in repr(found)
+        assert hidden not in repr(entries)
 
 
-def test_a_line_says_who_it_was_and_what_came_of_it(api: Api, access: Callable[[], list[Any]]) -> None:
+def test_a_line_names_the_user_and_the_error(api: Api, access: Callable[[], list[Any]]) -> None:
     user = make_user(email="user@example.com")
     made = make_session(user)
     credentials = {"email": "user@example.com", "password": PASSWORD}
@@ -147,7 +147,7 @@ def test_a_line_says_who_it_was_and_what_came_of_it(api: Api, access: Callable[[
     assert [line["route"] for line in lines] == ["/user", "/token", "/token", "/admin/users/{user_id}"]
 
 
-def test_a_sign_in_has_a_line_of_its_own(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_sign_in_has_a_separate_line(api: Api, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     user = make_user(email="user@example.com")
     api.post("/token?grant_type=password", {"email": "user@example.com", "password": PASSWORD})
@@ -161,7 +161,7 @@ def test_a_sign_in_has_a_line_of_its_own(api: Api, caplog: pytest.LogCaptureFixt
     }
 
 
-def test_above_info_a_success_has_no_line(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+def test_successes_are_not_logged_above_info(api: Api, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     api.get("/settings")
     api.get("/nope")

@@ -1,4 +1,4 @@
-"""What may be kept by a browser or a proxy: keys and discovery for ten minutes, nothing that is somebody's."""
+"""Cache headers: keys and discovery for ten minutes, personal responses not at all."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ ADDRESS = {"email": EMAIL}
     ],
 )
 @pytest.mark.parametrize("slash", ["", "/"])
-def test_what_is_the_same_for_everybody_says_how_long(api: Api, path: str, cache: str, slash: str) -> None:
+def test_public_responses_have_a_cache_lifetime(api: Api, path: str, cache: str, slash: str) -> None:
     answer = api.get(path + slash)
     assert (answer.status_code, answer.headers["Cache-Control"]) == (200, cache)
 
 
-def test_every_answer_with_something_personal_is_not_stored(api: Api, auth_config: ChangeConfig) -> None:
+def test_personal_responses_are_not_stored(api: Api, auth_config: ChangeConfig) -> None:
     user = make_user(email=EMAIL)
     made = make_session(user)
     flow = make_flow(user)
@@ -85,12 +85,12 @@ def test_every_answer_with_something_personal_is_not_stored(api: Api, auth_confi
         ("POST", "/otp", {**ADDRESS, "create_user": False}, 422),
     ],
 )
-def test_no_refusal_is_stored(api: Api, method: str, path: str, body: Any, status: int) -> None:
+def test_errors_are_not_stored(api: Api, method: str, path: str, body: Any, status: int) -> None:
     answer = api.request(method, path, body)
     assert (answer.status_code, answer.headers["Cache-Control"]) == (status, "no-store")
 
 
-def test_neither_is_a_refusal_for_too_many_requests(api: Api) -> None:
+def test_rate_limit_errors_are_not_stored(api: Api) -> None:
     for _ in range(31):
         answer = api.post("/otp", b"{")
     assert (answer.status_code, answer.headers["Cache-Control"]) == (429, "no-store")

@@ -1,4 +1,4 @@
-"""What browsers of other origins are told."""
+"""CORS headers for browsers of other origins."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def preflight(method: str = "POST", headers: str | None = ASKED, origin: str = "
     return response
 
 
-def test_a_preflight_is_granted_on_any_path() -> None:
+def test_a_preflight_succeeds_on_any_path() -> None:
     response = preflight()
     assert response["Access-Control-Allow-Origin"] == "*"
     assert response["Access-Control-Allow-Methods"] == "POST"
@@ -60,18 +60,18 @@ def test_known_headers_are_allowed_in_any_case_and_order(headers: str | None) ->
         ("POST", ASKED, ""),
     ],
 )
-def test_a_refused_preflight_carries_no_permission(method: str, headers: str, origin: str) -> None:
+def test_a_rejected_preflight_has_no_cors_headers(method: str, headers: str, origin: str) -> None:
     response = preflight(method, headers, origin)
     assert not [name for name in response.headers if name.startswith("Access-Control")]
 
 
-def test_the_operator_adds_headers(auth_config: AuthConfig) -> None:
+def test_configured_headers_are_allowed(auth_config: AuthConfig) -> None:
     assert "Access-Control-Allow-Origin" not in preflight(headers="x-foo")
     auth_config(api={"cors_allowed_headers": ("X-Foo",)})
     assert preflight(headers="x-foo,accept")["Access-Control-Allow-Headers"] == "x-foo,accept"
 
 
-def test_answers_to_another_origin_carry_the_headers_errors_too() -> None:
+def test_responses_and_errors_have_cors_headers() -> None:
     response = CorsMiddleware(view)(RequestFactory().get("/user", headers={"Origin": "https://app.dev"}))
     assert response.status_code == 403
     assert response["Access-Control-Allow-Origin"] == "*"
@@ -81,7 +81,7 @@ def test_answers_to_another_origin_carry_the_headers_errors_too() -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "OPTIONS"])
-def test_without_an_origin_only_caches_are_told(method: str) -> None:
+def test_without_an_origin_only_vary_is_set(method: str) -> None:
     response = CorsMiddleware(view)(RequestFactory().generic(method, "/user"))
     assert response.status_code == 403
     assert response["Vary"] == "Accept, Origin"

@@ -1,4 +1,4 @@
-"""How long a request may take: what came too late is told as a time-out, whatever it was."""
+"""The time limit of a request: a late response is replaced by a timeout error."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ TEXT = "Processing this request timed out, please retry after a moment."
 AT_ONCE = {"max_request_duration": timedelta(microseconds=1)}
 
 
-def test_an_answer_that_comes_too_late_is_a_time_out(api: Api, auth_config: ChangeConfig) -> None:
+def test_a_late_response_becomes_a_timeout(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(api=AT_ONCE)
     answer = api.get("/settings")
     assert_error(answer, 504, "request_timeout", TEXT, error_id=answer.json()["error_id"])
     assert answer.headers["Cache-Control"] == "no-store"
 
 
-def test_a_time_out_has_both_forms_and_may_be_read_by_other_origins(api: Api, auth_config: ChangeConfig) -> None:
+def test_a_timeout_has_both_formats_and_cors_headers(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(api=AT_ONCE)
     headers = {"X-Supabase-Api-Version": "2024-01-01", "Origin": "https://app.dev"}
     answer = api.get("/settings", headers=headers)
@@ -38,7 +38,7 @@ def test_a_time_out_has_both_forms_and_may_be_read_by_other_origins(api: Api, au
     assert answer.headers["Access-Control-Allow-Origin"] == "*"
 
 
-def test_a_redirect_that_comes_too_late_is_told_as_json(api: Api, auth_config: ChangeConfig) -> None:
+def test_a_late_redirect_becomes_a_json_error(api: Api, auth_config: ChangeConfig) -> None:
     token = make_one_time_token(make_user()).link_token
     auth_config(api=AT_ONCE)
     answer = api.get(f"/verify?type=recovery&token={token}")
@@ -46,7 +46,7 @@ def test_a_redirect_that_comes_too_late_is_told_as_json(api: Api, auth_config: C
     assert "Location" not in answer.headers
 
 
-def test_no_token_leaves_with_a_time_out(api: Api, auth_config: ChangeConfig) -> None:
+def test_a_timeout_contains_no_token(api: Api, auth_config: ChangeConfig) -> None:
     make_user(email="user@example.com")
     auth_config(api=AT_ONCE)
     answer = api.post("/token?grant_type=password", {"email": "user@example.com", "password": PASSWORD})
@@ -54,9 +54,7 @@ def test_no_token_leaves_with_a_time_out(api: Api, auth_config: ChangeConfig) ->
     assert "token" not in answer.content.decode().replace("request_timeout", "")
 
 
-def test_a_time_out_is_an_error_in_the_log(
-    api: Api, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_timeout_is_logged_as_an_error(api: Api, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture) -> None:
     auth_config(api=AT_ONCE)
     with caplog.at_level(logging.INFO):
         api.get("/settings")
@@ -65,12 +63,12 @@ def test_a_time_out_is_an_error_in_the_log(
 
 
 @pytest.mark.parametrize("limit", [timedelta(0), timedelta(seconds=-1), timedelta(seconds=10)])
-def test_without_a_limit_or_inside_it_the_answer_stands(api: Api, auth_config: ChangeConfig, limit: timedelta) -> None:
+def test_timely_responses_are_unchanged(api: Api, auth_config: ChangeConfig, limit: timedelta) -> None:
     auth_config(api={"max_request_duration": limit})
     assert api.get("/settings").status_code == 200
 
 
-def test_what_was_committed_before_the_time_out_stands(api: Api, auth_config: ChangeConfig) -> None:
+def test_changes_committed_before_the_timeout_remain(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(api=AT_ONCE)
     assert api.post("/signup", {"email": "user@example.com", "password": PASSWORD}).status_code == 504
     assert User.objects.filter(email="user@example.com").exists()

@@ -1,4 +1,4 @@
-"""DRF's own classes, and classes written for DRF, work on any endpoint."""
+"""Classes of DRF, and classes written for DRF, work on any endpoint."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class TextRenderer(BaseRenderer):
 
 
 class Answers(Endpoint):
-    """The base of the endpoints of this module."""
+    """The base class of the endpoints in this module."""
 
     def get(self, request: ServiceRequest) -> HttpResponse:
         calls.append("method")
@@ -203,7 +203,7 @@ def post(route: str, body: bytes, content_type: str = "application/json") -> Any
     return Client().post(route, body, content_type=content_type)
 
 
-def refusal(answer: Any) -> tuple[int, str, str]:
+def error_of(answer: Any) -> tuple[int, str, str]:
     body = answer.json()
     assert body["code"] == answer.status_code
     assert answer["X-Sb-Error-Code"] == body["error_code"]
@@ -213,24 +213,24 @@ def refusal(answer: Any) -> tuple[int, str, str]:
 # Authentication and permissions
 
 
-def test_is_authenticated_lets_an_authenticated_client_pass() -> None:
+def test_is_authenticated_accepts_an_authenticated_client() -> None:
     assert get("/device", X_Device="known").json() == {"user": "device-1"}
 
 
-def test_is_authenticated_refuses_with_403_without_a_challenge() -> None:
+def test_is_authenticated_answers_403_without_a_challenge() -> None:
     answer = get("/device")
-    assert refusal(answer) == (403, "not_authenticated", "Authentication credentials were not provided.")
+    assert error_of(answer) == (403, "not_authenticated", "Authentication credentials were not provided.")
     assert "method" not in calls
 
 
-def test_is_authenticated_refuses_with_401_and_the_challenge_of_the_authentication() -> None:
+def test_is_authenticated_answers_401_with_the_challenge_of_the_authentication() -> None:
     answer = get("/challenge")
-    assert refusal(answer)[:2] == (401, "not_authenticated")
+    assert error_of(answer)[:2] == (401, "not_authenticated")
     assert answer["WWW-Authenticate"] == "Device"
 
 
 def test_a_failed_authentication_is_answered_with_its_own_text() -> None:
-    assert refusal(get("/challenge", X_Device="stolen")) == (401, "authentication_failed", "Unknown device.")
+    assert error_of(get("/challenge", X_Device="stolen")) == (401, "authentication_failed", "Unknown device.")
 
 
 @pytest.mark.parametrize("route", ["/eager", "/no-permission-at-all"])
@@ -247,16 +247,16 @@ def test_is_authenticated_accepts_the_access_token_of_a_user() -> None:
     answer = get("/user", Authorization=f"Bearer {signed_in.access_token}")
     assert answer.json() == {"user": str(signed_in.user.id)}
     answer = get("/user")
-    assert refusal(answer)[:2] == (401, "not_authenticated")
+    assert error_of(answer)[:2] == (401, "not_authenticated")
     assert answer["WWW-Authenticate"] == "Bearer"
 
 
-def test_is_authenticated_refuses_a_user_on_an_endpoint_for_administrators() -> None:
+def test_is_authenticated_rejects_a_user_on_an_administration_endpoint() -> None:
     answer = get("/admin", Authorization=f"Bearer {make_session().access_token}")
-    assert refusal(answer)[:2] == (403, "not_admin")
+    assert error_of(answer)[:2] == (403, "not_admin")
 
 
-def test_a_second_authentication_class_is_asked_where_the_first_finds_no_credentials() -> None:
+def test_the_second_authentication_class_is_tried_without_credentials_for_the_first() -> None:
     signed_in = make_session()
     assert get("/either", X_Device="known").json() == {"user": "device-1"}
     answer = get("/either", Authorization=f"Bearer {signed_in.access_token}")
@@ -265,7 +265,7 @@ def test_a_second_authentication_class_is_asked_where_the_first_finds_no_credent
 
 
 def test_a_permission_that_returns_false_answers_403() -> None:
-    assert refusal(get("/closed")) == (403, "closed", "Closed today.")
+    assert error_of(get("/closed")) == (403, "closed", "Closed today.")
     assert calls == ["permission"]
 
 
@@ -275,7 +275,7 @@ def test_permissions_can_be_combined() -> None:
 
 def test_object_permissions_are_checked() -> None:
     assert get("/object/own", X_Device="known").json() == {"name": "own"}
-    assert refusal(get("/object/other", X_Device="known"))[:2] == (403, "permission_denied")
+    assert error_of(get("/object/other", X_Device="known"))[:2] == (403, "permission_denied")
 
 
 # Throttles
@@ -284,7 +284,7 @@ def test_object_permissions_are_checked() -> None:
 def test_an_anonymous_client_is_throttled() -> None:
     assert get("/throttled").status_code == 200
     answer = get("/throttled")
-    assert refusal(answer) == (429, "over_request_rate_limit", "Request rate limit reached")
+    assert error_of(answer) == (429, "over_request_rate_limit", "Request rate limit reached")
     assert 0 < int(answer["Retry-After"]) <= 60
 
 
@@ -298,7 +298,7 @@ def test_a_user_is_throttled_by_their_id() -> None:
     assert statuses == [200, 200, 429]
 
 
-def test_token_buckets_are_taken_from_before_permissions_are_checked(auth_config: ChangeConfig) -> None:
+def test_rate_limits_precede_permissions(auth_config: ChangeConfig) -> None:
     auth_config(limits={"otp": 0.001})
     assert [get("/bucket").status_code for _ in range(31)] == [403] * 30 + [429]
 
@@ -311,9 +311,9 @@ def test_json_is_parsed(route: str) -> None:
     assert post(route, b'{"a":[1]}').json() == {"data": {"a": [1]}}
 
 
-def test_a_json_parser_of_drf_refuses_with_400() -> None:
-    assert refusal(post("/drf-json", b"{"))[:2] == (400, "validation_failed")
-    assert refusal(post("/json", b"{"))[:2] == (400, "bad_json")
+def test_the_json_parser_of_drf_answers_400() -> None:
+    assert error_of(post("/drf-json", b"{"))[:2] == (400, "validation_failed")
+    assert error_of(post("/json", b"{"))[:2] == (400, "bad_json")
 
 
 def test_a_form_is_parsed() -> None:
@@ -323,14 +323,14 @@ def test_a_form_is_parsed() -> None:
 @pytest.mark.parametrize("route", ["/json", "/drf-json", "/form"])
 def test_every_parser_reads_at_most_one_mebibyte(route: str) -> None:
     answer = post(route, b'{"a":"' + b"x" * 1_048_576 + b'"}')
-    assert refusal(answer)[:2] == (413, "request_entity_too_large")
+    assert error_of(answer)[:2] == (413, "request_entity_too_large")
 
 
 @pytest.mark.parametrize(
     ("accept", "content_type", "body"),
     [("application/json", "application/json", b'{"user":null}'), ("text/plain", "text/plain", b"{'user': None}")],
 )
-def test_a_renderer_is_negotiated_where_the_view_wants_it(accept: str, content_type: str, body: bytes) -> None:
+def test_a_renderer_is_negotiated_if_the_view_enables_it(accept: str, content_type: str, body: bytes) -> None:
     answer = get("/negotiated", Accept=accept)
     assert (answer["Content-Type"].partition(";")[0], answer.content) == (content_type, body)
 
@@ -345,7 +345,7 @@ def test_a_versioning_class_is_used() -> None:
 
 
 def test_an_exception_of_drf_keeps_its_status() -> None:
-    code, name, text = refusal(get("/failing"))
+    code, name, text = error_of(get("/failing"))
     assert (code, name) == (415, "unsupported_media_type")
     assert "text/csv" in text
 
@@ -355,12 +355,12 @@ def test_another_exception_handler_is_used() -> None:
     assert (answer.status_code, answer.json()) == (418, {"handled": "UnsupportedMediaType"})
 
 
-def test_a_method_without_a_handler_names_those_with_one() -> None:
+def test_an_unsupported_method_lists_the_supported_ones() -> None:
     answer = Client().delete("/json")
-    assert refusal(answer) == (405, "unknown", "Method Not Allowed")
+    assert error_of(answer) == (405, "unknown", "Method Not Allowed")
     assert answer["Allow"] == "GET, POST"
     assert "Allow" not in get("/json").headers
 
 
-def test_responses_are_not_cached_unless_the_view_says_so() -> None:
+def test_responses_are_not_cached_by_default() -> None:
     assert get("/json")["Cache-Control"] == "no-store"

@@ -1,4 +1,4 @@
-"""How an error is told: in the form the client's version asks for, hiding what is nobody's business."""
+"""Error responses: the format of the client's API version, without internal details."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SIGN_UP = {"email": EMAIL, "password": PASSWORD}
 
 @contextlib.contextmanager
 def trigger(*, raising: str, table: str = "users", when: str = "BEFORE INSERT") -> Iterator[None]:
-    """An operator's trigger that raises on `table`; `raising` is what stands behind RAISE EXCEPTION."""
+    """An operator's trigger on `table` that raises; `raising` are the arguments of RAISE EXCEPTION."""
     with connection.cursor() as cursor:
         cursor.execute(
             f"CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION {raising}; END $$"
@@ -41,22 +41,22 @@ def trigger(*, raising: str, table: str = "users", when: str = "BEFORE INSERT") 
             cursor.execute("DROP FUNCTION refuse CASCADE")
 
 
-# The two forms
+# The two formats
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "version",
     ["", "Not a date", "2023-12-31", "2024-13-01", "2024-1-1", "20240101", "2024-W01-1", "2024-01-01T00", "0000-00-00"],
 )
-def test_without_a_version_or_before_the_first_the_initial_form_is_used(api: Api, asked: str) -> None:
-    answer = api.get("/user", headers={VERSION: asked})
+def test_requests_before_the_first_version_get_the_initial_format(api: Api, version: str) -> None:
+    answer = api.get("/user", headers={VERSION: version})
     assert_error(answer, 401, "no_authorization", "This endpoint requires a valid Bearer token")
     assert VERSION not in answer.headers
 
 
-@pytest.mark.parametrize("asked", ["2024-01-01", "2024-01-02", "2999-12-31", "9999-12-31"])
-def test_from_the_first_version_on_the_versioned_form_is_used(api: Api, asked: str) -> None:
-    answer = api.get("/user", headers={VERSION: asked})
+@pytest.mark.parametrize("version", ["2024-01-01", "2024-01-02", "2999-12-31", "9999-12-31"])
+def test_later_versions_get_the_versioned_format(api: Api, version: str) -> None:
+    answer = api.get("/user", headers={VERSION: version})
     assert answer.status_code == 401
     assert answer.json() == {
         "code": "no_authorization", "message": "This endpoint requires a valid Bearer token",
@@ -65,13 +65,13 @@ def test_from_the_first_version_on_the_versioned_form_is_used(api: Api, asked: s
     assert answer.headers["X-Sb-Error-Code"] == "no_authorization"
 
 
-def test_a_version_that_is_none_is_warned_of(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_invalid_version_is_logged(api: Api, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         api.get("/user", headers={VERSION: "2024-W01-1"})
     assert "invalid API version header, using the initial form" in caplog.messages
 
 
-def test_a_success_tells_no_version(api: Api) -> None:
+def test_successes_have_no_version_header(api: Api) -> None:
     for path in ("/health", "/settings"):
         assert VERSION not in api.get(path, headers={VERSION: "2024-01-01"}).headers
 
@@ -88,7 +88,9 @@ def test_a_success_tells_no_version(api: Api) -> None:
         ("POST", "/logout", None, 401, "no_authorization"),
     ],
 )
-def test_both_forms_say_the_same(api: Api, method: str, path: str, body: Any, status: int, code: str) -> None:
+def test_both_formats_have_the_same_code_and_message(
+    api: Api, method: str, path: str, body: Any, status: int, code: str
+) -> None:
     initial = api.request(method, path, body)
     versioned = api.request(method, path, body, headers={VERSION: "2024-06-01"})
     assert initial.status_code == versioned.status_code == status
@@ -100,17 +102,17 @@ def test_both_forms_say_the_same(api: Api, method: str, path: str, body: Any, st
         assert answer.headers["X-Sb-Error-Code"] == code
 
 
-def test_a_redirect_tells_its_error_without_a_version(api: Api) -> None:
+def test_redirect_errors_have_no_version(api: Api) -> None:
     answer = api.get("/verify?type=signup&token=x", headers={VERSION: "2024-01-01"})
     assert answer.status_code == 303
     assert VERSION not in answer.headers
 
 
-# Places, methods, origins
+# Paths, methods, origins
 
 
 @pytest.mark.parametrize("path", ["/", "/nope", "/signup/x", "/nope/", "//health"])
-def test_an_unknown_place_is_told_as_json(api: Api, path: str) -> None:
+def test_an_unknown_path_is_a_json_error(api: Api, path: str) -> None:
     assert_error(api.get(path), 404, "unknown", "Not Found")
 
 
@@ -132,14 +134,14 @@ def test_an_unknown_place_is_told_as_json(api: Api, path: str) -> None:
     ],
 )
 @pytest.mark.parametrize("slash", ["", "/"])
-def test_another_method_is_refused_before_the_token_is_looked_at(api: Api, path: str, allowed: str, slash: str) -> None:
+def test_the_method_is_checked_before_the_token(api: Api, path: str, allowed: str, slash: str) -> None:
     for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} - set(allowed.split(", ")):
         answer = api.request(method, path + slash, bearer="garbage")
         assert_error(answer, 405, "unknown", "Method Not Allowed")
         assert answer.headers["Allow"] == allowed
 
 
-def test_another_method_takes_nothing_from_a_share(api: Api) -> None:
+def test_an_unsupported_method_consumes_no_rate_limit(api: Api) -> None:
     for _ in range(40):
         assert api.get("/otp").status_code == 405
     assert api.post("/otp", "{").status_code == 400
@@ -155,7 +157,7 @@ def test_another_method_takes_nothing_from_a_share(api: Api) -> None:
         ("GET", "/health", 200),
     ],
 )
-def test_browsers_of_other_origins_may_read_every_answer(api: Api, method: str, path: str, status: int) -> None:
+def test_every_response_has_cors_headers(api: Api, method: str, path: str, status: int) -> None:
     answer = api.request(method, path, headers={"Origin": "https://app.dev"})
     assert answer.status_code == status
     assert answer.headers["Access-Control-Allow-Origin"] == "*"
@@ -167,7 +169,7 @@ def test_browsers_of_other_origins_may_read_every_answer(api: Api, method: str, 
     assert without.headers["Vary"] == "Origin"
 
 
-def test_a_limited_request_may_be_read_too(api: Api) -> None:
+def test_rate_limited_responses_have_cors_headers(api: Api) -> None:
     for _ in range(30):
         api.post("/otp", "{")
     answer = api.post("/otp", "{", headers={"Origin": "https://app.dev"})
@@ -175,7 +177,7 @@ def test_a_limited_request_may_be_read_too(api: Api) -> None:
     assert answer.headers["Access-Control-Allow-Origin"] == "*"
 
 
-def test_a_preflight_is_answered_before_anything_is_looked_at() -> None:
+def test_a_preflight_is_answered_before_all_checks() -> None:
     headers = {
         "Origin": "https://app.dev",
         "Access-Control-Request-Method": "POST",
@@ -187,14 +189,12 @@ def test_a_preflight_is_answered_before_anything_is_looked_at() -> None:
         assert answer["Access-Control-Allow-Headers"] == headers["Access-Control-Request-Headers"]
 
 
-# What goes wrong on our side
+# Internal failures
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("versioned", [False, True])
-def test_a_failure_of_the_database_is_told_without_its_cause(
-    api: Api, caplog: pytest.LogCaptureFixture, versioned: bool
-) -> None:
+def test_database_failures_hide_their_cause(api: Api, caplog: pytest.LogCaptureFixture, versioned: bool) -> None:
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE identities RENAME TO identities_away")
     try:
@@ -215,9 +215,7 @@ def test_a_failure_of_the_database_is_told_without_its_cause(
     assert audit_trail() == []
 
 
-def test_a_failure_before_the_database_is_asked_is_told_without_its_cause(
-    api: Api, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_other_failures_hide_their_cause(api: Api, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture) -> None:
     made = make_session()
     auth_config(jwt={"keys": ({"kty": "oct"},)})
     answer = api.get("/user", bearer=made.access_token)
@@ -227,7 +225,7 @@ def test_a_failure_before_the_database_is_asked_is_told_without_its_cause(
 
 
 @pytest.mark.parametrize("state", ["P0001", "23000", "23001", "23502", "23503", "23514", "23P01"])
-def test_the_words_of_a_trigger_reach_the_client(api: Api, state: str) -> None:
+def test_the_message_of_a_trigger_reaches_the_client(api: Api, state: str) -> None:
     raising = f"'not today' USING ERRCODE = '{state}', HINT = 'try tomorrow', DETAIL = 'closed'"
     with trigger(raising=raising):
         answer = api.post("/signup", SIGN_UP)
@@ -242,7 +240,7 @@ def test_the_words_of_a_trigger_reach_the_client(api: Api, state: str) -> None:
     assert audit_trail() == []
 
 
-def test_a_trigger_without_hint_and_detail_says_less(api: Api) -> None:
+def test_a_trigger_may_omit_hint_and_detail(api: Api) -> None:
     with trigger(raising="'not today'"):
         assert api.post("/signup", SIGN_UP).json() == {"code": "P0001", "message": "not today"}
 
@@ -258,7 +256,9 @@ def test_a_trigger_can_choose_the_status_of_an_error(api: Api, state: str, statu
 
 
 @pytest.mark.parametrize("versioned", [False, True])
-def test_a_refused_row_is_not_shown_to_anybody(api: Api, caplog: pytest.LogCaptureFixture, versioned: bool) -> None:
+def test_a_row_rejected_by_a_constraint_is_not_shown(
+    api: Api, caplog: pytest.LogCaptureFixture, versioned: bool
+) -> None:
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE users ADD CONSTRAINT theirs CHECK (email LIKE '%@corp.example') NOT VALID")
     try:
@@ -277,7 +277,7 @@ def test_a_refused_row_is_not_shown_to_anybody(api: Api, caplog: pytest.LogCaptu
         assert "Failing row" not in text
 
 
-def test_a_trigger_on_the_sessions_takes_the_sign_in_back(api: Api) -> None:
+def test_an_error_of_a_session_trigger_rolls_the_sign_in_back(api: Api) -> None:
     make_user(email=EMAIL)
     before = table_contents()
     with trigger(raising="'no sessions' USING ERRCODE = 'PT403'", table="sessions"):
@@ -287,17 +287,17 @@ def test_a_trigger_on_the_sessions_takes_the_sign_in_back(api: Api) -> None:
     assert not Session.objects.exists()
 
 
-def test_a_cancelled_statement_is_a_time_out(api: Api) -> None:
+def test_a_cancelled_statement_is_a_timeout(api: Api) -> None:
     with trigger(raising="'canceling statement due to statement timeout' USING ERRCODE = '57014'"):
         answer = api.post("/signup", SIGN_UP)
     text = "Processing this request timed out, please retry after a moment."
     assert_error(answer, 504, "request_timeout", text, error_id=answer.json()["error_id"])
 
 
-# Times to wait
+# Retry-After
 
 
-def test_a_refusal_for_a_while_says_for_how_long(api: Api) -> None:
+def test_temporary_errors_have_retry_after(api: Api) -> None:
     assert api.post("/recover", {"email": EMAIL}).status_code == 200
     answer = api.post("/recover", {"email": EMAIL})
     assert (answer.status_code, answer.headers["Retry-After"]) == (429, "59")
@@ -307,6 +307,6 @@ def test_a_refusal_for_a_while_says_for_how_long(api: Api) -> None:
     assert 1 <= int(limited.headers["Retry-After"]) <= 10
 
 
-def test_other_refusals_do_not(api: Api) -> None:
+def test_other_errors_have_no_retry_after(api: Api) -> None:
     answers: list[Answer] = [api.get("/nope"), api.post("/signup", "{"), api.get("/user"), api.delete("/user")]
     assert not any("Retry-After" in answer.headers for answer in answers)

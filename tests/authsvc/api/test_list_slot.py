@@ -1,4 +1,4 @@
-"""Lists run one at a time, and everything else runs beside them."""
+"""Lists run one at a time, and other requests run concurrently."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from tests.accounts.administration import admin_requests
 from tests.conftest import Api, ChangeConfig
 from tests.factories import make_session, make_user
 
-TIMEOUT_SECONDS = 30
+TIMEOUT_SECONDS = 60
 
 Start = Callable[[Callable[[], int]], "Future[int]"]
 
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Starts a function in a thread of its own."""
+    """Starts a function in a separate thread."""
     with ThreadPoolExecutor(8) as threads:
         yield threads.submit
 
 
 class RecordingSlot:
-    """A slot that counts how often it is requested, and is given after `release`."""
+    """A slot that counts its requests and is acquired after `release`."""
 
     def __init__(self) -> None:
         self.requested = 0
@@ -82,7 +82,7 @@ def test_one_list_runs_at_a_time(start: Start) -> None:
     assert most == [1] * 8
 
 
-def test_a_list_runs_after_its_wait_and_leaves_the_slot_to_its_owner(start: Start) -> None:
+def test_a_list_that_waited_does_not_release_the_slot_of_another(start: Start) -> None:
     def run() -> int:
         with throttling.list_slot():
             return 1
@@ -92,7 +92,7 @@ def test_a_list_runs_after_its_wait_and_leaves_the_slot_to_its_owner(start: Star
     assert start(run).result(TIMEOUT_SECONDS) == 1
 
 
-def test_a_list_that_fails_frees_the_slot() -> None:
+def test_a_failed_list_releases_the_slot() -> None:
     with pytest.raises(KeyError), throttling.list_slot():
         raise KeyError
     assert throttling._list_slot.acquire(blocking=False)

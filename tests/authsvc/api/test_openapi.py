@@ -1,4 +1,4 @@
-"""The OpenAPI document: complete, valid, as it is checked in, and served; the page that shows it."""
+"""The OpenAPI document: complete, valid, committed and served; and the page that shows it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from authsvc.api.openapi import generator, operations, responses, views
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.conf import AuthConfig
 from tests import openapi
-from tests.architecture.test_error_catalogue import catalogue
+from tests.architecture.test_error_definitions import error_classes
 from tests.conftest import Api
 from tokens.api import grants
 
@@ -40,26 +40,26 @@ urlpatterns = [path("silent", SilentView.as_view())]
 
 @pytest.fixture(scope="module")
 def built() -> dict[str, Any]:
-    found: dict[str, Any] = generator.build()
-    return found
+    document: dict[str, Any] = generator.build()
+    return document
 
 
 # The document
 
 
-def test_it_is_valid(built: dict[str, Any]) -> None:
+def test_the_document_is_valid(built: dict[str, Any]) -> None:
     validate(built)
 
 
-def test_what_is_checked_in_is_what_the_endpoints_declare(built: dict[str, Any]) -> None:
+def test_the_committed_document_matches_the_endpoints(built: dict[str, Any]) -> None:
     assert views.FILE.read_bytes() == generator.dump(built), "run make reference"
 
 
-def test_it_has_the_version_of_the_build(built: dict[str, Any]) -> None:
+def test_the_document_has_the_version_of_the_service(built: dict[str, Any]) -> None:
     assert built["info"]["version"] == authsvc.__version__
 
 
-def test_every_method_of_every_endpoint_is_in_it(built: dict[str, Any]) -> None:
+def test_every_method_of_every_endpoint_is_documented(built: dict[str, Any]) -> None:
     there = {
         (path, method) for path, view in operations.endpoints() for method in openapi.METHODS if hasattr(view, method)
     }
@@ -68,13 +68,13 @@ def test_every_method_of_every_endpoint_is_in_it(built: dict[str, Any]) -> None:
     assert len(there) > 50
 
 
-def test_an_endpoint_that_declares_nothing_is_found(settings: Settings) -> None:
+def test_undocumented_endpoints_are_detected(settings: Settings) -> None:
     settings.ROOT_URLCONF = __name__
     with pytest.raises(operations.UndocumentedOperation, match="GET /silent"):
         operations.operations()
 
 
-def test_every_operation_says_what_it_does_and_is_told_apart(built: dict[str, Any]) -> None:
+def test_every_operation_has_a_summary_and_a_unique_id(built: dict[str, Any]) -> None:
     operations = [item[method] for item in built["paths"].values() for method in openapi.METHODS if method in item]
     assert all(operation["summary"] for operation in operations)
     ids = [operation["operationId"] for operation in operations]
@@ -89,11 +89,11 @@ def test_every_variable_of_a_path_is_a_parameter(built: dict[str, Any]) -> None:
         assert named == operation.variables
 
 
-def test_every_error_of_the_api_is_declared_by_somebody() -> None:
+def test_every_error_of_the_api_is_declared() -> None:
     declared = {
         error for each in operations.operations() for error in (*each.documented_errors, *each.doc.redirect_errors)
     }
-    undeclared = catalogue() - declared - set(responses.ANYWHERE)
+    undeclared = error_classes() - declared - set(responses.ANYWHERE)
     of_the_console = {
         *("MessageExpired", "MessageUndecryptable", "NoFactors", "NotFailed", "NothingToConfirm", "NothingToSendTo"),
         *("OwnAccount", "SessionAlreadyEnded"),
@@ -102,7 +102,7 @@ def test_every_error_of_the_api_is_declared_by_somebody() -> None:
     assert {error.__name__ for error in undeclared} == of_the_console | bases
 
 
-def test_tokens_are_asked_for_where_the_view_asks(built: dict[str, Any]) -> None:
+def test_security_requirements_match_the_views(built: dict[str, Any]) -> None:
     paths = built["paths"]
     assert paths["/signup"]["post"]["security"] == []
     assert paths["/user"]["get"]["security"] == [{"bearer": []}]
@@ -118,7 +118,7 @@ def test_the_token_endpoint_documents_every_registered_grant(built: dict[str, An
     assert captcha == {"$ref": "#/components/schemas/WithCaptcha"}
 
 
-def test_a_body_says_what_it_needs(built: dict[str, Any]) -> None:
+def test_request_bodies_list_required_members(built: dict[str, Any]) -> None:
     schema = built["components"]["schemas"]["RefreshTokenInput"]
     assert schema["required"] == ["refresh_token"]
     assert schema["properties"]["refresh_token"] == {"type": "string"}
@@ -137,19 +137,19 @@ def test_a_body_says_what_it_needs(built: dict[str, Any]) -> None:
     ],
     ids=["a wrong type", "a further member", "another status", "another error"],
 )
-def test_an_answer_that_is_not_of_the_document_is_noticed(answer: dict[str, Any], fault: str) -> None:
+def test_undocumented_responses_are_detected(answer: dict[str, Any], fault: str) -> None:
     headers = {"Content-Type": "application/json", "X-Sb-Error-Code": answer.get("code", "")}
     content = orjson.dumps(answer["body"])
-    found = openapi.problems("POST", "/otp", answer["status"], headers=headers, content=content)
-    assert fault in " ".join(found)
+    problems = openapi.find_problems("POST", "/otp", answer["status"], headers=headers, content=content)
+    assert fault in " ".join(problems)
 
 
-# Served
+# The response
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("path", ["/openapi.json", "/openapi.json/"])
-def test_it_is_served_without_a_statement(
+def test_the_document_is_served_without_a_database_query(
     api: Api, django_assert_num_queries: DjangoAssertNumQueries, path: str
 ) -> None:
     with django_assert_num_queries(0):
@@ -162,7 +162,7 @@ def test_it_is_served_without_a_statement(
     assert answer.headers["Cache-Control"] == "public, max-age=600"
 
 
-def test_who_has_it_already_is_not_sent_it_again(api: Api) -> None:
+def test_an_unchanged_document_is_not_sent_again(api: Api) -> None:
     etag = api.get("/openapi.json").headers["ETag"]
     again = api.get("/openapi.json", headers={"If-None-Match": etag})
     assert (again.status_code, again.content) == (304, b"")
@@ -172,7 +172,7 @@ def test_who_has_it_already_is_not_sent_it_again(api: Api) -> None:
 # The page
 
 
-def test_the_page_is_not_there_unless_switched_on(api: Api) -> None:
+def test_the_documentation_page_is_off_by_default(api: Api) -> None:
     assert api.get("/docs").status_code == 404
 
 
@@ -182,7 +182,7 @@ def test_the_page_is_not_there_unless_switched_on(api: Api) -> None:
     ids=["switched on", "with the development inbox"],
 )
 @pytest.mark.parametrize("path", ["/docs", "/docs/"])
-def test_the_page_shows_every_operation(
+def test_the_documentation_page_shows_every_operation(
     api: Api, auth_config: ChangeConfig, built: dict[str, Any], config: dict[str, Any], path: str
 ) -> None:
     auth_config(**config)
@@ -196,7 +196,7 @@ def test_the_page_shows_every_operation(
         assert f'id="schema-{name}"' in page
 
 
-def test_the_page_runs_no_script_and_loads_nothing(api: Api, auth_config: ChangeConfig) -> None:
+def test_the_documentation_page_has_no_scripts_or_external_resources(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(api={"docs_enabled": True})
     answer = api.get("/docs")
     policy = answer.headers["Content-Security-Policy"]
@@ -209,7 +209,7 @@ def test_the_page_runs_no_script_and_loads_nothing(api: Api, auth_config: Change
     assert b"<link" not in answer.content
 
 
-def test_the_page_shows_a_command_line_that_would_do(api: Api, auth_config: ChangeConfig) -> None:
+def test_the_documentation_page_shows_curl_commands(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(api={"docs_enabled": True})
     page = html.unescape(api.get("/docs").content.decode())
     for line in (

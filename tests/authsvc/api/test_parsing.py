@@ -68,7 +68,7 @@ def test_a_json_object_is_read(body: bytes, value: Shape) -> None:
         b'{"x":.5}', b'{"a":1,}', b'\xef\xbb\xbf{}', b"[" * 100_000, b'{"x":' + b"[" * 1_100 + b"]" * 1_100 + b"}",
     ],
 )  # fmt: skip
-def test_anything_else_is_refused(body: bytes) -> None:
+def test_other_bodies_are_rejected(body: bytes) -> None:
     with pytest.raises(BadJson, match=r"^Could not parse request body as JSON: ."):
         parse(body)
 
@@ -81,7 +81,7 @@ def test_a_body_of_exactly_one_mebibyte_is_read() -> None:
         parse(body + b" ")
 
 
-def test_what_is_declared_too_long_is_not_read() -> None:
+def test_a_body_with_a_too_large_content_length_is_not_read() -> None:
     class Unread(io.BytesIO):
         def read(self, size: int | None = -1, /) -> bytes:
             raise AssertionError("somebody reads")
@@ -92,7 +92,7 @@ def test_what_is_declared_too_long_is_not_read() -> None:
         parsing.parse_body(request, Shape)
 
 
-def test_a_body_without_a_length_is_read_to_its_end() -> None:
+def test_a_body_without_a_content_length_is_read_completely() -> None:
     meta: Any = {"HTTP_TRANSFER_ENCODING": "chunked", "wsgi.input": io.BytesIO(b'{"text":"x"}')}
     request = request_with(b"", **meta)
     assert parsing.parse_body(request, Shape) == Shape(text="x")
@@ -103,16 +103,16 @@ def test_a_body_without_a_length_is_read_to_its_end() -> None:
     assert stream.tell() == MIB + 1
 
 
-def test_a_body_behind_its_declared_length_is_not_looked_at() -> None:
+def test_bytes_beyond_the_content_length_are_ignored() -> None:
     assert parse(b'{"text":"x"}{"text":"y"}', CONTENT_LENGTH="12") == Shape(text="x")
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "application/json;charset=UTF-8", "text/plain", "x", ""])
-def test_the_content_type_is_not_looked_at(content_type: str) -> None:
+def test_the_content_type_is_ignored(content_type: str) -> None:
     assert parse(b'{"text":"x"}', content_type=content_type) == Shape(text="x")
 
 
-def test_a_body_shows_which_keys_it_has_and_nothing_of_their_values() -> None:
+def test_the_repr_of_a_body_shows_keys_only() -> None:
     class Secrets(parsing.Body, frozen=True):
         password: str | None = None
         token: str | None = None
@@ -128,12 +128,12 @@ def test_a_body_shows_which_keys_it_has_and_nothing_of_their_values() -> None:
         ("x=%ff", "\ufffd"), ("x=%00", "\0"), ("X=1", ""), ("x[]=1", ""), ("x=1;x=2", "1;x=2"),
     ],
 )  # fmt: skip
-def test_the_first_of_equal_parameters_counts(query: str, value: str) -> None:
+def test_the_first_of_equal_query_parameters_is_used(query: str, value: str) -> None:
     assert parsing.query_parameter(RequestFactory().get(f"/?{query}"), "x") == value
 
 
 @pytest.mark.django_db
-def test_a_body_of_a_request_that_has_none_is_ignored(api: Api) -> None:
+def test_bodies_of_get_requests_are_ignored(api: Api) -> None:
     assert api.request("GET", "/health", b"\xff\x00").status_code == 200
     assert api.request("GET", "/settings", b"x" * 2_000_000).status_code == 200
     answer = Client().generic("GET", "/verify?type=signup", b"{", content_type="application/json")

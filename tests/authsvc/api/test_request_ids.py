@@ -1,4 +1,4 @@
-"""The id of a request: made here or taken from the header an operator named, and told where something failed."""
+"""The request ID: generated or taken from the configured header, and shown in unexpected errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def lines(caplog: pytest.LogCaptureFixture, message: str) -> list[Any]:
     return [record for record in caplog.records if record.getMessage() == message]
 
 
-def test_every_request_has_an_id_of_its_own(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+def test_every_request_has_a_unique_id(api: Api, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         for _ in range(3):
             api.get("/settings", headers={"X-Request-Id": "chosen"})
@@ -41,7 +41,9 @@ def test_the_id_can_come_from_a_header(api: Api, auth_config: ChangeConfig, capl
     assert not hasattr(second, "request_id")
 
 
-def test_the_audit_line_carries_the_id(api: Api, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_audit_log_line_contains_the_id(
+    api: Api, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
+) -> None:
     auth_config(api={"request_id_header": "X-Request-Id"})
     make_user(email="user@example.com")
     body = {"email": "user@example.com", "password": PASSWORD}
@@ -56,23 +58,23 @@ def test_the_audit_line_carries_the_id(api: Api, auth_config: ChangeConfig, capl
     assert event["created_at"].endswith("Z")
 
 
-@pytest.mark.parametrize(("header", "told"), [("abc", True), ("", False)])
-def test_a_failure_tells_the_id_when_there_is_one(api: Api, auth_config: ChangeConfig, header: str, told: bool) -> None:
+@pytest.mark.parametrize(("header", "has_id"), [("abc", True), ("", False)])
+def test_unexpected_errors_contain_the_id(api: Api, auth_config: ChangeConfig, header: str, has_id: bool) -> None:
     made = make_session()
     auth_config(api={"request_id_header": "X-Request-Id"}, jwt={"keys": ({"kty": "oct"},)})
     answer = api.get("/user", bearer=made.access_token, headers={"X-Request-Id": header})
     assert answer.status_code == 500
-    assert answer.json().get("error_id") == ("abc" if told else None)
+    assert answer.json().get("error_id") == ("abc" if has_id else None)
     versioned = {"X-Request-Id": header, "X-Supabase-Api-Version": "2024-01-01"}
     assert set(api.get("/user", bearer=made.access_token, headers=versioned).json()) == {"code", "message"}
 
 
-def test_a_refusal_tells_no_id(api: Api) -> None:
+def test_other_errors_contain_no_id(api: Api) -> None:
     for answer in (api.get("/nope"), api.get("/user"), api.post("/signup", "{")):
         assert "error_id" not in answer.json()
 
 
-def test_no_answer_carries_the_id_in_a_header(api: Api, auth_config: ChangeConfig) -> None:
+def test_no_response_header_contains_the_id(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(api={"request_id_header": "X-Request-Id"})
     answer = api.get("/settings", headers={"X-Request-Id": "abc"})
     assert "abc" not in "".join(answer.headers.values())

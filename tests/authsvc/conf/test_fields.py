@@ -331,7 +331,7 @@ def _at(settings: conf.AuthConfig, path: str) -> object:
     return attrgetter(path)(settings)
 
 
-def test_settings_that_need_one_another_reach_their_fields() -> None:
+def test_dependent_settings_reach_their_fields() -> None:
     smtp = load(AUTH_SMTP_HOST="mail", AUTH_SMTP_PORT="25", AUTH_SMTP_ADMIN_EMAIL="a@example.com").smtp
     assert (smtp.host, smtp.port, smtp.admin_email) == ("mail", 25, "a@example.com")
     backend = "anymail.backends.postmark.EmailBackend"
@@ -383,11 +383,11 @@ def test_the_defaults_are_those_of_the_declarations() -> None:
         ({"auth_disable_signup": "true", "AUTH_UNKNOWN": "x", "DISABLE_SIGNUP": "true"}, "signup.disabled", False),
     ],
 )
-def test_the_first_name_that_is_set_counts(variables: dict[str, str], attribute: str, expected: object) -> None:
+def test_the_first_variable_that_is_set_is_used(variables: dict[str, str], attribute: str, expected: object) -> None:
     assert attrgetter(attribute)(load(**variables)) == expected
 
 
-def test_secrets_do_not_show_in_the_settings() -> None:
+def test_the_repr_of_the_settings_hides_secrets() -> None:
     secrets = {
         "AUTH_SMTP_PASS": "hunter2",
         "AUTH_SMTP_HEADERS": '{"X-Key": ["hunter2"]}',

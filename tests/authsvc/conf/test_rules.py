@@ -15,15 +15,15 @@ UNSUPPORTED = "DEPRECATION NOTICE: {} is not supported, will be removed soon"
 
 @pytest.mark.parametrize("name", [*REQUIRED])
 @pytest.mark.parametrize("value", [None, ""])
-def test_a_required_setting_must_be_there(name: str, value: str | None) -> None:
+def test_a_missing_required_setting_is_reported(name: str, value: str | None) -> None:
     variables = {key: text for key, text in REQUIRED.items() if key != name} | ({} if value is None else {name: value})
     (problem,) = problems(variables)
     assert problem.startswith(f"required key {name} missing value: ")
 
 
 def test_every_problem_is_reported_at_once() -> None:
-    found = problems({"AUTH_DISABLE_SIGNUP": "yes", "AUTH_API_MAX_REQUEST_DURATION": "10", "AUTH_DB_DRIVER": "mysql"})
-    assert [line.partition(" missing value: ")[0] for line in found] == [
+    errors = problems({"AUTH_DISABLE_SIGNUP": "yes", "AUTH_API_MAX_REQUEST_DURATION": "10", "AUTH_DB_DRIVER": "mysql"})
+    assert [line.partition(" missing value: ")[0] for line in errors] == [
         "required key AUTH_SITE_URL",
         "required key AUTH_API_EXTERNAL_URL",
         'AUTH_API_MAX_REQUEST_DURATION: invalid duration "10": every number needs a unit of ns, us, ms, s, m or h',
@@ -35,7 +35,7 @@ def test_every_problem_is_reported_at_once() -> None:
 
 
 @pytest.mark.parametrize("name", ["AUTH_DB_DATABASE_URL", "AUTH_DATABASE_URL", "DATABASE_URL"])
-def test_a_problem_names_the_variable_that_the_operator_has_set(name: str) -> None:
+def test_a_problem_names_the_variable_that_is_set(name: str) -> None:
     others = {key: text for key, text in REQUIRED.items() if key != "DATABASE_URL"}
     (empty,) = problems({**others, name: ""})
     assert empty.startswith(f"required key {name} missing value: ")
@@ -125,7 +125,7 @@ def test_a_problem_names_the_variable_that_the_operator_has_set(name: str) -> No
         ),
     ],
 )
-def test_a_broken_rule_is_refused(variables: dict[str, str], expected: str) -> None:
+def test_an_invalid_combination_is_rejected(variables: dict[str, str], expected: str) -> None:
     problem = only_problem(**variables)
     assert expected in problem
     assert "AUTH_" in problem
@@ -161,10 +161,10 @@ def test_column_encryption_needs_its_keys() -> None:
         ([RSA, EC | {"aws:kms:arn": "arn"}], "key 2: keys held in AWS KMS are not supported"),
     ],
 )
-def test_a_key_set_that_cannot_be_used_is_refused(keys: list[dict[str, Any]], expected: str) -> None:
-    found = problems(REQUIRED | {"AUTH_JWT_KEYS": json.dumps(keys)})
-    assert any(expected in problem for problem in found)
-    assert all(problem.startswith("AUTH_JWT_KEYS: ") for problem in found)
+def test_an_unusable_key_set_is_rejected(keys: list[dict[str, Any]], expected: str) -> None:
+    errors = problems(REQUIRED | {"AUTH_JWT_KEYS": json.dumps(keys)})
+    assert any(expected in problem for problem in errors)
+    assert all(problem.startswith("AUTH_JWT_KEYS: ") for problem in errors)
 
 
 @pytest.mark.parametrize(
@@ -209,9 +209,7 @@ def test_a_key_set_that_cannot_be_used_is_refused(keys: list[dict[str, Any]], ex
         ({"AUTH_EXTERNAL_APPLE_URL": "https://x"}, "warning", "the setting is ignored"),
     ],
 )
-def test_a_doubtful_setting_is_a_notice_and_the_start_continues(
-    variables: dict[str, str], level: str, message: str
-) -> None:
+def test_a_questionable_setting_is_a_warning(variables: dict[str, str], level: str, message: str) -> None:
     (notice,) = load(**{"AUTH_JWT_KEYS": json.dumps([RSA])} | variables).notices
     assert message in notice.message
     assert notice.level == level
@@ -219,11 +217,11 @@ def test_a_doubtful_setting_is_a_notice_and_the_start_continues(
     assert "hunter2" not in repr(notice)
 
 
-def test_usual_settings_make_no_notice() -> None:
+def test_common_settings_cause_no_warning() -> None:
     assert load(AUTH_JWT_KEYS=json.dumps([RSA])).notices == ()
 
 
-def test_an_enabled_provider_with_missing_values_is_refused() -> None:
+def test_an_enabled_provider_with_missing_values_is_rejected() -> None:
     variables = {"AUTH_EXTERNAL_KEYCLOAK_ENABLED": "true", "AUTH_EXTERNAL_KEYCLOAK_SECRET": "s"}
     advice = "set it, or AUTH_EXTERNAL_KEYCLOAK_ENABLED=false"
     assert problems(REQUIRED | variables) == [
@@ -249,13 +247,13 @@ def test_an_unknown_variable_is_a_warning_with_the_most_similar_name(name: str, 
 
 
 @pytest.mark.parametrize("name", ["AUTH_OTEL_SERVICE_NAME", "AUTH_EXTERNAL_REDIRECTURL", "AUTHSVC_X", "OTHER"])
-def test_a_known_or_foreign_variable_is_no_warning(name: str) -> None:
+def test_supported_and_foreign_variables_cause_no_warning(name: str) -> None:
     assert load(AUTH_JWT_KEYS=json.dumps([RSA]), **{name: "x"}).notices == ()
 
 
 @pytest.mark.parametrize("switch", ["PASSKEY_ENABLED", "MFA_WEB_AUTHN_ENROLL_ENABLED", "MFA_WEB_AUTHN_VERIFY_ENABLED"])
 def test_webauthn_needs_its_library(monkeypatch: pytest.MonkeyPatch, switch: str) -> None:
-    monkeypatch.setitem(sys.modules, "webauthn", None)  # as if it were not installed
+    monkeypatch.setitem(sys.modules, "webauthn", None)  # simulates a missing library
     load()
     problem = only_problem(**{f"AUTH_{switch}": "true"})
     assert problem == f"AUTH_{switch}: needs the extra passkeys: pip install -r requirements.server.lock"
@@ -263,12 +261,12 @@ def test_webauthn_needs_its_library(monkeypatch: pytest.MonkeyPatch, switch: str
 
 @pytest.mark.parametrize("switch", ["PASSKEY_ENABLED", "MFA_WEB_AUTHN_ENROLL_ENABLED", "MFA_WEB_AUTHN_VERIFY_ENABLED"])
 @pytest.mark.parametrize("missing", ["RP_ID", "RP_DISPLAY_NAME", "RP_ORIGINS"])
-def test_webauthn_without_a_complete_relying_party_is_a_notice(switch: str, missing: str) -> None:
+def test_webauthn_without_a_complete_relying_party_is_a_warning(switch: str, missing: str) -> None:
     party = {f"AUTH_WEBAUTHN_{part}": "https://x" for part in ("RP_ID", "RP_DISPLAY_NAME", "RP_ORIGINS")}
-    given = {"AUTH_JWT_KEYS": json.dumps([RSA]), **party}
-    assert load(**given, **{f"AUTH_{switch}": "true"}).notices == ()
-    del given[f"AUTH_WEBAUTHN_{missing}"]
-    assert load(**given).notices == ()
-    (notice,) = load(**given, **{f"AUTH_{switch}": "true"}).notices
+    variables = {"AUTH_JWT_KEYS": json.dumps([RSA]), **party}
+    assert load(**variables, **{f"AUTH_{switch}": "true"}).notices == ()
+    del variables[f"AUTH_WEBAUTHN_{missing}"]
+    assert load(**variables).notices == ()
+    (notice,) = load(**variables, **{f"AUTH_{switch}": "true"}).notices
     assert (notice.level, notice.message) == ("warning", "WebAuthn configuration is invalid")
     assert notice.fields["error"] == f"conf: AUTH_WEBAUTHN_{missing} is required when WebAuthn is enabled"

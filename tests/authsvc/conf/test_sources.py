@@ -11,7 +11,7 @@ from authsvc.conf import Notice
 from tests.authsvc.conf.variables import load, only_problem, seconds
 
 
-def test_djangos_secret_key_depends_on_the_secret_and_does_not_contain_it() -> None:
+def test_the_django_secret_key_is_derived_from_the_jwt_secret() -> None:
     one, other = conf.secret_key(load()), conf.secret_key(load(AUTH_JWT_SECRET="other"))
     assert len(one) == 64
     assert one == conf.secret_key(load())
@@ -25,26 +25,26 @@ def test_the_environment_overrides_the_file_and_the_file_the_default(tmp_path: P
     assert (jwt.exp, jwt.aud, jwt.issuer) == (seconds(200), "file", "")
 
 
-def test_a_chosen_file_is_read_in_place_of_the_usual_one(tmp_path: Path) -> None:
+def test_a_selected_file_replaces_the_default_file(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("AUTH_JWT_AUD=usual\nAUTH_JWT_ISSUER=usual\n")
     (tmp_path / "f.env").write_text("AUTH_JWT_AUD=a\nAUTH_JWT_KEY_ID=a\n")
     jwt = load(AUTHSVC_CONFIG_FILE=str(tmp_path / "f.env"), AUTH_JWT_AUD="b").jwt
     assert (jwt.aud, jwt.issuer, jwt.key_id) == ("b", "", "a")
 
 
-def test_a_chosen_file_must_exist(tmp_path: Path) -> None:
+def test_a_selected_file_must_exist(tmp_path: Path) -> None:
     assert only_problem(AUTHSVC_CONFIG_FILE=str(tmp_path / "missing.env")).endswith("No such file or directory")
 
 
 @pytest.mark.parametrize("content", [b"AUTH_JWT_SECRET='hunter2", b"hunter2", b"hunter2=\xff"])
-def test_a_file_that_cannot_be_read_stops_the_start(tmp_path: Path, content: bytes) -> None:
+def test_an_unreadable_file_prevents_the_start(tmp_path: Path, content: bytes) -> None:
     (tmp_path / ".env").write_bytes(content)
     problem = only_problem()
     assert problem.startswith(".env: ")
     assert "hunter2" not in problem
 
 
-def test_a_folder_in_place_of_the_file_stops_the_start(tmp_path: Path) -> None:
+def test_a_directory_instead_of_the_file_prevents_the_start(tmp_path: Path) -> None:
     (tmp_path / ".env").mkdir()
     assert only_problem() == ".env: Is a directory"
 
@@ -83,7 +83,7 @@ def test_the_directory_overrides_the_environment(
     ("name", "content"),
     [("a.json", '{"AUTH_JWT_AUD": 1}'), ("a.json", '{"AUTH_JWT_AUD": "x"} x'), ("a.json", "[]"), ("a.env", "nonsense")],
 )
-def test_a_directory_that_cannot_be_used_is_an_error_line(tmp_path: Path, name: str, content: str) -> None:
+def test_an_unusable_directory_is_reported(tmp_path: Path, name: str, content: str) -> None:
     settings = load(**_fill(tmp_path, {name: content, "z.env": "AUTH_JWT_AUD=z"}))
     assert settings.jwt.aud == ""
     assert settings.notices[0].message == "unable to load config from watch dir"
@@ -91,7 +91,7 @@ def test_a_directory_that_cannot_be_used_is_an_error_line(tmp_path: Path, name: 
     assert name in settings.notices[0].fields["error"]
 
 
-def test_a_missing_directory_is_an_error_line() -> None:
+def test_a_missing_directory_is_reported() -> None:
     (notice, *_) = load(AUTHSVC_CONFIG_DIR="missing").notices
     assert notice == Notice(
         level="error", message="unable to load config from watch dir", fields={"error": "No such file or directory"}

@@ -19,14 +19,14 @@ from tests.authsvc.conf.variables import load, only_problem, seconds
         *((v, False) for v in "0 f F FALSE false False".split()),
     ],
 )
-def test_bools_have_six_spellings_each(value: str, expected: bool) -> None:
+def test_booleans_have_six_spellings_each(value: str, expected: bool) -> None:
     assert load(AUTH_DISABLE_SIGNUP=value).signup.disabled is expected
 
 
 @pytest.mark.parametrize(
     ("value", "expected"), [("+7", 7), ("0x10", 16), ("0b111", 7), ("0o17", 15), ("010", 10), ("0X0f", 15)]
 )
-def test_whole_numbers_have_four_bases(value: str, expected: int) -> None:
+def test_integers_have_four_bases(value: str, expected: int) -> None:
     assert load(AUTH_PASSWORD_MIN_LENGTH=value).passwords.min_length == expected
 
 
@@ -77,7 +77,7 @@ def test_whole_numbers_have_four_bases(value: str, expected: int) -> None:
         ("AUTH_SMS_TEST_OTP_VALID_UNTIL", "2026-13-02T03:04:05Z", "time"),
     ],
 )
-def test_a_malformed_value_is_refused_by_name_type_and_value(name: str, value: str, kind: str) -> None:
+def test_an_error_contains_name_type_and_value(name: str, value: str, kind: str) -> None:
     assert only_problem(**{name: value}).startswith(f'{name}: invalid {kind} "{value}": ')
 
 
@@ -96,13 +96,13 @@ def test_a_malformed_value_is_refused_by_name_type_and_value(name: str, value: s
         ("DATABASE_URL", "embedded:"),
     ],
 )
-def test_a_refused_secret_is_not_shown(name: str, value: str) -> None:
+def test_an_error_hides_the_value_of_a_secret(name: str, value: str) -> None:
     problem = only_problem(**{name: value})
     assert problem.startswith(f"{name}: ")
     assert "hunter2" not in problem
 
 
-def test_a_value_that_spans_lines_stays_on_one_line_of_the_report() -> None:
+def test_an_error_shows_line_breaks_escaped() -> None:
     assert (
         only_problem(AUTH_DISABLE_SIGNUP="a\nb") == r'AUTH_DISABLE_SIGNUP: invalid bool "a\nb": must be true or false'
     )
@@ -136,7 +136,7 @@ def test_a_value_that_spans_lines_stays_on_one_line_of_the_report() -> None:
         ("DEBUG", "1", "telemetry.debug", False),
     ],
 )
-def test_values_at_the_edge(name: str, value: str, path: str, expected: object) -> None:
+def test_boundary_values_are_accepted(name: str, value: str, path: str, expected: object) -> None:
     assert attrgetter(path)(load(**{name: value})) == expected
 
 
@@ -159,7 +159,7 @@ def test_values_at_the_edge(name: str, value: str, path: str, expected: object) 
         ("AUTH_PASSKEY_MAX_PASSKEYS_PER_USER", "-1", "must be at least 0 passkeys, was -1"),
     ],
 )
-def test_a_value_out_of_range_is_refused(name: str, value: str, expected: str) -> None:
+def test_a_value_out_of_range_is_rejected(name: str, value: str, expected: str) -> None:
     assert only_problem(**{name: value}) == f"{name}: {expected}"
 
 
@@ -176,7 +176,7 @@ def test_a_value_out_of_range_is_refused(name: str, value: str, expected: str) -
         (r"a\b", (r"a\b",)),
     ],
 )
-def test_required_characters_are_sets_between_colons(value: str, expected: tuple[str, ...]) -> None:
+def test_required_characters_are_separated_by_colons(value: str, expected: tuple[str, ...]) -> None:
     assert load(AUTH_PASSWORD_REQUIRED_CHARACTERS=value).passwords.required_characters == expected
 
 
@@ -210,7 +210,7 @@ def test_rates_are_windows_or_buckets(value: str, expected: conf.Rate) -> None:
         ("100/1", 'rate: over-time part of rate value "100/1" failed to parse'),
     ],
 )
-def test_a_malformed_rate_is_refused(value: str, reason: str) -> None:
+def test_a_malformed_rate_is_rejected(value: str, reason: str) -> None:
     assert f": {reason}" in only_problem(AUTH_RATE_LIMIT_EMAIL_SENT=value)
 
 
@@ -236,7 +236,7 @@ def test_a_malformed_rate_is_refused(value: str, reason: str) -> None:
         ("24h", timedelta(days=1), "24h0m0s"),
     ],
 )
-def test_durations_are_read_and_written(text: str, expected: timedelta, canonical: str) -> None:
+def test_durations_are_parsed_and_formatted(text: str, expected: timedelta, canonical: str) -> None:
     assert durations.parse(text) == expected
     assert durations.text(expected) == canonical
     assert durations.parse(canonical) == expected
@@ -246,6 +246,6 @@ def test_durations_are_read_and_written(text: str, expected: timedelta, canonica
     "text",
     ["", "-", "10", "1d", "s", ".s", "1.2.3s", "1s2", " 1s", "1 s", "1S", "--1s", "1e3s", "2562048h", "9" * 41 + "ns"],
 )
-def test_other_durations_are_refused(text: str) -> None:
+def test_other_durations_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"need|long"):
         durations.parse(text)

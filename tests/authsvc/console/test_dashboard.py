@@ -58,25 +58,25 @@ def test_rate_limited_clients_are_listed_with_the_end_of_the_limit(console: Cons
     throttling.consume(Bucket.VERIFY, key="192.0.2.78")
     rate_limits.allow_once(group="passwordless", key="ada@example.com", interval=timedelta(hours=1))
     at = timezone.now()
-    [found] = dashboard.rate_limited_clients(at)
-    assert (found.bucket, found.client) == ("Verify", "192.0.2.77")
-    assert at < found.until < at + timedelta(seconds=11)
+    [client] = dashboard.rate_limited_clients(at)
+    assert (client.bucket, client.client) == ("Verify", "192.0.2.77")
+    assert at < client.until < at + timedelta(seconds=11)
     text = console.get().content.decode()
     assert "192.0.2.77" in text
     assert "192.0.2.78" not in text
     assert "ada@example.com" not in text
-    assert dashboard.rate_limited_clients(found.until) == []
+    assert dashboard.rate_limited_clients(client.until) == []
 
 
-def test_a_bucket_without_refill_turns_away_until_it_is_new(auth_config: ChangeConfig) -> None:
+def test_a_bucket_without_refill_is_limited_until_it_expires(auth_config: ChangeConfig) -> None:
     auth_config(limits={"anonymous_users": 1.5})
     throttling.consume(Bucket.ANONYMOUS_SIGN_INS, key="192.0.2.1")
     at = timezone.now()
-    [found] = dashboard.rate_limited_clients(at)
-    assert timedelta(minutes=39) < found.until - at < timedelta(minutes=41)
+    [client] = dashboard.rate_limited_clients(at)
+    assert timedelta(minutes=39) < client.until - at < timedelta(minutes=41)
 
 
-def test_deploy_warnings_are_on_the_page(console: Console, operator: User, auth_config: ChangeConfig) -> None:
+def test_deployment_warnings_are_shown(console: Console, operator: User, auth_config: ChangeConfig) -> None:
     console.sign_in("op@example.com")
     assert "authsvc.W003" in console.get().content.decode()
     auth_config(passwords={"min_length": 15})
@@ -86,16 +86,16 @@ def test_deploy_warnings_are_on_the_page(console: Console, operator: User, auth_
     assert f"authsvc {authsvc.__version__}" in text
 
 
-def test_the_page_costs_few_statements(console: Console, operator: User) -> None:
+def test_the_dashboard_needs_few_statements(console: Console, operator: User) -> None:
     console.sign_in("op@example.com")
     console.get()
     with CaptureQueriesContext(connection) as statements:
         console.get()
-    asked = [each["sql"] for each in statements if each["sql"].startswith("SELECT")]
-    assert len(asked) <= 8
+    queries = [each["sql"] for each in statements if each["sql"].startswith("SELECT")]
+    assert len(queries) <= 8
 
 
-def test_a_figure_that_takes_too_long_is_left_out() -> None:
+def test_a_slow_statistic_is_omitted() -> None:
     def slow() -> int:
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_sleep(3)")

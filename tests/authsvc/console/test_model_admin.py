@@ -93,7 +93,7 @@ def do(console: Console, action: str, *rows: User, **fields: Any) -> Answer:
 
 
 def result_text(console: Console, answer: Answer) -> str:
-    """What the page says to which an action leads."""
+    """The text of the page that an action redirects to."""
     assert answer.status_code == 302, answer.content
     return console.get(answer.headers["Location"]).content.decode()
 
@@ -113,26 +113,26 @@ def test_the_list_and_a_row_are_shown(inside: Console, operator: User) -> None:
     assert ">Wipe</button>" in text
 
 
-def test_secrets_are_not_even_read(inside: Console, operator: User) -> None:
+def test_secret_columns_are_not_selected(inside: Console, operator: User) -> None:
     with CaptureQueriesContext(connection) as statements:
         inside.get(LIST)
         inside.get(f"{LIST}{operator.pk}/change/")
-    asked = [each["sql"] for each in statements if "last_sign_in_at" in each["sql"] and '"' in each["sql"]]
-    assert asked
-    assert not [sql for sql in asked if '"encrypted_password"' in sql]
+    queries = [each["sql"] for each in statements if "last_sign_in_at" in each["sql"] and '"' in each["sql"]]
+    assert queries
+    assert not [sql for sql in queries if '"encrypted_password"' in sql]
 
 
 @pytest.mark.parametrize(
     "query", ["password__startswith=%24argon2", "factors__secret__startswith=J", "sessions__refresh_token_hmac_key=x"]
 )
-def test_a_filter_cannot_ask_about_secrets(inside: Console, query: str) -> None:
+def test_filters_on_secret_columns_are_rejected(inside: Console, query: str) -> None:
     page = inside.get(f"{LIST}?{query}")
     assert page.status_code == 400
     assert b"op@example.com" not in page.content
 
 
 @pytest.mark.parametrize("query", ["nothing=1", "created_at__gte=x", "id__exact=x", "e=1"])
-def test_an_unknown_filter_never_means_all(inside: Console, query: str) -> None:
+def test_an_unknown_filter_is_rejected(inside: Console, query: str) -> None:
     page = inside.get(f"{LIST}?{query}")
     if page.status_code == 302:
         page = inside.get(page.headers["Location"])
@@ -158,13 +158,13 @@ def test_a_long_list_is_counted_up_to_a_limit(inside: Console) -> None:
 
 
 @pytest.mark.parametrize("name", ["add", "delete", "history"])
-def test_there_are_no_pages_that_change_rows(name: str, settings: Settings) -> None:
+def test_pages_that_change_rows_do_not_exist(name: str, settings: Settings) -> None:
     settings.ROOT_URLCONF = __name__
     with pytest.raises(NoReverseMatch):
         reverse(f"admin:accounts_user_{name}", args=[] if name == "add" else [uuid4()])
 
 
-def test_a_form_sent_to_a_rows_page_changes_nothing(inside: Console, operator: User) -> None:
+def test_a_form_posted_to_a_row_page_changes_nothing(inside: Console, operator: User) -> None:
     page = f"{LIST}{operator.pk}/change/"
     assert inside.submit(page, email="evil@example.com", _save="1").status_code == 403
     operator.refresh_from_db()
@@ -205,7 +205,7 @@ def test_a_form_is_shown_before_the_action(inside: Console) -> None:
     assert DONE[0][1].values == {"reason": "spam"}
 
 
-def test_a_button_on_a_rows_page_leads_back_to_it(inside: Console) -> None:
+def test_an_action_on_a_row_page_returns_to_it(inside: Console) -> None:
     user = factories.make_user()
     page = f"{LIST}{user.pk}/change/"
     answer = inside.submit(page, to=LIST, action="mark", _selected_action=str(user.pk), source_row=str(user.pk))
@@ -213,7 +213,7 @@ def test_a_button_on_a_rows_page_leads_back_to_it(inside: Console) -> None:
     assert len(DONE) == 1
 
 
-def test_a_dangerous_action_asks_first_and_leads_to_the_list_when_the_row_is_gone(inside: Console) -> None:
+def test_a_dangerous_action_needs_confirmation_and_returns_to_the_list(inside: Console) -> None:
     user = factories.make_user()
     page = f"{LIST}{user.pk}/change/"
     fields = {"action": "wipe", "_selected_action": str(user.pk), "source_row": str(user.pk)}
@@ -224,22 +224,22 @@ def test_a_dangerous_action_asks_first_and_leads_to_the_list_when_the_row_is_gon
     assert not User.objects.filter(pk=user.pk).exists()
 
 
-def test_an_action_is_never_for_all_there_are(inside: Console) -> None:
+def test_actions_on_all_rows_are_rejected(inside: Console) -> None:
     user = factories.make_user()
     assert do(inside, "mark", user, select_across="1").status_code == 400
     assert not DONE
 
 
 @pytest.mark.parametrize("action", ["mark", "judge", "wipe"])
-def test_an_action_for_a_row_that_is_not_there_does_nothing(inside: Console, action: str) -> None:
-    nobody = str(uuid4())
-    answer = inside.submit(LIST, action=action, index="0", _selected_action=nobody)
+def test_an_action_on_a_missing_row_does_nothing(inside: Console, action: str) -> None:
+    missing_id = str(uuid4())
+    answer = inside.submit(LIST, action=action, index="0", _selected_action=missing_id)
     assert "no longer exist" in result_text(inside, answer)
     assert inside.submit(LIST, action=action, index="0", _selected_action="no id").status_code == 400
     assert not DONE
 
 
-def test_an_action_needs_the_forms_token(inside: Console, operator: User) -> None:
+def test_an_action_needs_a_csrf_token(inside: Console, operator: User) -> None:
     answer: Any = inside.client.post(LIST, {"action": "mark", "index": "0", "_selected_action": str(operator.pk)})
     assert answer.status_code == 403
     assert not DONE
@@ -264,7 +264,7 @@ def test_the_dashboard_shows_the_stats_of_lists(inside: Console) -> None:
     assert "alarming" in text
 
 
-def test_pages_that_libraries_bring_are_not_registered() -> None:
+def test_models_of_libraries_are_not_registered() -> None:
     own = OperatorSite()
     own.register(User)
     assert not own.is_registered(User)
@@ -272,7 +272,7 @@ def test_pages_that_libraries_bring_are_not_registered() -> None:
     assert own.is_registered(User)
 
 
-def test_an_operator_has_no_permission_but_what_pages_give() -> None:
+def test_operators_have_no_django_permissions() -> None:
     someone = Operator(id=uuid4(), session_id=uuid4(), role="svc_admin", name="op@example.com")
     assert not someone.has_perm("accounts.change_user")
     assert not someone.has_module_perms("accounts")

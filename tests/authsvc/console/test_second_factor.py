@@ -56,7 +56,7 @@ def answer(console: Console, code: str, **fields: str) -> Any:
     return console.submit(STEP, code=code, **fields)
 
 
-def test_the_code_of_the_app_opens_the_console(console: Console, operator: User, app: Factor) -> None:
+def test_a_totp_code_completes_the_sign_in(console: Console, operator: User, app: Factor) -> None:
     console.sign_in("op@example.com")
     done = answer(console, factor_requests.code(), factor=str(app.id), next="/operator/accounts/user/")
     assert (done.status_code, done.headers["Location"]) == (302, "/operator/accounts/user/")
@@ -69,14 +69,14 @@ def test_the_code_of_the_app_opens_the_console(console: Console, operator: User,
 
 
 def test_the_requested_page_follows_both_sign_in_steps(console: Console, app: Factor) -> None:
-    wanted = "/operator/accounts/user/?state=banned"
-    console.sign_in("op@example.com", next=wanted)
-    back = console.get(wanted).headers["Location"]
+    requested_path = "/operator/accounts/user/?state=banned"
+    console.sign_in("op@example.com", next=requested_path)
+    back = console.get(requested_path).headers["Location"]
     page = console.get(console.get(back).headers["Location"]).content.decode()
-    assert f'name="next" value="{wanted}"' in page
+    assert f'name="next" value="{requested_path}"' in page
 
 
-def test_only_one_factor_is_no_choice(console: Console, app: Factor) -> None:
+def test_a_single_factor_is_selected_automatically(console: Console, app: Factor) -> None:
     console.sign_in("op@example.com")
     page = console.get(STEP).content.decode()
     assert "<select" not in page
@@ -85,23 +85,23 @@ def test_only_one_factor_is_no_choice(console: Console, app: Factor) -> None:
 
 
 @pytest.mark.parametrize("code", ["", "123", "zzzzzz"])
-def test_a_wrong_code_opens_nothing(console: Console, app: Factor, code: str) -> None:
+def test_a_wrong_code_does_not_complete_the_sign_in(console: Console, app: Factor, code: str) -> None:
     console.sign_in("op@example.com")
-    said = answer(console, code, factor=str(app.id))
-    assert 400 <= said.status_code < 500
-    assert ("Invalid TOTP code entered" if code else "This field is required") in said.content.decode()
-    assert b"op@example.com" not in said.content
+    response = answer(console, code, factor=str(app.id))
+    assert 400 <= response.status_code < 500
+    assert ("Invalid TOTP code entered" if code else "This field is required") in response.content.decode()
+    assert b"op@example.com" not in response.content
     assert not console.is_in
     assert Session.objects.get().aal == "aal1"
 
 
-def test_wrong_codes_are_counted_as_anywhere(console: Console, app: Factor, auth_config: ChangeConfig) -> None:
+def test_wrong_codes_count_against_the_attempt_limit(console: Console, app: Factor, auth_config: ChangeConfig) -> None:
     auth_config(codes={"max_attempts": 2})
     console.sign_in("op@example.com")
     for _ in range(2):
         answer(console, factor_requests.wrong_code(), factor=str(app.id))
-    said = answer(console, factor_requests.code(), factor=str(app.id))
-    assert (said.status_code, "Retry-After" in said.headers) == (429, True)
+    response = answer(console, factor_requests.code(), factor=str(app.id))
+    assert (response.status_code, "Retry-After" in response.headers) == (429, True)
     assert not console.is_in
 
 
@@ -118,7 +118,7 @@ def test_the_second_factor_page_requires_the_password(console: Console, operator
     assert console.get(STEP).headers["Location"] == START
 
 
-def test_a_copy_of_the_cookie_from_before_opens_nothing(console: Console, app: Factor) -> None:
+def test_a_cookie_from_before_the_second_factor_stays_incomplete(console: Console, app: Factor) -> None:
     console.sign_in("op@example.com")
     thief = copy_of(console)
     answer(console, factor_requests.code(), factor=str(app.id))
@@ -128,13 +128,15 @@ def test_a_copy_of_the_cookie_from_before_opens_nothing(console: Console, app: F
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_session_raised_elsewhere_is_not_raised_for_the_cookie(console: Console, operator: User, app: Factor) -> None:
+def test_a_step_up_elsewhere_does_not_complete_the_console_sign_in(
+    console: Console, operator: User, app: Factor
+) -> None:
     console.sign_in("op@example.com")
     Session.objects.filter(user=operator).update(aal="aal2")
     assert not console.is_in
 
 
-def test_a_factor_that_is_taken_away_lowers_an_open_console(console: Console, operator: User, app: Factor) -> None:
+def test_removing_the_factor_ends_console_access(console: Console, operator: User, app: Factor) -> None:
     factories.make_factor(operator, friendly_name="other", secret=SECRET)
     console.sign_in("op@example.com")
     answer(console, factor_requests.code(), factor=str(app.id))
@@ -164,12 +166,12 @@ def test_an_sms_code_is_sent_on_request(console: Console, operator: User, mailbo
     assert console.is_in
 
 
-def test_a_phone_waits_before_it_is_texted_again(console: Console, operator: User, mailbox: Mailbox) -> None:
+def test_sms_codes_have_a_minimum_interval(console: Console, operator: User, mailbox: Mailbox) -> None:
     phone = factories.make_factor(operator, factor_type="phone", phone=PHONE)
     console.sign_in("op@example.com")
     answer(console, "", factor=str(phone.id), ask="sms")
-    said = answer(console, "", factor=str(phone.id), ask="sms")
-    assert (said.status_code, "you can only request this after" in said.content.decode()) == (429, True)
+    response = answer(console, "", factor=str(phone.id), ask="sms")
+    assert (response.status_code, "you can only request this after" in response.content.decode()) == (429, True)
     assert len(mailbox.texts) == 1
 
 
@@ -182,7 +184,7 @@ def test_users_with_several_factors_choose_one(console: Console, operator: User,
         (str(app.id), "Authenticator app (phone app)"),
         (str(phone.id), "Phone …7889"),
     ]
-    # The app is chosen in the form, and there is but one phone.
+    # The form selects the app, and only one phone exists.
     answer(console, "", factor=str(app.id), ask="sms")
     assert len(mailbox.texts) == 1
     assert answer(console, factor_requests.code(), factor=str(app.id)).status_code == 302
@@ -198,7 +200,7 @@ def test_no_sms_is_sent_without_a_phone(console: Console, app: Factor, mailbox: 
 # Recovery codes
 
 
-def test_a_recovery_code_opens_the_console_too(
+def test_a_recovery_code_completes_the_sign_in(
     console: Console, operator: User, app: Factor, auth_config: ChangeConfig
 ) -> None:
     auth_config(mfa={"recovery_codes_enabled": True})
@@ -213,7 +215,7 @@ def test_a_recovery_code_opens_the_console_too(
     assert not RecoveryCode.objects.exists()
 
 
-def test_recovery_codes_are_not_offered_where_they_are_off(console: Console, app: Factor) -> None:
+def test_disabled_recovery_codes_are_not_offered(console: Console, app: Factor) -> None:
     console.sign_in("op@example.com")
     assert answer(console, "0000", factor="recovery").status_code == 400
 
@@ -246,7 +248,7 @@ def new_device() -> Authenticator:
 
 
 def make_key(api: Api, user: User, device: Authenticator) -> Factor:
-    """A key of the user, enrolled in a session that has ended since."""
+    """A security key of the user, enrolled in a session that has ended."""
     signed_in = factories.make_session(user, aal="aal2")
     factor = factories.make_factor(
         user, factor_type="webauthn", status="unverified", friendly_name=str(Factor.objects.count())
@@ -264,9 +266,9 @@ def make_key(api: Api, user: User, device: Authenticator) -> Factor:
 
 
 def options_in(page: Any) -> Any:
-    found = re.search(r'data-options="([^"]+)"', page.content.decode())
-    assert found, page.content
-    return json.loads(html.unescape(found[1]))
+    options = re.search(r'data-options="([^"]+)"', page.content.decode())
+    assert options, page.content
+    return json.loads(html.unescape(options[1]))
 
 
 def ask_key(console: Console) -> Any:
@@ -278,19 +280,21 @@ def show(console: Console, credential: Any) -> Any:
 
 
 @pytest.mark.usefixtures("with_keys")
-def test_a_key_opens_the_console(api: Api, console: Console, operator: User) -> None:
+def test_a_security_key_completes_the_sign_in(api: Api, console: Console, operator: User) -> None:
     device = new_device()
     key = make_key(api, operator, device)
     console.sign_in("op@example.com")
     page = console.get(STEP).content.decode()
     assert 'value="key"' in page
     assert 'name="code"' not in page
-    asked = console.submit(STEP, ask="key", next="/operator/accounts/user/")
-    assert 'name="next" value="/operator/accounts/user/"' in asked.content.decode()
-    script = re.search(r'<script src="(/operator/static/[0-9a-f]+/operator/security_key.js)">', asked.content.decode())
+    response = console.submit(STEP, ask="key", next="/operator/accounts/user/")
+    assert 'name="next" value="/operator/accounts/user/"' in response.content.decode()
+    script = re.search(
+        r'<script src="(/operator/static/[0-9a-f]+/operator/security_key.js)">', response.content.decode()
+    )
     assert script
     assert console.get(script[1]).headers["Content-Type"].startswith("text/javascript")
-    done = show(console, device.get(options_in(asked)))
+    done = show(console, device.get(options_in(response)))
     assert (done.status_code, done.headers["Location"]) == (302, "/operator/accounts/user/")
     assert console.is_in
     session = Session.objects.get(user=operator)
@@ -315,8 +319,8 @@ def test_an_app_or_a_key_is_accepted_if_both_exist(api: Api, console: Console, o
     page = console.get(STEP).content.decode()
     assert 'value="key"' in page
     assert f'name="factor" value="{app.id}"' in page
-    asked = console.submit(STEP, ask="key", next="/operator/accounts/user/").content.decode()
-    assert f'href="{STEP}?next=/operator/accounts/user/"' in asked
+    text = console.submit(STEP, ask="key", next="/operator/accounts/user/").content.decode()
+    assert f'href="{STEP}?next=/operator/accounts/user/"' in text
     assert answer(console, factor_requests.code(), factor=str(app.id)).status_code == 302
     assert console.is_in
 
@@ -332,7 +336,7 @@ def test_an_app_or_a_key_is_accepted_if_both_exist(api: Api, console: Console, o
         pytest.param({"garbage": True}, 400, "Invalid credential_response", id="no credential"),
     ],
 )
-def test_another_answer_of_a_key_opens_nothing(
+def test_a_webauthn_response_to_another_challenge_is_rejected(
     api: Api, console: Console, operator: User, bent: dict[str, Any] | None, status: int, text: str
 ) -> None:
     device = new_device()
@@ -345,11 +349,11 @@ def test_another_answer_of_a_key_opens_nothing(
         credential: Any = stranger.get(options, names_user=False)
     else:
         credential = bent if "garbage" in bent else device.get(options, **bent)
-    said = show(console, credential)
-    assert (said.status_code, text in said.content.decode()) == (status, True)
+    response = show(console, credential)
+    assert (response.status_code, text in response.content.decode()) == (status, True)
     assert not console.is_in
     assert Session.objects.get().aal == "aal1"
-    # The challenge is still open to the right answer, and over with it.
+    # The challenge stays valid for the right response, which consumes it.
     good = device.get(options)
     assert show(console, good).status_code == 302
     console.sign_out()
@@ -364,8 +368,8 @@ def test_invalid_key_responses_are_rejected(api: Api, console: Console, operator
     make_key(api, operator, new_device())
     console.sign_in("op@example.com")
     ask_key(console)
-    said = console.submit(STEP, credential=credential)
-    assert said.status_code == 400
+    response = console.submit(STEP, credential=credential)
+    assert response.status_code == 400
     assert not console.is_in
 
 

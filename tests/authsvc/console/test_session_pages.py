@@ -34,12 +34,12 @@ def user_page(sign_in: SignIn) -> str:
 
 def end(console: Console, sign_in: SignIn, **fields: str) -> tuple[int, str]:
     row = str(sign_in.session.pk)
-    asked = {"action": "end", "_selected_action": row, "source_row": row, **fields}
-    done = console.submit(user_page(sign_in), to=LIST, **asked)
+    form = {"action": "end", "_selected_action": row, "source_row": row, **fields}
+    done = console.submit(user_page(sign_in), to=LIST, **form)
     return done.status_code, done.headers.get("Location", "") or done.content.decode()
 
 
-def test_a_session_is_ended_from_its_users_page(inside: Console, api: Api) -> None:
+def test_a_session_is_ended_from_the_page_of_its_user(inside: Console, api: Api) -> None:
     sign_in = factories.make_session(user_agent=FIREFOX)
     other = factories.make_session(sign_in.user)
     status, question = end(inside, sign_in)
@@ -59,7 +59,7 @@ def test_a_session_is_ended_from_its_users_page(inside: Console, api: Api) -> No
     assert entry.payload["traits"] == {"user_id": str(sign_in.user.pk), "session_id": str(sign_in.session.pk)}
 
 
-def test_a_session_that_has_ended_meanwhile_is_no_failure(inside: Console) -> None:
+def test_ending_an_ended_session_is_no_error(inside: Console) -> None:
     sign_in = factories.make_session()
     Session.objects.filter(pk=sign_in.session.pk).delete()
     status, _ = end(inside, sign_in, confirmed="1")
@@ -67,7 +67,7 @@ def test_a_session_that_has_ended_meanwhile_is_no_failure(inside: Console) -> No
     assert not AuditLogEntry.objects.filter(payload__action="logout").exists()
 
 
-def test_a_page_shows_a_session_without_its_key(inside: Console) -> None:
+def test_a_session_page_hides_the_key(inside: Console) -> None:
     sign_in = factories.make_session(user_agent=FIREFOX, aal="aal2")
     text = inside.get(f"{LIST}{sign_in.session.pk}/change/").content.decode()
     for shown in (FIREFOX, "Firefox on Windows", "192.0.2.1", "password", "aal2", user_page(sign_in)):
@@ -78,7 +78,7 @@ def test_a_page_shows_a_session_without_its_key(inside: Console) -> None:
     assert 'value="end"' in text
 
 
-def test_the_list_is_of_one_user_only(inside: Console) -> None:
+def test_the_list_contains_sessions_of_one_user(inside: Console) -> None:
     sign_in = factories.make_session(ip="198.51.100.1")
     factories.make_session(ip="198.51.100.2")
     answer = inside.get(LIST)
@@ -94,21 +94,21 @@ def test_the_list_is_of_one_user_only(inside: Console) -> None:
 
 
 @pytest.mark.parametrize("row", ["x", "11111111-2222-4333-8444-555555555555", ""])
-def test_an_end_of_no_session_does_nothing(inside: Console, row: str) -> None:
+def test_ending_no_session_does_nothing(inside: Console, row: str) -> None:
     sign_in = factories.make_session()
     answer = inside.submit(user_page(sign_in), to=LIST, action="end", _selected_action=row, confirmed="1")
     assert answer.status_code in (302, 400)
     assert Session.objects.filter(pk=sign_in.session.pk).exists()
 
 
-def test_the_age_is_that_of_the_sign_in(inside: Console) -> None:
+def test_the_age_is_counted_from_the_sign_in(inside: Console) -> None:
     sign_in = factories.make_session()
     factories.backdate(sign_in.session, by=timedelta(days=3, hours=1))
     assert "3\xa0days" in inside.get(user_page(sign_in)).content.decode()
 
 
 @pytest.mark.parametrize(
-    ("user_agent", "told"),
+    ("user_agent", "summary"),
     [
         (FIREFOX, "Firefox on Windows"),
         ("Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) Version/17.0 Safari/605.1.15", "Safari on macOS"),
@@ -123,5 +123,5 @@ def test_the_age_is_that_of_the_sign_in(inside: Console) -> None:
         (None, ""),
     ],
 )  # fmt: skip
-def test_a_user_agent_in_a_few_words(user_agent: str | None, told: str) -> None:
-    assert describe_user_agent(user_agent) == told
+def test_user_agents_are_summarized(user_agent: str | None, summary: str) -> None:
+    assert describe_user_agent(user_agent) == summary

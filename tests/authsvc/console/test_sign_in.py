@@ -48,7 +48,7 @@ def test_an_operator_signs_in_and_out(console: Console, operator: User) -> None:
     assert set(AuditLogEntry.objects.values_list("payload__action", flat=True)) == {"login", "logout"}
 
 
-def test_an_operator_may_give_the_phone_number(console: Console, operator: User, auth_config: ChangeConfig) -> None:
+def test_an_operator_may_sign_in_by_phone(console: Console, operator: User, auth_config: ChangeConfig) -> None:
     auth_config(signup={"phone_enabled": True})
     User.objects.filter(id=operator.id).update(phone="15551234567", phone_confirmed_at=timezone.now())
     assert console.sign_in("+15551234567").status_code == 302
@@ -56,7 +56,7 @@ def test_an_operator_may_give_the_phone_number(console: Console, operator: User,
 
 
 @pytest.mark.parametrize(
-    ("columns", "name", "password", "said"),
+    ("columns", "name", "password", "message"),
     [
         ({}, "op@example.com", "wrong", REFUSED),
         ({}, "nobody@example.com", PASSWORD, REFUSED),
@@ -81,7 +81,7 @@ def test_an_operator_may_give_the_phone_number(console: Console, operator: User,
     ],
 )
 def test_a_failed_sign_in_creates_no_session(
-    console: Console, operator: User, columns: dict[str, Any], name: str, password: str, said: str
+    console: Console, operator: User, columns: dict[str, Any], name: str, password: str, message: str
 ) -> None:
     changes = {key: value for key, value in columns.items() if key != "banned"}
     if columns.get("banned"):
@@ -89,7 +89,7 @@ def test_a_failed_sign_in_creates_no_session(
     User.objects.filter(id=operator.id).update(**changes or {"updated_at": timezone.now()})
     answer = console.sign_in(name, password)
     assert 400 <= answer.status_code < 500
-    assert said in answer.content.decode()
+    assert message in answer.content.decode()
     assert not console.cookie()
     assert not Session.objects.exists()
     assert not AuditLogEntry.objects.exists()
@@ -120,17 +120,17 @@ def test_users_who_are_not_operators_get_the_error_of_a_wrong_password(operator:
         ("nobody@example.com", PASSWORD),
     ],
 )
-def test_every_refusal_costs_one_hash_and_the_same_statements(
+def test_every_failure_verifies_one_hash_and_runs_the_same_statements(
     console: Console, monkeypatch: pytest.MonkeyPatch, name: str, password: str
 ) -> None:
     factories.make_user(email="user@example.com")
-    assert console.sign_in("nobody@example.com").status_code == 400  # what is made once is made
+    assert console.sign_in("nobody@example.com").status_code == 400  # fills caches
     hashes: list[str] = []
     verify = argon2.PasswordHasher.verify
 
-    def spy(hasher: argon2.PasswordHasher, hash: str, given: str) -> bool:
+    def spy(hasher: argon2.PasswordHasher, hash: str, password: str) -> bool:
         hashes.append(hash)
-        return verify(hasher, hash, given)
+        return verify(hasher, hash, password)
 
     monkeypatch.setattr(argon2.PasswordHasher, "verify", spy)
     with CaptureQueriesContext(connection) as statements:
@@ -138,7 +138,7 @@ def test_every_refusal_costs_one_hash_and_the_same_statements(
     assert (len(hashes), len(statements)) == (1, 2)
 
 
-def test_too_many_tries_are_refused_with_the_time_to_wait(
+def test_too_many_attempts_are_rejected_with_a_waiting_time(
     console: Console, operator: User, auth_config: ChangeConfig
 ) -> None:
     auth_config(limits={"token_refresh": 0.001})
@@ -149,28 +149,26 @@ def test_too_many_tries_are_refused_with_the_time_to_wait(
     assert 0 < int(answer.headers["Retry-After"]) <= 3600
     assert "Request rate limit reached" in answer.content.decode()
     assert not console.is_in
-    # The share is the one of the API's password grant, so neither is a way around the other.
+    # Console and password grant share one rate limit.
     body = {"email": "op@example.com", "password": PASSWORD}
     assert Api().post("/token?grant_type=password", body).status_code == 429
 
 
-def test_a_form_without_its_token_does_nothing(console: Console, operator: User) -> None:
+def test_a_form_without_csrf_token_is_rejected(console: Console, operator: User) -> None:
     answer: Any = console.client.post(SIGN_IN, {"name": "op@example.com", "password": PASSWORD})
     assert answer.status_code == 403
     assert "Form expired" in answer.content.decode()
     assert not Session.objects.exists()
 
 
-def test_a_form_sent_from_another_site_does_nothing(console: Console, operator: User) -> None:
+def test_a_form_from_another_origin_is_rejected(console: Console, operator: User) -> None:
     for origin, status in (("https://evil.example", 403), ("null", 403), ("http://127.0.0.1:8081", 302)):
         answer = console.submit(SIGN_IN, headers={"Origin": origin}, name="op@example.com", password=PASSWORD)
         assert answer.status_code == status
         assert Session.objects.exists() is (status == 302)
 
 
-def test_the_site_that_forms_are_sent_from_may_get_another_address(
-    console: Console, operator: User, settings: Settings
-) -> None:
+def test_a_changed_external_url_is_a_trusted_origin(console: Console, operator: User, settings: Settings) -> None:
     for origin in ("https://one.example.com", "https://two.example.com"):
         settings.CSRF_TRUSTED_ORIGINS = [origin]
         answer = console.submit(SIGN_IN, headers={"Origin": origin}, name="op@example.com", password=PASSWORD)
@@ -178,14 +176,14 @@ def test_the_site_that_forms_are_sent_from_may_get_another_address(
         console.sign_out()
 
 
-def test_signing_out_needs_the_forms_token(console: Console, operator: User) -> None:
+def test_sign_out_needs_a_csrf_token(console: Console, operator: User) -> None:
     console.sign_in("op@example.com")
     assert console.client.post("/operator/logout/").status_code == 403
     assert console.client.get("/operator/logout/").status_code == 405
     assert console.is_in
 
 
-def test_a_cookie_from_before_the_sign_in_opens_nothing(console: Console, operator: User) -> None:
+def test_a_cookie_from_before_the_sign_in_stays_anonymous(console: Console, operator: User) -> None:
     thief = factories.make_user(email="thief@example.com", role="svc_admin")
     other = Console()
     other.sign_in("thief@example.com")
@@ -212,7 +210,7 @@ def test_a_forged_cookie_is_rejected(console: Console, operator: User) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "target"),
+    ("requested", "target"),
     [
         ("/operator/?x=1", "/operator/?x=1"),
         ("https://evil.example/operator/", START),
@@ -224,16 +222,16 @@ def test_a_forged_cookie_is_rejected(console: Console, operator: User) -> None:
         ("", START),
     ],
 )
-def test_the_sign_in_leads_to_pages_of_the_console_only(
-    console: Console, operator: User, wanted: str, target: str
+def test_sign_in_redirects_only_within_the_console(
+    console: Console, operator: User, requested: str, target: str
 ) -> None:
-    assert console.sign_in("op@example.com", next=wanted).headers["Location"] == target
+    assert console.sign_in("op@example.com", next=requested).headers["Location"] == target
 
 
 def test_sign_in_redirects_to_the_requested_page(console: Console, operator: User) -> None:
-    asked = console.get("/operator/somewhere/?x=1")
-    assert asked.status_code == 302
-    assert asked.headers["Location"] == f"{SIGN_IN}?next=/operator/somewhere/%3Fx%3D1"
+    response = console.get("/operator/somewhere/?x=1")
+    assert response.status_code == 302
+    assert response.headers["Location"] == f"{SIGN_IN}?next=/operator/somewhere/%3Fx%3D1"
 
 
 def lose_role(user: User) -> None:
@@ -273,7 +271,7 @@ def test_a_revoked_sign_in_ends_at_the_next_request(console: Console, operator: 
     assert console.get("/operator/jsi18n/").status_code == 302
 
 
-def test_a_role_that_no_longer_administrates_is_out(
+def test_a_role_without_administration_rights_loses_access(
     console: Console, operator: User, auth_config: ChangeConfig
 ) -> None:
     console.sign_in("op@example.com")
@@ -281,7 +279,7 @@ def test_a_role_that_no_longer_administrates_is_out(
     assert not console.is_in
 
 
-def test_an_hour_without_a_click_ends_it(console: Console, operator: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sign_in_ends_after_an_idle_hour(console: Console, operator: User, monkeypatch: pytest.MonkeyPatch) -> None:
     console.sign_in("op@example.com")
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + 3500)
@@ -292,7 +290,7 @@ def test_an_hour_without_a_click_ends_it(console: Console, operator: User, monke
     assert not console.is_in
 
 
-def test_the_services_own_time_limit_of_inactivity_counts_clicks(
+def test_the_configured_inactivity_timeout_applies(
     console: Console, operator: User, auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     auth_config(sessions={"inactivity_timeout": timedelta(minutes=10)})
@@ -303,7 +301,7 @@ def test_the_services_own_time_limit_of_inactivity_counts_clicks(
         assert console.is_in is is_in
 
 
-def test_no_page_is_shown_before_the_second_factor(console: Console, operator: User) -> None:
+def test_pages_require_the_second_factor(console: Console, operator: User) -> None:
     factories.make_factor(operator)
     assert console.sign_in("op@example.com").status_code == 302
     assert console.get().status_code == 302
@@ -317,7 +315,7 @@ def test_no_page_is_shown_before_the_second_factor(console: Console, operator: U
     assert not Session.objects.exists()
 
 
-def test_an_unverified_factor_asks_for_nothing(console: Console, operator: User) -> None:
+def test_an_unverified_factor_requires_no_second_step(console: Console, operator: User) -> None:
     factories.make_factor(operator, status="unverified")
     console.sign_in("op@example.com")
     assert console.is_in
@@ -329,7 +327,7 @@ def test_the_second_factor_page_requires_the_password_step(console: Console, ope
     assert console.get(SIGN_IN).headers["Location"] == START
 
 
-def test_an_access_token_is_no_key_to_the_console(operator: User) -> None:
+def test_an_access_token_does_not_authenticate_in_the_console(operator: User) -> None:
     token = factories.make_session(operator).access_token
     answer = Client().get(START, headers={"Authorization": f"Bearer {token}"})
     assert answer.status_code == 302

@@ -39,9 +39,7 @@ PATHS = [
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("method", ["GET", "POST", "HEAD", "PUT", "DELETE"])
-def test_a_console_that_is_switched_off_does_not_exist(
-    api: Api, auth_config: ChangeConfig, method: str, path: str
-) -> None:
+def test_a_disabled_console_answers_404(api: Api, auth_config: ChangeConfig, method: str, path: str) -> None:
     auth_config(console={"enabled": False})
     answer, unknown = api.request(method, path), api.request(method, "/nowhere")
     assert (answer.status_code, answer.content) == (404, unknown.content)
@@ -57,7 +55,7 @@ def console_routes(patterns: list[URLPattern | URLResolver] = console_urls.urlpa
     return paths
 
 
-def test_every_route_checks_the_access(api: Api, auth_config: ChangeConfig) -> None:
+def test_every_route_requires_an_operator(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(console={"enabled": False})
     paths = console_routes()
     assert {"/operator", START, "/operator/accounts/user/", "/operator/accounts/user/1/change/"} <= set(paths)
@@ -79,7 +77,7 @@ def test_every_route_checks_the_access(api: Api, auth_config: ChangeConfig) -> N
         ("", "192.0.2.1", "", 200),
     ],
 )
-def test_only_the_allowed_networks_reach_it(
+def test_only_allowed_networks_have_access(
     auth_config: ChangeConfig, allowed: str, peer: str, forwarded_for: str, status: int
 ) -> None:
     auth_config(console={"allowed_networks": value_types.parse_networks(allowed) if allowed else ()})
@@ -90,7 +88,7 @@ def test_only_the_allowed_networks_reach_it(
     assert client.get("/health", headers=headers).status_code == 200
 
 
-def test_no_other_site_can_frame_the_pages_or_put_anything_into_them(console: Console, operator: User) -> None:
+def test_pages_have_a_strict_content_security_policy(console: Console, operator: User) -> None:
     pages = [console.get(SIGN_IN), console.get("/operator/nowhere/"), console.sign_in("op@example.com"), console.get()]
     pages += [console.get("/operator/nowhere/"), console.get("/operator/?e=1")]
     for page in pages:
@@ -115,13 +113,13 @@ def test_no_other_site_can_frame_the_pages_or_put_anything_into_them(console: Co
         assert not re.search(r"""(?:src|href|action)=["'](?:https?:)?//""", text)
 
 
-def test_other_sites_may_not_read_it(console: Console) -> None:
+def test_responses_have_no_cors_headers(console: Console) -> None:
     page = console.get(SIGN_IN, Origin="https://evil.example")
     assert "Access-Control-Allow-Origin" not in page.headers
     assert Api().get("/health", headers={"Origin": "https://x.example"}).headers["Access-Control-Allow-Origin"] == "*"
 
 
-def test_its_cookies_are_for_its_own_pages_and_out_of_reach_of_scripts(console: Console, operator: User) -> None:
+def test_cookies_are_limited_to_the_console_path_and_http_only(console: Console, operator: User) -> None:
     console.sign_in("op@example.com")
     console.get()
     assert set(console.client.cookies) == {"operator_session", "operator_csrf"}
@@ -141,8 +139,8 @@ def test_its_cookies_are_for_its_own_pages_and_out_of_reach_of_scripts(console: 
         ("http://localhost:8081", False, "http://localhost:8081"),
     ],
 )
-def test_behind_tls_the_cookies_are_for_tls_only(external_url: str, is_secure: bool, origin: str) -> None:
-    # Settings are made once for each process, hence one of its own.
+def test_cookies_are_secure_behind_tls(external_url: str, is_secure: bool, origin: str) -> None:
+    # Django reads its settings once per process, so this needs a separate one.
     names = "bool(s.SESSION_COOKIE_SECURE), bool(s.CSRF_COOKIE_SECURE), list(s.CSRF_TRUSTED_ORIGINS)"
     ask = f"import json; from authsvc import settings as s; print(json.dumps([{names}]))"
     done = subprocess.run(
@@ -156,7 +154,7 @@ def test_behind_tls_the_cookies_are_for_tls_only(external_url: str, is_secure: b
     assert json.loads(done.stdout) == [is_secure, is_secure, [origin]]
 
 
-def test_nothing_of_a_secret_is_in_the_cookie(console: Console, operator: User) -> None:
+def test_the_cookie_contains_no_secret(console: Console, operator: User) -> None:
     console.sign_in("op@example.com")
     session = operator.sessions.get()
     assert session.refresh_token_hmac_key is not None
@@ -188,26 +186,26 @@ def test_the_api_sets_no_cookie(console: Console, operator: User, method: str, p
         assert "Content-Security-Policy" not in answer.headers or path.startswith("/verify")
 
 
-def test_the_cookie_is_worth_nothing_to_the_api(console: Console, operator: User) -> None:
+def test_the_api_ignores_the_cookie(console: Console, operator: User) -> None:
     console.sign_in("op@example.com")
     answer: Any = console.client.get("/user")
     assert answer.status_code == 401
 
 
-def test_the_current_operator_costs_one_statement(console: Console, operator: User) -> None:
+def test_reading_the_operator_needs_one_statement(console: Console, operator: User) -> None:
     console.sign_in("op@example.com")
     with CaptureQueriesContext(connection) as statements:
         assert console.get("/operator/jsi18n/").status_code == 200
     assert len(statements) == 1
 
 
-def test_the_sign_in_page_costs_none(console: Console) -> None:
+def test_the_sign_in_page_needs_no_statement(console: Console) -> None:
     with CaptureQueriesContext(connection) as statements:
         assert console.get(SIGN_IN).status_code == 200
     assert not len(statements)
 
 
-def test_a_file_costs_none_and_is_kept_for_good(console: Console, operator: User) -> None:
+def test_static_files_need_no_statement_and_are_cached_permanently(console: Console, operator: User) -> None:
     console.sign_in("op@example.com")
     with CaptureQueriesContext(connection) as statements:
         answer: Any = console.client.get(f"{static_files.URL}operator/console.css")
@@ -218,7 +216,7 @@ def test_a_file_costs_none_and_is_kept_for_good(console: Console, operator: User
     assert not answer.cookies
 
 
-def test_every_file_that_a_page_names_is_there(console: Console, operator: User) -> None:
+def test_every_referenced_static_file_exists(console: Console, operator: User) -> None:
     console.sign_in("op@example.com")
     text = console.get().content.decode() + Console().get(SIGN_IN).content.decode()
     named = set(re.findall(rf'(?:src|href)="({re.escape(static_files.URL)}[^"]+)"', text))
@@ -230,17 +228,17 @@ def test_every_file_that_a_page_names_is_there(console: Console, operator: User)
 @pytest.mark.parametrize(
     "path", ["../apps.py", "operator/../../apps.py", "admin/../../apps.py", "%2e%2e/apps.py", "operator/", "admin", "x"]
 )
-def test_only_files_meant_for_browsers_are_served(console: Console, path: str) -> None:
+def test_only_static_files_are_served(console: Console, path: str) -> None:
     assert console.get(f"{static_files.URL}{path}").status_code == 404
 
 
 @pytest.mark.parametrize("name", ["password_change", "password_change_done", "view_on_site"])
-def test_pages_of_the_stock_admin_that_go_past_our_services_are_gone(name: str) -> None:
+def test_unused_pages_of_the_stock_admin_do_not_exist(name: str) -> None:
     with pytest.raises(NoReverseMatch):
         reverse(f"admin:{name}", args=[1, 1] if name == "view_on_site" else [])
 
 
-def test_a_large_form_is_not_read(console: Console) -> None:
+def test_a_large_form_is_rejected_unread(console: Console) -> None:
     answer: Any = console.client.post(SIGN_IN, {"name": "x" * 300_000, "password": "x"})
     assert answer.status_code == 413
 
@@ -253,15 +251,15 @@ def test_missing_pages_are_reported_to_operators_only(console: Console, operator
     assert "This page does not exist" in page.content.decode()
 
 
-def test_the_address_without_a_slash_leads_to_the_start_page(api: Api) -> None:
+def test_the_path_without_a_slash_redirects_to_the_start_page(api: Api) -> None:
     assert api.get("/operator").headers["Location"] == START
 
 
-def test_the_settings_default_to_a_console_for_everybody() -> None:
+def test_the_console_is_enabled_for_all_networks_by_default() -> None:
     assert conf.Console() == conf.Console(enabled=True, allowed_networks=())
 
 
-def test_a_user_of_the_api_pays_nothing_for_it(api: Api) -> None:
+def test_api_requests_need_no_statement_of_the_console(api: Api) -> None:
     token = factories.make_session().access_token
     api.get("/user", bearer=token)
     with CaptureQueriesContext(connection) as statements:

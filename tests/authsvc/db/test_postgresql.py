@@ -1,4 +1,4 @@
-"""Connections: what the operator's URL becomes, when one is usable, and the lock across servers."""
+"""Connections: settings from the URL, health checks, and advisory locks."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_url_becomes_django_settings(url: str, expected: dict[str, str]) -> None
         ("", {"application_name": "authsvc", "server_side_binding": True, "prepare_threshold": 1}),
     ],
 )
-def test_query_items_become_connection_options(query: str, expected: dict[str, Any]) -> None:
+def test_query_parameters_become_connection_options(query: str, expected: dict[str, Any]) -> None:
     assert settings_of(f"postgres://u@db/auth?{query}")["OPTIONS"].items() >= expected.items()
 
 
@@ -61,10 +61,10 @@ def test_prepared_statements_and_cursors_are_off_behind_a_pooler() -> None:
 
 
 @pytest.mark.parametrize("url", ["mysql://u:hidden@db/auth", "postgres://u:hidden@db/auth?no_such_item=1", "hidden"])
-def test_a_url_that_libpq_does_not_know_is_refused_without_being_quoted(url: str) -> None:
-    with pytest.raises(ImproperlyConfigured) as refusal:
+def test_an_invalid_url_is_rejected_without_quoting_it(url: str) -> None:
+    with pytest.raises(ImproperlyConfigured) as raised:
         settings_of(url)
-    assert "hidden" not in str(refusal.value)
+    assert "hidden" not in str(raised.value)
 
 
 def test_search_path_places_tables_in_a_schema() -> None:
@@ -80,7 +80,7 @@ def test_search_path_places_tables_in_a_schema() -> None:
 
 
 @pytest.mark.django_db
-def test_a_good_connection_is_found_usable_without_a_statement() -> None:
+def test_an_idle_connection_is_usable_without_a_statement() -> None:
     connection.ensure_connection()
 
     with CaptureQueriesContext(connection) as statements:
@@ -89,7 +89,7 @@ def test_a_good_connection_is_found_usable_without_a_statement() -> None:
 
 
 @pytest.mark.django_db
-def test_a_connection_that_the_server_ended_is_found_unusable() -> None:
+def test_a_connection_closed_by_the_server_is_unusable() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_backend_pid()")
         (pid,) = cursor.fetchone()
@@ -103,7 +103,7 @@ def test_a_connection_that_the_server_ended_is_found_unusable() -> None:
 
 
 @pytest.mark.django_db
-def test_a_connection_with_something_to_read_is_asked_by_statement() -> None:
+def test_a_connection_with_pending_data_is_checked_by_a_statement() -> None:
     with connection.cursor() as cursor:
         cursor.execute("LISTEN news")
     other = connections.create_connection("default")
@@ -115,7 +115,7 @@ def test_a_connection_with_something_to_read_is_asked_by_statement() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_only_one_holder_of_a_lock_at_a_time() -> None:
+def test_an_advisory_lock_has_one_holder() -> None:
     entered, second_in = threading.Event(), threading.Event()
 
     def second() -> None:

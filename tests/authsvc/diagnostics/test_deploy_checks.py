@@ -82,7 +82,7 @@ def test_a_check_warns_until_its_setting_is_corrected(
     assert check.id not in ids()
 
 
-def test_every_id_is_its_own() -> None:
+def test_check_ids_are_unique() -> None:
     numbers = [check.number for check in deploy_checks.CHECKS]
     assert sorted(set(numbers)) == sorted(numbers)
 
@@ -94,18 +94,18 @@ def test_the_guide_lists_every_check() -> None:
     ]
 
 
-def test_without_mail_no_link_is_mailed(auth_config: ChangeConfig) -> None:
+def test_missing_smtp_settings_cause_a_warning(auth_config: ChangeConfig) -> None:
     auth_config(signup={"magic_link_enabled": True, "email_enabled": False})
     assert "authsvc.W022" not in ids()
 
 
-def test_without_keys_the_secret_signs(auth_config: ChangeConfig) -> None:
+def test_missing_jwt_keys_cause_a_warning(auth_config: ChangeConfig) -> None:
     auth_config(jwt={"keys": ()})
     assert "authsvc.W001" in ids()
 
 
 @pytest.mark.parametrize("wildcard", ["*", "**", "?", "[a-z]"])
-def test_every_wildcard_makes_addresses_resemble_one_another(wildcard: str, auth_config: ChangeConfig) -> None:
+def test_wildcards_in_host_names_cause_a_warning(wildcard: str, auth_config: ChangeConfig) -> None:
     auth_config(site={"allow_list": (f"https://app.example.com/{wildcard}",)})
     assert "authsvc.W020" in ids()
 

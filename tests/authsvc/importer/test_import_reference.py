@@ -39,7 +39,7 @@ def everything() -> dict[str, list[dict[str, Any]]]:
 
 
 def fill(reference: Reference) -> UUID:
-    """One user with a row of every kind."""
+    """One user with a row in every table."""
     user_id = reference.user("ada@example.com", phone="+15551234567", recovery_sent_at=reference.at)
     reference.identity(user_id, "Ada@Example.com")
     session_id = reference.session(user_id)
@@ -112,7 +112,7 @@ def fill(reference: Reference) -> UUID:
     return user_id
 
 
-def test_every_table_comes_over_and_the_counts_say_so(reference: Reference) -> None:
+def test_every_table_is_imported_and_counted(reference: Reference) -> None:
     user_id = fill(reference)
 
     ran = run(reference.url, "--with-audit-log")
@@ -148,7 +148,7 @@ def test_every_table_comes_over_and_the_counts_say_so(reference: Reference) -> N
     assert (acme.authorization_params, acme.custom_claims_allowlist) == ({"prompt": "login"}, [])
 
 
-def test_a_second_run_finds_everything_as_it_is(reference: Reference) -> None:
+def test_a_second_run_changes_nothing(reference: Reference) -> None:
     fill(reference)
     run(reference.url, "--with-audit-log")
     before = everything()
@@ -162,7 +162,7 @@ def test_a_second_run_finds_everything_as_it_is(reference: Reference) -> None:
     assert everything() == before
 
 
-def test_a_dry_run_says_the_same_and_changes_nothing(reference: Reference) -> None:
+def test_a_dry_run_reports_the_same_and_changes_nothing(reference: Reference) -> None:
     fill(reference)
     before = everything()
     dry = run(reference.url, "--dry-run")
@@ -187,7 +187,7 @@ def test_new_refresh_tokens_would_be_numbered_after_the_imported_ones(reference:
         assert cursor.fetchone() == (4712,)
 
 
-# Between two passes
+# Repeated runs
 
 
 def test_rows_deleted_at_the_source_are_deleted_here(reference: Reference) -> None:
@@ -207,7 +207,7 @@ def test_rows_deleted_at_the_source_are_deleted_here(reference: Reference) -> No
         assert not model._default_manager.exists(), model
 
 
-def test_a_refresh_at_the_source_between_two_passes_arrives(api: Api, reference: Reference) -> None:
+def test_a_refresh_at_the_source_between_two_runs_is_imported(api: Api, reference: Reference) -> None:
     user_id = reference.user()
     session_id = reference.session(user_id)
     reference.refresh_token(user_id, "first2345678", session_id=session_id)
@@ -219,7 +219,7 @@ def test_a_refresh_at_the_source_between_two_passes_arrives(api: Api, reference:
     assert rotate(api, "second345678")
 
 
-def test_addresses_that_changed_hands_between_two_passes_arrive(reference: Reference) -> None:
+def test_addresses_exchanged_between_two_runs_are_imported(reference: Reference) -> None:
     ada, grace = reference.user("ada@example.com", phone="1555"), reference.user("grace@example.com", phone="1666")
     run(reference.url)
     reference.execute("UPDATE auth.users SET email = 'x', phone = NULL WHERE id = %s", [ada])
@@ -230,7 +230,7 @@ def test_addresses_that_changed_hands_between_two_passes_arrive(reference: Refer
     assert dict(User.objects.values_list("id", "email")) == {ada: "grace@example.com", grace: "ada@example.com"}
 
 
-def test_a_user_of_ours_keeps_everything(reference: Reference) -> None:
+def test_existing_users_remain_unchanged(reference: Reference) -> None:
     ours = factories.make_session()
     reference.user()
     ran = run(reference.url)
@@ -250,7 +250,7 @@ def test_users_missing_at_the_source_are_deleted_on_request(reference: Reference
     assert [user.id for user in User.objects.all()] == [kept]
 
 
-def test_after_the_switch_another_pass_is_refused_unless_it_is_insisted_on(api: Api, reference: Reference) -> None:
+def test_a_run_after_the_switch_needs_force(api: Api, reference: Reference) -> None:
     user_id = reference.user()
     session_id = reference.session(user_id)
     reference.refresh_token(user_id, "ab2c3def4ghi", session_id=session_id)
@@ -266,10 +266,10 @@ def test_after_the_switch_another_pass_is_refused_unless_it_is_insisted_on(api: 
     assert Session.objects.get().refresh_token_hmac_key is None
 
 
-# What is skipped, and why
+# Skipped rows
 
 
-def test_users_of_another_instance_are_left_out_with_all_they_have(reference: Reference) -> None:
+def test_users_of_another_instance_are_not_imported(reference: Reference) -> None:
     taken = reference.user(instance_id=None)
     other = reference.user(instance_id=uuid4())
     reference.refresh_token(other, "ab2c3def4ghi", session_id=reference.session(other))
@@ -295,7 +295,7 @@ def test_a_refresh_token_without_a_user_is_skipped_and_reported(owner: str, refe
     assert "skipped: refresh_tokens: 1 rows: its user is missing" in ran.output
 
 
-def test_a_refresh_token_that_a_user_would_miss_makes_the_command_fail(reference: Reference) -> None:
+def test_a_skipped_active_refresh_token_fails_the_command(reference: Reference) -> None:
     user_id = reference.user()
     reference.execute("ALTER TABLE auth.refresh_tokens DROP CONSTRAINT refresh_tokens_session_id_fkey")
     reference.refresh_token(user_id, "ab2c3def4ghi", session_id=uuid4())
@@ -305,7 +305,7 @@ def test_a_refresh_token_that_a_user_would_miss_makes_the_command_fail(reference
     assert User.objects.filter(id=user_id).exists()
 
 
-def test_a_refresh_token_that_never_had_a_session_is_taken(api: Api, reference: Reference) -> None:
+def test_a_refresh_token_without_a_session_is_imported(api: Api, reference: Reference) -> None:
     user_id = reference.user()
     reference.refresh_token(user_id, "ab2c3def4ghi")
     assert run(reference.url).counts("refresh_tokens") == {"read": 1, "new": 1}
@@ -358,7 +358,7 @@ def test_only_emailed_links_can_be_used_as_links(
     assert (token.relates_to, token.created_at, token.attempts) == (relates_to.lower(), reference.at, 0)
 
 
-def test_a_secret_without_a_time_of_sending_and_a_second_of_the_same_are_skipped(reference: Reference) -> None:
+def test_secrets_without_a_sent_time_and_duplicates_are_skipped(reference: Reference) -> None:
     never = reference.user()
     reference.one_time_token(never, "recovery_token", "a" * 56, "a@example.com")
     older = reference.user(recovery_sent_at=reference.at - timedelta(hours=1))
@@ -372,16 +372,16 @@ def test_a_secret_without_a_time_of_sending_and_a_second_of_the_same_are_skipped
     assert "skipped: one_time_tokens: 1 rows: the same link_hash as a newer row" in ran.output
 
 
-def test_a_secret_that_the_table_has_dropped_is_not_revived_from_the_accounts_column(reference: Reference) -> None:
+def test_a_deleted_secret_is_not_restored_from_the_user_column(reference: Reference) -> None:
     reference.user(recovery_token="a" * 56, recovery_sent_at=reference.at)
     assert run(reference.url).error == ""
     assert not OneTimeToken.objects.exists()
 
 
-# What is told
+# Reports
 
 
-def test_tables_and_columns_that_have_no_place_here_are_named(reference: Reference) -> None:
+def test_unsupported_tables_and_columns_are_reported(reference: Reference) -> None:
     reference.user()
     reference.insert("oauth_clients", id=uuid4())
     reference.execute("INSERT INTO auth.schema_migrations VALUES ('20990101000000')")
@@ -404,12 +404,12 @@ def test_unusable_data_is_reported(reference: Reference) -> None:
     assert "1 users have an audience other than AUTH_JWT_AUD ('authenticated')" in ran.warnings
 
 
-def test_a_healthy_source_gives_no_warning(reference: Reference) -> None:
+def test_a_valid_source_causes_no_warning(reference: Reference) -> None:
     fill(reference)
     assert run(reference.url).warnings == ""
 
 
-def test_the_digest_in_place_of_a_deleted_users_address_stays_as_it_is(reference: Reference) -> None:
+def test_the_address_digest_of_a_deleted_user_is_kept(reference: Reference) -> None:
     digested = "FD6LHANpunFAGyt1iuJpfFhrrIQRF1KUVZwNzjSlzX4"
     reference.user(digested, deleted_at=reference.at)
     reference.user("")

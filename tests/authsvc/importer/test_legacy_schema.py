@@ -35,7 +35,7 @@ def identity(reference: Reference, user_id: UUID, provider: str, subject: str, d
 # Identities
 
 
-def test_an_identity_gets_a_key_of_its_own_that_later_passes_find_again(of_2022: Reference) -> None:
+def test_identities_get_stable_primary_keys(of_2022: Reference) -> None:
     user_id = of_2022.user()
     identity(of_2022, user_id, "google", "1234567890", {"sub": "1234567890", "email": "A@B.c"})
     assert run(of_2022.url).counts("identities") == {"read": 1, "new": 1}
@@ -45,7 +45,7 @@ def test_an_identity_gets_a_key_of_its_own_that_later_passes_find_again(of_2022:
     assert Identity.objects.get().id == first.id
 
 
-def test_an_email_identity_without_its_address_gets_the_users(of_2022: Reference) -> None:
+def test_an_email_identity_without_an_address_gets_that_of_the_user(of_2022: Reference) -> None:
     user_id = of_2022.user("ada@example.com")
     identity(of_2022, user_id, "email", str(user_id), {"sub": str(user_id)})
     run(of_2022.url)
@@ -96,7 +96,7 @@ def chain(reference: Reference, user_id: UUID, *tokens: str, active: bool = True
         )
 
 
-def test_each_living_family_of_refresh_tokens_becomes_a_session(api: Api, of_2022: Reference) -> None:
+def test_each_active_refresh_token_family_becomes_a_session(api: Api, of_2022: Reference) -> None:
     ada, grace = of_2022.user("ada@example.com"), of_2022.user("grace@example.com")
     chain(of_2022, ada, "ada000000001", "ada000000002", "ada000000003")
     chain(of_2022, ada, "other0000001")
@@ -126,7 +126,7 @@ def test_each_living_family_of_refresh_tokens_becomes_a_session(api: Api, of_202
         assert (answer.status_code, answer.json()["user"]["id"]) == (200, str(user_id))
 
 
-def test_a_token_whose_predecessor_is_gone_begins_a_family(api: Api, of_2022: Reference) -> None:
+def test_a_token_without_its_parent_starts_a_family(api: Api, of_2022: Reference) -> None:
     user_id = of_2022.user()
     of_2022.execute("ALTER TABLE auth.refresh_tokens DROP CONSTRAINT refresh_tokens_parent_fkey")
     of_2022.refresh_token(user_id, "ab2c3def4ghi", parent="cleaned-away")
@@ -155,13 +155,13 @@ def test_filled_columns_become_secrets(api: Api, of_2022: Reference) -> None:
     )
     ran = run(of_2022.url)
     assert ran.counts("one_time_tokens") == {"derived": 4, "new": 3, "skipped": 1}
-    found = {(row.user_id, row.token_type): row for row in OneTimeToken.objects.all()}
-    assert {key: (row.token_hash, row.relates_to, row.created_at) for key, row in found.items()} == {
+    tokens_by_user = {(row.user_id, row.token_type): row for row in OneTimeToken.objects.all()}
+    assert {key: (row.token_hash, row.relates_to, row.created_at) for key, row in tokens_by_user.items()} == {
         (user_id, "confirmation_token"): (mailed, "ada@example.com", of_2022.at),
         (user_id, "email_change_token_new"): (new, "new@example.com", of_2022.at),
         (by_phone, "confirmation_token"): ("123456", "1555", of_2022.at),
     }
-    assert found[by_phone, "confirmation_token"].link_hash is None
+    assert tokens_by_user[by_phone, "confirmation_token"].link_hash is None
     assert run(of_2022.url).counts("one_time_tokens") == {"derived": 4, "unchanged": 3, "skipped": 1}
 
     answer = api.get(f"/verify?token={mailed}&type=signup")
@@ -169,10 +169,10 @@ def test_filled_columns_become_secrets(api: Api, of_2022: Reference) -> None:
     assert "access_token=" in answer.headers["Location"]
 
 
-# The oldest
+# The oldest schema
 
 
-def test_a_source_from_before_numbers_and_families_comes_over(
+def test_a_source_without_token_ids_and_families_is_imported(
     api: Api, make_reference: Callable[..., Reference]
 ) -> None:
     reference = make_reference(OF_2020)
@@ -198,7 +198,7 @@ def test_a_source_from_before_numbers_and_families_comes_over(
     assert rotate(api, "Abc-_fghijklmnopqrstuv")
 
 
-def test_a_source_that_does_not_tell_its_version_is_judged_by_its_columns(of_2022: Reference) -> None:
+def test_the_schema_version_is_derived_from_columns(of_2022: Reference) -> None:
     of_2022.user(encrypted_password=HASH)
     of_2022.execute("DROP TABLE auth.schema_migrations")
     ran = run(of_2022.url)
@@ -206,7 +206,7 @@ def test_a_source_that_does_not_tell_its_version_is_judged_by_its_columns(of_202
     assert ran.counts("identities") == {"derived": 1, "new": 1}
 
 
-def test_methods_from_before_they_had_a_key_are_found_again(reference: Reference) -> None:
+def test_amr_claims_without_a_key_are_matched(reference: Reference) -> None:
     reference.execute("ALTER TABLE auth.mfa_amr_claims DROP CONSTRAINT mfa_amr_claims_pkey")
     reference.execute("ALTER TABLE auth.mfa_amr_claims ALTER COLUMN id DROP NOT NULL")
     reference.session(reference.user())

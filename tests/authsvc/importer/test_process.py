@@ -38,9 +38,7 @@ def other_database_url() -> Iterator[str]:
         yield url
 
 
-def test_an_installation_with_a_namespace_takes_everything_into_its_own_tables(
-    reference: Reference, other_database_url: str
-) -> None:
+def test_an_import_with_a_namespace_uses_its_tables(reference: Reference, other_database_url: str) -> None:
     user_id = reference.user("ada@example.com")
     reference.identity(user_id, "ada@example.com")
     reference.refresh_token(user_id, "ab2c3def4ghi", session_id=reference.session(user_id))
@@ -60,12 +58,12 @@ def test_an_installation_with_a_namespace_takes_everything_into_its_own_tables(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_run_that_is_interrupted_has_changed_nothing(reference: Reference) -> None:
+def test_an_interrupted_run_changes_nothing(reference: Reference) -> None:
     reference.user()
     reference.session(reference.user())
     target = servers.server_url().replace("/postgres?", f"/{connection.settings_dict['NAME']}?")
     with psycopg.connect(target) as other:
-        # Users can be written; then the import has to wait for the sessions.
+        # Users can be written; then the import waits for the sessions.
         other.execute("LOCK TABLE sessions IN ROW EXCLUSIVE MODE; LOCK TABLE sessions IN EXCLUSIVE MODE")
         process = subprocess.Popen(
             [sys.executable, "manage.py", "import_reference", reference.url],
@@ -79,14 +77,14 @@ def test_a_run_that_is_interrupted_has_changed_nothing(reference: Reference) -> 
         while other.execute(waiting).fetchone() == (0,) and time.monotonic() < deadline:
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=TIMEOUT_SECONDS)
+        _, errors = process.communicate(timeout=TIMEOUT_SECONDS)
     assert process.returncode == 130
-    assert said.strip().endswith("interrupted: nothing was written; run it again")
+    assert errors.strip().endswith("interrupted: nothing was written; run it again")
     assert not User.objects.exists()
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_terminal_sees_how_far_it_is(reference: Reference) -> None:
+def test_a_terminal_shows_progress(reference: Reference) -> None:
     reference.execute("""
         INSERT INTO auth.users (id, email, aud, created_at)
         SELECT gen_random_uuid(), n || '@example.com', 'authenticated', now() FROM generate_series(1, 20000) n
@@ -107,7 +105,7 @@ def test_a_terminal_sees_how_far_it_is(reference: Reference) -> None:
         while piece := os.read(ours, 65536):
             seen += piece
     except OSError:
-        # Linux says so when the last writer has gone.
+        # Linux raises it when the last writer has closed the terminal.
         pass
     finally:
         os.close(ours)

@@ -23,7 +23,7 @@ ADA, GRACE = UUID(int=1), UUID(int=2)
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "message"),
     [
         ("mysql:secret@host", "specify the source as postgres://"),
         ("postgres://u:secret@nowhere.invalid:1/x", "the source cannot be reached: "),
@@ -32,20 +32,20 @@ ADA, GRACE = UUID(int=1), UUID(int=2)
         ("postgres://u:secret@127.0.0.1:1/x?nonsense=1", "specify the source as postgres://"),
     ],
 )
-def test_a_source_that_cannot_be_opened_is_one_line_without_its_password(source: str, said: str) -> None:
+def test_an_unreachable_source_is_reported_without_its_password(source: str, message: str) -> None:
     ran = run(source)
-    assert ran.error.startswith(said)
+    assert ran.error.startswith(message)
     assert "\n" not in ran.error
     assert not any(part in ran.error for part in ("secret", "sec@", "ret@"))
 
 
-def test_a_database_without_the_schema_is_refused(empty_database_url: str) -> None:
+def test_a_database_without_the_schema_is_rejected(empty_database_url: str) -> None:
     assert run(empty_database_url).error == "the source has no schema auth (--schema names another one)"
     expected = "the schema public of the source has no table users: it is not a reference database"
     assert run(empty_database_url, "--schema", "public").error == expected
 
 
-def test_another_schema_can_be_named(reference: Reference) -> None:
+def test_another_schema_can_be_selected(reference: Reference) -> None:
     reference.user()
     reference.execute('ALTER SCHEMA auth RENAME TO "old Auth"')
     ran = run(reference.url, "--schema", "old Auth")
@@ -54,7 +54,7 @@ def test_another_schema_can_be_named(reference: Reference) -> None:
 
 @pytest.fixture
 def reader(reference: Reference) -> Iterator[str]:
-    """The URL of the reference's database for a role that may do nothing yet."""
+    """The URL of the reference database for a role without privileges."""
     reference.execute("CREATE ROLE importer LOGIN")
     old = parse_qs(urlsplit(reference.url).query)["user"][0]
     yield reference.url.replace(f"user={old}", "user=importer")
@@ -74,7 +74,7 @@ def test_missing_rights_are_named(reference: Reference, reader: str) -> None:
     assert run(reader).counts("users") == {"read": 1, "new": 1}
 
 
-def test_rows_that_a_policy_hides_are_not_taken_for_none(reference: Reference, reader: str) -> None:
+def test_a_row_level_security_policy_is_reported(reference: Reference, reader: str) -> None:
     reference.user()
     reference.execute("GRANT USAGE ON SCHEMA auth TO importer")
     reference.execute("GRANT SELECT ON ALL TABLES IN SCHEMA auth TO importer")
@@ -83,7 +83,7 @@ def test_rows_that_a_policy_hides_are_not_taken_for_none(reference: Reference, r
     assert ran.error == ('nothing was written: query would be affected by row-level security policy for table "users"')
 
 
-def test_a_database_of_ours_that_is_not_migrated_is_refused(reference: Reference) -> None:
+def test_an_unmigrated_target_database_is_rejected(reference: Reference) -> None:
     (newest,) = MigrationLoader(connection).graph.leaf_nodes("accounts")
     MigrationRecorder(connection).record_unapplied(*newest)
     try:
@@ -93,7 +93,7 @@ def test_a_database_of_ours_that_is_not_migrated_is_refused(reference: Reference
     assert ran.error == "this database lacks migrations: run `manage.py migrate` first"
 
 
-def test_users_whose_addresses_differ_in_case_only_are_listed(reference: Reference) -> None:
+def test_addresses_that_differ_only_in_case_are_listed(reference: Reference) -> None:
     reference.user("Ada@example.com", id=ADA)
     reference.user("ada@example.com", id=GRACE)
     ran = run(reference.url)
@@ -101,19 +101,19 @@ def test_users_whose_addresses_differ_in_case_only_are_listed(reference: Referen
     assert not User.objects.exists()
 
 
-def test_users_whose_phones_differ_in_the_plus_sign_only_are_listed(reference: Reference) -> None:
+def test_phones_that_differ_only_in_the_plus_sign_are_listed(reference: Reference) -> None:
     reference.user(phone="+1555", id=ADA)
     reference.user(phone="1555", id=GRACE)
     assert run(reference.url).error == f"users at the source that share one phone number:\n  {ADA} {GRACE}"
 
 
-def test_the_same_address_at_another_provider_of_single_sign_on_is_no_conflict(reference: Reference) -> None:
+def test_equal_addresses_of_sso_users_are_no_conflict(reference: Reference) -> None:
     reference.user("ada@example.com")
     reference.user("ada@example.com", is_sso_user=True)
     assert run(reference.url).counts("users") == {"read": 2, "new": 2}
 
 
-def test_addresses_of_other_users_here_are_listed(reference: Reference) -> None:
+def test_addresses_of_existing_users_are_listed(reference: Reference) -> None:
     ours = factories.make_user(email="ada@example.com")
     reference.user("ada@example.com", id=ADA)
     ran = run(reference.url)
@@ -123,7 +123,7 @@ def test_addresses_of_other_users_here_are_listed(reference: Reference) -> None:
     assert run(reference.url, "--delete-missing-users").counts("users") == {"read": 1, "new": 1, "deleted": 1}
 
 
-def test_a_source_without_users_does_not_delete_ours(reference: Reference) -> None:
+def test_an_empty_source_deletes_no_users(reference: Reference) -> None:
     factories.make_user()
     ran = run(reference.url, "--delete-missing-users")
     assert ran.error == "the source has no users: every user here would be deleted"
@@ -139,7 +139,7 @@ def test_an_unexpected_conflict_changes_nothing(reference: Reference) -> None:
     assert User.objects.get().id == ours.id
 
 
-def test_a_source_in_our_own_database_is_read_from_its_schema(transactional_db: None) -> None:
+def test_the_source_may_be_a_schema_of_the_target_database(transactional_db: None) -> None:
     name = connection.settings_dict["NAME"]
     reference = Reference(servers.server_url().replace("/postgres?", f"/{name}?"))
     try:

@@ -36,14 +36,14 @@ LONG_AGO = datetime(2024, 2, 3, 4, 5, 6, 789000, tzinfo=UTC)
 
 
 def sign_in(reference: Reference, **session: Any) -> tuple[UUID, UUID]:
-    """Ids of a user of the reference and of a session."""
+    """IDs of a reference user and of a session."""
     user_id = reference.user(EMAIL, email_confirmed_at=reference.at, last_sign_in_at=LONG_AGO)
     reference.identity(user_id, EMAIL)
     return user_id, reference.session(user_id, **session)
 
 
 def access_token(user_id: UUID, session_id: UUID) -> str:
-    """As the reference's server signs one with the secret that both share."""
+    """An access token as the reference server signs it with the shared secret."""
     now = datetime.now(UTC)
     claims = {
         "sub": str(user_id),
@@ -80,9 +80,7 @@ def test_a_counter_token_is_refreshed_in_its_session(api: Api, reference: Refere
 
 
 @pytest.mark.parametrize("held", ["ab2c3def4ghi", "Abc-_fghijklmnopqrstuv"], ids=["twelve", "twenty-two"])
-def test_a_refresh_token_with_a_row_of_its_own_is_refreshed_in_its_session(
-    held: str, api: Api, reference: Reference
-) -> None:
+def test_a_legacy_refresh_token_is_refreshed_in_its_session(held: str, api: Api, reference: Reference) -> None:
     user_id, session_id = sign_in(reference)
     reference.refresh_token(user_id, "first2345678", revoked=True, session_id=session_id)
     reference.refresh_token(user_id, held, parent="first2345678", session_id=session_id)
@@ -98,7 +96,7 @@ def test_a_refresh_token_with_a_row_of_its_own_is_refreshed_in_its_session(
     assert rotate(api, answer.json()["refresh_token"])
 
 
-def test_a_token_used_at_the_reference_is_still_recognised_as_used(api: Api, reference: Reference) -> None:
+def test_reuse_of_a_token_refreshed_at_the_source_is_detected(api: Api, reference: Reference) -> None:
     user_id, session_id = sign_in(reference)
     for number, token in enumerate(("first2345678", "second345678", "third2345678")):
         parent = ("first2345678", "second345678")[number - 1] if number else None
@@ -107,7 +105,7 @@ def test_a_token_used_at_the_reference_is_still_recognised_as_used(api: Api, ref
     assert error_of(refresh(api, "first2345678")) == REFRESH_TOKEN_REUSED
 
 
-def test_an_access_token_works_until_its_end(api: Api, reference: Reference) -> None:
+def test_an_access_token_is_valid_until_it_expires(api: Api, reference: Reference) -> None:
     user_id, session_id = sign_in(reference)
     held = access_token(user_id, session_id)
     assert run(reference.url).error == ""
@@ -119,7 +117,7 @@ def test_an_access_token_works_until_its_end(api: Api, reference: Reference) -> 
     assert [identity["provider"] for identity in body["identities"]] == ["email"]
 
 
-def test_a_signed_out_session_stays_out(api: Api, reference: Reference) -> None:
+def test_a_signed_out_session_stays_ended(api: Api, reference: Reference) -> None:
     user_id, session_id = sign_in(reference)
     held = access_token(user_id, session_id)
     reference.execute("DELETE FROM auth.sessions")
@@ -145,15 +143,14 @@ def test_a_signed_out_session_stays_out(api: Api, reference: Reference) -> None:
         ),
     ],
 )
-def test_a_password_is_still_good_and_its_hash_is_replaced(
-    stored: str, password: str, api: Api, reference: Reference
-) -> None:
+@pytest.mark.usefixtures("production_hasher")
+def test_a_password_is_accepted_and_rehashed(stored: str, password: str, api: Api, reference: Reference) -> None:
     user_id = reference.user(EMAIL, encrypted_password=stored, email_confirmed_at=reference.at)
     reference.identity(user_id, EMAIL)
     assert run(reference.url).error == ""
 
-    def sign_in(said: str) -> int:
-        return api.post("/token?grant_type=password", {"email": EMAIL, "password": said}).status_code
+    def sign_in(text: str) -> int:
+        return api.post("/token?grant_type=password", {"email": EMAIL, "password": text}).status_code
 
     assert sign_in(f"{password}1") == 400
     assert User.objects.get().password == stored
@@ -161,7 +158,7 @@ def test_a_password_is_still_good_and_its_hash_is_replaced(
     assert str(User.objects.get().password).startswith("$argon2id$v=19$m=19456,t=2,p=1$")
 
 
-def test_a_link_that_was_mailed_before_still_confirms(api: Api, reference: Reference) -> None:
+def test_a_link_sent_before_the_import_confirms(api: Api, reference: Reference) -> None:
     mailed = crypto.hash_code(ADDRESS, "123456")
     user_id = reference.user(ADDRESS, confirmation_token=mailed, confirmation_sent_at=reference.at)
     reference.identity(user_id, ADDRESS)
@@ -176,7 +173,7 @@ def test_a_link_that_was_mailed_before_still_confirms(api: Api, reference: Refer
     assert not OneTimeToken.objects.exists()
 
 
-def test_a_code_that_was_mailed_before_still_recovers(api: Api, reference: Reference) -> None:
+def test_a_code_sent_before_the_import_recovers(api: Api, reference: Reference) -> None:
     stored = crypto.hash_code(ADDRESS, "654321")
     user_id = reference.user(ADDRESS, email_confirmed_at=LONG_AGO, recovery_token=stored, recovery_sent_at=reference.at)
     reference.identity(user_id, ADDRESS)
@@ -189,17 +186,17 @@ def test_a_code_that_was_mailed_before_still_recovers(api: Api, reference: Refer
     assert answer.json()["user"]["id"] == str(user_id)
 
 
-def test_a_mail_that_had_expired_has_expired_here(api: Api, reference: Reference) -> None:
+def test_expired_secrets_stay_expired(api: Api, reference: Reference) -> None:
     mailed = crypto.hash_code(ADDRESS, "123456")
     user_id = reference.user(ADDRESS, confirmation_token=mailed, confirmation_sent_at=LONG_AGO)
-    # The table's own time is that of its host's clock, and later here; when it was sent stands with the account.
+    # `created_at` of the table is later; the user row has the time of sending.
     reference.one_time_token(user_id, "confirmation_token", mailed, ADDRESS)
     assert run(reference.url).error == ""
     assert OneTimeToken.objects.get().created_at == LONG_AGO
     assert api.post("/verify", {"type": "signup", "token_hash": mailed}).json()["error_code"] == "otp_expired"
 
 
-def test_a_flow_that_was_begun_before_is_finished(api: Api, reference: Reference) -> None:
+def test_a_flow_started_before_the_import_is_completed(api: Api, reference: Reference) -> None:
     user_id = reference.user(EMAIL, email_confirmed_at=LONG_AGO)
     reference.insert(
         "flow_state",
@@ -220,7 +217,7 @@ def test_a_flow_that_was_begun_before_is_finished(api: Api, reference: Reference
     assert answer.json()["user"]["id"] == str(user_id)
 
 
-def test_null_where_we_have_text_reads_as_empty_text(api: Api, reference: Reference) -> None:
+def test_null_texts_are_read_as_empty(api: Api, reference: Reference) -> None:
     user_id = reference.user(
         EMAIL,
         role=None,
@@ -238,7 +235,7 @@ def test_null_where_we_have_text_reads_as_empty_text(api: Api, reference: Refere
     session_id = reference.session(user_id, refresh_token_hmac_key="A" * 43, refresh_token_counter=0)
     assert run(reference.url).error == ""
 
-    # For want of an audience GET /user refuses an access token, but a refresh does not ask for one.
+    # Without an audience GET /user rejects an access token; a refresh ignores the audience.
     answer = refresh(api, refresh_tokens.encode(session_id=session_id, counter=0, key=bytes(32)))
 
     assert answer.status_code == 200, answer.content

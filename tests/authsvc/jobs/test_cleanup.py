@@ -42,9 +42,9 @@ def legacy(*, used: datetime, revoked: bool = False, **columns: Any) -> LegacyRe
 
 
 def imported(*, used: datetime, **columns: Any) -> Session:
-    found = legacy(used=used, **columns).session
-    assert found is not None
-    return found
+    session = legacy(used=used, **columns).session
+    assert session is not None
+    return session
 
 
 def factor(status: FactorStatus, *, created_at: datetime) -> Factor:
@@ -59,8 +59,8 @@ def factor(status: FactorStatus, *, created_at: datetime) -> Factor:
 
 
 def challenge(*, created_at: datetime) -> FactorChallenge:
-    asked = factor(FactorStatus.VERIFIED, created_at=AT - 2 * DAY)
-    return FactorChallenge.objects.create(factor=asked, created_at=created_at)
+    challenged = factor(FactorStatus.VERIFIED, created_at=AT - 2 * DAY)
+    return FactorChallenge.objects.create(factor=challenged, created_at=created_at)
 
 
 def passkey_challenge(*, expires_at: datetime) -> PasskeyChallenge:
@@ -152,7 +152,7 @@ def limits(auth_config: ChangeConfig) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_expired_rows_are_deleted_and_younger_ones_stay(limits: None, case: str) -> None:
+def test_expired_rows_are_deleted_and_newer_ones_kept(limits: None, case: str) -> None:
     make_old, make_young = CASES[case]
     old, young = make_old(), make_young()
     assert cleanup.run(at=AT) >= 1
@@ -181,7 +181,7 @@ def test_locked_rows_are_skipped(limits: None, case: str) -> None:
     assert cleanup.run(at=AT) == 1
 
 
-def test_the_token_of_a_session_that_is_over_is_revoked(limits: None) -> None:
+def test_refresh_tokens_of_expired_sessions_are_revoked(limits: None) -> None:
     over = legacy(used=AT - 2 * DAY, not_after=AT - DAY - HOUR)
     ending = legacy(used=AT - 2 * DAY, not_after=AT - DAY + HOUR)
     endless = legacy(used=AT - 2 * DAY)
@@ -202,14 +202,14 @@ def test_the_token_of_a_session_that_is_over_is_revoked(limits: None) -> None:
         "an imported session, counted from its live token",
     ],
 )
-def test_without_the_setting_that_limits_them_they_stay(case: str) -> None:
+def test_sessions_without_a_time_limit_are_kept(case: str) -> None:
     old = CASES[case][0]()
     cleanup.run(at=AT)
     assert is_there(old)
 
 
 @pytest.mark.parametrize(("table", "most"), [("refresh_tokens", 100), ("sessions", 10)])
-def test_one_run_takes_no_more_than_its_limit(table: str, most: int) -> None:
+def test_one_run_deletes_a_limited_number_of_rows(table: str, most: int) -> None:
     chore = next(each for each in cleanup.rules if each.table == table)
     with connection.cursor() as cursor:
         if table == "sessions":
@@ -229,7 +229,7 @@ def test_one_run_takes_no_more_than_its_limit(table: str, most: int) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_rest_is_done_when_one_statement_fails(
+def test_a_failed_rule_does_not_stop_the_others(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     old = flow(created_at=AT - 2 * DAY)
@@ -238,21 +238,21 @@ def test_the_rest_is_done_when_one_statement_fails(
     with caplog.at_level(logging.DEBUG, logger="authsvc"):
         assert cleanup.run(at=AT) == 1
     assert not is_there(old)
-    said = [(record.levelname, record.getMessage()) for record in caplog.records]
-    assert ("WARNING", "database cleanup failed") in said
-    assert ("DEBUG", "cleaned up expired or stale rows") in said
+    records = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert ("WARNING", "database cleanup failed") in records
+    assert ("DEBUG", "cleaned up expired or stale rows") in records
     assert [vars(record)["affected_rows"] for record in caplog.records if "stale" in record.getMessage()] == [1]
 
 
 @pytest.mark.parametrize(("enabled", "left"), [(False, 1), (True, 0)])
-def test_the_setting_switches_it(auth_config: ChangeConfig, enabled: bool, left: int) -> None:
+def test_cleanup_can_be_disabled(auth_config: ChangeConfig, enabled: bool, left: int) -> None:
     flow(created_at=timezone.now() - 2 * DAY)
     auth_config(database={"cleanup_enabled": enabled})
     tasks.clean_up()
     assert FlowState.objects.count() == left
 
 
-def test_counters_that_are_over_go_in_any_case() -> None:
+def test_expired_rate_limits_are_always_deleted() -> None:
     for key, age in (("old", 2 * DAY), ("young", HOUR)):
         RateLimit.objects.create(
             bucket="otp", key=key, tokens=1, created_at=timezone.now() - age, updated_at=timezone.now() - age

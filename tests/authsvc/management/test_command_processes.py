@@ -17,7 +17,7 @@ from tests.live import servers
 from tests.settings import ENVIRONMENT
 
 PASSWORD = "correct horse battery 1"
-# Passwords are asked for on the terminal that controls a session, whatever standard input is.
+# Passwords are read from the controlling terminal of the session, not from standard input.
 ON_A_TERMINAL = """
 import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -44,7 +44,7 @@ def run(*arguments: str, database_url: str, stdin: str = "") -> subprocess.Compl
 
 
 def converse(*arguments: str, database_url: str, answers: list[tuple[str, str]]) -> tuple[int, str]:
-    """Run a command on a terminal of its own, answering each question; its exit status and all that was on the screen.
+    """Run a command on a separate terminal and answer its questions; returns exit status and output.
 
     `answers` are pairs of the end of what is asked and the line to type.
     """
@@ -63,7 +63,7 @@ def converse(*arguments: str, database_url: str, answers: list[tuple[str, str]])
     while True:
         try:
             heard = os.read(terminal, 1024)
-        except OSError:  # how Linux says that nobody is left on the other side
+        except OSError:  # Linux raises it after the process has closed the terminal
             break
         if not heard:
             break
@@ -77,19 +77,17 @@ def converse(*arguments: str, database_url: str, answers: list[tuple[str, str]])
 
 def token_status(url: str, email: str) -> int:
     body = {"email": email, "password": PASSWORD}
-    return requests.post(f"{url}/token?grant_type=password", json=body, timeout=10).status_code
+    return requests.post(f"{url}/token?grant_type=password", json=body, timeout=60).status_code
 
 
 @pytest.fixture
 def database_folder() -> Iterator[Path]:
-    # Not below pytest's own folder, which each run that starts closes to the account that PostgreSQL runs as.
+    # Not below pytest's directory, whose permissions exclude the account of PostgreSQL.
     with tempfile.TemporaryDirectory(prefix="authsvc-command-") as folder:
         yield Path(folder) / "pg"
 
 
-def test_the_first_operator_is_made_on_a_terminal_while_the_server_runs_on_the_same_folder(
-    tmp_path: Path, database_folder: Path
-) -> None:
+def test_createsuperuser_works_on_a_terminal_beside_a_running_server(tmp_path: Path, database_folder: Path) -> None:
     database_url = f"embedded:{database_folder}"
     with servers.LiveServer(folder=tmp_path, database_url=database_url) as server:
         status, screen = converse(
@@ -119,7 +117,7 @@ def test_differing_passwords_create_no_user(serve: Callable[..., servers.LiveSer
     assert token_status(server.url, "ops@example.org") == 400
 
 
-def test_a_script_gives_the_password_on_standard_input(
+def test_a_script_passes_the_password_on_standard_input(
     serve: Callable[..., servers.LiveServer], fresh_database_url: str
 ) -> None:
     server = serve()

@@ -48,11 +48,29 @@ EMAIL, PHONE, NAME = "ann@example.com", "15550001234", "Ann Example"
 CODE = "918273"
 ADDRESS = "203.0.113.77"
 TRAIL = "audit_log_entries"
+ROWS_OF_USER = {
+    "users": 1,
+    "identities": 1,
+    "mfa_factors": 1,
+    "mfa_challenges": 1,
+    "mfa_recovery_codes": 1,
+    "webauthn_credentials": 1,
+    "webauthn_challenges": 1,
+    "sessions": 2,
+    "mfa_amr_claims": 2,
+    "refresh_tokens": 2,
+    "one_time_tokens": 1,
+    "flow_state": 1,
+    "messages": 1,
+    "message_attempts": 1,
+    "rate_limits": 2,
+}
+"""Table → rows of the user that `make_user` stores."""
 
 
 @pytest.fixture(autouse=True)
 def empty_queue() -> None:
-    """The queue is its library's, and outlives a test."""
+    """Empties the queue, which rollbacks of other tests do not cover."""
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM procrastinate_jobs")
 
@@ -62,7 +80,7 @@ def make_bob() -> User:
 
 
 def make_user(email: str = EMAIL, phone: str = PHONE, name: str = NAME, *, address: str = ADDRESS) -> User:
-    """Somebody with a row in every table that has rows of people."""
+    """A user with a row in every table that has rows of users."""
     user = make_plain_user(email=email, phone=phone, data={"full_name": name})
     signed_in = make_session(user)
     make_legacy_tokens(user)
@@ -114,20 +132,20 @@ def erase(*arguments: str) -> dict[str, Any]:
 
 
 def tables_with(*texts: object) -> dict[str, int]:
-    """Table → rows in which any of these texts occurs, whatever the column."""
+    """Table → rows in which any of these texts occurs, in any column."""
     pattern = "|".join(re.escape(str(text)) for text in texts)
     with connection.cursor() as cursor:
-        found = {}
+        tables = {}
         for table in connection.introspection.table_names(cursor):
             cursor.execute(f'SELECT count(*) FROM "{table}" t WHERE t::text ~ %s', (pattern,))
             (number,) = cursor.fetchone()
             if number:
-                found[table] = number
-        return found
+                tables[table] = number
+        return tables
 
 
 def waiting_for(email: str) -> int:
-    """Messages in the queue, which tell nobody without a key to whom they go."""
+    """Messages in the queue, whose recipients are encrypted."""
     held = personal_data.sources
     person = DataSubject(id=uuid4(), addresses=frozenset({email}))
     return sum(1 for source in held for table, rows in source.export(person) if table == "messages" for _ in rows)
@@ -139,16 +157,16 @@ def payload_of(entry: AuditLogEntry) -> dict[str, Any]:
 
 
 def trail() -> list[tuple[UUID, str, object]]:
-    """What an erasure must not change of the trail, but for the entry it adds."""
+    """The parts of the audit trail that an erasure keeps, without the entry that it adds."""
     entries = AuditLogEntry.objects.exclude(payload__action="user_deleted").order_by("id")
     return list(entries.values_list("id", "payload__action", "created_at"))
 
 
-# Which tables and columns
+# Tables and columns
 
 
-def _tables_of_people() -> set[str]:
-    """Of every model of ours: the tables with a column that names a user."""
+def _tables_of_users() -> set[str]:
+    """The tables of all models with a column that refers to a user."""
 
     def names_a_user(model: type[Model]) -> bool:
         return any(
@@ -157,18 +175,18 @@ def _tables_of_people() -> set[str]:
             for field in model._meta.concrete_fields
         )
 
-    # Django's own log of its admin is never written: the console changes nothing by itself.
+    # The console never writes the log table of Django's admin.
     ours = [model for model in apps.get_models() if not model.__module__.startswith("django.contrib.")]
     return {model._meta.db_table for model in ours if names_a_user(model)}
 
 
-def test_no_table_with_a_user_in_it_is_forgotten() -> None:
+def test_every_table_with_user_data_has_a_source() -> None:
     person = DataSubject(id=uuid4())
     shown = {namespaced(table) for source in personal_data.sources for table, _ in source.export(person)}
-    assert _tables_of_people() - shown == set(), "an app's personal_data.py must show and forget these"
+    assert _tables_of_users() - shown == set(), "an app's personal_data.py must show and forget these"
 
 
-def test_no_column_that_could_open_anything_is_shown() -> None:
+def test_exports_omit_columns_with_credentials() -> None:
     user = make_user()
     suspicious = re.compile("hash|secret|token|password|key|credential|challenge|code|hmac")
     harmless = {"token_type", "challenge_type", "code_challenge_method", "email_change_confirm_status"}
@@ -189,29 +207,12 @@ def test_no_column_that_could_open_anything_is_shown() -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("by", ["id", "email", "phone"])
-def test_an_export_holds_every_table_and_this_person_alone(by: str) -> None:
+def test_an_export_contains_every_table_and_only_this_user(by: str) -> None:
     user = make_user()
     other = make_bob()
     document = orjson.loads(run("export_user", str(getattr(user, by))))
     assert document["user_id"] == str(user.id)
-    assert {table: len(rows) for table, rows in document["held"].items()} == {
-        "users": 1,
-        "identities": 1,
-        "mfa_factors": 1,
-        "mfa_challenges": 1,
-        "mfa_recovery_codes": 1,
-        "webauthn_credentials": 1,
-        "webauthn_challenges": 1,
-        "sessions": 2,
-        "mfa_amr_claims": 2,
-        "refresh_tokens": 2,
-        "one_time_tokens": 1,
-        "flow_state": 1,
-        "messages": 1,
-        "message_attempts": 1,
-        "rate_limits": 2,
-        TRAIL: 3,
-    }
+    assert {table: len(rows) for table, rows in document["held"].items()} == {**ROWS_OF_USER, TRAIL: 3}
     (shown,) = document["held"]["users"]
     assert (shown["email"], shown["raw_user_meta_data"]["full_name"]) == (EMAIL, NAME)
     (message,) = document["held"]["messages"]
@@ -239,7 +240,7 @@ def test_an_export_contains_no_secret() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_export_is_kept_in_a_file_that_only_its_owner_reads(tmp_path: Path) -> None:
+def test_the_export_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     user = make_user()
     file = tmp_path / "ann.json"
     assert run("export_user", EMAIL, "-o", str(file)) == ""
@@ -258,7 +259,7 @@ def test_export_rejects_an_unknown_user() -> None:
 # erase_user
 
 
-def test_an_erasure_leaves_nothing_of_the_person_but_a_trail_that_does_not_name_them() -> None:
+def test_an_erasure_keeps_only_pseudonymised_audit_entries() -> None:
     user = make_user()
     other = make_bob()
     of_other = tables_with(other.id, "bob@example.com")
@@ -272,27 +273,11 @@ def test_an_erasure_leaves_nothing_of_the_person_but_a_trail_that_does_not_name_
     assert trail() == before
     assert tables_with(other.id, "bob@example.com") == of_other
     assert waiting_for("bob@example.com") == 1
-    assert receipt["removed"] == {
-        "users": 1,
-        "identities": 1,
-        "mfa_factors": 1,
-        "mfa_challenges": 1,
-        "mfa_recovery_codes": 1,
-        "webauthn_credentials": 1,
-        "webauthn_challenges": 1,
-        "sessions": 2,
-        "mfa_amr_claims": 2,
-        "refresh_tokens": 2,
-        "one_time_tokens": 1,
-        "flow_state": 1,
-        "messages": 1,
-        "message_attempts": 1,
-        "rate_limits": 2,
-    }
+    assert receipt["removed"] == ROWS_OF_USER
     assert (receipt["rewritten"], receipt["left"], receipt["kept_id"]) == ({TRAIL: 4}, {}, False)
 
 
-def test_pseudonyms_stay_distinct_and_impersonal_values_stay() -> None:
+def test_pseudonyms_are_distinct_and_impersonal_values_are_kept() -> None:
     user = make_user()
     other = make_bob()
     name = erase(str(user.id))["pseudonym"]
@@ -323,14 +308,14 @@ def test_pseudonyms_stay_distinct_and_impersonal_values_stay() -> None:
 
 def test_an_entry_about_another_user_loses_only_the_erased_name() -> None:
     person = DataSubject(id=uuid4())
-    somebody = {"user_id": str(uuid4()), "user_email": "bob@example.com", "by": str(person.id)}
-    payload = {"action": "x", "actor_id": str(person.id), "actor_username": EMAIL, "traits": somebody, "extra": EMAIL}
+    traits = {"user_id": str(uuid4()), "user_email": "bob@example.com", "by": str(person.id)}
+    payload = {"action": "x", "actor_id": str(person.id), "actor_username": EMAIL, "traits": traits, "extra": EMAIL}
     name = str(personal_data.pseudonym(person.id))
     assert erasure.pseudonymise_payload(payload, data_subject=person, keep_id=False) == {
         "action": "x",
         "actor_id": name,
         "actor_username": name,
-        "traits": {**somebody, "by": name},
+        "traits": {**traits, "by": name},
     }
 
 
@@ -344,9 +329,9 @@ def test_an_erased_actor_is_removed_from_entries_about_others() -> None:
     assert entry.payload == {**payload, "actor_id": name, "actor_username": name}
 
 
-def test_the_trail_of_one_person_is_read_by_indexes() -> None:
+def test_the_audit_entries_of_a_user_are_read_by_indexes() -> None:
     with connection.cursor() as cursor, transaction.atomic():
-        # A table of some rows is read whole by every planner.
+        # The planner reads small tables completely.
         cursor.execute("SET LOCAL enable_seqscan = off")
         plan = erasure._entries(uuid4()).values("id").explain()
     for index in ("audit_log_entries_user_idx", "audit_log_entries_other_actor_idx"):
@@ -410,7 +395,7 @@ def test_an_unknown_id_is_rejected() -> None:
         erase(str(uuid4()))
 
 
-def test_nothing_is_erased_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_erasure_needs_confirmation(monkeypatch: pytest.MonkeyPatch) -> None:
     user = make_user()
     monkeypatch.setattr("sys.stdin", io.StringIO("erase\n"))
     with pytest.raises(CommandError, match="a terminal is required for confirmation"):
@@ -422,7 +407,7 @@ def test_nothing_is_erased_without_a_word(monkeypatch: pytest.MonkeyPatch) -> No
     assert User.objects.filter(id=user.id, email=EMAIL).exists()
 
 
-def test_a_message_in_hand_is_reported_and_gone_with_the_next_run() -> None:
+def test_a_message_in_delivery_is_reported_and_removed_by_the_next_run() -> None:
     user = make_user()
     with connection.cursor() as cursor:
         cursor.execute("UPDATE procrastinate_jobs SET status = 'doing' WHERE status = 'todo'")

@@ -1,4 +1,4 @@
-"""The generated parts of the documents: as they are checked in, complete, and true."""
+"""The generated documents: up to date and complete."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from authsvc.conf import loading
 from authsvc.management.commands import write_reference
 from authsvc.management.reference import errors, settings
 from authsvc.management.reference.error_help import REMEDIES
-from tests.architecture.test_error_catalogue import catalogue
+from tests.architecture.test_error_definitions import error_classes
 from tests.authsvc.conf.test_fields import SETTINGS
 
 NAME = re.compile(r"`([A-Z][A-Z_]+)`")
@@ -34,7 +34,7 @@ def test_committed_documents_match_the_source() -> None:
     call_command("write_reference", check=True)
 
 
-def test_what_is_out_of_date_is_told_and_written(
+def test_outdated_documents_are_reported_and_rewritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "folder" / "page.md"
@@ -51,17 +51,17 @@ def test_what_is_out_of_date_is_told_and_written(
 # Errors
 
 
-def test_the_catalogues_of_code_and_document_are_the_same() -> None:
-    assert errors.find_errors() == catalogue()
+def test_the_documented_errors_match_the_code() -> None:
+    assert errors.find_errors() == error_classes()
 
 
-def test_every_error_code_has_its_chapter_with_advice(page_of_errors: str) -> None:
-    for code in {error.error_code for error in catalogue()}:
+def test_every_error_code_has_a_section_with_help(page_of_errors: str) -> None:
+    for code in {error.error_code for error in error_classes()}:
         assert f"## {code}\n\n{REMEDIES[code]}\n" in page_of_errors
 
 
-def test_every_text_is_in_the_catalogue(page_of_errors: str) -> None:
-    for error in catalogue():
+def test_every_error_message_is_documented(page_of_errors: str) -> None:
+    for error in error_classes():
         if "message" in vars(error):
             assert error.message.replace("<", "&lt;") in page_of_errors, error
 
@@ -74,7 +74,7 @@ def test_error_help_names_only_existing_settings() -> None:
 # Settings
 
 
-def test_every_name_of_the_table_of_tests_is_in_the_reference(page_of_settings: str) -> None:
+def test_every_tested_setting_is_in_the_reference(page_of_settings: str) -> None:
     places = re.sub(r"<[A-Z]+>", "@", page_of_settings)
     for name in {name for name, *_ in SETTINGS}:
         is_there = f"`{name}`" in page_of_settings or any(
@@ -84,8 +84,8 @@ def test_every_name_of_the_table_of_tests_is_in_the_reference(page_of_settings: 
 
 
 def line(page: str, name: str) -> str:
-    (found,) = (line for line in page.splitlines() if line.startswith("|") and f"`{name}`" in line.split(" | ")[0])
-    return found
+    (row,) = (line for line in page.splitlines() if line.startswith("|") and f"`{name}`" in line.split(" | ")[0])
+    return row
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_row_states_type_default_and_marks(page_of_settings: str, name: str, e
     assert expected in line(page_of_settings, name)
 
 
-def test_a_setting_that_a_reload_applies_has_no_mark(page_of_settings: str) -> None:
+def test_a_reloadable_setting_has_no_mark(page_of_settings: str) -> None:
     assert "*" not in line(page_of_settings, "AUTH_JWT_EXP")
 
 

@@ -31,11 +31,11 @@ def number(transactional_db: None) -> str:
     return str(uuid4().int)[:15]
 
 
-def test_the_second_text_within_the_interval_is_refused(number: str, auth_config: ChangeConfig) -> None:
+def test_a_second_sms_within_the_interval_is_rejected(number: str, auth_config: ChangeConfig) -> None:
     messaging.enforce_sms_interval(IntervalGroup.PASSWORDLESS, address=number)
-    with pytest.raises(SmsSentTooRecently) as refused:
+    with pytest.raises(SmsSentTooRecently) as raised:
         messaging.enforce_sms_interval(IntervalGroup.PASSWORDLESS, address=number)
-    error = refused.value
+    error = raised.value
     assert (error.status, error.error_code) == (429, "over_sms_send_rate_limit")
     assert error.message == "For security purposes, you can only request this after 59 seconds."
     assert error.retry_after == 59
@@ -43,7 +43,7 @@ def test_the_second_text_within_the_interval_is_refused(number: str, auth_config
     messaging.enforce_sms_interval(IntervalGroup.PASSWORDLESS, address=f"{number}0")
 
 
-def test_the_interval_is_that_of_text_messages(number: str, auth_config: ChangeConfig) -> None:
+def test_the_sms_interval_setting_applies(number: str, auth_config: ChangeConfig) -> None:
     auth_config(sms={"max_frequency": timedelta(seconds=5)}, smtp={"max_frequency": timedelta(hours=1)})
     messaging.enforce_sms_interval(IntervalGroup.CHANGE, address=number)
     with pytest.raises(SmsSentTooRecently, match=r"after 4 seconds\."):
@@ -53,12 +53,12 @@ def test_the_interval_is_that_of_text_messages(number: str, auth_config: ChangeC
 
 
 @pytest.mark.parametrize("rate", [conf.Rate(events=1), conf.Rate(events=1, over=timedelta(hours=1))])
-def test_the_quota_is_one_for_all_numbers(number: str, auth_config: ChangeConfig, rate: conf.Rate) -> None:
+def test_the_quota_applies_to_all_phones_together(number: str, auth_config: ChangeConfig, rate: conf.Rate) -> None:
     auth_config(limits={"sms_sent": rate})
     messaging.consume_sms_quota()
-    with pytest.raises(SmsRateExceeded) as refused:
+    with pytest.raises(SmsRateExceeded) as raised:
         messaging.consume_sms_quota()
-    error = refused.value
+    error = raised.value
     assert (error.status, error.error_code, error.message) == (
         429,
         "over_sms_send_rate_limit",
@@ -70,19 +70,19 @@ def test_the_quota_is_one_for_all_numbers(number: str, auth_config: ChangeConfig
     assert foreseen.value.retry_after == 3600
 
 
-@pytest.mark.parametrize(("wait", "told"), [(0.0, 1), (0.2, 1), (1.0, 1), (59.001, 60), (math.inf, None)])
+@pytest.mark.parametrize(("wait", "seconds"), [(0.0, 1), (0.2, 1), (1.0, 1), (59.001, 60), (math.inf, None)])
 @pytest.mark.parametrize("error", [EmailRateExceeded, SmsRateExceeded])
-def test_a_refusal_says_in_whole_seconds_when_to_come_back(
-    error: type[EmailRateExceeded | SmsRateExceeded], wait: float, told: int | None
+def test_an_interval_error_states_whole_seconds(
+    error: type[EmailRateExceeded | SmsRateExceeded], wait: float, seconds: int | None
 ) -> None:
-    assert error(wait).retry_after == told
+    assert error(wait).retry_after == seconds
 
 
-def test_a_quota_of_zero_refuses_the_first(number: str, auth_config: ChangeConfig) -> None:
+def test_a_quota_of_zero_rejects_every_sms(number: str, auth_config: ChangeConfig) -> None:
     auth_config(limits={"sms_sent": conf.Rate(events=0)})
-    with pytest.raises(SmsRateExceeded) as refused:
+    with pytest.raises(SmsRateExceeded) as raised:
         messaging.consume_sms_quota()
-    assert refused.value.retry_after is None
+    assert raised.value.retry_after is None
 
 
 @pytest.mark.parametrize("events", [0, 1])
@@ -105,17 +105,17 @@ def test_auto_confirm_skips_the_quota(number: str, auth_config: ChangeConfig, ev
         (conf.Sms(provider="twilio"), True, ""),
     ],
 )
-def test_without_a_gateway_a_text_is_not_accepted(
+def test_without_a_gateway_an_sms_is_rejected(
     auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture, sms: conf.Sms, dev_inbox: bool, cause: str
 ) -> None:
-    given = {name: getattr(sms, name) for name in ("provider", "twilio", "twilio_verify")}
-    auth_config(sms=given, mailer={"dev_inbox_enabled": dev_inbox})
+    sections = {name: getattr(sms, name) for name in ("provider", "twilio", "twilio_verify")}
+    auth_config(sms=sections, mailer={"dev_inbox_enabled": dev_inbox})
     if not cause:
         messaging.check_sms_gateway()
         return
-    with pytest.raises(SmsGatewayMissing) as refused:
+    with pytest.raises(SmsGatewayMissing) as raised:
         messaging.check_sms_gateway()
-    error = refused.value
+    error = raised.value
     assert (error.status, error.error_code, error.message) == (
         500,
         "unexpected_failure",

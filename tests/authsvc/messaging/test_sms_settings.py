@@ -39,12 +39,12 @@ SECTIONS: dict[str, Any] = {
 
 def with_credentials(provider: str, *names: str) -> conf.Sms:
     values = {name: Secret("hunter2") if name in SECRETS else "hunter2" for name in names}
-    given: Any = {provider: SECTIONS[provider](**values)}
-    return conf.Sms(provider=provider, **given)
+    credentials: Any = {provider: SECTIONS[provider](**values)}
+    return conf.Sms(provider=provider, **credentials)
 
 
 @pytest.mark.parametrize("provider", NEEDED)
-def test_a_gateway_with_all_its_credentials_is_usable(provider: str) -> None:
+def test_a_gateway_with_all_credentials_is_usable(provider: str) -> None:
     sms = with_credentials(provider, *NEEDED[provider])
     assert (sms.is_usable, sms.problem) == (True, "")
 
@@ -57,13 +57,13 @@ def test_missing_settings_are_listed_in_order(provider: str) -> None:
 
 
 @pytest.mark.parametrize("provider", ["", "pigeon", "template", "Twilio"])
-def test_no_gateway_of_that_name_is_not_usable(provider: str) -> None:
+def test_an_unknown_gateway_is_not_usable(provider: str) -> None:
     sms = conf.Sms(provider=provider)
     assert not sms.is_usable
     assert provider in sms.problem
 
 
-def test_credentials_of_another_gateway_do_not_help() -> None:
+def test_credentials_of_another_gateway_are_not_used() -> None:
     assert not conf.Sms(provider="twilio_verify", twilio=with_credentials("twilio", *TWILIO).twilio).is_usable
 
 
@@ -83,7 +83,7 @@ def test_secrets_are_not_shown(provider: str) -> None:
         (NOW - timedelta(days=1), None),
     ],
 )
-def test_a_fixed_code_counts_until_its_end(ends_at: datetime | None, code: str | None) -> None:
+def test_a_fixed_code_is_valid_until_it_expires(ends_at: datetime | None, code: str | None) -> None:
     sms = conf.Sms(test_codes={"15551234567": "123456"}, test_codes_end_at=ends_at)
     assert sms.test_code("15551234567", at=NOW) == code
     assert sms.test_code("15551234568", at=NOW) is None

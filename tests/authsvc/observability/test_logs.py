@@ -1,4 +1,4 @@
-"""The log lines: their form, where they go, and what never gets into them."""
+"""Log lines: format, destinations, and masked secrets."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _log_is_put_back() -> Iterator[None]:
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
-    """What went to standard error."""
+    """The lines on standard error."""
     return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
 
 
@@ -54,17 +54,17 @@ def line(**record: Any) -> dict[str, Any]:
     """One formatted record."""
     formatted = logs.JsonFormatter().format(logging.makeLogRecord({"levelno": logging.INFO, "msg": "m"} | record))
     assert "\n" not in formatted
-    found = json.loads(formatted)
-    assert isinstance(found, dict)
-    return found
+    entry = json.loads(formatted)
+    assert isinstance(entry, dict)
+    return entry
 
 
 def test_a_line_is_one_json_object_with_its_extra_fields(capsys: pytest.CaptureFixture[str]) -> None:
     dictConfig(logs.build_config(conf.Logging()))
     logging.getLogger("authsvc.api").info("request %s", "completed", extra={"component": "api", "status": 200})
-    (found,) = lines(capsys)
-    at = datetime.fromisoformat(found.pop("time"))
-    assert found == {"component": "api", "level": "info", "msg": "request completed", "status": 200}
+    (entry,) = lines(capsys)
+    at = datetime.fromisoformat(entry.pop("time"))
+    assert entry == {"component": "api", "level": "info", "msg": "request completed", "status": 200}
     assert at.tzinfo == UTC
     assert abs((datetime.now(UTC) - at).total_seconds()) < 10
 
@@ -92,11 +92,13 @@ def test_levels_have_the_documented_names(number: int, name: str) -> None:
         ("panic", []),
     ],
 )
-def test_the_level_decides_what_is_written(capsys: pytest.CaptureFixture[str], level: str, expected: list[str]) -> None:
+def test_lines_below_the_level_are_not_written(
+    capsys: pytest.CaptureFixture[str], level: str, expected: list[str]
+) -> None:
     dictConfig(logs.build_config(conf.Logging(level=level)))
     for number in (5, 10, 20, 30, 40, 50):
         logging.getLogger("authsvc.test").log(number, "m")
-    assert [found["level"] for found in lines(capsys)] == expected
+    assert [entry["level"] for entry in lines(capsys)] == expected
 
 
 @pytest.mark.parametrize("level", ["trace", "debug", "info", "error"])
@@ -110,9 +112,9 @@ def test_statements_with_parameters_are_never_written(
     assert capsys.readouterr().err == ""
 
 
-def test_djangos_own_lines_take_the_same_form(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_of_django_have_the_same_format(capsys: pytest.CaptureFixture[str]) -> None:
     dictConfig(logs.build_config(conf.Logging()))
-    logging.getLogger("django.request").error("Internal Server Error: %s", "/y")  # our own line says it
+    logging.getLogger("django.request").error("Internal Server Error: %s", "/y")  # the access log has this entry
     logging.getLogger("django.security").error(
         "Internal Server Error: %s", "/x", extra={"request": object(), "status_code": 500}
     )
@@ -126,19 +128,19 @@ def test_an_exception_becomes_error_and_stack() -> None:
     try:
         raise ValueError(f"bad {JWT}")
     except ValueError:
-        found = line(levelno=logging.ERROR, exc_info=sys.exc_info())
-    assert found["error"] == "ValueError: bad ***"
-    assert found["stack"].startswith("Traceback (most recent call last):\n")
-    assert "eyJ" not in found["stack"]
+        entry = line(levelno=logging.ERROR, exc_info=sys.exc_info())
+    assert entry["error"] == "ValueError: bad ***"
+    assert entry["stack"].startswith("Traceback (most recent call last):\n")
+    assert "eyJ" not in entry["stack"]
 
 
 def test_a_stated_error_is_kept_beside_the_stack() -> None:
     try:
         raise ValueError("inner")
     except ValueError:
-        found = line(exc_info=sys.exc_info(), error="stated")
-    assert found["error"] == "stated"
-    assert "ValueError: inner" in found["stack"]
+        entry = line(exc_info=sys.exc_info(), error="stated")
+    assert entry["error"] == "stated"
+    assert "ValueError: inner" in entry["stack"]
 
 
 @pytest.mark.parametrize(
@@ -165,10 +167,10 @@ def test_a_stated_error_is_kept_beside_the_stack() -> None:
         ("1f8f2b6e-6c64-4b8e-9d0a-2f6c5d3b7a11", "1f8f2b6e-6c64-4b8e-9d0a-2f6c5d3b7a11"),
     ],
 )
-def test_what_looks_like_a_secret_is_masked(text: str, expected: str) -> None:
+def test_texts_that_resemble_secrets_are_masked(text: str, expected: str) -> None:
     assert logs.redact(text) == expected
-    found = line(msg=text, path=text, error=text, payload={"in": [text]})
-    assert (found["msg"], found["path"], found["error"], found["payload"]) == (expected,) * 3 + ({"in": [expected]},)
+    entry = line(msg=text, path=text, error=text, payload={"in": [text]})
+    assert (entry["msg"], entry["path"], entry["error"], entry["payload"]) == (expected,) * 3 + ({"in": [expected]},)
 
 
 @pytest.mark.parametrize("length", [51, 62])
@@ -182,33 +184,31 @@ def test_members_named_like_a_secret_are_masked(name: str) -> None:
     assert line(payload={name: ["hunter2"]})["payload"] == {name: "***"}
 
 
-def test_values_of_every_kind_can_be_written() -> None:
+def test_values_of_every_type_are_serialized() -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    found = line(none=None, truth=True, number=1.5, at=at, id=UUID(int=0), path=Path("/x"), many=(1, {2}))
-    assert (found["none"], found["truth"], found["number"]) == (None, True, 1.5)
-    assert (found["at"], found["id"]) == ("2026-01-01T00:00:00+00:00", "00000000-0000-0000-0000-000000000000")
-    assert (found["path"], found["many"]) == ("/x", [1, [2]])
+    entry = line(none=None, truth=True, number=1.5, at=at, id=UUID(int=0), path=Path("/x"), many=(1, {2}))
+    assert (entry["none"], entry["truth"], entry["number"]) == (None, True, 1.5)
+    assert (entry["at"], entry["id"]) == ("2026-01-01T00:00:00+00:00", "00000000-0000-0000-0000-000000000000")
+    assert (entry["path"], entry["many"]) == ("/x", [1, [2]])
 
 
-def test_values_that_json_can_hardly_hold_do_not_lose_the_line() -> None:
-    found = line(big=2**70, torn="\ud800", key=conf.Secret("hunter2"))
-    assert (found["big"], found["torn"], found["key"]) == (2**70, "\ud800", "Secret(***)")
-    assert found["time"].endswith("Z")
+def test_unserializable_values_do_not_lose_the_line() -> None:
+    entry = line(big=2**70, torn="\ud800", key=conf.Secret("hunter2"))
+    assert (entry["big"], entry["torn"], entry["key"]) == (2**70, "\ud800", "Secret(***)")
+    assert entry["time"].endswith("Z")
 
 
-def test_extra_fields_cannot_take_the_place_of_the_fixed_ones() -> None:
-    found = line(level="nonsense", time="never")
-    assert found["level"] == "info"
-    assert found["time"] != "never"
+def test_extra_fields_do_not_replace_fixed_ones() -> None:
+    entry = line(level="nonsense", time="never")
+    assert entry["level"] == "info"
+    assert entry["time"] != "never"
 
 
-def test_a_log_call_with_wrong_arguments_still_makes_a_line() -> None:
+def test_a_log_call_with_wrong_arguments_is_still_written() -> None:
     assert line(msg="%s and %s", args=("hunter2",))["msg"] == "%s and %s"
 
 
-def test_the_file_is_made_for_its_group_and_lines_are_appended(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_file_is_readable_by_its_group_and_appended(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "auth.log"
     before = os.umask(0)
     try:
@@ -223,7 +223,7 @@ def test_the_file_is_made_for_its_group_and_lines_are_appended(
     assert capsys.readouterr().err == ""
 
 
-def test_a_file_that_was_moved_away_is_made_again(tmp_path: Path) -> None:
+def test_a_moved_file_is_recreated(tmp_path: Path) -> None:
     handler = logs.build_handler(file=str(tmp_path / "auth.log"))
     (tmp_path / "auth.log").rename(tmp_path / "auth.log.1")
     handler.handle(logging.makeLogRecord({"levelno": logging.INFO, "msg": "after"}))
@@ -231,9 +231,7 @@ def test_a_file_that_was_moved_away_is_made_again(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "auth.log").read_text())["msg"] == "after"
 
 
-def test_without_its_file_the_log_says_so_and_stays_on_standard_error(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_an_unusable_file_is_reported_on_standard_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     dictConfig(logs.build_config(conf.Logging(file=str(tmp_path / "missing" / "auth.log"))))
     logging.getLogger("authsvc").info("goes on")
     first, second = lines(capsys)
@@ -242,7 +240,7 @@ def test_without_its_file_the_log_says_so_and_stays_on_standard_error(
     assert second["msg"] == "goes on"
 
 
-def test_notices_are_written_with_their_setting(capsys: pytest.CaptureFixture[str]) -> None:
+def test_warnings_name_their_setting(capsys: pytest.CaptureFixture[str]) -> None:
     dictConfig(logs.build_config(conf.Logging()))
     log_notices(
         [
@@ -255,11 +253,11 @@ def test_notices_are_written_with_their_setting(capsys: pytest.CaptureFixture[st
     assert (second["level"], second["msg"], second["setting"]) == ("warning", "two", "AUTH_API_ENDPOINT")
 
 
-def test_a_file_that_is_opened_anew_gets_the_lines_that_follow(tmp_path: Path) -> None:
+def test_a_reopened_file_receives_later_lines(tmp_path: Path) -> None:
     file = tmp_path / "auth.log"
     dictConfig(logs.build_config(conf.Logging(file=str(file))))
     logging.getLogger("authsvc").info("one")
-    # As a copying rotation does it: the file is the same, and its beginning is gone.
+    # A rotation that copies and truncates the same file.
     copy = tmp_path / "auth.log.1"
     copy.write_bytes(file.read_bytes())
     os.truncate(file, 0)
@@ -273,9 +271,7 @@ def test_a_file_that_is_opened_anew_gets_the_lines_that_follow(tmp_path: Path) -
     assert [json.loads(text)["msg"] for text in (copy.read_text() + file.read_text()).splitlines()] == ["one", "two"]
 
 
-def test_a_full_disk_costs_the_file_its_lines_and_nobody_else_anything(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_full_disk_loses_only_the_lines_of_the_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "auth.log"
     dictConfig(logs.build_config(conf.Logging(file=str(file))))
     log = logging.getLogger("authsvc")
@@ -284,7 +280,7 @@ def test_a_full_disk_costs_the_file_its_lines_and_nobody_else_anything(
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
-        # Room for a part of the next line, then for none.
+        # Space for a part of the next line, then for none.
         resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10, hard))
         log.info("torn")
         log.info("lost")
@@ -295,10 +291,10 @@ def test_a_full_disk_costs_the_file_its_lines_and_nobody_else_anything(
     logging.getLogger().handlers[0].close()
     first, torn, last = file.read_text().splitlines()
     assert (json.loads(first)["msg"], len(torn), json.loads(last)["msg"]) == ("before", 10, "after")
-    assert [found["msg"] for found in lines(capsys)] == ["torn", "lost"]
+    assert [entry["msg"] for entry in lines(capsys)] == ["torn", "lost"]
 
 
-def test_on_a_terminal_the_log_is_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_gets_readable_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal, theirs = os.openpty()
     with os.fdopen(theirs, "w") as stderr:
         monkeypatch.setattr("sys.stderr", stderr)
@@ -310,11 +306,11 @@ def test_on_a_terminal_the_log_is_in_words(monkeypatch: pytest.MonkeyPatch) -> N
     assert written.count("\n") == 1
     time, words = written.split(" ", 1)
     assert re.fullmatch(r"\d\d:\d\d:\d\d", time)
-    said = r'agent="\u001b[31m\nforged" password=*** path="/x y" status=200'
-    assert words == f"info    request completed  {said}\r\n"
+    expected_text = r'agent="\u001b[31m\nforged" password=*** path="/x y" status=200'
+    assert words == f"info    request completed  {expected_text}\r\n"
 
 
-def test_a_broken_pipe_is_no_error_of_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_pipe_does_not_fail_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     stderr = os.fdopen(writer, "w", buffering=1)
@@ -328,9 +324,9 @@ def test_a_broken_pipe_is_no_error_of_the_request(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("is_told", "level", "expected"), [(True, "info", ["otel"]), (False, "debug", []), (False, "trace", [])]
 )
-def test_telemetry_speaks_of_itself_when_it_is_asked_to(
+def test_telemetry_libraries_log_at_the_configured_level(
     capsys: pytest.CaptureFixture[str], is_told: bool, level: str, expected: list[str]
 ) -> None:
     dictConfig(logs.build_config(conf.Logging(level=level), telemetry_debug=is_told))
     logging.getLogger("opentelemetry.sdk.trace").debug("a batch went out")
-    assert [found["component"] for found in lines(capsys)] == expected
+    assert [entry["component"] for entry in lines(capsys)] == expected

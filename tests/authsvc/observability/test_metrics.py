@@ -1,4 +1,4 @@
-"""The service's own metrics are recorded where the events happen."""
+"""The metrics of the service and the events that record them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_reused_refresh_token_is_counted(api: Api, recorded: RecordedMetrics) 
     assert recorded.total("auth_token_refreshes_total", outcome="succeeded") == 3
 
 
-def test_refusals_by_rate_limits_are_counted(
+def test_rate_limited_requests_are_counted(
     api: Api, recorded: RecordedMetrics, mailbox: Mailbox, auth_config: ChangeConfig
 ) -> None:
     auth_config(limits={"email_sent": Rate(events=1), "header": "X-Key"})
@@ -77,7 +77,7 @@ def test_refusals_by_rate_limits_are_counted(
     ],
     ids=["bcrypt", "argon2i", "firebase", "nonsense"],
 )
-def test_password_verifications_are_counted_by_kind_of_hash(
+def test_password_verifications_are_counted_by_hash_type(
     recorded: RecordedMetrics, stored: str, alg: str, cost: str
 ) -> None:
     assert not hashing.matches_hash("another one", stored)
@@ -86,7 +86,7 @@ def test_password_verifications_are_counted_by_kind_of_hash(
     assert recorded.total(f"{name}_completed_total", alg=alg, cost=cost, match="false") == 1
 
 
-def test_hashing_takes_a_slot_and_gives_it_back(api: Api, recorded: RecordedMetrics) -> None:
+def test_hashing_occupies_a_slot_and_releases_it(api: Api, recorded: RecordedMetrics) -> None:
     api.post("/signup", {"email": "ann@example.com", "password": "correct horse 1"})
     own = {"alg": "argon2id", "cost": "m=19456,t=2,p=1"}
     assert recorded.total("auth_generate_from_password_submitted_total", **own) == 1
@@ -114,7 +114,7 @@ def test_statements_and_errors_are_counted(recorded: RecordedMetrics) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_queue_is_read_by_state_and_age(api: Api, mailbox: Mailbox) -> None:
+def test_queue_metrics_have_state_and_age(api: Api, mailbox: Mailbox) -> None:
     api.post("/otp", {"email": "ann@example.com"})
     with connection.cursor() as cursor:
         cursor.execute("UPDATE procrastinate_jobs SET scheduled_at = now() - interval '1 hour'")

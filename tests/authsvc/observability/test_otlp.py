@@ -45,7 +45,7 @@ def administrator() -> dict[str, str]:
 
 
 def value_of(metric: Any, **labels: object) -> float:
-    """The sum of the points with these labels, of a metric whose kind is not a histogram."""
+    """The sum of the points with these labels, of a metric that is no histogram."""
     points = (metric.sum or metric.gauge).data_points
     return sum(
         float(p.as_double) for p in points if labels.items() <= {a.key: plain(a.value) for a in p.attributes}.items()
@@ -68,15 +68,15 @@ def test_spans_and_metrics_over_http_hold_no_secret(serve: Serve) -> None:
             AUTH_MAILER_TEMPLATES_RECOVERY=f"{templates.url}/letter.html?key={KEY}",
         )
         user_id = uuid4()
-        shown = requests.get(f"{server.url}/admin/users/{user_id}", headers=administrator(), timeout=5)
+        shown = requests.get(f"{server.url}/admin/users/{user_id}", headers=administrator(), timeout=60)
         account = {"email": "ann@example.com", "password": PASSWORD}
-        assert requests.post(f"{server.url}/signup", json=account, timeout=5).ok
-        signed_in = requests.post(f"{server.url}/token?grant_type=password", json=account, timeout=5).json()
+        assert requests.post(f"{server.url}/signup", json=account, timeout=60).ok
+        signed_in = requests.post(f"{server.url}/token?grant_type=password", json=account, timeout=60).json()
         bearer = {"Authorization": f"Bearer {signed_in['access_token']}"}
-        assert requests.get(f"{server.url}/user", headers=bearer, timeout=5).ok
-        requests.get(f"{server.url}/verify?type=recovery&token={LINK_TOKEN}", allow_redirects=False, timeout=5)
-        assert requests.post(f"{server.url}/recover", json={"email": "ann@example.com"}, timeout=5).ok
-        unknown = requests.get(f"{server.url}/nowhere", timeout=5)
+        assert requests.get(f"{server.url}/user", headers=bearer, timeout=60).ok
+        requests.get(f"{server.url}/verify?type=recovery&token={LINK_TOKEN}", allow_redirects=False, timeout=60)
+        assert requests.post(f"{server.url}/recover", json={"email": "ann@example.com"}, timeout=60).ok
+        unknown = requests.get(f"{server.url}/nowhere", timeout=60)
         assert (shown.status_code, unknown.status_code) == (404, 404)
 
         span = collector.wait_for_span(request_to(f"/admin/users/{user_id}"))
@@ -112,16 +112,16 @@ def test_spans_and_metrics_over_http_hold_no_secret(serve: Serve) -> None:
         assert {"auth.version": authsvc.__version__}.items() <= collector.resources[-1].items()
         assert server.stop() == 0
 
-        told = b"".join(collector.raw)
+        exported = b"".join(collector.raw)
         access_token, refresh_token = signed_in["access_token"], signed_in["refresh_token"]
         for secret in (PASSWORD, LINK_TOKEN, KEY, API_KEY, access_token, refresh_token, "ann@example.com"):
-            assert secret.encode() not in told
-        assert b"token=" not in told
+            assert secret.encode() not in exported
+        assert b"token=" not in exported
         assert API_KEY not in server.log.read_text()
 
 
 @pytest.mark.parametrize("program", ["granian", "gunicorn"])
-def test_one_process_exports_the_metrics_of_the_installation_until_it_ends(program: str, serve: Serve) -> None:
+def test_one_process_exports_installation_metrics_until_it_ends(program: str, serve: Serve) -> None:
     with Collector() as collector:
         serve(http_server=program, AUTH_METRICS_ENABLED="true", **collector.environment)
         collector.wait_for_metric("auth_queue_jobs")
@@ -134,16 +134,16 @@ def test_one_process_exports_the_metrics_of_the_installation_until_it_ends(progr
 
 
 def exported_by(collector: Collector) -> list[tuple[int, set[str]]]:
-    """Process id and names of metrics of every message."""
-    found: list[tuple[int, set[str]]] = []
+    """The process ID and the metric names of every message."""
+    messages: list[tuple[int, set[str]]] = []
     for raw in list(collector.raw):
         (group,) = metrics_service_pb2.ExportMetricsServiceRequest.FromString(raw).resource_metrics
         (pid,) = [each.value.int_value for each in group.resource.attributes if each.key == "process.pid"]
-        found.append((pid, {metric.name for scope in group.scope_metrics for metric in scope.metrics}))
-    return found
+        messages.append((pid, {metric.name for scope in group.scope_metrics for metric in scope.metrics}))
+    return messages
 
 
-def test_the_rest_is_exported_over_grpc_when_the_server_stops(serve: Serve) -> None:
+def test_pending_data_is_exported_over_grpc_when_the_server_stops(serve: Serve) -> None:
     trace_id, parent_id = secrets.token_hex(16), secrets.token_hex(8)
     with Collector("grpc") as collector:
         later = {"OTEL_BSP_SCHEDULE_DELAY": "3600000", "OTEL_METRIC_EXPORT_INTERVAL": "3600000"}
@@ -151,8 +151,8 @@ def test_the_rest_is_exported_over_grpc_when_the_server_stops(serve: Serve) -> N
         server = serve("gunicorn", **{**ALL_ON, **collector.environment, **later, **sampling})
         for flag, path in (("01", "/settings"), ("00", "/health")):
             joined = {"traceparent": f"00-{trace_id}-{parent_id}-{flag}"}
-            assert requests.get(server.url + path, headers=joined, timeout=5).ok
-        assert requests.get(f"{server.url}/settings", timeout=5).ok
+            assert requests.get(server.url + path, headers=joined, timeout=60).ok
+        assert requests.get(f"{server.url}/settings", timeout=60).ok
         assert collector.spans == []
         assert server.stop() == 0
 
@@ -162,7 +162,7 @@ def test_the_rest_is_exported_over_grpc_when_the_server_stops(serve: Serve) -> N
         assert value_of(collector.metrics["django_http_responses_total_by_status_view_method"], status="200") > 0
 
 
-def test_a_silent_collector_and_a_taken_port_delay_no_request(serve: Serve) -> None:
+def test_a_silent_collector_and_an_occupied_port_delay_no_request(serve: Serve) -> None:
     with HttpPeer() as silent, socket.socket() as taken:
         silent.answer(Answer(hang=True))
         taken.bind(("127.0.0.1", 0))
@@ -174,7 +174,7 @@ def test_a_silent_collector_and_a_taken_port_delay_no_request(serve: Serve) -> N
         }
         server = serve(**ALL_ON, **listener, OTEL_EXPORTER_OTLP_ENDPOINT=silent.url, OTEL_BSP_SCHEDULE_DELAY="50")
         for _ in range(20):
-            assert requests.get(f"{server.url}/settings", timeout=5).ok
+            assert requests.get(f"{server.url}/settings", timeout=60).ok
         assert server.stop() == 0
         assert "unable to start metrics listener" in server.log.read_text()
         assert silent.received

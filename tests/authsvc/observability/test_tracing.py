@@ -57,7 +57,7 @@ def instrumented_requests(provider: TracerProvider) -> Iterator[None]:
     instrumentor.uninstrument()
 
 
-def test_a_span_keeps_the_class_of_an_error_and_none_of_its_text(tracer: trace.Tracer, exported: Exported) -> None:
+def test_a_span_has_the_class_of_an_error_without_its_text(tracer: trace.Tracer, exported: Exported) -> None:
     with (
         pytest.raises(ValueError, match="secret"),
         tracer.start_as_current_span("job", kind=SpanKind.CONSUMER, attributes={"auth.job": "mailer.deliver"}),
@@ -69,7 +69,7 @@ def test_a_span_keeps_the_class_of_an_error_and_none_of_its_text(tracer: trace.T
     assert "secret" not in span.to_json()
 
 
-def test_attributes_that_are_not_on_the_list_are_not_exported(tracer: trace.Tracer, exported: Exported) -> None:
+def test_only_allowed_attributes_are_exported(tracer: trace.Tracer, exported: Exported) -> None:
     attributes = {"http.url": "https://example.com/verify?token=secret", "http.route.params.id": "7", "url.path": "/"}
     tracer.start_span("api", kind=SpanKind.SERVER, attributes=attributes).end()
     assert dict(exported.spans[0].attributes or {}) == {"http.route.params.id": "7", "url.path": "/"}
@@ -111,7 +111,7 @@ def test_statements_and_calls_are_traced_only_within_a_request_or_job(
 
 @pytest.mark.parametrize("root", [ALWAYS_ON, ALWAYS_OFF], ids=["all", "none"])
 @pytest.mark.parametrize(("flag", "count"), [("01", 1), ("00", 0)])
-def test_the_client_decides_about_requests_that_join_its_trace(
+def test_the_sampling_decision_of_the_client_is_kept(
     root: Any, flag: str, count: int, provider: TracerProvider, exported: Exported
 ) -> None:
     provider.sampler = tracing.WorkSampler(ParentBased(root))
@@ -150,7 +150,7 @@ def test_a_call_is_exported_without_its_address(tracer: trace.Tracer, exported: 
 
 
 @pytest.mark.usefixtures("instrumented_requests")
-def test_a_call_goes_on_with_the_trace_of_the_client(tracer: trace.Tracer) -> None:
+def test_a_call_continues_the_trace_of_the_client(tracer: trace.Tracer) -> None:
     trace_id = "0af7651916cd43dd8448eb211c80319c"
     received = {"traceparent": f"00-{trace_id}-b7ad6b7169203331-01", "tracestate": "a=b"}
     token = context.attach(propagate.extract(received))
@@ -164,9 +164,7 @@ def test_a_call_goes_on_with_the_trace_of_the_client(tracer: trace.Tracer) -> No
 
 
 @pytest.mark.usefixtures("instrumented_requests")
-def test_addresses_that_no_operator_chose_get_no_trace_headers(
-    tracer: trace.Tracer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unconfigured_hosts_get_no_trace_headers(tracer: trace.Tracer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("authsvc.outgoing.connections.is_public", lambda _address: True)
     with HttpPeer() as peer, tracer.start_as_current_span("api", kind=SpanKind.SERVER):
         http.send("GET", peer.url, timeout=timedelta(seconds=5), max_bytes=1000, public_only=True)

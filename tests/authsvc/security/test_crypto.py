@@ -29,13 +29,13 @@ def test_a_code_has_all_its_digits_and_keeps_leading_zeros(digits: int) -> None:
     assert len(set(codes)) > 490
 
 
-def test_a_link_token_is_56_hex_digits_and_never_the_same() -> None:
+def test_link_tokens_are_56_random_hex_digits() -> None:
     tokens = {crypto.generate_link_token() for _ in range(100)}
     assert len(tokens) == 100
     assert all(len(token) == 56 and set(token) <= set("0123456789abcdef") for token in tokens)
 
 
-def test_the_mark_in_front_of_a_link_token_is_part_of_what_is_hashed() -> None:
+def test_the_prefix_of_a_link_token_is_hashed_with_it() -> None:
     # SHA-256 of "abc", FIPS 180-2 appendix B.1.
     assert crypto.hash_link_token("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     assert crypto.hash_link_token("pkce_abc") != crypto.hash_link_token("abc")
@@ -48,7 +48,7 @@ def test_a_random_key_is_32_bytes_in_43_characters() -> None:
     assert crypto.generate_key() != key
 
 
-def test_derived_keys_differ_by_label_and_by_secret(auth_config: ChangeConfig) -> None:
+def test_derived_keys_depend_on_label_and_secret(auth_config: ChangeConfig) -> None:
     auth_config(jwt={"secret": Secret("first secret")})
     mail = crypto.derive_key("mail")
     assert len(mail) == 32
@@ -58,7 +58,7 @@ def test_derived_keys_differ_by_label_and_by_secret(auth_config: ChangeConfig) -
     assert crypto.derive_key("mail") != mail
 
 
-def test_key_derivation_is_hkdf_as_in_the_rfc(auth_config: ChangeConfig) -> None:
+def test_key_derivation_follows_rfc_5869(auth_config: ChangeConfig) -> None:
     # RFC 5869 §2: with no salt, PRK = HMAC(32 zero bytes, secret) and the first block is HMAC(PRK, info | 0x01).
     auth_config(jwt={"secret": Secret("first secret")})
     assert crypto.derive_key("mail").hex() == "4f0f7253777e1a9152c9622cf9fbd6900eef642f26d60e2085615cc34ff2096b"
@@ -83,12 +83,12 @@ def test_texts_and_bytes_are_compared_by_their_utf8(a: str | bytes, b: str | byt
     ("content", "text"),
     [(b"", ""), (b"f", "Zg"), (b"fo", "Zm8"), (b"foo", "Zm9v"), (b"\xfb\xff\xfe", "-__-")],
 )
-def test_base64url_has_no_padding_and_its_own_alphabet(content: bytes, text: str) -> None:
+def test_base64url_has_no_padding_and_a_url_safe_alphabet(content: bytes, text: str) -> None:
     assert crypto.base64url_encode(content) == text
     assert crypto.base64url_decode(text) == content
 
 
 @pytest.mark.parametrize("text", ["Zg==", "Zm8=", "Z", "Zm9vZ", "+//+", "Zm 9", "Zm9v\n", "Zm9v.", "Zäg", "===="])
-def test_base64url_refuses_padding_other_characters_and_impossible_lengths(text: str) -> None:
+def test_base64url_rejects_padding_other_characters_and_invalid_lengths(text: str) -> None:
     with pytest.raises(ValueError, match=r"base64|padding|ascii"):
         crypto.base64url_decode(text)

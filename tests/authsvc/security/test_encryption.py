@@ -1,4 +1,4 @@
-"""Column encryption: what is stored, what opens it, what does not."""
+"""Column encryption: stored values, keys that decrypt them, and values that are rejected."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def keys_a_and_b(auth_config: ChangeConfig) -> ChooseKey:
     return choose
 
 
-def test_a_value_sealed_by_the_reference_opens(auth_config: ChangeConfig) -> None:
+def test_a_value_encrypted_by_the_reference_is_decrypted(auth_config: ChangeConfig) -> None:
     auth_config(database={"decryption_keys": {"key-id": Secret(KEY)}})
     assert encryption.decrypt(STORED, bound_to=ROW) == "data"
 
@@ -71,7 +71,7 @@ def test_a_value_sealed_by_the_reference_opens(auth_config: ChangeConfig) -> Non
         ),
     ],
 )
-def test_what_was_not_sealed_for_this_row_and_key_does_not_open(
+def test_values_of_other_rows_and_keys_are_not_decrypted(
     auth_config: ChangeConfig, stored: str, row: UUID, keys: dict[str, str]
 ) -> None:
     auth_config(database={"decryption_keys": {key_id: Secret(key) for key_id, key in keys.items()}})
@@ -87,7 +87,7 @@ def test_anything_else_is_a_plain_value(keys_a_and_b: ChooseKey, stored: str) ->
 
 
 @pytest.mark.parametrize("text", ["", "secret", "grüße \N{OK HAND SIGN}", "{}"])
-def test_a_sealed_value_opens_again_and_hides_its_text(keys_a_and_b: ChooseKey, text: str) -> None:
+def test_an_encrypted_value_is_decrypted_and_hides_its_text(keys_a_and_b: ChooseKey, text: str) -> None:
     stored = encryption.encrypt(text, bound_to=ROW)
     assert encryption.decrypt(stored, bound_to=ROW) == text
     assert not encryption.needs_reencryption(stored)
@@ -97,11 +97,11 @@ def test_a_sealed_value_opens_again_and_hides_its_text(keys_a_and_b: ChooseKey, 
     assert text == "" or text not in stored
 
 
-def test_the_same_text_is_sealed_differently_each_time(keys_a_and_b: ChooseKey) -> None:
+def test_equal_texts_have_different_ciphertexts(keys_a_and_b: ChooseKey) -> None:
     assert encryption.encrypt("secret", bound_to=ROW) != encryption.encrypt("secret", bound_to=ROW)
 
 
-def test_without_encryption_a_value_stays_as_it_is_and_envelopes_still_open(keys_a_and_b: ChooseKey) -> None:
+def test_without_encryption_values_stay_plain_and_envelopes_are_decrypted(keys_a_and_b: ChooseKey) -> None:
     stored = encryption.encrypt("secret", bound_to=ROW)
     keys_a_and_b("a", encrypt=False)
     assert encryption.encrypt("secret", bound_to=ROW) == "secret"
@@ -110,7 +110,7 @@ def test_without_encryption_a_value_stays_as_it_is_and_envelopes_still_open(keys
     assert not encryption.needs_reencryption(stored)
 
 
-def test_after_a_change_of_key_the_old_envelope_opens_and_is_outdated(keys_a_and_b: ChooseKey) -> None:
+def test_after_a_key_change_old_envelopes_need_reencryption(keys_a_and_b: ChooseKey) -> None:
     stored = encryption.encrypt("secret", bound_to=ROW)
     keys_a_and_b("b")
     assert encryption.decrypt(stored, bound_to=ROW) == "secret"

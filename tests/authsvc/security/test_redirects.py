@@ -1,4 +1,4 @@
-"""Which targets are permitted, in which form they are used, and how an outcome is put on them."""
+"""Redirect targets: permitted ones, their normalization, and added parameters."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_an_unfinished_pattern_does_not_compile(pattern: str) -> None:
         ("https://example.com/\ud800", False),
     ],
 )
-def test_a_target_is_judged_by_the_list(auth_config: AuthConfig, url: str, permitted: bool) -> None:
+def test_targets_are_matched_against_the_allow_list(auth_config: AuthConfig, url: str, permitted: bool) -> None:
     auth_config(site={"url": "https://example.com", "allow_list": LOCAL})
     assert redirects.is_permitted(url) is permitted
 
@@ -181,9 +181,7 @@ def test_the_host_of_the_site_is_permitted(auth_config: AuthConfig, site: str, u
         ("exp://123:8081/--/x", False),
     ],
 )
-def test_of_web_targets_by_number_only_the_own_machine_is_permitted(
-    auth_config: AuthConfig, url: str, permitted: bool
-) -> None:
+def test_only_loopback_ip_addresses_are_permitted(auth_config: AuthConfig, url: str, permitted: bool) -> None:
     auth_config(
         site={"url": "https://example.com", "allow_list": ("**:12345/*", "exp://*.*.*.*:8081/**", "exp://123**")}
     )
@@ -237,7 +235,7 @@ def test_the_first_permitted_candidate_is_the_target(
 
 
 @pytest.mark.parametrize(
-    ("given", "target"),
+    ("requested", "target"),
     [
         ("https://example.com", "https://example.com"),
         ("https://example.com?a=b", "https://example.com?a=b"),
@@ -255,21 +253,21 @@ def test_the_first_permitted_candidate_is_the_target(
         ("http://0x7f.1/", "http://127.0.0.1/"),
     ],
 )
-def test_the_target_is_the_given_text_unless_a_browser_reads_another(
-    auth_config: AuthConfig, given: str, target: str
+def test_a_target_is_returned_unchanged_unless_browsers_read_it_differently(
+    auth_config: AuthConfig, requested: str, target: str
 ) -> None:
     auth_config(site={"url": "https://example.com", "allow_list": ("com.example.app://**",)})
-    assert redirects.resolve(header=None, query=given, referer=None) == target
+    assert redirects.resolve(header=None, query=requested, referer=None) == target
 
 
-def test_a_new_list_counts_at_once(auth_config: AuthConfig) -> None:
+def test_a_changed_allow_list_applies_at_once(auth_config: AuthConfig) -> None:
     auth_config(site={"allow_list": ()})
     assert not redirects.is_permitted("https://x.dev/a")
     auth_config(site={"allow_list": ("https://x.dev/*",)})
     assert redirects.is_permitted("https://x.dev/a")
 
 
-def test_a_fragment_is_appended_in_key_order_to_one_that_is_there() -> None:
+def test_a_fragment_is_appended_in_key_order() -> None:
     location = redirects.with_fragment("https://x/#/", {"token_type": "bearer", "access_token": "a b", "sb": ""})
     assert location == "https://x/#/#access_token=a+b&sb=&token_type=bearer"
 
@@ -285,7 +283,7 @@ def test_a_fragment_is_appended_in_key_order_to_one_that_is_there() -> None:
         ("https://x.dev/ä b#ö", "https://x.dev/%C3%A4%20b?code=1+2#%C3%B6"),
     ],
 )
-def test_a_query_is_written_anew_in_key_order(target: str, location: str) -> None:
+def test_a_query_is_rewritten_in_key_order(target: str, location: str) -> None:
     assert redirects.with_query(target, {"code": "1 2"}) == location
 
 
@@ -312,7 +310,7 @@ def test_an_error_replaces_the_fragment(target: str, in_query: bool, location: s
 
 
 @pytest.mark.parametrize("target", ["https://x.dev/\r\nSet-Cookie: a", "https://x.dev/?\r\nb#\r\nc", "https://x.dev/ü"])
-def test_no_location_breaks_its_header(target: str) -> None:
+def test_locations_contain_no_line_break(target: str) -> None:
     values = {"message": "a\r\nb ü"}
     for location in (
         redirects.with_fragment(target, values),

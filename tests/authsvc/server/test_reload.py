@@ -72,7 +72,7 @@ def lines(server: servers.LiveServer, message: str) -> list[dict[str, Any]]:
 
 def public_settings(server: servers.LiveServer) -> dict[str, Any]:
     """The response of /settings, requested on several connections so that every process answers."""
-    answers = [requests.get(f"{server.url}/settings", timeout=30).json() for _ in range(12)]
+    answers = [requests.get(f"{server.url}/settings", timeout=60).json() for _ in range(12)]
     return answers[0] if all(answer == answers[0] for answer in answers) else {}
 
 
@@ -117,7 +117,7 @@ def test_settings_change_under_load_and_invalid_ones_change_nothing(
     robust.wait_until(lambda: public_settings(server).get("disable_signup") is True, "the corrected file is applied")
     assert not is_enabled(server, "github")
     assert running.finish() == 200  # it started while sign-ups were enabled
-    rejected = requests.post(f"{server.url}/signup", json={"email": "a@b.co", "password": "long enough"}, timeout=30)
+    rejected = requests.post(f"{server.url}/signup", json={"email": "a@b.co", "password": "long enough"}, timeout=60)
     assert rejected.json()["error_code"] == "signup_disabled"
 
     has_ended.set()
@@ -279,8 +279,8 @@ class CountingReloader(Reloader):
         self.count = 0
         self.has_run = threading.Event()
 
-    def reload(self, *, even_if_unchanged: bool = False) -> bool:
-        is_applied = super().reload(even_if_unchanged=even_if_unchanged)
+    def reload(self, *, force: bool = False) -> bool:
+        is_applied = super().reload(force=force)
         self.count += is_applied
         self.has_run.set()
         return is_applied

@@ -25,7 +25,7 @@ def client(name: str, port: int) -> dict[str, Any]:
 
 
 def submit(browser: Chromium) -> None:
-    """Agree to what the provider's page asks."""
+    """Accept the consent page of the provider."""
     browser.wait_for("document.readyState === 'complete' && document.querySelector('form input[name=prompt]') !== null")
     browser.evaluate("void document.querySelector('form').requestSubmit()")
 
@@ -45,7 +45,7 @@ def landed(browser: Chromium, site: Site) -> dict[str, Any]:
     return seen
 
 
-def test_a_visit_to_a_provider_ends_in_a_session(
+def test_a_provider_sign_in_starts_a_session(
     browser: Chromium, start_service: Callable[..., str], site: Site, tmp_path: Path
 ) -> None:
     node.install()
@@ -78,8 +78,8 @@ def test_a_visit_to_a_provider_ends_in_a_session(
 
         token = first["given"]["access_token"]
         bearer = {"Authorization": f"Bearer {token}"}
-        assert requests.post(f"{service}/logout", headers=bearer, timeout=10).status_code == 204
-        assert requests.get(f"{service}/user", headers=bearer, timeout=10).status_code == 403
+        assert requests.post(f"{service}/logout", headers=bearer, timeout=60).status_code == 204
+        assert requests.get(f"{service}/user", headers=bearer, timeout=60).status_code == 403
 
         # The provider still knows them, and that they agreed.
         browser.open(f"{service}/authorize?provider=keycloak&scopes=openid")
@@ -104,14 +104,16 @@ def test_a_visit_to_a_provider_ends_in_a_session(
         link = (
             f"{service}/user/identities/authorize?provider=custom:corp&skip_http_redirect=true&redirect_to={site.url}"
         )
-        browser.open(requests.get(link, headers=bearer, timeout=10).json()["url"])
+        browser.open(requests.get(link, headers=bearer, timeout=60).json()["url"])
         submit(browser)
         browser.wait_for("location.search.includes('error_code=bad_oauth_state')")
 
-        asked = f"fetch('{link}', {{headers: {{Authorization: '{bearer['Authorization']}'}}, credentials: 'include'}})"
+        request = (
+            f"fetch('{link}', {{headers: {{Authorization: '{bearer['Authorization']}'}}, credentials: 'include'}})"
+        )
         browser.open(f"{service}/health")
         browser.wait_for("location.pathname === '/health'")
-        browser.open(browser.evaluate(f"{asked}.then(answer => answer.json()).then(answer => answer.url)"))
+        browser.open(browser.evaluate(f"{request}.then(answer => answer.json()).then(answer => answer.url)"))
         linked = landed(browser, site)
         assert linked["body"]["id"] == first["body"]["id"]
         assert [each["provider"] for each in linked["body"]["identities"]] == ["keycloak", "custom:corp"]

@@ -98,13 +98,13 @@ def test_servers_and_worker_run_behind_transaction_pooler(tmp_path: Path, pooler
 def _use_account(server: live.LiveServer, post: Postbox, email: str) -> None:
     """Sign up, open the link, sign in, read the user and refresh, more often than the pooler has connections."""
     access = robust.sign_up_to_sign_in(server, post, email)
-    shown = requests.get(f"{server.url}/user", headers={"Authorization": f"Bearer {access}"}, timeout=30)
+    shown = requests.get(f"{server.url}/user", headers={"Authorization": f"Bearer {access}"}, timeout=60)
     assert shown.json()["email"] == email
     body = {"email": email, "password": robust.PASSWORD}
-    session = requests.post(f"{server.url}/token?grant_type=password", json=body, timeout=30).json()
+    session = requests.post(f"{server.url}/token?grant_type=password", json=body, timeout=60).json()
     for _ in range(6):
         body = {"refresh_token": session["refresh_token"]}
-        answer = requests.post(f"{server.url}/token?grant_type=refresh_token", json=body, timeout=30)
+        answer = requests.post(f"{server.url}/token?grant_type=refresh_token", json=body, timeout=60)
         assert answer.status_code == 200, answer.text
         session = answer.json()
 

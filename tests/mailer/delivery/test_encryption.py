@@ -24,7 +24,7 @@ SMS = Sms(kind=SmsKind.PHONE_CHANGE, to="15551234567", channel="whatsapp", varia
 
 
 @pytest.mark.parametrize("message", [EMAIL, SMS])
-def test_a_message_comes_out_as_it_went_in(message: Email | Sms) -> None:
+def test_a_decrypted_message_equals_the_original(message: Email | Sms) -> None:
     assert encryption.decrypt(encryption.encrypt(message), message_id=message.id) == message
 
 
@@ -46,20 +46,20 @@ def test_invalid_ciphertexts_are_rejected(sealed: str) -> None:
         encryption.decrypt(sealed, message_id=EMAIL.id)
 
 
-def test_one_changed_bit_is_noticed() -> None:
+def test_a_changed_bit_is_detected() -> None:
     raw = bytearray(base64.b64decode(encryption.encrypt(EMAIL)))
     raw[-1] ^= 1
     with pytest.raises(encryption.DecryptionFailed):
         encryption.decrypt(base64.b64encode(raw).decode(), message_id=EMAIL.id)
 
 
-def test_another_jwt_secret_does_not_open_it(auth_config: ChangeConfig) -> None:
+def test_another_jwt_secret_does_not_decrypt_it(auth_config: ChangeConfig) -> None:
     sealed = encryption.encrypt(EMAIL)
     auth_config(jwt={"secret": Secret("another-secret-of-at-least-32-characters")})
     with pytest.raises(encryption.DecryptionFailed):
         encryption.decrypt(sealed, message_id=EMAIL.id)
 
 
-def test_variables_that_are_not_json_are_refused_at_once() -> None:
+def test_variables_that_are_not_json_are_rejected() -> None:
     with pytest.raises(TypeError):
         encryption.encrypt(Email(kind=EmailKind.INVITE, to="a@example.com", variables={"Token": object()}))

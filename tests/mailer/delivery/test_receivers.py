@@ -28,7 +28,7 @@ SMS = Sms(kind=SmsKind.CONFIRMATION, to="15551234567", channel="whatsapp", varia
 
 
 @pytest.mark.parametrize(("message", "channel"), [(EMAIL, "email"), (SMS, "whatsapp")])
-def test_a_commit_leaves_one_job_with_the_encrypted_message(queue: Queue, message: Email | Sms, channel: str) -> None:
+def test_a_commit_adds_one_job_with_the_encrypted_message(queue: Queue, message: Email | Sms, channel: str) -> None:
     with transaction.atomic():
         messaging.send(message)
     (job,) = queue.jobs()
@@ -45,7 +45,7 @@ def test_a_commit_leaves_one_job_with_the_encrypted_message(queue: Queue, messag
     assert job["queue_name"] == "default"
 
 
-def test_a_rollback_leaves_nothing(queue: Queue) -> None:
+def test_a_rollback_adds_no_job(queue: Queue) -> None:
     with transaction.atomic():
         messaging.send(EMAIL, SMS)
         assert len(queue.jobs()) == 2
@@ -53,7 +53,7 @@ def test_a_rollback_leaves_nothing(queue: Queue) -> None:
     assert queue.jobs() == []
 
 
-def test_nothing_in_the_queue_is_readable(queue: Queue) -> None:
+def test_queued_messages_are_not_readable(queue: Queue) -> None:
     with transaction.atomic():
         messaging.send(EMAIL)
     with connection.cursor() as cursor:
@@ -66,7 +66,7 @@ def test_nothing_in_the_queue_is_readable(queue: Queue) -> None:
     assert not [secret for secret in (*SECRETS, "lovelace", "0f0f0f0f", str(EMAIL.user_id)) if secret in everything]
 
 
-def test_a_message_costs_its_sender_one_statement(queue: Queue) -> None:
+def test_sending_needs_one_statement(queue: Queue) -> None:
     with transaction.atomic(), CaptureQueriesContext(connection) as statements:
         messaging.send(EMAIL)
     assert len(statements) == 1
@@ -80,7 +80,7 @@ def test_jobs_go_to_the_queue_of_the_installation(queue: Queue, auth_config: Cha
 
 
 @pytest.mark.parametrize(("switched_on", "jobs"), [(frozenset(), 0), (frozenset({"password_changed"}), 1)])
-def test_notices_are_sent_when_switched_on(
+def test_notifications_are_sent_if_enabled(
     queue: Queue, auth_config: ChangeConfig, switched_on: frozenset[str], jobs: int
 ) -> None:
     auth_config(mailer={"notifications": switched_on})

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def peer(auth_config: ChangeConfig) -> Iterator[HttpPeer]:
-    """A site with the template of one kind."""
+    """A site with the template of one email type."""
     with HttpPeer() as running:
         auth_config(site={"url": running.url}, mailer={"templates": {"reauthentication": "/t.html"}})
         yield running
@@ -42,9 +42,7 @@ def a_letter(**variables: Any) -> Email:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_email_is_made_from_the_template_by_the_worker(
-    queue: Queue, smtp: FakeSmtp, peer: HttpPeer, worker: jobs.Worker
-) -> None:
+def test_the_worker_renders_the_template(queue: Queue, smtp: FakeSmtp, peer: HttpPeer, worker: jobs.Worker) -> None:
     peer.answer(Answer(body=b"<h1>Hello {{ .Data.name }}</h1><p>{{ .Token }}</p>"))
     with transaction.atomic():
         messaging.send(a_letter(Data={"name": "<Ada>"}))
@@ -70,7 +68,7 @@ def test_accepting_an_email_does_not_wait_for_its_template(queue: Queue, peer: H
     assert (len(queue.jobs()), peer.received) == (1, [])
 
 
-def test_an_email_whose_template_cannot_be_had_is_sent_all_the_same(
+def test_an_unavailable_template_is_replaced_by_the_built_in_one(
     smtp: FakeSmtp, peer: HttpPeer, caplog: pytest.LogCaptureFixture
 ) -> None:
     peer.answer(Answer(status=500))
@@ -86,14 +84,12 @@ def test_a_template_that_cannot_be_rendered_fails_the_attempt(smtp: FakeSmtp, pe
     with pytest.raises(jobs.Retry):
         deliver(a_letter())
     assert smtp.received == []
-    noted = Attempt.objects.get()
-    assert (noted.outcome, noted.error) == ("retry", "TemplateRenderError")
+    recorded = Attempt.objects.get()
+    assert (recorded.outcome, recorded.error) == ("retry", "TemplateRenderError")
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_worker_fetches_templates_before_there_is_a_mail(
-    queue: Queue, peer: HttpPeer, auth_config: ChangeConfig
-) -> None:
+def test_a_worker_fetches_templates_in_advance(queue: Queue, peer: HttpPeer, auth_config: ChangeConfig) -> None:
     peer.answer(Answer(status=503), Answer(body=b"one"), Answer(body=b"two"))
     auth_config(
         mailer={

@@ -67,7 +67,7 @@ def test_an_email_arrives_with_both_bodies_and_all_headers(auth_config: ChangeCo
     assert (plain, html) == (RENDERED.text, RENDERED.html)
 
 
-def test_the_answer_of_the_server_is_returned(auth_config: ChangeConfig) -> None:
+def test_the_reply_of_the_server_is_returned(auth_config: ChangeConfig) -> None:
     with FakeSmtp() as server:
         use(auth_config, server)
         assert sender.send(MESSAGE, RENDERED, at=NOW) == "2.0.0 Ok: queued as 1"
@@ -86,13 +86,13 @@ def test_the_sender_has_the_configured_name(auth_config: ChangeConfig, name: str
     assert f"\r\nFrom: {expected}\r\n".encode() in deliver(auth_config, sender_name=name).content
 
 
-def test_a_subject_beyond_ascii_is_quoted_printable(auth_config: ChangeConfig) -> None:
+def test_a_non_ascii_subject_is_quoted_printable(auth_config: ChangeConfig) -> None:
     received = deliver(auth_config, rendered=Rendered(subject="Bestätigen", html="<p>x</p>", text="x"))
     assert b"\r\nSubject: =?utf-8?q?Best=C3=A4tigen?=\r\n" in received.content
 
 
 @pytest.mark.parametrize("end", ["\r\n", "\n", "\r", "\x0b", "\x0c", "\x85", "\u2028"])
-def test_no_value_can_begin_another_header(auth_config: ChangeConfig, end: str) -> None:
+def test_values_cannot_inject_headers(auth_config: ChangeConfig, end: str) -> None:
     received = deliver(
         auth_config,
         rendered=Rendered(subject=f"Hi{end}Bcc: eve@example.com", html="<p>x</p>", text="x"),
@@ -115,7 +115,7 @@ def test_no_value_can_begin_another_header(auth_config: ChangeConfig, end: str) 
         "",
     ],
 )
-def test_a_recipient_that_is_not_one_bare_address_is_refused_for_good(auth_config: ChangeConfig, to: str) -> None:
+def test_a_recipient_that_is_not_one_bare_address_fails_permanently(auth_config: ChangeConfig, to: str) -> None:
     with FakeSmtp() as server:
         use(auth_config, server)
         with pytest.raises(DeliveryFailed, match="not an address") as failure:
@@ -129,7 +129,7 @@ def test_a_recipient_that_is_not_one_bare_address_is_refused_for_good(auth_confi
     ["=?utf-8?q?a=0D=0ABcc:_eve=40example.com?=", "x" * 2_000, f"a{' ' * 2_000}b", "漢" * 700],
     ids=["what a reader would decode", "no place to fold", "nothing but blanks to fold", "beyond ASCII"],
 )
-def test_a_subject_is_read_as_it_was_written(auth_config: ChangeConfig, subject: str) -> None:
+def test_a_subject_is_decoded_unchanged(auth_config: ChangeConfig, subject: str) -> None:
     received = deliver(auth_config, rendered=Rendered(subject=subject, html="<p>x</p>", text="x"))
     assert received.message["Subject"].strip() == subject
     assert max(map(len, received.content.split(b"\r\n"))) <= 998
@@ -162,7 +162,7 @@ def test_an_additional_header_replaces_sender_recipient_line_and_subject(auth_co
     ("to", "envelope"),
     [("ada@bücher.example", "ada@xn--bcher-kva.example"), ("jürgen@example.com", "jürgen@example.com")],
 )
-def test_addresses_beyond_ascii_are_delivered(auth_config: ChangeConfig, to: str, envelope: str) -> None:
+def test_non_ascii_addresses_are_delivered(auth_config: ChangeConfig, to: str, envelope: str) -> None:
     message = Email(kind=EmailKind.INVITE, to=to, variables={})
     assert deliver(auth_config, message=message).recipients == [envelope]
 
@@ -172,7 +172,7 @@ def test_without_a_mail_server_delivery_succeeds(auth_config: ChangeConfig) -> N
     assert sender.send(MESSAGE, RENDERED, at=NOW) == ""
 
 
-def test_without_a_recipient_it_fails_even_then(auth_config: ChangeConfig) -> None:
+def test_delivery_without_a_recipient_fails(auth_config: ChangeConfig) -> None:
     auth_config(smtp={"host": ""})
     with pytest.raises(DeliveryFailed):
         sender.send(Email(kind=EmailKind.INVITE, to="", variables={}), RENDERED, at=NOW)
@@ -197,7 +197,7 @@ def test_starttls_is_used_when_offered(auth_config: ChangeConfig, tmp_path: Path
 
 
 @pytest.mark.parametrize("certified", ["127.0.0.2", "mail.example.com"])
-def test_a_certificate_for_another_host_is_refused(
+def test_a_certificate_for_another_host_is_rejected(
     auth_config: ChangeConfig, tmp_path: Path, trust: Any, certified: str
 ) -> None:
     context, authority = server_tls(tmp_path, host=certified)
@@ -209,7 +209,7 @@ def test_a_certificate_for_another_host_is_refused(
         assert server.received == []
 
 
-def test_an_unknown_authority_is_refused(auth_config: ChangeConfig, tmp_path: Path) -> None:
+def test_an_unknown_authority_is_rejected(auth_config: ChangeConfig, tmp_path: Path) -> None:
     context, _authority = server_tls(tmp_path, host="127.0.0.1")
     with FakeSmtp(starttls=context) as server:
         use(auth_config, server)
@@ -219,13 +219,13 @@ def test_an_unknown_authority_is_refused(auth_config: ChangeConfig, tmp_path: Pa
 
 
 def test_port_465_is_encrypted_from_the_start(auth_config: ChangeConfig, tmp_path: Path, trust: Any) -> None:
-    # An address of this process alone, so that parallel runs do not meet.
+    # A loopback address that only this process uses, so that parallel runs do not collide.
     host = f"127.{os.getpid() >> 16 & 255}.{os.getpid() >> 8 & 255}.{os.getpid() & 127 | 2}"
     with socket.socket() as probe:
         try:
             probe.bind((host, smtp.IMPLICIT_TLS_PORT))
         except OSError as error:
-            pytest.skip(f"port 465 cannot be had here: {error}")
+            pytest.skip(f"port 465 is not available: {error}")
     context, authority = server_tls(tmp_path, host=host)
     trust(authority)
     with FakeSmtp(host=host, port=smtp.IMPLICIT_TLS_PORT, implicit_tls=context, mechanisms=["PLAIN"]) as server:
@@ -248,7 +248,7 @@ def test_port_465_is_encrypted_from_the_start(auth_config: ChangeConfig, tmp_pat
         ([], ""),
     ],
 )
-def test_the_login_depends_on_what_is_offered(auth_config: ChangeConfig, offered: list[str], used: str) -> None:
+def test_the_login_uses_an_offered_mechanism(auth_config: ChangeConfig, offered: list[str], used: str) -> None:
     with FakeSmtp(mechanisms=offered) as server:
         use(auth_config, server, user=USER, password=Secret(PASSWORD))
         sender.send(MESSAGE, RENDERED, at=NOW)
@@ -271,7 +271,7 @@ def test_a_wrong_password_fails_and_is_not_shown(auth_config: ChangeConfig, mech
         assert "wrong password" not in str(failure.value)
 
 
-def test_plain_is_not_spoken_to_a_remote_server_in_clear(auth_config: ChangeConfig) -> None:
+def test_plain_login_to_a_remote_server_needs_encryption(auth_config: ChangeConfig) -> None:
     with FakeSmtp(host="127.0.0.3", mechanisms=["PLAIN"]) as server:
         use(auth_config, server, user=USER, password=Secret(PASSWORD))
         with pytest.raises(DeliveryFailed, match="no encryption"):
@@ -279,7 +279,7 @@ def test_plain_is_not_spoken_to_a_remote_server_in_clear(auth_config: ChangeConf
         assert server.received == []
 
 
-# --- failure ----------------------------------------------------------------------------------------------------------
+# --- failures ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -310,7 +310,7 @@ def test_a_rejection_has_the_servers_text_and_is_permanent_if_it_concerns_the_me
 
 
 @pytest.mark.parametrize("moment", ["CONNECT", "MAIL", "RCPT", "BODY", "DATA"])
-def test_a_server_that_hangs_up_may_be_tried_again(auth_config: ChangeConfig, moment: str) -> None:
+def test_a_closed_connection_is_a_temporary_failure(auth_config: ChangeConfig, moment: str) -> None:
     with FakeSmtp() as server:
         use(auth_config, server)
         server.answers[moment] = DROP
@@ -322,7 +322,7 @@ def test_a_server_that_hangs_up_may_be_tried_again(auth_config: ChangeConfig, mo
         assert len(server.received) == 1
 
 
-def test_an_unreachable_server_is_a_failure(auth_config: ChangeConfig) -> None:
+def test_an_unreachable_server_is_a_temporary_failure(auth_config: ChangeConfig) -> None:
     use(auth_config, FakeSmtp(port=ports.free_port()))
     with pytest.raises(DeliveryFailed, match="ConnectionRefusedError"):
         sender.send(MESSAGE, RENDERED, at=NOW)
@@ -336,18 +336,18 @@ def test_a_silent_server_is_given_up_after_a_timeout(auth_config: ChangeConfig) 
             sender.send(MESSAGE, RENDERED, at=NOW)
 
 
-# --- log and other back ends ------------------------------------------------------------------------------------------
+# --- log and other backends -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("refusal", ["", "550 no"])
+@pytest.mark.parametrize("rejection", ["", "550 no"])
 def test_every_attempt_is_logged_if_enabled(
-    auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture, refusal: str
+    auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture, rejection: str
 ) -> None:
     caplog.set_level(logging.INFO, "mailer.email.sender")
     with FakeSmtp() as server:
         use(auth_config, server, logging_enabled=True)
-        if refusal:
-            server.answers["RCPT"] = refusal
+        if rejection:
+            server.answers["RCPT"] = rejection
             with pytest.raises(DeliveryFailed):
                 sender.send(MESSAGE, RENDERED, at=NOW)
         else:
@@ -363,7 +363,7 @@ def test_every_attempt_is_logged_if_enabled(
     }
 
 
-def test_another_back_end_gets_the_same_email(auth_config: ChangeConfig, tmp_path: Path) -> None:
+def test_another_backend_receives_the_same_email(auth_config: ChangeConfig, tmp_path: Path) -> None:
     auth_config(
         mailer={
             "backend": "django.core.mail.backends.filebased.EmailBackend",
@@ -379,7 +379,7 @@ def test_another_back_end_gets_the_same_email(auth_config: ChangeConfig, tmp_pat
     assert "Content-Type: text/html" in text
 
 
-def test_anymail_gets_the_email_and_its_id_is_returned(auth_config: ChangeConfig) -> None:
+def test_anymail_receives_the_email_and_its_id_is_returned(auth_config: ChangeConfig) -> None:
     auth_config(
         mailer={"backend": "anymail.backends.test.EmailBackend"},
         smtp={"admin_email": "noreply@example.com", "headers": {"X-A": ("a", "b")}},

@@ -61,11 +61,11 @@ PIECES = (
 )
 TEXTS = st.lists(st.sampled_from(PIECES) | st.text(max_size=12), max_size=8).map("".join)
 JSON_TEXTS = TEXTS.filter(lambda text: not re.search("[\0\ud800-\udfff]", text))
-"""What can come in from outside: parser and database have refused the rest."""
+"""Values that the input parser and the database accept."""
 
 
 def addresses(texts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    """Good ones, and such with a text somewhere inside."""
+    """Valid addresses, and addresses that contain one of `texts`."""
     local = st.text("aZ09.!#$%&'*+/=?^_`{|}~-", min_size=1, max_size=9)
     good = st.builds("{}@{}".format, local, st.sampled_from(["example.com", "B", "a-b.c.example", f"{'x' * 63}.test"]))
     spoiled = st.builds(lambda whole, at, text: whole[:at] + text + whole[at:], good, st.integers(0, 20), texts)
@@ -89,7 +89,7 @@ def peer(auth_config: ChangeConfig) -> Iterator[FakeSmtp]:
 
 
 def send(peer: FakeSmtp, message: Email) -> Received | None:
-    """The letter as it arrived, from the sealed job on; None when it was refused, and then nothing arrived."""
+    """The email as received, starting from the encrypted job; None if it was rejected and nothing was sent."""
     peer.received.clear()
     opened = encryption.decrypt(encryption.encrypt(message), message_id=message.id)
     assert isinstance(opened, Email)
@@ -103,7 +103,7 @@ def send(peer: FakeSmtp, message: Email) -> Received | None:
 
 
 def assert_sound(received: Received, message: Email, *, headers: list[str] = HEADERS) -> EmailMessage:
-    """The one letter to the one recipient, well-formed for strict and for lenient readers. Returns it as read."""
+    """Assert that the only email to the only recipient is well-formed for strict and lenient parsers; returns it."""
     local, _, domain = message.to.rpartition("@")
     assert received.recipients == [f"{local}@{punycode(domain)}"]
     content = received.content
@@ -160,7 +160,7 @@ def as_one_line(text: str) -> str:
 @example(name=" " * 2_000 + "x", redirect_to="", message_id=UUID(int=0))
 @example(name="x" * 2_000, redirect_to="", message_id=UUID(int=0))
 @given(name=JSON_TEXTS, redirect_to=JSON_TEXTS, message_id=st.uuids())
-def test_metadata_in_a_subject_stays_in_it(
+def test_metadata_in_a_subject_does_not_leave_it(
     peer: FakeSmtp, auth_config: ChangeConfig, name: str, redirect_to: str, message_id: UUID
 ) -> None:
     auth_config(mailer={"subjects": {"magic_link": "{{ .Data.name }}, your link"}})
@@ -173,7 +173,7 @@ def test_metadata_in_a_subject_stays_in_it(
 
 @steady
 @given(kind=st.sampled_from(EmailKind), text=TEXTS, data=st.dictionaries(TEXTS, TEXTS, max_size=3))
-def test_no_variable_of_any_kind_begins_a_header(
+def test_variables_inject_no_header(
     peer: FakeSmtp, auth_config: ChangeConfig, kind: EmailKind, text: str, data: dict[str, str]
 ) -> None:
     names = (
@@ -190,7 +190,7 @@ def test_no_variable_of_any_kind_begins_a_header(
 
 @steady
 @given(subject=TEXTS, sender=TEXTS, site=TEXTS, name=TEXTS, values=st.lists(TEXTS, max_size=3))
-def test_nor_does_what_the_operator_configures(
+def test_configured_values_inject_no_header(
     peer: FakeSmtp, auth_config: ChangeConfig, subject: str, sender: str, site: str, name: str, values: list[str]
 ) -> None:
     auth_config(
@@ -209,7 +209,7 @@ def test_nor_does_what_the_operator_configures(
 @example(text="ada@example.com\r\nRCPT TO:<eve@example.com>")
 @example(text="a..b.@b.c")
 @given(text=addresses(JSON_TEXTS))
-def test_an_address_that_people_may_sign_up_with_is_the_only_recipient(peer: FakeSmtp, text: str) -> None:
+def test_an_accepted_address_is_the_only_recipient(peer: FakeSmtp, text: str) -> None:
     try:
         address = identifiers.email(text)
     except errors.ApiError:

@@ -121,7 +121,7 @@ def as_html(source: str, **variables: Any) -> str:
         ('{{ define "x" }}{{ $.city }}{{ end }}{{ template "x" .Data.address }}', "Aachen"),
     ],
 )  # fmt: skip
-def test_a_template_prints(source: str, expected: str) -> None:
+def test_templates_render(source: str, expected: str) -> None:
     assert rendered(source) == expected
 
 
@@ -224,7 +224,7 @@ def test_a_syntax_error_names_its_line() -> None:
         ('<script>a = "{{ .Quote | js }}", n = {{ .Half }}</script>', '<script>a = "\\u0027\\u0029", n = 1.5</script>'),
         ('<script type="json">{"n":"{{ .Emoji }}"}</script>', '<script type="json">{"n":"\\ud83d\\ude00"}</script>'),
         ("<p onclick=\"f('{{ .Quote }}')\">", "<p onclick=\"f('\\u0027\\u0029')\">"),
-        # where no value belongs
+        # invalid positions of values
         ("<{{ .Tag }}>", "&lt;&lt;/script&gt;>"),
         ("<p {{ .Handler }}=x>", "<p ZgotmplZ=x>"),
         ("<p on{{ .Name }}='{{ .Quote }}'>", "<p onZgotmplZ='\\u0027\\u0029'>"),
@@ -242,7 +242,7 @@ def test_a_syntax_error_names_its_line() -> None:
         ("<a href>{{ .Markup }}", f"<a href>{ESCAPED}"),
     ],
 )  # fmt: skip
-def test_a_value_in_html_is_escaped_by_its_place(source: str, expected: str) -> None:
+def test_values_in_html_are_escaped_by_context(source: str, expected: str) -> None:
     hostile = {
         "X": "a onclick=b",
         "Site": "https://s",
@@ -266,7 +266,7 @@ def test_a_value_in_html_is_escaped_by_its_place(source: str, expected: str) -> 
     assert as_html(source, **hostile) == expected
 
 
-def test_values_are_data_and_not_templates() -> None:
+def test_values_are_not_interpreted_as_templates() -> None:
     assert as_html("{{ .X }}", X="{{ .Name }}{{ end }}") == "{{ .Name }}{{ end }}"
 
 
@@ -284,14 +284,14 @@ def test_values_are_data_and_not_templates() -> None:
         '{{ printf "%s%v" .Object .Object.secret }}',
     ],
 )
-def test_python_objects_are_out_of_reach(source: str) -> None:
+def test_python_attributes_are_inaccessible(source: str) -> None:
     class Carrier:
         secret = "secret"
 
     assert rendered(source, Object=Carrier()) == ""
 
 
-def test_format_strings_of_python_mean_nothing() -> None:
+def test_python_format_strings_are_not_interpreted() -> None:
     assert rendered('{{ printf "{0.__class__} %s" .Name }}') == "{0.__class__} Ada"
     assert rendered("{{ printf .X .Name }}", X="%(x)s {0}") == "%(x)s {0}"
 
@@ -300,7 +300,7 @@ def test_unencodable_characters_are_replaced() -> None:
     assert as_html("{{ .X }}|<a href='{{ .X }}'>", X="\ud800\0") == "?\ufffd|<a href='?%00'>"
 
 
-def test_deeply_nested_data_prints_without_its_depths() -> None:
+def test_deeply_nested_data_is_truncated() -> None:
     deep: Any = "bottom"
     for _ in range(5000):
         deep = [deep]
@@ -321,15 +321,15 @@ def test_deeply_nested_data_prints_without_its_depths() -> None:
         '{{ define "a" }}{{ template "b" }}{{ end }}{{ define "b" }}{{ template "a" }}{{ end }}{{ template "a" }}',
     ],
 )
-def test_work_without_end_is_stopped_soon(source: str) -> None:
+def test_endless_templates_are_stopped(source: str) -> None:
     template = gotemplate.compile(source)
-    began = time.monotonic()
+    began = time.thread_time()
     with pytest.raises(gotemplate.TemplateRenderError):
         template.render({"Many": list(range(10_000)), "Long": "x" * 100_000}, mode=gotemplate.Mode.HTML)
-    assert time.monotonic() - began < 5
+    assert time.thread_time() - began < 5
 
 
-def test_a_template_renders_again_from_the_start() -> None:
+def test_a_template_can_be_rendered_repeatedly() -> None:
     template = gotemplate.compile('<a href="{{ .X }}">{{ $y := .X }}{{ $y }}')
     first = template.render({"X": "1"}, mode=gotemplate.Mode.HTML)
     assert first == template.render({"X": "1"}, mode=gotemplate.Mode.HTML) == '<a href="1">1'

@@ -40,16 +40,16 @@ def keep(
     return storage.list_messages()[0]
 
 
-def test_an_email_comes_back_as_it_was_kept() -> None:
-    letter = keep(subject="Grüße <1>", html="<p>ü</p>", text="ü\n")
-    assert (letter.channel, letter.to, letter.subject) == ("email", "ada@example.com", "Grüße <1>")
-    assert (letter.html, letter.text, letter.message_id) == ("<p>ü</p>", "ü\n", "m-1")
-    assert abs(letter.received_at - datetime.now(UTC)) < timedelta(minutes=1)
-    assert storage.get_message(letter.id) == letter
-    assert "Grüße" not in repr(letter)
+def test_a_stored_email_is_returned_unchanged() -> None:
+    message = keep(subject="Grüße <1>", html="<p>ü</p>", text="ü\n")
+    assert (message.channel, message.to, message.subject) == ("email", "ada@example.com", "Grüße <1>")
+    assert (message.html, message.text, message.message_id) == ("<p>ü</p>", "ü\n", "m-1")
+    assert abs(message.received_at - datetime.now(UTC)) < timedelta(minutes=1)
+    assert storage.get_message(message.id) == message
+    assert "Grüße" not in repr(message)
 
 
-def test_files_are_for_their_owner_alone(folder: Path) -> None:
+def test_files_are_readable_by_their_owner_only(folder: Path) -> None:
     keep()
     [file] = folder.iterdir()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -72,7 +72,7 @@ def test_incomplete_and_other_files_are_not_messages(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("letter_id", ["../secret", "00000000000000000001-00000000", "", "x"])
-def test_an_id_that_is_not_there_is_no_email(letter_id: str, tmp_path: Path) -> None:
+def test_an_unknown_id_is_no_message(letter_id: str, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir(exist_ok=True)
     (tmp_path / "data" / "secret.json").write_text("{}")
     assert storage.get_message(letter_id) is None
@@ -94,11 +94,11 @@ def test_an_id_that_is_not_there_is_no_email(letter_id: str, tmp_path: Path) -> 
     ],
 )
 def test_code_and_link_are_found_in_the_text(subject: str, text: str, code: str, link: str) -> None:
-    letter = keep(subject=subject, text=text)
-    assert (letter.code, letter.link) == (code, link)
+    message = keep(subject=subject, text=text)
+    assert (message.code, message.link) == (code, link)
 
 
-def test_the_list_shows_emails_and_renews_itself(client: Client) -> None:
+def test_the_list_shows_emails_and_refreshes_itself(client: Client) -> None:
     keep(subject="<Hello>", text=f"Go: {LINK}")
     keep(channel="sms", to="4915100000", subject="", html="", text="Your code is 123456")
     answer = client.get("/inbox/")
@@ -112,16 +112,16 @@ def test_the_list_shows_emails_and_renews_itself(client: Client) -> None:
     assert "<Hello>" not in page
 
 
-def test_an_empty_inbox_says_so(client: Client) -> None:
+def test_an_empty_inbox_is_reported(client: Client) -> None:
     assert "No messages yet." in client.get("/inbox/").content.decode()
 
 
-def test_an_email_has_a_page_with_its_body_in_a_locked_frame(client: Client) -> None:
-    letter = keep(subject="<Hello>", html="<script>alert(1)</script>", text="<plain>")
-    answer = client.get(f"/inbox/{letter.id}")
+def test_the_page_of_an_email_shows_its_body_in_a_sandboxed_frame(client: Client) -> None:
+    message = keep(subject="<Hello>", html="<script>alert(1)</script>", text="<plain>")
+    answer = client.get(f"/inbox/{message.id}")
     page = answer.content.decode()
     assert (
-        f'<iframe src="/inbox/{letter.id}/body" title="The message"'
+        f'<iframe src="/inbox/{message.id}/body" title="The message"'
         ' sandbox="allow-top-navigation-by-user-activation"></iframe>' in page
     )
     assert "&lt;plain&gt;" in page
@@ -133,9 +133,9 @@ def test_an_email_has_a_page_with_its_body_in_a_locked_frame(client: Client) -> 
     )
 
 
-def test_the_body_of_an_email_may_do_nothing(client: Client) -> None:
-    letter = keep(html="<script>alert(1)</script>")
-    answer = client.get(f"/inbox/{letter.id}/body")
+def test_the_body_of_an_email_runs_no_script(client: Client) -> None:
+    message = keep(html="<script>alert(1)</script>")
+    answer = client.get(f"/inbox/{message.id}/body")
     assert answer.content == b'<base target="_top"><script>alert(1)</script>'
     assert (
         answer.headers["Content-Security-Policy"] == "sandbox allow-top-navigation-by-user-activation; "
@@ -143,18 +143,18 @@ def test_the_body_of_an_email_may_do_nothing(client: Client) -> None:
     )
 
 
-def test_a_text_message_has_a_page_without_a_frame(client: Client) -> None:
-    letter = keep(channel="sms", subject="", html="", text="Your code is 123456")
-    page = client.get(f"/inbox/{letter.id}").content.decode()
+def test_the_page_of_an_sms_has_no_frame(client: Client) -> None:
+    message = keep(channel="sms", subject="", html="", text="Your code is 123456")
+    page = client.get(f"/inbox/{message.id}").content.decode()
     assert "<iframe" not in page
     assert "Your code is 123456" in page
 
 
-def test_scripts_read_the_inbox_as_json(client: Client) -> None:
-    letter = keep(subject="Hello", html="<p>Hi</p>", text=f"123456 {LINK}")
+def test_the_inbox_is_available_as_json(client: Client) -> None:
+    message = keep(subject="Hello", html="<p>Hi</p>", text=f"123456 {LINK}")
     assert client.get("/inbox/messages.json").json() == [
         {
-            "id": letter.id,
+            "id": message.id,
             "channel": "email",
             "to": "ada@example.com",
             "subject": "Hello",
@@ -163,7 +163,7 @@ def test_scripts_read_the_inbox_as_json(client: Client) -> None:
             "text": f"123456 {LINK}",
             "html": "<p>Hi</p>",
             "message_id": "m-1",
-            "kept_at": letter.received_at.isoformat(),
+            "kept_at": message.received_at.isoformat(),
         }
     ]
 
@@ -177,11 +177,11 @@ def test_pages_are_not_cached_and_send_no_referrer(page: str, client: Client) ->
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_scripts_of_other_sites_read_nothing(page: str, client: Client) -> None:
+def test_other_origins_cannot_read_the_inbox(page: str, client: Client) -> None:
     assert client.get(page, headers={"Origin": "https://evil.example.com"}).status_code == 404
 
 
-def test_the_style_sheet_is_one(client: Client) -> None:
+def test_the_style_sheet_is_served(client: Client) -> None:
     answer = client.get("/inbox/style.css")
     assert answer.headers["Content-Type"] == "text/css; charset=utf-8"
     assert b".warning" in answer.content
@@ -192,16 +192,16 @@ def test_an_unknown_email_is_not_found(client: Client) -> None:
     assert client.get("/inbox/nothing/body").status_code == 404
 
 
-def test_pages_are_only_read(client: Client) -> None:
+def test_other_methods_are_rejected(client: Client) -> None:
     assert client.post("/inbox/").status_code == 405
 
 
-def test_a_switched_off_inbox_keeps_nothing_and_has_no_pages(
+def test_a_disabled_inbox_stores_nothing_and_has_no_pages(
     client: Client, auth_config: ChangeConfig, folder: Path
 ) -> None:
-    letter = keep()
+    message = keep()
     auth_config(mailer={"dev_inbox_enabled": False})
     storage.save_message(channel="email", to="x@example.com", subject="s", html="", text="t", message_id="m-2")
     assert len(list(folder.iterdir())) == 1
-    for page in [*PAGES, f"/inbox/{letter.id}", f"/inbox/{letter.id}/body"]:
+    for page in [*PAGES, f"/inbox/{message.id}", f"/inbox/{message.id}/body"]:
         assert client.get(page).status_code == 404

@@ -43,7 +43,7 @@ def run(*arguments: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("key", previews.EMAIL_KINDS)
-def test_every_kind_has_a_preview_without_gaps(key: str) -> None:
+def test_every_type_has_a_complete_preview(key: str) -> None:
     preview = previews.render_preview(key)
     assert (preview.key, preview.url, preview.problem) == (key, "", "")
     assert preview.subject
@@ -52,7 +52,7 @@ def test_every_kind_has_a_preview_without_gaps(key: str) -> None:
     assert "  " not in preview.text
 
 
-def test_a_preview_uses_the_template_as_it_is_now(peer: HttpPeer) -> None:
+def test_a_preview_uses_the_current_template(peer: HttpPeer) -> None:
     peer.answer(Answer(body=b"<p>one {{ .Email }}</p>"), Answer(body=b"<p>two {{ .Data.name }}</p>"))
     assert previews.render_preview("confirmation").html == "<p>one ada@example.com</p>"
     again = previews.render_preview("confirmation")
@@ -63,14 +63,14 @@ def test_a_preview_uses_the_template_as_it_is_now(peer: HttpPeer) -> None:
 @pytest.mark.parametrize(
     ("answer", "reason"), [(Answer(status=500), "status 500"), (Answer(body=b"\n{{ nope }}"), "function 'nope'")]
 )
-def test_a_preview_says_why_the_built_in_body_is_shown(answer: Answer, reason: str, peer: HttpPeer) -> None:
+def test_a_preview_explains_the_use_of_the_built_in_body(answer: Answer, reason: str, peer: HttpPeer) -> None:
     peer.answer(answer)
     preview = previews.render_preview("confirmation")
     assert BUILT_IN in preview.html
     assert reason in preview.problem
 
 
-def test_a_preview_says_why_a_template_cannot_be_rendered(peer: HttpPeer) -> None:
+def test_a_preview_shows_the_rendering_error(peer: HttpPeer) -> None:
     peer.answer(Answer(body=b'{{ define "a" }}{{ template "a" . }}{{ end }}{{ template "a" . }}'))
     preview = previews.render_preview("confirmation")
     assert preview.html == ""
@@ -80,7 +80,7 @@ def test_a_preview_says_why_a_template_cannot_be_rendered(peer: HttpPeer) -> Non
 # manage.py preview_mail
 
 
-def test_the_command_prints_the_html_and_beside_it_the_subject() -> None:
+def test_the_command_prints_html_and_subject() -> None:
     preview = previews.render_preview("reauthentication")
     assert run("reauthentication") == (preview.html, "Subject: 123456 is your verification code\n")
 
@@ -96,7 +96,7 @@ def test_the_command_reports_an_unavailable_template(peer: HttpPeer) -> None:
     assert err.startswith("The template cannot be used: status 404.")
 
 
-def test_an_unknown_kind_is_refused_with_those_there_are() -> None:
+def test_an_unknown_type_is_rejected_with_the_valid_ones() -> None:
     with pytest.raises(CommandError) as caught:
         run("nonsense")
     assert "'nonsense'" in str(caught.value)
@@ -104,17 +104,17 @@ def test_an_unknown_kind_is_refused_with_those_there_are() -> None:
         assert key in str(caught.value)
 
 
-def test_the_command_puts_a_preview_into_the_inbox(client: Client) -> None:
+def test_the_command_stores_a_preview_in_the_inbox(client: Client) -> None:
     out, _ = run("magic_link", "--to-inbox")
     assert out == "http://127.0.0.1:8081/inbox/\n"
-    [letter] = storage.list_messages()
+    [message] = storage.list_messages()
     preview = previews.render_preview("magic_link")
-    assert (letter.subject, letter.html, letter.text) == (preview.subject, preview.html, preview.text)
-    assert letter.link.startswith("http://127.0.0.1:8081/verify?token=0000")
+    assert (message.subject, message.html, message.text) == (preview.subject, preview.html, preview.text)
+    assert message.link.startswith("http://127.0.0.1:8081/verify?token=0000")
     assert preview.subject in client.get("/inbox/").content.decode()
 
 
-def test_without_an_inbox_nothing_can_be_put_into_it(auth_config: ChangeConfig) -> None:
+def test_without_an_inbox_the_command_fails(auth_config: ChangeConfig) -> None:
     auth_config(mailer={"dev_inbox_enabled": False})
     with pytest.raises(CommandError, match="AUTH_MAILER_DEV_INBOX_ENABLED"):
         run("magic_link", "--to-inbox")
@@ -124,7 +124,7 @@ def test_without_an_inbox_nothing_can_be_put_into_it(auth_config: ChangeConfig) 
 # The pages
 
 
-def test_the_inbox_leads_to_the_previews_of_all_kinds(client: Client, peer: HttpPeer) -> None:
+def test_the_inbox_links_to_the_previews_of_all_types(client: Client, peer: HttpPeer) -> None:
     assert 'href="/inbox/previews/"' in client.get("/inbox/").content.decode()
     page = client.get("/inbox/previews/").content.decode()
     for key in previews.EMAIL_KINDS:
@@ -137,7 +137,7 @@ def test_the_inbox_leads_to_the_previews_of_all_kinds(client: Client, peer: Http
     assert peer.received == []
 
 
-def test_a_preview_has_a_page_with_its_body_in_a_locked_frame(client: Client, peer: HttpPeer) -> None:
+def test_the_page_of_a_preview_shows_its_body_in_a_sandboxed_frame(client: Client, peer: HttpPeer) -> None:
     peer.answer(Answer(body=b"<script>1</script><p>Hi</p>"))
     page = client.get("/inbox/previews/confirmation")
     assert "<h2>Confirm Your Signup</h2>" in page.content.decode()
@@ -160,12 +160,12 @@ def test_the_pages_show_template_errors(client: Client, peer: HttpPeer) -> None:
 
 
 @pytest.mark.parametrize("place", ["/inbox/previews/nonsense", "/inbox/previews/nonsense/body"])
-def test_an_unknown_kind_has_no_page(place: str, client: Client) -> None:
+def test_an_unknown_type_has_no_page(place: str, client: Client) -> None:
     assert client.get(place).status_code == 404
 
 
 @pytest.mark.parametrize("place", ["", "invite", "invite/body"])
-def test_the_pages_are_there_for_development_alone(place: str, client: Client, auth_config: ChangeConfig) -> None:
+def test_the_pages_exist_only_with_the_development_inbox(place: str, client: Client, auth_config: ChangeConfig) -> None:
     assert client.get(f"/inbox/previews/{place}").status_code == 200
     assert client.get(f"/inbox/previews/{place}", headers={"Origin": "https://evil"}).status_code == 404
     auth_config(mailer={"dev_inbox_enabled": False})

@@ -70,13 +70,13 @@ def test_every_type_has_its_content_in_both_bodies(kind: EmailKind) -> None:
 
 
 @pytest.mark.parametrize("kind", EmailKind)
-def test_a_body_loads_nothing_from_elsewhere(kind: EmailKind) -> None:
+def test_bodies_load_no_external_resources(kind: EmailKind) -> None:
     html = renderer.render(kind, VARIABLES).html
     assert not re.search(r"<(?:img|link|script|iframe|style)\b|url\(|\bsrc=", html)
 
 
 @pytest.mark.parametrize("kind", WITH_LINK)
-def test_a_link_mail_carries_the_link_and_not_the_code(kind: EmailKind) -> None:
+def test_link_emails_contain_the_link_and_no_code(kind: EmailKind) -> None:
     rendered = renderer.render(kind, VARIABLES)
     assert re.findall(r'href="([^"]*)"', rendered.html) == [LINK.replace("&", "&amp;")]
     assert LINK in visible(rendered.html)
@@ -85,24 +85,24 @@ def test_a_link_mail_carries_the_link_and_not_the_code(kind: EmailKind) -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in EmailKind if kind not in WITH_LINK])
-def test_other_mails_have_no_link(kind: EmailKind) -> None:
+def test_other_emails_have_no_link(kind: EmailKind) -> None:
     rendered = renderer.render(kind, VARIABLES)
     assert "href" not in rendered.html
     assert LINK not in rendered.text
 
 
-def test_the_code_is_the_only_such_number_to_be_seen_in_a_reauthentication_mail() -> None:
+def test_the_code_is_the_only_number_in_a_reauthentication_email() -> None:
     rendered = renderer.render(EmailKind.REAUTHENTICATION, VARIABLES)
     assert rendered.subject == "123456 is your verification code"
     assert re.findall(r"\d{6,10}", visible(rendered.html)) == ["123456"]
 
 
-def test_an_address_change_without_an_old_address_reads_well() -> None:
+def test_an_address_change_without_an_old_address_is_rendered() -> None:
     rendered = renderer.render(EmailKind.EMAIL_CHANGE, {**VARIABLES, "Email": ""})
     assert "is to change to new@example.com." in rendered.text
 
 
-def test_hostile_values_stay_text() -> None:
+def test_hostile_values_are_rendered_as_text() -> None:
     hostile = "\"><script>alert(1)</script><a href='javascript:x'>{{ .Token }}"
     rendered = renderer.render(EmailKind.IDENTITY_LINKED, {**VARIABLES, "Provider": hostile})
     assert "<script" not in rendered.html
@@ -110,14 +110,14 @@ def test_hostile_values_stay_text() -> None:
     assert hostile in visible(rendered.html)
 
 
-def test_only_the_variables_of_a_kind_are_seen(auth_config: ChangeConfig) -> None:
+def test_templates_see_only_the_variables_of_their_type(auth_config: ChangeConfig) -> None:
     auth_config(
         mailer={"subjects": {"password_changed_notification": "[{{ .Token }}{{ .ConfirmationURL }}{{ .Email }}]"}}
     )
     assert renderer.render(EmailKind.PASSWORD_CHANGED, VARIABLES).subject == "[ada@example.com]"
 
 
-def test_a_configured_subject_is_a_template_in_plain_text(auth_config: ChangeConfig) -> None:
+def test_a_configured_subject_is_a_plain_text_template(auth_config: ChangeConfig) -> None:
     auth_config(mailer={"subjects": {"magic_link": "{{ .Data.name }} & co: {{ .Token }}"}})
     assert renderer.render(EmailKind.MAGIC_LINK, VARIABLES).subject == "Ada & co: 123456"
     assert renderer.render(EmailKind.RECOVERY, VARIABLES).subject == "Reset Your Password"
@@ -131,7 +131,7 @@ def test_a_subject_is_one_line(line_break: str, auth_config: ChangeConfig) -> No
     assert rendered.subject == "Hi AdaBcc: eve@example.com"
 
 
-def test_a_subject_that_does_not_parse_gives_way_to_the_default(
+def test_an_invalid_subject_is_replaced_by_the_default(
     auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     auth_config(mailer={"subjects": {"invite": "{{ if }"}})
@@ -142,20 +142,20 @@ def test_a_subject_that_does_not_parse_gives_way_to_the_default(
     assert record.__dict__["mail_type"] == "invite"
 
 
-def test_a_rendered_mail_shows_nothing_in_its_repr() -> None:
+def test_the_repr_of_a_rendered_email_hides_its_content() -> None:
     assert "123456" not in repr(renderer.render(EmailKind.REAUTHENTICATION, VARIABLES))
 
 
-def test_an_sms_carries_the_code() -> None:
+def test_an_sms_contains_the_code() -> None:
     assert renderer.render_sms(SmsKind.CONFIRMATION, {"Code": "123456", "Data": {"x": 1}}) == "Your code is 123456"
 
 
-def test_the_text_of_an_sms_is_configured_and_no_html(auth_config: ChangeConfig) -> None:
+def test_the_text_of_an_sms_is_configurable_plain_text(auth_config: ChangeConfig) -> None:
     auth_config(sms={"template": "<{{ .Code }}> & {{ .Data.x }}{{ if .SiteURL }}!{{ end }}"})
-    given = {"Code": "1'2", "Data": {"x": 1}, "SiteURL": "https://x"}
-    assert renderer.render_sms(SmsKind.PHONE_CHANGE, given) == "<1'2> & "
+    variables = {"Code": "1'2", "Data": {"x": 1}, "SiteURL": "https://x"}
+    assert renderer.render_sms(SmsKind.PHONE_CHANGE, variables) == "<1'2> & "
 
 
-def test_the_text_of_a_factors_code_is_a_setting_of_its_own(auth_config: ChangeConfig) -> None:
+def test_the_text_of_a_factor_code_has_a_separate_setting(auth_config: ChangeConfig) -> None:
     auth_config(mfa={"phone_template": "second: {{ .Code }}"})
     assert renderer.render_sms(SmsKind.FACTOR, {"Code": "123456"}) == "second: 123456"

@@ -26,22 +26,22 @@ SUBJECTS = {
     "mfa_recovery_code_used_notification": "A recovery code was used to sign in to your account",
 }
 NOTICES = {kind: kind.value.removesuffix("_notification") for kind in EmailKind if kind.value.endswith("_notification")}
-# Their senders are settings of their own.
+# Their senders have separate settings.
 del NOTICES[EmailKind.EMAIL_TAKEN], NOTICES[EmailKind.RECOVERY_CODE_USED]
 
 
-def test_every_kind_has_its_key_and_default_subject() -> None:
+def test_every_type_has_a_key_and_a_default_subject() -> None:
     assert {entry.key: entry.subject for entry in message_types.EMAIL_TYPES.values()} == SUBJECTS
     assert set(message_types.EMAIL_TYPES) == set(EmailKind)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in EmailKind if kind not in NOTICES])
-def test_an_action_mail_needs_no_switch(kind: EmailKind) -> None:
+def test_action_emails_are_always_enabled(kind: EmailKind) -> None:
     assert message_types.is_enabled(kind)
 
 
 @pytest.mark.parametrize(("kind", "switch"), NOTICES.items())
-def test_a_notice_needs_its_own_switch(kind: EmailKind, switch: str, auth_config: ChangeConfig) -> None:
+def test_each_notification_has_its_own_switch(kind: EmailKind, switch: str, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"notifications": frozenset(NOTICES.values()) - {switch}})
     assert not message_types.is_enabled(kind)
     auth_config(mailer={"notifications": frozenset({switch})})

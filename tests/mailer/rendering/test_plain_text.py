@@ -24,7 +24,7 @@ from mailer.rendering import plain_text
         ("a < b <", "a < b <\n"),
     ],
 )
-def test_text_reads_as_it_is_seen(html: str, text: str) -> None:
+def test_text_follows_the_visible_layout(html: str, text: str) -> None:
     assert plain_text.from_html(html) == text
 
 

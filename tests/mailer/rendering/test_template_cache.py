@@ -54,12 +54,12 @@ def peer(auth_config: ChangeConfig) -> Iterator[HttpPeer]:
 
 
 def body(cache: TemplateCache, kind: EmailKind = KIND) -> str:
-    """The HTML that a mail would have; of the built-in one its heading."""
+    """The HTML of an email; of the built-in body only its heading."""
     html = renderer.render_templates(cache.get(kind), kind, {}).html
     return BUILT_IN if f">{BUILT_IN}<" in html else html
 
 
-def test_a_young_template_is_used(cache: TemplateCache, clock: Clock, peer: HttpPeer) -> None:
+def test_a_fresh_template_is_used(cache: TemplateCache, clock: Clock, peer: HttpPeer) -> None:
     peer.answer(page("one"), page("two"))
     for later in (0.0, 1.0, MAX_AGE - 1.5):
         clock.now += later
@@ -67,7 +67,7 @@ def test_a_young_template_is_used(cache: TemplateCache, clock: Clock, peer: Http
     assert len(peer.received) == 1
 
 
-def test_an_old_template_is_replaced(cache: TemplateCache, clock: Clock, peer: HttpPeer) -> None:
+def test_an_expired_template_is_replaced(cache: TemplateCache, clock: Clock, peer: HttpPeer) -> None:
     peer.answer(page("one"), page("two"))
     assert body(cache) == "one"
     clock.now += MAX_AGE
@@ -77,7 +77,7 @@ def test_an_old_template_is_replaced(cache: TemplateCache, clock: Clock, peer: H
     assert len(peer.received) == 2
 
 
-def test_an_old_template_is_used_on_while_no_other_can_be_had(
+def test_an_expired_template_is_used_while_fetching_fails(
     cache: TemplateCache, clock: Clock, peer: HttpPeer, caplog: pytest.LogCaptureFixture
 ) -> None:
     peer.answer(page("one"), DOWN, DOWN, page("two"))
@@ -104,7 +104,7 @@ def test_an_old_template_is_used_on_while_no_other_can_be_had(
         (page("{{ nope }}"), "templatemailer_template_body_parse_error"),
     ],
 )
-def test_without_any_template_the_built_in_body_serves_until_it_is_old(
+def test_the_built_in_body_is_cached_while_fetching_fails(
     answer: Answer,
     event: str,
     cache: TemplateCache,
@@ -142,7 +142,7 @@ def test_changed_settings_take_effect_at_once(cache: TemplateCache, peer: HttpPe
     assert body(cache) == BUILT_IN
 
 
-def test_a_new_address_that_fails_does_not_bring_back_the_old_text(
+def test_a_failing_new_url_does_not_restore_the_old_template(
     cache: TemplateCache, peer: HttpPeer, auth_config: ChangeConfig
 ) -> None:
     peer.answer(page("one"), path="/t.html")
@@ -151,7 +151,7 @@ def test_a_new_address_that_fails_does_not_bring_back_the_old_text(
     assert body(cache) == BUILT_IN
 
 
-def test_a_wrong_subject_is_reported_once_for_each_load(
+def test_an_invalid_subject_is_logged_once_per_load(
     cache: TemplateCache, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     auth_config(mailer={"subjects": {"confirmation": "{{ if }"}})
@@ -173,7 +173,7 @@ def test_threads_that_need_the_same_template_share_one_fetch(cache: TemplateCach
     assert len(peer.received) == 1
 
 
-def test_a_young_template_is_at_hand_while_it_is_fetched_again(
+def test_a_fresh_template_is_available_during_a_refresh(
     cache: TemplateCache, clock: Clock, peer: HttpPeer, auth_config: ChangeConfig
 ) -> None:
     auth_config(mailer={"template_reloading_enabled": True})
@@ -191,7 +191,7 @@ def test_a_young_template_is_at_hand_while_it_is_fetched_again(
 # Refreshing in the background
 
 
-def test_a_refresh_fetches_what_is_missing_and_only_that(
+def test_a_refresh_fetches_only_missing_templates(
     cache: TemplateCache, peer: HttpPeer, auth_config: ChangeConfig
 ) -> None:
     places = dict.fromkeys(["confirmation", "recovery", "password_changed_notification"], f"{peer.url}/t.html")
@@ -204,7 +204,7 @@ def test_a_refresh_fetches_what_is_missing_and_only_that(
     assert len(peer.received) == 2
 
 
-def test_a_refresh_comes_before_a_template_is_old(
+def test_a_refresh_precedes_expiry(
     cache: TemplateCache, clock: Clock, peer: HttpPeer, auth_config: ChangeConfig
 ) -> None:
     auth_config(mailer={"template_reloading_enabled": True})
@@ -224,7 +224,7 @@ def test_a_refresh_comes_before_a_template_is_old(
     assert len(peer.received) == 3
 
 
-def test_a_refresh_replaces_the_built_in_body_soon(
+def test_a_refresh_replaces_the_built_in_body(
     cache: TemplateCache, clock: Clock, peer: HttpPeer, auth_config: ChangeConfig
 ) -> None:
     auth_config(mailer={"template_reloading_enabled": True})
@@ -251,15 +251,13 @@ def test_refreshes_pause_while_no_email_is_sent(
     assert len(peer.received) == 2
 
 
-def test_nothing_is_refreshed_unless_that_is_switched_on(cache: TemplateCache, peer: HttpPeer) -> None:
+def test_refreshing_is_off_by_default(cache: TemplateCache, peer: HttpPeer) -> None:
     cache.refresh()
     assert peer.received == []
 
 
 @pytest.mark.parametrize(("retry", "pause"), [(10, 2.5), (1, 1), (0, 1), (60, 15)])
-def test_the_pause_between_rounds_follows_the_retry_interval(
-    retry: int, pause: float, auth_config: ChangeConfig
-) -> None:
+def test_the_refresh_interval_follows_the_retry_interval(retry: int, pause: float, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"template_retry_interval": timedelta(seconds=retry)})
     assert template_cache.refresh_interval() == timedelta(seconds=pause)
 

@@ -30,7 +30,7 @@ def loaded(kind: EmailKind = KIND) -> renderer.Rendered:
     )
 
 
-def refusal() -> tuple[str, str]:
+def fetch_error() -> tuple[str, str]:
     with pytest.raises(template_sources.TemplateLoadError) as caught:
         template_sources.load_templates(KIND, template_sources.template_config(KIND))
     return caught.value.event, str(caught.value)
@@ -46,14 +46,12 @@ def refusal() -> tuple[str, str]:
         ("https://site", "http://other/t.html", "http://other/t.html"),
     ],
 )
-def test_a_setting_is_an_address_or_a_place_on_the_site(
-    site: str, setting: str, url: str, auth_config: ChangeConfig
-) -> None:
+def test_a_setting_is_a_url_or_a_path_of_the_site(site: str, setting: str, url: str, auth_config: ChangeConfig) -> None:
     auth_config(site={"url": site}, mailer={"templates": {"confirmation": setting}})
     assert template_sources.template_config(KIND).url == url
 
 
-def test_the_template_of_a_kind_is_fetched_from_the_site_and_filled(peer: HttpPeer, auth_config: ChangeConfig) -> None:
+def test_the_template_of_a_type_is_fetched_and_rendered(peer: HttpPeer, auth_config: ChangeConfig) -> None:
     peer.answer(Answer(body='<p>Grüße, {{ .Data.name }}: <a href="{{ .ConfirmationURL }}">go</a></p>'.encode()))
     auth_config(
         site={"url": peer.url},
@@ -69,9 +67,7 @@ def test_the_template_of_a_kind_is_fetched_from_the_site_and_filled(peer: HttpPe
     assert rendered.text == f"Grüße, Ada: go <{link}>\n"
 
 
-def test_values_in_a_fetched_template_are_escaped_and_unknown_names_are_nothing(
-    peer: HttpPeer, auth_config: ChangeConfig
-) -> None:
+def test_values_are_escaped_and_unknown_names_are_empty(peer: HttpPeer, auth_config: ChangeConfig) -> None:
     peer.answer(Answer(body=b"{{ if .Data.name }}Hi {{ .Data.name }}{{ else }}Hi{{ end }} {{- .Nope }}"))
     auth_config(mailer={"templates": {"confirmation": peer.url}})
     source = template_sources.load_templates(KIND, template_sources.template_config(KIND))
@@ -90,12 +86,12 @@ def test_redirects_are_followed(peer: HttpPeer, auth_config: ChangeConfig) -> No
 def test_only_status_200_is_a_template(status: int, peer: HttpPeer, auth_config: ChangeConfig) -> None:
     peer.answer(Answer(status=status, body=b"" if status in (204, 304) else b"text"))
     auth_config(mailer={"templates": {"confirmation": peer.url}})
-    assert refusal() == (HTTP_ERROR, f"status {status}")
+    assert fetch_error() == (HTTP_ERROR, f"status {status}")
 
 
-def test_a_server_that_is_not_there_is_reported(auth_config: ChangeConfig) -> None:
+def test_an_unreachable_server_is_reported(auth_config: ChangeConfig) -> None:
     auth_config(mailer={"templates": {"confirmation": f"http://127.0.0.1:{free_port()}/secret"}})
-    event, problem = refusal()
+    event, problem = fetch_error()
     assert event == HTTP_ERROR
     assert "refused" in problem
     assert "secret" not in problem
@@ -104,7 +100,7 @@ def test_a_server_that_is_not_there_is_reported(auth_config: ChangeConfig) -> No
 def test_invalid_templates_are_reported(peer: HttpPeer, auth_config: ChangeConfig) -> None:
     peer.answer(Answer(body=b"{{ if .Email }}"))
     auth_config(mailer={"templates": {"confirmation": peer.url}})
-    assert refusal()[0] == PARSE_ERROR
+    assert fetch_error()[0] == PARSE_ERROR
 
 
 @pytest.mark.parametrize(
@@ -117,7 +113,7 @@ def test_invalid_templates_are_reported(peer: HttpPeer, auth_config: ChangeConfi
         (b"a\xffb", 100, "a\ufffdb"),
     ],
 )
-def test_no_more_of_the_text_is_used_than_allowed(
+def test_a_long_template_is_truncated(
     body: bytes, most: int, html: str, peer: HttpPeer, auth_config: ChangeConfig
 ) -> None:
     peer.answer(Answer(body=body))
@@ -125,7 +121,7 @@ def test_no_more_of_the_text_is_used_than_allowed(
     assert loaded().html == html
 
 
-def test_only_the_kind_that_has_a_setting_is_fetched(peer: HttpPeer, auth_config: ChangeConfig) -> None:
+def test_only_configured_types_are_fetched(peer: HttpPeer, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"templates": {"confirmation": peer.url}})
     assert "Reset" in loaded(EmailKind.RECOVERY).subject
     assert peer.received == []

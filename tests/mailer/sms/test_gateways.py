@@ -70,14 +70,14 @@ TAKEN: dict[str, Any] = {
 NAMES = {"twilio": "SM1", "twilio_verify": "VE1", "messagebird": "mb1", "textlocal": "1151895224", "vonage": "0A1"}
 
 
-def refusal(**given: str) -> DeliveryFailed:
+def send_failure(**options: str) -> DeliveryFailed:
     with pytest.raises(DeliveryFailed) as caught:
-        send(**given)
+        send(**options)
     return caught.value
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_a_message_is_one_form_and_gets_the_gateways_name(
+def test_a_message_is_sent_as_a_form_and_returns_its_id(
     gateway: MockedServer, mocked_requests: RequestsMock, use_gateway: UseGateway, provider: str
 ) -> None:
     use_gateway(provider)
@@ -102,7 +102,7 @@ def test_a_message_is_one_form_and_gets_the_gateways_name(
         ("messagebird", 500, {"id": "a", "recipients": {"totalSentCount": 2}}),
     ],
 )
-def test_other_answers_that_are_successes(
+def test_other_success_responses_are_accepted(
     gateway: MockedServer, use_gateway: UseGateway, provider: str, status: int, document: Any
 ) -> None:
     use_gateway(provider)
@@ -230,7 +230,7 @@ TEMPORARY, PERMANENT = False, True
         ("vonage", 500, {"messages": None}, "vonage error: Internal Error", TEMPORARY),
     ],
 )
-def test_a_refusal_comes_in_the_gateways_words(
+def test_an_error_contains_the_message_of_the_gateway(
     gateway: MockedServer,
     use_gateway: UseGateway,
     provider: str,
@@ -241,8 +241,8 @@ def test_a_refusal_comes_in_the_gateways_words(
 ) -> None:
     use_gateway(provider)
     gateway.answer(in_json(document, status=status))
-    refused = refusal()
-    assert (str(refused), refused.permanent) == (text, permanent)
+    failure = send_failure()
+    assert (str(failure), failure.permanent) == (text, permanent)
     assert len(gateway.received) == 1
 
 
@@ -262,7 +262,7 @@ ODD: list[Any] = [
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("status", [200, 400, 422, 500])
-def test_documents_of_any_shape_are_no_crash(
+def test_unexpected_json_is_an_error(
     gateway: MockedServer, use_gateway: UseGateway, provider: str, status: int
 ) -> None:
     use_gateway(provider)
@@ -271,7 +271,7 @@ def test_documents_of_any_shape_are_no_crash(
         if status == 200 and provider.startswith("twilio"):
             assert send() == ""
         else:
-            assert str(refusal())
+            assert str(send_failure())
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -298,8 +298,8 @@ def test_invalid_responses_are_reported_and_retryable(
 ) -> None:
     use_gateway(provider)
     gateway.answer(answer)
-    refused = refusal()
-    assert (str(refused), refused.permanent) == (f"{provider} error: {text}", permanent)
+    failure = send_failure()
+    assert (str(failure), failure.permanent) == (f"{provider} error: {text}", permanent)
     assert len(gateway.received) == 1
 
 
@@ -318,20 +318,20 @@ def test_broken_connections_are_reported_and_retryable(
 ) -> None:
     use_gateway(provider)
     gateway_peer.answer(answer)
-    refused = refusal()
-    assert (str(refused), refused.permanent) == (f"{provider} error: {text}", TEMPORARY)
+    failure = send_failure()
+    assert (str(failure), failure.permanent) == (f"{provider} error: {text}", TEMPORARY)
     assert len(gateway_peer.received) == 1
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_a_gateway_that_is_not_there(
+def test_an_unreachable_gateway_is_reported(
     use_gateway: UseGateway, provider: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     use_gateway(provider)
     monkeypatch.setattr(sms.GATEWAYS[provider], "origin", f"http://127.0.0.1:{ports.free_port()}")
-    refused = refusal()
-    assert (str(refused), refused.permanent) == (f"{provider} error: Connection refused", TEMPORARY)
+    failure = send_failure()
+    assert (str(failure), failure.permanent) == (f"{provider} error: Connection refused", TEMPORARY)
     logged = str([vars(record) for record in caplog.records if record.name.startswith(("authsvc", "mailer"))])
     assert "hunter2" not in logged
     assert "123456" not in logged
@@ -344,8 +344,8 @@ def test_whatsapp_is_rejected_if_unsupported(
     gateway: MockedServer, use_gateway: UseGateway, provider: str, name: str
 ) -> None:
     use_gateway(provider)
-    refused = refusal(channel="whatsapp")
-    assert (str(refused), refused.permanent) == (f'channel type "whatsapp" is not supported for {name}', PERMANENT)
+    failure = send_failure(channel="whatsapp")
+    assert (str(failure), failure.permanent) == (f'channel type "whatsapp" is not supported for {name}', PERMANENT)
     assert gateway.received == []
 
 
@@ -359,7 +359,7 @@ def test_whatsapp_is_rejected_if_unsupported(
         ("1" * 16, "1" * 16),
     ],
 )
-def test_twilio_over_whatsapp(gateway: MockedServer, use_gateway: UseGateway, sender: str, from_: str) -> None:
+def test_twilio_sends_over_whatsapp(gateway: MockedServer, use_gateway: UseGateway, sender: str, from_: str) -> None:
     use_gateway("twilio", message_service_sid=sender)
     gateway.answer(in_json(TAKEN["twilio"]))
     send(channel="whatsapp")
@@ -371,7 +371,7 @@ def test_twilio_over_whatsapp(gateway: MockedServer, use_gateway: UseGateway, se
     }
 
 
-def test_twilio_over_whatsapp_with_an_approved_template(gateway: MockedServer, use_gateway: UseGateway) -> None:
+def test_twilio_sends_an_approved_template_over_whatsapp(gateway: MockedServer, use_gateway: UseGateway) -> None:
     use_gateway("twilio", content_sid="HX1")
     gateway.answer(in_json(TAKEN["twilio"]))
     send(channel="whatsapp")
@@ -383,7 +383,7 @@ def test_twilio_over_whatsapp_with_an_approved_template(gateway: MockedServer, u
     assert text == SENT["twilio"][2]
 
 
-def test_twilio_verify_over_whatsapp(gateway: MockedServer, use_gateway: UseGateway) -> None:
+def test_twilio_verify_sends_over_whatsapp(gateway: MockedServer, use_gateway: UseGateway) -> None:
     use_gateway("twilio_verify")
     gateway.answer(in_json(TAKEN["twilio_verify"]))
     send(channel="whatsapp")
@@ -391,7 +391,7 @@ def test_twilio_verify_over_whatsapp(gateway: MockedServer, use_gateway: UseGate
 
 
 @pytest.mark.parametrize(("body", "kind"), [("Your code is 1", None), ("Votre clé: 1", "unicode"), ("码 1", "unicode")])
-def test_vonage_gets_unicode_texts_marked(
+def test_vonage_marks_unicode_texts(
     gateway: MockedServer, use_gateway: UseGateway, body: str, kind: str | None
 ) -> None:
     use_gateway("vonage")
@@ -400,7 +400,7 @@ def test_vonage_gets_unicode_texts_marked(
     assert (gateway.received[0].form["text"], gateway.received[0].form.get("type")) == (body, kind)
 
 
-def test_an_account_cannot_lead_to_another_path(gateway: MockedServer, use_gateway: UseGateway) -> None:
+def test_account_ids_are_escaped_in_paths(gateway: MockedServer, use_gateway: UseGateway) -> None:
     use_gateway("twilio", account_sid="AC1/../x?y")
     gateway.answer(in_json(TAKEN["twilio"]))
     send()

@@ -24,12 +24,12 @@ def _with_phones(auth_config: ChangeConfig) -> None:
     auth_config(signup={"phone_enabled": True})
 
 
-def sign_up(api: Api, **given: str) -> Any:
-    return api.post("/signup", {"phone": "+1 555 1234567", "password": "correct horse", **given})
+def sign_up(api: Api, **options: str) -> Any:
+    return api.post("/signup", {"phone": "+1 555 1234567", "password": "correct horse", **options})
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_sign_up_reaches_the_gateway_and_its_code_signs_in(
+def test_a_sign_up_sends_a_code_that_signs_in(
     queue: Queue, api: Api, gateway: MockedServer, use_gateway: UseGateway, worker: jobs.Worker
 ) -> None:
     use_gateway("twilio")
@@ -46,7 +46,7 @@ def test_a_sign_up_reaches_the_gateway_and_its_code_signs_in(
 
 
 @pytest.mark.parametrize("path", ["/signup", "/otp"])
-def test_without_credentials_nothing_is_accepted(
+def test_without_credentials_an_sms_is_rejected(
     queue: Queue, api: Api, gateway: MockedServer, use_gateway: UseGateway, path: str
 ) -> None:
     use_gateway("twilio", account_sid="")
@@ -62,13 +62,13 @@ def test_whatsapp_is_rejected_by_gateways_without_it(queue: Queue, api: Api, use
     assert queue.jobs() == []
 
 
-def test_a_code_that_the_gateway_does_not_approve_is_refused(
+def test_a_code_that_the_gateway_does_not_approve_is_rejected(
     queue: Queue, api: Api, gateway: MockedServer, use_gateway: UseGateway
 ) -> None:
     use_gateway("twilio_verify")
     assert sign_up(api).status_code == 200
     gateway.answer(in_json({"status": "pending", "valid": False}), in_json({"status": "approved", "valid": True}))
-    refused, accepted = (api.post("/verify", {"type": "sms", "phone": NUMBER, "token": "123456"}) for _ in range(2))
-    assert (refused.status_code, refused.json()["error_code"]) == (403, "otp_expired")
+    rejected, accepted = (api.post("/verify", {"type": "sms", "phone": NUMBER, "token": "123456"}) for _ in range(2))
+    assert (rejected.status_code, rejected.json()["error_code"]) == (403, "otp_expired")
     assert accepted.status_code == 200
     assert [received.path for received in gateway.received] == ["/v2/Services/VA1/VerificationCheck"] * 2

@@ -19,7 +19,7 @@ def verifier(use_gateway: UseGateway) -> PhoneVerifier:
 
 
 @pytest.mark.parametrize("status", [200, 201])
-def test_an_approved_code_is_right(gateway: MockedServer, verifier: PhoneVerifier, status: int) -> None:
+def test_an_approved_code_is_accepted(gateway: MockedServer, verifier: PhoneVerifier, status: int) -> None:
     gateway.answer(in_json({"status": "approved", "valid": True}, status=status))
     assert verifier.is_approved(phone="15551234567", code="123456")
     (received,) = gateway.received
@@ -43,7 +43,7 @@ def test_an_approved_code_is_right(gateway: MockedServer, verifier: PhoneVerifie
         ({}, 500, 1),
     ],
 )
-def test_anything_else_is_not(
+def test_other_results_are_rejected(
     gateway: MockedServer,
     verifier: PhoneVerifier,
     caplog: pytest.LogCaptureFixture,

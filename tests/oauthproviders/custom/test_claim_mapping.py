@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oauthproviders.custom import claim_mapping
+from oauthproviders.custom import provider
 
 CLAIMS = {"iss": "https://id.example.com", "sub": "7", "name": "Ada L", "email": "ada@example.com"}
 RAW = {**CLAIMS, "groups": ["staff"], "tenant": None, "role": "admin"}
@@ -15,7 +15,7 @@ RAW = {**CLAIMS, "groups": ["staff"], "tenant": None, "role": "admin"}
 def apply(
     mapping: dict[str, Any], *, allowlist: tuple[str, ...] = (), claims: dict[str, Any] = CLAIMS
 ) -> dict[str, Any]:
-    return claim_mapping.apply(claims, RAW, allowlist=allowlist, mapping=mapping)
+    return provider.map_claims(claims, RAW, allowlist=allowlist, mapping=mapping)
 
 
 def test_an_empty_mapping_changes_nothing() -> None:

@@ -6,13 +6,17 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import transaction
 from django.utils import timezone
 
+from accounts.identities import external_sign_in
+from accounts.identities.external_identity import Address, ExternalIdentity, ProviderProfile
 from accounts.models import Factor, Identity, User
+from authsvc.caller import Caller
 from authsvc.messaging import EmailKind
 from tests import factories
 from tests.conftest import Api, ChangeConfig, Mailbox
-from tests.factories import CHALLENGE, VERIFIER, make_user
+from tests.factories import AUDIENCE, CHALLENGE, VERIFIER, make_user
 from tests.oauthproviders.browser import SITE, Browser, GitHub, address, assert_error_redirect
 from tests.observations import audit_trail, backdate_rate_limits, redirect_fragment, table_contents
 from tokens.models import FlowState, OneTimeToken, Session, TokenType
@@ -182,6 +186,24 @@ def test_an_account_of_another_audience_is_not_matched(github: GitHub, browser: 
 
     assert "access_token" in redirect_fragment(answer)
     assert sorted(User.objects.values_list("aud", "email")) == [("authenticated", None), ("elsewhere", EMAIL)]
+
+
+def test_subjects_that_differ_in_case_are_different_users() -> None:
+    users = [_sign_in(subject) for subject in ("abc", "ABC", "abc")]
+
+    assert users[0] == users[2] != users[1]
+
+
+def _sign_in(subject: str) -> User:
+    email = "lower@example.com" if subject.islower() else "upper@example.com"
+    profile = ProviderProfile(claims={"sub": subject}, addresses=(Address(email=email, verified=True, primary=True),))
+    identity = ExternalIdentity.from_profile(profile, provider="custom:any", email_optional=False)
+    match = external_sign_in.prepare(identity, audience=AUDIENCE, at=timezone.now())
+    with transaction.atomic():
+        signed_in = external_sign_in.sign_in(
+            match, starts_session=False, redirect_to="", caller=Caller(audience=AUDIENCE), at=timezone.now()
+        )
+    return User.objects.get(id=signed_in.user.id)
 
 
 # Unverified addresses

@@ -14,21 +14,18 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from accounts.identities import external_sign_in
-from accounts.identities.external_identity import Address, ExternalIdentity, ProviderProfile
 from accounts.models import Identity, User
 from authsvc.audit import Administrator
 from authsvc.caller import Caller
 from authsvc.conf import Provider
 from authsvc.db.sql import fetch_rows
 from oauthproviders.models import ClientState
-from oauthproviders.oidc import openid_connect
 from tests import factories
 from tests.accounts.administration import admin_requests
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import AUDIENCE, CHALLENGE, SignIn, make_user
-from tests.fakes.http_peer import Answer as PeerAnswer
-from tests.fakes.http_peer import HttpPeer, in_json
+from tests.fakes.http_peer import Answer as ServerAnswer
+from tests.fakes.http_peer import MockedServer, in_json
 from tests.fakes.issuer import Issuer, SigningKey
 from tests.oauthproviders.browser import (
     ADA,
@@ -57,9 +54,22 @@ _WAITING = f"SELECT 1 {_OTHERS} AND wait_event_type = 'Lock'"
 _BUSY = f"SELECT query {_OTHERS} AND backend_type = 'client backend' AND state <> 'idle'"
 
 
-@pytest.fixture
-def github(github_peer: GitHub) -> GitHub:
-    return github_peer
+class Pause:
+    """Stops a response of the provider; the `with` block of the test runs while the request waits for it."""
+
+    def __init__(self) -> None:
+        self._reached = threading.Event()
+        self._ended = threading.Event()
+
+    def __call__(self) -> None:
+        self._reached.set()
+        assert self._ended.wait(timeout=30)
+
+    def __enter__(self) -> None:
+        assert self._reached.wait(timeout=30)
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
 
 
 def run_concurrently(*calls: Callable[[], Answer]) -> list[str]:
@@ -190,11 +200,10 @@ def test_a_sign_in_whose_account_changes_sends_the_confirmation_email_of_the_new
 
 
 def test_a_sign_in_with_an_id_token_whose_account_changes_creates_another_account(
-    peer: HttpPeer, api: Api, auth_config: ChangeConfig
+    server: MockedServer, api: Api, auth_config: ChangeConfig
 ) -> None:
-    issuer = Issuer(peer, path="/realms/main", key=SIGNING_KEY)
+    issuer = Issuer(server, path="/realms/main", key=SIGNING_KEY)
     auth_config(providers={"keycloak": Provider(enabled=True, client_ids=("cid",), url=issuer.name)})
-    openid_connect.clear_caches()
     user = make_user(email="ada@example.com")
     body = {"id_token": issuer.token(), "provider": "keycloak"}
 
@@ -233,13 +242,14 @@ def test_a_session_that_ends_during_the_calls_to_the_provider_links_no_identity(
 ) -> None:
     signed_in = factories.make_session(make_user(email="", is_anonymous=True))
     emails = in_json([address("ada@example.com", verified=verified)])
-    github.server.answer(dataclasses.replace(emails, delay=0.5), path=EMAILS_PATH)
+    pause = Pause()
+    github.server.answer(dataclasses.replace(emails, before=pause), path=EMAILS_PATH)
     state = start_link_flow(api, signed_in.access_token)
 
     with ThreadPoolExecutor(1) as threads:
         redirect = threads.submit(run_concurrently, lambda: browser.callback(state))
-        wait_until(lambda: any(request.path == EMAILS_PATH for request in github.server.received))
-        ENDINGS[ending](signed_in)
+        with pause:
+            ENDINGS[ending](signed_in)
         (location,) = redirect.result()
 
     assert count_by_mark([location], "#access_token=", f"error_code={mark}") == [0, 1]
@@ -250,23 +260,21 @@ def test_a_session_that_ends_during_the_calls_to_the_provider_links_no_identity(
 
 @pytest.mark.parametrize("ending", ["logout", "revocation"])
 def test_a_session_that_ends_during_the_request_token_call_starts_no_flow(
-    ending: str, peer: HttpPeer, api: Api, auth_config: ChangeConfig
+    ending: str, server: MockedServer, api: Api, auth_config: ChangeConfig
 ) -> None:
-    auth_config(signup={"manual_linking_enabled": True}, providers={"twitter": provider_settings(url=peer.url)})
-    token = PeerAnswer(body=b"oauth_token=t&oauth_token_secret=s&oauth_callback_confirmed=true", delay=0.5)
-    peer.answer(token, path="/oauth/request_token")
+    auth_config(signup={"manual_linking_enabled": True}, providers={"twitter": provider_settings(url=server.url)})
+    pause = Pause()
+    token = ServerAnswer(body=b"oauth_token=t&oauth_token_secret=s&oauth_callback_confirmed=true", before=pause)
+    server.answer(token, path="/oauth/request_token")
     signed_in = factories.make_session()
 
     def authorize() -> Answer:
-        try:
-            return api.get("/user/identities/authorize?provider=twitter", bearer=signed_in.access_token)
-        finally:
-            connection.close()
+        return api.get("/user/identities/authorize?provider=twitter", bearer=signed_in.access_token)
 
     with ThreadPoolExecutor(1) as threads:
-        authorizing = threads.submit(authorize)
-        wait_until(lambda: len(peer.received) == 1)
-        ENDINGS[ending](signed_in)
+        authorizing = threads.submit(_in_own_connection, authorize)
+        with pause:
+            ENDINGS[ending](signed_in)
         answer = authorizing.result()
 
     assert_error(answer, 403, "session_not_found", "Session from session_id claim in JWT does not exist")
@@ -283,27 +291,24 @@ def test_a_session_that_ends_during_the_request_token_call_starts_no_flow(
     ],
 )
 def test_a_session_that_ends_during_the_calls_to_the_issuer_links_no_identity(
-    ending: str, error: tuple[int, str], peer: HttpPeer, api: Api, auth_config: ChangeConfig
+    ending: str, error: tuple[int, str], server: MockedServer, api: Api, auth_config: ChangeConfig
 ) -> None:
-    issuer = Issuer(peer, path="/realms/main", key=SIGNING_KEY)
+    issuer = Issuer(server, path="/realms/main", key=SIGNING_KEY)
     auth_config(providers={"keycloak": Provider(enabled=True, client_ids=("cid",), url=issuer.name)})
-    openid_connect.clear_caches()
     keys = in_json({"keys": [issuer.key.jwk]})
-    peer.answer(dataclasses.replace(keys, delay=0.5), path=issuer.keys_path)
+    pause = Pause()
+    server.answer(dataclasses.replace(keys, before=pause), path=issuer.keys_path)
     signed_in = factories.make_session()
     body = {"id_token": issuer.token(), "provider": "keycloak", "link_identity": True}
 
     def sign_in() -> Answer:
-        try:
-            return api.post("/token?grant_type=id_token", body, bearer=signed_in.access_token)
-        finally:
-            connection.close()
+        return api.post("/token?grant_type=id_token", body, bearer=signed_in.access_token)
 
     with ThreadPoolExecutor(1) as threads:
-        signing_in = threads.submit(sign_in)
-        wait_until(lambda: issuer.request_count(issuer.keys_path) > 0)
-        assert fetch_rows(_BUSY, []) == []
-        ENDINGS[ending](signed_in)
+        signing_in = threads.submit(_in_own_connection, sign_in)
+        with pause:
+            assert fetch_rows(_BUSY, []) == []
+            ENDINGS[ending](signed_in)
         answer = signing_in.result()
 
     assert (answer.status_code, answer.json()["error_code"]) == error
@@ -312,37 +317,21 @@ def test_a_session_that_ends_during_the_calls_to_the_issuer_links_no_identity(
 
 
 def test_no_transaction_is_open_during_calls_to_the_provider(github: GitHub, browser: Browser) -> None:
-    for path, answer in [
-        (TOKEN_PATH, {"access_token": "gho_x"}), (USER_PATH, ADA), (EMAILS_PATH, [address("ada@example.com")]),
-    ]:  # fmt: skip
-        github.server.answer(dataclasses.replace(in_json(answer), delay=1), path=path)
+    documents: dict[str, Any] = {
+        TOKEN_PATH: {"access_token": "gho_x"}, USER_PATH: ADA, EMAILS_PATH: [address("ada@example.com")],
+    }  # fmt: skip
+    pauses = [Pause() for _ in documents]
+    for (path, document), pause in zip(documents.items(), pauses, strict=True):
+        github.server.answer(dataclasses.replace(in_json(document), before=pause), path=path)
     state = browser.start()
     statements: list[list[tuple[str]]] = []
 
     with ThreadPoolExecutor(1) as threads:
         redirect = threads.submit(run_concurrently, lambda: browser.callback(state))
-        for number in (1, 2, 3):
-            wait_until(lambda number=number: len(github.server.received) == number)  # type: ignore[misc]
-            statements.append(fetch_rows(_BUSY, []))
+        for pause in pauses:
+            with pause:
+                statements.append(fetch_rows(_BUSY, []))
         (location,) = redirect.result()
 
     assert "#access_token=" in location
     assert statements == [[], [], []]
-
-
-def test_subjects_that_differ_in_case_are_different_users() -> None:
-    users = [_sign_in(subject) for subject in ("abc", "ABC", "abc")]
-
-    assert users[0] == users[2] != users[1]
-
-
-def _sign_in(subject: str) -> User:
-    email = "lower@example.com" if subject.islower() else "upper@example.com"
-    profile = ProviderProfile(claims={"sub": subject}, addresses=(Address(email=email, verified=True, primary=True),))
-    identity = ExternalIdentity.from_profile(profile, provider="custom:any", email_optional=False)
-    match = external_sign_in.prepare(identity, audience=AUDIENCE, at=timezone.now())
-    with transaction.atomic():
-        signed_in = external_sign_in.sign_in(
-            match, starts_session=False, redirect_to="", caller=Caller(audience=AUDIENCE), at=timezone.now()
-        )
-    return User.objects.get(id=signed_in.user.id)

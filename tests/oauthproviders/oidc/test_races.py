@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from oauthproviders.base import deadline
-from oauthproviders.errors import InvalidProviderResponse, ProviderUnavailable
+from oauthproviders.base.contract import InvalidProviderResponse, ProviderUnavailable
 from oauthproviders.oidc import openid_connect, remote_documents
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import Answer, HttpPeer, in_json

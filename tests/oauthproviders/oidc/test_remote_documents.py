@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from oauthproviders.base import deadline
-from oauthproviders.errors import InvalidProviderResponse
+from oauthproviders.base.contract import InvalidProviderResponse
 from oauthproviders.oidc import remote_documents
 from tests.conftest import ChangeConfig
 

@@ -13,7 +13,7 @@ from responses import RequestsMock
 
 from authsvc import conf
 from oauthproviders import registry
-from oauthproviders.errors import InvalidProviderResponse
+from oauthproviders.base.contract import InvalidProviderResponse
 from tests.fakes.http_peer import Answer, in_json
 from tests.oauthproviders.providers import recordings
 from tests.oauthproviders.providers.conftest import (

@@ -17,7 +17,7 @@ from django.core.management import CommandError, call_command
 
 from authsvc.conf import Provider, Secret
 from oauthproviders import tasks
-from oauthproviders.providers import apple_client_secret
+from oauthproviders.providers import apple
 from tests.conftest import ChangeConfig
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -39,7 +39,7 @@ def key_file(tmp_path: Path) -> str:
 
 def create_secret(*, lifetime: timedelta, at: datetime | None = None) -> str:
     now = at or datetime.now(UTC)
-    return apple_client_secret.create(
+    return apple.create_client_secret(
         team_id="TEAM123456",
         key_id="KEY1234567",
         client_id="com.example.web",
@@ -61,7 +61,7 @@ def test_the_claims_of_the_secret() -> None:
         "aud": "https://appleid.apple.com",
         "sub": "com.example.web",
     }
-    assert apple_client_secret.expires_at(secret) == AT + timedelta(days=180)
+    assert apple.client_secret_expiry(secret) == AT + timedelta(days=180)
 
 
 @pytest.mark.parametrize(
@@ -71,14 +71,14 @@ def test_the_claims_of_the_secret() -> None:
 )
 def test_a_key_of_another_kind_is_an_error(private_key: str) -> None:
     with pytest.raises(ValueError, match="not an elliptic-curve private key"):
-        apple_client_secret.create(
+        apple.create_client_secret(
             team_id="t", key_id="k", client_id="c", private_key=private_key, lifetime=timedelta(days=1), at=AT
         )
 
 
 @pytest.mark.parametrize("text", ["", "secret", "a.b.c", jwt.encode({}, "k" * 32), jwt.encode({"sub": "x"}, "k" * 32)])
 def test_another_text_has_no_expiry(text: str) -> None:
-    assert apple_client_secret.expires_at(text) is None
+    assert apple.client_secret_expiry(text) is None
 
 
 # The command

@@ -16,8 +16,7 @@ from responses import RequestsMock
 
 from authsvc import conf
 from oauthproviders import registry
-from oauthproviders.base.contract import Token
-from oauthproviders.errors import InvalidProviderResponse, ProviderUnavailable
+from oauthproviders.base.contract import InvalidProviderResponse, ProviderUnavailable, Token
 from oauthproviders.providers import azure, id_token_profiles, linkedin_oidc, vercel_marketplace
 from tests.fakes.http_peer import Answer, in_json
 from tests.oauthproviders.providers import recordings

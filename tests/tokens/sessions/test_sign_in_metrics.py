@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from django.db import connection
+from responses import RequestsMock
 
 from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import PASSWORD
-from tests.fakes.http_peer import HttpPeer
+from tests.fakes.http_peer import MockedServer
 from tests.oauthproviders.browser import SITE, Browser, GitHub, provider_settings
 from tests.recorded_metrics import RecordedMetrics
 from tokens.models import Session
@@ -61,6 +62,7 @@ def test_sign_in_is_recorded_after_commit_only(
     auth_config: ChangeConfig,
     caplog: pytest.LogCaptureFixture,
     recorded: RecordedMetrics,
+    mocked_requests: RequestsMock,
 ) -> None:
     caplog.set_level(logging.INFO, "tokens.sessions.sign_in_metrics")
 
@@ -70,19 +72,19 @@ def test_sign_in_is_recorded_after_commit_only(
     def log_messages() -> list[str]:
         return [record.getMessage() for record in caplog.records if record.name == "tokens.sessions.sign_in_metrics"]
 
-    with HttpPeer() as peer:
-        GitHub(peer)
-        auth_config(
-            site={"url": SITE},
-            providers={"github": provider_settings(url=peer.url)},
-            mailer={"autoconfirm": True},
-        )
-        with failing_commits():
-            call(api)
-        assert (Session.objects.count(), sign_ins(), log_messages()) == (0, dict.fromkeys(failures, 1), [])
+    server = MockedServer(mocked_requests, url="https://github.example.com")
+    GitHub(server)
+    auth_config(
+        site={"url": SITE},
+        providers={"github": provider_settings(url=server.url)},
+        mailer={"autoconfirm": True},
+    )
+    with failing_commits():
         call(api)
-        assert (Session.objects.count(), sign_ins(), log_messages()) == (
-            1,
-            dict.fromkeys([*failures, (method, "succeeded")], 1),
-            ["Login"],
-        )
+    assert (Session.objects.count(), sign_ins(), log_messages()) == (0, dict.fromkeys(failures, 1), [])
+    call(api)
+    assert (Session.objects.count(), sign_ins(), log_messages()) == (
+        1,
+        dict.fromkeys([*failures, (method, "succeeded")], 1),
+        ["Login"],
+    )

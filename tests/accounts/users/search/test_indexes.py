@@ -36,16 +36,16 @@ NAMES = {"users_email_search_idx", "users_full_name_search_idx"}
 EMAIL_INDEX = "CREATE INDEX CONCURRENTLY users_email_search_idx ON users USING gin (email {schema}.gin_trgm_ops)"
 
 
-def asked(statement: str) -> list[Any]:
+def query_column(statement: str) -> list[Any]:
     """The first column of what a statement returns."""
     with connection.cursor() as cursor:
         cursor.execute(statement)
         return [row[0] for row in cursor.fetchall()] if cursor.description else []
 
 
-def built() -> set[str]:
+def valid_indexes() -> set[str]:
     return set(
-        asked(
+        query_column(
             "SELECT relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"
             " WHERE relname LIKE 'users%_search_idx' AND indisvalid"
         )
@@ -54,37 +54,37 @@ def built() -> set[str]:
 
 def drop_all() -> None:
     for name in NAMES:
-        asked(f"DROP INDEX IF EXISTS {name}")
-    asked("DROP EXTENSION IF EXISTS pg_trgm")
-    asked("DROP SCHEMA IF EXISTS elsewhere")
+        query_column(f"DROP INDEX IF EXISTS {name}")
+    query_column("DROP EXTENSION IF EXISTS pg_trgm")
+    query_column("DROP SCHEMA IF EXISTS elsewhere")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def server_with_trigrams(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
     with django_db_blocker.unblock():
-        if asked("SELECT 1 FROM pg_available_extensions WHERE name = 'pg_trgm'"):
+        if query_column("SELECT 1 FROM pg_available_extensions WHERE name = 'pg_trgm'"):
             yield
             return
         programs = debian_postgresql.binaries("pg_trgm")
         if programs is None:
             pytest.skip("neither this PostgreSQL nor one of Debian has pg_trgm")
-        with debian_postgresql.running(programs) as url, connected_to(**place(url)):
+        with debian_postgresql.running(programs) as url, connected_to(**connection_settings(url)):
             call_command("migrate", verbosity=0)
             yield
 
 
-def place(url: str) -> dict[str, Any]:
+def connection_settings(url: str) -> dict[str, Any]:
     there = postgresql.settings_from(dataclasses.replace(settings.AUTH.database, url=Secret(url)))
     return {name: there[name] for name in ("NAME", "USER", "PASSWORD", "HOST", "PORT")}
 
 
 @contextlib.contextmanager
-def connected_to(**place: Any) -> Iterator[None]:
+def connected_to(**connection_settings: Any) -> Iterator[None]:
     """Let every new connection of this process lead to another server or database."""
     known = connection.settings_dict
     before = dict(known)
     connection.close()
-    known.update(place)
+    known.update(connection_settings)
     try:
         yield
     finally:
@@ -105,16 +105,16 @@ def ensured(auth_config: ChangeConfig) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_nothing_is_built_unless_enabled(trigrams: None) -> None:
+def test_no_index_is_built_by_default(trigrams: None) -> None:
     indexes.ensure()
-    assert built() == set()
+    assert valid_indexes() == set()
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_search_reads_the_indexes(trigrams: None, ensured: None) -> None:
+def test_search_uses_indexes(trigrams: None, ensured: None) -> None:
     crowd.fill(connection.connection, 1, 5000)
     indexes.ensure()
-    assert built() == NAMES
+    assert valid_indexes() == NAMES
     parts = UserFilter(aud="authenticated", text="keller.2711")
     beginnings = UserFilter(aud="authenticated", text="zq")
     for chosen, values in (queries._match(parts), queries._restricted_match(beginnings)):
@@ -128,83 +128,85 @@ def test_the_search_reads_the_indexes(trigrams: None, ensured: None) -> None:
 @pytest.mark.parametrize(("locale", "is_too_expensive"), [("C", True), ("C.UTF-8", False)])
 def test_letters_outside_locale_are_not_indexed(locale: str, is_too_expensive: bool) -> None:
     queries.indexes_all_letters.cache_clear()
-    asked(f"CREATE DATABASE letters TEMPLATE template0 LC_COLLATE '{locale}' LC_CTYPE '{locale}'")
+    query_column(f"CREATE DATABASE letters TEMPLATE template0 LC_COLLATE '{locale}' LC_CTYPE '{locale}'")
     try:
         with connected_to(NAME="letters"):
-            asked("CREATE EXTENSION pg_trgm")
-            asked(f"CREATE TABLE {queries._users()} AS SELECT generate_series(0, {queries.LARGE_TABLE})")
-            asked(f"ANALYZE {queries._users()}")
-            assert (asked("SELECT show_trgm('žřš')") == [[]]) == is_too_expensive
+            query_column("CREATE EXTENSION pg_trgm")
+            query_column(f"CREATE TABLE {queries._users()} AS SELECT generate_series(0, {queries.LARGE_TABLE})")
+            query_column(f"ANALYZE {queries._users()}")
+            assert (query_column("SELECT show_trgm('žřš')") == [[]]) == is_too_expensive
             assert queries.is_too_expensive(UserFilter(aud="", text="žřš")) == is_too_expensive
             assert not queries.is_too_expensive(UserFilter(aud="", text="žřšabc"))
     finally:
         queries.indexes_all_letters.cache_clear()
-        asked("DROP DATABASE letters")
+        query_column("DROP DATABASE letters")
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_second_run_builds_nothing_anew(trigrams: None, ensured: None) -> None:
+def test_second_run_keeps_indexes(trigrams: None, ensured: None) -> None:
     indexes.ensure()
-    before = asked("SELECT oid FROM pg_class WHERE relname LIKE 'users%_search_idx' ORDER BY 1")
+    before = query_column("SELECT oid FROM pg_class WHERE relname LIKE 'users%_search_idx' ORDER BY 1")
     indexes.ensure()
-    assert asked("SELECT oid FROM pg_class WHERE relname LIKE 'users%_search_idx' ORDER BY 1") == before
+    assert query_column("SELECT oid FROM pg_class WHERE relname LIKE 'users%_search_idx' ORDER BY 1") == before
 
 
 @pytest.mark.django_db(transaction=True)
 def test_the_extension_may_be_in_another_schema(trigrams: None, ensured: None) -> None:
-    asked("CREATE SCHEMA elsewhere")
-    asked("CREATE EXTENSION pg_trgm SCHEMA elsewhere")
+    query_column("CREATE SCHEMA elsewhere")
+    query_column("CREATE EXTENSION pg_trgm SCHEMA elsewhere")
     indexes.ensure()
-    assert built() == NAMES
+    assert valid_indexes() == NAMES
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(("most", "expected"), [(9, set()), (10, NAMES)])
-def test_a_table_above_the_threshold_is_left_alone(
+def test_table_above_threshold_is_not_indexed(
     trigrams: None, auth_config: ChangeConfig, most: int, expected: set[str]
 ) -> None:
     for _ in range(10):
         factories.make_user()
-    asked("VACUUM ANALYZE users")
+    query_column("VACUUM ANALYZE users")
     auth_config(index_worker={"max_users": most})
     indexes.ensure()
-    assert built() == expected
+    assert valid_indexes() == expected
 
 
 @pytest.mark.django_db(transaction=True)
 def test_one_process_builds_at_a_time(trigrams: None, ensured: None) -> None:
     with advisory_locks.hold_lock("search indexes of users"):
         indexes.ensure()
-        assert built() == set()
+        assert valid_indexes() == set()
     indexes.ensure()
-    assert built() == NAMES
+    assert valid_indexes() == NAMES
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_build_that_was_killed_is_begun_again(trigrams: None, ensured: None) -> None:
-    asked("CREATE EXTENSION pg_trgm")
-    with held_up(EMAIL_INDEX.format(schema="public")) as kill:
+def test_interrupted_build_is_repeated(trigrams: None, ensured: None) -> None:
+    query_column("CREATE EXTENSION pg_trgm")
+    with blocked_build(EMAIL_INDEX.format(schema="public")) as kill:
         indexes.ensure()
-        assert built() == set(), "somebody else's build was not waited for"
+        assert valid_indexes() == set(), "the build of another connection was not respected"
         kill()
-    assert asked("SELECT indisvalid FROM pg_index WHERE indexrelid = 'users_email_search_idx'::regclass") == [False]
+    assert query_column("SELECT indisvalid FROM pg_index WHERE indexrelid = 'users_email_search_idx'::regclass") == [
+        False
+    ]
     indexes.ensure()
-    assert built() == NAMES
+    assert valid_indexes() == NAMES
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_failure_is_logged_and_no_more(trigrams: None, ensured: None, caplog: pytest.LogCaptureFixture) -> None:
-    asked("ALTER TABLE users RENAME TO hidden")
+def test_failure_is_logged_only(trigrams: None, ensured: None, caplog: pytest.LogCaptureFixture) -> None:
+    query_column("ALTER TABLE users RENAME TO hidden")
     try:
         with caplog.at_level(logging.WARNING):
             indexes.ensure()
     finally:
-        asked("ALTER TABLE hidden RENAME TO users")
+        query_column("ALTER TABLE hidden RENAME TO users")
     assert [record.getMessage() for record in caplog.records] == ["search indexes not built"]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_servers_that_share_a_database_build_their_own(trigrams: None, tmp_path: Path, empty_database_url: str) -> None:
+def test_servers_sharing_database_build_own_indexes(trigrams: None, tmp_path: Path, empty_database_url: str) -> None:
     env = {"AUTH_INDEX_WORKER_ENSURE_USER_SEARCH_INDEXES_EXIST": "true", "WEB_CONCURRENCY": "1"}
     with contextlib.ExitStack() as started:
         servers = [
@@ -214,22 +216,22 @@ def test_servers_that_share_a_database_build_their_own(trigrams: None, tmp_path:
         for server in servers:
             server.launch()
             started.callback(server.kill)
-        wanted = {f"{prefix}{name}" for prefix in ("", "svc_") for name in NAMES}
+        expected = {f"{prefix}{name}" for prefix in ("", "svc_") for name in NAMES}
         deadline = time.monotonic() + 60
         with psycopg.connect(empty_database_url, autocommit=True) as other:
             while time.monotonic() < deadline:
-                found = other.execute(
+                rows = other.execute(
                     "SELECT relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"
                     " WHERE relname LIKE '%users%_search_idx' AND indisvalid"
                 ).fetchall()
-                if {name for (name,) in found} == wanted:
+                if {name for (name,) in rows} == expected:
                     return
                 time.sleep(0.2)
-    pytest.fail(f"only {found} came to be")
+    pytest.fail(f"only {rows} were built")
 
 
 @contextlib.contextmanager
-def held_up(statement: str) -> Iterator[Callable[[], None]]:
+def blocked_build(statement: str) -> Iterator[Callable[[], None]]:
     """Run a statement on another connection, where it waits for an open transaction; `kill()` ends both."""
     holding, building = (connections.create_connection("default") for _ in range(2))
     holding.set_autocommit(autocommit=False)
@@ -248,12 +250,12 @@ def held_up(statement: str) -> Iterator[Callable[[], None]]:
     thread.start()
 
     def kill() -> None:
-        asked(f"SELECT pg_terminate_backend({pid}, 10000)")
+        query_column(f"SELECT pg_terminate_backend({pid}, 10000)")
         thread.join()
         holding.rollback()
 
     try:
-        while not asked("SELECT 1 FROM pg_stat_progress_create_index WHERE datname = current_database()"):
+        while not query_column("SELECT 1 FROM pg_stat_progress_create_index WHERE datname = current_database()"):
             time.sleep(0.05)
         yield kill
     finally:
