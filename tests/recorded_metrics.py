@@ -32,7 +32,7 @@ class RecordedMetrics:
 
 
 def enable(monkeypatch: pytest.MonkeyPatch) -> RecordedMetrics:
-    """Replace the disabled metrics by real ones for the time of a test."""
+    """Replace the disabled metrics by real ones during a test."""
     for name, metric in vars(_enabled_metrics()).items():
         if name.isupper():
             monkeypatch.setattr(metrics, name, metric)

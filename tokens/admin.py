@@ -91,7 +91,7 @@ class SessionAdmin(OperatorAdmin):
         return f"{self.device(row)}, {row.ip or 'unknown address'}, since {formatting.datetime_text(row.created_at)}"
 
     def user_panel(self, user_id: UUID) -> Panel:
-        found = list(self._readable().filter(user_id=user_id).order_by(*self.ordering)[: MAX_PANEL_ROWS + 1])
+        sessions = list(self._readable().filter(user_id=user_id).order_by(*self.ordering)[: MAX_PANEL_ROWS + 1])
         return Panel(
             title="Sessions",
             columns=("Device", "Address", "Since", "Age", "Last used", "Signed in by", "Level"),
@@ -109,10 +109,10 @@ class SessionAdmin(OperatorAdmin):
                     url=self.row_url(row),
                     button=Button(label="End", url=self.list_url(), action="end", row=row.pk),
                 )
-                for row in found[:MAX_PANEL_ROWS]
+                for row in sessions[:MAX_PANEL_ROWS]
             ],
             empty_text="Not signed in anywhere.",
-            more_url=self.list_url(**{_OWNER: user_id}) if len(found) > MAX_PANEL_ROWS else "",
+            more_url=self.list_url(**{_OWNER: user_id}) if len(sessions) > MAX_PANEL_ROWS else "",
             position=30,
         )
 
@@ -142,7 +142,7 @@ class SessionAdmin(OperatorAdmin):
 
     @admin.display(description="signed in by")
     def methods(self, row: Session) -> str:
-        return ", ".join(each.authentication_method for each in row.amr_claims.all()) or formatting.EMPTY
+        return ", ".join(claim.authentication_method for claim in row.amr_claims.all()) or formatting.EMPTY
 
     @admin.display(description="level")
     def level(self, row: Session) -> SafeString:
@@ -163,15 +163,15 @@ class SessionAdmin(OperatorAdmin):
             return HttpResponseRedirect(reverse("admin:index"))
         return super().changelist_view(request, extra_context)
 
-    def response_action(  # type: ignore[override]  # the stubs know a parameter of later versions
+    def response_action(  # type: ignore[override]  # the stubs have a parameter of later versions
         self, request: HttpRequest, queryset: QuerySet[Any]
     ) -> HttpResponse | None:
-        chosen = queryset.filter(pk__in=request.POST.getlist(helpers.ACTION_CHECKBOX_NAME))
-        owners = set(chosen.values_list("user_id", flat=True)[: model_admin.MAX_ACTION_ROWS])
-        answer = super().response_action(request, queryset)
-        if isinstance(answer, HttpResponseRedirect) and len(owners) == 1:
-            return HttpResponseRedirect(formatting.user_url(owners.pop()) or answer.url)
-        return answer
+        selected = queryset.filter(pk__in=request.POST.getlist(helpers.ACTION_CHECKBOX_NAME))
+        owners = set(selected.values_list("user_id", flat=True)[: model_admin.MAX_ACTION_ROWS])
+        response = super().response_action(request, queryset)
+        if isinstance(response, HttpResponseRedirect) and len(owners) == 1:
+            return HttpResponseRedirect(formatting.user_url(owners.pop()) or response.url)
+        return response
 
     def _readable(self) -> QuerySet[Session]:
         return Session.objects.defer("refresh_token_hmac_key").prefetch_related("amr_claims")

@@ -83,9 +83,9 @@ def prepare(identity: ExternalIdentity, *, audience: str, at: datetime, reserved
 
 def find_account(identity: ExternalIdentity, *, audience: str, at: datetime) -> AccountMatch:
     """Find the account of an identity. One statement when an account has the identity, else two or three."""
-    known = queries.find_by_identity(provider=identity.provider, provider_id=identity.subject)
-    if known is not None:
-        user, identity_id = known
+    existing = queries.find_by_identity(provider=identity.provider, provider_id=identity.subject)
+    if existing is not None:
+        user, identity_id = existing
         _check_not_banned(user, at=at)
         return AccountMatch(identity=identity, user=user, identity_id=identity_id, email=user.email)
     domains = conf.current().federation.linking_domains

@@ -165,7 +165,7 @@ def _verify_identity(credential: IdTokenCredential) -> ExternalIdentity:
     try:
         profile = trusted.profile_of(token_claims)
     except InvalidProviderResponse as error:
-        raise _refuse(trusted, error) from None
+        raise _invalid_token(trusted, error) from None
     return ExternalIdentity.from_profile(profile, provider=trusted.provider, email_optional=trusted.email_optional)
 
 
@@ -181,10 +181,10 @@ def _verify_token(credential: IdTokenCredential, trusted: TrustedIssuer) -> dict
             credential.id_token, issuer=trusted.issuer, audiences=None, access_token=credential.access_token
         )
     except (InvalidProviderResponse, ProviderUnavailable) as error:
-        raise _refuse(trusted, error) from None
+        raise _invalid_token(trusted, error) from None
 
 
-def _refuse(trusted: TrustedIssuer, error: Exception) -> OAuthError:
+def _invalid_token(trusted: TrustedIssuer, error: Exception) -> OAuthError:
     fields = {"event": "id_token.refused", "provider": trusted.provider, "error": str(error)}
     logger.warning("an ID token was refused", extra=fields)
     return OAuthError(_INVALID, "Bad ID token")

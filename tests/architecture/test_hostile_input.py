@@ -158,8 +158,8 @@ def _no_unhandled_exception(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
-def post(path: str, body: Any, **given: Any) -> Answer:
-    return Api().post(path, body, **given)
+def post(path: str, body: Any, **options: Any) -> Answer:
+    return Api().post(path, body, **options)
 
 
 def documented(answer: Answer, *statuses: int) -> dict[str, Any]:
@@ -427,8 +427,8 @@ def test_unusual_metadata_is_stored_and_account_works(auth_config: ChangeConfig,
     body = f'{{"email":"{EMAIL}","password":"{PASSWORD}","data":{data}}}'
     first = post("/signup", body)
     assert first.status_code == 200, first.content[:300]
-    known = {"sub": first.json()["id"], "email": EMAIL, "email_verified": False, "phone_verified": False}
-    expected = {**{key: value for key, value in orjson.loads(data).items() if value is not None}, **known}
+    claims = {"sub": first.json()["id"], "email": EMAIL, "email_verified": False, "phone_verified": False}
+    expected = {**{key: value for key, value in orjson.loads(data).items() if value is not None}, **claims}
     # Parsed like the expected value: an integer beyond 64 bits becomes a float.
     assert orjson.loads(first.content)["user_metadata"] == expected
     (mail,) = mailbox.emails
@@ -549,8 +549,8 @@ def test_token_of_another_audience_is_rejected() -> None:
         (claims_of(token) | {"aud": []}, ""),
         (claims_of(token) | {"aud": ["staff", "authenticated"]}, "authenticated"),
     ):
-        given = {"X-JWT-AUD": header} if header else {}
-        error = documented(Api().get("/user", bearer=signed(claims), headers=given), 400)
+        headers = {"X-JWT-AUD": header} if header else {}
+        error = documented(Api().get("/user", bearer=signed(claims), headers=headers), 400)
         assert (error["error_code"], error["msg"]) == (
             "validation_failed", "Token audience doesn't match request audience",
         )  # fmt: skip
@@ -697,9 +697,12 @@ def test_hostile_redirect_targets_are_not_used(place: str) -> None:
             assert location.isascii()
             assert location.isprintable()
             assert " " not in location
-            found = urlsplit(location)
-            assert (found.scheme, found.hostname) in (("http", "localhost"), ("http", "127.0.0.1")), (target, location)
-            assert "@" not in found.netloc
+            redirect = urlsplit(location)
+            assert (redirect.scheme, redirect.hostname) in (("http", "localhost"), ("http", "127.0.0.1")), (
+                target,
+                location,
+            )
+            assert "@" not in redirect.netloc
             assert set(answer.headers) == {"Location", "Cache-Control", "Vary"}
 
 

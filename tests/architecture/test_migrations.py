@@ -40,20 +40,20 @@ ALLOWED = (
 def violations(migration: Migration) -> list[str]:
     """Operations of a migration that would block or break processes that are still serving."""
     new = {operation.name_lower for operation in migration.operations if isinstance(operation, operations.CreateModel)}
-    found = []
+    problems = []
     for operation in migration.operations:
         kind = type(operation).__name__
         if kind in ALLOWED or getattr(operation, "model_name_lower", None) in new:
-            found += [f"{kind}: {sql}" for sql in statements(operation) if holds_a_lock(sql, migration)]
+            problems += [f"{kind}: {sql}" for sql in statements(operation) if holds_a_lock(sql, migration)]
         elif isinstance(operation, operations.AddField):
             field: Any = operation.field
             if not field.null and not field.has_db_default():
-                found.append(f"{kind} {operation.name}: neither NULL nor a default in the database")
+                problems.append(f"{kind} {operation.name}: neither NULL nor a default in the database")
         else:
-            found.append(f"{kind}: holds a lock for long, or older processes do not survive it")
+            problems.append(f"{kind}: holds a lock for long, or older processes do not survive it")
     if not migration.atomic and any(isinstance(operation, operations.AddField) for operation in migration.operations):
-        found.append("AddField without a transaction: it cannot be resumed")
-    return found
+        problems.append("AddField without a transaction: it cannot be resumed")
+    return problems
 
 
 def statements(operation: Any) -> list[str]:

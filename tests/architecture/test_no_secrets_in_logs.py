@@ -115,8 +115,8 @@ class Scenario:
     mailbox: Mailbox
     secrets: set[str] = dataclasses.field(default_factory=lambda: set(SHARED_SECRETS))
 
-    def post(self, path: str, body: Any = None, **given: Any) -> Any:
-        answer = self.api.post(path, body, **given)
+    def post(self, path: str, body: Any = None, **options: Any) -> Any:
+        answer = self.api.post(path, body, **options)
         if answer.status_code == 200:
             self.keep(answer.json())
         return answer
@@ -212,9 +212,9 @@ def run_requests(api: Api, mailbox: Mailbox, smtp: FakeSmtp, auth_config: Change
     with constraint("users", "email <> 'new@example.com'"), constraint("sessions", "user_agent IS NULL"):
         assert scenario.post("/signup", {"email": "new@example.com", "password": PASSWORD}).status_code == 500
         body = {"email": EMAIL, "password": PASSWORD}
-        refused = scenario.post("/token?grant_type=password", body, headers={"User-Agent": "x"})
-        assert refused.status_code == 500
-        assert "Failing row" not in refused.content.decode()
+        rejected = scenario.post("/token?grant_type=password", body, headers={"User-Agent": "x"})
+        assert rejected.status_code == 500
+        assert "Failing row" not in rejected.content.decode()
     jwt = settings.AUTH.jwt
     auth_config(jwt={"keys": ({"kty": "oct", "k": JWT_SECRET, "alg": "HS256"},)})
     assert scenario.sign_in().status_code == 500
@@ -350,18 +350,18 @@ def values() -> dict[str, tuple[Any, set[str]]]:
     return {
         "AuthConfig": (config, {JWT_SECRET, SMTP_PASSWORD, *_database_password(config)}),
         "Caller": (Caller(address="192.0.2.1", user_agent="x", request_id="y", audience="z"), {PASSWORD}),
-        "Secret of the settings": (config.jwt.secret, {JWT_SECRET}),
-        "Secret of a mail": (secret, {secret.code, secret.link_token}),
+        "Secret": (config.jwt.secret, {JWT_SECRET}),
+        "OneTimeSecret": (secret, {secret.code, secret.link_token}),
         "Outstanding": (outstanding, hashes),
         "AccessToken": (pair.access, {pair.access.token}),
         "TokenPair": (pair, pair_secrets),
         "Claims": (claims, {issued}),
         "UserRecord": (record, {PASSWORD, record.password_hash}),
         "User": (user, {PASSWORD, record.password_hash, EMAIL}),
-        "SignUp": (sign_up_request, {PASSWORD}),
-        "Outcome": (sign_up.SignUpResult(user=record, tokens=pair), {*pair_secrets, record.password_hash}),
-        "SignedInByPassword": (PasswordSignIn(user=record, tokens=pair, weakness=None), pair_secrets),
-        "Verified": (verified, {*pair_secrets, flow.auth_code or "", record.password_hash}),
+        "SignUpRequest": (sign_up_request, {PASSWORD}),
+        "SignUpResult": (sign_up.SignUpResult(user=record, tokens=pair), {*pair_secrets, record.password_hash}),
+        "PasswordSignIn": (PasswordSignIn(user=record, tokens=pair, weakness=None), pair_secrets),
+        "Redemption": (verified, {*pair_secrets, flow.auth_code or "", record.password_hash}),
         "Presented": (refresh_tokens.decode(made.refresh_token), {made.refresh_token, key}),
         "KeySet": (signing_keys.current(), {JWT_SECRET}),
         "Key": (signing_keys.current().signing, {JWT_SECRET}),
@@ -369,7 +369,7 @@ def values() -> dict[str, tuple[Any, set[str]]]:
         "OneTimeToken": (one_time, hashes),
         "FlowState": (flow, {flow.auth_code or "", "upstream-access", CHALLENGE}),
         "SignedIn": (signed_in, {key, record.password_hash}),
-        "Exchanged": (exchanged, {*pair_secrets, "upstream-access", "upstream-refresh"}),
+        "CodeExchange": (exchanged, {*pair_secrets, "upstream-access", "upstream-refresh"}),
         "Challenge": (challenge, {CHALLENGE}),
         "SignUpInput": (SignUpInput(email=EMAIL, password=PASSWORD), {PASSWORD}),
         "PasswordInput": (PasswordInput(email=EMAIL, password=PASSWORD), {PASSWORD}),
@@ -388,9 +388,9 @@ def values() -> dict[str, tuple[Any, set[str]]]:
 
 def _redeemable(link_token: str) -> tuple[Any, Any]:
     """A user with a pending one-time token, as verification reads them."""
-    found = queries.find_by_link(link_hash=crypto.hash_link_token(link_token), token_types=["recovery_token"])
-    assert found is not None
-    return found[0], one_time_tokens.from_row(found[1])
+    one_time_token = queries.find_by_link(link_hash=crypto.hash_link_token(link_token), token_types=["recovery_token"])
+    assert one_time_token is not None
+    return one_time_token[0], one_time_tokens.from_row(one_time_token[1])
 
 
 def _database_password(config: AuthConfig) -> set[str]:
@@ -398,18 +398,18 @@ def _database_password(config: AuthConfig) -> set[str]:
 
 
 TYPES_WITH_SECRETS = (
-    "AuthConfig", "Caller", "Secret of the settings", "Secret of a mail", "Outstanding", "AccessToken", "TokenPair",
-    "Claims", "UserRecord", "User", "SignUp", "Outcome", "SignedInByPassword", "Verified", "Presented", "KeySet",
-    "Key", "Session", "OneTimeToken", "FlowState", "SignUpInput", "PasswordInput", "VerifyInput", "SignedIn",
-    "Exchanged", "Challenge", "RefreshTokenInput", "PkceInput",
+    "AuthConfig", "Caller", "Secret", "OneTimeSecret", "Outstanding", "AccessToken", "TokenPair",
+    "Claims", "UserRecord", "User", "SignUpRequest", "SignUpResult", "PasswordSignIn", "Redemption", "Presented",
+    "KeySet", "Key", "Session", "OneTimeToken", "FlowState", "SignUpInput", "PasswordInput", "VerifyInput", "SignedIn",
+    "CodeExchange", "Challenge", "RefreshTokenInput", "PkceInput",
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("name", TYPES_WITH_SECRETS)
 def test_repr_hides_secrets(auth_config: ChangeConfig, name: str) -> None:
     auth_config(jwt={"secret": Secret(JWT_SECRET)}, smtp={"password": Secret(SMTP_PASSWORD)}, mailer=LONG_CODES)
-    known = values()
-    assert set(known) == {*TYPES_WITH_SECRETS}
-    value, secrets = known[name]
+    examples = values()
+    assert set(examples) == {*TYPES_WITH_SECRETS}
+    value, secrets = examples[name]
     for text in (repr(value), str(value), f"{value}", repr([value]), repr({"value": value})):
         assert found_in(text, secrets) == []

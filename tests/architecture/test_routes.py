@@ -23,7 +23,7 @@ def routes(patterns: list[URLPattern | URLResolver], before: str = "") -> Iterat
 
 
 def sample(route: str) -> str:
-    return "/" + re.sub(r"<(?:(\w+):)?\w+>", lambda found: SAMPLES[found[1] or "str"], route)
+    return "/" + re.sub(r"<(?:(\w+):)?\w+>", lambda match: SAMPLES[match[1] or "str"], route)
 
 
 ROUTES = sorted(set(routes(get_resolver().url_patterns)))

@@ -1,4 +1,4 @@
-"""Whose address a request is taken to come from."""
+"""The client address of a request behind proxies."""
 
 from __future__ import annotations
 

@@ -45,9 +45,9 @@ def test_health_and_settings_are_not_rate_limited(api: Api, django_assert_num_qu
 def test_the_settings_response_is_complete(api: Api, path: str) -> None:
     answer = api.get(path)
     assert answer.status_code == 200
-    told = answer.json()
-    assert told.pop("external") == {name: name == "email" for name in EXTERNAL}
-    assert told == {
+    payload = answer.json()
+    assert payload.pop("external") == {name: name == "email" for name in EXTERNAL}
+    assert payload == {
         "disable_signup": False,
         "autoconfirm": False,
         "mailer_autoconfirm": False,
@@ -93,6 +93,6 @@ def test_no_secret_is_shown(api: Api, auth_config: ChangeConfig) -> None:
         providers={"github": Provider(enabled=True, client_ids=("client-id",), secret=Secret("client-secret"))},
         captcha={"secret": Secret("captcha-secret")},
     )
-    told = api.get("/settings").content.decode()
+    text = api.get("/settings").content.decode()
     for secret in ("jwt-secret", "smtp-password", "client-secret", "captcha-secret", "smtp.internal", "client-id"):
-        assert secret not in told
+        assert secret not in text

@@ -152,15 +152,15 @@ class Authenticator:
         return self._answer(credential, response)
 
     def _client_data(self, type: str, options: dict[str, Any], changes: dict[str, Any]) -> bytes:
-        said = {
+        client_data = {
             "type": changes.get("type", type),
             "challenge": changes.get("challenge", options["challenge"]),
             "origin": changes.get("origin", self.origin),
             "crossOrigin": False,
         }
         if "token_binding" in changes:
-            said["tokenBinding"] = changes["token_binding"]
-        return json.dumps(said).encode()
+            client_data["tokenBinding"] = changes["token_binding"]
+        return json.dumps(client_data).encode()
 
     def _data(self, changes: dict[str, Any], *, count: int, further: int = 0) -> bytes:
         party = hashlib.sha256(changes.get("rp_id", self.rp_id).encode()).digest()

@@ -80,11 +80,11 @@ class Collector:
         """Return the first span that `fits`; raise AssertionError after TIMEOUT_SECONDS."""
         deadline = time.monotonic() + TIMEOUT_SECONDS
         with self._changed:
-            while not (found := [span for span in self.spans if fits(span)]):
+            while not (matching := [span for span in self.spans if fits(span)]):
                 remaining = deadline - time.monotonic()
                 assert remaining > 0, f"no such span among {[(s.name, s.attributes) for s in self.spans]}"
                 self._changed.wait(remaining)
-        return found[0]
+        return matching[0]
 
     def wait(self, holds: Callable[[], object]) -> None:
         """Wait until `holds` returns true after a message; raise AssertionError after TIMEOUT_SECONDS."""

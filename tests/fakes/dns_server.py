@@ -78,6 +78,6 @@ class FakeDns:
             reply.set_rcode(dns.rcode.SERVFAIL)
         elif records := self.records.get((name, kind)):
             reply.answer.append(dns.rrset.from_text(question.name, 60, "IN", kind, *records))
-        elif name not in {known for known, _ in self.records}:
+        elif name not in {known_name for known_name, _ in self.records}:
             reply.set_rcode(dns.rcode.NXDOMAIN)
         return reply

@@ -36,10 +36,10 @@ COMMANDS = {"granian": SERVE, "gunicorn": GUNICORN}
 def server_url() -> str:
     """libpq URL of the PostgreSQL of this test run, for the maintenance database."""
     parameters = connections.create_connection("default").get_connection_params()
-    known: dict[str, str] = {
+    parameters_given: dict[str, str] = {
         name: parameters[name] for name in ("user", "password", "host", "port") if name in parameters
     }
-    return f"postgresql:///postgres?{urlencode(known, quote_via=quote)}"
+    return f"postgresql:///postgres?{urlencode(parameters_given, quote_via=quote)}"
 
 
 @functools.cache

@@ -17,8 +17,9 @@ from authsvc.db.sql import namespaced
 from authsvc.jobs import registry
 from authsvc.messaging import Email, EmailKind, Sms, SmsKind
 from authsvc.personal_data import DataSubject
-from mailer.delivery import encryption, queries
-from mailer.personal_data import Messages
+from mailer import personal_data
+from mailer.delivery import encryption
+from mailer.personal_data import Messages, messages_of_recipients
 from tests.conftest import ChangeConfig
 from tests.mailer.conftest import Queue
 
@@ -27,7 +28,7 @@ ADA = DataSubject(id=uuid4(), addresses=frozenset({ADDRESS, NUMBER}))
 INDEXES = ("messages_to_user_idx", "messages_to_address_idx", "messages_unmarked_idx")
 
 
-def letter(to: str, *, user_id: UUID | None) -> Email:
+def email_to(to: str, *, user_id: UUID | None) -> Email:
     return Email(kind=EmailKind.RECOVERY, to=to, variables={"Token": "123456"}, user_id=user_id)
 
 
@@ -36,7 +37,7 @@ def text(to: str, *, user_id: UUID | None) -> Sms:
 
 
 def strangers(number: int) -> list[Email]:
-    return [letter(f"{each}@example.org", user_id=uuid4()) for each in range(number)]
+    return [email_to(f"{each}@example.org", user_id=uuid4()) for each in range(number)]
 
 
 def post(*messages: Email | Sms) -> None:
@@ -45,7 +46,7 @@ def post(*messages: Email | Sms) -> None:
 
 
 def take_marks_away() -> None:
-    """As an earlier version has stored them."""
+    """Store messages as an earlier version did."""
     with connection.cursor() as cursor:
         cursor.execute("UPDATE procrastinate_jobs SET args = args - 'to_user' - 'to_address'")
 
@@ -59,17 +60,17 @@ def exported() -> list[Any]:
 @pytest.mark.parametrize(
     "message",
     [
-        pytest.param(letter(ADDRESS, user_id=ADA.id), id="to the address of the account"),
-        pytest.param(letter("former@example.com", user_id=ADA.id), id="to another address"),
-        pytest.param(letter(ADDRESS, user_id=uuid4()), id="of somebody else's account"),
-        pytest.param(letter(ADDRESS, user_id=None), id="of no account"),
+        pytest.param(email_to(ADDRESS, user_id=ADA.id), id="to the address of the account"),
+        pytest.param(email_to("former@example.com", user_id=ADA.id), id="to another address"),
+        pytest.param(email_to(ADDRESS, user_id=uuid4()), id="of another account"),
+        pytest.param(email_to(ADDRESS, user_id=None), id="of no account"),
         pytest.param(text(NUMBER, user_id=ADA.id), id="to the number of the account"),
         pytest.param(text(NUMBER, user_id=None), id="to the number alone"),
     ],
 )
 @pytest.mark.parametrize("marked", [True, False])
 def test_messages_of_a_user_are_exported_and_removed(queue: Queue, message: Email | Sms, marked: bool) -> None:
-    other = letter("bob@example.com", user_id=uuid4())
+    other = email_to("bob@example.com", user_id=uuid4())
     post(other, message)
     if not marked:
         take_marks_away()
@@ -81,31 +82,31 @@ def test_messages_of_a_user_are_exported_and_removed(queue: Queue, message: Emai
 
 def test_removal_does_not_read_messages_of_others(queue: Queue) -> None:
     def removal() -> int:
-        post(letter(ADDRESS, user_id=ADA.id))
+        post(email_to(ADDRESS, user_id=ADA.id))
         with CaptureQueriesContext(connection) as statements:
             assert Messages().erase(ADA)["messages"] == 1
         return len(statements)
 
     alone = removal()
-    post(*strangers(queries._BATCH_SIZE + 1))
+    post(*strangers(personal_data._BATCH_SIZE + 1))
     assert removal() == alone
 
 
 def test_messages_without_a_recipient_digest_are_decrypted(queue: Queue) -> None:
-    mine = [letter(ADDRESS, user_id=ADA.id), letter(ADDRESS, user_id=ADA.id), letter(ADDRESS, user_id=ADA.id)]
-    post(mine[0], *strangers(queries._BATCH_SIZE), mine[1])
+    mine = [email_to(ADDRESS, user_id=ADA.id), email_to(ADDRESS, user_id=ADA.id), email_to(ADDRESS, user_id=ADA.id)]
+    post(mine[0], *strangers(personal_data._BATCH_SIZE), mine[1])
     take_marks_away()
     post(mine[2])
     assert sorted(exported()) == sorted(str(message.id) for message in mine)
     assert Messages().erase(ADA)["messages"] == 3
-    assert len(queue.jobs()) == queries._BATCH_SIZE
+    assert len(queue.jobs()) == personal_data._BATCH_SIZE
 
 
 def test_messages_are_found_by_an_index_for_each_condition(queue: Queue) -> None:
     with CaptureQueriesContext(connection) as statements:
-        list(queries.messages_of_recipients([encryption.recipient_digest(ADDRESS)]))
+        list(messages_of_recipients([encryption.recipient_digest(ADDRESS)]))
     with connection.cursor() as cursor, transaction.atomic():
-        # Enough for an index to be worth its while, and known to the planner as such.
+        # Enough rows for the planner to prefer an index, with current statistics.
         cursor.execute(
             "INSERT INTO procrastinate_jobs (queue_name, task_name, args) SELECT %s, 'mailer.deliver',"
             " jsonb_build_object('to_user', 'a' || n, 'to_address', 'b' || n) FROM generate_series(1, 20000) n",
@@ -127,7 +128,7 @@ def test_a_role_that_does_not_own_the_queue_migrates_without_indexes() -> None:
         cursor.execute("CREATE ROLE guest")
         cursor.execute("GRANT USAGE ON SCHEMA public TO guest")
         cursor.execute("SET LOCAL ROLE guest")
-        # Were one of the statements run, it would be refused, if only for being in a transaction.
+        # The statements cannot run inside a transaction, so running one would fail.
         for operation in migration.operations:
             operation.database_forwards("mailer", connection.schema_editor(atomic=False), state, state)
         transaction.set_rollback(True)

@@ -63,18 +63,22 @@ def measure(server: LiveServer, *, method: str, path: str, body: str, bearer: st
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
         script.write(LUA)
         script.flush()
-        given = {"BENCH_METHOD": method, "BENCH_BEARER": f"Bearer {bearer}", **({"BENCH_BODY": body} if body else {})}
+        variables = {
+            "BENCH_METHOD": method,
+            "BENCH_BEARER": f"Bearer {bearer}",
+            **({"BENCH_BODY": body} if body else {}),
+        }
         output = subprocess.run(
             ["wrk", "-t1", "-c16", f"-d{seconds}s", "--timeout", "20s", "-s", script.name, server.url + path],
-            env={**os.environ, **given},
+            env={**os.environ, **variables},
             capture_output=True,
             text=True,
             check=True,
         ).stdout
-    found = re.search(r"RESULT (\S+) (\S+) (\S+) (\S+)", output)
-    if found is None:
+    match = re.search(r"RESULT (\S+) (\S+) (\S+) (\S+)", output)
+    if match is None:
         raise RuntimeError(output)
-    number, errors, p50, p99 = (float(text) for text in found.groups())
+    number, errors, p50, p99 = (float(text) for text in match.groups())
     spent = (cpu_seconds(server.process.pid) - before) / max(number, 1) * 1000
     name = f"{method} {path}"
     return f"{name:36}{number / seconds:10.0f}{p50:10.1f}{p99:10.1f}{spent:10.2f}{errors:10.0f}"

@@ -105,9 +105,9 @@ class Meter:
         times = times or self.times
         client.get(path(0))
         server, database = cpu_seconds(self.server.process.pid), self._database()
-        found = [client.get(path(number)) for number in range(1, times + 1)]
-        took = [each for each, _, _ in found]
-        total = found[-1][1].getheader("X-Total-Count")
+        durations = [client.get(path(number)) for number in range(1, times + 1)]
+        took = [each for each, _, _ in durations]
+        total = durations[-1][1].getheader("X-Total-Count")
         measurement = Measurement(
             name=name,
             p50=statistics.median(took),
@@ -123,8 +123,8 @@ class Meter:
 
     def _database(self) -> float:
         """CPU seconds of the currently open database connections, which the service keeps open."""
-        found = self.connection.execute("SELECT pid FROM pg_stat_activity WHERE application_name = 'authsvc'")
-        return sum(seconds_of(pid) for (pid,) in found.fetchall())
+        rows = self.connection.execute("SELECT pid FROM pg_stat_activity WHERE application_name = 'authsvc'")
+        return sum(seconds_of(pid) for (pid,) in rows.fetchall())
 
 
 def seconds_of(pid: int) -> float:
@@ -233,10 +233,10 @@ def wrk(server: LiveServer, bearer: str, *, clients: int, path: str, seconds: in
 
 def answered(process: subprocess.Popen[str]) -> int:
     output, _ = process.communicate()
-    found = re.search(r"(\d+) requests in", output)
-    if found is None or "Non-2xx" in output:
+    match = re.search(r"(\d+) requests in", output)
+    if match is None or "Non-2xx" in output:
         raise RuntimeError(output)
-    return int(found[1])
+    return int(match[1])
 
 
 def manage(url: str, *arguments: str, typed: str = "") -> str:
@@ -256,11 +256,11 @@ def wait_for_indexes(connection: Connection) -> bool:
     """Wait for the search indexes; returns False on a server without the extension."""
     offered = connection.execute("SELECT FROM pg_available_extensions WHERE name = 'pg_trgm'").fetchone()
     while offered is not None:
-        found = connection.execute(
+        rows = connection.execute(
             "SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE relname LIKE 'users%%search_idx'"
             " AND indisvalid AND EXISTS (SELECT FROM pg_stats WHERE tablename = 'users_full_name_search_idx')"
         ).fetchall()
-        if len(found) == 2:
+        if len(rows) == 2:
             return True
         time.sleep(0.5)
     return False

@@ -140,20 +140,20 @@ def confirm_phone(type: str) -> Callable[[], Call]:
     return prepare
 
 
-def request_email(path: str, *, known: bool, confirmed: bool = True, **body: Any) -> Callable[[], Call]:
+def request_email(path: str, *, exists: bool, confirmed: bool = True, **body: Any) -> Callable[[], Call]:
     """Request an email; without an account it costs as many statements and sends nothing."""
 
     def prepare() -> Call:
-        if known:
+        if exists:
             factories.make_user(email="ann@example.com", confirmed=confirmed)
         return lambda api: api.post(path, {"email": "ann@example.com", **body})
 
     return prepare
 
 
-def request_sms_code(known: bool) -> Callable[[], Call]:
+def request_sms_code(exists: bool) -> Callable[[], Call]:
     def prepare() -> Call:
-        if known:
+        if exists:
             factories.make_user(email="", phone=PHONE, phone_confirmed_at=timezone.now())
         return lambda api: api.post("/otp", {"phone": PHONE})
 
@@ -164,15 +164,15 @@ def start_sign_in() -> Call:
     return lambda api: Browser().authorize()
 
 
-def callback(*, known: str = "", pkce: bool = False, verified: bool = True) -> Callable[[], Call]:
+def callback(*, exists: str = "", pkce: bool = False, verified: bool = True) -> Callable[[], Call]:
     """The callback for a new user, or for a user `known` by `identity` or by a `confirmed`/`unconfirmed` address."""
 
     def prepare() -> Call:
         GITHUB.set_user(address("ada@example.com", verified=verified))
-        if known == "identity":
+        if exists == "identity":
             Browser().sign_in()
-        elif known:
-            factories.make_user(email="ada@example.com", confirmed=known == "confirmed")
+        elif exists:
+            factories.make_user(email="ada@example.com", confirmed=exists == "confirmed")
         browser = Browser()
         state = browser.start(**(PKCE if pkce else {}))
         return lambda api: browser.callback(state)
@@ -352,22 +352,22 @@ PATHS = [
     ),
     Path("POST /verify, phone", 7, 200, confirm_phone("sms")),
     Path("POST /verify, phone change", 9, 200, confirm_phone("phone_change")),
-    Path("POST /otp", 3, 200, request_email("/otp", known=True)),
-    Path("POST /otp, new address", 5, 200, request_email("/otp", known=False)),
-    Path("POST /recover", 3, 200, request_email("/recover", known=True)),
-    Path("POST /recover, unknown address", 3, 200, request_email("/recover", known=False)),
-    Path("POST /resend", 3, 200, request_email("/resend", known=True, confirmed=False, type="signup")),
-    Path("POST /resend, nothing to confirm", 3, 200, request_email("/resend", known=True, type="signup")),
-    Path("POST /resend, unknown address", 3, 200, request_email("/resend", known=False, type="signup")),
-    Path("POST /otp, phone", 2, 200, request_sms_code(known=True)),
-    Path("POST /otp, new phone", 4, 200, request_sms_code(known=False)),
+    Path("POST /otp", 3, 200, request_email("/otp", exists=True)),
+    Path("POST /otp, new address", 5, 200, request_email("/otp", exists=False)),
+    Path("POST /recover", 3, 200, request_email("/recover", exists=True)),
+    Path("POST /recover, unknown address", 3, 200, request_email("/recover", exists=False)),
+    Path("POST /resend", 3, 200, request_email("/resend", exists=True, confirmed=False, type="signup")),
+    Path("POST /resend, nothing to confirm", 3, 200, request_email("/resend", exists=True, type="signup")),
+    Path("POST /resend, unknown address", 3, 200, request_email("/resend", exists=False, type="signup")),
+    Path("POST /otp, phone", 2, 200, request_sms_code(exists=True)),
+    Path("POST /otp, new phone", 4, 200, request_sms_code(exists=False)),
     Path("GET /authorize", 1, 302, start_sign_in),
     Path("GET /callback, new user", 9, 302, callback()),
     Path("GET /callback, new user with PKCE", 7, 302, callback(pkce=True)),
     Path("GET /callback, new user with unverified email", 7, 302, callback(verified=False)),
-    Path("GET /callback, returning user", 8, 302, callback(known="identity")),
-    Path("GET /callback, identity linked automatically", 12, 302, callback(known="confirmed")),
-    Path("GET /callback, unverified account claimed", 23, 302, callback(known="unconfirmed")),
+    Path("GET /callback, returning user", 8, 302, callback(exists="identity")),
+    Path("GET /callback, identity linked automatically", 12, 302, callback(exists="confirmed")),
+    Path("GET /callback, unverified account claimed", 23, 302, callback(exists="unconfirmed")),
     Path("GET /user/identities/authorize", 4, 302, start_linking),
     Path("GET /callback, identity linked by the user", 10, 302, link_identity),
     Path("DELETE /user/identities/{identity_id}", 8, 200, unlink_identity),

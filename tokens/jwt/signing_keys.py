@@ -146,8 +146,8 @@ def current() -> KeySet:
     """The keys of the current configuration. Raises ImproperlyConfigured for unusable JWT_KEYS."""
     global _keysets
     config = conf.current().jwt
-    for known, keyset in _keysets:
-        if known is config:
+    for cached_config, keyset in _keysets:
+        if cached_config is config:
             return keyset
     keyset = _read(config)
     _keysets = ((config, keyset), *_keysets[:1])
@@ -217,11 +217,11 @@ def _read(config: Jwt) -> KeySet:
 def _parse(jwk: Mapping[str, Any]) -> Key:
     kty, kid, is_signing = jwk.get("kty"), jwk.get("kid") or "", "sign" in (jwk.get("key_ops") or ())
     family = (kty, jwk.get("crv") if kty in ("EC", "OKP") else None)
-    alg = jwk.get("alg") or next((name for name, takes in _FAMILIES.items() if takes == family), None)
+    alg = jwk.get("alg") or next((name for name, required in _FAMILIES.items() if required == family), None)
     if not isinstance(kid, str) or not isinstance(alg, str) or _FAMILIES.get(alg) != family or "aws:kms:arn" in jwk:
-        raise ImproperlyConfigured(f"JWT_KEYS: the key {kid!r} is of a kind that is not supported")
+        raise ImproperlyConfigured(f"JWT_KEYS: the type or algorithm of the key {kid!r} is not supported")
     if is_signing and not _PRIVATE_MEMBERS & jwk.keys():
-        raise ImproperlyConfigured(f"JWT_KEYS: the key {kid!r} is to sign and has no private part")
+        raise ImproperlyConfigured(f"JWT_KEYS: the key {kid!r} is a signing key but has no private part")
     try:
         material = _IMPLEMENTATIONS[alg].from_jwk(dict(jwk))
         if material == b"":

@@ -26,7 +26,7 @@ class LegacyToken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class LegacyExchange:
     """`refresh_token` is None after a detected reuse; the caller commits the revocations that it caused."""
 
     refresh_token: str | None = field(repr=False)
@@ -54,7 +54,7 @@ def caused_conversion(legacy: LegacyToken) -> bool:
     return newest is not None and newest.id == legacy.id
 
 
-def exchange(legacy: LegacyToken, *, session: SessionRecord, caller: Caller, at: datetime) -> Outcome | None:
+def exchange(legacy: LegacyToken, *, session: SessionRecord, caller: Caller, at: datetime) -> LegacyExchange | None:
     """Exchanges a token of a session that is not converted, inside the caller's transaction.
 
     Returns None when another request has locked the rows or has just converted the session. Raises RefreshTokenReused
@@ -75,16 +75,16 @@ def exchange(legacy: LegacyToken, *, session: SessionRecord, caller: Caller, at:
         config.allow_reuse or (is_predecessor and (is_in_reuse_interval or not config.rotation_enabled))
     ):
         _touch(row, caller=caller, at=at)
-        return Outcome(refresh_token=active.token)
+        return LegacyExchange(refresh_token=active.token)
     if config.rotation_enabled:
         rows.filter(revoked=False).update(revoked=True, updated_at=at)
-        return Outcome(refresh_token=None)
+        return LegacyExchange(refresh_token=None)
     if is_in_reuse_interval:
         return _convert(locked, row, caller=caller, at=at)
     raise errors.RefreshTokenReused
 
 
-def _convert(token: LegacyRefreshToken, session: Session, *, caller: Caller, at: datetime) -> Outcome:
+def _convert(token: LegacyRefreshToken, session: Session, *, caller: Caller, at: datetime) -> LegacyExchange:
     key = crypto.generate_key()
     session.refresh_token_hmac_key = encryption.encrypt(key, bound_to=session.id)
     session.refresh_token_counter = 0
@@ -93,7 +93,7 @@ def _convert(token: LegacyRefreshToken, session: Session, *, caller: Caller, at:
     LegacyRefreshToken.objects.filter(id=token.id).update(revoked=True, updated_at=at)
     LegacyRefreshToken.objects.filter(session_id=session.id, revoked=False).update(revoked=True)
     refresh_token = refresh_tokens.encode(session_id=session.id, counter=0, key=crypto.base64url_decode(key))
-    return Outcome(refresh_token=refresh_token, converted=True)
+    return LegacyExchange(refresh_token=refresh_token, converted=True)
 
 
 def _touch(session: Session, *, caller: Caller, at: datetime) -> None:

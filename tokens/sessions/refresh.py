@@ -118,18 +118,18 @@ def _attempt_legacy(token: str, *, caller: Caller, at: datetime) -> RefreshResul
         if not _lock_single_session(signed_in, at=at):
             transaction.set_rollback(True)
             return None
-        outcome = legacy_refresh.exchange(legacy, session=signed_in.session, caller=caller, at=at)
-        if outcome is None:
+        exchange = legacy_refresh.exchange(legacy, session=signed_in.session, caller=caller, at=at)
+        if exchange is None:
             transaction.set_rollback(True)
             return None
-        if outcome.refresh_token is not None:
+        if exchange.refresh_token is not None:
             audit.record(audit.Action.TOKEN_REFRESHED, actor=signed_in.user, caller=caller, at=at)
-            if outcome.converted:
+            if exchange.converted:
                 audit.record(audit.Action.TOKEN_REVOKED, actor=signed_in.user, caller=caller, at=at)
-    if outcome.refresh_token is None:
+    if exchange.refresh_token is None:
         metrics.REFRESH_REUSES.inc()
         raise errors.RefreshTokenReused
-    return _result(signed_in, refresh_token=outcome.refresh_token, at=at)
+    return _result(signed_in, refresh_token=exchange.refresh_token, at=at)
 
 
 def _rotate(

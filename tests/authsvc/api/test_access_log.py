@@ -1,4 +1,4 @@
-"""The access line of a request: one for each, with the documented members and nothing that was secret in it."""
+"""The access log: one line per request, with the documented fields and without secrets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLAIN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 @pytest.fixture
 def access(caplog: pytest.LogCaptureFixture) -> Callable[[], list[Any]]:
-    """The access lines so far."""
+    """The access log lines written so far."""
     caplog.set_level(logging.INFO)
     return lambda: [record for record in caplog.records if record.name == "authsvc.api"]
 
@@ -37,13 +37,13 @@ def test_a_request_has_one_line(api: Api, access: Callable[[], list[Any]]) -> No
     (line,) = access()
     assert line.getMessage() == "request completed"
     assert line.levelno == logging.INFO
-    found = members(line)
-    assert set(found) == MEMBERS
-    assert (found["component"], found["method"], found["path"]) == ("api", "GET", "/settings")
-    assert (found["remote_addr"], found["status"]) == ("198.51.100.7", 200)
-    assert found["referer"] == "http://localhost:3000/in"
-    assert isinstance(found["duration"], int)
-    assert 0 < found["duration"] < 10_000_000_000  # nanoseconds
+    fields = members(line)
+    assert set(fields) == MEMBERS
+    assert (fields["component"], fields["method"], fields["path"]) == ("api", "GET", "/settings")
+    assert (fields["remote_addr"], fields["status"]) == ("198.51.100.7", 200)
+    assert fields["referer"] == "http://localhost:3000/in"
+    assert isinstance(fields["duration"], int)
+    assert 0 < fields["duration"] < 10_000_000_000  # nanoseconds
 
 
 @pytest.mark.parametrize("path", ["/health", "/health/"])
@@ -127,10 +127,10 @@ def test_query_and_body_are_not_logged(api: Api, access: Callable[[], list[Any]]
     api.post("/token?grant_type=password", {"email": "user@example.com", "password": PASSWORD})
     made = make_session(user)
     api.get(f"/user?access_token={made.access_token}", bearer=made.access_token)
-    found = [members(line) for line in access()]
-    assert [line.pop("auth_event")["action"] for line in found if "auth_event" in line] == ["login", "login"]
+    entries = [members(line) for line in access()]
+    assert [line.pop("auth_event")["action"] for line in entries if "auth_event" in line] == ["login", "login"]
     for hidden in (secret.link_token, secret.code, PASSWORD, made.access_token, "user@example.com"):
-        assert hidden not in repr(found)
+        assert hidden not in repr(entries)
 
 
 def test_a_line_names_the_user_and_the_error(api: Api, access: Callable[[], list[Any]]) -> None:

@@ -1,4 +1,4 @@
-"""What may be kept by a browser or a proxy: keys and discovery for ten minutes, nothing that is somebody's."""
+"""Cache headers: keys and discovery for ten minutes, personal responses not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The captcha: who must solve one, when it is looked at, what the service is asked and what its answers lead to."""
+"""The captcha: requests that need one, the order of checks, the call of the service and its results."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def service_token(*, role: str = "service_role", secret: str = "", **claims: Any
     return jwt.encode({"role": role, **claims}, secret or settings.AUTH.jwt.secret.reveal(), algorithm="HS256")
 
 
-# Where
+# Endpoints that need a captcha
 
 
 @pytest.mark.parametrize(("path", "body"), PROTECTED)
@@ -151,17 +151,17 @@ def test_other_endpoints_need_no_captcha(api: Api, service: MockedServer, path: 
     assert service.received == []
 
 
-@pytest.mark.parametrize("given", [None, 5, "x", {"captcha_token": 7}])
+@pytest.mark.parametrize("token_value", [None, 5, "x", {"captcha_token": 7}])
 def test_disabled_captchas_ignore_the_token(
-    api: Api, service: MockedServer, auth_config: ChangeConfig, given: object
+    api: Api, service: MockedServer, auth_config: ChangeConfig, token_value: object
 ) -> None:
     auth_config(captcha={"enabled": False})
-    body = {"email": EMAIL, "password": PASSWORD, "gotrue_meta_security": given}
+    body = {"email": EMAIL, "password": PASSWORD, "gotrue_meta_security": token_value}
     assert api.post("/signup", body).status_code == 200
     assert service.received == []
 
 
-# When
+# Order of the checks
 
 
 @pytest.mark.parametrize(("path", "bucket"), LIMITED_FIRST.items())
@@ -224,7 +224,7 @@ def test_an_invalid_body_is_reported_as_without_captcha(
     assert service.received == []
 
 
-# What the service is asked
+# The request to the service
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_results_are_not_cached(api: Api, service: MockedServer) -> None:
     assert_error(answer, 400, "captcha_failed", "captcha protection: request disallowed (already-seen-response)")
 
 
-# What its answers lead to
+# Results
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What browsers of other origins are told."""
+"""CORS headers for browsers of other origins."""
 
 from __future__ import annotations
 

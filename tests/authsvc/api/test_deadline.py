@@ -1,4 +1,4 @@
-"""How long a request may take: what came too late is told as a time-out, whatever it was."""
+"""The time limit of a request: a late response is replaced by a timeout error."""
 
 from __future__ import annotations
 

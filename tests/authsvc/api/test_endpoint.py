@@ -1,4 +1,4 @@
-"""DRF's own classes, and classes written for DRF, work on any endpoint."""
+"""Classes of DRF, and classes written for DRF, work on any endpoint."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class TextRenderer(BaseRenderer):
 
 
 class Answers(Endpoint):
-    """The base of the endpoints of this module."""
+    """The base class of the endpoints in this module."""
 
     def get(self, request: ServiceRequest) -> HttpResponse:
         calls.append("method")
@@ -203,7 +203,7 @@ def post(route: str, body: bytes, content_type: str = "application/json") -> Any
     return Client().post(route, body, content_type=content_type)
 
 
-def refusal(answer: Any) -> tuple[int, str, str]:
+def error_of(answer: Any) -> tuple[int, str, str]:
     body = answer.json()
     assert body["code"] == answer.status_code
     assert answer["X-Sb-Error-Code"] == body["error_code"]
@@ -219,18 +219,18 @@ def test_is_authenticated_accepts_an_authenticated_client() -> None:
 
 def test_is_authenticated_answers_403_without_a_challenge() -> None:
     answer = get("/device")
-    assert refusal(answer) == (403, "not_authenticated", "Authentication credentials were not provided.")
+    assert error_of(answer) == (403, "not_authenticated", "Authentication credentials were not provided.")
     assert "method" not in calls
 
 
 def test_is_authenticated_answers_401_with_the_challenge_of_the_authentication() -> None:
     answer = get("/challenge")
-    assert refusal(answer)[:2] == (401, "not_authenticated")
+    assert error_of(answer)[:2] == (401, "not_authenticated")
     assert answer["WWW-Authenticate"] == "Device"
 
 
 def test_a_failed_authentication_is_answered_with_its_own_text() -> None:
-    assert refusal(get("/challenge", X_Device="stolen")) == (401, "authentication_failed", "Unknown device.")
+    assert error_of(get("/challenge", X_Device="stolen")) == (401, "authentication_failed", "Unknown device.")
 
 
 @pytest.mark.parametrize("route", ["/eager", "/no-permission-at-all"])
@@ -247,13 +247,13 @@ def test_is_authenticated_accepts_the_access_token_of_a_user() -> None:
     answer = get("/user", Authorization=f"Bearer {signed_in.access_token}")
     assert answer.json() == {"user": str(signed_in.user.id)}
     answer = get("/user")
-    assert refusal(answer)[:2] == (401, "not_authenticated")
+    assert error_of(answer)[:2] == (401, "not_authenticated")
     assert answer["WWW-Authenticate"] == "Bearer"
 
 
 def test_is_authenticated_rejects_a_user_on_an_administration_endpoint() -> None:
     answer = get("/admin", Authorization=f"Bearer {make_session().access_token}")
-    assert refusal(answer)[:2] == (403, "not_admin")
+    assert error_of(answer)[:2] == (403, "not_admin")
 
 
 def test_the_second_authentication_class_is_tried_without_credentials_for_the_first() -> None:
@@ -265,7 +265,7 @@ def test_the_second_authentication_class_is_tried_without_credentials_for_the_fi
 
 
 def test_a_permission_that_returns_false_answers_403() -> None:
-    assert refusal(get("/closed")) == (403, "closed", "Closed today.")
+    assert error_of(get("/closed")) == (403, "closed", "Closed today.")
     assert calls == ["permission"]
 
 
@@ -275,7 +275,7 @@ def test_permissions_can_be_combined() -> None:
 
 def test_object_permissions_are_checked() -> None:
     assert get("/object/own", X_Device="known").json() == {"name": "own"}
-    assert refusal(get("/object/other", X_Device="known"))[:2] == (403, "permission_denied")
+    assert error_of(get("/object/other", X_Device="known"))[:2] == (403, "permission_denied")
 
 
 # Throttles
@@ -284,7 +284,7 @@ def test_object_permissions_are_checked() -> None:
 def test_an_anonymous_client_is_throttled() -> None:
     assert get("/throttled").status_code == 200
     answer = get("/throttled")
-    assert refusal(answer) == (429, "over_request_rate_limit", "Request rate limit reached")
+    assert error_of(answer) == (429, "over_request_rate_limit", "Request rate limit reached")
     assert 0 < int(answer["Retry-After"]) <= 60
 
 
@@ -312,8 +312,8 @@ def test_json_is_parsed(route: str) -> None:
 
 
 def test_the_json_parser_of_drf_answers_400() -> None:
-    assert refusal(post("/drf-json", b"{"))[:2] == (400, "validation_failed")
-    assert refusal(post("/json", b"{"))[:2] == (400, "bad_json")
+    assert error_of(post("/drf-json", b"{"))[:2] == (400, "validation_failed")
+    assert error_of(post("/json", b"{"))[:2] == (400, "bad_json")
 
 
 def test_a_form_is_parsed() -> None:
@@ -323,7 +323,7 @@ def test_a_form_is_parsed() -> None:
 @pytest.mark.parametrize("route", ["/json", "/drf-json", "/form"])
 def test_every_parser_reads_at_most_one_mebibyte(route: str) -> None:
     answer = post(route, b'{"a":"' + b"x" * 1_048_576 + b'"}')
-    assert refusal(answer)[:2] == (413, "request_entity_too_large")
+    assert error_of(answer)[:2] == (413, "request_entity_too_large")
 
 
 @pytest.mark.parametrize(
@@ -345,7 +345,7 @@ def test_a_versioning_class_is_used() -> None:
 
 
 def test_an_exception_of_drf_keeps_its_status() -> None:
-    code, name, text = refusal(get("/failing"))
+    code, name, text = error_of(get("/failing"))
     assert (code, name) == (415, "unsupported_media_type")
     assert "text/csv" in text
 
@@ -357,7 +357,7 @@ def test_another_exception_handler_is_used() -> None:
 
 def test_an_unsupported_method_lists_the_supported_ones() -> None:
     answer = Client().delete("/json")
-    assert refusal(answer) == (405, "unknown", "Method Not Allowed")
+    assert error_of(answer) == (405, "unknown", "Method Not Allowed")
     assert answer["Allow"] == "GET, POST"
     assert "Allow" not in get("/json").headers
 

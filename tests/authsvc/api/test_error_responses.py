@@ -1,4 +1,4 @@
-"""How an error is told: in the form the client's version asks for, hiding what is nobody's business."""
+"""Error responses: the format of the client's API version, without internal details."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SIGN_UP = {"email": EMAIL, "password": PASSWORD}
 
 @contextlib.contextmanager
 def trigger(*, raising: str, table: str = "users", when: str = "BEFORE INSERT") -> Iterator[None]:
-    """An operator's trigger that raises on `table`; `raising` is what stands behind RAISE EXCEPTION."""
+    """An operator's trigger on `table` that raises; `raising` are the arguments of RAISE EXCEPTION."""
     with connection.cursor() as cursor:
         cursor.execute(
             f"CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION {raising}; END $$"
@@ -41,22 +41,22 @@ def trigger(*, raising: str, table: str = "users", when: str = "BEFORE INSERT") 
             cursor.execute("DROP FUNCTION refuse CASCADE")
 
 
-# The two forms
+# The two formats
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "version",
     ["", "Not a date", "2023-12-31", "2024-13-01", "2024-1-1", "20240101", "2024-W01-1", "2024-01-01T00", "0000-00-00"],
 )
-def test_requests_before_the_first_version_get_the_initial_format(api: Api, asked: str) -> None:
-    answer = api.get("/user", headers={VERSION: asked})
+def test_requests_before_the_first_version_get_the_initial_format(api: Api, version: str) -> None:
+    answer = api.get("/user", headers={VERSION: version})
     assert_error(answer, 401, "no_authorization", "This endpoint requires a valid Bearer token")
     assert VERSION not in answer.headers
 
 
-@pytest.mark.parametrize("asked", ["2024-01-01", "2024-01-02", "2999-12-31", "9999-12-31"])
-def test_later_versions_get_the_versioned_format(api: Api, asked: str) -> None:
-    answer = api.get("/user", headers={VERSION: asked})
+@pytest.mark.parametrize("version", ["2024-01-01", "2024-01-02", "2999-12-31", "9999-12-31"])
+def test_later_versions_get_the_versioned_format(api: Api, version: str) -> None:
+    answer = api.get("/user", headers={VERSION: version})
     assert answer.status_code == 401
     assert answer.json() == {
         "code": "no_authorization", "message": "This endpoint requires a valid Bearer token",
@@ -108,7 +108,7 @@ def test_redirect_errors_have_no_version(api: Api) -> None:
     assert VERSION not in answer.headers
 
 
-# Places, methods, origins
+# Paths, methods, origins
 
 
 @pytest.mark.parametrize("path", ["/", "/nope", "/signup/x", "/nope/", "//health"])
@@ -189,7 +189,7 @@ def test_a_preflight_is_answered_before_all_checks() -> None:
         assert answer["Access-Control-Allow-Headers"] == headers["Access-Control-Request-Headers"]
 
 
-# What goes wrong on our side
+# Internal failures
 
 
 @pytest.mark.django_db(transaction=True)
@@ -294,7 +294,7 @@ def test_a_cancelled_statement_is_a_timeout(api: Api) -> None:
     assert_error(answer, 504, "request_timeout", text, error_id=answer.json()["error_id"])
 
 
-# Times to wait
+# Retry-After
 
 
 def test_temporary_errors_have_retry_after(api: Api) -> None:

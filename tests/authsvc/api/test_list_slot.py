@@ -1,4 +1,4 @@
-"""Lists run one at a time, and everything else runs beside them."""
+"""Lists run one at a time, and other requests run concurrently."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Start = Callable[[Callable[[], int]], "Future[int]"]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Starts a function in a thread of its own."""
+    """Starts a function in a separate thread."""
     with ThreadPoolExecutor(8) as threads:
         yield threads.submit
 
 
 class RecordingSlot:
-    """A slot that counts how often it is requested, and is given after `release`."""
+    """A slot that counts its requests and is acquired after `release`."""
 
     def __init__(self) -> None:
         self.requested = 0

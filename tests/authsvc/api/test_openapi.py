@@ -1,4 +1,4 @@
-"""The OpenAPI document: complete, valid, as it is checked in, and served; the page that shows it."""
+"""The OpenAPI document: complete, valid, committed and served; and the page that shows it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from authsvc.api.openapi import generator, operations, responses, views
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.conf import AuthConfig
 from tests import openapi
-from tests.architecture.test_error_catalogue import catalogue
+from tests.architecture.test_error_definitions import error_classes
 from tests.conftest import Api
 from tokens.api import grants
 
@@ -40,8 +40,8 @@ urlpatterns = [path("silent", SilentView.as_view())]
 
 @pytest.fixture(scope="module")
 def built() -> dict[str, Any]:
-    found: dict[str, Any] = generator.build()
-    return found
+    document: dict[str, Any] = generator.build()
+    return document
 
 
 # The document
@@ -93,7 +93,7 @@ def test_every_error_of_the_api_is_declared() -> None:
     declared = {
         error for each in operations.operations() for error in (*each.documented_errors, *each.doc.redirect_errors)
     }
-    undeclared = catalogue() - declared - set(responses.ANYWHERE)
+    undeclared = error_classes() - declared - set(responses.ANYWHERE)
     of_the_console = {
         *("MessageExpired", "MessageUndecryptable", "NoFactors", "NotFailed", "NothingToConfirm", "NothingToSendTo"),
         *("OwnAccount", "SessionAlreadyEnded"),
@@ -140,11 +140,11 @@ def test_request_bodies_list_required_members(built: dict[str, Any]) -> None:
 def test_undocumented_responses_are_detected(answer: dict[str, Any], fault: str) -> None:
     headers = {"Content-Type": "application/json", "X-Sb-Error-Code": answer.get("code", "")}
     content = orjson.dumps(answer["body"])
-    found = openapi.find_problems("POST", "/otp", answer["status"], headers=headers, content=content)
-    assert fault in " ".join(found)
+    problems = openapi.find_problems("POST", "/otp", answer["status"], headers=headers, content=content)
+    assert fault in " ".join(problems)
 
 
-# Served
+# The response
 
 
 @pytest.mark.django_db

@@ -1,4 +1,4 @@
-"""The id of a request: made here or taken from the header an operator named, and told where something failed."""
+"""The request ID: generated or taken from the configured header, and shown in unexpected errors."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def test_the_audit_log_line_contains_the_id(
     assert event["created_at"].endswith("Z")
 
 
-@pytest.mark.parametrize(("header", "told"), [("abc", True), ("", False)])
-def test_unexpected_errors_contain_the_id(api: Api, auth_config: ChangeConfig, header: str, told: bool) -> None:
+@pytest.mark.parametrize(("header", "has_id"), [("abc", True), ("", False)])
+def test_unexpected_errors_contain_the_id(api: Api, auth_config: ChangeConfig, header: str, has_id: bool) -> None:
     made = make_session()
     auth_config(api={"request_id_header": "X-Request-Id"}, jwt={"keys": ({"kty": "oct"},)})
     answer = api.get("/user", bearer=made.access_token, headers={"X-Request-Id": header})
     assert answer.status_code == 500
-    assert answer.json().get("error_id") == ("abc" if told else None)
+    assert answer.json().get("error_id") == ("abc" if has_id else None)
     versioned = {"X-Request-Id": header, "X-Supabase-Api-Version": "2024-01-01"}
     assert set(api.get("/user", bearer=made.access_token, headers=versioned).json()) == {"code", "message"}
 

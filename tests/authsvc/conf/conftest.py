@@ -1,4 +1,4 @@
-"""Tests of the configuration run in an empty folder, without a `.env` file."""
+"""Runs the tests of the configuration in an empty directory without a `.env` file."""
 
 from __future__ import annotations
 

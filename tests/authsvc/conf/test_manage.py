@@ -1,4 +1,4 @@
-"""`manage.py`: its flags, and its output when the settings cannot be used."""
+"""`manage.py`: its flags, and its output for invalid settings."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ def test_a_missing_required_setting_is_reported(name: str, value: str | None) ->
 
 
 def test_every_problem_is_reported_at_once() -> None:
-    found = problems({"AUTH_DISABLE_SIGNUP": "yes", "AUTH_API_MAX_REQUEST_DURATION": "10", "AUTH_DB_DRIVER": "mysql"})
-    assert [line.partition(" missing value: ")[0] for line in found] == [
+    errors = problems({"AUTH_DISABLE_SIGNUP": "yes", "AUTH_API_MAX_REQUEST_DURATION": "10", "AUTH_DB_DRIVER": "mysql"})
+    assert [line.partition(" missing value: ")[0] for line in errors] == [
         "required key AUTH_SITE_URL",
         "required key AUTH_API_EXTERNAL_URL",
         'AUTH_API_MAX_REQUEST_DURATION: invalid duration "10": every number needs a unit of ns, us, ms, s, m or h',
@@ -162,9 +162,9 @@ def test_column_encryption_needs_its_keys() -> None:
     ],
 )
 def test_an_unusable_key_set_is_rejected(keys: list[dict[str, Any]], expected: str) -> None:
-    found = problems(REQUIRED | {"AUTH_JWT_KEYS": json.dumps(keys)})
-    assert any(expected in problem for problem in found)
-    assert all(problem.startswith("AUTH_JWT_KEYS: ") for problem in found)
+    errors = problems(REQUIRED | {"AUTH_JWT_KEYS": json.dumps(keys)})
+    assert any(expected in problem for problem in errors)
+    assert all(problem.startswith("AUTH_JWT_KEYS: ") for problem in errors)
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_supported_and_foreign_variables_cause_no_warning(name: str) -> None:
 
 @pytest.mark.parametrize("switch", ["PASSKEY_ENABLED", "MFA_WEB_AUTHN_ENROLL_ENABLED", "MFA_WEB_AUTHN_VERIFY_ENABLED"])
 def test_webauthn_needs_its_library(monkeypatch: pytest.MonkeyPatch, switch: str) -> None:
-    monkeypatch.setitem(sys.modules, "webauthn", None)  # as if it were not installed
+    monkeypatch.setitem(sys.modules, "webauthn", None)  # simulates a missing library
     load()
     problem = only_problem(**{f"AUTH_{switch}": "true"})
     assert problem == f"AUTH_{switch}: needs the extra passkeys: pip install -r requirements.server.lock"
@@ -263,10 +263,10 @@ def test_webauthn_needs_its_library(monkeypatch: pytest.MonkeyPatch, switch: str
 @pytest.mark.parametrize("missing", ["RP_ID", "RP_DISPLAY_NAME", "RP_ORIGINS"])
 def test_webauthn_without_a_complete_relying_party_is_a_warning(switch: str, missing: str) -> None:
     party = {f"AUTH_WEBAUTHN_{part}": "https://x" for part in ("RP_ID", "RP_DISPLAY_NAME", "RP_ORIGINS")}
-    given = {"AUTH_JWT_KEYS": json.dumps([RSA]), **party}
-    assert load(**given, **{f"AUTH_{switch}": "true"}).notices == ()
-    del given[f"AUTH_WEBAUTHN_{missing}"]
-    assert load(**given).notices == ()
-    (notice,) = load(**given, **{f"AUTH_{switch}": "true"}).notices
+    variables = {"AUTH_JWT_KEYS": json.dumps([RSA]), **party}
+    assert load(**variables, **{f"AUTH_{switch}": "true"}).notices == ()
+    del variables[f"AUTH_WEBAUTHN_{missing}"]
+    assert load(**variables).notices == ()
+    (notice,) = load(**variables, **{f"AUTH_{switch}": "true"}).notices
     assert (notice.level, notice.message) == ("warning", "WebAuthn configuration is invalid")
     assert notice.fields["error"] == f"conf: AUTH_WEBAUTHN_{missing} is required when WebAuthn is enabled"

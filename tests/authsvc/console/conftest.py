@@ -28,10 +28,10 @@ class Console:
         return answer  # type: ignore[no-any-return]
 
     def submit(self, page: str, *, to: str = "", headers: Any = None, **fields: str) -> Answer:
-        """Fill in the form of a page, with the token against forgery that is in it, and send it."""
-        found = re.search(rb'name="csrfmiddlewaretoken" value="([^"]+)"', self.get(page).content)
-        assert found, "the page has no form"
-        form = {"csrfmiddlewaretoken": found[1].decode(), **fields}
+        """Submit the form of a page with its CSRF token."""
+        token = re.search(rb'name="csrfmiddlewaretoken" value="([^"]+)"', self.get(page).content)
+        assert token, "the page has no form"
+        form = {"csrfmiddlewaretoken": token[1].decode(), **fields}
         answer: Any = self.client.post(to or page, form, headers=headers)
         return answer  # type: ignore[no-any-return]
 

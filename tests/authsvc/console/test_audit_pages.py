@@ -31,8 +31,8 @@ def inside(console: Console, operator: User) -> Console:
     return console
 
 
-def note(name: str, *, action: Action = Action.MODIFIED, at: datetime | None = None, **traits: Any) -> UUID:
-    """An administrator's entry about a user of that name, who need not exist; the user's id."""
+def record_entry(name: str, *, action: Action = Action.MODIFIED, at: datetime | None = None, **traits: Any) -> UUID:
+    """Record an administrator's entry about a user of that name, which need not exist; returns the user ID."""
     user_id = uuid4()
     audit.record(
         action,
@@ -52,25 +52,31 @@ def shown(console: Console, **query: Any) -> set[str]:
 
 
 def test_the_list_shows_action_actor_and_subject(inside: Console) -> None:
-    user_id = note("ada", action=Action.DELETED, provider="email")
+    user_id = record_entry("ada", action=Action.DELETED, provider="email")
     text = inside.get(LIST).content.decode()
-    for told in ("Deleted", "service_role (administrator)", "ada@example.com", "provider: email", f"/user/{user_id}/"):
-        assert told in text
+    for text_part in (
+        "Deleted",
+        "service_role (administrator)",
+        "ada@example.com",
+        "provider: email",
+        f"/user/{user_id}/",
+    ):
+        assert text_part in text
 
 
 def test_entries_are_filtered_by_action(inside: Console) -> None:
-    note("ada", action=Action.DELETED)
-    note("bob", action=Action.INVITED)
+    record_entry("ada", action=Action.DELETED)
+    record_entry("bob", action=Action.INVITED)
     assert shown(inside, payload__action="user_deleted") == {"ada"}
     assert shown(inside, payload__action="token_revoked") == set()
 
 
 def test_entries_are_filtered_by_day(inside: Console) -> None:
     today = timezone.now()
-    note("ada")
-    note("bob", at=today - timedelta(days=1))
+    record_entry("ada")
+    record_entry("bob", at=today - timedelta(days=1))
     long_ago = datetime(2024, 2, 29, 12, tzinfo=UTC)
-    note("eve", at=long_ago)
+    record_entry("eve", at=long_ago)
     assert shown(inside) == {"ada", "bob", "eve"}
     assert shown(inside, day=today.date().isoformat()) == {"ada"}
     assert shown(inside, day=(today - timedelta(days=1)).date().isoformat()) == {"bob"}
@@ -80,7 +86,7 @@ def test_entries_are_filtered_by_day(inside: Console) -> None:
 
 @pytest.mark.parametrize("query", ["day=", "day=x", "day=2024-13-01", "payload__action=", "payload__action=x"])
 def test_an_unknown_filter_shows_nothing(inside: Console, query: str) -> None:
-    note("ada")
+    record_entry("ada")
     page = inside.get(f"{LIST}?{query}")
     page = inside.get(page.headers["Location"]) if page.status_code == 302 else page
     assert page.status_code == 400
@@ -90,7 +96,7 @@ def test_an_unknown_filter_shows_nothing(inside: Console, query: str) -> None:
 def test_without_a_day_only_the_latest_rows_are_read(inside: Console) -> None:
     before = timezone.now() - timedelta(days=2)
     day = before.date().isoformat()
-    user_id = note("ada", action=Action.DELETED, at=before)
+    user_id = record_entry("ada", action=Action.DELETED, at=before)
     payload = {"action": "user_modified", "traits": {"user_id": str(uuid4()), "user_email": "bob@example.com"}}
     factories.make_audit_entries(filters.MAX_LATEST_ROWS, payload=payload, at=before + timedelta(days=1))
     assert shown(inside) == {"bob"}
@@ -103,15 +109,15 @@ def test_without_a_day_only_the_latest_rows_are_read(inside: Console) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "found"),
+    ("typed", "expected"),
     [("ADA@example", {"ada"}), ("192.0.2.9", {"eve"}), ("user_invited", {"bob"}), ("100%", set()), ("nobody", set())],
 )
-def test_entries_are_found_by_their_text(inside: Console, typed: str, found: set[str]) -> None:
-    note("ada")
-    note("bob", action=Action.INVITED)
-    note("eve")
+def test_entries_are_found_by_their_text(inside: Console, typed: str, expected: set[str]) -> None:
+    record_entry("ada")
+    record_entry("bob", action=Action.INVITED)
+    record_entry("eve")
     AuditLogEntry.objects.filter(payload__traits__user_email="eve@example.com").update(ip_address="192.0.2.9")
-    assert shown(inside, q=typed) == found
+    assert shown(inside, q=typed) == expected
 
 
 def test_entries_about_a_user_have_the_user_as_actor_or_subject(inside: Console) -> None:
@@ -126,9 +132,9 @@ def test_entries_about_a_user_have_the_user_as_actor_or_subject(inside: Console)
         at=timezone.now(),
         traits={"user_id": str(user.pk)},
     )
-    note("bob")
-    found: Any = inside.client.get(LIST, {"q": str(user.pk)})
-    table = found.content.decode().partition('id="result_list"')[2]
+    record_entry("bob")
+    response: Any = inside.client.get(LIST, {"q": str(user.pk)})
+    table = response.content.decode().partition('id="result_list"')[2]
     assert table.count("field-actor") == 2
     assert "Signed in" in table
     assert "Account changed" in table
@@ -137,7 +143,7 @@ def test_entries_about_a_user_have_the_user_as_actor_or_subject(inside: Console)
 
 
 def test_a_page_shows_the_whole_entry(inside: Console) -> None:
-    note("ada", note="<b>x</b>")
+    record_entry("ada", note="<b>x</b>")
     entry = AuditLogEntry.objects.get(payload__traits__user_email="ada@example.com")
     text = inside.get(f"{LIST}{entry.pk}/change/").content.decode().replace("&quot;", '"')
     assert '"user_email": "ada@example.com"' in text
@@ -154,7 +160,7 @@ def test_an_entry_of_any_shape_can_be_shown(inside: Console, payload: Any) -> No
 
 def test_the_list_costs_a_bounded_number_of_statements(inside: Console) -> None:
     for _ in range(5):
-        note("ada")
+        record_entry("ada")
     with CaptureQueriesContext(connection) as statements:
         inside.get(f"{LIST}?payload__action=user_modified")
     assert len(statements) <= 5

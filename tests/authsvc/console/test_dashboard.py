@@ -58,22 +58,22 @@ def test_rate_limited_clients_are_listed_with_the_end_of_the_limit(console: Cons
     throttling.consume(Bucket.VERIFY, key="192.0.2.78")
     rate_limits.allow_once(group="passwordless", key="ada@example.com", interval=timedelta(hours=1))
     at = timezone.now()
-    [found] = dashboard.rate_limited_clients(at)
-    assert (found.bucket, found.client) == ("Verify", "192.0.2.77")
-    assert at < found.until < at + timedelta(seconds=11)
+    [client] = dashboard.rate_limited_clients(at)
+    assert (client.bucket, client.client) == ("Verify", "192.0.2.77")
+    assert at < client.until < at + timedelta(seconds=11)
     text = console.get().content.decode()
     assert "192.0.2.77" in text
     assert "192.0.2.78" not in text
     assert "ada@example.com" not in text
-    assert dashboard.rate_limited_clients(found.until) == []
+    assert dashboard.rate_limited_clients(client.until) == []
 
 
 def test_a_bucket_without_refill_is_limited_until_it_expires(auth_config: ChangeConfig) -> None:
     auth_config(limits={"anonymous_users": 1.5})
     throttling.consume(Bucket.ANONYMOUS_SIGN_INS, key="192.0.2.1")
     at = timezone.now()
-    [found] = dashboard.rate_limited_clients(at)
-    assert timedelta(minutes=39) < found.until - at < timedelta(minutes=41)
+    [client] = dashboard.rate_limited_clients(at)
+    assert timedelta(minutes=39) < client.until - at < timedelta(minutes=41)
 
 
 def test_deployment_warnings_are_shown(console: Console, operator: User, auth_config: ChangeConfig) -> None:
@@ -91,8 +91,8 @@ def test_the_dashboard_needs_few_statements(console: Console, operator: User) ->
     console.get()
     with CaptureQueriesContext(connection) as statements:
         console.get()
-    asked = [each["sql"] for each in statements if each["sql"].startswith("SELECT")]
-    assert len(asked) <= 8
+    queries = [each["sql"] for each in statements if each["sql"].startswith("SELECT")]
+    assert len(queries) <= 8
 
 
 def test_a_slow_statistic_is_omitted() -> None:

@@ -36,10 +36,10 @@ def inside(console: Console, operator: User) -> Console:
     return console
 
 
-def letter(
+def send_email(
     to: str = "ada@example.com", *, failed: bool = True, expires_at: datetime | None = None, user_id: UUID | None = None
 ) -> Email:
-    """A mail as senders announce it; failed ones as the worker leaves them after an attempt."""
+    """Send an email; with `failed`, leave it as the worker does after a failed attempt."""
     message = Email(
         kind=EmailKind.RECOVERY,
         to=to,
@@ -83,8 +83,8 @@ def retry(console: Console, *messages: Email) -> str:
 
 
 def test_the_list_shows_recipient_type_and_error(inside: Console) -> None:
-    letter()
-    letter("bob@example.com", failed=False)
+    send_email()
+    send_email("bob@example.com", failed=False)
     text = inside.get(LIST).content.decode()
     for shown in ("Recovery", "ada@example.com", "bob@example.com", "550 mailbox full", "failed", "waiting", "now"):
         assert shown in text
@@ -92,7 +92,7 @@ def test_the_list_shows_recipient_type_and_error(inside: Console) -> None:
 
 def test_no_code_link_or_ciphertext_is_shown(inside: Console) -> None:
     user = factories.make_user(email="ada@example.com")
-    row = row_of(letter(user_id=user.pk))
+    row = row_of(send_email(user_id=user.pk))
     attempt = Attempt.objects.get()
     pages = [
         LIST,
@@ -113,7 +113,7 @@ def test_no_code_link_or_ciphertext_is_shown(inside: Console) -> None:
 
 @pytest.mark.parametrize("lookup", ["args__sealed__startswith=A", "args__message_id=x", "args=x"])
 def test_filters_on_the_encrypted_text_are_rejected(inside: Console, lookup: str) -> None:
-    letter()
+    send_email()
     page = inside.get(f"{LIST}?{lookup}")
     assert page.status_code == 400
     assert b"ada@example.com" not in page.content
@@ -122,7 +122,7 @@ def test_filters_on_the_encrypted_text_are_rejected(inside: Console, lookup: str
 def test_a_page_shows_the_details_of_a_message(inside: Console) -> None:
     user = factories.make_user(email="ada@example.com")
     expires_at = timezone.now() + timedelta(hours=1)
-    message = letter(user_id=user.pk, expires_at=expires_at)
+    message = send_email(user_id=user.pk, expires_at=expires_at)
     text = inside.get(f"{LIST}{row_of(message).pk}/change/").content.decode()
     for shown in (str(message.id), "ada@example.com", f"/user/{user.pk}/", f"{expires_at:%Y-%m-%d %H:%M}", "550"):
         assert shown in text
@@ -131,14 +131,14 @@ def test_a_page_shows_the_details_of_a_message(inside: Console) -> None:
 
 def test_the_number_of_statements_of_a_list_is_bounded(inside: Console) -> None:
     for number in range(10):
-        letter(f"user{number}@example.com")
+        send_email(f"user{number}@example.com")
     with CaptureQueriesContext(connection) as statements:
         assert b"user9@example.com" in inside.get(LIST).content
     assert len(statements) <= 4
 
 
 def test_a_failed_message_is_retried(inside: Console) -> None:
-    message = letter()
+    message = send_email()
     assert "Retrying now: Recovery for ada@example.com" in retry(inside, message)
     row = row_of(message)
     assert row.status == "todo"
@@ -147,7 +147,7 @@ def test_a_failed_message_is_retried(inside: Console) -> None:
 
 
 def test_waiting_and_running_messages_are_not_retried(inside: Console) -> None:
-    message = letter(failed=False)
+    message = send_email(failed=False)
     assert "has not failed" in retry(inside, message)
     with connection.cursor() as cursor:
         cursor.execute("UPDATE procrastinate_jobs SET status = 'doing'")
@@ -156,13 +156,13 @@ def test_waiting_and_running_messages_are_not_retried(inside: Console) -> None:
 
 
 def test_an_expired_message_is_not_retried(inside: Console) -> None:
-    message = letter(expires_at=timezone.now() - timedelta(seconds=1))
+    message = send_email(expires_at=timezone.now() - timedelta(seconds=1))
     assert "has expired" in retry(inside, message)
     assert row_of(message).status == "failed"
 
 
 def test_an_undecryptable_message_is_listed_and_not_retried(inside: Console, auth_config: ChangeConfig) -> None:
-    message = letter()
+    message = send_email()
     auth_config(jwt={"secret": Secret("another-secret-of-at-least-32-characters")})
     inside.sign_in("op@example.com")  # the key of the session cookie has changed too
     assert "cannot be decrypted" in inside.get(LIST).content.decode()
@@ -172,8 +172,8 @@ def test_an_undecryptable_message_is_listed_and_not_retried(inside: Console, aut
 
 
 def test_all_failed_messages_are_retried(inside: Console) -> None:
-    helped = [letter(f"user{number}@example.com") for number in range(3)]
-    expired = letter(expires_at=timezone.now() - timedelta(seconds=1))
+    helped = [send_email(f"user{number}@example.com") for number in range(3)]
+    expired = send_email(expires_at=timezone.now() - timedelta(seconds=1))
     page = inside.get(f"{LIST}retry/")
     assert b"4 messages failed" in page.content
     assert [row_of(each).status for each in helped] == ["failed"] * 3
@@ -185,7 +185,7 @@ def test_all_failed_messages_are_retried(inside: Console) -> None:
 
 
 def test_the_number_of_retries_is_limited() -> None:
-    letter()
+    send_email()
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO procrastinate_jobs (queue_name, task_name, args, status, attempts)"
@@ -198,14 +198,14 @@ def test_the_number_of_retries_is_limited() -> None:
 
 
 def test_without_failures_there_is_no_retry_button(inside: Console) -> None:
-    letter(failed=False)
+    send_email(failed=False)
     page = inside.get(f"{LIST}retry/").content.decode()
     assert "No message has failed" in page
     assert 'id="ask"' not in page
 
 
 def test_retrying_all_needs_an_operator_and_a_csrf_token(inside: Console, operator: User) -> None:
-    message = letter()
+    message = send_email()
     assert inside.client.post(f"{LIST}retry/").status_code == 403
     User.objects.filter(pk=operator.pk).update(role="authenticated")
     token = {"csrfmiddlewaretoken": inside.cookie("operator_csrf")}
@@ -227,15 +227,15 @@ def test_retrying_all_needs_an_operator_and_a_csrf_token(inside: Console, operat
 )
 def test_messages_are_found(inside: Console, query: str, shown: set[str]) -> None:
     for name in ("ada", "bob", "eve"):
-        letter(f"{name}@example.com", failed=name != "eve")
+        send_email(f"{name}@example.com", failed=name != "eve")
     text = inside.get(f"{LIST}?{query}").content.decode()
     assert {name for name in ("ada", "bob", "eve") if f"{name}@example.com" in text} == shown
     assert ("No matches" in text) == (not shown)
 
 
 def test_a_message_is_found_by_its_id(inside: Console) -> None:
-    letter("bob@example.com")
-    message = letter()
+    send_email("bob@example.com")
+    message = send_email()
     text = inside.get(f"{LIST}?q={message.id}").content.decode()
     assert "ada@example.com" in text
     assert "bob@example.com" not in text
@@ -243,7 +243,7 @@ def test_a_message_is_found_by_its_id(inside: Console) -> None:
 
 @pytest.mark.parametrize("query", ["status=", "status=x", "kind=x", "kind="])
 def test_an_unknown_filter_shows_nothing(inside: Console, query: str) -> None:
-    letter()
+    send_email()
     page = inside.get(f"{LIST}?{query}")
     page = inside.get(page.headers["Location"]) if page.status_code == 302 else page
     assert page.status_code == 400
@@ -260,7 +260,7 @@ def test_sms_messages_are_shown_with_their_phone(inside: Console) -> None:
 
 def test_messages_of_another_installation_are_not_shown(inside: Console, auth_config: ChangeConfig) -> None:
     auth_config(database={"namespace": "second"})
-    message = letter("far@example.com")
+    message = send_email("far@example.com")
     theirs = row_of(message).pk
     auth_config(database={"namespace": ""})
     assert b"far@example.com" not in inside.get(LIST).content
@@ -270,7 +270,7 @@ def test_messages_of_another_installation_are_not_shown(inside: Console, auth_co
 
 
 def test_the_dashboard_warns_of_failed_messages(inside: Console) -> None:
-    letter()
+    send_email()
     text = inside.get().content.decode()
     assert f'href="{LIST}?status=failed"' in text
     assert "Failed messages" in text
@@ -286,7 +286,7 @@ def test_an_empty_queue_is_reported(inside: Console) -> None:
 
 def test_attempts_are_listed_and_found_by_message_and_user(inside: Console) -> None:
     user = factories.make_user()
-    message = letter(user_id=user.pk)
+    message = send_email(user_id=user.pk)
     other = uuid4()
     Attempt.objects.create(
         message_id=other, channel="sms", kind="phone_change", attempt=1, outcome="delivered", gateway_id="SM123"
@@ -303,6 +303,6 @@ def test_attempts_are_listed_and_found_by_message_and_user(inside: Console) -> N
 
 def test_the_page_of_a_user_lists_messages(inside: Console) -> None:
     user, other = factories.make_user(), factories.make_user()
-    letter(user_id=user.pk)
+    send_email(user_id=user.pk)
     assert "550 mailbox full" in inside.get(f"/operator/accounts/user/{user.pk}/change/").content.decode()
     assert "No messages yet." in inside.get(f"/operator/accounts/user/{other.pk}/change/").content.decode()

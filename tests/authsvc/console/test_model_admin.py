@@ -93,7 +93,7 @@ def do(console: Console, action: str, *rows: User, **fields: Any) -> Answer:
 
 
 def result_text(console: Console, answer: Answer) -> str:
-    """What the page says to which an action leads."""
+    """The text of the page that an action redirects to."""
     assert answer.status_code == 302, answer.content
     return console.get(answer.headers["Location"]).content.decode()
 
@@ -117,9 +117,9 @@ def test_secret_columns_are_not_selected(inside: Console, operator: User) -> Non
     with CaptureQueriesContext(connection) as statements:
         inside.get(LIST)
         inside.get(f"{LIST}{operator.pk}/change/")
-    asked = [each["sql"] for each in statements if "last_sign_in_at" in each["sql"] and '"' in each["sql"]]
-    assert asked
-    assert not [sql for sql in asked if '"encrypted_password"' in sql]
+    queries = [each["sql"] for each in statements if "last_sign_in_at" in each["sql"] and '"' in each["sql"]]
+    assert queries
+    assert not [sql for sql in queries if '"encrypted_password"' in sql]
 
 
 @pytest.mark.parametrize(
@@ -232,8 +232,8 @@ def test_actions_on_all_rows_are_rejected(inside: Console) -> None:
 
 @pytest.mark.parametrize("action", ["mark", "judge", "wipe"])
 def test_an_action_on_a_missing_row_does_nothing(inside: Console, action: str) -> None:
-    nobody = str(uuid4())
-    answer = inside.submit(LIST, action=action, index="0", _selected_action=nobody)
+    missing_id = str(uuid4())
+    answer = inside.submit(LIST, action=action, index="0", _selected_action=missing_id)
     assert "no longer exist" in result_text(inside, answer)
     assert inside.submit(LIST, action=action, index="0", _selected_action="no id").status_code == 400
     assert not DONE

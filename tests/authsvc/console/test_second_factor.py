@@ -69,11 +69,11 @@ def test_a_totp_code_completes_the_sign_in(console: Console, operator: User, app
 
 
 def test_the_requested_page_follows_both_sign_in_steps(console: Console, app: Factor) -> None:
-    wanted = "/operator/accounts/user/?state=banned"
-    console.sign_in("op@example.com", next=wanted)
-    back = console.get(wanted).headers["Location"]
+    requested_path = "/operator/accounts/user/?state=banned"
+    console.sign_in("op@example.com", next=requested_path)
+    back = console.get(requested_path).headers["Location"]
     page = console.get(console.get(back).headers["Location"]).content.decode()
-    assert f'name="next" value="{wanted}"' in page
+    assert f'name="next" value="{requested_path}"' in page
 
 
 def test_a_single_factor_is_selected_automatically(console: Console, app: Factor) -> None:
@@ -87,10 +87,10 @@ def test_a_single_factor_is_selected_automatically(console: Console, app: Factor
 @pytest.mark.parametrize("code", ["", "123", "zzzzzz"])
 def test_a_wrong_code_does_not_complete_the_sign_in(console: Console, app: Factor, code: str) -> None:
     console.sign_in("op@example.com")
-    said = answer(console, code, factor=str(app.id))
-    assert 400 <= said.status_code < 500
-    assert ("Invalid TOTP code entered" if code else "This field is required") in said.content.decode()
-    assert b"op@example.com" not in said.content
+    response = answer(console, code, factor=str(app.id))
+    assert 400 <= response.status_code < 500
+    assert ("Invalid TOTP code entered" if code else "This field is required") in response.content.decode()
+    assert b"op@example.com" not in response.content
     assert not console.is_in
     assert Session.objects.get().aal == "aal1"
 
@@ -100,8 +100,8 @@ def test_wrong_codes_count_against_the_attempt_limit(console: Console, app: Fact
     console.sign_in("op@example.com")
     for _ in range(2):
         answer(console, factor_requests.wrong_code(), factor=str(app.id))
-    said = answer(console, factor_requests.code(), factor=str(app.id))
-    assert (said.status_code, "Retry-After" in said.headers) == (429, True)
+    response = answer(console, factor_requests.code(), factor=str(app.id))
+    assert (response.status_code, "Retry-After" in response.headers) == (429, True)
     assert not console.is_in
 
 
@@ -170,8 +170,8 @@ def test_sms_codes_have_a_minimum_interval(console: Console, operator: User, mai
     phone = factories.make_factor(operator, factor_type="phone", phone=PHONE)
     console.sign_in("op@example.com")
     answer(console, "", factor=str(phone.id), ask="sms")
-    said = answer(console, "", factor=str(phone.id), ask="sms")
-    assert (said.status_code, "you can only request this after" in said.content.decode()) == (429, True)
+    response = answer(console, "", factor=str(phone.id), ask="sms")
+    assert (response.status_code, "you can only request this after" in response.content.decode()) == (429, True)
     assert len(mailbox.texts) == 1
 
 
@@ -184,7 +184,7 @@ def test_users_with_several_factors_choose_one(console: Console, operator: User,
         (str(app.id), "Authenticator app (phone app)"),
         (str(phone.id), "Phone …7889"),
     ]
-    # The app is chosen in the form, and there is but one phone.
+    # The form selects the app, and only one phone exists.
     answer(console, "", factor=str(app.id), ask="sms")
     assert len(mailbox.texts) == 1
     assert answer(console, factor_requests.code(), factor=str(app.id)).status_code == 302
@@ -248,7 +248,7 @@ def new_device() -> Authenticator:
 
 
 def make_key(api: Api, user: User, device: Authenticator) -> Factor:
-    """A key of the user, enrolled in a session that has ended since."""
+    """A security key of the user, enrolled in a session that has ended."""
     signed_in = factories.make_session(user, aal="aal2")
     factor = factories.make_factor(
         user, factor_type="webauthn", status="unverified", friendly_name=str(Factor.objects.count())
@@ -266,9 +266,9 @@ def make_key(api: Api, user: User, device: Authenticator) -> Factor:
 
 
 def options_in(page: Any) -> Any:
-    found = re.search(r'data-options="([^"]+)"', page.content.decode())
-    assert found, page.content
-    return json.loads(html.unescape(found[1]))
+    options = re.search(r'data-options="([^"]+)"', page.content.decode())
+    assert options, page.content
+    return json.loads(html.unescape(options[1]))
 
 
 def ask_key(console: Console) -> Any:
@@ -287,12 +287,14 @@ def test_a_security_key_completes_the_sign_in(api: Api, console: Console, operat
     page = console.get(STEP).content.decode()
     assert 'value="key"' in page
     assert 'name="code"' not in page
-    asked = console.submit(STEP, ask="key", next="/operator/accounts/user/")
-    assert 'name="next" value="/operator/accounts/user/"' in asked.content.decode()
-    script = re.search(r'<script src="(/operator/static/[0-9a-f]+/operator/security_key.js)">', asked.content.decode())
+    response = console.submit(STEP, ask="key", next="/operator/accounts/user/")
+    assert 'name="next" value="/operator/accounts/user/"' in response.content.decode()
+    script = re.search(
+        r'<script src="(/operator/static/[0-9a-f]+/operator/security_key.js)">', response.content.decode()
+    )
     assert script
     assert console.get(script[1]).headers["Content-Type"].startswith("text/javascript")
-    done = show(console, device.get(options_in(asked)))
+    done = show(console, device.get(options_in(response)))
     assert (done.status_code, done.headers["Location"]) == (302, "/operator/accounts/user/")
     assert console.is_in
     session = Session.objects.get(user=operator)
@@ -317,8 +319,8 @@ def test_an_app_or_a_key_is_accepted_if_both_exist(api: Api, console: Console, o
     page = console.get(STEP).content.decode()
     assert 'value="key"' in page
     assert f'name="factor" value="{app.id}"' in page
-    asked = console.submit(STEP, ask="key", next="/operator/accounts/user/").content.decode()
-    assert f'href="{STEP}?next=/operator/accounts/user/"' in asked
+    text = console.submit(STEP, ask="key", next="/operator/accounts/user/").content.decode()
+    assert f'href="{STEP}?next=/operator/accounts/user/"' in text
     assert answer(console, factor_requests.code(), factor=str(app.id)).status_code == 302
     assert console.is_in
 
@@ -347,11 +349,11 @@ def test_a_webauthn_response_to_another_challenge_is_rejected(
         credential: Any = stranger.get(options, names_user=False)
     else:
         credential = bent if "garbage" in bent else device.get(options, **bent)
-    said = show(console, credential)
-    assert (said.status_code, text in said.content.decode()) == (status, True)
+    response = show(console, credential)
+    assert (response.status_code, text in response.content.decode()) == (status, True)
     assert not console.is_in
     assert Session.objects.get().aal == "aal1"
-    # The challenge is still open to the right answer, and over with it.
+    # The challenge stays valid for the right response, which consumes it.
     good = device.get(options)
     assert show(console, good).status_code == 302
     console.sign_out()
@@ -366,8 +368,8 @@ def test_invalid_key_responses_are_rejected(api: Api, console: Console, operator
     make_key(api, operator, new_device())
     console.sign_in("op@example.com")
     ask_key(console)
-    said = console.submit(STEP, credential=credential)
-    assert said.status_code == 400
+    response = console.submit(STEP, credential=credential)
+    assert response.status_code == 400
     assert not console.is_in
 
 

@@ -34,8 +34,8 @@ def user_page(sign_in: SignIn) -> str:
 
 def end(console: Console, sign_in: SignIn, **fields: str) -> tuple[int, str]:
     row = str(sign_in.session.pk)
-    asked = {"action": "end", "_selected_action": row, "source_row": row, **fields}
-    done = console.submit(user_page(sign_in), to=LIST, **asked)
+    form = {"action": "end", "_selected_action": row, "source_row": row, **fields}
+    done = console.submit(user_page(sign_in), to=LIST, **form)
     return done.status_code, done.headers.get("Location", "") or done.content.decode()
 
 
@@ -108,7 +108,7 @@ def test_the_age_is_counted_from_the_sign_in(inside: Console) -> None:
 
 
 @pytest.mark.parametrize(
-    ("user_agent", "told"),
+    ("user_agent", "summary"),
     [
         (FIREFOX, "Firefox on Windows"),
         ("Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) Version/17.0 Safari/605.1.15", "Safari on macOS"),
@@ -123,5 +123,5 @@ def test_the_age_is_counted_from_the_sign_in(inside: Console) -> None:
         (None, ""),
     ],
 )  # fmt: skip
-def test_user_agents_are_summarized(user_agent: str | None, told: str) -> None:
-    assert describe_user_agent(user_agent) == told
+def test_user_agents_are_summarized(user_agent: str | None, summary: str) -> None:
+    assert describe_user_agent(user_agent) == summary

@@ -56,7 +56,7 @@ def test_an_operator_may_sign_in_by_phone(console: Console, operator: User, auth
 
 
 @pytest.mark.parametrize(
-    ("columns", "name", "password", "said"),
+    ("columns", "name", "password", "message"),
     [
         ({}, "op@example.com", "wrong", REFUSED),
         ({}, "nobody@example.com", PASSWORD, REFUSED),
@@ -81,7 +81,7 @@ def test_an_operator_may_sign_in_by_phone(console: Console, operator: User, auth
     ],
 )
 def test_a_failed_sign_in_creates_no_session(
-    console: Console, operator: User, columns: dict[str, Any], name: str, password: str, said: str
+    console: Console, operator: User, columns: dict[str, Any], name: str, password: str, message: str
 ) -> None:
     changes = {key: value for key, value in columns.items() if key != "banned"}
     if columns.get("banned"):
@@ -89,7 +89,7 @@ def test_a_failed_sign_in_creates_no_session(
     User.objects.filter(id=operator.id).update(**changes or {"updated_at": timezone.now()})
     answer = console.sign_in(name, password)
     assert 400 <= answer.status_code < 500
-    assert said in answer.content.decode()
+    assert message in answer.content.decode()
     assert not console.cookie()
     assert not Session.objects.exists()
     assert not AuditLogEntry.objects.exists()
@@ -124,13 +124,13 @@ def test_every_failure_verifies_one_hash_and_runs_the_same_statements(
     console: Console, monkeypatch: pytest.MonkeyPatch, name: str, password: str
 ) -> None:
     factories.make_user(email="user@example.com")
-    assert console.sign_in("nobody@example.com").status_code == 400  # what is made once is made
+    assert console.sign_in("nobody@example.com").status_code == 400  # fills caches
     hashes: list[str] = []
     verify = argon2.PasswordHasher.verify
 
-    def spy(hasher: argon2.PasswordHasher, hash: str, given: str) -> bool:
+    def spy(hasher: argon2.PasswordHasher, hash: str, password: str) -> bool:
         hashes.append(hash)
-        return verify(hasher, hash, given)
+        return verify(hasher, hash, password)
 
     monkeypatch.setattr(argon2.PasswordHasher, "verify", spy)
     with CaptureQueriesContext(connection) as statements:
@@ -149,7 +149,7 @@ def test_too_many_attempts_are_rejected_with_a_waiting_time(
     assert 0 < int(answer.headers["Retry-After"]) <= 3600
     assert "Request rate limit reached" in answer.content.decode()
     assert not console.is_in
-    # The share is the one of the API's password grant, so neither is a way around the other.
+    # Console and password grant share one rate limit.
     body = {"email": "op@example.com", "password": PASSWORD}
     assert Api().post("/token?grant_type=password", body).status_code == 429
 
@@ -210,7 +210,7 @@ def test_a_forged_cookie_is_rejected(console: Console, operator: User) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "target"),
+    ("requested", "target"),
     [
         ("/operator/?x=1", "/operator/?x=1"),
         ("https://evil.example/operator/", START),
@@ -222,14 +222,16 @@ def test_a_forged_cookie_is_rejected(console: Console, operator: User) -> None:
         ("", START),
     ],
 )
-def test_sign_in_redirects_only_within_the_console(console: Console, operator: User, wanted: str, target: str) -> None:
-    assert console.sign_in("op@example.com", next=wanted).headers["Location"] == target
+def test_sign_in_redirects_only_within_the_console(
+    console: Console, operator: User, requested: str, target: str
+) -> None:
+    assert console.sign_in("op@example.com", next=requested).headers["Location"] == target
 
 
 def test_sign_in_redirects_to_the_requested_page(console: Console, operator: User) -> None:
-    asked = console.get("/operator/somewhere/?x=1")
-    assert asked.status_code == 302
-    assert asked.headers["Location"] == f"{SIGN_IN}?next=/operator/somewhere/%3Fx%3D1"
+    response = console.get("/operator/somewhere/?x=1")
+    assert response.status_code == 302
+    assert response.headers["Location"] == f"{SIGN_IN}?next=/operator/somewhere/%3Fx%3D1"
 
 
 def lose_role(user: User) -> None:

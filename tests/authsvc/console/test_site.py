@@ -140,7 +140,7 @@ def test_cookies_are_limited_to_the_console_path_and_http_only(console: Console,
     ],
 )
 def test_cookies_are_secure_behind_tls(external_url: str, is_secure: bool, origin: str) -> None:
-    # Settings are made once for each process, hence one of its own.
+    # Django reads its settings once per process, so this needs a separate one.
     names = "bool(s.SESSION_COOKIE_SECURE), bool(s.CSRF_COOKIE_SECURE), list(s.CSRF_TRUSTED_ORIGINS)"
     ask = f"import json; from authsvc import settings as s; print(json.dumps([{names}]))"
     done = subprocess.run(

@@ -49,25 +49,25 @@ def text_of(console: Console, path: str) -> str:
 
 
 def press(console: Console, user: User, action: str, **fields: str) -> Answer:
-    """Press a button on the user's page; with fields, answer what it asks."""
-    asked = {"action": action, "_selected_action": str(user.pk), "source_row": str(user.pk)}
+    """Run an action on the page of a user; `fields` fill in its form."""
+    form = {"action": action, "_selected_action": str(user.pk), "source_row": str(user.pk)}
     wish = {f"action-{name}": value for name, value in fields.items()}
-    return console.submit(page_of(user), to=LIST, **asked, **wish, **({"confirmed": "1"} if fields else {}))
+    return console.submit(page_of(user), to=LIST, **form, **wish, **({"confirmed": "1"} if fields else {}))
 
 
 def answer(console: Console, user: User, action: str, **fields: str) -> str:
-    """Do it, whatever is asked in between; what the operator is told."""
+    """Run and confirm an action; returns the text that the operator sees."""
     done = press(console, user, action, confirm="1", **fields)
     assert done.status_code == 302, done.content
     return text_of(console, done.headers["Location"])
 
 
 def entries(action: audit.Action) -> list[dict[str, Any]]:
-    found = AuditLogEntry.objects.filter(payload__action=action.value).order_by("created_at")
-    return [entry.payload or {} for entry in found if (entry.payload or {})["actor_id"] == str(UUID(int=0))]
+    rows = AuditLogEntry.objects.filter(payload__action=action.value).order_by("created_at")
+    return [entry.payload or {} for entry in rows if (entry.payload or {})["actor_id"] == str(UUID(int=0))]
 
 
-# --- finding ----------------------------------------------------------------------------------------------------------
+# --- search -----------------------------------------------------------------------------------------------------------
 
 
 def test_the_list_identifies_users(inside: Console, ada: User) -> None:
@@ -83,7 +83,7 @@ def test_the_list_identifies_users(inside: Console, ada: User) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "found"),
+    ("state", "expected"),
     [
         ("banned", "bob@example.com"),
         ("unconfirmed", "eve@example.com"),
@@ -92,7 +92,7 @@ def test_the_list_identifies_users(inside: Console, ada: User) -> None:
         ("anonymous", "Anonymous user"),
     ],
 )
-def test_users_are_filtered_by_state(inside: Console, ada: User, state: str, found: str) -> None:
+def test_users_are_filtered_by_state(inside: Console, ada: User, state: str, expected: str) -> None:
     at = timezone.now()
     factories.make_user(email="bob@example.com", banned_until=at + timedelta(days=1))
     factories.make_user(email="was@example.com", banned_until=at - timedelta(days=1))
@@ -101,7 +101,7 @@ def test_users_are_filtered_by_state(inside: Console, ada: User, state: str, fou
     factories.make_user(email="gone@example.com", deleted_at=at)
     text = text_of(inside, f"{LIST}?state={state}")
     table = text[text.index('id="result_list"') :]
-    assert found in table
+    assert expected in table
     assert table.count('class="field-state') == 1
 
 
@@ -135,8 +135,8 @@ def test_the_filter_for_new_users_excludes_older_ones(inside: Console, ada: User
 def test_a_user_is_found_by_id_email_and_phone(inside: Console, ada: User, typed: str | Callable[[User], str]) -> None:
     User.objects.filter(pk=ada.pk).update(phone="442079460000")
     factories.make_user(email="bob@example.com")
-    wanted = typed if isinstance(typed, str) else typed(ada)
-    answered: Any = inside.client.get(LIST, {"q": wanted})
+    search_term = typed if isinstance(typed, str) else typed(ada)
+    answered: Any = inside.client.get(LIST, {"q": search_term})
     text = answered.content.decode()
     assert "ada@example.com" in text
     assert "bob@example.com" not in text
@@ -189,7 +189,7 @@ def test_a_search_for_a_complete_address_uses_no_pattern(inside: Console, ada: U
     assert not [each for each in statements if "LIKE" in each["sql"]]
 
 
-# --- looking ----------------------------------------------------------------------------------------------------------
+# --- details ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_page_shows_related_rows_and_no_secret(inside: Console, ada: User) -> None:
@@ -221,8 +221,8 @@ def test_the_page_of_a_minimal_account_names_missing_values(inside: Console) -> 
     User.objects.filter(pk=user.pk).update(email=None, is_anonymous=True, raw_user_meta_data=None)
     Identity.objects.filter(user=user).delete()
     text = text_of(inside, page_of(user))
-    for said in ("Anonymous user", "Not signed in anywhere.", "No messages yet.", "No entries."):
-        assert said in text
+    for phrase in ("Anonymous user", "Not signed in anywhere.", "No messages yet.", "No entries."):
+        assert phrase in text
 
 
 def test_user_names_are_escaped(inside: Console) -> None:
@@ -265,7 +265,7 @@ def test_only_applicable_actions_are_offered(
     assert buttons == offered
 
 
-# --- doing ------------------------------------------------------------------------------------------------------------
+# --- actions ----------------------------------------------------------------------------------------------------------
 
 
 def test_an_email_is_confirmed(inside: Console) -> None:
@@ -325,11 +325,11 @@ def test_a_ban_is_lifted(inside: Console, ada: User) -> None:
 
 def test_a_recovery_email_is_sent(inside: Console, api: Api, ada: User, mailbox: Mailbox) -> None:
     assert "Recovery email sent to ada@example.com" in answer(inside, ada, "send_recovery")
-    [letter] = mailbox.emails
-    assert (letter.kind, letter.to, letter.user_id) == ("recovery", "ada@example.com", ada.pk)
+    [email] = mailbox.emails
+    assert (email.kind, email.to, email.user_id) == ("recovery", "ada@example.com", ada.pk)
     [entry] = entries(audit.Action.RECOVERY_REQUESTED)
     assert entry["traits"]["user_id"] == str(ada.pk)
-    code = letter.variables["Token"]
+    code = email.variables["Token"]
     proof = {"type": "recovery", "email": "ada@example.com", "token": code}
     assert api.post("/verify", proof).status_code == 200
     assert code not in text_of(inside, page_of(ada))
@@ -338,10 +338,10 @@ def test_a_recovery_email_is_sent(inside: Console, api: Api, ada: User, mailbox:
 def test_a_confirmation_is_resent(inside: Console, api: Api, mailbox: Mailbox) -> None:
     user = factories.make_user(email="eve@example.com", confirmed=False)
     assert "Confirmation sent to eve@example.com" in answer(inside, user, "resend_confirmation")
-    [letter] = mailbox.emails
-    assert letter.kind == "confirmation"
+    [email] = mailbox.emails
+    assert email.kind == "confirmation"
     assert len(entries(audit.Action.CONFIRMATION_REQUESTED)) == 1
-    proof = {"type": "signup", "email": "eve@example.com", "token": letter.variables["Token"]}
+    proof = {"type": "signup", "email": "eve@example.com", "token": email.variables["Token"]}
     assert api.post("/verify", proof).status_code == 200
 
 
@@ -422,8 +422,8 @@ def test_personal_data_is_erased(inside: Console, ada: User) -> None:
 
 def test_an_account_is_deleted(inside: Console, ada: User) -> None:
     factories.make_session(ada)
-    told = answer(inside, ada, "delete")
-    assert "Deleted: ada@example.com" in told
+    text = answer(inside, ada, "delete")
+    assert "Deleted: ada@example.com" in text
     assert not User.objects.filter(pk=ada.pk).exists()
     assert not Identity.objects.filter(user_id=ada.pk).exists()
     assert not Session.objects.filter(user_id=ada.pk).exists()
@@ -465,9 +465,9 @@ def test_demoted_operators_cannot_run_actions(
         "action": action, "_selected_action": str(ada.pk), "confirmed": "1", "action-duration": "24h",
         "action-role": "svc_admin", "action-grants_access": "on", "csrfmiddlewaretoken": inside.cookie("operator_csrf"),
     }  # fmt: skip
-    refused: Any = inside.client.post(LIST, fields)
-    assert refused.status_code == 302
-    assert refused.headers["Location"].startswith("/operator/login/")
+    rejected: Any = inside.client.post(LIST, fields)
+    assert rejected.status_code == 302
+    assert rejected.headers["Location"].startswith("/operator/login/")
     now = User.objects.get(pk=ada.pk)
     assert (now.banned_until, now.role) == (None, "authenticated")
     assert not mailbox.emails

@@ -24,7 +24,7 @@ sys.stdin.read()
 
 
 class Process:
-    """A process of its own that uses a folder until it is told to end."""
+    """A separate process that uses a folder until it is ended."""
 
     def __init__(self, folder: Path) -> None:
         self._process = subprocess.Popen(

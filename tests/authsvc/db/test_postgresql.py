@@ -1,4 +1,4 @@
-"""Connections: what the operator's URL becomes, when one is usable, and the lock across servers."""
+"""Connections: settings from the URL, health checks, and advisory locks."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def test_prepared_statements_and_cursors_are_off_behind_a_pooler() -> None:
 
 @pytest.mark.parametrize("url", ["mysql://u:hidden@db/auth", "postgres://u:hidden@db/auth?no_such_item=1", "hidden"])
 def test_an_invalid_url_is_rejected_without_quoting_it(url: str) -> None:
-    with pytest.raises(ImproperlyConfigured) as refusal:
+    with pytest.raises(ImproperlyConfigured) as raised:
         settings_of(url)
-    assert "hidden" not in str(refusal.value)
+    assert "hidden" not in str(raised.value)
 
 
 def test_search_path_places_tables_in_a_schema() -> None:

@@ -1,4 +1,4 @@
-"""The log of statements: off unless it is asked for, and never with a text that might be a secret."""
+"""The log of statements: off by default, and without texts that may be secrets."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ ARGUMENTS = (7, "a code", UUID(int=1), NEW_YEAR, ["a", "bc"], b"key", True, None
 
 @pytest.fixture
 def logged(auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[str], list[Any]]]:
-    """`logged("all")` runs a statement with this setting on a new connection; the records of it."""
+    """`logged("all")` runs a statement with this setting on a new connection; returns its log records."""
     caplog.set_level(logging.INFO)
 
-    def run(wanted: str) -> list[Any]:
+    def run(setting_value: str) -> list[Any]:
         connection.close()
-        auth_config(logging={"sql": wanted})
+        auth_config(logging={"sql": setting_value})
         sql.fetch_rows(SQL, ARGUMENTS)
         return [record for record in caplog.records if record.name == "authsvc.sql" and record.msg == "%s"]
 
@@ -48,14 +48,14 @@ def test_statements_are_not_logged_by_default(logged: Callable[[str], list[Any]]
 
 @pytest.mark.django_db(transaction=True)
 def test_the_statement_is_logged_with_component_sql(logged: Callable[[str], list[Any]]) -> None:
-    (record,) = [found for found in logged("statement") if "bytea" in found.getMessage()]
+    (record,) = [entry for entry in logged("statement") if "bytea" in entry.getMessage()]
     assert (record.levelno, record.component, record.getMessage()) == (logging.INFO, "sql", SQL)
     assert not hasattr(record, "statement_args")
 
 
 @pytest.mark.django_db(transaction=True)
 def test_text_arguments_are_logged_by_length(logged: Callable[[str], list[Any]]) -> None:
-    (record,) = [found for found in logged("all") if "bytea" in found.getMessage()]
+    (record,) = [entry for entry in logged("all") if "bytea" in entry.getMessage()]
     texts = ["<str of 1>", "<str of 2>"]
     expected = [7, "<str of 6>", UUID(int=1), NEW_YEAR, texts, "<bytes of 3>", True, None]
     assert record.statement_args == expected

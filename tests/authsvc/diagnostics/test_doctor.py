@@ -35,17 +35,17 @@ NOWHERE = DiagnosticContext(public_url="")
 
 
 def outcomes(diagnostic: Diagnostic, *, url: str = "") -> dict[str, Outcome]:
-    """Subject → the worst that was found about it."""
+    """Subject → its worst outcome."""
     order = list(Outcome)
-    found: dict[str, Outcome] = {}
-    for result in look(diagnostic, url=url):
-        worst = max(found.get(result.subject, Outcome.OK), result.outcome, key=order.index)
-        found[result.subject] = worst
+    outcome_by_subject: dict[str, Outcome] = {}
+    for result in run_diagnostic(diagnostic, url=url):
+        worst = max(outcome_by_subject.get(result.subject, Outcome.OK), result.outcome, key=order.index)
+        outcome_by_subject[result.subject] = worst
         assert bool(result.remedy) or result.outcome in (Outcome.OK, Outcome.UNUSED)
-    return found
+    return outcome_by_subject
 
 
-def look(diagnostic: Diagnostic, *, url: str = "") -> list[CheckResult]:
+def run_diagnostic(diagnostic: Diagnostic, *, url: str = "") -> list[CheckResult]:
     return list(diagnostic.run(DiagnosticContext(public_url=url)))
 
 
@@ -57,9 +57,9 @@ def peer() -> Iterator[HttpPeer]:
 
 @pytest.mark.django_db
 def test_a_ready_database_has_no_findings() -> None:
-    found = outcomes(DatabaseDiagnostic())
-    assert set(found.values()) == {Outcome.OK}
-    assert {"database version", "database rights", "migrations", "queue", "connections", "clock"} <= found.keys()
+    result = outcomes(DatabaseDiagnostic())
+    assert set(result.values()) == {Outcome.OK}
+    assert {"database version", "database rights", "migrations", "queue", "connections", "clock"} <= result.keys()
 
 
 @pytest.mark.django_db(transaction=True)
@@ -72,11 +72,11 @@ def test_missing_migrations_and_missing_workers_are_reported() -> None:
         )
         cursor.execute("UPDATE django_migrations SET name = 'x' || name WHERE app = 'tokens' AND name LIKE '0001%'")
     try:
-        found = outcomes(DatabaseDiagnostic())
+        result = outcomes(DatabaseDiagnostic())
     finally:
         with connection.cursor() as cursor:
             cursor.execute("UPDATE django_migrations SET name = substr(name, 2) WHERE name LIKE 'x0001%'")
-    assert (found["migrations"], found["queue"]) == (Outcome.WARNING, Outcome.FAILURE)
+    assert (result["migrations"], result["queue"]) == (Outcome.WARNING, Outcome.FAILURE)
 
 
 def test_an_unreachable_database_exits_with_1(tmp_path: Path) -> None:
@@ -90,9 +90,9 @@ def test_an_unreachable_database_exits_with_1(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 1
-    told = json.loads(done.stdout)
-    assert told["works"] is False
-    assert [each["outcome"] for each in told["findings"] if each["subject"] == "database"] == ["failure"]
+    results = json.loads(done.stdout)
+    assert results["works"] is False
+    assert [each["outcome"] for each in results["findings"] if each["subject"] == "database"] == ["failure"]
     assert "hunter2" not in done.stdout + done.stderr
     assert ENVIRONMENT["AUTH_JWT_SECRET"] not in done.stdout + done.stderr
 
@@ -110,14 +110,14 @@ def test_success_exits_with_0_and_prints_a_line_per_check() -> None:
 def test_the_mail_server_is_contacted_without_sending_an_email(auth_config: ChangeConfig) -> None:
     with FakeSmtp(mechanisms=["PLAIN"]) as server:
         auth_config(smtp={"host": server.host, "port": server.port, "admin_email": "a@example.com"})
-        [result] = look(EmailDiagnostic())
+        [result] = run_diagnostic(EmailDiagnostic())
         assert result.outcome is Outcome.OK
         assert server.received == []
         auth_config(smtp={"user": "me", "password": Secret("wrong hunter2")})
-        [result] = look(EmailDiagnostic())
+        [result] = run_diagnostic(EmailDiagnostic())
         assert result.outcome is Outcome.FAILURE
         assert "hunter2" not in result.message + result.remedy
-    [result] = look(EmailDiagnostic())
+    [result] = run_diagnostic(EmailDiagnostic())
     assert result.outcome is Outcome.FAILURE
     assert "refused" in result.message.lower()
 
@@ -135,13 +135,15 @@ def test_templates_are_fetched_and_read(peer: HttpPeer, auth_config: ChangeConfi
     auth_config(mailer={"templates": {"recovery": f"{peer.url}/good", "invite": f"{peer.url}/broken"}})
     peer.answer(Answer(body=b"<p>{{ .Token }}</p>"), path="/good")
     peer.answer(Answer(body=b"<p>{{ .Token </p>"), path="/broken")
-    found = {result.message.partition(" ")[0].rstrip(":"): result.outcome for result in look(TemplateDiagnostic())}
-    assert (found["recovery"], found["invite"]) == (Outcome.OK, Outcome.FAILURE)
+    outcomes = {
+        result.message.partition(" ")[0].rstrip(":"): result.outcome for result in run_diagnostic(TemplateDiagnostic())
+    }
+    assert (outcomes["recovery"], outcomes["invite"]) == (Outcome.OK, Outcome.FAILURE)
 
 
 def provider(url: str, **changed: Any) -> Provider:
-    given: dict[str, Any] = {"enabled": True, "client_ids": ("a",), "secret": Secret("hunter2"), "url": url}
-    return Provider(**{**given, "redirect_uri": "http://127.0.0.1:8081/callback", **changed})
+    section: dict[str, Any] = {"enabled": True, "client_ids": ("a",), "secret": Secret("hunter2"), "url": url}
+    return Provider(**{**section, "redirect_uri": "http://127.0.0.1:8081/callback", **changed})
 
 
 @pytest.mark.parametrize(
@@ -151,7 +153,7 @@ def provider(url: str, **changed: Any) -> Provider:
         pytest.param({}, 503, Outcome.WARNING, id="it is in trouble"),
         pytest.param({"secret": Secret("")}, 200, Outcome.FAILURE, id="no secret"),
         pytest.param({"redirect_uri": "http://elsewhere/callback"}, 200, Outcome.WARNING, id="another callback"),
-        pytest.param({"url": "http://127.0.0.1:9"}, 200, Outcome.FAILURE, id="nobody there"),
+        pytest.param({"url": "http://127.0.0.1:9"}, 200, Outcome.FAILURE, id="unreachable"),
     ],
 )
 @pytest.mark.django_db
@@ -175,7 +177,7 @@ def test_a_weak_key_and_a_key_without_an_id_are_reported(auth_config: ChangeConf
     assert outcomes(SigningKeyDiagnostic()) == {"keys": Outcome.FAILURE}
 
 
-# The public half of a key of 1024 bits.
+# The modulus of a 1024-bit key.
 WEAK = {
     "kty": "RSA",
     "alg": "RS256",
@@ -207,11 +209,13 @@ FORGED, TWIN = "192.0.2.77", "198.51.100.77"
             id="the twin with underscores",
         ),
         pytest.param(
-            [image(), image(FORGED, f"{FORGED}, 10.0.0.9"), image(), image()], Outcome.WARNING, id="a trusted host asks"
+            [image(), image(FORGED, f"{FORGED}, 10.0.0.9"), image(), image()],
+            Outcome.WARNING,
+            id="request from a trusted host",
         ),
         pytest.param([image("10.0.0.1", "10.0.0.9")] * 4, Outcome.WARNING, id="a proxy that is not trusted"),
         pytest.param([image("10.0.0.1", "")] * 4, Outcome.WARNING, id="a proxy that says nothing"),
-        pytest.param([image(), image(), image(), image(FORGED)], Outcome.FAILURE, id="anybody may announce an address"),
+        pytest.param([image(), image(), image(), image(FORGED)], Outcome.FAILURE, id="forged addresses accepted"),
     ],
 )
 def test_the_proxys_client_addresses_are_checked(images: list[Answer], expected: Outcome, peer: HttpPeer) -> None:
@@ -223,7 +227,7 @@ def test_a_request_from_the_proxy_host_causes_no_warning(peer: HttpPeer) -> None
     peer.answer(in_json({}), *[image("10.0.0.1", "10.0.0.1")] * 4)
     [warned] = [
         result
-        for result in look(ProxyDiagnostic(), url=peer.url)
+        for result in run_diagnostic(ProxyDiagnostic(), url=peer.url)
         if result.outcome is Outcome.WARNING and result.subject == "client address"
     ]
     assert warned.remedy == "Run this command on another host."
@@ -236,9 +240,9 @@ def test_another_server_at_the_public_address_is_reported(peer: HttpPeer) -> Non
 
 def test_the_proxy_echo_requires_a_signed_token(serve: Callable[..., servers.LiveServer], api: Api) -> None:
     running = serve()
-    found = outcomes(ProxyDiagnostic(), url=running.url)
-    assert found["client address"] is Outcome.WARNING  # this host is one whose word is trusted
-    assert found["clock"] is Outcome.OK
+    result = outcomes(ProxyDiagnostic(), url=running.url)
+    assert result["client address"] is Outcome.WARNING  # this host is a trusted proxy
+    assert result["clock"] is Outcome.OK
 
     assert (
         api.get("/health", headers={proxy_echo.HEADER: proxy_echo.signed_token()}).json()["request"]["address"]

@@ -122,10 +122,10 @@ def test_health_without_ready_uses_no_database(api: Api, query: str) -> None:
 
 
 def test_an_unreachable_database_is_reported_without_its_address() -> None:
-    def look() -> readiness.State:
+    def read_state() -> readiness.State:
         raise DatabaseError("connection to server at 10.0.0.1 failed for user auth password hidden")
 
-    assert readiness.Checks(look).state().payload == {
+    assert readiness.Checks(read_state).state().payload == {
         "ready": False,
         "checks": {"database": {"ok": False}, "migrations": {"ok": False}, "queue": {"ok": False}},
     }
@@ -134,11 +134,11 @@ def test_an_unreachable_database_is_reported_without_its_address() -> None:
 def test_a_result_is_reused_for_a_short_time() -> None:
     looks: list[float] = []
 
-    def look() -> readiness.State:
+    def read_state() -> readiness.State:
         looks.append(time.monotonic())
         return READY
 
-    checks = readiness.Checks(look)
+    checks = readiness.Checks(read_state)
     assert [checks.state().is_ready for _ in range(50)] == [True] * 50
     span = looks[-1] - looks[0]
     assert len(looks) <= 1 + span / readiness.KEPT_SECONDS
@@ -148,12 +148,12 @@ def test_a_hanging_database_is_queried_once_and_awaited_up_to_the_limit() -> Non
     looks: list[int] = []
     answers = threading.Event()
 
-    def look() -> readiness.State:
+    def read_state() -> readiness.State:
         looks.append(1)
         answers.wait(60)
         return READY
 
-    checks = readiness.Checks(look, limit_seconds=0.05)
+    checks = readiness.Checks(read_state, limit_seconds=0.05)
     assert [checks.state().is_ready for _ in range(5)] == [False] * 5
     assert looks == [1]
 

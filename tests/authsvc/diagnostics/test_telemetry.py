@@ -69,20 +69,20 @@ def traced(auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch) -> Config
 
     def configure(**variables: str) -> None:
         protocol = variables.get("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
-        given = {name: Secret(value) for name, value in variables.items()}
-        auth_config(telemetry={"tracing_enabled": True, "otlp_protocol": protocol, "variables": given})
+        secrets = {name: Secret(value) for name, value in variables.items()}
+        auth_config(telemetry={"tracing_enabled": True, "otlp_protocol": protocol, "variables": secrets})
 
     return configure
 
 
-def look(subject: str) -> CheckResult:
-    """The one finding about it, with a remedy where one is due."""
-    [found] = [each for each in TelemetryDiagnostic().run(DiagnosticContext(public_url="")) if each.subject == subject]
-    assert found.remedy or found.outcome in (Outcome.OK, Outcome.UNUSED)
-    return found
+def check_subject(subject: str) -> CheckResult:
+    """The only result about the subject; a problem has a remedy."""
+    [result] = [each for each in TelemetryDiagnostic().run(DiagnosticContext(public_url="")) if each.subject == subject]
+    assert result.remedy or result.outcome in (Outcome.OK, Outcome.UNUSED)
+    return result
 
 
-def examine_apart(env: dict[str, str], *, blocked: tuple[str, ...] = ()) -> dict[str, Any]:
+def examine_in_process(env: dict[str, str], *, blocked: tuple[str, ...] = ()) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, "-c", EXAMINE.replace("BLOCKED", repr(blocked))],
         cwd=servers.PROJECT,
@@ -98,32 +98,32 @@ def examine_apart(env: dict[str, str], *, blocked: tuple[str, ...] = ()) -> dict
         check=True,
         timeout=60,
     )
-    said: dict[str, Any] = json.loads(done.stdout)
-    return said
+    output: dict[str, Any] = json.loads(done.stdout)
+    return output
 
 
 def test_nothing_is_loaded_while_both_are_off() -> None:
-    said = examine_apart({})
-    assert [(subject, outcome) for subject, outcome, _ in said["found"]] == [
+    output = examine_in_process({})
+    assert [(subject, outcome) for subject, outcome, _ in output["found"]] == [
         ("traces", "unused"),
         ("metrics", "unused"),
     ]
-    assert said["loaded"] == []
+    assert output["loaded"] == []
 
 
 def test_missing_libraries_are_failures_with_a_remedy() -> None:
     on = {"AUTH_TRACING_ENABLED": "true", "AUTH_METRICS_ENABLED": "true", "AUTH_METRICS_EXPORTER": "opentelemetry"}
-    said = examine_apart(on, blocked=("opentelemetry",))
+    output = examine_in_process(on, blocked=("opentelemetry",))
     remedy = "pip install -r requirements.server.lock"
-    assert said["found"] == [["traces", "failure", remedy], ["metrics", "failure", remedy]]
+    assert output["found"] == [["traces", "failure", remedy], ["metrics", "failure", remedy]]
 
 
 @pytest.mark.parametrize("signal", ["traces", "metrics"])
 def test_an_unsupported_protocol_is_a_failure(signal: str, auth_config: ChangeConfig) -> None:
     auth_config(telemetry={"tracing_enabled": True, "metrics_enabled": True, "otlp_protocol": "carrier-pigeon"})
-    found = look(signal)
-    assert found.outcome is Outcome.FAILURE
-    assert "unsupported protocol carrier-pigeon" in found.message
+    result = check_subject(signal)
+    assert result.outcome is Outcome.FAILURE
+    assert "unsupported protocol carrier-pigeon" in result.message
 
 
 @pytest.mark.parametrize(
@@ -131,9 +131,11 @@ def test_an_unsupported_protocol_is_a_failure(signal: str, auth_config: ChangeCo
     [
         pytest.param({"ENDPOINT": "http://{place}"}, id="HTTP"),
         pytest.param(
-            {"ENDPOINT": "http://127.0.0.1:9", "TRACES_ENDPOINT": "http://{place}/v1/traces"}, id="of its own"
+            {"ENDPOINT": "http://127.0.0.1:9", "TRACES_ENDPOINT": "http://{place}/v1/traces"}, id="traces endpoint"
         ),
-        pytest.param({"ENDPOINT": "http://{place}", "METRICS_ENDPOINT": "http://127.0.0.1:9"}, id="not of the other"),
+        pytest.param(
+            {"ENDPOINT": "http://{place}", "METRICS_ENDPOINT": "http://127.0.0.1:9"}, id="metrics endpoint ignored"
+        ),
         pytest.param({"ENDPOINT": "http://{place}", "PROTOCOL": "grpc"}, id="gRPC"),
         pytest.param({"ENDPOINT": "{place}", "PROTOCOL": "grpc", "INSECURE": "True"}, id="gRPC without a scheme"),
         pytest.param(
@@ -147,8 +149,8 @@ def test_a_collector_that_accepts_connections_passes_and_receives_nothing(
 ) -> None:
     place = f"{HOST}:{collector.getsockname()[1]}"
     traced(**{f"OTEL_EXPORTER_OTLP_{name}": value.format(place=place) for name, value in variables.items()})
-    found = look("traces")
-    assert (found.outcome, found.message) == (Outcome.OK, f"{place} accepts connections")
+    result = check_subject("traces")
+    assert (result.outcome, result.message) == (Outcome.OK, f"{place} accepts connections")
     taken, _ = collector.accept()
     with taken:
         assert taken.recv(1) == b""
@@ -158,9 +160,9 @@ def test_metrics_use_the_endpoint_of_their_own_variable(auth_config: ChangeConfi
     elsewhere = {"OTEL_EXPORTER_OTLP_ENDPOINT": Secret("http://127.0.0.1:9")}
     own = {"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": Secret(f"http://{HOST}:{collector.getsockname()[1]}/v1/metrics")}
     auth_config(telemetry={"metrics_enabled": True, "variables": elsewhere})
-    assert look("metrics").outcome is Outcome.FAILURE
+    assert check_subject("metrics").outcome is Outcome.FAILURE
     auth_config(telemetry={"variables": {**elsewhere, **own}})
-    assert look("metrics").outcome is Outcome.OK
+    assert check_subject("metrics").outcome is Outcome.OK
 
 
 @pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
@@ -169,12 +171,12 @@ def test_the_certificate_of_a_collector_is_verified(protocol: str, traced: Confi
     with HttpPeer(tls=tls) as peer:
         endpoint = {"OTEL_EXPORTER_OTLP_PROTOCOL": protocol, "OTEL_EXPORTER_OTLP_ENDPOINT": peer.url}
         traced(**endpoint)
-        assert "CERTIFICATE_VERIFY_FAILED" in look("traces").message
+        assert "CERTIFICATE_VERIFY_FAILED" in check_subject("traces").message
         traced(**endpoint, OTEL_EXPORTER_OTLP_CERTIFICATE=str(authority))
-        found = look("traces")
-        assert (found.outcome, found.message) == (Outcome.OK, f"{HOST}:{peer.port} accepts connections with TLS")
+        result = check_subject("traces")
+        assert (result.outcome, result.message) == (Outcome.OK, f"{HOST}:{peer.port} accepts connections with TLS")
         traced(**endpoint, OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE=str(tmp_path / "none"))
-        assert look("traces").outcome is Outcome.FAILURE
+        assert check_subject("traces").outcome is Outcome.FAILURE
         assert peer.received == []
 
 
@@ -186,21 +188,21 @@ def test_grpc_without_a_scheme_uses_tls(traced: Configure, tmp_path: Path) -> No
             OTEL_EXPORTER_OTLP_ENDPOINT=f"{HOST}:{peer.port}",
             OTEL_EXPORTER_OTLP_CERTIFICATE=str(authority),
         )
-        assert look("traces").message.endswith("accepts connections with TLS")
+        assert check_subject("traces").message.endswith("accepts connections with TLS")
 
 
 def test_a_collector_that_requests_a_client_certificate_receives_it(traced: Configure, tmp_path: Path) -> None:
     tls, authority = server_tls(tmp_path, host=HOST)
     tls.load_verify_locations(authority)
     tls.verify_mode = ssl.CERT_REQUIRED
-    # In TLS 1.3 a client learns of the refusal only with the first response.
+    # In TLS 1.3 a client receives the rejection only with the first response.
     tls.maximum_version = ssl.TLSVersion.TLSv1_2
     with HttpPeer(tls=tls) as peer:
-        given = {"OTEL_EXPORTER_OTLP_ENDPOINT": peer.url, "OTEL_EXPORTER_OTLP_CERTIFICATE": str(authority)}
-        traced(**given)
-        assert look("traces").outcome is Outcome.FAILURE
-        traced(**given, OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE=str(tmp_path / f"{HOST}.pem"))
-        assert look("traces").outcome is Outcome.OK
+        variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": peer.url, "OTEL_EXPORTER_OTLP_CERTIFICATE": str(authority)}
+        traced(**variables)
+        assert check_subject("traces").outcome is Outcome.FAILURE
+        traced(**variables, OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE=str(tmp_path / f"{HOST}.pem"))
+        assert check_subject("traces").outcome is Outcome.OK
 
 
 @pytest.mark.parametrize(
@@ -222,18 +224,18 @@ def test_an_unreachable_collector_is_reported_without_a_secret(
         OTEL_EXPORTER_OTLP_PROTOCOL=protocol,
         OTEL_EXPORTER_OTLP_HEADERS="api-key=hunter2",
     )
-    found = look("traces")
-    assert found.outcome is expected
-    assert "hunter2" not in found.message + found.remedy
+    result = check_subject("traces")
+    assert result.outcome is expected
+    assert "hunter2" not in result.message + result.remedy
 
 
 def test_the_protocol_of_a_signal_applies_to_that_signal(traced: Configure, collector: socket.socket) -> None:
     port = collector.getsockname()[1]
     # An address that gRPC understands and HTTP does not.
     traced(OTEL_EXPORTER_OTLP_ENDPOINT=f"{HOST}:{port}", OTEL_EXPORTER_OTLP_TRACES_PROTOCOL="grpc")
-    assert f"{HOST}:{port}" in look("traces").message
+    assert f"{HOST}:{port}" in check_subject("traces").message
     traced(OTEL_EXPORTER_OTLP_ENDPOINT=f"http://{HOST}:{port}", OTEL_EXPORTER_OTLP_TRACES_PROTOCOL="carrier-pigeon")
-    assert "carrier-pigeon" in look("traces").message
+    assert "carrier-pigeon" in check_subject("traces").message
 
 
 def test_a_collector_behind_a_proxy_of_the_environment_is_not_checked(
@@ -241,11 +243,11 @@ def test_a_collector_behind_a_proxy_of_the_environment_is_not_checked(
 ) -> None:
     traced(OTEL_EXPORTER_OTLP_ENDPOINT="http://collector.invalid:4318")
     monkeypatch.setenv("http_proxy", "http://me:hunter2@proxy.invalid:3128")
-    found = look("traces")
-    assert found.outcome is Outcome.UNUSED
-    assert "hunter2" not in found.message
+    result = check_subject("traces")
+    assert result.outcome is Outcome.UNUSED
+    assert "hunter2" not in result.message
     monkeypatch.setenv("no_proxy", "collector.invalid")
-    assert look("traces").outcome is Outcome.FAILURE
+    assert check_subject("traces").outcome is Outcome.FAILURE
 
 
 def test_grpc_uses_its_own_proxy_variables(
@@ -253,9 +255,9 @@ def test_grpc_uses_its_own_proxy_variables(
 ) -> None:
     endpoint = f"http://{HOST}:{collector.getsockname()[1]}"
     traced(OTEL_EXPORTER_OTLP_ENDPOINT=endpoint, OTEL_EXPORTER_OTLP_PROTOCOL="grpc")
-    assert look("traces").outcome is Outcome.OK
+    assert check_subject("traces").outcome is Outcome.OK
     monkeypatch.setenv("grpc_proxy", "http://proxy.invalid:3128")
-    assert look("traces").outcome is Outcome.UNUSED
+    assert check_subject("traces").outcome is Outcome.UNUSED
 
 
 def test_grpc_uses_other_certificate_authorities_than_http(
@@ -263,12 +265,12 @@ def test_grpc_uses_other_certificate_authorities_than_http(
 ) -> None:
     tls, authority = server_tls(tmp_path, host=HOST)
     with HttpPeer(tls=tls) as peer:
-        given = {"OTEL_EXPORTER_OTLP_ENDPOINT": peer.url, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
-        traced(**given)
+        variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": peer.url, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
+        traced(**variables)
         monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(authority))
-        assert look("traces").outcome is Outcome.FAILURE
+        assert check_subject("traces").outcome is Outcome.FAILURE
         monkeypatch.setenv("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", str(authority))
-        assert look("traces").outcome is Outcome.OK
+        assert check_subject("traces").outcome is Outcome.OK
 
 
 def prometheus_settings(port: int, host: str = HOST) -> dict[str, Any]:
@@ -284,25 +286,25 @@ def prometheus_settings(port: int, host: str = HOST) -> dict[str, Any]:
 def test_a_free_address_for_prometheus_passes(host: str, auth_config: ChangeConfig) -> None:
     port = ports.free_port()
     auth_config(telemetry=prometheus_settings(port, host))
-    assert look("metrics").outcome is Outcome.OK
+    assert check_subject("metrics").outcome is Outcome.OK
     assert not ports.is_listening(port)
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "nowhere.invalid"])
 def test_an_address_of_another_host_is_a_failure(host: str, auth_config: ChangeConfig) -> None:
     auth_config(telemetry=prometheus_settings(ports.free_port(), host))
-    found = look("metrics")
-    assert found.outcome is Outcome.FAILURE
-    assert host in found.message
+    result = check_subject("metrics")
+    assert result.outcome is Outcome.FAILURE
+    assert host in result.message
 
 
 def test_another_program_on_the_port_is_a_failure(auth_config: ChangeConfig) -> None:
     with HttpPeer() as peer:
         peer.answer(Answer(body=b"# other metrics\nup 1\n", close=True))
         auth_config(telemetry=prometheus_settings(peer.port))
-        found = look("metrics")
-        assert found.outcome is Outcome.FAILURE
-        assert "in use" in found.message
+        result = check_subject("metrics")
+        assert result.outcome is Outcome.FAILURE
+        assert "in use" in result.message
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
@@ -321,5 +323,5 @@ def test_the_listener_of_a_running_server_passes(
         assert time.monotonic() < deadline
         time.sleep(0.05)
     auth_config(telemetry=prometheus_settings(port, host))
-    found = look("metrics")
-    assert (found.outcome, found.message) == (Outcome.OK, f"served to Prometheus at {host}:{port}")
+    result = check_subject("metrics")
+    assert (result.outcome, result.message) == (Outcome.OK, f"served to Prometheus at {host}:{port}")

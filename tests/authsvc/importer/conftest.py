@@ -15,7 +15,7 @@ from tests.live import servers
 
 @pytest.fixture
 def make_reference() -> Iterator[Callable[..., Reference]]:
-    """`make_reference(OF_2022)` is a database of that age, without rows; there is one in each test."""
+    """`make_reference(OF_2022)` creates the test's database with the schema of that year, without rows."""
     with servers.empty_database() as url:
         made: list[Reference] = []
 
@@ -38,10 +38,10 @@ class Ran:
     output: str
     warnings: str
     error: str
-    """Empty when the command ended well."""
+    """Empty if the command succeeded."""
 
     def counts(self, table: str) -> dict[str, int]:
-        """The line of a table without its zeros."""
+        """The reported counts of a table, without zeros."""
         lines = [line.split() for line in self.output.splitlines()]
         heads = next(line for line in lines if line[:1] == ["table"])
         values = next(line for line in lines if line[:1] == [table])

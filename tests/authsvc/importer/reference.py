@@ -131,7 +131,7 @@ CREATE TABLE auth.refresh_tokens (
 CREATE TABLE auth.audit_log_entries (instance_id uuid, id uuid PRIMARY KEY, payload json, created_at timestamptz);
 """
 
-# Addresses only: one confirmation for the account, one secret for a change, no family of refresh tokens.
+# Email only: one confirmation column, one token per change, no refresh token families.
 OF_2020 = """
 CREATE SCHEMA auth;
 CREATE TABLE auth.schema_migrations (version varchar(255) PRIMARY KEY);
@@ -153,12 +153,12 @@ NIL = UUID(int=0)
 
 
 class Reference:
-    """A database of the reference, to be filled row by row."""
+    """A reference database, filled row by row."""
 
     def __init__(self, url: str, ddl: str = CURRENT) -> None:
         self.url = url
         self.at = datetime.now(UTC) - timedelta(minutes=5)
-        """When everything in it happened."""
+        """The time of all its rows."""
         self._connection = psycopg.connect(url, autocommit=True)
         self._connection.execute(ddl.encode())
 
@@ -180,7 +180,7 @@ class Reference:
         )
 
     def user(self, email: str | None = "", **values: Any) -> UUID:
-        """A confirmed user; without an address given one of their own."""
+        """A confirmed user, by default with a unique address."""
         user_id = values.pop("id", uuid4())
         columns = {
             "id": user_id,

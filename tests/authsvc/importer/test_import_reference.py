@@ -39,7 +39,7 @@ def everything() -> dict[str, list[dict[str, Any]]]:
 
 
 def fill(reference: Reference) -> UUID:
-    """One user with a row of every kind."""
+    """One user with a row in every table."""
     user_id = reference.user("ada@example.com", phone="+15551234567", recovery_sent_at=reference.at)
     reference.identity(user_id, "Ada@Example.com")
     session_id = reference.session(user_id)
@@ -187,7 +187,7 @@ def test_new_refresh_tokens_would_be_numbered_after_the_imported_ones(reference:
         assert cursor.fetchone() == (4712,)
 
 
-# Between two passes
+# Repeated runs
 
 
 def test_rows_deleted_at_the_source_are_deleted_here(reference: Reference) -> None:
@@ -266,7 +266,7 @@ def test_a_run_after_the_switch_needs_force(api: Api, reference: Reference) -> N
     assert Session.objects.get().refresh_token_hmac_key is None
 
 
-# What is skipped, and why
+# Skipped rows
 
 
 def test_users_of_another_instance_are_not_imported(reference: Reference) -> None:
@@ -378,7 +378,7 @@ def test_a_deleted_secret_is_not_restored_from_the_user_column(reference: Refere
     assert not OneTimeToken.objects.exists()
 
 
-# What is told
+# Reports
 
 
 def test_unsupported_tables_and_columns_are_reported(reference: Reference) -> None:

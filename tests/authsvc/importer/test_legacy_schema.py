@@ -155,13 +155,13 @@ def test_filled_columns_become_secrets(api: Api, of_2022: Reference) -> None:
     )
     ran = run(of_2022.url)
     assert ran.counts("one_time_tokens") == {"derived": 4, "new": 3, "skipped": 1}
-    found = {(row.user_id, row.token_type): row for row in OneTimeToken.objects.all()}
-    assert {key: (row.token_hash, row.relates_to, row.created_at) for key, row in found.items()} == {
+    tokens_by_user = {(row.user_id, row.token_type): row for row in OneTimeToken.objects.all()}
+    assert {key: (row.token_hash, row.relates_to, row.created_at) for key, row in tokens_by_user.items()} == {
         (user_id, "confirmation_token"): (mailed, "ada@example.com", of_2022.at),
         (user_id, "email_change_token_new"): (new, "new@example.com", of_2022.at),
         (by_phone, "confirmation_token"): ("123456", "1555", of_2022.at),
     }
-    assert found[by_phone, "confirmation_token"].link_hash is None
+    assert tokens_by_user[by_phone, "confirmation_token"].link_hash is None
     assert run(of_2022.url).counts("one_time_tokens") == {"derived": 4, "unchanged": 3, "skipped": 1}
 
     answer = api.get(f"/verify?token={mailed}&type=signup")
@@ -169,7 +169,7 @@ def test_filled_columns_become_secrets(api: Api, of_2022: Reference) -> None:
     assert "access_token=" in answer.headers["Location"]
 
 
-# The oldest
+# The oldest schema
 
 
 def test_a_source_without_token_ids_and_families_is_imported(

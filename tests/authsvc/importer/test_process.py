@@ -63,7 +63,7 @@ def test_an_interrupted_run_changes_nothing(reference: Reference) -> None:
     reference.session(reference.user())
     target = servers.server_url().replace("/postgres?", f"/{connection.settings_dict['NAME']}?")
     with psycopg.connect(target) as other:
-        # Users can be written; then the import has to wait for the sessions.
+        # Users can be written; then the import waits for the sessions.
         other.execute("LOCK TABLE sessions IN ROW EXCLUSIVE MODE; LOCK TABLE sessions IN EXCLUSIVE MODE")
         process = subprocess.Popen(
             [sys.executable, "manage.py", "import_reference", reference.url],
@@ -77,9 +77,9 @@ def test_an_interrupted_run_changes_nothing(reference: Reference) -> None:
         while other.execute(waiting).fetchone() == (0,) and time.monotonic() < deadline:
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=TIMEOUT_SECONDS)
+        _, errors = process.communicate(timeout=TIMEOUT_SECONDS)
     assert process.returncode == 130
-    assert said.strip().endswith("interrupted: nothing was written; run it again")
+    assert errors.strip().endswith("interrupted: nothing was written; run it again")
     assert not User.objects.exists()
 
 
@@ -105,7 +105,7 @@ def test_a_terminal_shows_progress(reference: Reference) -> None:
         while piece := os.read(ours, 65536):
             seen += piece
     except OSError:
-        # Linux says so when the last writer has gone.
+        # Linux raises it when the last writer has closed the terminal.
         pass
     finally:
         os.close(ours)

@@ -23,7 +23,7 @@ ADA, GRACE = UUID(int=1), UUID(int=2)
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "message"),
     [
         ("mysql:secret@host", "specify the source as postgres://"),
         ("postgres://u:secret@nowhere.invalid:1/x", "the source cannot be reached: "),
@@ -32,9 +32,9 @@ ADA, GRACE = UUID(int=1), UUID(int=2)
         ("postgres://u:secret@127.0.0.1:1/x?nonsense=1", "specify the source as postgres://"),
     ],
 )
-def test_an_unreachable_source_is_reported_without_its_password(source: str, said: str) -> None:
+def test_an_unreachable_source_is_reported_without_its_password(source: str, message: str) -> None:
     ran = run(source)
-    assert ran.error.startswith(said)
+    assert ran.error.startswith(message)
     assert "\n" not in ran.error
     assert not any(part in ran.error for part in ("secret", "sec@", "ret@"))
 
@@ -54,7 +54,7 @@ def test_another_schema_can_be_selected(reference: Reference) -> None:
 
 @pytest.fixture
 def reader(reference: Reference) -> Iterator[str]:
-    """The URL of the reference's database for a role that may do nothing yet."""
+    """The URL of the reference database for a role without privileges."""
     reference.execute("CREATE ROLE importer LOGIN")
     old = parse_qs(urlsplit(reference.url).query)["user"][0]
     yield reference.url.replace(f"user={old}", "user=importer")

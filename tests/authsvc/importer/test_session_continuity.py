@@ -36,14 +36,14 @@ LONG_AGO = datetime(2024, 2, 3, 4, 5, 6, 789000, tzinfo=UTC)
 
 
 def sign_in(reference: Reference, **session: Any) -> tuple[UUID, UUID]:
-    """Ids of a user of the reference and of a session."""
+    """IDs of a reference user and of a session."""
     user_id = reference.user(EMAIL, email_confirmed_at=reference.at, last_sign_in_at=LONG_AGO)
     reference.identity(user_id, EMAIL)
     return user_id, reference.session(user_id, **session)
 
 
 def access_token(user_id: UUID, session_id: UUID) -> str:
-    """As the reference's server signs one with the secret that both share."""
+    """An access token as the reference server signs it with the shared secret."""
     now = datetime.now(UTC)
     claims = {
         "sub": str(user_id),
@@ -149,8 +149,8 @@ def test_a_password_is_accepted_and_rehashed(stored: str, password: str, api: Ap
     reference.identity(user_id, EMAIL)
     assert run(reference.url).error == ""
 
-    def sign_in(said: str) -> int:
-        return api.post("/token?grant_type=password", {"email": EMAIL, "password": said}).status_code
+    def sign_in(text: str) -> int:
+        return api.post("/token?grant_type=password", {"email": EMAIL, "password": text}).status_code
 
     assert sign_in(f"{password}1") == 400
     assert User.objects.get().password == stored
@@ -189,7 +189,7 @@ def test_a_code_sent_before_the_import_recovers(api: Api, reference: Reference) 
 def test_expired_secrets_stay_expired(api: Api, reference: Reference) -> None:
     mailed = crypto.hash_code(ADDRESS, "123456")
     user_id = reference.user(ADDRESS, confirmation_token=mailed, confirmation_sent_at=LONG_AGO)
-    # The table's own time is that of its host's clock, and later here; when it was sent stands with the account.
+    # `created_at` of the table is later; the user row has the time of sending.
     reference.one_time_token(user_id, "confirmation_token", mailed, ADDRESS)
     assert run(reference.url).error == ""
     assert OneTimeToken.objects.get().created_at == LONG_AGO
@@ -235,7 +235,7 @@ def test_null_texts_are_read_as_empty(api: Api, reference: Reference) -> None:
     session_id = reference.session(user_id, refresh_token_hmac_key="A" * 43, refresh_token_counter=0)
     assert run(reference.url).error == ""
 
-    # For want of an audience GET /user refuses an access token, but a refresh does not ask for one.
+    # Without an audience GET /user rejects an access token; a refresh ignores the audience.
     answer = refresh(api, refresh_tokens.encode(session_id=session_id, counter=0, key=bytes(32)))
 
     assert answer.status_code == 200, answer.content

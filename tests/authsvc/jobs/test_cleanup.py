@@ -42,9 +42,9 @@ def legacy(*, used: datetime, revoked: bool = False, **columns: Any) -> LegacyRe
 
 
 def imported(*, used: datetime, **columns: Any) -> Session:
-    found = legacy(used=used, **columns).session
-    assert found is not None
-    return found
+    session = legacy(used=used, **columns).session
+    assert session is not None
+    return session
 
 
 def factor(status: FactorStatus, *, created_at: datetime) -> Factor:
@@ -59,8 +59,8 @@ def factor(status: FactorStatus, *, created_at: datetime) -> Factor:
 
 
 def challenge(*, created_at: datetime) -> FactorChallenge:
-    asked = factor(FactorStatus.VERIFIED, created_at=AT - 2 * DAY)
-    return FactorChallenge.objects.create(factor=asked, created_at=created_at)
+    challenged = factor(FactorStatus.VERIFIED, created_at=AT - 2 * DAY)
+    return FactorChallenge.objects.create(factor=challenged, created_at=created_at)
 
 
 def passkey_challenge(*, expires_at: datetime) -> PasskeyChallenge:
@@ -238,9 +238,9 @@ def test_a_failed_rule_does_not_stop_the_others(
     with caplog.at_level(logging.DEBUG, logger="authsvc"):
         assert cleanup.run(at=AT) == 1
     assert not is_there(old)
-    said = [(record.levelname, record.getMessage()) for record in caplog.records]
-    assert ("WARNING", "database cleanup failed") in said
-    assert ("DEBUG", "cleaned up expired or stale rows") in said
+    records = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert ("WARNING", "database cleanup failed") in records
+    assert ("DEBUG", "cleaned up expired or stale rows") in records
     assert [vars(record)["affected_rows"] for record in caplog.records if "stale" in record.getMessage()] == [1]
 
 

@@ -17,7 +17,7 @@ from tests.live import servers
 from tests.settings import ENVIRONMENT
 
 PASSWORD = "correct horse battery 1"
-# Passwords are asked for on the terminal that controls a session, whatever standard input is.
+# Passwords are read from the controlling terminal of the session, not from standard input.
 ON_A_TERMINAL = """
 import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -44,7 +44,7 @@ def run(*arguments: str, database_url: str, stdin: str = "") -> subprocess.Compl
 
 
 def converse(*arguments: str, database_url: str, answers: list[tuple[str, str]]) -> tuple[int, str]:
-    """Run a command on a terminal of its own, answering each question; its exit status and all that was on the screen.
+    """Run a command on a separate terminal and answer its questions; returns exit status and output.
 
     `answers` are pairs of the end of what is asked and the line to type.
     """
@@ -63,7 +63,7 @@ def converse(*arguments: str, database_url: str, answers: list[tuple[str, str]])
     while True:
         try:
             heard = os.read(terminal, 1024)
-        except OSError:  # how Linux says that nobody is left on the other side
+        except OSError:  # Linux raises it after the process has closed the terminal
             break
         if not heard:
             break
@@ -82,7 +82,7 @@ def token_status(url: str, email: str) -> int:
 
 @pytest.fixture
 def database_folder() -> Iterator[Path]:
-    # Not below pytest's own folder, which each run that starts closes to the account that PostgreSQL runs as.
+    # Not below pytest's directory, whose permissions exclude the account of PostgreSQL.
     with tempfile.TemporaryDirectory(prefix="authsvc-command-") as folder:
         yield Path(folder) / "pg"
 

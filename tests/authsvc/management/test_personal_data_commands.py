@@ -70,7 +70,7 @@ ROWS_OF_USER = {
 
 @pytest.fixture(autouse=True)
 def empty_queue() -> None:
-    """The queue is its library's, and outlives a test."""
+    """Empties the queue, which rollbacks of other tests do not cover."""
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM procrastinate_jobs")
 
@@ -80,7 +80,7 @@ def make_bob() -> User:
 
 
 def make_user(email: str = EMAIL, phone: str = PHONE, name: str = NAME, *, address: str = ADDRESS) -> User:
-    """Somebody with a row in every table that has rows of people."""
+    """A user with a row in every table that has rows of users."""
     user = make_plain_user(email=email, phone=phone, data={"full_name": name})
     signed_in = make_session(user)
     make_legacy_tokens(user)
@@ -132,20 +132,20 @@ def erase(*arguments: str) -> dict[str, Any]:
 
 
 def tables_with(*texts: object) -> dict[str, int]:
-    """Table → rows in which any of these texts occurs, whatever the column."""
+    """Table → rows in which any of these texts occurs, in any column."""
     pattern = "|".join(re.escape(str(text)) for text in texts)
     with connection.cursor() as cursor:
-        found = {}
+        tables = {}
         for table in connection.introspection.table_names(cursor):
             cursor.execute(f'SELECT count(*) FROM "{table}" t WHERE t::text ~ %s', (pattern,))
             (number,) = cursor.fetchone()
             if number:
-                found[table] = number
-        return found
+                tables[table] = number
+        return tables
 
 
 def waiting_for(email: str) -> int:
-    """Messages in the queue, which tell nobody without a key to whom they go."""
+    """Messages in the queue, whose recipients are encrypted."""
     held = personal_data.sources
     person = DataSubject(id=uuid4(), addresses=frozenset({email}))
     return sum(1 for source in held for table, rows in source.export(person) if table == "messages" for _ in rows)
@@ -157,16 +157,16 @@ def payload_of(entry: AuditLogEntry) -> dict[str, Any]:
 
 
 def trail() -> list[tuple[UUID, str, object]]:
-    """What an erasure must not change of the trail, but for the entry it adds."""
+    """The parts of the audit trail that an erasure keeps, without the entry that it adds."""
     entries = AuditLogEntry.objects.exclude(payload__action="user_deleted").order_by("id")
     return list(entries.values_list("id", "payload__action", "created_at"))
 
 
-# Which tables and columns
+# Tables and columns
 
 
-def _tables_of_people() -> set[str]:
-    """Of every model of ours: the tables with a column that names a user."""
+def _tables_of_users() -> set[str]:
+    """The tables of all models with a column that refers to a user."""
 
     def names_a_user(model: type[Model]) -> bool:
         return any(
@@ -175,7 +175,7 @@ def _tables_of_people() -> set[str]:
             for field in model._meta.concrete_fields
         )
 
-    # Django's own log of its admin is never written: the console changes nothing by itself.
+    # The console never writes the log table of Django's admin.
     ours = [model for model in apps.get_models() if not model.__module__.startswith("django.contrib.")]
     return {model._meta.db_table for model in ours if names_a_user(model)}
 
@@ -183,7 +183,7 @@ def _tables_of_people() -> set[str]:
 def test_every_table_with_user_data_has_a_source() -> None:
     person = DataSubject(id=uuid4())
     shown = {namespaced(table) for source in personal_data.sources for table, _ in source.export(person)}
-    assert _tables_of_people() - shown == set(), "an app's personal_data.py must show and forget these"
+    assert _tables_of_users() - shown == set(), "an app's personal_data.py must show and forget these"
 
 
 def test_exports_omit_columns_with_credentials() -> None:
@@ -308,14 +308,14 @@ def test_pseudonyms_are_distinct_and_impersonal_values_are_kept() -> None:
 
 def test_an_entry_about_another_user_loses_only_the_erased_name() -> None:
     person = DataSubject(id=uuid4())
-    somebody = {"user_id": str(uuid4()), "user_email": "bob@example.com", "by": str(person.id)}
-    payload = {"action": "x", "actor_id": str(person.id), "actor_username": EMAIL, "traits": somebody, "extra": EMAIL}
+    traits = {"user_id": str(uuid4()), "user_email": "bob@example.com", "by": str(person.id)}
+    payload = {"action": "x", "actor_id": str(person.id), "actor_username": EMAIL, "traits": traits, "extra": EMAIL}
     name = str(personal_data.pseudonym(person.id))
     assert erasure.pseudonymise_payload(payload, data_subject=person, keep_id=False) == {
         "action": "x",
         "actor_id": name,
         "actor_username": name,
-        "traits": {**somebody, "by": name},
+        "traits": {**traits, "by": name},
     }
 
 
@@ -331,7 +331,7 @@ def test_an_erased_actor_is_removed_from_entries_about_others() -> None:
 
 def test_the_audit_entries_of_a_user_are_read_by_indexes() -> None:
     with connection.cursor() as cursor, transaction.atomic():
-        # A table of some rows is read whole by every planner.
+        # The planner reads small tables completely.
         cursor.execute("SET LOCAL enable_seqscan = off")
         plan = erasure._entries(uuid4()).values("id").explain()
     for index in ("audit_log_entries_user_idx", "audit_log_entries_other_actor_idx"):

@@ -1,4 +1,4 @@
-"""The generated parts of the documents: as they are checked in, complete, and true."""
+"""The generated documents: up to date and complete."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from authsvc.conf import loading
 from authsvc.management.commands import write_reference
 from authsvc.management.reference import errors, settings
 from authsvc.management.reference.error_help import REMEDIES
-from tests.architecture.test_error_catalogue import catalogue
+from tests.architecture.test_error_definitions import error_classes
 from tests.authsvc.conf.test_fields import SETTINGS
 
 NAME = re.compile(r"`([A-Z][A-Z_]+)`")
@@ -52,16 +52,16 @@ def test_outdated_documents_are_reported_and_rewritten(
 
 
 def test_the_documented_errors_match_the_code() -> None:
-    assert errors.find_errors() == catalogue()
+    assert errors.find_errors() == error_classes()
 
 
 def test_every_error_code_has_a_section_with_help(page_of_errors: str) -> None:
-    for code in {error.error_code for error in catalogue()}:
+    for code in {error.error_code for error in error_classes()}:
         assert f"## {code}\n\n{REMEDIES[code]}\n" in page_of_errors
 
 
 def test_every_error_message_is_documented(page_of_errors: str) -> None:
-    for error in catalogue():
+    for error in error_classes():
         if "message" in vars(error):
             assert error.message.replace("<", "&lt;") in page_of_errors, error
 
@@ -84,8 +84,8 @@ def test_every_tested_setting_is_in_the_reference(page_of_settings: str) -> None
 
 
 def line(page: str, name: str) -> str:
-    (found,) = (line for line in page.splitlines() if line.startswith("|") and f"`{name}`" in line.split(" | ")[0])
-    return found
+    (row,) = (line for line in page.splitlines() if line.startswith("|") and f"`{name}`" in line.split(" | ")[0])
+    return row
 
 
 @pytest.mark.parametrize(

@@ -25,17 +25,17 @@ EMAIL = "ann@example.com"
 
 
 def run(*arguments: str, **options: Any) -> str:
-    """What the command prints."""
+    """The output of the command."""
     printed = io.StringIO()
     call_command(*arguments, stdout=printed, stderr=io.StringIO(), **options)
     return printed.getvalue().strip()
 
 
-def refusal(*arguments: str) -> str:
-    with pytest.raises(CommandError) as refused:
+def error_of(*arguments: str) -> str:
+    with pytest.raises(CommandError) as raised:
         run(*arguments)
-    assert refused.value.returncode == 1
-    return str(refused.value)
+    assert raised.value.returncode == 1
+    return str(raised.value)
 
 
 def signs_in(api: Api, password: str, email: str = EMAIL) -> bool:
@@ -100,7 +100,7 @@ def test_createuser_creates_users_of_other_audiences() -> None:
 )
 def test_createuser_rejects_invalid_values(email: str, text: str) -> None:
     make_user(email=EMAIL)
-    assert refusal("createuser", email, PASSWORD) == text
+    assert error_of("createuser", email, PASSWORD) == text
     assert User.objects.count() == 1
 
 
@@ -119,7 +119,7 @@ def test_deleteuser_deletes_permanently(by: str) -> None:
 
 def test_deleteuser_applies_the_audience_except_for_ids() -> None:
     user = make_user(email=EMAIL, audience="elsewhere")
-    assert refusal("deleteuser", EMAIL) == "user not found"
+    assert error_of("deleteuser", EMAIL) == "user not found"
     run("deleteuser", EMAIL, "--aud", "elsewhere")
     assert not User.objects.filter(id=user.id).exists()
     other = make_user(audience="elsewhere")
@@ -130,8 +130,8 @@ def test_deleteuser_applies_the_audience_except_for_ids() -> None:
 def test_deleteuser_rejects_an_ambiguous_user() -> None:
     twins = [make_user(email=EMAIL), make_user(email="other@example.com")]
     User.objects.filter(id=twins[1].id).update(is_sso_user=True, email=EMAIL)
-    said = refusal("deleteuser", EMAIL)
-    assert said == f"several users match, specify an id: {twins[0].id}, {twins[1].id}"
+    error = error_of("deleteuser", EMAIL)
+    assert error == f"several users match, specify an id: {twins[0].id}, {twins[1].id}"
     assert User.objects.count() == 2
 
 
@@ -151,7 +151,7 @@ def test_createsuperuser_changes_an_existing_user_only_with_promote(api: Api, pa
     user = make_user(email=EMAIL, password="somebody else's 1", confirmed=False)
     old = make_session(user).session
     arguments = ("createsuperuser", "--email", EMAIL, "--password-file", password_file)
-    assert refusal(*arguments) == "a user with this address exists; use --promote to make the user an operator"
+    assert error_of(*arguments) == "a user with this address exists; use --promote to make the user an operator"
     user.refresh_from_db()
     assert user.role == "authenticated"
 
@@ -166,8 +166,8 @@ def test_createsuperuser_changes_an_existing_user_only_with_promote(api: Api, pa
 
 def test_createsuperuser_applies_the_password_policy(auth_config: ChangeConfig, password_file: str) -> None:
     auth_config(passwords={"min_length": 60})
-    said = refusal("createsuperuser", "--email", EMAIL, "--password-file", password_file)
-    assert said == "Password should be at least 60 characters."
+    error = error_of("createsuperuser", "--email", EMAIL, "--password-file", password_file)
+    assert error == "Password should be at least 60 characters."
     assert not User.objects.exists()
 
 
@@ -191,7 +191,7 @@ def test_createsuperuser_reports_missing_values(
     monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], text: str
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    assert refusal("createsuperuser", *arguments) == text
+    assert error_of("createsuperuser", *arguments) == text
     assert not User.objects.exists()
 
 
@@ -203,7 +203,7 @@ def test_createsuperuser_reads_a_password_from_standard_input(api: Api, monkeypa
 
 def test_createsuperuser_rejects_an_empty_password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
-    assert refusal("createsuperuser", "--email", EMAIL, "--password-file", "-") == "the password is empty"
+    assert error_of("createsuperuser", "--email", EMAIL, "--password-file", "-") == "the password is empty"
 
 
 # changepassword
@@ -219,7 +219,7 @@ def test_changepassword_ends_all_sessions(api: Api, password_file: str) -> None:
 
 
 def test_changepassword_rejects_an_unknown_user(password_file: str) -> None:
-    assert refusal("changepassword", EMAIL, "--password-file", password_file) == "user not found"
+    assert error_of("changepassword", EMAIL, "--password-file", password_file) == "user not found"
 
 
 # mint_token
@@ -228,10 +228,10 @@ def test_changepassword_rejects_an_unknown_user(password_file: str) -> None:
 def test_mint_token_prints_an_administrator_token(api: Api) -> None:
     token = run("mint_token", "--role", "service_role", "--expires", "1h")
     assert api.get("/admin/users", bearer=token).status_code == 200
-    said = read_claims(token)
-    assert sorted(said) == ["exp", "iat", "role"]
-    assert said["exp"] - said["iat"] == 3600
-    assert abs(said["iat"] - timezone.now().timestamp()) < 60
+    claims = read_claims(token)
+    assert sorted(claims) == ["exp", "iat", "role"]
+    assert claims["exp"] - claims["iat"] == 3600
+    assert abs(claims["iat"] - timezone.now().timestamp()) < 60
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "ES256", "HS256"])
@@ -260,4 +260,4 @@ def test_mint_token_warns_of_a_role_without_rights() -> None:
     ],
 )
 def test_mint_token_reports_invalid_options(role: str, expires: str, text: str) -> None:
-    assert refusal("mint_token", f"--role={role}", f"--expires={expires}") == text
+    assert error_of("mint_token", f"--role={role}", f"--expires={expires}") == text

@@ -33,9 +33,9 @@ def number(transactional_db: None) -> str:
 
 def test_a_second_sms_within_the_interval_is_rejected(number: str, auth_config: ChangeConfig) -> None:
     messaging.enforce_sms_interval(IntervalGroup.PASSWORDLESS, address=number)
-    with pytest.raises(SmsSentTooRecently) as refused:
+    with pytest.raises(SmsSentTooRecently) as raised:
         messaging.enforce_sms_interval(IntervalGroup.PASSWORDLESS, address=number)
-    error = refused.value
+    error = raised.value
     assert (error.status, error.error_code) == (429, "over_sms_send_rate_limit")
     assert error.message == "For security purposes, you can only request this after 59 seconds."
     assert error.retry_after == 59
@@ -56,9 +56,9 @@ def test_the_sms_interval_setting_applies(number: str, auth_config: ChangeConfig
 def test_the_quota_applies_to_all_phones_together(number: str, auth_config: ChangeConfig, rate: conf.Rate) -> None:
     auth_config(limits={"sms_sent": rate})
     messaging.consume_sms_quota()
-    with pytest.raises(SmsRateExceeded) as refused:
+    with pytest.raises(SmsRateExceeded) as raised:
         messaging.consume_sms_quota()
-    error = refused.value
+    error = raised.value
     assert (error.status, error.error_code, error.message) == (
         429,
         "over_sms_send_rate_limit",
@@ -70,19 +70,19 @@ def test_the_quota_applies_to_all_phones_together(number: str, auth_config: Chan
     assert foreseen.value.retry_after == 3600
 
 
-@pytest.mark.parametrize(("wait", "told"), [(0.0, 1), (0.2, 1), (1.0, 1), (59.001, 60), (math.inf, None)])
+@pytest.mark.parametrize(("wait", "seconds"), [(0.0, 1), (0.2, 1), (1.0, 1), (59.001, 60), (math.inf, None)])
 @pytest.mark.parametrize("error", [EmailRateExceeded, SmsRateExceeded])
 def test_an_interval_error_states_whole_seconds(
-    error: type[EmailRateExceeded | SmsRateExceeded], wait: float, told: int | None
+    error: type[EmailRateExceeded | SmsRateExceeded], wait: float, seconds: int | None
 ) -> None:
-    assert error(wait).retry_after == told
+    assert error(wait).retry_after == seconds
 
 
 def test_a_quota_of_zero_rejects_every_sms(number: str, auth_config: ChangeConfig) -> None:
     auth_config(limits={"sms_sent": conf.Rate(events=0)})
-    with pytest.raises(SmsRateExceeded) as refused:
+    with pytest.raises(SmsRateExceeded) as raised:
         messaging.consume_sms_quota()
-    assert refused.value.retry_after is None
+    assert raised.value.retry_after is None
 
 
 @pytest.mark.parametrize("events", [0, 1])
@@ -108,14 +108,14 @@ def test_auto_confirm_skips_the_quota(number: str, auth_config: ChangeConfig, ev
 def test_without_a_gateway_an_sms_is_rejected(
     auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture, sms: conf.Sms, dev_inbox: bool, cause: str
 ) -> None:
-    given = {name: getattr(sms, name) for name in ("provider", "twilio", "twilio_verify")}
-    auth_config(sms=given, mailer={"dev_inbox_enabled": dev_inbox})
+    sections = {name: getattr(sms, name) for name in ("provider", "twilio", "twilio_verify")}
+    auth_config(sms=sections, mailer={"dev_inbox_enabled": dev_inbox})
     if not cause:
         messaging.check_sms_gateway()
         return
-    with pytest.raises(SmsGatewayMissing) as refused:
+    with pytest.raises(SmsGatewayMissing) as raised:
         messaging.check_sms_gateway()
-    error = refused.value
+    error = raised.value
     assert (error.status, error.error_code, error.message) == (
         500,
         "unexpected_failure",

@@ -39,8 +39,8 @@ SECTIONS: dict[str, Any] = {
 
 def with_credentials(provider: str, *names: str) -> conf.Sms:
     values = {name: Secret("hunter2") if name in SECRETS else "hunter2" for name in names}
-    given: Any = {provider: SECTIONS[provider](**values)}
-    return conf.Sms(provider=provider, **given)
+    credentials: Any = {provider: SECTIONS[provider](**values)}
+    return conf.Sms(provider=provider, **credentials)
 
 
 @pytest.mark.parametrize("provider", NEEDED)

@@ -1,4 +1,4 @@
-"""The log lines: their form, where they go, and what never gets into them."""
+"""Log lines: format, destinations, and masked secrets."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _log_is_put_back() -> Iterator[None]:
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
-    """What went to standard error."""
+    """The lines on standard error."""
     return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
 
 
@@ -54,17 +54,17 @@ def line(**record: Any) -> dict[str, Any]:
     """One formatted record."""
     formatted = logs.JsonFormatter().format(logging.makeLogRecord({"levelno": logging.INFO, "msg": "m"} | record))
     assert "\n" not in formatted
-    found = json.loads(formatted)
-    assert isinstance(found, dict)
-    return found
+    entry = json.loads(formatted)
+    assert isinstance(entry, dict)
+    return entry
 
 
 def test_a_line_is_one_json_object_with_its_extra_fields(capsys: pytest.CaptureFixture[str]) -> None:
     dictConfig(logs.build_config(conf.Logging()))
     logging.getLogger("authsvc.api").info("request %s", "completed", extra={"component": "api", "status": 200})
-    (found,) = lines(capsys)
-    at = datetime.fromisoformat(found.pop("time"))
-    assert found == {"component": "api", "level": "info", "msg": "request completed", "status": 200}
+    (entry,) = lines(capsys)
+    at = datetime.fromisoformat(entry.pop("time"))
+    assert entry == {"component": "api", "level": "info", "msg": "request completed", "status": 200}
     assert at.tzinfo == UTC
     assert abs((datetime.now(UTC) - at).total_seconds()) < 10
 
@@ -98,7 +98,7 @@ def test_lines_below_the_level_are_not_written(
     dictConfig(logs.build_config(conf.Logging(level=level)))
     for number in (5, 10, 20, 30, 40, 50):
         logging.getLogger("authsvc.test").log(number, "m")
-    assert [found["level"] for found in lines(capsys)] == expected
+    assert [entry["level"] for entry in lines(capsys)] == expected
 
 
 @pytest.mark.parametrize("level", ["trace", "debug", "info", "error"])
@@ -114,7 +114,7 @@ def test_statements_with_parameters_are_never_written(
 
 def test_lines_of_django_have_the_same_format(capsys: pytest.CaptureFixture[str]) -> None:
     dictConfig(logs.build_config(conf.Logging()))
-    logging.getLogger("django.request").error("Internal Server Error: %s", "/y")  # our own line says it
+    logging.getLogger("django.request").error("Internal Server Error: %s", "/y")  # the access log has this entry
     logging.getLogger("django.security").error(
         "Internal Server Error: %s", "/x", extra={"request": object(), "status_code": 500}
     )
@@ -128,19 +128,19 @@ def test_an_exception_becomes_error_and_stack() -> None:
     try:
         raise ValueError(f"bad {JWT}")
     except ValueError:
-        found = line(levelno=logging.ERROR, exc_info=sys.exc_info())
-    assert found["error"] == "ValueError: bad ***"
-    assert found["stack"].startswith("Traceback (most recent call last):\n")
-    assert "eyJ" not in found["stack"]
+        entry = line(levelno=logging.ERROR, exc_info=sys.exc_info())
+    assert entry["error"] == "ValueError: bad ***"
+    assert entry["stack"].startswith("Traceback (most recent call last):\n")
+    assert "eyJ" not in entry["stack"]
 
 
 def test_a_stated_error_is_kept_beside_the_stack() -> None:
     try:
         raise ValueError("inner")
     except ValueError:
-        found = line(exc_info=sys.exc_info(), error="stated")
-    assert found["error"] == "stated"
-    assert "ValueError: inner" in found["stack"]
+        entry = line(exc_info=sys.exc_info(), error="stated")
+    assert entry["error"] == "stated"
+    assert "ValueError: inner" in entry["stack"]
 
 
 @pytest.mark.parametrize(
@@ -169,8 +169,8 @@ def test_a_stated_error_is_kept_beside_the_stack() -> None:
 )
 def test_texts_that_resemble_secrets_are_masked(text: str, expected: str) -> None:
     assert logs.redact(text) == expected
-    found = line(msg=text, path=text, error=text, payload={"in": [text]})
-    assert (found["msg"], found["path"], found["error"], found["payload"]) == (expected,) * 3 + ({"in": [expected]},)
+    entry = line(msg=text, path=text, error=text, payload={"in": [text]})
+    assert (entry["msg"], entry["path"], entry["error"], entry["payload"]) == (expected,) * 3 + ({"in": [expected]},)
 
 
 @pytest.mark.parametrize("length", [51, 62])
@@ -186,22 +186,22 @@ def test_members_named_like_a_secret_are_masked(name: str) -> None:
 
 def test_values_of_every_type_are_serialized() -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    found = line(none=None, truth=True, number=1.5, at=at, id=UUID(int=0), path=Path("/x"), many=(1, {2}))
-    assert (found["none"], found["truth"], found["number"]) == (None, True, 1.5)
-    assert (found["at"], found["id"]) == ("2026-01-01T00:00:00+00:00", "00000000-0000-0000-0000-000000000000")
-    assert (found["path"], found["many"]) == ("/x", [1, [2]])
+    entry = line(none=None, truth=True, number=1.5, at=at, id=UUID(int=0), path=Path("/x"), many=(1, {2}))
+    assert (entry["none"], entry["truth"], entry["number"]) == (None, True, 1.5)
+    assert (entry["at"], entry["id"]) == ("2026-01-01T00:00:00+00:00", "00000000-0000-0000-0000-000000000000")
+    assert (entry["path"], entry["many"]) == ("/x", [1, [2]])
 
 
 def test_unserializable_values_do_not_lose_the_line() -> None:
-    found = line(big=2**70, torn="\ud800", key=conf.Secret("hunter2"))
-    assert (found["big"], found["torn"], found["key"]) == (2**70, "\ud800", "Secret(***)")
-    assert found["time"].endswith("Z")
+    entry = line(big=2**70, torn="\ud800", key=conf.Secret("hunter2"))
+    assert (entry["big"], entry["torn"], entry["key"]) == (2**70, "\ud800", "Secret(***)")
+    assert entry["time"].endswith("Z")
 
 
 def test_extra_fields_do_not_replace_fixed_ones() -> None:
-    found = line(level="nonsense", time="never")
-    assert found["level"] == "info"
-    assert found["time"] != "never"
+    entry = line(level="nonsense", time="never")
+    assert entry["level"] == "info"
+    assert entry["time"] != "never"
 
 
 def test_a_log_call_with_wrong_arguments_is_still_written() -> None:
@@ -257,7 +257,7 @@ def test_a_reopened_file_receives_later_lines(tmp_path: Path) -> None:
     file = tmp_path / "auth.log"
     dictConfig(logs.build_config(conf.Logging(file=str(file))))
     logging.getLogger("authsvc").info("one")
-    # As a copying rotation does it: the file is the same, and its beginning is gone.
+    # A rotation that copies and truncates the same file.
     copy = tmp_path / "auth.log.1"
     copy.write_bytes(file.read_bytes())
     os.truncate(file, 0)
@@ -280,7 +280,7 @@ def test_a_full_disk_loses_only_the_lines_of_the_file(capsys: pytest.CaptureFixt
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
-        # Room for a part of the next line, then for none.
+        # Space for a part of the next line, then for none.
         resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10, hard))
         log.info("torn")
         log.info("lost")
@@ -291,7 +291,7 @@ def test_a_full_disk_loses_only_the_lines_of_the_file(capsys: pytest.CaptureFixt
     logging.getLogger().handlers[0].close()
     first, torn, last = file.read_text().splitlines()
     assert (json.loads(first)["msg"], len(torn), json.loads(last)["msg"]) == ("before", 10, "after")
-    assert [found["msg"] for found in lines(capsys)] == ["torn", "lost"]
+    assert [entry["msg"] for entry in lines(capsys)] == ["torn", "lost"]
 
 
 def test_a_terminal_gets_readable_lines(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,8 +306,8 @@ def test_a_terminal_gets_readable_lines(monkeypatch: pytest.MonkeyPatch) -> None
     assert written.count("\n") == 1
     time, words = written.split(" ", 1)
     assert re.fullmatch(r"\d\d:\d\d:\d\d", time)
-    said = r'agent="\u001b[31m\nforged" password=*** path="/x y" status=200'
-    assert words == f"info    request completed  {said}\r\n"
+    expected_text = r'agent="\u001b[31m\nforged" password=*** path="/x y" status=200'
+    assert words == f"info    request completed  {expected_text}\r\n"
 
 
 def test_a_broken_pipe_does_not_fail_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,4 +329,4 @@ def test_telemetry_libraries_log_at_the_configured_level(
 ) -> None:
     dictConfig(logs.build_config(conf.Logging(level=level), telemetry_debug=is_told))
     logging.getLogger("opentelemetry.sdk.trace").debug("a batch went out")
-    assert [found["component"] for found in lines(capsys)] == expected
+    assert [entry["component"] for entry in lines(capsys)] == expected

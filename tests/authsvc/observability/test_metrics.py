@@ -1,4 +1,4 @@
-"""The service's own metrics are recorded where the events happen."""
+"""The metrics of the service and the events that record them."""
 
 from __future__ import annotations
 

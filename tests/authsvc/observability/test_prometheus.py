@@ -29,13 +29,13 @@ RULES = DEPLOY / "prometheus" / "rules.yml"
 DASHBOARD = DEPLOY / "grafana" / "authsvc.json"
 TIMEOUT_SECONDS = 60
 PASSWORD = "correct horse 1"
-# In an expression: what is neither function, keyword, label nor duration.
+# Names in an expression that are neither functions, keywords, labels nor durations.
 _SERIES = re.compile(r"\b[a-z]+(?:_[a-z0-9]+)+\b(?!\s*\()")
 _NO_SERIES = frozenset({"histogram_quantile"})
 
 
 class Page:
-    """What the listener serves, read again for each value."""
+    """The metrics of a listener, read again for each value."""
 
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}/"
@@ -75,21 +75,21 @@ def settings(port: int, **more: str) -> dict[str, str]:
 
 
 def named_series() -> set[str]:
-    """What the dashboard and the rules ask Prometheus for."""
+    """Series that the dashboard and the rules query."""
     panels = json.loads(DASHBOARD.read_text())["panels"]
-    asked = [target["expr"] for panel in panels for target in panel.get("targets", [])]
-    asked += re.findall(r"expr:(.*?)(?=\n {8}\w+:)", RULES.read_text(), re.DOTALL)
-    bare = [re.sub(r"\{[^}]*\}|\"[^\"]*\"|\bby \([^)]*\)|\[[^\]]*\]", "", each) for each in asked]
+    expressions = [target["expr"] for panel in panels for target in panel.get("targets", [])]
+    expressions += re.findall(r"expr:(.*?)(?=\n {8}\w+:)", RULES.read_text(), re.DOTALL)
+    bare = [re.sub(r"\{[^}]*\}|\"[^\"]*\"|\bby \([^)]*\)|\[[^\]]*\]", "", each) for each in expressions]
     return {name for each in bare for name in _SERIES.findall(each)} - _NO_SERIES | {"up"}
 
 
 def needs(program: str) -> str:
-    """Its path; a skip, in CI a failure, where it is missing."""
-    found = shutil.which(program)
-    if found is None:
+    """The path of a program; if it is missing, skips the test, or fails it in CI."""
+    path = shutil.which(program)
+    if path is None:
         missing = pytest.fail if os.environ.get("CI") else pytest.skip
         missing(f"{program} of Debian's package prometheus is not installed")
-    return str(found)
+    return str(path)
 
 
 def test_promtool_accepts_rules_and_configuration() -> None:
@@ -110,7 +110,7 @@ def test_every_alert_has_severity_summary_and_runbook() -> None:
 
 @pytest.fixture
 def prometheus(tmp_path: Path) -> Iterator[Callable[[int], str]]:
-    """`prometheus(port)` starts one that asks this port every second, and returns its address."""
+    """`prometheus(port)` starts a Prometheus that reads this port every second, and returns its URL."""
     program = needs("prometheus")
     started: list[subprocess.Popen[bytes]] = []
 
@@ -134,23 +134,28 @@ def prometheus(tmp_path: Path) -> Iterator[Callable[[int], str]]:
 
 def series(address: str) -> set[str]:
     try:
-        found = requests.get(f"{address}/api/v1/label/__name__/values", timeout=10).json()
+        response = requests.get(f"{address}/api/v1/label/__name__/values", timeout=TIMEOUT_SECONDS).json()
     except requests.RequestException:
         return set()
-    return set(found.get("data", []))
+    return set(response.get("data", []))
 
 
 def test_every_series_of_dashboard_and_rules_exists(serve: Serve, prometheus: Callable[[int], str]) -> None:
     port = ports.free_port()
-    nobody = {"AUTH_SMTP_HOST": "127.0.0.1", "AUTH_SMTP_PORT": str(ports.free_port())}
+    unreachable_smtp = {"AUTH_SMTP_HOST": "127.0.0.1", "AUTH_SMTP_PORT": str(ports.free_port())}
     more = {"AUTH_SMTP_ADMIN_EMAIL": "auth@example.com", "AUTH_RATE_LIMIT_EMAIL_SENT": "1"}
-    server = serve(**settings(port, **nobody, **more))
+    server = serve(**settings(port, **unreachable_smtp, **more))
     address = prometheus(port)
     account = {"email": "ann@example.com", "password": PASSWORD}
-    assert requests.post(f"{server.url}/signup", json=account, timeout=60).ok
-    refused = requests.post(f"{server.url}/signup", json=account | {"email": "bob@example.com"}, timeout=60)
-    assert refused.status_code == 429
-    assert requests.post(f"{server.url}/token?grant_type=password", json=account, timeout=60).status_code == 400
+    assert requests.post(f"{server.url}/signup", json=account, timeout=TIMEOUT_SECONDS).ok
+    rejected = requests.post(
+        f"{server.url}/signup", json=account | {"email": "bob@example.com"}, timeout=TIMEOUT_SECONDS
+    )
+    assert rejected.status_code == 429
+    assert (
+        requests.post(f"{server.url}/token?grant_type=password", json=account, timeout=TIMEOUT_SECONDS).status_code
+        == 400
+    )
 
     until(lambda: named_series() <= series(address))
     until(lambda: {rule["health"] for rule in rules(address)} == {"ok"})
@@ -158,9 +163,9 @@ def test_every_series_of_dashboard_and_rules_exists(serve: Serve, prometheus: Ca
 
 
 def rules(address: str) -> list[dict[str, Any]]:
-    (group,) = requests.get(f"{address}/api/v1/rules", timeout=60).json()["data"]["groups"]
-    found: list[dict[str, Any]] = group["rules"]
-    return found
+    (group,) = requests.get(f"{address}/api/v1/rules", timeout=TIMEOUT_SECONDS).json()["data"]["groups"]
+    group_rules: list[dict[str, Any]] = group["rules"]
+    return group_rules
 
 
 @pytest.mark.parametrize("program", ["granian", "gunicorn"])
@@ -170,7 +175,7 @@ def test_metrics_of_all_processes_are_summed_and_survive_them(program: str, serv
     server = serve(program, **settings(port, OTEL_RESOURCE_ATTRIBUTES="team=accounts"))
     page.wait()
     for _ in range(30):
-        assert requests.get(f"{server.url}/settings", timeout=60).ok
+        assert requests.get(f"{server.url}/settings", timeout=TIMEOUT_SECONDS).ok
     latency = "django_http_requests_latency_seconds_by_view_method"
     until(lambda: responses(page, view="/settings", status="200") == 30)
     assert page.value(f"{latency}_count", view="/settings", method="GET") == 30
@@ -181,11 +186,11 @@ def test_metrics_of_all_processes_are_summed_and_survive_them(program: str, serv
     assert page.value("target_info", auth_version=authsvc.__version__, team="accounts") == 1
     until(lambda: page.value("django_migrations_applied_total") > 0)
     assert page.value("django_migrations_unapplied_total") == 0
-    assert requests.get(f"{page.url}metrics", timeout=60).status_code == 404
+    assert requests.get(f"{page.url}metrics", timeout=TIMEOUT_SECONDS).status_code == 404
     with socket.create_connection(("127.0.0.1", port)) as one, socket.create_connection(("127.0.0.1", port)) as other:
         one.sendall(b"GET / HT")
         other.sendall(b"GET / HTTP/1.0\r\nHost: ")
-        until(lambda: has_hung_up_on(one) and has_hung_up_on(other))
+        until(lambda: has_closed(one) and has_closed(other))
 
     for serving in psutil.Process(server.process.pid).children():
         serving.kill()
@@ -196,8 +201,8 @@ def test_metrics_of_all_processes_are_summed_and_survive_them(program: str, serv
     assert "unable to start metrics listener" not in server.log.read_text()
 
 
-def has_hung_up_on(slow: socket.socket) -> bool:
-    """Whether the other side has; if not, it gets one more byte."""
+def has_closed(slow: socket.socket) -> bool:
+    """Return True if the server has closed the connection; otherwise send one more byte."""
     try:
         slow.sendall(b"x")
         return slow.recv(1, socket.MSG_DONTWAIT) == b""

@@ -1,4 +1,4 @@
-"""A process loads nothing for telemetry that is off, and serves without the parts whose libraries fail."""
+"""Disabled telemetry loads no library, and a process serves requests if a library fails."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ def serve_one(
 
 
 def test_disabled_telemetry_is_not_loaded() -> None:
-    said, errors = serve_one(OFF)
-    assert said == {"status": "200 OK", "loaded": []}
+    output, errors = serve_one(OFF)
+    assert output == {"status": "200 OK", "loaded": []}
     assert errors == []
 
 
 def test_missing_libraries_are_logged_and_requests_are_served() -> None:
-    said, errors = serve_one({**TRACES, **METRICS}, blocked=("opentelemetry",))
-    assert said == {"status": "200 OK", "loaded": ["django_prometheus", "prometheus_client"]}
+    output, errors = serve_one({**TRACES, **METRICS}, blocked=("opentelemetry",))
+    assert output == {"status": "200 OK", "loaded": ["django_prometheus", "prometheus_client"]}
     assert sorted(line["msg"] for line in errors) == ["unable to start metrics", "unable to start tracing"]
     assert all("pip install -r requirements.server.lock" in line["error"] for line in errors)
 
@@ -92,8 +92,8 @@ def test_missing_libraries_are_logged_and_requests_are_served() -> None:
 def test_incompatible_libraries_are_logged_and_requests_are_served(
     env: dict[str, str], holder: str, lacking: str, message: str
 ) -> None:
-    said, errors = serve_one(env, changed=f"import {holder} as holder; del holder.{lacking}")
-    assert said["status"] == "200 OK"
+    output, errors = serve_one(env, changed=f"import {holder} as holder; del holder.{lacking}")
+    assert output["status"] == "200 OK"
     assert {line["msg"] for line in errors} == {message}
     assert all(lacking in line["error"] for line in errors)
 
@@ -106,8 +106,8 @@ def test_metric_directories_are_removed_including_those_of_killed_servers() -> N
     (leftover / "lock").touch()
     try:
         before = set(parent.glob("authsvc-metrics-*"))
-        said, errors = serve_one({**METRICS, **PROMETHEUS})
-        assert said == {"status": "200 OK", "loaded": ["django_prometheus", "prometheus_client"]}
+        output, errors = serve_one({**METRICS, **PROMETHEUS})
+        assert output == {"status": "200 OK", "loaded": ["django_prometheus", "prometheus_client"]}
         assert errors == []
         assert unrelated.exists()
         assert not leftover.exists()
@@ -117,7 +117,7 @@ def test_metric_directories_are_removed_including_those_of_killed_servers() -> N
 
 
 def test_an_unsupported_protocol_is_logged_and_requests_are_served() -> None:
-    said, errors = serve_one({**TRACES, **METRICS, "OTEL_EXPORTER_OTLP_PROTOCOL": "carrier-pigeon"})
-    assert said["status"] == "200 OK"
+    output, errors = serve_one({**TRACES, **METRICS, "OTEL_EXPORTER_OTLP_PROTOCOL": "carrier-pigeon"})
+    assert output["status"] == "200 OK"
     text = 'unsupported OpenTelemetry exporter protocol "carrier-pigeon"'
     assert [line["msg"] for line in errors] == [text, text]

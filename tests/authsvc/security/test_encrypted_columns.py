@@ -1,4 +1,4 @@
-"""Encrypted columns as a whole: moved under the present key by their use or by command, and missed keys told."""
+"""Encrypted columns: reencryption on use and by command, and logs about missing keys."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ Encrypt = Callable[..., Any]
 
 @pytest.fixture
 def encrypt_with(auth_config: ChangeConfig) -> Encrypt:
-    def choose(key_id: str, *, known: tuple[str, ...] = ("old", "new")) -> None:
+    def choose(key_id: str, *, key_ids: tuple[str, ...] = ("old", "new")) -> None:
         auth_config(
             database={
                 "encrypt": True,
                 "encryption_key_id": key_id,
                 "encryption_key": KEYS[key_id],
-                "decryption_keys": {name: KEYS[name] for name in known},
+                "decryption_keys": {name: KEYS[name] for name in key_ids},
             }
         )
 
@@ -90,14 +90,14 @@ def test_the_command_reencrypts_plain_values_and_those_of_old_keys(encrypt_with:
     assert {key for values in before.values() for key, _ in values} == {"", "old"}
     encrypt_with("new")
 
-    said = reencrypt()
+    output = reencrypt()
 
     after = texts()
     assert {key for values in after.values() for key, _ in values} == {"new"}
     assert {name: [text for _, text in values] for name, values in after.items()} == {
         name: [text for _, text in values] for name, values in before.items()
     }
-    assert said.splitlines() == [
+    assert output.splitlines() == [
         "sessions.refresh_token_hmac_key: 2 encrypted, 0 unreadable",
         "users.encrypted_password: 2 encrypted, 0 unreadable",
         "mfa_factors.secret: 2 encrypted, 0 unreadable",
@@ -120,7 +120,7 @@ def test_undecryptable_values_are_kept_and_reported(encrypt_with: Encrypt) -> No
     encrypt_with("old")
     signed_in = factories.make_session()
     stored = Session.objects.get().refresh_token_hmac_key
-    encrypt_with("new", known=("new",))
+    encrypt_with("new", key_ids=("new",))
     with pytest.raises(CommandError, match="keys that are missing in"):
         reencrypt()
     assert Session.objects.get().refresh_token_hmac_key == stored
@@ -191,7 +191,7 @@ def test_unknown_keys_are_logged_once_per_column(encrypt_with: Encrypt, caplog: 
     with caplog.at_level(logging.WARNING):
         encrypted_columns.warn_about_unknown_keys()
         assert not caplog.records
-        encrypt_with("new", known=("new",))
+        encrypt_with("new", key_ids=("new",))
         encrypted_columns.warn_about_unknown_keys()
     assert [(vars(record)["column"], vars(record)["key_id"]) for record in caplog.records] == [
         ("sessions.refresh_token_hmac_key", "old"),

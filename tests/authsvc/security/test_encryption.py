@@ -1,4 +1,4 @@
-"""Column encryption: what is stored, what opens it, what does not."""
+"""Column encryption: stored values, keys that decrypt them, and values that are rejected."""
 
 from __future__ import annotations
 

@@ -32,12 +32,12 @@ _numbers = count()
 
 @pytest.fixture
 def bucket() -> str:
-    """A counter that no other test has touched."""
+    """A counter that no other test uses."""
     return f"test-{next(_numbers)}"
 
 
 def pass_time(seconds: float) -> None:
-    """Make everything counted so far `seconds` older."""
+    """Move all counters back by `seconds`."""
     table = connection.ops.quote_name(namespaced("rate_limits"))
     with connection.cursor() as cursor:
         cursor.execute(
@@ -48,7 +48,7 @@ def pass_time(seconds: float) -> None:
 
 
 def together(calls: int, call: Callable[[], object]) -> list[object]:
-    """The results of `calls` calls from 50 threads, each with a connection of its own."""
+    """The results of `calls` calls from 50 threads with separate connections."""
 
     def run(times: int) -> list[object]:
         try:
@@ -219,10 +219,10 @@ def test_checking_a_limit_consumes_nothing(bucket: str, rate: conf.Rate) -> None
     assert take() is None
     assert [peek() for _ in range(3)] == [None] * 3
     assert take() is None
-    foreseen, found = peek(), take()
+    foreseen, actual = peek(), take()
     assert foreseen is not None
-    assert found is not None
-    assert 0 <= foreseen - found < 60
+    assert actual is not None
+    assert 0 <= foreseen - actual < 60
     pass_time(3601)
     assert peek() is None
     assert take() is None

@@ -1,4 +1,4 @@
-"""Which targets are permitted, in which form they are used, and how an outcome is put on them."""
+"""Redirect targets: permitted ones, their normalization, and added parameters."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def test_the_first_permitted_candidate_is_the_target(
 
 
 @pytest.mark.parametrize(
-    ("given", "target"),
+    ("requested", "target"),
     [
         ("https://example.com", "https://example.com"),
         ("https://example.com?a=b", "https://example.com?a=b"),
@@ -254,10 +254,10 @@ def test_the_first_permitted_candidate_is_the_target(
     ],
 )
 def test_a_target_is_returned_unchanged_unless_browsers_read_it_differently(
-    auth_config: AuthConfig, given: str, target: str
+    auth_config: AuthConfig, requested: str, target: str
 ) -> None:
     auth_config(site={"url": "https://example.com", "allow_list": ("com.example.app://**",)})
-    assert redirects.resolve(header=None, query=given, referer=None) == target
+    assert redirects.resolve(header=None, query=requested, referer=None) == target
 
 
 def test_a_changed_allow_list_applies_at_once(auth_config: AuthConfig) -> None:

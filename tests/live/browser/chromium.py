@@ -1,4 +1,4 @@
-"""Drives one page of a headless Chromium through the DevTools protocol, spoken over a pair of pipes."""
+"""Drives one page of a headless Chromium through the DevTools protocol, over a pair of pipes."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    # Presses on frames that have just scrolled into place are taken for accidents.
+    # Without it, clicks on frames that have just moved are discarded.
     "--disable-features=DiscardInputEventsToRecentlyMovedFrames",
     "--no-first-run",
     "--window-size=900,700",
     "--remote-debugging-pipe",
 )
-STOP_SECONDS = 10
-# The middle of an element, once that is there and can be seen.
+STOP_SECONDS = 30
+# The middle of an element, or null until it is visible.
 _MIDDLE = """(() => {
     const element = document.querySelector(%s)
     if (document.readyState !== 'complete' || !element) return null
@@ -45,12 +45,12 @@ _MIDDLE = """(() => {
 
 
 class CommandFailed(Exception):
-    """The browser's answer to a command that it could not carry out, as during a change of page."""
+    """The browser could not run a command, for example during navigation."""
 
 
 def find() -> str | None:
     """Path of an installed browser."""
-    return next((found for found in map(shutil.which, PROGRAMS) if found), None)
+    return next((path for path in map(shutil.which, PROGRAMS) if path), None)
 
 
 class Chromium:
@@ -80,19 +80,19 @@ class Chromium:
             raise CommandFailed(f"{len(frames)} frames of another origin")
         return self._evaluate(expression, self._attach(frames[0]))
 
-    def wait_for(self, expression: str, *, seconds: float = 20) -> Any:
+    def wait_for(self, expression: str, *, seconds: float = 60) -> Any:
         """The first value of an expression that is true. Raises TimeoutError with the page's text."""
         return self._wait(lambda: self.evaluate(expression), expression, seconds)
 
-    def wait_for_in_frame(self, expression: str, *, seconds: float = 20) -> Any:
+    def wait_for_in_frame(self, expression: str, *, seconds: float = 60) -> Any:
         return self._wait(lambda: self.evaluate_in_frame(expression), expression, seconds)
 
     def click(self, selector: str) -> None:
-        """Press the mouse in the middle of an element, which has to be there and visible within some time."""
+        """Click the middle of an element after it has become visible. Raises TimeoutError."""
         self._press(**self.wait_for(_MIDDLE % json.dumps(selector)))
 
     def click_in_frame(self, selector: str) -> None:
-        """The same for an element in the frame, of which there is one."""
+        """The same for an element in the only frame."""
         self.wait_for(_MIDDLE % "'iframe'")
         inside = self.wait_for_in_frame(_MIDDLE % json.dumps(selector))
         frame = self.evaluate(
@@ -107,22 +107,22 @@ class Chromium:
             self._command("Input.dispatchMouseEvent", type="mouseMoved", **point)
             return self.evaluate_in_frame(f"document.querySelector({json.dumps(selector)}).matches(':hover')")
 
-        # A press goes to the page around a frame that the browser has not drawn there yet.
-        self._wait(hovers, f"{selector} under the mouse", 20)
+        # Before the frame is drawn, a click goes to the page around it.
+        self._wait(hovers, f"{selector} under the mouse", 60)
         self._press(**point)
 
     def resize(self, *, width: int, height: int) -> None:
-        """Show pages as a phone of this size would."""
+        """Show pages as on a phone of this size."""
         self._command(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=2, mobile=True
         )
 
     def trust_any_certificate(self) -> None:
-        """From now on take https servers for what they say they are."""
+        """Accept invalid certificates from now on."""
         self._command("Security.setIgnoreCertificateErrors", ignore=True)
 
     def add_authenticator(self, *, transport: str) -> None:
-        """Have a security device that keeps credentials and agrees to everything at once.
+        """Add a virtual security device that stores credentials and confirms every request.
 
         `transport`: `internal` for one that is part of the machine, `usb` for a key.
         """
@@ -138,22 +138,22 @@ class Chromium:
         self._authenticator = self._command("WebAuthn.addVirtualAuthenticator", options=device)["authenticatorId"]
 
     def forget_credentials(self) -> None:
-        """From now on the device that was added is another one, which keeps nothing yet."""
+        """Replace the device by another one without credentials."""
         self._command("WebAuthn.clearCredentials", authenticatorId=self._authenticator)
 
     def watch_policy_violations(self) -> None:
-        """From now on keep what pages are stopped from doing by their Content-Security-Policy."""
+        """Record violations of the Content-Security-Policy from now on."""
         self._violations = []
         self._command("Log.enable")
         self._command("Audits.enable")
 
     def policy_violations(self) -> list[str]:
-        """What was stopped on any page since the watch began."""
-        self._command("Log.disable")  # what came before its answer has been received
+        """The violations recorded so far."""
+        self._command("Log.disable")  # earlier events arrive before its response
         return self._violations
 
     def screenshot(self, file: Path) -> None:
-        """Write the page as it is seen to a PNG file."""
+        """Write a screenshot to a PNG file."""
         file.write_bytes(base64.b64decode(self._command("Page.captureScreenshot")["data"]))
 
     def _evaluate(self, expression: str, session: str) -> Any:
@@ -181,8 +181,8 @@ class Chromium:
             self._command("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, x=x, y=y)
 
     def _targets(self, kind: str) -> list[str]:
-        found = self._command("Target.getTargets", session="")["targetInfos"]
-        return [target["targetId"] for target in found if target["type"] == kind]
+        targets = self._command("Target.getTargets", session="")["targetInfos"]
+        return [target["targetId"] for target in targets if target["type"] == kind]
 
     def _attach(self, target: str) -> str:
         if target not in self._sessions:
@@ -191,9 +191,9 @@ class Chromium:
         return self._sessions[target]
 
     def _command(
-        self, method: str, *, session: str | None = None, timeout: float = 30, **parameters: Any
+        self, method: str, *, session: str | None = None, timeout: float = 60, **parameters: Any
     ) -> dict[str, Any]:
-        """`session`: that of the page unless given; empty for the browser itself."""
+        """`session` defaults to that of the page; an empty one addresses the browser."""
         number = next(self._numbers)
         message: dict[str, Any] = {"id": number, "method": method, "params": parameters}
         if receiver := self._session if session is None else session:
@@ -241,7 +241,7 @@ class Chromium:
     def __exit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        os.close(self._to_browser)  # without its commander it ends
+        os.close(self._to_browser)  # ends the browser
         try:
             self._process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:

@@ -15,7 +15,7 @@ from tests.live import servers as live
 from tests.live.browser import chromium
 from tests.live.browser.chromium import Chromium
 
-# What an application does after the redirect, with the headers that client libraries send.
+# The request of an application after the redirect, with the headers of client libraries.
 PAGE = """<!doctype html><title>The site</title><script type="module">
 const given = new URLSearchParams(location.hash.slice(1))
 const answer = await fetch('AUTH_URL/user', {headers: {
@@ -51,7 +51,7 @@ class _SitePage(BaseHTTPRequestHandler):
         self.wfile.write(self.server.page)
 
     def log_message(self, *_: object) -> None:
-        """Quiet: the browser shows what went wrong."""
+        """Logs nothing; the browser shows errors."""
 
 
 @pytest.fixture

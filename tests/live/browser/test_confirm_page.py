@@ -14,12 +14,12 @@ EMAIL = "ada@example.com"
 
 
 def mailed_link(service: str) -> str:
-    """The link of the only mail, once that has been delivered."""
+    """The link of the only email, after its delivery."""
     deadline = time.monotonic() + 60
-    while not (letters := requests.get(f"{service}/inbox/messages.json", timeout=60).json()):
-        assert time.monotonic() < deadline, "no mail came"
+    while not (messages := requests.get(f"{service}/inbox/messages.json", timeout=60).json()):
+        assert time.monotonic() < deadline, "no email arrived"
         time.sleep(0.1)
-    return str(letters[0]["link"])
+    return str(messages[0]["link"])
 
 
 def test_the_button_redirects_to_the_site_with_a_session(
@@ -28,7 +28,7 @@ def test_the_button_redirects_to_the_site_with_a_session(
     service = start_service(AUTH_MAILER_LINK_CONFIRM_PAGE_ENABLED="true")
     requests.post(f"{service}/signup", json={"email": EMAIL, "password": "correct horse 1"}, timeout=60)
     link = mailed_link(service)
-    # A program that looks where links lead.
+    # A link scanner.
     for _ in range(3):
         assert requests.get(link, timeout=60).status_code == 200
         requests.head(link, timeout=60)
@@ -39,7 +39,7 @@ def test_the_button_redirects_to_the_site_with_a_session(
     assert browser.evaluate("document.documentElement.scrollWidth <= 360")
     assert browser.evaluate("getComputedStyle(document.querySelector('button')).backgroundColor") == "rgb(29, 78, 216)"
     height = browser.evaluate("document.querySelector('button').getBoundingClientRect().height")
-    assert height >= 44  # what a thumb needs
+    assert height >= 44  # minimum size of a touch target
     browser.click("button")
 
     seen = browser.wait_for("window.seen")

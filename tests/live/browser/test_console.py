@@ -13,7 +13,7 @@ from tests.live.browser.chromium import Chromium
 EMAIL = "op@example.com"
 PASSWORD = "correct horse battery 1"
 
-# What the page could not load, run or show, and whether its own style sheet has arrived.
+# Resources that failed to load, errors, and the state of the style sheet.
 STATE = """(() => ({
     path: location.pathname,
     sheets: [...document.styleSheets].map(sheet => { try { return sheet.cssRules.length } catch { return 0 } }),
@@ -39,12 +39,12 @@ def fill_in(browser: Chromium, selector: str, text: str) -> None:
 
 def state(browser: Chromium, path: str) -> dict[str, Any]:
     browser.wait_for(f"location.pathname === '{path}' && document.readyState === 'complete'")
-    found: dict[str, Any] = browser.evaluate(STATE)
-    assert all(found["sheets"]), found
-    assert len(found["sheets"]) >= 3
-    assert not found["foreign"]
-    assert not found["failed"]
-    return found
+    page_state: dict[str, Any] = browser.evaluate(STATE)
+    assert all(page_state["sheets"]), page_state
+    assert len(page_state["sheets"]) >= 3
+    assert not page_state["foreign"]
+    assert not page_state["failed"]
+    return page_state
 
 
 def test_an_operator_signs_in_browses_and_signs_out(
@@ -63,8 +63,8 @@ def test_an_operator_signs_in_browses_and_signs_out(
 
     fill_in(browser, "#id_password", PASSWORD)
     browser.click("button.default")
-    found = state(browser, "/operator/")
-    assert found["scripts"] >= 1
+    page_state = state(browser, "/operator/")
+    assert page_state["scripts"] >= 1
     assert browser.evaluate("document.cookie") == ""
     assert browser.evaluate("document.querySelector('.operator-name').innerText") == EMAIL
     background = "getComputedStyle(document.querySelector('#header')).backgroundColor"
@@ -82,7 +82,7 @@ def test_an_operator_signs_in_browses_and_signs_out(
     state(browser, "/operator/login/")
     assert browser.policy_violations() == []
     browser.evaluate("document.body.setAttribute('onclick', 'alert()'), document.body.click()")
-    assert browser.policy_violations()  # so the watch does see what is stopped
+    assert browser.policy_violations()  # violations are recorded
 
 
 def test_the_console_fits_on_a_phone(

@@ -14,7 +14,7 @@ from tests import ports
 from tests.live.browser.chromium import Chromium
 from tests.live.browser.test_console import EMAIL, PASSWORD, fill_in, make_operator, state
 
-# What an application on the service's own host does to have the user's key as a second factor.
+# An application on the host of the service enrols the user's key as a second factor.
 ENROL = """(async (bearer) => {
     const ask = async (path, body) => {
         const headers = {Authorization: `Bearer ${bearer}`, 'Content-Type': 'application/json'}
@@ -34,7 +34,7 @@ ENROL = """(async (bearer) => {
 
 @pytest.fixture
 def service(start_service: Callable[..., str], fresh_database_url: str) -> str:
-    """The address of a server whose keys are good on it, with somebody who is an operator."""
+    """The URL of a server that is its own WebAuthn relying party and has an operator."""
     port = ports.free_port()
     # Browsers bind keys to names of hosts, not to addresses.
     service = f"http://localhost:{port}"
@@ -53,7 +53,7 @@ def service(start_service: Callable[..., str], fresh_database_url: str) -> str:
 
 @pytest.fixture
 def factor_id(browser: Chromium, service: str) -> str:
-    """The operator's only factor, whose key the browser has."""
+    """Enrol the browser's key as the operator's only factor."""
     account = {"email": EMAIL, "password": PASSWORD}
     token_url = f"{service.replace('localhost', '127.0.0.1')}/token?grant_type=password"
     signed_in = requests.post(token_url, json=account, timeout=60).json()
@@ -95,8 +95,8 @@ def test_only_the_enrolled_key_completes_the_sign_in(
     browser.forget_credentials()
     sign_in(browser, service)
     browser.click("button[value=key]")
-    said = "No security key responded."
-    browser.wait_for(f"document.querySelector('#key-status')?.innerText === {json.dumps(said)}")
+    message = "No security key responded."
+    browser.wait_for(f"document.querySelector('#key-status')?.innerText === {json.dumps(message)}")
     assert browser.evaluate("document.querySelector('#security-key button').disabled") is False
     assert level(fresh_database_url) == ("aal1", None)
     assert browser.policy_violations() == []

@@ -71,7 +71,7 @@ def test_an_operator_supports_a_user(
         browser.click("button[value='retry']")
         wait_for_message(browser, "Retrying now")
         wait_for_row(fresh_database_url, "SELECT 1 FROM message_attempts WHERE outcome = 'delivered'")
-        assert [letter.recipients for letter in smtp.received] == [[ADA]]
+        assert [received.recipients for received in smtp.received] == [[ADA]]
 
         browser.open(f"{service}/operator/accounts/user/")
         fill_in(browser, "#searchbar", ADA)
@@ -95,5 +95,5 @@ def test_an_operator_supports_a_user(
         browser.click("button.dangerous")
         wait_for_message(browser, "is banned: 7 days")
         heading(browser, "banned until")
-        refused = requests.post(f"{service}/token?grant_type=password", json=account, timeout=60)
-        assert refused.json()["error_code"] == "user_banned"
+        rejected = requests.post(f"{service}/token?grant_type=password", json=account, timeout=60)
+        assert rejected.json()["error_code"] == "user_banned"

@@ -34,7 +34,7 @@ def test_the_link_in_the_inbox_redirects_to_the_site_with_a_session(
     assert seen["body"]["email"] == EMAIL
     assert seen["body"]["email_confirmed_at"]
 
-    # The link works once; then the site learns why, and may read the version of the error it gets.
+    # The link works once; later uses redirect with an error.
     browser.open(f"{service}/inbox/")
     browser.wait_for("location.pathname === '/inbox/' && !!document.querySelector('article')")
     browser.click("article a.button")

@@ -25,7 +25,7 @@ def client(name: str, port: int) -> dict[str, Any]:
 
 
 def submit(browser: Chromium) -> None:
-    """Agree to what the provider's page asks."""
+    """Accept the consent page of the provider."""
     browser.wait_for("document.readyState === 'complete' && document.querySelector('form input[name=prompt]') !== null")
     browser.evaluate("void document.querySelector('form').requestSubmit()")
 
@@ -108,10 +108,12 @@ def test_a_provider_sign_in_starts_a_session(
         submit(browser)
         browser.wait_for("location.search.includes('error_code=bad_oauth_state')")
 
-        asked = f"fetch('{link}', {{headers: {{Authorization: '{bearer['Authorization']}'}}, credentials: 'include'}})"
+        request = (
+            f"fetch('{link}', {{headers: {{Authorization: '{bearer['Authorization']}'}}, credentials: 'include'}})"
+        )
         browser.open(f"{service}/health")
         browser.wait_for("location.pathname === '/health'")
-        browser.open(browser.evaluate(f"{asked}.then(answer => answer.json()).then(answer => answer.url)"))
+        browser.open(browser.evaluate(f"{request}.then(answer => answer.json()).then(answer => answer.url)"))
         linked = landed(browser, site)
         assert linked["body"]["id"] == first["body"]["id"]
         assert [each["provider"] for each in linked["body"]["identities"]] == ["keycloak", "custom:corp"]

@@ -41,8 +41,8 @@ class Application(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        wanted = MODULES / self.path.strip("/")
-        file = wanted if wanted.suffix in (".js", ".mjs") else Path(f"{wanted}.js")
+        file = MODULES / self.path.strip("/")
+        file = file if file.suffix in (".js", ".mjs") else Path(f"{file}.js")
         is_page = self.path == "/"
         self.send_response(200 if is_page or file.is_file() else 404)
         self.send_header("Content-Type", "text/html" if is_page else "text/javascript")
@@ -50,7 +50,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(PAGE.encode() if is_page else file.read_bytes() if file.is_file() else b"")
 
     def log_message(self, *_: object) -> None:
-        """Quiet: the browser shows what went wrong."""
+        """Logs nothing; the browser shows errors."""
 
 
 @pytest.fixture
@@ -63,8 +63,8 @@ def application() -> Iterator[Application]:
 
 
 @pytest.fixture
-def tell(browser: Chromium, start_service: Callable[..., str], application: Application) -> Callable[[str], Any]:
-    """`tell(script)` runs it in the page, where `client` is that of the service, and returns its value."""
+def run_script(browser: Chromium, start_service: Callable[..., str], application: Application) -> Callable[[str], Any]:
+    """`run_script(script)` runs JavaScript in the page, with a `client` of the service, and returns its value."""
     service = start_service(
         AUTH_MAILER_AUTOCONFIRM="true",
         AUTH_PASSKEY_ENABLED="true",
@@ -75,67 +75,71 @@ def tell(browser: Chromium, start_service: Callable[..., str], application: Appl
         AUTH_WEBAUTHN_RP_ORIGINS=application.url,
     )
 
-    def tell(script: str) -> Any:
+    def run_script(script: str) -> Any:
         browser.wait_for("!!window.open_client")
         opened = f"window.client ??= open_client({json.dumps(service)})"
         return browser.evaluate(f"(async () => {{ {opened}; {script} }})()")
 
     browser.open(application.url)
     browser.wait_for("!!window.open_client")
-    tell(f"good(await client.signUp({{email: '{EMAIL}', password: '{PASSWORD}'}}))")
-    return tell
+    run_script(f"good(await client.signUp({{email: '{EMAIL}', password: '{PASSWORD}'}}))")
+    return run_script
 
 
-def test_a_passkey_is_registered_used_renamed_and_removed(browser: Chromium, tell: Callable[[str], Any]) -> None:
+def test_a_passkey_is_registered_used_renamed_and_removed(browser: Chromium, run_script: Callable[[str], Any]) -> None:
     browser.add_authenticator(transport="internal")
-    made = tell("return good(await client.registerPasskey())")
+    made = run_script("return good(await client.registerPasskey())")
     assert set(made) == {"id", "friendly_name", "created_at"}
     # The authenticator knows that it has one.
-    assert tell("const {error} = await client.registerPasskey(); return error.name") == "InvalidStateError"
-    signed_in = tell(
+    assert run_script("const {error} = await client.registerPasskey(); return error.name") == "InvalidStateError"
+    signed_in = run_script(
         "await client.signOut();"
         "const {user, session} = good(await client.signInWithPasskey());"
         "return {email: user.email, ...level(session)}"
     )
     assert signed_in == {"email": EMAIL, "aal": "aal1", "methods": ["passkey"]}
-    assert tell("return good(await client.getUser()).user.email") == EMAIL
-    renamed = tell(f"return good(await client.passkey.update({{passkeyId: '{made['id']}', friendlyName: 'Laptop'}}))")
+    assert run_script("return good(await client.getUser()).user.email") == EMAIL
+    renamed = run_script(
+        f"return good(await client.passkey.update({{passkeyId: '{made['id']}', friendlyName: 'Laptop'}}))"
+    )
     assert (renamed["friendly_name"], bool(renamed["last_used_at"])) == ("Laptop", True)
-    assert tell("return good(await client.passkey.list())") == [renamed]
-    tell(f"good(await client.passkey.delete({{passkeyId: '{made['id']}'}}))")
-    assert tell("return good(await client.passkey.list())") == []
-    refused = tell("await client.signOut(); const {error} = await client.signInWithPasskey(); return error.code")
-    assert refused == "webauthn_verification_failed"
+    assert run_script("return good(await client.passkey.list())") == [renamed]
+    run_script(f"good(await client.passkey.delete({{passkeyId: '{made['id']}'}}))")
+    assert run_script("return good(await client.passkey.list())") == []
+    error_code = run_script(
+        "await client.signOut(); const {error} = await client.signInWithPasskey(); return error.code"
+    )
+    assert error_code == "webauthn_verification_failed"
 
 
-def test_an_enrolled_key_raises_the_next_sign_in_to_aal2(browser: Chromium, tell: Callable[[str], Any]) -> None:
+def test_an_enrolled_key_raises_the_next_sign_in_to_aal2(browser: Chromium, run_script: Callable[[str], Any]) -> None:
     browser.add_authenticator(transport="usb")
-    raised = tell("return level(good(await client.mfa.webauthn.register({friendlyName: 'key'})))")
+    raised = run_script("return level(good(await client.mfa.webauthn.register({friendlyName: 'key'})))")
     assert raised == {"aal": "aal2", "methods": ["mfa/webauthn", "password"]}
-    factors = tell("return good(await client.mfa.listFactors())")
+    factors = run_script("return good(await client.mfa.listFactors())")
     (factor,) = factors["webauthn"]
     assert (factor["friendly_name"], factor["status"]) == ("key", "verified")
-    lower = tell(
+    lower = run_script(
         "await client.signOut();"
         f"good(await client.signInWithPassword({{email: '{EMAIL}', password: '{PASSWORD}'}}));"
         "const {currentLevel, nextLevel} = good(await client.mfa.getAuthenticatorAssuranceLevel());"
         "return [currentLevel, nextLevel]"
     )
     assert lower == ["aal1", "aal2"]
-    again = tell(f"return level(good(await client.mfa.webauthn.authenticate({{factorId: '{factor['id']}'}})))")
+    again = run_script(f"return level(good(await client.mfa.webauthn.authenticate({{factorId: '{factor['id']}'}})))")
     assert again["aal"] == "aal2"
-    tell(f"good(await client.mfa.unenroll({{factorId: '{factor['id']}'}}))")
-    assert tell("return good(await client.mfa.listFactors()).all") == []
+    run_script(f"good(await client.mfa.unenroll({{factorId: '{factor['id']}'}}))")
+    assert run_script("return good(await client.mfa.listFactors()).all") == []
 
 
-def test_a_page_of_another_origin_is_rejected(browser: Chromium, tell: Callable[[str], Any]) -> None:
+def test_a_page_of_another_origin_is_rejected(browser: Chromium, run_script: Callable[[str], Any]) -> None:
     browser.add_authenticator(transport="internal")
-    tell("good(await client.registerPasskey())")
+    run_script("good(await client.registerPasskey())")
     with Application() as elsewhere:
         threading.Thread(target=elsewhere.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-        # The browser thinks nothing of another port of the host that credentials are bound to.
+        # Browsers ignore the port of the host that credentials are bound to.
         browser.open(elsewhere.url)
         browser.wait_for(f"location.origin === {json.dumps(elsewhere.url)}")
-        refused = tell("const {error} = await client.signInWithPasskey(); return [error.status, error.code]")
-        assert refused == [400, "webauthn_verification_failed"]
+        error = run_script("const {error} = await client.signInWithPasskey(); return [error.status, error.code]")
+        assert error == [400, "webauthn_verification_failed"]
         elsewhere.shutdown()

@@ -38,7 +38,7 @@ class Postbox:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._http.server_port}/"
 
-    def wait(self, to: str, *, number: int = 1, seconds: float = 10) -> ReceivedEmail:
+    def wait(self, to: str, *, number: int = 1, seconds: float = 60) -> ReceivedEmail:
         """The email with that number, counted from 1, to an address. Raises TimeoutError if it does not arrive."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:

@@ -95,9 +95,9 @@ def user_of(client: SyncGoTrueClient) -> User:
 
 
 def assert_signed_out(client: SyncGoTrueClient, jwt: str | None = None) -> None:
-    with pytest.raises(AuthApiError) as refused:
+    with pytest.raises(AuthApiError) as raised:
         client.get_user(jwt)
-    assert (refused.value.status, refused.value.code) == (403, "session_not_found")
+    assert (raised.value.status, raised.value.code) == (403, "session_not_found")
 
 
 def test_sign_up_and_confirm_by_link(open_client: Open, email: str, service: Service) -> None:
@@ -143,9 +143,9 @@ def test_sign_up_with_pkce(open_client: Open, email: str, service: Service) -> N
     assert query(landed)["tab"] == "1"
     code = query(landed)["code"]
 
-    with pytest.raises(AuthApiError) as refused:
+    with pytest.raises(AuthApiError) as raised:
         open_client().exchange_code_for_session({"auth_code": code, "code_verifier": "w" * 50, "redirect_to": ""})
-    assert (refused.value.status, refused.value.code) == (400, "bad_code_verifier")
+    assert (raised.value.status, raised.value.code) == (400, "bad_code_verifier")
     answer = client.exchange_code_for_session({"auth_code": code, "code_verifier": "", "redirect_to": ""})
     assert answer.user is not None
     assert answer.user.email == email
@@ -176,16 +176,16 @@ def test_refresh_the_session(client: SyncGoTrueClient, open_client: Open) -> Non
 def test_get_claims_sends_no_user_request(client: SyncGoTrueClient, calls: list[str]) -> None:
     session = session_of(client)
     calls.clear()
-    found = client.get_claims()
-    assert found is not None
-    assert found["headers"]["alg"] == "RS256"
-    assert found["claims"]["sub"] == session.user.id
-    assert found["claims"]["iss"] == ISSUER
+    claims = client.get_claims()
+    assert claims is not None
+    assert claims["headers"]["alg"] == "RS256"
+    assert claims["claims"]["sub"] == session.user.id
+    assert claims["claims"]["iss"] == ISSUER
     client.get_claims()
     assert calls == ["GET /.well-known/jwks.json"]
 
     head, _, signature = session.access_token.split(".")
-    changed = json.dumps({**found["claims"], "role": "service_role"}).encode()
+    changed = json.dumps({**claims["claims"], "role": "service_role"}).encode()
     forged = base64.urlsafe_b64encode(changed).decode().rstrip("=")
     with pytest.raises(AuthInvalidJwtError, match="Invalid JWT signature"):
         client.get_claims(f"{head}.{forged}.{signature}")
@@ -214,9 +214,9 @@ def test_sign_out(
 def test_ended_session_cannot_be_refreshed(client: SyncGoTrueClient, open_client: Open) -> None:
     refresh_token = session_of(client).refresh_token
     client.sign_out()
-    with pytest.raises(AuthApiError) as refused:
+    with pytest.raises(AuthApiError) as raised:
         open_client().refresh_session(refresh_token)
-    assert (refused.value.status, refused.value.code) == (400, "refresh_token_not_found")
+    assert (raised.value.status, raised.value.code) == (400, "refresh_token_not_found")
 
 
 ERRORS: dict[str, tuple[Callable[[SyncGoTrueClient, str], object], int, str]] = {
@@ -249,33 +249,33 @@ ERRORS: dict[str, tuple[Callable[[SyncGoTrueClient, str], object], int, str]] = 
 @pytest.mark.parametrize("case", ERRORS)
 def test_errors_have_a_code_and_a_status(case: str, client: SyncGoTrueClient, email: str) -> None:
     call, status, code = ERRORS[case]
-    with pytest.raises(AuthApiError) as refused:
+    with pytest.raises(AuthApiError) as raised:
         call(client, email)
-    assert (refused.value.status, refused.value.code) == (status, code)
-    assert refused.value.message
+    assert (raised.value.status, raised.value.code) == (status, code)
+    assert raised.value.message
 
 
 def test_sign_in_requires_confirmed_email(open_client: Open, email: str) -> None:
     client = open_client()
     client.sign_up({"email": email, "password": PASSWORD})
-    with pytest.raises(AuthApiError) as refused:
+    with pytest.raises(AuthApiError) as raised:
         client.sign_in_with_password({"email": email, "password": PASSWORD})
-    assert (refused.value.status, refused.value.code) == (400, "email_not_confirmed")
+    assert (raised.value.status, raised.value.code) == (400, "email_not_confirmed")
 
 
 def test_weak_password_is_rejected_with_reasons(open_client: Open, email: str) -> None:
-    with pytest.raises(AuthWeakPasswordError) as refused:
+    with pytest.raises(AuthWeakPasswordError) as raised:
         open_client().sign_up({"email": email, "password": "abc"})
-    assert refused.value.status == 422
-    assert refused.value.reasons == ["length", "characters"]
+    assert raised.value.status == 422
+    assert raised.value.reasons == ["length", "characters"]
 
 
 def test_second_email_is_rate_limited(open_client: Open, email: str) -> None:
     client = open_client()
     client.reset_password_for_email(email)
-    with pytest.raises(AuthApiError) as refused:
+    with pytest.raises(AuthApiError) as raised:
         client.reset_password_for_email(email)
-    assert (refused.value.status, refused.value.code) == (429, "over_email_send_rate_limit")
+    assert (raised.value.status, raised.value.code) == (429, "over_email_send_rate_limit")
 
 
 @pytest.mark.usefixtures("client")
@@ -363,9 +363,9 @@ def test_change_metadata(client: SyncGoTrueClient) -> None:
 def test_change_password(client: SyncGoTrueClient, open_client: Open, email: str) -> None:
     other = open_client()
     other.sign_in_with_password({"email": email, "password": PASSWORD})
-    with pytest.raises(AuthApiError) as refused:
+    with pytest.raises(AuthApiError) as raised:
         client.update_user({"password": PASSWORD})
-    assert (refused.value.status, refused.value.code) == (422, "same_password")
+    assert (raised.value.status, raised.value.code) == (422, "same_password")
 
     client.update_user({"password": "another horse 2"})
 
@@ -414,9 +414,9 @@ def test_change_email(open_client: Open, email: str, service: Service, flow_type
 def test_change_to_taken_email_is_rejected(open_client: Open, email: str) -> None:
     anonymous = open_client()
     anonymous.sign_in_anonymously()
-    with pytest.raises(AuthApiError) as refused:
+    with pytest.raises(AuthApiError) as raised:
         anonymous.update_user({"email": email})
-    assert (refused.value.status, refused.value.code) == (422, "email_exists")
+    assert (raised.value.status, raised.value.code) == (422, "email_exists")
 
 
 def test_resend_email_change(client: SyncGoTrueClient, email: str, service: Service) -> None:
@@ -433,9 +433,9 @@ def test_resend_email_change(client: SyncGoTrueClient, email: str, service: Serv
 def test_sign_up_by_phone(open_client: Open) -> None:
     client, phone = open_client(), f"+{PHONES[10]}"
     client.sign_up({"phone": phone, "password": PASSWORD})
-    with pytest.raises(AuthApiError) as refused:
+    with pytest.raises(AuthApiError) as raised:
         client.sign_in_with_password({"phone": phone, "password": PASSWORD})
-    assert (refused.value.status, refused.value.code) == (400, "phone_not_confirmed")
+    assert (raised.value.status, raised.value.code) == (400, "phone_not_confirmed")
     client.verify_otp({"phone": phone, "type": "sms", "token": FIXED_CODE})
     assert user_of(client).phone == PHONES[10]
     open_client().sign_in_with_password({"phone": phone, "password": PASSWORD})
@@ -444,9 +444,9 @@ def test_sign_up_by_phone(open_client: Open) -> None:
 def test_sign_in_by_sms_code(open_client: Open) -> None:
     client, phone = open_client(), f"+{PHONES[11]}"
     assert client.sign_in_with_otp({"phone": phone, "options": {"data": {"plan": "free"}}}).message_id == "test-otp"
-    with pytest.raises(AuthApiError) as refused:
+    with pytest.raises(AuthApiError) as raised:
         client.verify_otp({"phone": phone, "type": "sms", "token": "000000"})
-    assert (refused.value.status, refused.value.code) == (403, "otp_expired")
+    assert (raised.value.status, raised.value.code) == (403, "otp_expired")
     client.verify_otp({"phone": phone, "type": "sms", "token": FIXED_CODE})
     assert user_of(client).user_metadata["plan"] == "free"
 
@@ -486,14 +486,14 @@ def test_accept_invitation_by_link(admin: SyncGoTrueAdminAPI, open_client: Open,
     assert invited.user_metadata == {"team": "red"}
     target = urlsplit(follow(service.post.wait(email).link))
     assert target.path == "/welcome"
-    said = parse_qs(target.fragment)
+    fragment = parse_qs(target.fragment)
     client = open_client()
-    client.set_session(said["access_token"][0], said["refresh_token"][0])
+    client.set_session(fragment["access_token"][0], fragment["refresh_token"][0])
     client.update_user({"password": PASSWORD})
     open_client().sign_in_with_password({"email": email, "password": PASSWORD})
-    with pytest.raises(AuthApiError) as refused:
+    with pytest.raises(AuthApiError) as raised:
         admin.invite_user_by_email(email)
-    assert (refused.value.status, refused.value.code) == (422, "email_exists")
+    assert (raised.value.status, raised.value.code) == (422, "email_exists")
 
 
 def test_accept_invitation_by_code(admin: SyncGoTrueAdminAPI, open_client: Open, email: str, service: Service) -> None:
@@ -545,21 +545,21 @@ def test_admin_manages_users(admin: SyncGoTrueAdminAPI, open_client: Open, email
         made.id, {"email": new_address, "user_metadata": {"b": 2}, "ban_duration": "1h"}
     ).user
     assert (changed.email, changed.user_metadata["b"]) == (new_address, 2)
-    with pytest.raises(AuthApiError) as refused:
+    with pytest.raises(AuthApiError) as raised:
         client.get_user()
-    assert refused.value.code == "user_banned"
+    assert raised.value.code == "user_banned"
     admin.update_user_by_id(made.id, {"ban_duration": "none"})
     assert user_of(client).email == new_address
     assert admin.mfa.list_factors({"user_id": made.id}) == []
-    with pytest.raises(AuthApiError) as refused:
+    with pytest.raises(AuthApiError) as raised:
         admin.mfa.delete_factor({"user_id": made.id, "id": str(uuid.uuid4())})
-    assert refused.value.code == "mfa_factor_not_found"
+    assert raised.value.code == "mfa_factor_not_found"
     admin.delete_user(made.id, should_soft_delete=True)
     assert admin.get_user_by_id(made.id).user.email != new_address
     admin.delete_user(made.id)
-    with pytest.raises(AuthApiError) as refused:
+    with pytest.raises(AuthApiError) as raised:
         admin.get_user_by_id(made.id)
-    assert (refused.value.status, refused.value.code) == (404, "user_not_found")
+    assert (raised.value.status, raised.value.code) == (404, "user_not_found")
 
 
 def totp_code(secret: str) -> str:
@@ -571,8 +571,8 @@ def totp_code(secret: str) -> str:
 
 def test_totp_factor_raises_session_to_aal2(client: SyncGoTrueClient, admin: SyncGoTrueAdminAPI, email: str) -> None:
     def levels() -> tuple[str | None, str | None]:
-        found = client.mfa.get_authenticator_assurance_level()
-        return found.current_level, found.next_level
+        response = client.mfa.get_authenticator_assurance_level()
+        return response.current_level, response.next_level
 
     enrolled = client.mfa.enroll({"factor_type": "totp", "friendly_name": "phone", "issuer": "My app"})
     assert enrolled.type == "totp"
@@ -580,16 +580,16 @@ def test_totp_factor_raises_session_to_aal2(client: SyncGoTrueClient, admin: Syn
     secret = enrolled.totp.secret
     assert levels() == ("aal1", "aal1")
     challenge = client.mfa.challenge({"factor_id": enrolled.id})
-    with pytest.raises(AuthApiError) as refused:
+    with pytest.raises(AuthApiError) as raised:
         client.mfa.verify({"factor_id": enrolled.id, "challenge_id": challenge.id, "code": "12345"})
-    assert refused.value.code == "mfa_verification_failed"
+    assert raised.value.code == "mfa_verification_failed"
     client.mfa.verify({"factor_id": enrolled.id, "challenge_id": challenge.id, "code": totp_code(secret)})
     assert levels() == ("aal2", "aal2")
     client.sign_in_with_password({"email": email, "password": PASSWORD})
     assert levels() == ("aal1", "aal2")
-    with pytest.raises(AuthApiError) as refused:
+    with pytest.raises(AuthApiError) as raised:
         client.mfa.unenroll({"factor_id": enrolled.id})
-    assert refused.value.code == "insufficient_aal"
+    assert raised.value.code == "insufficient_aal"
     client.mfa.challenge_and_verify({"factor_id": enrolled.id, "code": totp_code(secret)})
     assert levels() == ("aal2", "aal2")
     assert [factor.id for factor in client.mfa.list_factors().totp] == [enrolled.id]
@@ -599,8 +599,8 @@ def test_totp_factor_raises_session_to_aal2(client: SyncGoTrueClient, admin: Syn
 
     again = client.mfa.enroll({"factor_type": "totp", "friendly_name": "lost"})
     user_id = user_of(client).id
-    (found,) = admin.mfa.list_factors({"user_id": user_id})
-    assert found.id == again.id
+    (factor,) = admin.mfa.list_factors({"user_id": user_id})
+    assert factor.id == again.id
     assert admin.mfa.delete_factor({"user_id": user_id, "id": again.id}).id == again.id
     assert client.mfa.list_factors().all == []
 
@@ -609,6 +609,6 @@ def test_listing_users_requires_administrator(client: SyncGoTrueClient, open_cli
     session = client.get_session()
     assert session is not None
     user_admin = open_client(headers={"Authorization": f"Bearer {session.access_token}"}).admin
-    with pytest.raises(AuthApiError) as refused:
+    with pytest.raises(AuthApiError) as raised:
         user_admin.list_users()
-    assert (refused.value.status, refused.value.code) == (403, "not_admin")
+    assert (raised.value.status, raised.value.code) == (403, "not_admin")

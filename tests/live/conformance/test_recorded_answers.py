@@ -34,14 +34,14 @@ def filled_in(value: Any) -> Any:
 
 
 def headers_of(answer: dict[str, Any]) -> dict[str, str]:
-    found = {"Content-Type": answer.get("type", "")}
+    headers = {"Content-Type": answer.get("type", "")}
     if "redirect" in answer:
         parameters = {**answer["redirect"]["query"], **answer["redirect"]["fragment"]}
-        found["Location"] = f"/?error_code={parameters.get('error_code', '')}"
+        headers["Location"] = f"/?error_code={parameters.get('error_code', '')}"
     body = answer.get("body")
     if answer["status"] >= 400 and isinstance(body, dict):
-        found["X-Sb-Error-Code"] = body.get("error_code") or body.get("code", "")
-    return found
+        headers["X-Sb-Error-Code"] = body.get("error_code") or body.get("code", "")
+    return headers
 
 
 def is_deviation(scenario: str, step: str) -> bool:
@@ -54,10 +54,10 @@ def is_deviation(scenario: str, step: str) -> bool:
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=[path.stem for path in RECORDINGS])
 def test_recorded_responses_match_document(recording: Path) -> None:
-    found = []
+    problems = []
     for step in json.loads(recording.read_text()):
-        request, answer, what = step["request"], step["answer"], step["what"]
-        if "note" in request or (recording.stem, what) in STEPS_NOT_PRESENT:
+        request, answer, step_name = step["request"], step["answer"], step["what"]
+        if "note" in request or (recording.stem, step_name) in STEPS_NOT_PRESENT:
             continue
         content = orjson.dumps(filled_in(answer["body"])) if "body" in answer else b""
         wrong = openapi.find_problems(
@@ -68,9 +68,9 @@ def test_recorded_responses_match_document(recording: Path) -> None:
             content=content,
             checks_formats=False,
         )
-        if wrong and not is_deviation(recording.stem, what):
-            found += [f"{what!r}: {text}" for text in wrong]
-    assert not found, "\n".join(found)
+        if wrong and not is_deviation(recording.stem, step_name):
+            problems += [f"{step_name!r}: {text}" for text in wrong]
+    assert not problems, "\n".join(problems)
 
 
 def test_recordings_cover_most_of_the_api() -> None:

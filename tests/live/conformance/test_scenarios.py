@@ -81,13 +81,13 @@ def test_responses_match_recordings(name: str, url_of: Callable[[str], str], pos
     steps, trouble = conformance.run(name, {profile: url_of(profile)}, post)
 
     recorded = json.loads((FOLDER / "golden" / f"{name}.json").read_text())
-    found = [
-        f"step {number} {expected['what']!r} {path}: {what}"
+    differences = [
+        f"step {number} {expected['what']!r} {path}: {difference}"
         for number, (expected, step) in enumerate(zip(recorded, steps, strict=False), start=1)
         if (name, expected["what"]) not in STEPS_NOT_PRESENT
-        for path, what in conformance.engine.differences(expected["answer"], step["answer"])
+        for path, difference in conformance.engine.differences(expected["answer"], step["answer"])
         if not conformance.allowed(DEVIATIONS, name, expected["what"], path)
     ]
-    assert not found, "\n".join([*found, trouble or ""])
+    assert not differences, "\n".join([*differences, trouble or ""])
     assert trouble is None, trouble
     assert len(steps) == len(recorded)

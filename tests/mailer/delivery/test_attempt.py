@@ -27,13 +27,13 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 PAUSE = timedelta(seconds=30)
 
 
-def an_email(**given: Any) -> Email:
+def an_email(**fields: Any) -> Email:
     variables = {"Email": "ada@example.com", "Token": "987654", "SiteURL": "http://localhost:3000", "Data": {}}
-    return Email(kind=EmailKind.REAUTHENTICATION, to="ada@example.com", variables=variables, user_id=uuid4(), **given)
+    return Email(kind=EmailKind.REAUTHENTICATION, to="ada@example.com", variables=variables, user_id=uuid4(), **fields)
 
 
-def an_sms(**given: Any) -> Sms:
-    return Sms(kind=SmsKind.CONFIRMATION, to="15551234567", channel="sms", variables={"Code": "987654"}, **given)
+def an_sms(**fields: Any) -> Sms:
+    return Sms(kind=SmsKind.CONFIRMATION, to="15551234567", channel="sms", variables={"Code": "987654"}, **fields)
 
 
 def deliver(message: Email | Sms, *, attempt: int = 1, pause: timedelta | None = PAUSE, at: datetime = NOW) -> None:
@@ -53,14 +53,14 @@ def test_a_delivered_email_is_recorded_with_the_reply_of_the_server(smtp: FakeSm
     deliver(message, attempt=3)
     (received,) = smtp.received
     assert received.message["Subject"] == "987654 is your verification code"
-    noted = Attempt.objects.get()
-    assert (noted.message_id, noted.user_id, noted.channel, noted.kind) == (
+    recorded = Attempt.objects.get()
+    assert (recorded.message_id, recorded.user_id, recorded.channel, recorded.kind) == (
         message.id,
         message.user_id,
         "email",
         "reauthenticate",
     )
-    assert (noted.attempt, noted.outcome, noted.gateway_id, noted.error) == (
+    assert (recorded.attempt, recorded.outcome, recorded.gateway_id, recorded.error) == (
         3,
         "delivered",
         "2.0.0 Ok: queued as 1",
@@ -106,8 +106,8 @@ def test_a_temporarily_rejected_email_is_retried(smtp: FakeSmtp, caplog: pytest.
     smtp.answers["RCPT"] = "451 4.2.1 <Ada@Example.com> is busy, code 987654"
     with pytest.raises(jobs.Retry):
         deliver(an_email(expires_at=NOW + timedelta(hours=1)))
-    noted = Attempt.objects.get()
-    assert (noted.outcome, noted.error) == ("retry", "451 4.2.1 <…> is busy, code …")
+    recorded = Attempt.objects.get()
+    assert (recorded.outcome, recorded.error) == ("retry", "451 4.2.1 <…> is busy, code …")
     (record,) = caplog.records
     assert (record.levelno, record.msg) == (logging.WARNING, "message not delivered yet")
     assert "ada@example.com" not in str(vars(record)).lower()
@@ -118,7 +118,7 @@ def test_a_temporarily_rejected_email_is_retried(smtp: FakeSmtp, caplog: pytest.
     ("pause", "life", "answer", "reason"),
     [
         pytest.param(None, timedelta(hours=1), "450 busy", "450 busy", id="the last pause is over"),
-        pytest.param(PAUSE, timedelta(hours=1), "550 no such user", "550 no such user", id="it is refused for good"),
+        pytest.param(PAUSE, timedelta(hours=1), "550 no such user", "550 no such user", id="permanent rejection"),
         pytest.param(
             PAUSE,
             timedelta(seconds=9),
@@ -131,7 +131,7 @@ def test_a_temporarily_rejected_email_is_retried(smtp: FakeSmtp, caplog: pytest.
             timedelta(seconds=9),
             f"450 {'x' * 600}",
             f"450 {'x' * 464}; expires before another attempt",
-            id="and there is much to say about it",
+            id="long error",
         ),
     ],
 )
@@ -146,8 +146,8 @@ def test_a_permanently_rejected_email_fails(
     smtp.answers["RCPT"] = answer
     with pytest.raises(jobs.PermanentFailure):
         deliver(an_email(expires_at=NOW + life), pause=pause)
-    noted = Attempt.objects.get()
-    assert (noted.outcome, noted.error) == ("failed", reason)
+    recorded = Attempt.objects.get()
+    assert (recorded.outcome, recorded.error) == ("failed", reason)
     assert [(record.levelno, record.msg) for record in caplog.records] == [(logging.ERROR, "message delivery failed")]
 
 
@@ -171,8 +171,8 @@ def test_an_expired_email_is_not_sent(smtp: FakeSmtp) -> None:
     with pytest.raises(jobs.PermanentFailure):
         deliver(an_email(expires_at=NOW))
     assert smtp.transmitted == []
-    noted = Attempt.objects.get()
-    assert (noted.outcome, noted.error) == ("failed", "expired before it could be delivered")
+    recorded = Attempt.objects.get()
+    assert (recorded.outcome, recorded.error) == ("failed", "expired before it could be delivered")
 
 
 def test_an_undecryptable_email_fails(smtp: FakeSmtp) -> None:
@@ -186,9 +186,9 @@ def test_an_undecryptable_email_fails(smtp: FakeSmtp) -> None:
             retry_delay=PAUSE,
             at=NOW,
         )
-    noted = Attempt.objects.get()
-    assert (noted.outcome, noted.user_id) == ("failed", None)
-    assert "JWT_SECRET" in noted.error
+    recorded = Attempt.objects.get()
+    assert (recorded.outcome, recorded.user_id) == ("failed", None)
+    assert "JWT_SECRET" in recorded.error
 
 
 def test_an_unexpected_error_is_recorded_without_its_text(
@@ -215,14 +215,19 @@ def test_the_development_inbox_stores_emails_and_sms(auth_config: ChangeConfig, 
     sms = an_sms()
     deliver(email)
     deliver(sms)
-    text, letter = storage.list_messages()
-    assert (text.channel, text.to, text.text, text.message_id) == ("sms", sms.to, "Your code is 987654", str(sms.id))
-    assert (letter.channel, letter.to, letter.message_id) == ("email", email.to, str(email.id))
-    assert "987654" in letter.subject
+    stored_sms, stored_email = storage.list_messages()
+    assert (stored_sms.channel, stored_sms.to, stored_sms.text, stored_sms.message_id) == (
+        "sms",
+        sms.to,
+        "Your code is 987654",
+        str(sms.id),
+    )
+    assert (stored_email.channel, stored_email.to, stored_email.message_id) == ("email", email.to, str(email.id))
+    assert "987654" in stored_email.subject
 
 
 def test_an_sms_without_a_gateway_is_not_delivered(auth_config: ChangeConfig) -> None:
     with pytest.raises(jobs.Retry):
         deliver(an_sms())
-    noted = Attempt.objects.get()
-    assert (noted.channel, noted.error) == ("sms", "no SMS provider")
+    recorded = Attempt.objects.get()
+    assert (recorded.channel, recorded.error) == ("sms", "no SMS provider")

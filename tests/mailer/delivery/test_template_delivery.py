@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def peer(auth_config: ChangeConfig) -> Iterator[HttpPeer]:
-    """A site with the template of one kind."""
+    """A site with the template of one email type."""
     with HttpPeer() as running:
         auth_config(site={"url": running.url}, mailer={"templates": {"reauthentication": "/t.html"}})
         yield running
@@ -84,8 +84,8 @@ def test_a_template_that_cannot_be_rendered_fails_the_attempt(smtp: FakeSmtp, pe
     with pytest.raises(jobs.Retry):
         deliver(a_letter())
     assert smtp.received == []
-    noted = Attempt.objects.get()
-    assert (noted.outcome, noted.error) == ("retry", "TemplateRenderError")
+    recorded = Attempt.objects.get()
+    assert (recorded.outcome, recorded.error) == ("retry", "TemplateRenderError")
 
 
 @pytest.mark.django_db(transaction=True)

@@ -219,13 +219,13 @@ def test_an_unknown_authority_is_rejected(auth_config: ChangeConfig, tmp_path: P
 
 
 def test_port_465_is_encrypted_from_the_start(auth_config: ChangeConfig, tmp_path: Path, trust: Any) -> None:
-    # An address of this process alone, so that parallel runs do not meet.
+    # A loopback address that only this process uses, so that parallel runs do not collide.
     host = f"127.{os.getpid() >> 16 & 255}.{os.getpid() >> 8 & 255}.{os.getpid() & 127 | 2}"
     with socket.socket() as probe:
         try:
             probe.bind((host, smtp.IMPLICIT_TLS_PORT))
         except OSError as error:
-            pytest.skip(f"port 465 cannot be had here: {error}")
+            pytest.skip(f"port 465 is not available: {error}")
     context, authority = server_tls(tmp_path, host=host)
     trust(authority)
     with FakeSmtp(host=host, port=smtp.IMPLICIT_TLS_PORT, implicit_tls=context, mechanisms=["PLAIN"]) as server:
@@ -279,7 +279,7 @@ def test_plain_login_to_a_remote_server_needs_encryption(auth_config: ChangeConf
         assert server.received == []
 
 
-# --- failure ----------------------------------------------------------------------------------------------------------
+# --- failures ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -336,18 +336,18 @@ def test_a_silent_server_is_given_up_after_a_timeout(auth_config: ChangeConfig) 
             sender.send(MESSAGE, RENDERED, at=NOW)
 
 
-# --- log and other back ends ------------------------------------------------------------------------------------------
+# --- log and other backends -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("refusal", ["", "550 no"])
+@pytest.mark.parametrize("rejection", ["", "550 no"])
 def test_every_attempt_is_logged_if_enabled(
-    auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture, refusal: str
+    auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture, rejection: str
 ) -> None:
     caplog.set_level(logging.INFO, "mailer.email.sender")
     with FakeSmtp() as server:
         use(auth_config, server, logging_enabled=True)
-        if refusal:
-            server.answers["RCPT"] = refusal
+        if rejection:
+            server.answers["RCPT"] = rejection
             with pytest.raises(DeliveryFailed):
                 sender.send(MESSAGE, RENDERED, at=NOW)
         else:

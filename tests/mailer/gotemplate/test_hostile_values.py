@@ -61,11 +61,11 @@ PIECES = (
 )
 TEXTS = st.lists(st.sampled_from(PIECES) | st.text(max_size=12), max_size=8).map("".join)
 JSON_TEXTS = TEXTS.filter(lambda text: not re.search("[\0\ud800-\udfff]", text))
-"""What can come in from outside: parser and database have refused the rest."""
+"""Values that the input parser and the database accept."""
 
 
 def addresses(texts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    """Good ones, and such with a text somewhere inside."""
+    """Valid addresses, and addresses that contain one of `texts`."""
     local = st.text("aZ09.!#$%&'*+/=?^_`{|}~-", min_size=1, max_size=9)
     good = st.builds("{}@{}".format, local, st.sampled_from(["example.com", "B", "a-b.c.example", f"{'x' * 63}.test"]))
     spoiled = st.builds(lambda whole, at, text: whole[:at] + text + whole[at:], good, st.integers(0, 20), texts)
@@ -89,7 +89,7 @@ def peer(auth_config: ChangeConfig) -> Iterator[FakeSmtp]:
 
 
 def send(peer: FakeSmtp, message: Email) -> Received | None:
-    """The letter as it arrived, from the sealed job on; None when it was refused, and then nothing arrived."""
+    """The email as received, starting from the encrypted job; None if it was rejected and nothing was sent."""
     peer.received.clear()
     opened = encryption.decrypt(encryption.encrypt(message), message_id=message.id)
     assert isinstance(opened, Email)
@@ -103,7 +103,7 @@ def send(peer: FakeSmtp, message: Email) -> Received | None:
 
 
 def assert_sound(received: Received, message: Email, *, headers: list[str] = HEADERS) -> EmailMessage:
-    """The one letter to the one recipient, well-formed for strict and for lenient readers. Returns it as read."""
+    """Assert that the only email to the only recipient is well-formed for strict and lenient parsers; returns it."""
     local, _, domain = message.to.rpartition("@")
     assert received.recipients == [f"{local}@{punycode(domain)}"]
     content = received.content

@@ -224,7 +224,7 @@ def test_a_syntax_error_names_its_line() -> None:
         ('<script>a = "{{ .Quote | js }}", n = {{ .Half }}</script>', '<script>a = "\\u0027\\u0029", n = 1.5</script>'),
         ('<script type="json">{"n":"{{ .Emoji }}"}</script>', '<script type="json">{"n":"\\ud83d\\ude00"}</script>'),
         ("<p onclick=\"f('{{ .Quote }}')\">", "<p onclick=\"f('\\u0027\\u0029')\">"),
-        # where no value belongs
+        # invalid positions of values
         ("<{{ .Tag }}>", "&lt;&lt;/script&gt;>"),
         ("<p {{ .Handler }}=x>", "<p ZgotmplZ=x>"),
         ("<p on{{ .Name }}='{{ .Quote }}'>", "<p onZgotmplZ='\\u0027\\u0029'>"),

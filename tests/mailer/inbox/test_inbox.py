@@ -41,12 +41,12 @@ def keep(
 
 
 def test_a_stored_email_is_returned_unchanged() -> None:
-    letter = keep(subject="Grüße <1>", html="<p>ü</p>", text="ü\n")
-    assert (letter.channel, letter.to, letter.subject) == ("email", "ada@example.com", "Grüße <1>")
-    assert (letter.html, letter.text, letter.message_id) == ("<p>ü</p>", "ü\n", "m-1")
-    assert abs(letter.received_at - datetime.now(UTC)) < timedelta(minutes=1)
-    assert storage.get_message(letter.id) == letter
-    assert "Grüße" not in repr(letter)
+    message = keep(subject="Grüße <1>", html="<p>ü</p>", text="ü\n")
+    assert (message.channel, message.to, message.subject) == ("email", "ada@example.com", "Grüße <1>")
+    assert (message.html, message.text, message.message_id) == ("<p>ü</p>", "ü\n", "m-1")
+    assert abs(message.received_at - datetime.now(UTC)) < timedelta(minutes=1)
+    assert storage.get_message(message.id) == message
+    assert "Grüße" not in repr(message)
 
 
 def test_files_are_readable_by_their_owner_only(folder: Path) -> None:
@@ -94,8 +94,8 @@ def test_an_unknown_id_is_no_message(letter_id: str, tmp_path: Path) -> None:
     ],
 )
 def test_code_and_link_are_found_in_the_text(subject: str, text: str, code: str, link: str) -> None:
-    letter = keep(subject=subject, text=text)
-    assert (letter.code, letter.link) == (code, link)
+    message = keep(subject=subject, text=text)
+    assert (message.code, message.link) == (code, link)
 
 
 def test_the_list_shows_emails_and_refreshes_itself(client: Client) -> None:
@@ -117,11 +117,11 @@ def test_an_empty_inbox_is_reported(client: Client) -> None:
 
 
 def test_the_page_of_an_email_shows_its_body_in_a_sandboxed_frame(client: Client) -> None:
-    letter = keep(subject="<Hello>", html="<script>alert(1)</script>", text="<plain>")
-    answer = client.get(f"/inbox/{letter.id}")
+    message = keep(subject="<Hello>", html="<script>alert(1)</script>", text="<plain>")
+    answer = client.get(f"/inbox/{message.id}")
     page = answer.content.decode()
     assert (
-        f'<iframe src="/inbox/{letter.id}/body" title="The message"'
+        f'<iframe src="/inbox/{message.id}/body" title="The message"'
         ' sandbox="allow-top-navigation-by-user-activation"></iframe>' in page
     )
     assert "&lt;plain&gt;" in page
@@ -134,8 +134,8 @@ def test_the_page_of_an_email_shows_its_body_in_a_sandboxed_frame(client: Client
 
 
 def test_the_body_of_an_email_runs_no_script(client: Client) -> None:
-    letter = keep(html="<script>alert(1)</script>")
-    answer = client.get(f"/inbox/{letter.id}/body")
+    message = keep(html="<script>alert(1)</script>")
+    answer = client.get(f"/inbox/{message.id}/body")
     assert answer.content == b'<base target="_top"><script>alert(1)</script>'
     assert (
         answer.headers["Content-Security-Policy"] == "sandbox allow-top-navigation-by-user-activation; "
@@ -144,17 +144,17 @@ def test_the_body_of_an_email_runs_no_script(client: Client) -> None:
 
 
 def test_the_page_of_an_sms_has_no_frame(client: Client) -> None:
-    letter = keep(channel="sms", subject="", html="", text="Your code is 123456")
-    page = client.get(f"/inbox/{letter.id}").content.decode()
+    message = keep(channel="sms", subject="", html="", text="Your code is 123456")
+    page = client.get(f"/inbox/{message.id}").content.decode()
     assert "<iframe" not in page
     assert "Your code is 123456" in page
 
 
 def test_the_inbox_is_available_as_json(client: Client) -> None:
-    letter = keep(subject="Hello", html="<p>Hi</p>", text=f"123456 {LINK}")
+    message = keep(subject="Hello", html="<p>Hi</p>", text=f"123456 {LINK}")
     assert client.get("/inbox/messages.json").json() == [
         {
-            "id": letter.id,
+            "id": message.id,
             "channel": "email",
             "to": "ada@example.com",
             "subject": "Hello",
@@ -163,7 +163,7 @@ def test_the_inbox_is_available_as_json(client: Client) -> None:
             "text": f"123456 {LINK}",
             "html": "<p>Hi</p>",
             "message_id": "m-1",
-            "kept_at": letter.received_at.isoformat(),
+            "kept_at": message.received_at.isoformat(),
         }
     ]
 
@@ -199,9 +199,9 @@ def test_other_methods_are_rejected(client: Client) -> None:
 def test_a_disabled_inbox_stores_nothing_and_has_no_pages(
     client: Client, auth_config: ChangeConfig, folder: Path
 ) -> None:
-    letter = keep()
+    message = keep()
     auth_config(mailer={"dev_inbox_enabled": False})
     storage.save_message(channel="email", to="x@example.com", subject="s", html="", text="t", message_id="m-2")
     assert len(list(folder.iterdir())) == 1
-    for page in [*PAGES, f"/inbox/{letter.id}", f"/inbox/{letter.id}/body"]:
+    for page in [*PAGES, f"/inbox/{message.id}", f"/inbox/{message.id}/body"]:
         assert client.get(page).status_code == 404

@@ -107,10 +107,10 @@ def test_an_unknown_type_is_rejected_with_the_valid_ones() -> None:
 def test_the_command_stores_a_preview_in_the_inbox(client: Client) -> None:
     out, _ = run("magic_link", "--to-inbox")
     assert out == "http://127.0.0.1:8081/inbox/\n"
-    [letter] = storage.list_messages()
+    [message] = storage.list_messages()
     preview = previews.render_preview("magic_link")
-    assert (letter.subject, letter.html, letter.text) == (preview.subject, preview.html, preview.text)
-    assert letter.link.startswith("http://127.0.0.1:8081/verify?token=0000")
+    assert (message.subject, message.html, message.text) == (preview.subject, preview.html, preview.text)
+    assert message.link.startswith("http://127.0.0.1:8081/verify?token=0000")
     assert preview.subject in client.get("/inbox/").content.decode()
 
 

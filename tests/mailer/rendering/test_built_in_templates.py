@@ -152,8 +152,8 @@ def test_an_sms_contains_the_code() -> None:
 
 def test_the_text_of_an_sms_is_configurable_plain_text(auth_config: ChangeConfig) -> None:
     auth_config(sms={"template": "<{{ .Code }}> & {{ .Data.x }}{{ if .SiteURL }}!{{ end }}"})
-    given = {"Code": "1'2", "Data": {"x": 1}, "SiteURL": "https://x"}
-    assert renderer.render_sms(SmsKind.PHONE_CHANGE, given) == "<1'2> & "
+    variables = {"Code": "1'2", "Data": {"x": 1}, "SiteURL": "https://x"}
+    assert renderer.render_sms(SmsKind.PHONE_CHANGE, variables) == "<1'2> & "
 
 
 def test_the_text_of_a_factor_code_has_a_separate_setting(auth_config: ChangeConfig) -> None:

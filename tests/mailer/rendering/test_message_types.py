@@ -26,7 +26,7 @@ SUBJECTS = {
     "mfa_recovery_code_used_notification": "A recovery code was used to sign in to your account",
 }
 NOTICES = {kind: kind.value.removesuffix("_notification") for kind in EmailKind if kind.value.endswith("_notification")}
-# Their senders are settings of their own.
+# Their senders have separate settings.
 del NOTICES[EmailKind.EMAIL_TAKEN], NOTICES[EmailKind.RECOVERY_CODE_USED]
 
 

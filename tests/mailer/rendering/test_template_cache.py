@@ -54,7 +54,7 @@ def peer(auth_config: ChangeConfig) -> Iterator[HttpPeer]:
 
 
 def body(cache: TemplateCache, kind: EmailKind = KIND) -> str:
-    """The HTML that a mail would have; of the built-in one its heading."""
+    """The HTML of an email; of the built-in body only its heading."""
     html = renderer.render_templates(cache.get(kind), kind, {}).html
     return BUILT_IN if f">{BUILT_IN}<" in html else html
 

@@ -30,7 +30,7 @@ def loaded(kind: EmailKind = KIND) -> renderer.Rendered:
     )
 
 
-def refusal() -> tuple[str, str]:
+def fetch_error() -> tuple[str, str]:
     with pytest.raises(template_sources.TemplateLoadError) as caught:
         template_sources.load_templates(KIND, template_sources.template_config(KIND))
     return caught.value.event, str(caught.value)
@@ -86,12 +86,12 @@ def test_redirects_are_followed(peer: HttpPeer, auth_config: ChangeConfig) -> No
 def test_only_status_200_is_a_template(status: int, peer: HttpPeer, auth_config: ChangeConfig) -> None:
     peer.answer(Answer(status=status, body=b"" if status in (204, 304) else b"text"))
     auth_config(mailer={"templates": {"confirmation": peer.url}})
-    assert refusal() == (HTTP_ERROR, f"status {status}")
+    assert fetch_error() == (HTTP_ERROR, f"status {status}")
 
 
 def test_an_unreachable_server_is_reported(auth_config: ChangeConfig) -> None:
     auth_config(mailer={"templates": {"confirmation": f"http://127.0.0.1:{free_port()}/secret"}})
-    event, problem = refusal()
+    event, problem = fetch_error()
     assert event == HTTP_ERROR
     assert "refused" in problem
     assert "secret" not in problem
@@ -100,7 +100,7 @@ def test_an_unreachable_server_is_reported(auth_config: ChangeConfig) -> None:
 def test_invalid_templates_are_reported(peer: HttpPeer, auth_config: ChangeConfig) -> None:
     peer.answer(Answer(body=b"{{ if .Email }}"))
     auth_config(mailer={"templates": {"confirmation": peer.url}})
-    assert refusal()[0] == PARSE_ERROR
+    assert fetch_error()[0] == PARSE_ERROR
 
 
 @pytest.mark.parametrize(

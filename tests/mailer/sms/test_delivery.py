@@ -28,9 +28,9 @@ TAKEN = in_json({"sid": "SM1", "status": "queued"}, status=201)
 BUSY = in_json({"code": 500, "message": "Internal server error", "more_info": "error"}, status=500)
 
 
-def a_text(**given: Any) -> Sms:
-    fields: dict[str, Any] = {"kind": SmsKind.CONFIRMATION, "to": "15551234567", "channel": "sms"}
-    return Sms(**{**fields, "variables": {"Code": "987654"}, **given})
+def an_sms(**fields: Any) -> Sms:
+    defaults: dict[str, Any] = {"kind": SmsKind.CONFIRMATION, "to": "15551234567", "channel": "sms"}
+    return Sms(**{**defaults, "variables": {"Code": "987654"}, **fields})
 
 
 def deliver(message: Sms, *, pause: timedelta | None = timedelta(seconds=5)) -> None:
@@ -49,9 +49,14 @@ def deliver(message: Sms, *, pause: timedelta | None = timedelta(seconds=5)) -> 
 def test_the_message_id_of_the_gateway_is_recorded(gateway: MockedServer, use_gateway: UseGateway) -> None:
     use_gateway("twilio")
     gateway.answer(TAKEN)
-    deliver(a_text())
-    noted = Attempt.objects.get()
-    assert (noted.channel, noted.kind, noted.outcome, noted.gateway_id) == ("sms", "confirmation", "delivered", "SM1")
+    deliver(an_sms())
+    recorded = Attempt.objects.get()
+    assert (recorded.channel, recorded.kind, recorded.outcome, recorded.gateway_id) == (
+        "sms",
+        "confirmation",
+        "delivered",
+        "SM1",
+    )
     assert gateway.received[0].form["Body"] == "Your code is 987654"
 
 
@@ -60,7 +65,7 @@ def test_the_configured_text_is_sent(gateway: MockedServer, use_gateway: UseGate
     use_gateway("vonage")
     auth_config(sms={"template": "<{{ .Code }}> é{{ .Email }}"})
     gateway.answer(in_json({"messages": [{"status": "0"}]}))
-    deliver(a_text(variables={"Code": "987654", "Email": "ada@example.com"}))
+    deliver(an_sms(variables={"Code": "987654", "Email": "ada@example.com"}))
     form = gateway.received[0].form
     assert (form["text"], form["type"]) == ("<987654> é", "unicode")
 
@@ -69,7 +74,7 @@ def test_the_configured_text_is_sent(gateway: MockedServer, use_gateway: UseGate
 def test_the_channel_and_the_code_reach_the_gateway(gateway: MockedServer, use_gateway: UseGateway) -> None:
     use_gateway("twilio", content_sid="HX1")
     gateway.answer(TAKEN)
-    deliver(a_text(channel="whatsapp"))
+    deliver(an_sms(channel="whatsapp"))
     form = gateway.received[0].form
     assert (form["To"], form["ContentVariables"]) == ("whatsapp:+15551234567", '{"1": "987654"}')
 
@@ -82,7 +87,7 @@ def test_the_development_inbox_gets_a_copy(
     use_gateway("twilio")
     auth_config(mailer={"dev_inbox_enabled": True})
     gateway.answer(TAKEN)
-    deliver(a_text())
+    deliver(an_sms())
     (copy,) = storage.list_messages()
     assert (copy.channel, copy.to, copy.text) == ("sms", "15551234567", "Your code is 987654")
     assert len(gateway.received) == 1
@@ -95,9 +100,9 @@ def test_a_permanent_rejection_is_not_retried(
     use_gateway("textlocal")
     gateway.answer(in_json({"status": "failure", "errors": [{"code": 80, "message": "no such template"}]}))
     with pytest.raises(jobs.PermanentFailure):
-        deliver(a_text())
-    noted = Attempt.objects.get()
-    assert (noted.outcome, noted.error) == (
+        deliver(an_sms())
+    recorded = Attempt.objects.get()
+    assert (recorded.outcome, recorded.error) == (
         "failed",
         "textlocal error: no such template (code: 80) template message: Your code is …",
     )
@@ -128,16 +133,16 @@ def test_a_failed_attempt_records_the_error_of_the_gateway(
     use_gateway(provider)
     gateway.answer(in_json(document))
     with pytest.raises(jobs.Retry):
-        deliver(a_text())
-    noted = Attempt.objects.get()
-    assert (noted.outcome, noted.error) == ("retry", error)
+        deliver(an_sms())
+    recorded = Attempt.objects.get()
+    assert (recorded.outcome, recorded.error) == ("retry", error)
 
 
 @pytest.mark.django_db
 def test_an_expired_code_is_not_sent(gateway: MockedServer, use_gateway: UseGateway) -> None:
     use_gateway("twilio")
     with pytest.raises(jobs.PermanentFailure):
-        deliver(a_text(expires_at=NOW))
+        deliver(an_sms(expires_at=NOW))
     assert gateway.received == []
     assert Attempt.objects.get().error == "expired before it could be delivered"
 
@@ -152,7 +157,7 @@ def test_a_committed_sms_is_retried_until_the_gateway_accepts_it(
     use_gateway("twilio")
     gateway.answer(BUSY, TAKEN)
     with transaction.atomic():
-        messaging.send(a_text())
+        messaging.send(an_sms())
     wait_until(lambda: queue.outcomes() == [(1, "retry")] and queue.states() == ["todo"])
     assert Attempt.objects.get().error == "Internal server error More information: error"
     assert "987654" not in str(queue.jobs())
@@ -170,7 +175,7 @@ def test_an_sms_whose_code_expires_before_the_next_attempt_fails(
     use_gateway("twilio")
     gateway.answer(BUSY)
     with transaction.atomic():
-        messaging.send(a_text(expires_at=timezone.now() + timedelta(seconds=3)))
+        messaging.send(an_sms(expires_at=timezone.now() + timedelta(seconds=3)))
     wait_until(lambda: queue.states() == ["failed"])
     assert queue.outcomes() == [(1, "failed")]
     assert len(gateway.received) == 1
@@ -183,10 +188,10 @@ def test_an_sms_of_a_rolled_back_transaction_is_not_sent(
     use_gateway("twilio")
     gateway.answer(TAKEN)
     with transaction.atomic():
-        messaging.send(a_text(to="15550000000"))
+        messaging.send(an_sms(to="15550000000"))
         transaction.set_rollback(True)
     with transaction.atomic():
-        messaging.send(a_text())
+        messaging.send(an_sms())
     wait_until(lambda: gateway.received and not queue.jobs())
     assert [received.form["To"] for received in gateway.received] == ["+15551234567"]
 
@@ -207,8 +212,8 @@ def test_an_invalid_sms_template_prevents_the_start(
     auth_config: ChangeConfig, provider: str, template: str, errors: list[str]
 ) -> None:
     auth_config(sms={"provider": provider, "template": template})
-    assert [found.id for found in check_sms_templates()] == errors
-    assert [found.id for found in checks.run_checks(tags=[checks.Tags.templates])] == errors
+    assert [error.id for error in check_sms_templates()] == errors
+    assert [error.id for error in checks.run_checks(tags=[checks.Tags.templates])] == errors
 
 
 @pytest.mark.parametrize("switch", ["phone_enroll_enabled", "phone_verify_enabled"])
@@ -216,5 +221,5 @@ def test_the_factor_template_is_checked_if_phone_factors_are_enabled(auth_config
     auth_config(mfa={"phone_template": "Your code is {{ .Code"})
     assert not check_sms_templates()
     auth_config(mfa={switch: True})
-    (found,) = check_sms_templates()
-    assert found.msg.startswith("AUTH_MFA_PHONE_TEMPLATE is not a valid template: ")
+    (error,) = check_sms_templates()
+    assert error.msg.startswith("AUTH_MFA_PHONE_TEMPLATE is not a valid template: ")

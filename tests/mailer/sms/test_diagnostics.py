@@ -11,7 +11,7 @@ from tests.fakes.http_peer import MockedServer, in_json
 from tests.mailer.sms.conftest import UseGateway
 
 
-def look() -> CheckResult:
+def run_diagnostic() -> CheckResult:
     [result] = diagnostics.SmsDiagnostic().run(DiagnosticContext(public_url=""))
     return result
 
@@ -31,17 +31,17 @@ def test_credentials_are_checked_without_sending(
 ) -> None:
     use_gateway(provider)
     gateway.answer(in_json({"status": "success"}))
-    assert look().outcome is Outcome.OK
-    [asked] = gateway.received
-    assert (asked.method, asked.path) == (method, path)
+    assert run_diagnostic().outcome is Outcome.OK
+    [request] = gateway.received
+    assert (request.method, request.path) == (method, path)
 
-    refused = in_json(
+    rejection = in_json(
         {"status": "failure", "errors": [{"message": "no"}]}, status=200 if provider == "textlocal" else 401
     )
-    gateway.answer(refused)
-    found = look()
-    assert found.outcome is Outcome.FAILURE
-    assert "hunter2" not in found.message + found.remedy
+    gateway.answer(rejection)
+    result = run_diagnostic()
+    assert result.outcome is Outcome.FAILURE
+    assert "hunter2" not in result.message + result.remedy
 
 
 @pytest.mark.parametrize(("phones", "expected"), [(True, Outcome.FAILURE), (False, Outcome.UNUSED)])
@@ -49,4 +49,4 @@ def test_a_missing_gateway_is_reported_if_phones_are_enabled(
     phones: bool, expected: Outcome, auth_config: ChangeConfig
 ) -> None:
     auth_config(signup={"phone_enabled": phones}, sms={"provider": ""})
-    assert look().outcome is expected
+    assert run_diagnostic().outcome is expected

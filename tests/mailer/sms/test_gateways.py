@@ -70,9 +70,9 @@ TAKEN: dict[str, Any] = {
 NAMES = {"twilio": "SM1", "twilio_verify": "VE1", "messagebird": "mb1", "textlocal": "1151895224", "vonage": "0A1"}
 
 
-def refusal(**given: str) -> DeliveryFailed:
+def send_failure(**options: str) -> DeliveryFailed:
     with pytest.raises(DeliveryFailed) as caught:
-        send(**given)
+        send(**options)
     return caught.value
 
 
@@ -241,8 +241,8 @@ def test_an_error_contains_the_message_of_the_gateway(
 ) -> None:
     use_gateway(provider)
     gateway.answer(in_json(document, status=status))
-    refused = refusal()
-    assert (str(refused), refused.permanent) == (text, permanent)
+    failure = send_failure()
+    assert (str(failure), failure.permanent) == (text, permanent)
     assert len(gateway.received) == 1
 
 
@@ -271,7 +271,7 @@ def test_unexpected_json_is_an_error(
         if status == 200 and provider.startswith("twilio"):
             assert send() == ""
         else:
-            assert str(refusal())
+            assert str(send_failure())
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -298,8 +298,8 @@ def test_invalid_responses_are_reported_and_retryable(
 ) -> None:
     use_gateway(provider)
     gateway.answer(answer)
-    refused = refusal()
-    assert (str(refused), refused.permanent) == (f"{provider} error: {text}", permanent)
+    failure = send_failure()
+    assert (str(failure), failure.permanent) == (f"{provider} error: {text}", permanent)
     assert len(gateway.received) == 1
 
 
@@ -318,8 +318,8 @@ def test_broken_connections_are_reported_and_retryable(
 ) -> None:
     use_gateway(provider)
     gateway_peer.answer(answer)
-    refused = refusal()
-    assert (str(refused), refused.permanent) == (f"{provider} error: {text}", TEMPORARY)
+    failure = send_failure()
+    assert (str(failure), failure.permanent) == (f"{provider} error: {text}", TEMPORARY)
     assert len(gateway_peer.received) == 1
 
 
@@ -330,8 +330,8 @@ def test_an_unreachable_gateway_is_reported(
     caplog.set_level(logging.DEBUG)
     use_gateway(provider)
     monkeypatch.setattr(sms.GATEWAYS[provider], "origin", f"http://127.0.0.1:{ports.free_port()}")
-    refused = refusal()
-    assert (str(refused), refused.permanent) == (f"{provider} error: Connection refused", TEMPORARY)
+    failure = send_failure()
+    assert (str(failure), failure.permanent) == (f"{provider} error: Connection refused", TEMPORARY)
     logged = str([vars(record) for record in caplog.records if record.name.startswith(("authsvc", "mailer"))])
     assert "hunter2" not in logged
     assert "123456" not in logged
@@ -344,8 +344,8 @@ def test_whatsapp_is_rejected_if_unsupported(
     gateway: MockedServer, use_gateway: UseGateway, provider: str, name: str
 ) -> None:
     use_gateway(provider)
-    refused = refusal(channel="whatsapp")
-    assert (str(refused), refused.permanent) == (f'channel type "whatsapp" is not supported for {name}', PERMANENT)
+    failure = send_failure(channel="whatsapp")
+    assert (str(failure), failure.permanent) == (f'channel type "whatsapp" is not supported for {name}', PERMANENT)
     assert gateway.received == []
 
 

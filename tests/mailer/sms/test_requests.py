@@ -24,8 +24,8 @@ def _with_phones(auth_config: ChangeConfig) -> None:
     auth_config(signup={"phone_enabled": True})
 
 
-def sign_up(api: Api, **given: str) -> Any:
-    return api.post("/signup", {"phone": "+1 555 1234567", "password": "correct horse", **given})
+def sign_up(api: Api, **options: str) -> Any:
+    return api.post("/signup", {"phone": "+1 555 1234567", "password": "correct horse", **options})
 
 
 @pytest.mark.django_db(transaction=True)
@@ -68,7 +68,7 @@ def test_a_code_that_the_gateway_does_not_approve_is_rejected(
     use_gateway("twilio_verify")
     assert sign_up(api).status_code == 200
     gateway.answer(in_json({"status": "pending", "valid": False}), in_json({"status": "approved", "valid": True}))
-    refused, accepted = (api.post("/verify", {"type": "sms", "phone": NUMBER, "token": "123456"}) for _ in range(2))
-    assert (refused.status_code, refused.json()["error_code"]) == (403, "otp_expired")
+    rejected, accepted = (api.post("/verify", {"type": "sms", "phone": NUMBER, "token": "123456"}) for _ in range(2))
+    assert (rejected.status_code, rejected.json()["error_code"]) == (403, "otp_expired")
     assert accepted.status_code == 200
     assert [received.path for received in gateway.received] == ["/v2/Services/VA1/VerificationCheck"] * 2

@@ -80,11 +80,11 @@ def create(api: Api, body: dict[str, Any]) -> Answer:
     return ask(api, "POST", PATH, body)
 
 
-def created(api: Api, body: dict[str, Any]) -> dict[str, Any]:
+def create_provider(api: Api, body: dict[str, Any]) -> dict[str, Any]:
     answer = create(api, body)
     assert answer.status_code == 201, answer.content
-    made: dict[str, Any] = answer.json()
-    return made
+    provider: dict[str, Any] = answer.json()
+    return provider
 
 
 def without_times(provider: dict[str, Any]) -> dict[str, Any]:
@@ -116,11 +116,11 @@ def test_disabled_custom_providers_are_an_error(api: Api, method: str, path: str
 
 
 def test_create_an_oauth2_provider(api: Api) -> None:
-    made = created(api, OAUTH2)
-    assert without_times(made) == RESPONSE
+    provider = create_provider(api, OAUTH2)
+    assert without_times(provider) == RESPONSE
     row = CustomProvider.objects.get()
-    assert made["id"] == str(row.id)
-    assert made["created_at"] == made["updated_at"] == row.created_at.isoformat().replace("+00:00", "Z")
+    assert provider["id"] == str(row.id)
+    assert provider["created_at"] == provider["updated_at"] == row.created_at.isoformat().replace("+00:00", "Z")
     assert row.client_secret == "s"
 
 
@@ -137,13 +137,16 @@ def test_create_a_provider_with_all_members(api: Api) -> None:
         "skip_nonce_check": True,
         "jwks_uri": f"{PUBLIC}/j",
     }
-    assert without_times(created(api, {**OAUTH2, **members, "unknown": 1, "issuer": None})) == {**RESPONSE, **members}
+    assert without_times(create_provider(api, {**OAUTH2, **members, "unknown": 1, "issuer": None})) == {
+        **RESPONSE,
+        **members,
+    }
 
 
 def test_the_discovery_document_of_an_oidc_provider_is_fetched(api: Api, issuer: Issuer) -> None:
-    made = created(api, oidc_definition(issuer, scopes=["email"]))
-    assert (made["issuer"], made["scopes"]) == (issuer.name, ["openid", "email"])
-    assert made["discovery_document"] == {
+    provider = create_provider(api, oidc_definition(issuer, scopes=["email"]))
+    assert (provider["issuer"], provider["scopes"]) == (issuer.name, ["openid", "email"])
+    assert provider["discovery_document"] == {
         "issuer": issuer.name,
         "authorization_endpoint": f"{issuer.name}/authorize",
         "token_endpoint": f"{issuer.name}/token",
@@ -153,12 +156,12 @@ def test_the_discovery_document_of_an_oidc_provider_is_fetched(api: Api, issuer:
         "response_types_supported": ["code"],
         "subject_types_supported": ["public"],
     }
-    assert "discovery_url" not in made
+    assert "discovery_url" not in provider
     assert CustomProvider.objects.get().discovery_cached_at is not None
 
 
 def test_the_scope_openid_is_added_once(api: Api, issuer: Issuer) -> None:
-    assert created(api, oidc_definition(issuer, scopes=["email", "openid"]))["scopes"] == ["email", "openid"]
+    assert create_provider(api, oidc_definition(issuer, scopes=["email", "openid"]))["scopes"] == ["email", "openid"]
 
 
 def test_the_secret_is_encrypted(api: Api, auth_config: ChangeConfig) -> None:
@@ -166,7 +169,7 @@ def test_the_secret_is_encrypted(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(
         database={"encrypt": True, "encryption_key_id": "k", "encryption_key": key, "decryption_keys": {"k": key}}
     )
-    created(api, OAUTH2)
+    create_provider(api, OAUTH2)
     row = CustomProvider.objects.get()
     assert row.client_secret.startswith("{")
     assert encryption.decrypt(row.client_secret, bound_to=row.id) == "s"
@@ -258,14 +261,14 @@ def test_a_malformed_body_is_an_error(api: Api, body: dict[str, Any]) -> None:
 
 
 def test_an_existing_identifier_is_an_error(api: Api) -> None:
-    created(api, OAUTH2)
+    create_provider(api, OAUTH2)
     exists = (400, "conflict", "A custom OAuth provider with this identifier already exists")
     assert_error(create(api, OAUTH2), *exists)
 
 
 def test_the_number_of_providers_is_limited(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(custom_providers={"max_providers": 1})
-    created(api, OAUTH2)
+    create_provider(api, OAUTH2)
     full = (400, "over_custom_provider_quota", "Maximum number of custom OAuth/OIDC providers reached")
     assert_error(create(api, {**OAUTH2, "identifier": "custom:other"}), *full)
 
@@ -306,8 +309,8 @@ def test_a_discovery_document_with_an_http_endpoint_is_an_error(api: Api, issuer
 def test_the_discovery_document_may_have_another_url(api: Api, issuer: Issuer) -> None:
     discovery_url = f"{issuer.url}/metadata"
     issuer.server.answer(in_json({"issuer": "https://8.8.8.8", **endpoints(issuer)}), path="/metadata")
-    made = created(api, oidc_definition(issuer, issuer="https://8.8.8.8", discovery_url=discovery_url))
-    assert (made["issuer"], made["discovery_url"]) == ("https://8.8.8.8", discovery_url)
+    provider = create_provider(api, oidc_definition(issuer, issuer="https://8.8.8.8", discovery_url=discovery_url))
+    assert (provider["issuer"], provider["discovery_url"]) == ("https://8.8.8.8", discovery_url)
 
 
 def endpoints(issuer: Issuer) -> dict[str, str]:
@@ -334,8 +337,8 @@ def test_an_empty_list(api: Api) -> None:
 
 
 def test_the_list_is_ordered_by_creation(api: Api, issuer: Issuer) -> None:
-    created(api, {**OAUTH2, "authorization_url": f"{issuer.url}/a"})
-    created(api, oidc_definition(issuer))
+    create_provider(api, {**OAUTH2, "authorization_url": f"{issuer.url}/a"})
+    create_provider(api, oidc_definition(issuer))
 
     def identifiers(query: str) -> list[str]:
         return [provider["identifier"] for provider in ask(api, "GET", f"{PATH}{query}").json()["providers"]]
@@ -347,10 +350,10 @@ def test_the_list_is_ordered_by_creation(api: Api, issuer: Issuer) -> None:
 
 
 def test_get_a_provider(api: Api) -> None:
-    made = created(api, OAUTH2)
+    provider = create_provider(api, OAUTH2)
     for path in (f"{PATH}/custom:acme", f"{PATH}/custom%3Aacme", f"{PATH}/custom:acme/"):
         answer = ask(api, "GET", path)
-        assert (answer.status_code, answer.json()) == (200, made)
+        assert (answer.status_code, answer.json()) == (200, provider)
 
 
 UNKNOWN = (404, "custom_provider_not_found", "Custom OAuth provider not found")
@@ -371,19 +374,19 @@ def update(api: Api, body: dict[str, Any], identifier: str = "custom:acme") -> A
 
 
 def test_an_update_changes_only_the_present_members(api: Api) -> None:
-    made = created(api, {**OAUTH2, "attribute_mapping": {"nickname": "name"}})
+    provider = create_provider(api, {**OAUTH2, "attribute_mapping": {"nickname": "name"}})
     answer = update(api, {"name": "New", "enabled": False, "scopes": [], "attribute_mapping": {}})
     assert answer.status_code == 200
     changed = answer.json()
     assert without_times(changed) == {**RESPONSE, "name": "New", "enabled": False, "scopes": []}
-    assert (changed["id"], changed["created_at"]) == (made["id"], made["created_at"])
-    assert changed["updated_at"] > made["updated_at"]
+    assert (changed["id"], changed["created_at"]) == (provider["id"], provider["created_at"])
+    assert changed["updated_at"] > provider["updated_at"]
     assert ask(api, "GET", f"{PATH}/custom:acme").json() == changed
     assert CustomProvider.objects.get().client_secret == "s"
 
 
 def test_an_update_ignores_empty_members_identifier_and_type(api: Api) -> None:
-    created(api, OAUTH2)
+    create_provider(api, OAUTH2)
     body = {"name": "", "client_secret": "", "token_url": "", "provider_type": "oidc", "identifier": "custom:other"}
     assert without_times(update(api, body).json()) == RESPONSE
     assert CustomProvider.objects.get().client_secret == "s"
@@ -401,13 +404,13 @@ def test_an_update_ignores_empty_members_identifier_and_type(api: Api) -> None:
     ],
 )
 def test_an_invalid_update_is_an_error(api: Api, body: dict[str, Any], text: str) -> None:
-    made = created(api, OAUTH2)
+    provider = create_provider(api, OAUTH2)
     assert_error(update(api, body), *INVALID, text)
-    assert ask(api, "GET", f"{PATH}/custom:acme").json() == made
+    assert ask(api, "GET", f"{PATH}/custom:acme").json() == provider
 
 
 def test_the_discovery_document_of_a_new_issuer_is_fetched(api: Api, issuer: Issuer) -> None:
-    created(api, oidc_definition(issuer))
+    create_provider(api, oidc_definition(issuer))
     other = Issuer(issuer.server, path="/other", key=RSA)
     changed = update(api, {"issuer": other.name, "scopes": ["email"]}, "custom:corp").json()
     assert changed["discovery_document"]["token_endpoint"] == f"{other.url}/token"
@@ -423,15 +426,15 @@ def test_the_discovery_document_of_a_new_issuer_is_fetched(api: Api, issuer: Iss
 
 
 def test_delete_a_provider(api: Api) -> None:
-    created(api, OAUTH2)
+    create_provider(api, OAUTH2)
     answer = ask(api, "DELETE", f"{PATH}/custom:acme")
     assert (answer.status_code, answer.content) == (204, b"")
     assert_error(ask(api, "DELETE", f"{PATH}/custom:acme"), *UNKNOWN)
-    created(api, OAUTH2)
+    create_provider(api, OAUTH2)
 
 
 def test_no_audit_entry_is_written(api: Api) -> None:
-    created(api, OAUTH2)
+    create_provider(api, OAUTH2)
     ask(api, "DELETE", f"{PATH}/custom:acme")
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM audit_log_entries")
@@ -441,7 +444,7 @@ def test_no_audit_entry_is_written(api: Api) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_constraints_of_the_database(api: Api) -> None:
     """They apply to rows that no request has validated, such as imported ones."""
-    created(api, OAUTH2)
+    create_provider(api, OAUTH2)
     attempts: list[Callable[[], object]] = [
         lambda: CustomProvider.objects.update(token_url="http://8.8.8.8"),
         lambda: CustomProvider.objects.update(identifier="Acme"),

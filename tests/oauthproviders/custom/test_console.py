@@ -28,9 +28,9 @@ def console(api: Api) -> Console:
     }
     assert ask(api, "POST", "/admin/custom-providers", definition).status_code == 201
     factories.make_user(email="op@example.com", role="svc_admin")
-    made = Console()
-    made.sign_in("op@example.com")
-    return made
+    console = Console()
+    console.sign_in("op@example.com")
+    return console
 
 
 def test_the_pages_show_providers_without_secrets(console: Console) -> None:

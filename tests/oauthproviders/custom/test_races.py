@@ -10,13 +10,13 @@ from django.db import connection
 
 from oauthproviders.models import CustomProvider
 from tests.conftest import Api, ChangeConfig
-from tests.oauthproviders.custom.test_administration import OAUTH2, create, created
+from tests.oauthproviders.custom.test_administration import OAUTH2, create, create_provider
 
 
 @pytest.mark.django_db(transaction=True)
 def test_concurrent_creations_respect_the_limit(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(custom_providers={"max_providers": 3})
-    created(api, OAUTH2)
+    create_provider(api, OAUTH2)
     ready = threading.Barrier(8)
 
     def run(number: int) -> int:

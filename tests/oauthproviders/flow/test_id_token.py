@@ -74,7 +74,7 @@ def publish_issuer(issuer: Issuer, mocked_requests: responses.RequestsMock) -> P
     return publish
 
 
-def present(api: Api, id_token: str | None, *, bearer: str = "", **parameters: Any) -> Answer:
+def exchange(api: Api, id_token: str | None, *, bearer: str = "", **parameters: Any) -> Answer:
     body = {"id_token": id_token, "provider": "keycloak", **parameters}
     return api.post(
         "/token?grant_type=id_token", {key: value for key, value in body.items() if value is not None}, bearer=bearer
@@ -101,7 +101,7 @@ def invalid(description: str) -> tuple[int, str, str]:
 
 
 def test_a_new_user_gets_an_account_and_a_session(api: Api, issuer: Issuer) -> None:
-    body = assert_signed_in(present(api, issuer.token()))
+    body = assert_signed_in(exchange(api, issuer.token()))
 
     assert set(body) == {"access_token", "token_type", "expires_in", "expires_at", "refresh_token", "user"}
     user = User.objects.get()
@@ -129,8 +129,8 @@ def test_a_new_user_gets_an_account_and_a_session(api: Api, issuer: Issuer) -> N
 
 
 def test_a_returning_user_gets_the_same_account(api: Api, issuer: Issuer) -> None:
-    first = assert_signed_in(present(api, issuer.token()))
-    second = assert_signed_in(present(api, issuer.token(name="Ada Lovelace")))
+    first = assert_signed_in(exchange(api, issuer.token()))
+    second = assert_signed_in(exchange(api, issuer.token(name="Ada Lovelace")))
     assert second["user"]["id"] == first["user"]["id"]
     assert second["user"]["identities"][0]["identity_data"]["name"] == "Ada Lovelace"
     assert (User.objects.count(), Identity.objects.count(), Session.objects.count()) == (1, 1, 2)
@@ -138,20 +138,20 @@ def test_a_returning_user_gets_the_same_account(api: Api, issuer: Issuer) -> Non
 
 def test_a_verified_address_matches_an_account(api: Api, issuer: Issuer) -> None:
     user = make_user(email="ada@example.com")
-    body = assert_signed_in(present(api, issuer.token(email="ADA@example.com")))
+    body = assert_signed_in(exchange(api, issuer.token(email="ADA@example.com")))
     assert body["user"]["id"] == str(user.id)
     assert body["user"]["app_metadata"]["providers"] == ["email", "keycloak"]
     assert [identity["provider"] for identity in body["user"]["identities"]] == ["email", "keycloak"]
 
 
 def test_subjects_that_differ_in_case_are_different_users(api: Api, issuer: Issuer) -> None:
-    one = assert_signed_in(present(api, issuer.token(sub="ada", email="a@example.com")))
-    other = assert_signed_in(present(api, issuer.token(sub="ADA", email="b@example.com")))
+    one = assert_signed_in(exchange(api, issuer.token(sub="ada", email="a@example.com")))
+    other = assert_signed_in(exchange(api, issuer.token(sub="ADA", email="b@example.com")))
     assert one["user"]["id"] != other["user"]["id"]
 
 
 def test_an_unverified_address_gets_a_confirmation_email(api: Api, issuer: Issuer, mailbox: Mailbox) -> None:
-    answer = present(api, issuer.token(email_verified="true"))
+    answer = exchange(api, issuer.token(email_verified="true"))
     text = "Unverified email with keycloak. A confirmation email has been sent to your keycloak email"
     assert_error(answer, 422, "provider_email_needs_verification", text)
     assert [email.to for email in mailbox.emails] == ["ada@example.com"]
@@ -159,7 +159,7 @@ def test_an_unverified_address_gets_a_confirmation_email(api: Api, issuer: Issue
 
 
 def test_an_account_without_an_address_needs_verification(api: Api, issuer: Issuer, mailbox: Mailbox) -> None:
-    answer = present(api, issuer.token(email=None))
+    answer = exchange(api, issuer.token(email=None))
     text = "Unverified email with keycloak. Verify the email with keycloak in order to sign in"
     assert_error(answer, 422, "provider_email_needs_verification", text)
     assert (User.objects.get().email, mailbox.emails, Session.objects.count()) == (None, [], 0)
@@ -168,7 +168,7 @@ def test_an_account_without_an_address_needs_verification(api: Api, issuer: Issu
 def test_an_address_may_be_optional(api: Api, issuer: Issuer, auth_config: ChangeConfig) -> None:
     optional = Provider(enabled=True, client_ids=("cid",), url=issuer.name, email_optional=True)
     auth_config(providers={"keycloak": optional})
-    assert assert_signed_in(present(api, issuer.token(email=None)))["user"]["email"] == ""
+    assert assert_signed_in(exchange(api, issuer.token(email=None)))["user"]["email"] == ""
 
 
 # Required parameters
@@ -194,7 +194,7 @@ def test_an_address_may_be_optional(api: Api, issuer: Issuer, auth_config: Chang
 def test_a_missing_parameter_is_an_error(
     api: Api, issuer: Issuer, parameters: dict[str, Any], description: str
 ) -> None:
-    assert parse_error(present(api, **parameters)) == invalid(description)
+    assert parse_error(exchange(api, **parameters)) == invalid(description)
 
 
 @pytest.mark.parametrize("body", ['{"id_token": 7}', '{"id_token": "a", "link_identity": "yes"}', "[]", "{", '"a"'])
@@ -205,7 +205,7 @@ def test_a_malformed_body_is_an_error(api: Api, issuer: Issuer, body: str) -> No
 
 def test_no_captcha_is_required(api: Api, issuer: Issuer, auth_config: ChangeConfig) -> None:
     auth_config(captcha={"enabled": True})
-    assert_signed_in(present(api, issuer.token()))
+    assert_signed_in(exchange(api, issuer.token()))
 
 
 # The token
@@ -227,7 +227,7 @@ def test_no_captcha_is_required(api: Api, issuer: Issuer, auth_config: ChangeCon
 )
 def test_an_invalid_token_is_an_error(api: Api, issuer: Issuer, changes: dict[str, Any]) -> None:
     before = table_contents()
-    assert parse_error(present(api, issuer.token(**changes), access_token="t")) == invalid("Bad ID token")
+    assert parse_error(exchange(api, issuer.token(**changes), access_token="t")) == invalid("Bad ID token")
     assert table_contents() == before
 
 
@@ -236,7 +236,7 @@ def test_the_log_contains_the_reason_but_not_the_token(
 ) -> None:
     token = issuer.token(exp=int(time.time()) - 1)
     with caplog.at_level(logging.WARNING):
-        present(api, token)
+        exchange(api, token)
     (record,) = [record for record in caplog.records if getattr(record, "event", "") == "id_token.refused"]
     assert vars(record)["error"] == "the ID token has expired"
     assert token not in caplog.text
@@ -244,7 +244,7 @@ def test_the_log_contains_the_reason_but_not_the_token(
 
 @pytest.mark.parametrize("sub", [None, ""])
 def test_a_token_without_a_subject_is_an_error(api: Api, issuer: Issuer, sub: str | None) -> None:
-    assert parse_error(present(api, issuer.token(sub=sub))) == invalid("Missing sub claim in id_token")
+    assert parse_error(exchange(api, issuer.token(sub=sub))) == invalid("Missing sub claim in id_token")
 
 
 @pytest.mark.parametrize(
@@ -253,21 +253,21 @@ def test_a_token_without_a_subject_is_an_error(api: Api, issuer: Issuer, sub: st
 )
 def test_a_token_for_another_audience_is_an_error(api: Api, issuer: Issuer, aud: Any, text: str | None) -> None:
     audiences = aud if text is None else text
-    answer = present(api, issuer.token(aud=aud))
+    answer = exchange(api, issuer.token(aud=aud))
     assert parse_error(answer) == invalid(f"Unacceptable audience in id_token: [{audiences}]")
     assert not User.objects.exists()
 
 
 @pytest.mark.parametrize("aud", ["cid", "second", ["other", "second"]])
 def test_every_client_id_is_an_accepted_audience(api: Api, issuer: Issuer, aud: Any) -> None:
-    assert_signed_in(present(api, issuer.token(aud=aud)))
+    assert_signed_in(exchange(api, issuer.token(aud=aud)))
 
 
 def test_the_access_token_must_match_at_hash(api: Api, issuer: Issuer) -> None:
     token = issuer.token(at_hash=at_hash("t"))
-    assert_signed_in(present(api, token, access_token="t"))
-    assert_signed_in(present(api, token))
-    assert parse_error(present(api, token, access_token="u")) == invalid("Bad ID token")
+    assert_signed_in(exchange(api, token, access_token="t"))
+    assert_signed_in(exchange(api, token))
+    assert parse_error(exchange(api, token, access_token="u")) == invalid("Bad ID token")
 
 
 ONE_SIDED = invalid("Passed nonce and nonce in id_token should either both exist or not.")
@@ -300,7 +300,7 @@ def test_the_nonce_must_match(
 ) -> None:
     provider = Provider(enabled=True, client_ids=("cid",), url=issuer.name, skip_nonce_check=is_skipped)
     auth_config(providers={"keycloak": provider})
-    answer = present(api, issuer.token(**claims), **parameters)
+    answer = exchange(api, issuer.token(**claims), **parameters)
     if error is None or is_skipped:
         assert_signed_in(answer)
     else:
@@ -312,10 +312,10 @@ def test_the_nonce_must_match(
 )
 def test_an_invalid_document_of_the_issuer_is_an_error(api: Api, issuer: Issuer, answer: PeerAnswer) -> None:
     issuer.server.answer(answer, path=issuer.keys_path)
-    assert parse_error(present(api, issuer.token())) == invalid("Bad ID token")
+    assert parse_error(exchange(api, issuer.token())) == invalid("Bad ID token")
     openid_connect.clear_caches()
     issuer.server.answer(answer, path=issuer.discovery_path)
-    response = present(api, issuer.token())
+    response = exchange(api, issuer.token())
     assert (response.status_code, response.json()["error_code"]) == (500, "unexpected_failure")
     assert not User.objects.exists()
 
@@ -324,7 +324,7 @@ def test_an_issuer_that_hangs_is_an_error(api: Api, issuer_peer: Issuer, auth_co
     auth_config(api={"internal_http_timeout": timedelta(seconds=0.3)})
     issuer_peer.server.answer(PeerAnswer(hang=True), path=issuer_peer.keys_path)
     began = time.monotonic()
-    assert parse_error(present(api, issuer_peer.token())) == invalid("Bad ID token")
+    assert parse_error(exchange(api, issuer_peer.token())) == invalid("Bad ID token")
     assert time.monotonic() - began < 8
 
 
@@ -333,7 +333,7 @@ def test_calls_to_an_issuer_share_a_deadline(api: Api, issuer_peer: Issuer, auth
     issuer_peer.delay = 0.8
     issuer_peer.publish_discovery()
     issuer_peer.server.answer(PeerAnswer(hang=True), path=issuer_peer.keys_path)
-    assert parse_error(present(api, issuer_peer.token())) == invalid("Bad ID token")
+    assert parse_error(exchange(api, issuer_peer.token())) == invalid("Bad ID token")
 
 
 # Issuers
@@ -356,7 +356,7 @@ def test_a_provider_is_selected_by_name_or_issuer(
 ) -> None:
     token = publish_issuer(issuer_name).token(xms_edov=True)
     parameters = {"provider": None, "client_id": "any", "issuer": issuer_name} if by_issuer else {"provider": name}
-    body = assert_signed_in(present(api, token, **parameters))
+    body = assert_signed_in(exchange(api, token, **parameters))
     assert body["user"]["app_metadata"]["provider"] == name
     assert body["user"]["email"] == "ada@example.com"
 
@@ -376,7 +376,7 @@ def test_an_address_that_the_issuer_has_not_verified_matches_no_account(
 ) -> None:
     auth_config(providers={"keycloak": Provider(), name: Provider(enabled=True, client_ids=("cid",), url=url)})
     user = make_user(email="ada@example.com")
-    answer = present(api, publish_issuer(issuer_name).token(email_verified=None), provider=name)
+    answer = exchange(api, publish_issuer(issuer_name).token(email_verified=None), provider=name)
     text = f"Unverified email with {name}. Verify the email with {name} in order to sign in"
     assert_error(answer, 422, "provider_email_needs_verification", text)
     assert [identity.provider for identity in user.identities.all()] == ["email"]
@@ -410,7 +410,7 @@ def test_only_issuers_of_the_configured_tenant_are_accepted(
     api: Api, publish_issuer: PublishIssuer, auth_config: ChangeConfig, url: str, iss: str, is_accepted: bool
 ) -> None:
     auth_config(providers={"azure": Provider(enabled=True, client_ids=("cid",), url=url)})
-    answer = present(api, publish_issuer(iss).token(xms_edov=True), provider="azure")
+    answer = exchange(api, publish_issuer(iss).token(xms_edov=True), provider="azure")
     if is_accepted:
         assert assert_signed_in(answer)["user"]["app_metadata"]["provider"] == "azure"
     else:
@@ -421,34 +421,34 @@ def test_only_issuers_of_the_configured_tenant_are_accepted(
 def test_vercel_uses_its_own_claims(api: Api, publish_issuer: PublishIssuer) -> None:
     claims: dict[str, Any] = {"user_email": "ada@example.com", "global_user_id": "g1", "email": None}
     token = publish_issuer("https://marketplace.vercel.com").token(**claims)
-    body = assert_signed_in(present(api, token, provider="vercel_marketplace"))
+    body = assert_signed_in(exchange(api, token, provider="vercel_marketplace"))
     assert body["user"]["identities"][0]["id"] == "global_user_id:g1"
 
 
 def test_keycloak_is_selected_by_the_url_of_the_realm(api: Api, issuer: Issuer) -> None:
-    body = assert_signed_in(present(api, issuer.token(), provider=None, client_id="x", issuer=issuer.name))
+    body = assert_signed_in(exchange(api, issuer.token(), provider=None, client_id="x", issuer=issuer.name))
     assert body["user"]["app_metadata"]["provider"] == "keycloak"
 
 
 def test_the_alternative_issuer_of_google_is_accepted(api: Api, publish_issuer: PublishIssuer) -> None:
     token = publish_issuer("https://accounts.google.com").token(iss="accounts.google.com", hd="example.com")
-    body = assert_signed_in(present(api, token, provider="google"))
+    body = assert_signed_in(exchange(api, token, provider="google"))
     assert body["user"]["identities"][0]["identity_data"]["custom_claims"] == {"hd": "example.com"}
 
 
 def test_the_ios_bundle_id_is_an_audience_of_apple_only(api: Api, publish_issuer: PublishIssuer) -> None:
     token = publish_issuer("https://appleid.apple.com").token(aud="com.example.app")
-    assert_signed_in(present(api, token, provider="apple"))
-    answer = present(api, publish_issuer("https://accounts.google.com").token(aud="com.example.app"),
+    assert_signed_in(exchange(api, token, provider="apple"))
+    answer = exchange(api, publish_issuer("https://accounts.google.com").token(aud="com.example.app"),
                      provider="google")  # fmt: skip
     assert parse_error(answer) == invalid("Unacceptable audience in id_token: [com.example.app]")
 
 
 def test_the_nonce_of_facebook_is_not_checked(api: Api, publish_issuer: PublishIssuer) -> None:
     token = publish_issuer("https://www.facebook.com").token(nonce="other", email_verified=None)
-    assert_signed_in(present(api, token, provider="facebook"))
+    assert_signed_in(exchange(api, token, provider="facebook"))
     google = publish_issuer("https://accounts.google.com").token(nonce="other")
-    assert parse_error(present(api, google, provider="google")) == ONE_SIDED
+    assert parse_error(exchange(api, google, provider="google")) == ONE_SIDED
 
 
 VALIDATION = (400, "validation_failed")
@@ -479,14 +479,14 @@ NOT_AZURES = "Detected ID token issuer is not an Azure ID token issuer"
 def test_a_token_of_another_issuer_is_an_error(
     api: Api, publish_issuer: PublishIssuer, parameters: dict[str, Any], iss: str, text: str
 ) -> None:
-    assert_error(present(api, publish_issuer(iss).token(), **parameters), *VALIDATION, text)
+    assert_error(exchange(api, publish_issuer(iss).token(), **parameters), *VALIDATION, text)
     assert not User.objects.exists()
 
 
 @pytest.mark.parametrize(("provider", "name"), [("apple", "an Apple"), ("azure", "an Azure")])
 def test_an_issuer_that_cannot_be_detected_is_an_error(api: Api, issuer: Issuer, provider: str, name: str) -> None:
     text = f"Unable to detect issuer in ID token for {name.removeprefix('an ')} provider"
-    assert_error(present(api, "abc", provider=provider), *VALIDATION, text)
+    assert_error(exchange(api, "abc", provider=provider), *VALIDATION, text)
 
 
 @pytest.mark.parametrize(
@@ -502,12 +502,12 @@ def test_a_disabled_provider_is_an_error(
 ) -> None:
     auth_config(providers={name: Provider(client_ids=("cid",)) for name in BUILT_IN})
     text = f'Provider (issuer "{issuer_name}") is not enabled'
-    assert_error(present(api, "abc", provider=provider), 400, "provider_disabled", text)
+    assert_error(exchange(api, "abc", provider=provider), 400, "provider_disabled", text)
 
 
 def test_keycloak_without_a_url_is_disabled(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(providers={"keycloak": Provider(enabled=True, client_ids=("cid",))})
-    assert_error(present(api, "abc"), 400, "provider_disabled", 'Provider (issuer "") is not enabled')
+    assert_error(exchange(api, "abc"), 400, "provider_disabled", 'Provider (issuer "") is not enabled')
 
 
 def test_a_configured_issuer_is_accepted_for_the_client_id_of_the_request(
@@ -516,11 +516,11 @@ def test_a_configured_issuer_is_accepted_for_the_client_id_of_the_request(
     other = Issuer(issuer.server, path="/other", key=RSA)
     auth_config(federation={"id_token_issuers": (other.name,)})
     parameters: dict[str, Any] = {"provider": None, "issuer": other.name}
-    body = assert_signed_in(present(api, other.token(aud="app"), client_id="app", **parameters))
+    body = assert_signed_in(exchange(api, other.token(aud="app"), client_id="app", **parameters))
     assert body["user"]["app_metadata"]["provider"] == other.name
-    answer = present(api, other.token(aud="app"), client_id="another", **parameters)
+    answer = exchange(api, other.token(aud="app"), client_id="another", **parameters)
     assert parse_error(answer) == invalid("Unacceptable audience in id_token: [app]")
-    assert parse_error(present(api, other.token(aud="app", **NONCE), client_id="app", **parameters)) == ONE_SIDED
+    assert parse_error(exchange(api, other.token(aud="app", **NONCE), client_id="app", **parameters)) == ONE_SIDED
 
 
 # Linking
@@ -532,43 +532,43 @@ def signed_in(issuer: Issuer) -> SignIn:
 
 
 def test_an_identity_is_linked(api: Api, issuer: Issuer, signed_in: SignIn) -> None:
-    body = assert_signed_in(present(api, issuer.token(), bearer=signed_in.access_token, link_identity=True))
+    body = assert_signed_in(exchange(api, issuer.token(), bearer=signed_in.access_token, link_identity=True))
     assert (body["user"]["id"], body["user"]["email"]) == (str(signed_in.user.id), "bob@example.com")
     assert [identity["provider"] for identity in body["user"]["identities"]] == ["email", "keycloak"]
     assert body["user"]["app_metadata"]["providers"] == ["email", "keycloak"]
     assert Session.objects.filter(user=signed_in.user).count() == 2
     assert [action for action, _ in audit_trail()] == ["identity_linked"]
 
-    again = assert_signed_in(present(api, issuer.token()))
+    again = assert_signed_in(exchange(api, issuer.token()))
     assert again["user"]["id"] == str(signed_in.user.id)
 
 
 def test_an_identity_of_another_user_is_an_error(api: Api, issuer: Issuer, signed_in: SignIn) -> None:
-    assert_signed_in(present(api, issuer.token()))
-    answer = present(api, issuer.token(), bearer=signed_in.access_token, link_identity=True)
+    assert_signed_in(exchange(api, issuer.token()))
+    answer = exchange(api, issuer.token(), bearer=signed_in.access_token, link_identity=True)
     assert_error(answer, 422, "identity_already_exists", "Identity is already linked to another user")
 
 
 def test_linking_makes_an_anonymous_user_permanent(api: Api, issuer: Issuer) -> None:
     anonymous = make_session(make_user(email="", is_anonymous=True))
-    body = assert_signed_in(present(api, issuer.token(), bearer=anonymous.access_token, link_identity=True))
+    body = assert_signed_in(exchange(api, issuer.token(), bearer=anonymous.access_token, link_identity=True))
     assert (body["user"]["id"], body["user"]["is_anonymous"]) == (str(anonymous.user.id), False)
 
 
 def test_linking_requires_a_valid_session(api: Api, issuer: Issuer, signed_in: SignIn) -> None:
-    answer = present(api, issuer.token(), bearer="a.b.c", link_identity=True)
+    answer = exchange(api, issuer.token(), bearer="a.b.c", link_identity=True)
     assert (answer.status_code, answer.json()["error_code"]) == (403, "bad_jwt")
     User.objects.filter(id=signed_in.user.id).update(banned_until=timezone.now() + timedelta(hours=1))
-    answer = present(api, issuer.token(), bearer=signed_in.access_token, link_identity=True)
+    answer = exchange(api, issuer.token(), bearer=signed_in.access_token, link_identity=True)
     assert_error(answer, 403, "user_banned", "User is banned")
     Session.objects.all().delete()
-    answer = present(api, issuer.token(), bearer=signed_in.access_token, link_identity=True)
+    answer = exchange(api, issuer.token(), bearer=signed_in.access_token, link_identity=True)
     assert (answer.status_code, answer.json()["error_code"]) == (403, "session_not_found")
     assert issuer.server.received == []
 
 
 def test_a_bearer_token_without_link_identity_does_not_link(api: Api, issuer: Issuer, signed_in: SignIn) -> None:
-    body = assert_signed_in(present(api, issuer.token(), bearer=signed_in.access_token))
+    body = assert_signed_in(exchange(api, issuer.token(), bearer=signed_in.access_token))
     assert body["user"]["id"] != str(signed_in.user.id)
 
 
@@ -576,18 +576,18 @@ def test_a_bearer_token_without_link_identity_does_not_link(api: Api, issuer: Is
 
 
 def test_a_banned_user_is_an_error(api: Api, issuer: Issuer) -> None:
-    assert_signed_in(present(api, issuer.token()))
+    assert_signed_in(exchange(api, issuer.token()))
     User.objects.update(banned_until=timezone.now() + timedelta(hours=1))
     before = table_contents()
-    assert_error(present(api, issuer.token()), 403, "user_banned", "User is banned")
+    assert_error(exchange(api, issuer.token()), 403, "user_banned", "User is banned")
     assert table_contents() == before
 
 
 def test_with_sign_up_disabled_a_new_user_is_an_error(api: Api, issuer: Issuer, auth_config: ChangeConfig) -> None:
     auth_config(signup={"disabled": True})
-    assert_error(present(api, issuer.token()), 422, "signup_disabled", "Signups not allowed for this instance")
+    assert_error(exchange(api, issuer.token()), 422, "signup_disabled", "Signups not allowed for this instance")
     make_user(email="ada@example.com")
-    assert_signed_in(present(api, issuer.token()))
+    assert_signed_in(exchange(api, issuer.token()))
 
 
 def test_a_database_error_is_an_oauth_error(
@@ -598,8 +598,8 @@ def test_a_database_error_is_an_oauth_error(
         cursor.execute("ALTER TABLE audit_log_entries RENAME TO away")
     try:
         answers = [
-            present(api, issuer.token()),
-            present(api, issuer.token(), bearer=signed_in.access_token, link_identity=True),
+            exchange(api, issuer.token()),
+            exchange(api, issuer.token(), bearer=signed_in.access_token, link_identity=True),
         ]
     finally:
         with connection.cursor() as cursor:
@@ -612,5 +612,5 @@ def test_a_database_error_is_an_oauth_error(
 
 def test_requests_are_rate_limited(api: Api, issuer: Issuer, auth_config: ChangeConfig) -> None:
     auth_config(limits={"token_refresh": 0.0})
-    statuses = [present(api, "abc").status_code for _ in range(31)]
+    statuses = [exchange(api, "abc").status_code for _ in range(31)]
     assert statuses == [400] * 30 + [429]

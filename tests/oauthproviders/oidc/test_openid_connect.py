@@ -33,14 +33,14 @@ def issuer_peer(peer: HttpPeer) -> Issuer:
     return Issuer(peer, key=RSA)
 
 
-def verified(token: str, issuer: Issuer | openid_connect.Issuer, **options: Any) -> dict[str, Any]:
+def verify(token: str, issuer: Issuer | openid_connect.Issuer, **options: Any) -> dict[str, Any]:
     location = issuer.name if isinstance(issuer, Issuer) else issuer
     return openid_connect.verify(token, issuer=location, **{"audiences": ["cid"], **options})
 
 
 def get_error(token: str, issuer: Issuer | openid_connect.Issuer, **options: Any) -> str:
     with pytest.raises(InvalidProviderResponse) as caught:
-        verified(token, issuer, **options)
+        verify(token, issuer, **options)
     return str(caught.value)
 
 
@@ -142,13 +142,13 @@ def test_a_public_only_issuer_at_a_private_address_is_not_called(issuer_peer: Is
 
 def test_documents_are_fetched_once(issuer: Issuer) -> None:
     for _ in range(3):
-        verified(issuer.token(), issuer)
+        verify(issuer.token(), issuer)
     assert (issuer.request_count(issuer.discovery_path), issuer.request_count(issuer.keys_path)) == (1, 1)
 
 
 def test_documents_of_another_version_are_not_used(issuer: Issuer) -> None:
     for version in ("1", "1", "2"):
-        verified(issuer.token(), openid_connect.Issuer(name=issuer.name, version=version))
+        verify(issuer.token(), openid_connect.Issuer(name=issuer.name, version=version))
     assert (issuer.request_count(issuer.discovery_path), issuer.request_count(issuer.keys_path)) == (2, 2)
 
 
@@ -162,7 +162,7 @@ def test_every_public_key_algorithm_is_supported(algorithm: str, server: MockedS
     issuer = Issuer(server, key=SigningKey(algorithm))
     bits = 512 if algorithm == "EdDSA" else int(algorithm[-3:])
     token = issuer.token(at_hash=at_hash("t", bits=bits))
-    claims = verified(token, issuer, access_token="t")
+    claims = verify(token, issuer, access_token="t")
     assert (claims["iss"], claims["sub"], claims["email"]) == (issuer.name, "7", "ada@example.com")
     assert "another access token" in get_error(token, issuer, access_token="u")
 
@@ -170,7 +170,7 @@ def test_every_public_key_algorithm_is_supported(algorithm: str, server: MockedS
 def test_the_default_algorithm_is_rs256(issuer: Issuer) -> None:
     issuer.publish_discovery(id_token_signing_alg_values_supported=None)
     issuer.publish_keys(RSA, ec := SigningKey("ES256"))
-    assert verified(issuer.token(), issuer)
+    assert verify(issuer.token(), issuer)
     assert "an algorithm that its issuer does not use" in get_error(issuer.token(key=ec), issuer)
 
 
@@ -277,16 +277,16 @@ def test_a_payload_that_is_not_a_claims_object_is_an_error(claims: bytes, issuer
     ],
 )
 def test_valid_variants_of_claims(changes: dict[str, Any], issuer: Issuer) -> None:
-    assert verified(issuer.token(**changes), issuer)["iss"] == issuer.name
+    assert verify(issuer.token(**changes), issuer)["iss"] == issuer.name
 
 
 def test_the_audience_check_can_be_left_to_the_caller(issuer: Issuer) -> None:
-    assert verified(issuer.token(aud=["a", "b"]), issuer, audiences=None)["aud"] == ["a", "b"]
+    assert verify(issuer.token(aud=["a", "b"]), issuer, audiences=None)["aud"] == ["a", "b"]
 
 
 def test_at_hash_is_checked_only_with_an_access_token(issuer: Issuer) -> None:
-    assert verified(issuer.token(at_hash=at_hash("t")), issuer)
-    assert verified(issuer.token(), issuer, access_token="t")
+    assert verify(issuer.token(at_hash=at_hash("t")), issuer)
+    assert verify(issuer.token(), issuer, access_token="t")
 
 
 def test_the_alternative_issuer_of_google_is_accepted(server: MockedServer) -> None:
@@ -294,7 +294,7 @@ def test_the_alternative_issuer_of_google_is_accepted(server: MockedServer) -> N
     issuer.publish_discovery(issuer="https://accounts.google.com")
     google = openid_connect.Issuer(name="https://accounts.google.com", url=f"{server.url}{issuer.discovery_path}")
     for spelling in ("https://accounts.google.com", "accounts.google.com"):
-        assert verified(issuer.token(iss=spelling), google)["iss"] == spelling
+        assert verify(issuer.token(iss=spelling), google)["iss"] == spelling
     assert "another issuer" in get_error(issuer.token(iss="http://accounts.google.com"), google)
 
 
@@ -302,15 +302,15 @@ def test_the_alternative_issuer_of_google_is_accepted(server: MockedServer) -> N
 
 
 def test_an_unknown_key_id_renews_the_key_set(issuer: Issuer) -> None:
-    verified(issuer.token(), issuer)
+    verify(issuer.token(), issuer)
     issuer.publish_keys(RSA, new := SigningKey("RS256"))
-    assert verified(issuer.token(key=new), issuer)
-    assert verified(issuer.token(), issuer)
+    assert verify(issuer.token(key=new), issuer)
+    assert verify(issuer.token(), issuer)
     assert issuer.request_count(issuer.keys_path) == 2
 
 
 def test_unknown_key_ids_renew_the_key_set_once_per_interval(issuer: Issuer) -> None:
-    verified(issuer.token(), issuer)
+    verify(issuer.token(), issuer)
     for number in range(20):
         assert get_error(RSA.sign({"iss": issuer.name, "exp": time.time() + 60}, kid=f"k{number}"), issuer)
     assert issuer.request_count(issuer.keys_path) == 2
@@ -319,7 +319,7 @@ def test_unknown_key_ids_renew_the_key_set_once_per_interval(issuer: Issuer) -> 
 def test_keys_without_an_id_are_tried_in_order(server: MockedServer) -> None:
     issuer = Issuer(server, key=SigningKey(kid=""))
     issuer.publish_keys(SigningKey("ES256"), SigningKey(), issuer.key)
-    assert verified(issuer.token(), issuer)
+    assert verify(issuer.token(), issuer)
 
 
 @pytest.mark.parametrize(
@@ -345,7 +345,7 @@ def test_a_key_of_another_kind_is_not_used(changes: dict[str, Any], issuer: Issu
 def test_a_key_without_use_and_algorithm_is_used(issuer: Issuer) -> None:
     key = {name: value for name, value in RSA.jwk.items() if name not in ("use", "alg")}
     issuer.server.answer(in_json({"keys": [{"kty": "XYZ"}, key]}), path=issuer.keys_path)
-    assert verified(issuer.token(), issuer)
+    assert verify(issuer.token(), issuer)
 
 
 def test_a_short_key_is_not_used(issuer: Issuer) -> None:

@@ -21,7 +21,7 @@ def subclasses(parent: type[ApiError]) -> Iterator[type[ApiError]]:
             yield from subclasses(child)
 
 
-def catalogue() -> set[type[ApiError]]:
+def error_classes() -> set[type[ApiError]]:
     for app in APPS:
         for module in pkgutil.walk_packages(importlib.import_module(app).__path__, f"{app}."):
             if module.name.endswith(".errors"):
@@ -30,16 +30,16 @@ def catalogue() -> set[type[ApiError]]:
 
 
 def test_errors_are_unique() -> None:
-    said = defaultdict(set)
-    for error in catalogue():
+    messages = defaultdict(set)
+    for error in error_classes():
         # Texts that a constructor builds differ by its arguments.
         if "message" in vars(error):
-            said[error.status, error.error_code, error.message].add(error.__name__)
-    assert [names for names in said.values() if len(names) > 1] == []
+            messages[error.status, error.error_code, error.message].add(error.__name__)
+    assert [names for names in messages.values() if len(names) > 1] == []
 
 
 def test_errors_have_valid_code_and_status() -> None:
-    for error in catalogue():
+    for error in error_classes():
         assert re.fullmatch(r"[a-z][a-z0-9_]*", error.error_code), error
         assert 400 <= error.status <= 599, error
 
@@ -47,5 +47,5 @@ def test_errors_have_valid_code_and_status() -> None:
 def test_every_error_is_used() -> None:
     sources = [path.read_text() for app in APPS for path in (PROJECT / app).rglob("*.py")]
     uses = [text for source in sources for text in re.findall(r"\w+", re.sub(r"class \w+", "", source))]
-    unused = {error.__name__ for error in catalogue()} - set(uses)
+    unused = {error.__name__ for error in error_classes()} - set(uses)
     assert unused == set()
