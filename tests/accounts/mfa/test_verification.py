@@ -61,7 +61,7 @@ def try_code(api: Api, owner: Owner, code: str) -> Any:
     )
 
 
-# What a right code brings about
+# Effects of a correct code
 
 
 @pytest.mark.parametrize("status", ["unverified", "verified"])
@@ -218,7 +218,7 @@ def test_a_user_without_address_receives_no_email(api: Api, mailbox: Mailbox) ->
     assert not mailbox.emails
 
 
-# What is refused
+# Rejected responses
 
 
 @pytest.mark.parametrize("code", [None, ""])

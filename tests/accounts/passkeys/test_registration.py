@@ -114,7 +114,7 @@ def test_registration_requires_relying_party(api: Api, auth_config: ChangeConfig
         assert_error(answer, 500, "unexpected_failure", "Failed to initialize WebAuthn", error_id=error_id)
 
 
-# Who may
+# Permissions
 
 
 @pytest.mark.parametrize("step", ["options", "verify"])

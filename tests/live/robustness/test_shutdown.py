@@ -25,7 +25,6 @@ def press_ctrl_c(server: servers.LiveServer) -> None:
 
 
 @pytest.mark.parametrize("stop", [terminate, press_ctrl_c])
-@pytest.mark.timeout(300)
 def test_shutdown_under_load_is_graceful(
     stop: Callable[[servers.LiveServer], None], tmp_path: Path, fresh_database_url: str, post: Postbox
 ) -> None:
