@@ -27,7 +27,7 @@ def _peak(call: Callable[[], T]) -> tuple[T, int]:
         tracemalloc.stop()
 
 
-def test_a_hundred_thousand_tables_cost_no_more_than_a_few_pages() -> None:
+def test_memory_of_a_long_list_is_that_of_a_few_pages() -> None:
     with peer.serve() as address, RestCatalog(address) as catalog:
         few = list(itertools.islice(catalog.iter_tables("a", page_size=peer.PAGE_SIZE), 3))
         assert [each.name for each in few] == ["table-000000", "table-000001", "table-000002"]
@@ -37,7 +37,7 @@ def test_a_hundred_thousand_tables_cost_no_more_than_a_few_pages() -> None:
     assert all_pages < 1.5 * three_pages + 1_000_000
 
 
-def test_a_large_document_costs_what_its_objects_do_and_unread_what_its_bytes_do() -> None:
+def test_memory_of_a_large_document_is_that_of_its_objects_or_of_its_bytes() -> None:
     table = ("a", f"t{SNAPSHOTS}")
     with peer.serve() as address, RestCatalog(address) as catalog, requests.Session() as session:
         url = f"{address}/v1/namespaces/a/tables/t{SNAPSHOTS}"
