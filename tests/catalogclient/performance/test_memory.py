@@ -44,10 +44,10 @@ def test_memory_of_a_large_document_is_that_of_its_objects_or_of_its_bytes() -> 
         size = len(session.get(url, timeout=60).content)
         catalog.load_table(table)
         document, objects = _peak(lambda: json.loads(session.get(url, timeout=60).content))
-        result, ours = _peak(lambda: catalog.load_table_result(table))
+        result, own = _peak(lambda: catalog.load_table_result(table))
         unread, bytes_alone = _peak(lambda: catalog.load_table_result(table, raw=True))
     assert result.raw["metadata"] == document["metadata"]
-    assert ours < 1.3 * objects
+    assert own < 1.3 * objects
     assert unread is not None
     assert len(unread.content) == size
     assert bytes_alone < 1.3 * size + 1_000_000
