@@ -217,8 +217,8 @@ class UserAdmin(OperatorAdmin):
     ) -> tuple[QuerySet[Any], bool]:
         if not search_term:
             return queryset, False
-        found = listing.find_ids(search_term, audience=conf.current().jwt.aud, limit=_MAX_RESULTS)
-        if len(found) == _MAX_RESULTS:
+        ids = listing.find_ids(search_term, audience=conf.current().jwt.aud, limit=_MAX_RESULTS)
+        if len(ids) == _MAX_RESULTS:
             self.message_user(
                 request,
                 f"Only the newest {_MAX_RESULTS} are shown. Type more of the email address or name.",
@@ -231,7 +231,7 @@ class UserAdmin(OperatorAdmin):
                 f" newest {NEWEST} users. Type three consecutive letters to search all users.",
                 levels.WARNING,
             )
-        return queryset.filter(pk__in=found), False
+        return queryset.filter(pk__in=ids), False
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         pending = (("Waiting for confirmation", {"fields": ("email_change", "phone_change")}),)
@@ -312,13 +312,13 @@ class UserAdmin(OperatorAdmin):
 
 
 def _identities(row: User) -> Panel:
-    found = Identity.objects.filter(user_id=row.pk).order_by("created_at", "id")
+    identities = Identity.objects.filter(user_id=row.pk).order_by("created_at", "id")
     return Panel(
         title="Identities",
         columns=("Provider", "Provider user ID", "Email", "Since", "Last sign-in"),
         rows=[
             PanelRow(cells=(each.provider, each.provider_id, each.email, each.created_at, each.last_sign_in_at))
-            for each in found
+            for each in identities
         ],
         empty_text="None.",
         position=10,
@@ -327,7 +327,7 @@ def _identities(row: User) -> Panel:
 
 def _factors(row: User) -> Panel:
     columns = ("factor_type", "friendly_name", "status", "phone", "created_at", "last_challenged_at")
-    found = Factor.objects.filter(user_id=row.pk).order_by("created_at", "id").values_list(*columns)
+    factors = Factor.objects.filter(user_id=row.pk).order_by("created_at", "id").values_list(*columns)
     return Panel(
         title="Second factors",
         columns=("Type", "Name", "Status", "Phone", "Since", "Last challenged"),
@@ -335,10 +335,10 @@ def _factors(row: User) -> Panel:
             PanelRow(
                 cells=(
                     kind, name, formatting.badge(status, Tone.GOOD if status == "verified" else Tone.WAITING),
-                    f"+{phone}" if phone else None, since, asked_at,
+                    f"+{phone}" if phone else None, since, challenged_at,
                 )
             )
-            for kind, name, status, phone, since, asked_at in found
+            for kind, name, status, phone, since, challenged_at in factors
         ],
         empty_text="None. A password, a link or a code is enough to sign in.",
         position=20,

@@ -113,12 +113,12 @@ def _generate(
 def _invitation(
     address: str, request: LinkRequest, *, actor: audit.Administrator, caller: Caller, at: datetime
 ) -> ActionLink:
-    found = invitations.find_unconfirmed(address, audience=caller.audience)
+    existing = invitations.find_unconfirmed(address, audience=caller.audience)
     is_mailed = conf.current().mailer.generate_link_invite_enabled
     if is_mailed:
         recipients.reserve_email(address, kind=EmailKind.INVITE)
     with transaction.atomic(durable=True):
-        user, secret = invitations.prepare(address, found, data=request.data, actor=actor, caller=caller, at=at)
+        user, secret = invitations.prepare(address, existing, data=request.data, actor=actor, caller=caller, at=at)
         if is_mailed:
             messaging.send(
                 confirmation_emails.invitation(
@@ -129,10 +129,10 @@ def _invitation(
 
 
 def _sign_up(address: str, request: LinkRequest, *, caller: Caller, at: datetime) -> ActionLink:
-    found = invitations.find_unconfirmed(address, audience=caller.audience)
-    password_hash = _password_hash(request, is_new=found is None)
+    existing = invitations.find_unconfirmed(address, audience=caller.audience)
+    password_hash = _password_hash(request, is_new=existing is None)
     with transaction.atomic(durable=True):
-        if found is None:
+        if existing is None:
             user = account_creation.create_user_as_administrator(
                 email=address,
                 password_hash=password_hash,
@@ -143,9 +143,9 @@ def _sign_up(address: str, request: LinkRequest, *, caller: Caller, at: datetime
             )
         else:
             user = invitations.reset_unconfirmed(
-                found,
+                existing,
                 at=at,
-                password=encryption.encrypt(password_hash, bound_to=found.id) if password_hash else "",
+                password=encryption.encrypt(password_hash, bound_to=existing.id) if password_hash else "",
                 confirmation_sent_at=at,
                 raw_user_meta_data=updates.merged_json("raw_user_meta_data", request.data),
             )

@@ -38,20 +38,20 @@ def invite(
     Raises the errors of an address, EmailExists for a confirmed account, and the errors of sending an email.
     """
     address = identifiers.email(email)
-    found = find_unconfirmed(address, audience=caller.audience)
+    existing = find_unconfirmed(address, audience=caller.audience)
     recipients.reserve_email(address, kind=EmailKind.INVITE)
     try:
-        return _invite(address, found, data=data, redirect_to=redirect_to, actor=actor, caller=caller, at=at)
+        return _invite(address, existing, data=data, redirect_to=redirect_to, actor=actor, caller=caller, at=at)
     except IntegrityError:
-        found = find_unconfirmed(address, audience=caller.audience)  # another request has created the account
-        if found is None:
+        existing = find_unconfirmed(address, audience=caller.audience)  # another request has created the account
+        if existing is None:
             raise
-    return _invite(address, found, data=data, redirect_to=redirect_to, actor=actor, caller=caller, at=at)
+    return _invite(address, existing, data=data, redirect_to=redirect_to, actor=actor, caller=caller, at=at)
 
 
 def _invite(
     address: str,
-    found: UserRecord | None,
+    existing: UserRecord | None,
     *,
     data: Mapping[str, Any],
     redirect_to: str,
@@ -60,7 +60,7 @@ def _invite(
     at: datetime,
 ) -> UserRecord:
     with transaction.atomic(durable=True):
-        user, secret = prepare(address, found, data=data, actor=actor, caller=caller, at=at)
+        user, secret = prepare(address, existing, data=data, actor=actor, caller=caller, at=at)
         messaging.send(
             confirmation_emails.invitation(user, secret=secret, redirect_to=redirect_to, caller=caller, at=at)
         )
@@ -80,26 +80,26 @@ def find_unconfirmed(address: str, *, audience: str) -> UserRecord | None:
 
 def prepare(
     address: str,
-    found: UserRecord | None,
+    existing: UserRecord | None,
     *,
     data: Mapping[str, Any],
     actor: audit.Administrator,
     caller: Caller,
     at: datetime,
 ) -> tuple[UserRecord, OneTimeSecret]:
-    """Create the invited account, or reset the account `found`; return it with the secret that confirms it.
+    """Create the invited account, or reset the account `existing`; return it with the secret that confirms it.
 
-    Must run inside a transaction. Raises EmailExists when `found` has been confirmed meanwhile, and IntegrityError
+    Must run inside a transaction. Raises EmailExists when `existing` has been confirmed meanwhile, and IntegrityError
     when another account has taken the address.
     """
     invited: dict[str, Any] = {"invited_at": at, "confirmation_sent_at": at}
     with transaction.atomic(savepoint=False):
-        if found is None:
+        if existing is None:
             user = account_creation.create_user_as_administrator(
                 email=address, password_hash="", metadata=data, audience=caller.audience, at=at, **invited
             )
         else:
-            user = reset_unconfirmed(found, at=at, password="", **invited)
+            user = reset_unconfirmed(existing, at=at, password="", **invited)
         traits = {"user_id": str(user.id), "user_email": user.email}
         audit.record(audit.Action.INVITED, actor=actor, caller=caller, at=at, traits=traits)
         secret = one_time_tokens.issue(
@@ -108,21 +108,21 @@ def prepare(
     return user, secret
 
 
-def reset_unconfirmed(found: UserRecord, *, password: str, at: datetime, **columns: Any) -> UserRecord:
+def reset_unconfirmed(existing: UserRecord, *, password: str, at: datetime, **columns: Any) -> UserRecord:
     """Store `columns` and `password` (as stored) in an account whose email address is not confirmed.
 
     Its creator may not own the address, so the previous password and sessions end when the owner confirms it. An
     account with a confirmed phone keeps its password. Must run inside a transaction. Raises EmailExists when the
     address has been confirmed meanwhile.
     """
-    unconfirmed = User.objects.filter(id=found.id, email=found.email, email_confirmed_at=None)
-    if found.confirmed_at is None:
+    unconfirmed = User.objects.filter(id=existing.id, email=existing.email, email_confirmed_at=None)
+    if existing.confirmed_at is None:
         unconfirmed = unconfirmed.filter(phone_confirmed_at=None)
         columns["password"] = password
     with transaction.atomic(savepoint=False):
         if not unconfirmed.update(updated_at=at, **columns):
             raise errors.EmailExists
-        if found.confirmed_at is None:
-            revocation.revoke_all_sessions(found.id)
-            account_claiming.remove_unverified_identities(found, at=at)
-        return queries.get(found.id) or found
+        if existing.confirmed_at is None:
+            revocation.revoke_all_sessions(existing.id)
+            account_claiming.remove_unverified_identities(existing, at=at)
+        return queries.get(existing.id) or existing

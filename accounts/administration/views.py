@@ -197,8 +197,8 @@ class UserView(AdminEndpoint):
         A soft deletion keeps the row, with email address and phone replaced by hashes. The body is optional.
         """
         chosen = _user_id(user_id)
-        given = parsing.read_body(request.http)
-        body = parsing.parse_body(request, DeleteUserInput) if given else DeleteUserInput()
+        content = parsing.read_body(request.http)
+        body = parsing.parse_body(request, DeleteUserInput) if content else DeleteUserInput()
         deletion.delete(
             chosen,
             soft=bool(body.should_soft_delete),

@@ -68,11 +68,11 @@ def matching_step(code: str, *, secret: str, at: datetime) -> int | None:
 
     Raises ValueError for a secret that is not Base32.
     """
-    given = code.strip()
+    digits = code.strip()
     now = int(at.timestamp()) // _PERIOD
     # Compares all steps, so that the response time reveals nothing.
     matching = [
-        now + offset for offset in _WINDOW if crypto.constant_time_equal(code_at(now + offset, secret=secret), given)
+        now + offset for offset in _WINDOW if crypto.constant_time_equal(code_at(now + offset, secret=secret), digits)
     ]
     return max(matching, default=None)
 

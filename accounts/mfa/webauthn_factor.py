@@ -155,8 +155,8 @@ def _credentials(user_id: UUID) -> dict[UUID, dict[str, Any]]:
     factors = Factor.objects.filter(
         user_id=user_id, factor_type=FactorType.WEBAUTHN, status=FactorStatus.VERIFIED
     ).order_by("created_at", "id")
-    found = factors.values_list("id", "web_authn_credential")
-    return {factor_id: credential for factor_id, credential in found if credential}
+    rows = factors.values_list("id", "web_authn_credential")
+    return {factor_id: credential for factor_id, credential in rows if credential}
 
 
 def _id(credential: Mapping[str, Any]) -> bytes:

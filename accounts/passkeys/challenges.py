@@ -82,8 +82,8 @@ def _delete(challenge_id: UUID, *, type: CeremonyType, user_id: UUID | None) -> 
         WHERE id = %s AND challenge_type = %s AND user_id IS NOT DISTINCT FROM %s
         RETURNING session_data::text, expires_at
     """  # noqa: S608  (the name of our table)
-    found = fetch_row(sql, (challenge_id, type, user_id))
-    return (orjson.loads(found[0]), found[1]) if found else None
+    row = fetch_row(sql, (challenge_id, type, user_id))
+    return (orjson.loads(row[0]), row[1]) if row else None
 
 
 def render_challenge(started: StartedCeremony) -> dict[str, Any]:

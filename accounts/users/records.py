@@ -214,19 +214,19 @@ def read_factors(array: str | None) -> tuple[FactorRecord, ...]:
 
 def render_user(record: UserRecord) -> dict[str, Any]:
     """The User object: strings never null, empty optional members left out, metadata passed through as text."""
-    shown: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for (member, is_optional, write), value in zip(_MEMBERS, _values(record), strict=True):
         if value:
-            shown[member] = write(value) if write else value
+            members[member] = write(value) if write else value
         elif not is_optional:
-            shown[member] = value
-    user_id = shown["id"]
-    shown["identities"] = [render_identity(each, user_id=user_id) for each in record.identities]
-    return shown
+            members[member] = value
+    user_id = members["id"]
+    members["identities"] = [render_identity(each, user_id=user_id) for each in record.identities]
+    return members
 
 
 def render_identity(record: IdentityRecord, *, user_id: str) -> dict[str, Any]:
-    shown: dict[str, Any] = {
+    members: dict[str, Any] = {
         "identity_id": record.id,
         "id": record.provider_id,
         "user_id": user_id,
@@ -234,16 +234,16 @@ def render_identity(record: IdentityRecord, *, user_id: str) -> dict[str, Any]:
         "provider": record.provider,
     }
     if record.last_sign_in_at:
-        shown["last_sign_in_at"] = record.last_sign_in_at
-    shown["created_at"] = record.created_at
-    shown["updated_at"] = record.updated_at
+        members["last_sign_in_at"] = record.last_sign_in_at
+    members["created_at"] = record.created_at
+    members["updated_at"] = record.updated_at
     if record.email:
-        shown["email"] = record.email
-    return shown
+        members["email"] = record.email
+    return members
 
 
 def render_factor(record: FactorRecord) -> dict[str, Any]:
-    shown: dict[str, Any] = {
+    members: dict[str, Any] = {
         "id": record.id,
         "created_at": record.created_at,
         "updated_at": record.updated_at,
@@ -253,10 +253,10 @@ def render_factor(record: FactorRecord) -> dict[str, Any]:
         "last_challenged_at": record.last_challenged_at,
     }
     if record.friendly_name:
-        shown["friendly_name"] = record.friendly_name
+        members["friendly_name"] = record.friendly_name
     if record.web_authn_aaguid:
-        shown["web_authn_aaguid"] = record.web_authn_aaguid
-    return shown
+        members["web_authn_aaguid"] = record.web_authn_aaguid
+    return members
 
 
 def render_factors(records: Iterable[FactorRecord]) -> list[dict[str, Any]]:

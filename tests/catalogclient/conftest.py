@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from catalogclient import CatalogError, RestCatalog, RetryPolicy
 from tests.catalogclient.servers import apache
@@ -21,6 +22,9 @@ from tests.fakes.http_peer import HttpPeer
 AT_ONCE = RetryPolicy(backoff_base=0.001, backoff_max=0.01)
 """Four attempts with short delays."""
 
+
+untimed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""Settings of property tests, which must pass on a busy machine too."""
 
 plain_catalog = functools.partial(RestCatalog, config_mode="never")
 """Creates a catalog that does not request the configuration."""
@@ -40,16 +44,16 @@ def peer() -> Iterator[HttpPeer]:
 @pytest.fixture
 def connect(peer: HttpPeer) -> Iterator[Connect]:
     """Creates catalogs of the peer, which are closed after the test."""
-    made: list[RestCatalog] = []
+    created: list[RestCatalog] = []
 
     def connected(path: str = "", **options: Any) -> RestCatalog:
         # Without a warehouse the tests are about single requests, so the configuration is not requested.
         mode = "auto" if {"warehouse", "catalog_name"} & set(options) else "never"
-        made.append(RestCatalog(f"{peer.url}{path}", **{"retry": AT_ONCE, "config_mode": mode, **options}))
-        return made[-1]
+        created.append(RestCatalog(f"{peer.url}{path}", **{"retry": AT_ONCE, "config_mode": mode, **options}))
+        return created[-1]
 
     yield connected
-    for each in made:
+    for each in created:
         each.close()
 
 

@@ -81,16 +81,18 @@ def test_both_clients_have_the_same_operations_and_parameters() -> None:
     blocking, asynchronous = methods(RestCatalog), methods(AsyncRestCatalog)
     assert set(blocking) - BLOCKING_ONLY == set(asynchronous) - ASYNC_ONLY
     for name in set(blocking) - BLOCKING_ONLY:
-        theirs, ours = (inspect.signature(each).parameters for each in (blocking[name], asynchronous[name]))
-        assert list(theirs) == list(ours), name
+        blocking_parameters, async_parameters = (
+            inspect.signature(each).parameters for each in (blocking[name], asynchronous[name])
+        )
+        assert list(blocking_parameters) == list(async_parameters), name
         assert blocking[name].__doc__, name
 
 
 def test_an_operation_returns_its_result(peer: HttpPeer) -> None:
     peer.answer(in_json({"overrides": {"prefix": "p", "namespace-separator": "%2E"}}), path="/v1/config")
     peer.answer(in_json(TABLE))
-    found = run(peer, lambda catalog: catalog.load_table(("a", "b", "c.d")), config_mode="auto")
-    assert found == METADATA
+    result = run(peer, lambda catalog: catalog.load_table(("a", "b", "c.d")), config_mode="auto")
+    assert result == METADATA
     assert [each.target for each in peer.received] == ["/v1/config", "/v1/p/namespaces/a%2Eb/tables/c.d"]
     assert "httpx/" in peer.received[1].headers["User-Agent"]
 
@@ -292,7 +294,7 @@ def test_a_sibling_shares_connections_and_configuration(peer: HttpPeer) -> None:
 
 # The first event loop ends without closing its connections.
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_catalog_may_be_used_in_a_second_event_loop(peer: HttpPeer) -> None:
+def test_a_catalog_works_in_a_second_event_loop(peer: HttpPeer) -> None:
     peer.answer(in_json({}))
     catalog = AsyncRestCatalog(peer.url)
     asyncio.run(_list(catalog))

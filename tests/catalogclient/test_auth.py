@@ -56,7 +56,7 @@ CANARY = "c4n4ry"
         ),
     ],
 )
-def test_credentials_that_are_given(peer: HttpPeer, connect: Connect, auth: Any, field: str, value: str | None) -> None:
+def test_static_credentials(peer: HttpPeer, connect: Connect, auth: Any, field: str, value: str | None) -> None:
     peer.answer(in_json({}))
     connect(auth=auth).list_namespaces()
     assert peer.received[0].headers.get_all(field) == (None if value is None else [value])
@@ -84,7 +84,7 @@ def test_credentials_that_are_given(peer: HttpPeer, connect: Connect, auth: Any,
         {"type": "token-exchange", "subject_token": "s", "actor_token": "a"},
     ],
 )
-def test_descriptions_of_no_credentials_are_refused(auth: Any) -> None:
+def test_invalid_auth_mappings_are_rejected(auth: Any) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         create_manager(auth)
     assert "u:p" not in str(caught.value)
@@ -93,7 +93,7 @@ def test_descriptions_of_no_credentials_are_refused(auth: Any) -> None:
 @pytest.mark.parametrize(
     "failing", [lambda: 1 / 0, lambda: None, lambda: {"A": "x\r\ny"}, lambda: {"A": 5}, lambda: {"A b": "c"}]
 )
-def test_a_callable_that_fails_is_an_error_of_ours(peer: HttpPeer, connect: Connect, failing: Any) -> None:
+def test_a_failing_token_callable_raises_catalog_error(peer: HttpPeer, connect: Connect, failing: Any) -> None:
     with pytest.raises(CatalogError):
         connect(auth=CustomAuth(failing)).list_namespaces()
     with pytest.raises(CatalogError):
@@ -103,7 +103,7 @@ def test_a_callable_that_fails_is_an_error_of_ours(peer: HttpPeer, connect: Conn
     assert peer.received == []
 
 
-def test_a_failing_callable_is_named_as_the_cause(connect: Connect) -> None:
+def test_the_exception_of_a_callable_is_the_cause(connect: Connect) -> None:
     with pytest.raises(CatalogError) as caught:
         connect(auth={"type": "custom", "get_headers": lambda: 1 / 0}).list_namespaces()
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
@@ -141,7 +141,7 @@ class Broken(AuthManager):
 
 
 @pytest.mark.parametrize(("name", "value"), [("A", f"{CANARY}\r\nB: c"), (f"A\r\nB: {CANARY}", "c"), ("A", 5)])
-def test_a_manager_cannot_add_lines(peer: HttpPeer, connect: Connect, name: str, value: Any) -> None:
+def test_a_manager_cannot_set_values_with_line_breaks(peer: HttpPeer, connect: Connect, name: str, value: Any) -> None:
     with pytest.raises(CatalogError) as caught:
         connect(auth=Broken(name, value)).list_namespaces()
     assert CANARY not in "".join(traceback.format_exception(caught.value)).replace(repr(CANARY), "")
@@ -162,7 +162,7 @@ MANAGERS: list[AuthManager] = [
 
 
 @pytest.mark.parametrize("auth", MANAGERS, ids=lambda auth: type(auth).__name__)
-def test_managers_show_no_secret_and_are_not_copied(auth: AuthManager) -> None:
+def test_managers_hide_secrets_and_cannot_be_copied(auth: AuthManager) -> None:
     assert CANARY not in repr(auth) + str(auth)
     assert type(auth).__name__ in repr(auth)
     with pytest.raises(TypeError):
@@ -180,7 +180,7 @@ def test_managers_show_no_secret_and_are_not_copied(auth: AuthManager) -> None:
         ("http://10.0.0.1", None, 0),
     ],
 )
-def test_credentials_without_tls_are_warned_of_once(address: str, auth: Any, warned: int) -> None:
+def test_credentials_without_tls_warn_once(address: str, auth: Any, warned: int) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         RestCatalog(address, auth=auth).close()
@@ -229,23 +229,23 @@ class Entra:
 
     def __init__(self, *expiries: float) -> None:
         self.expiries = list(expiries)
-        self.asked: list[tuple[str, ...]] = []
+        self.scopes_requested: list[tuple[str, ...]] = []
 
     def get_token(self, *scopes: str) -> Any:
-        self.asked.append(scopes)
+        self.scopes_requested.append(scopes)
         if not self.expiries:
             raise RuntimeError(CANARY)
-        return types.SimpleNamespace(token=f"t{len(self.asked)}", expires_on=self.expiries.pop(0))
+        return types.SimpleNamespace(token=f"t{len(self.scopes_requested)}", expires_on=self.expiries.pop(0))
 
 
-def test_tokens_of_entra_are_kept_until_shortly_before_their_end(peer: HttpPeer, connect: Connect) -> None:
+def test_entra_tokens_are_cached_until_shortly_before_expiry(peer: HttpPeer, connect: Connect) -> None:
     credential = Entra(9e12, 9e12)
     peer.answer(in_json({}), in_json({}), Answer(status=401), in_json({}))
     catalog = connect(auth=EntraAuth(credential=credential, scopes=["s"]))
     for _ in range(3):
         catalog.list_namespaces()
     assert [each.headers["Authorization"] for each in peer.received] == ["Bearer t1"] * 3 + ["Bearer t2"]
-    assert credential.asked == [("s",), ("s",)]
+    assert credential.scopes_requested == [("s",), ("s",)]
     with pytest.raises(CatalogError) as caught:
         connect(auth=EntraAuth(credential=Entra())).list_namespaces()
     assert CANARY not in str(caught.value)
@@ -267,7 +267,7 @@ class Google:
         self.token, self.valid = f"t{self.refreshes}", True
 
 
-def test_tokens_of_google_are_kept_while_they_are_valid(
+def test_google_tokens_are_cached_while_valid(
     peer: HttpPeer, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     credentials = Google()

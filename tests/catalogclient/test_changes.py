@@ -78,9 +78,9 @@ METADATA: Any = {
 }
 
 
-def after(*given: Change) -> dict[str, Any]:
+def after(*parts: Change) -> dict[str, Any]:
     """Returns the fields of the new schema by name."""
-    added: Any = updates_for(METADATA, given)[0]
+    added: Any = updates_for(METADATA, parts)[0]
     return {each["name"]: each for each in added["schema"]["fields"]}
 
 
@@ -195,7 +195,7 @@ def test_a_source_of_the_sort_order_cannot_be_dropped() -> None:
         updates_for(METADATA, [changes.sort_by("town"), changes.drop_column("town")])
 
 
-def test_decimals_become_wider() -> None:
+def test_decimal_precision_can_increase() -> None:
     assert after(changes.widen_type("price", "decimal(12,2)"))["price"]["type"] == "decimal(12,2)"
 
 
@@ -222,7 +222,7 @@ def test_partition_fields() -> None:
     assert use == updates.set_default_spec()
 
 
-def test_a_known_spec_or_order_is_used_again() -> None:
+def test_an_existing_spec_or_sort_order_is_reused() -> None:
     again: list[Any] = [
         changes.drop_partition_field("at_day"),
         changes.add_partition_field("town", "bucket[8]", name="t8"),
@@ -258,7 +258,7 @@ def test_sort_orders() -> None:
 @pytest.mark.parametrize(
     "metadata", [{}, {"schemas": 5}, {**METADATA, "schemas": []}, {**METADATA, "partition-specs": 5}]
 )
-def test_metadata_that_lacks_what_a_change_needs(metadata: Any) -> None:
+def test_incomplete_metadata_is_rejected(metadata: Any) -> None:
     with pytest.raises(InvalidArgumentError):
         updates_for(metadata, [changes.add_column("x", "int")])
 
@@ -297,7 +297,7 @@ def test_a_conflict_is_repeated_on_the_new_metadata(peer: HttpPeer, connect: Con
     assert len(set(keys)) == 2
 
 
-def test_conflicts_end(peer: HttpPeer, connect: Connect) -> None:
+def test_conflicts_are_repeated_max_attempts_times(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(*[loaded(), CONFLICT] * 5)
     with pytest.raises(CommitFailedError):
         connect(retry=RetryPolicy(max_attempts=3, backoff_base=0.001)).commit("a.t", updates.set_location("s3://x"))
@@ -314,7 +314,9 @@ def test_a_change_that_no_longer_applies_ends_the_commit(peer: HttpPeer, connect
 
 
 @pytest.mark.parametrize("properties", [{"a": "b"}, {"a": "other"}])
-def test_an_unknown_outcome_is_looked_up(peer: HttpPeer, connect: Connect, properties: dict[str, str]) -> None:
+def test_an_unknown_outcome_is_resolved_by_loading_the_table(
+    peer: HttpPeer, connect: Connect, properties: dict[str, str]
+) -> None:
     peer.answer(loaded(), Answer(raw=b"", close=True), loaded(properties=properties))
     catalog = connect(retry=AT_ONCE)
     change = updates.set_properties({"a": "b"})

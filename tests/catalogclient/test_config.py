@@ -34,7 +34,7 @@ def targets(peer: HttpPeer) -> list[str]:
     return [each.target for each in peer.received]
 
 
-def test_the_configuration_is_asked_for_once_and_its_prefix_used(peer: HttpPeer, connect: Connect) -> None:
+def test_the_configuration_is_requested_once_and_its_prefix_is_used(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(in_json({"overrides": {"prefix": "p"}, "defaults": {}}), path=CONFIG)
     peer.answer(in_json({}))
     catalog = connect(warehouse="wh")
@@ -57,7 +57,7 @@ def test_the_configuration_is_asked_for_once_and_its_prefix_used(peer: HttpPeer,
         ({"defaults": {"prefix": "main"}}, {"config_mode": "auto", "warehouse": None}, "main"),
     ],
 )
-def test_where_the_prefix_comes_from(
+def test_sources_of_the_prefix(
     peer: HttpPeer, connect: Connect, body: Any, options: dict[str, Any], prefix: str
 ) -> None:
     peer.answer(in_json(body))
@@ -74,7 +74,9 @@ def test_where_the_prefix_comes_from(
         ({"warehouse": "a b&c"}, "?warehouse=a%20b%26c"),
     ],
 )
-def test_what_is_asked_for(peer: HttpPeer, connect: Connect, options: dict[str, Any], query: str) -> None:
+def test_parameters_of_the_configuration_request(
+    peer: HttpPeer, connect: Connect, options: dict[str, Any], query: str
+) -> None:
     peer.answer(in_json({"overrides": {"prefix": "p"}}))
     connect(**options).prefix()
     assert targets(peer) == [f"/v1/config{query}"]
@@ -89,7 +91,9 @@ def test_what_is_asked_for(peer: HttpPeer, connect: Connect, options: dict[str, 
         ({"config_mode": "never", "prefix": "p"}, "/v1/p/namespaces"),
     ],
 )
-def test_when_nothing_is_asked_for(peer: HttpPeer, connect: Connect, options: dict[str, Any], target: str) -> None:
+def test_config_mode_never_sends_no_configuration_request(
+    peer: HttpPeer, connect: Connect, options: dict[str, Any], target: str
+) -> None:
     peer.answer(in_json({}))
     connect(**options).list_namespaces()
     assert targets(peer) == [target]
@@ -99,7 +103,7 @@ def test_when_nothing_is_asked_for(peer: HttpPeer, connect: Connect, options: di
     "answer",
     [in_json({"message": "Route not found"}, status=404), Answer(status=405), Answer(status=410), Answer(status=501)],
 )
-def test_a_server_without_configuration_gets_the_warehouse_as_segment(
+def test_without_a_configuration_endpoint_the_warehouse_is_the_prefix(
     peer: HttpPeer, connect: Connect, answer: Answer
 ) -> None:
     peer.answer(answer, path=CONFIG)
@@ -112,7 +116,7 @@ def test_a_server_without_configuration_gets_the_warehouse_as_segment(
     ]  # fmt: skip
 
 
-def test_a_missing_warehouse_is_an_error_and_asked_for_again(peer: HttpPeer, connect: Connect) -> None:
+def test_a_missing_warehouse_is_an_error_and_not_cached(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(error(404, "NoSuchWarehouseException"), in_json({"overrides": {"prefix": "p"}}), path=CONFIG)
     peer.answer(in_json({}))
     catalog = connect(warehouse="wh")
@@ -131,7 +135,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(("answer", "kind"), FAILURES)
-def test_other_failures_are_raised_and_not_remembered(
+def test_other_failures_are_raised_and_not_cached(
     peer: HttpPeer, connect: Connect, answer: Answer, kind: type[CatalogError]
 ) -> None:
     peer.answer(answer, in_json({"overrides": {"prefix": "p"}}), path=CONFIG)
@@ -142,14 +146,14 @@ def test_other_failures_are_raised_and_not_remembered(
 
 
 @pytest.mark.parametrize(("answer", "kind"), FAILURES)
-def test_every_failure_leads_to_the_warehouse_if_the_caller_wants_it_so(
+def test_config_fallback_any_ignores_every_failure(
     peer: HttpPeer, connect: Connect, answer: Answer, kind: type[CatalogError]
 ) -> None:
     peer.answer(answer, path=CONFIG)
     assert connect(warehouse="wh", retry=None, config_fallback="any").prefix() == "wh"
 
 
-def test_no_failure_leads_to_the_warehouse_if_the_caller_wants_it_so(peer: HttpPeer, connect: Connect) -> None:
+def test_config_fallback_never_raises_every_failure(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(Answer(status=404))
     with pytest.raises(NoSuchWarehouseError):
         connect(warehouse="wh", config_fallback="never").prefix()
@@ -162,7 +166,7 @@ def test_a_network_failure_is_raised(connect: Connect, peer: HttpPeer) -> None:
     assert caught.value.status == 0
 
 
-def test_all_threads_of_the_first_moment_share_one_configuration_request(peer: HttpPeer, connect: Connect) -> None:
+def test_concurrent_first_calls_share_one_configuration_request(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(
         Answer(delay=0.3, headers={"Content-Type": "application/json"}, body=b'{"overrides":{"prefix":"p"}}'),
         path=CONFIG,
@@ -185,7 +189,7 @@ def test_a_uri_of_the_same_origin_is_followed(peer: HttpPeer, connect: Connect) 
 
 
 @pytest.mark.parametrize("uri", ["http://evil.example", "http://u:p@127.0.0.1", "nonsense"])
-def test_a_uri_that_leads_elsewhere_is_ignored_with_a_warning(
+def test_a_uri_of_another_origin_is_ignored_with_a_warning(
     peer: HttpPeer, connect: Connect, caplog: pytest.LogCaptureFixture, uri: str
 ) -> None:
     peer.answer(in_json({"overrides": {"uri": uri, "prefix": "p"}}), path=CONFIG)
@@ -197,7 +201,7 @@ def test_a_uri_that_leads_elsewhere_is_ignored_with_a_warning(
     assert "evil" not in record.getMessage()
 
 
-def test_a_uri_that_leads_elsewhere_is_followed_if_the_caller_wants_it_so(peer: HttpPeer, connect: Connect) -> None:
+def test_a_uri_of_another_origin_is_used_with_config_uri_always(peer: HttpPeer, connect: Connect) -> None:
     with HttpPeer() as other:
         peer.answer(in_json({"overrides": {"uri": other.url, "prefix": "p"}}), path=CONFIG)
         other.answer(in_json({}))
@@ -208,7 +212,7 @@ def test_a_uri_that_leads_elsewhere_is_followed_if_the_caller_wants_it_so(peer: 
     assert targets(peer)[-1] == "/v1/q/namespaces"
 
 
-def test_the_configuration_is_one_object_and_survives_a_failed_refresh(peer: HttpPeer, connect: Connect) -> None:
+def test_a_failed_refresh_keeps_the_configuration(peer: HttpPeer, connect: Connect) -> None:
     good = in_json({"overrides": {"prefix": "p"}})
     peer.answer(good, error(403), in_json({"overrides": {"prefix": "q"}}), path=CONFIG)
     catalog = connect(warehouse="wh")
@@ -222,7 +226,7 @@ def test_the_configuration_is_one_object_and_survives_a_failed_refresh(peer: Htt
     assert catalog.prefix() == "q"
 
 
-def test_a_fallback_is_remembered_until_the_configuration_is_asked_for_again(peer: HttpPeer, connect: Connect) -> None:
+def test_a_fallback_is_cached_until_a_refresh(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(Answer(status=404), in_json({"overrides": {"prefix": "p"}}), path=CONFIG)
     catalog = connect(warehouse="wh")
     assert [catalog.prefix(), catalog.prefix()] == ["wh", "wh"]
@@ -230,14 +234,14 @@ def test_a_fallback_is_remembered_until_the_configuration_is_asked_for_again(pee
     assert catalog.prefix() == "p"
 
 
-def test_looking_at_the_configuration_sends_nothing_elsewhere(peer: HttpPeer, connect: Connect) -> None:
+def test_load_config_does_not_change_the_route_in_mode_never(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(in_json({"overrides": {"prefix": "p", "uri": f"{peer.url}/x"}, "idempotency-key-lifetime": "PT1H"}))
     catalog = connect()
     assert catalog.load_config().idempotency_key_lifetime == timedelta(hours=1)
     assert catalog.prefix() == ""
 
 
-def test_a_server_that_lists_no_endpoints_is_taken_to_have_the_usual_ones(peer: HttpPeer, connect: Connect) -> None:
+def test_the_default_endpoints_apply_without_a_list(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(in_json({"endpoints": []}))
     catalog = connect()
     assert not catalog.supports("HEAD /v1/{prefix}/namespaces/{namespace}")
@@ -245,14 +249,14 @@ def test_a_server_that_lists_no_endpoints_is_taken_to_have_the_usual_ones(peer: 
     assert not catalog.supports(Endpoint.LIST_VIEWS)
 
 
-def test_views_are_supported_if_the_server_says_so(peer: HttpPeer, connect: Connect) -> None:
+def test_views_are_supported_with_view_endpoints_supported(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(in_json({"defaults": {"view-endpoints-supported": "true"}}))
     catalog = connect(config_mode="always")
     assert catalog.supports(Endpoint.RENAME_VIEW)
     assert not catalog.supports(Endpoint.REGISTER_VIEW)
 
 
-def test_listed_endpoints_are_what_is_supported(peer: HttpPeer, connect: Connect) -> None:
+def test_supports_follows_the_listed_endpoints(peer: HttpPeer, connect: Connect) -> None:
     listed = ["GET  /v1/{prefix}/namespaces ", "nonsense", "POST v1/oauth/tokens", "GET /v1/{prefix}/vendor"]
     peer.answer(in_json({"endpoints": listed}))
     catalog = connect()
@@ -262,7 +266,7 @@ def test_listed_endpoints_are_what_is_supported(peer: HttpPeer, connect: Connect
     assert catalog.load_config().endpoints == frozenset({"GET /v1/{prefix}/namespaces", "GET /v1/{prefix}/vendor"})
 
 
-def test_what_is_not_listed_is_sent_all_the_same_unless_the_check_is_strict(peer: HttpPeer, connect: Connect) -> None:
+def test_unlisted_endpoints_are_requested_unless_the_check_is_strict(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(in_json({"endpoints": ["GET /v1/{prefix}/namespaces"]}), path=CONFIG)
     peer.answer(in_json({}))
     connect(config_mode="always").list_tables("a")
@@ -274,7 +278,7 @@ def test_what_is_not_listed_is_sent_all_the_same_unless_the_check_is_strict(peer
     assert len(peer.received) == sent
 
 
-def test_header_fields_of_the_server_are_sent_unless_they_are_reserved(
+def test_header_fields_of_the_configuration_are_sent_unless_reserved(
     peer: HttpPeer, connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     fields = {"header.Authorization": "s3cr3t", "header.X-A": "1", "header.X-B": "2", "header.X-C": "a\r\nb"}
@@ -304,7 +308,7 @@ def test_durations(text: object, expected: timedelta | None) -> None:
     assert responses.duration(text) == expected
 
 
-def test_secrets_of_the_configuration_are_not_shown(peer: HttpPeer, connect: Connect) -> None:
+def test_secrets_of_the_configuration_are_hidden(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(in_json({"defaults": {"token": "s3cr3t"}, "overrides": {"credential": "id:s3cr3t"}}))
     config = connect().load_config()
     assert config.defaults["token"] == "s3cr3t"

@@ -37,7 +37,7 @@ from catalogclient import (
     updates,
 )
 from catalogclient.types import TableMetadata, TableRequirement, TableUpdate, ViewUpdate
-from tests.catalogclient.conftest import Connect
+from tests.catalogclient.conftest import Connect, untimed
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
 
 SCHEMA: Any = {"type": "struct", "schema-id": 3, "fields": []}
@@ -65,17 +65,17 @@ METADATA: TableMetadata = {
 
 
 def kinds(union: Any, discriminator: str) -> set[str]:
-    found = set()
+    result = set()
     for document in typing.get_args(union) or (union,):
         annotation = typing.get_type_hints(document)[discriminator]
-        found.add(typing.get_args(annotation)[0])
-    return found
+        result.add(typing.get_args(annotation)[0])
+    return result
 
 
 def built(module: Any, discriminator: str) -> set[str]:
     """Returns the results of the builders of a module by name."""
-    found = {name.replace("_", "-") for name, _ in inspect.getmembers(module, inspect.isfunction)}
-    return {each for each in found if each.startswith(("add-", "assert-", "assign-", "remove-", "set-", "upgrade-"))}
+    result = {name.replace("_", "-") for name, _ in inspect.getmembers(module, inspect.isfunction)}
+    return {each for each in result if each.startswith(("add-", "assert-", "assign-", "remove-", "set-", "upgrade-"))}
 
 
 def test_there_is_a_builder_for_every_update_and_requirement() -> None:
@@ -97,7 +97,7 @@ ARGUMENTS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("module", [updates, requirements], ids=["updates", "requirements"])
-def test_builders_build_what_their_names_say_with_the_keys_of_the_documents(module: Any) -> None:
+def test_builders_return_documents_with_all_required_keys(module: Any) -> None:
     for name in sorted(built(module, "")):
         builder = getattr(module, name.replace("-", "_"))
         needed = [each.name for each in inspect.signature(builder).parameters.values() if each.default is each.empty]
@@ -107,7 +107,7 @@ def test_builders_build_what_their_names_say_with_the_keys_of_the_documents(modu
         assert shape.__required_keys__ <= set(document) <= set(shape.__annotations__), name
 
 
-def test_a_reference_has_the_limits_that_are_given() -> None:
+def test_set_snapshot_ref_includes_retention_limits() -> None:
     document = updates.set_snapshot_ref(
         "v1", snapshot_id=7, type="tag", max_ref_age_ms=1, max_snapshot_age_ms=2, min_snapshots_to_keep=3
     )
@@ -136,12 +136,12 @@ def test_a_schema_is_sent_with_the_highest_field_id() -> None:
 
 
 def test_the_updates_of_a_staged_table() -> None:
-    found = updates.from_staged(METADATA)
-    assert [each["action"] for each in found] == [
+    result = updates.from_staged(METADATA)
+    assert [each["action"] for each in result] == [
         "assign-uuid", "upgrade-format-version", "add-schema", "set-current-schema", "add-spec", "set-default-spec",
         "add-sort-order", "set-default-sort-order", "set-location", "set-properties",
     ]  # fmt: skip
-    assert found[2] == {"action": "add-schema", "schema": SCHEMA, "last-column-id": 9}
+    assert result[2] == {"action": "add-schema", "schema": SCHEMA, "last-column-id": 9}
     assert [each["action"] for each in updates.from_staged({"format-version": 1, "table-uuid": "u"})] == [
         "assign-uuid",
         "upgrade-format-version",
@@ -149,9 +149,9 @@ def test_the_updates_of_a_staged_table() -> None:
 
 
 def required(*changes: TableUpdate, **more: Any) -> list[str]:
-    found = requirements.for_update(METADATA, changes, **more)
-    assert found[0] == requirements.assert_table_uuid("u")
-    return [each["type"].removeprefix("assert-") for each in found[1:]]
+    result = requirements.for_update(METADATA, changes, **more)
+    assert result[0] == requirements.assert_table_uuid("u")
+    return [each["type"].removeprefix("assert-") for each in result[1:]]
 
 
 def test_requirements_follow_from_updates_in_order() -> None:
@@ -188,12 +188,12 @@ def test_the_requirement_of_each_update(change: TableUpdate, usual: list[str], r
     assert required(change, replace=True) == replacing
 
 
-def test_removing_a_schema_minds_the_other_branches_and_no_tag() -> None:
-    found = requirements.for_update(METADATA, [updates.remove_schemas([2])])
-    assert found[2:] == [requirements.assert_ref_snapshot_id("audit", 8)]
+def test_removing_a_schema_requires_unchanged_branches_but_not_tags() -> None:
+    result = requirements.for_update(METADATA, [updates.remove_schemas([2])])
+    assert result[2:] == [requirements.assert_ref_snapshot_id("audit", 8)]
 
 
-def test_requirements_need_what_they_are_made_from() -> None:
+def test_requirements_need_their_metadata_keys() -> None:
     with pytest.raises(InvalidArgumentError, match="last-column-id"):
         requirements.for_update({"format-version": 2, "table-uuid": "u"}, [updates.add_schema(SCHEMA)])
     assert requirements.for_create() == [{"type": "assert-create"}]
@@ -201,7 +201,7 @@ def test_requirements_need_what_they_are_made_from() -> None:
     assert requirements.for_replace_view(view) == [{"type": "assert-view-uuid", "uuid": "v"}]
 
 
-def test_questions_about_metadata() -> None:
+def test_metadata_helpers() -> None:
     empty: TableMetadata = {"format-version": 2, "table-uuid": "u"}
     assert get_current_schema(METADATA) == SCHEMA
     assert get_current_schema(empty) is None
@@ -240,7 +240,7 @@ def test_fixed(text: str, expected: tuple[int] | None) -> None:
     assert is_fixed_type(text) is (expected is not None)
 
 
-def test_types_are_compared_by_what_they_say() -> None:
+def test_types_equal_ignores_spaces() -> None:
     assert types_equal("decimal(10,2)", "decimal(10, 2)")
     assert types_equal("fixed[16]", "fixed[ 16 ]")
     assert types_equal("long", "long")
@@ -249,8 +249,9 @@ def test_types_are_compared_by_what_they_say() -> None:
     assert not types_equal("decimal(10,2)", "fixed[10]")
 
 
+@untimed
 @given(st.integers(0, 99), st.integers(0, 99))
-def test_numbers_of_types_come_back(first: int, second: int) -> None:
+def test_type_parameters_round_trip(first: int, second: int) -> None:
     assert parse_decimal_type(f"decimal({first}, {second})") == DecimalType(first, second)
     assert parse_fixed_type(f"fixed[{first}]") == FixedType(first)
 
@@ -273,7 +274,7 @@ def test_filters_in_both_styles() -> None:
     assert expressions.not_in("a", [1], style="current") == {"type": "not-in", "child": column, "values": [1]}
 
 
-def test_every_filter_is_named_after_its_type() -> None:
+def test_filter_builders_are_named_after_their_types() -> None:
     for name, builder in inspect.getmembers(expressions, inspect.isfunction):
         if name.startswith("_") or name in ("and_", "or_", "not_"):
             continue
@@ -288,7 +289,7 @@ def loaded(*given_: StorageCredential, **config: str) -> LoadTableResult:
     )  # fmt: skip
 
 
-def test_the_credential_of_the_longest_prefix_is_chosen() -> None:
+def test_the_credential_with_the_longest_prefix_is_selected() -> None:
     wide = StorageCredential("s3://b/", SecretDict(key="wide", region="eu"))
     narrow = StorageCredential("s3://b/x", SecretDict(key="narrow"))
     twin = StorageCredential("s3://b/x", SecretDict(key="twin"))
@@ -314,7 +315,7 @@ def test_the_credential_of_the_longest_prefix_is_chosen() -> None:
         ({"s3.access-key-id": "k"}, None),
     ],
 )
-def test_when_credentials_end(config: dict[str, str], expected: int | None) -> None:
+def test_expiry_of_credentials(config: dict[str, str], expected: int | None) -> None:
     moment = datetime.fromtimestamp(expected, UTC) if expected else None
     assert credentials.expires_at(SecretDict(config)) == moment
 
@@ -331,8 +332,8 @@ def test_credentials_of_a_server_without_the_endpoint(peer: HttpPeer, connect: C
     peer.answer(in_json(table), path=path)
     for answer in missing:
         peer.answer(answer, path=f"{path}/credentials")
-        (found,) = connect().load_credentials("a.t", fallback=True)
-        assert (found.prefix, found.config) == ("s3://", {"k": "v"})
+        (result,) = connect().load_credentials("a.t", fallback=True)
+        assert (result.prefix, result.config) == ("s3://", {"k": "v"})
         assert peer.received[-1].headers["X-Iceberg-Access-Delegation"] == "vended-credentials"
         with pytest.raises(catalogclient.CatalogError):
             connect().load_credentials("a.t")
@@ -343,7 +344,7 @@ def test_credentials_of_a_server_without_the_endpoint(peer: HttpPeer, connect: C
     assert len(connect().load_credentials("a.t", fallback=True)) == 1
 
 
-def test_a_server_that_lists_its_endpoints_is_believed(peer: HttpPeer, connect: Connect) -> None:
+def test_load_credentials_follows_the_listed_endpoints(peer: HttpPeer, connect: Connect) -> None:
     path = "/v1/namespaces/a/tables/t"
     peer.answer(in_json({"endpoints": ["GET /v1/{prefix}/namespaces/{namespace}/tables/{table}"]}), path="/v1/config")
     peer.answer(in_json({"metadata": {}}), path=path)
@@ -361,7 +362,7 @@ OTHER: Any = {**SNAPSHOT, "snapshot-id": 99}
 
 
 @pytest.mark.parametrize(
-    ("changes", "found"),
+    ("changes", "is_recognised"),
     [
         ([updates.add_snapshot(SNAPSHOT)], True),
         ([updates.add_snapshot(SNAPSHOT), updates.set_snapshot_ref("main", snapshot_id=7)], True),
@@ -374,12 +375,12 @@ OTHER: Any = {**SNAPSHOT, "snapshot-id": 99}
         ([], False),
     ],
 )
-def test_a_lost_commit_is_found_by_its_snapshot(
-    peer: HttpPeer, connect: Connect, changes: list[TableUpdate], found: bool
+def test_reconcile_commit_recognises_the_snapshot(
+    peer: HttpPeer, connect: Connect, changes: list[TableUpdate], is_recognised: bool
 ) -> None:
     peer.answer(in_json({"metadata-location": "l", "metadata": METADATA}))
     result = connect().reconcile_commit("a.t", {"updates": changes})
-    if found:
+    if is_recognised:
         assert result is not None
         assert (result.metadata_location, result.metadata) == ("l", METADATA)
         assert result["metadata-location"] == "l"

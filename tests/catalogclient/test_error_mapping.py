@@ -15,25 +15,26 @@ from hypothesis import strategies as st
 from catalogclient import CatalogError, Endpoint, _error_mapping, errors
 from catalogclient._endpoints import OPERATIONS
 from catalogclient._messages import Headers, Reply
+from tests.catalogclient.conftest import untimed
 
 
-def refused(status: int, body: Any = b"", *, by: Endpoint = Endpoint.LOAD_TABLE, **fields: str) -> CatalogError:
+def mapped(status: int, body: Any = b"", *, by: Endpoint = Endpoint.LOAD_TABLE, **fields: str) -> CatalogError:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     kind = {} if isinstance(body, bytes) else {"Content-Type": "application/json"}
     headers = Headers({**kind, **{name.replace("_", "-"): value for name, value in fields.items()}})
     return _error_mapping.error_from_reply(Reply(status, headers, io.BytesIO(content)), OPERATIONS[by])
 
 
-def said(kind: Any, message: str = "m", code: int = 404) -> dict[str, Any]:
+def error_document(kind: Any, message: str = "m", code: int = 404) -> dict[str, Any]:
     return {"error": {"message": message, "type": kind, "code": code, "stack": ["a"]}}
 
 
-def test_the_whole_of_an_error() -> None:
-    error = refused(404, said("NoSuchTableException"), Retry_After="7", X_Request_Id="r")
+def test_all_fields_of_an_error() -> None:
+    error = mapped(404, error_document("NoSuchTableException"), Retry_After="7", X_Request_Id="r")
     assert type(error) is errors.NoSuchTableError
     assert (error.message, error.status, error.type, error.code) == ("m", 404, "NoSuchTableException", 404)
     assert (error.stack, error.request_id, error.retry_after) == (["a"], "r", 7.0)
-    assert error.details == said("NoSuchTableException")
+    assert error.details == error_document("NoSuchTableException")
     assert error.is_not_found
     assert not error.is_conflict
 
@@ -55,8 +56,8 @@ def test_the_whole_of_an_error() -> None:
         ([1], "Request failed with status 404"),
     ],
 )
-def test_messages_in_all_their_forms(body: Any, message: str) -> None:
-    error = refused(404, body)
+def test_forms_of_error_messages(body: Any, message: str) -> None:
+    error = mapped(404, body)
     assert type(error) is errors.NoSuchTableError
     assert error.message == message
     assert error.code is None or error.code == 404
@@ -82,8 +83,8 @@ def test_messages_in_all_their_forms(body: Any, message: str) -> None:
         ("AuthenticationTimeoutException", errors.AuthenticationTimeoutError),
     ],
 )
-def test_the_servers_word_decides_whatever_the_status(kind: str, expected: type[CatalogError]) -> None:
-    error = refused(400, said(kind))
+def test_the_error_type_takes_precedence_over_the_status(kind: str, expected: type[CatalogError]) -> None:
+    error = mapped(400, error_document(kind))
     assert type(error) is expected
     assert error.is_commit_state_unknown is (expected is errors.CommitStateUnknownError)
 
@@ -112,15 +113,15 @@ BY_OPERATION: list[tuple[int, str, type[CatalogError]]] = [
 
 @pytest.mark.parametrize(("status", "names", "expected"), BY_OPERATION)
 @pytest.mark.parametrize("kind", [None, "", "NotFoundError"])
-def test_without_a_known_word_the_operation_decides(
+def test_the_operation_selects_the_class_of_an_unknown_error_type(
     status: int, names: str, expected: type[CatalogError], kind: str | None
 ) -> None:
     for name in names.split():
-        assert type(refused(status, said(kind), by=Endpoint[name])) is expected, name
+        assert type(mapped(status, error_document(kind), by=Endpoint[name])) is expected, name
 
 
-def test_where_the_operation_decides_the_text_and_the_word_stay_the_servers() -> None:
-    error = refused(404, said("NotFoundException", "No file at s3://b/lost.json"), by=Endpoint.REGISTER_TABLE)
+def test_message_and_type_are_the_servers_if_the_operation_selects_the_class() -> None:
+    error = mapped(404, error_document("NotFoundException", "No file at s3://b/lost.json"), by=Endpoint.REGISTER_TABLE)
     assert type(error) is errors.NoSuchNamespaceError
     assert str(error) == "No file at s3://b/lost.json [HTTP 404 NotFoundException]"
 
@@ -144,12 +145,12 @@ def test_where_the_operation_decides_the_text_and_the_word_stay_the_servers() ->
     ],
 )
 def test_statuses(status: int, expected: type[CatalogError]) -> None:
-    assert type(refused(status)) is expected
-    assert refused(status).is_authentication_timeout is (status == 419)
+    assert type(mapped(status)) is expected
+    assert mapped(status).is_authentication_timeout is (status == 419)
 
 
-def test_the_text_of_a_page_is_kept_but_not_all_of_it() -> None:
-    assert len(refused(500, b"<" + b"x" * 9_000).details) == 2_000
+def test_the_text_of_an_html_page_is_truncated() -> None:
+    assert len(mapped(500, b"<" + b"x" * 9_000).details) == 2_000
 
 
 @pytest.mark.parametrize(
@@ -161,11 +162,11 @@ def test_the_text_of_a_page_is_kept_but_not_all_of_it() -> None:
         *((each, None) for each in (None, "", "-1", "1.5", "soon", "9" * 40)),
     ],
 )
-def test_how_long_to_wait(text: str | None, expected: float | None) -> None:
+def test_retry_after_in_seconds(text: str | None, expected: float | None) -> None:
     assert _error_mapping.parse_retry_after(text) == expected
 
 
-def test_waiting_until_a_date() -> None:
+def test_retry_after_as_a_date() -> None:
     at = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
     assert _error_mapping.parse_retry_after(at) == pytest.approx(100, abs=30)
 
@@ -180,15 +181,17 @@ json_values = st.recursive(
 )
 
 
+@untimed
 @given(json_values, st.integers(400, 599))
-def test_no_document_makes_the_reading_of_an_error_fail(document: Any, status: int) -> None:
-    error = refused(status, document)
+def test_any_document_is_parsed_as_an_error_body(document: Any, status: int) -> None:
+    error = mapped(status, document)
     assert error.status == status
     assert isinstance(error.message, str)
     assert isinstance(error.stack, list)
     assert str(error)
 
 
+@untimed
 @given(st.binary(max_size=60))
-def test_no_bytes_make_the_reading_of_an_error_fail(body: bytes) -> None:
-    assert refused(500, body).status == 500
+def test_any_bytes_are_parsed_as_an_error_body(body: bytes) -> None:
+    assert mapped(500, body).status == 500

@@ -14,7 +14,7 @@ def every(parent: type[CatalogError] = CatalogError) -> set[type[CatalogError]]:
     return {parent}.union(*(every(child) for child in parent.__subclasses__()))
 
 
-def test_every_error_can_be_made_by_hand_is_public_and_drawn_in_the_tree() -> None:
+def test_every_error_class_is_public_and_in_the_tree_of_the_docstring() -> None:
     for kind in every():
         error = kind("m")
         assert (error.message, error.status, error.attempts) == ("m", 0, 0)
@@ -23,21 +23,21 @@ def test_every_error_can_be_made_by_hand_is_public_and_drawn_in_the_tree() -> No
         assert name in (errors.__doc__ or "")
 
 
-def test_the_text_says_what_happened_where() -> None:
+def test_the_text_contains_status_type_and_operation() -> None:
     error = NoSuchTableError("gone", status=404, type="NoSuchTableException", operation="load_table")
     assert str(error) == "gone [HTTP 404 NoSuchTableException, load_table]"
     assert repr(error) == "NoSuchTableError('gone [HTTP 404 NoSuchTableException, load_table]')"
     assert str(CatalogError("plain")) == "plain"
 
 
-def test_the_text_forges_no_lines_and_has_an_end() -> None:
+def test_the_text_is_one_line_of_limited_length() -> None:
     text = str(CatalogError("a\r\n\x1b[31mb" + "x" * 900, operation="o\n"))
     assert text.isprintable()
     assert len(text) < 600
 
 
 @pytest.mark.parametrize("kind", sorted(every(), key=repr), ids=repr)
-def test_errors_survive_pickling_without_what_the_server_repeated(kind: type[CatalogError]) -> None:
+def test_pickled_errors_have_no_details(kind: type[CatalogError]) -> None:
     error = kind("m", status=7, details={"secret": "s3cr3t"}, stack=["a"])
     error.__cause__ = ValueError("s3cr3t")
     blob = pickle.dumps(error)

@@ -10,7 +10,7 @@ from catalogclient import InvalidArgumentError, NamespaceIdentifier, TableIdenti
 
 
 @pytest.mark.parametrize(
-    ("given", "levels"),
+    ("value", "levels"),
     [
         ("a.b", ("a", "b")),
         (["a.b"], ("a.b",)),
@@ -19,12 +19,12 @@ from catalogclient import InvalidArgumentError, NamespaceIdentifier, TableIdenti
         (NamespaceIdentifier(("a",)), ("a",)),
     ],
 )
-def test_namespaces(given: Any, levels: tuple[str, ...]) -> None:
-    assert _identifiers.namespace(given) == NamespaceIdentifier(levels)
+def test_namespaces(value: Any, levels: tuple[str, ...]) -> None:
+    assert _identifiers.namespace(value) == NamespaceIdentifier(levels)
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("value", "expected"),
     [
         ("a.b.t", TableIdentifier(("a", "b"), "t")),
         (["a.b", "t"], TableIdentifier(("a.b",), "t")),
@@ -32,23 +32,23 @@ def test_namespaces(given: Any, levels: tuple[str, ...]) -> None:
         (TableIdentifier(("a",), "t"), TableIdentifier(("a",), "t")),
     ],
 )
-def test_tables(given: Any, expected: TableIdentifier) -> None:
-    assert _identifiers.table(given) == expected
+def test_tables(value: Any, expected: TableIdentifier) -> None:
+    assert _identifiers.table(value) == expected
 
 
-@pytest.mark.parametrize("given", ["", "a..b", [], [""], ["."], [".."], [None], {"namespace": "ab"}, {}, 1, ["\udcff"]])
-def test_what_is_no_namespace_is_refused(given: Any) -> None:
+@pytest.mark.parametrize("value", ["", "a..b", [], [""], ["."], [".."], [None], {"namespace": "ab"}, {}, 1, ["\udcff"]])
+def test_invalid_namespaces_are_rejected(value: Any) -> None:
     with pytest.raises(InvalidArgumentError):
-        _identifiers.namespace(given)
+        _identifiers.namespace(value)
 
 
-@pytest.mark.parametrize("given", ["t", ["t"], "a.", {"namespace": ["a"]}, {"name": "t"}, TableIdentifier((), "t"), 1])
-def test_what_is_no_table_is_refused(given: Any) -> None:
+@pytest.mark.parametrize("value", ["t", ["t"], "a.", {"namespace": ["a"]}, {"name": "t"}, TableIdentifier((), "t"), 1])
+def test_invalid_tables_are_rejected(value: Any) -> None:
     with pytest.raises(InvalidArgumentError):
-        _identifiers.table(given)
+        _identifiers.table(value)
 
 
-def test_identifiers_are_values() -> None:
+def test_identifiers_compare_by_value() -> None:
     table = TableIdentifier(("a", "b"), "t")
     assert table.to_dict() == {"namespace": ["a", "b"], "name": "t"}
     assert NamespaceIdentifier(("a", "b")).to_dict() == {"namespace": ["a", "b"]}

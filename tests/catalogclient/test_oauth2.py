@@ -23,7 +23,10 @@ from catalogclient import (
     OAuth2ClientCredentials,
     OAuth2TokenExchange,
     OAuthError,
+    RequestInfo,
+    ResponseInfo,
     RestCatalog,
+    RetryInfo,
     RetryPolicy,
     ServerError,
     UnauthorizedError,
@@ -53,7 +56,7 @@ def sent_tokens(peer: HttpPeer) -> list[str]:
     return [each.headers["Authorization"] for each in peer.received]
 
 
-def test_the_catalogs_own_endpoint_gets_the_credentials_in_the_form(peer: HttpPeer) -> None:
+def test_the_token_endpoint_of_the_catalog_receives_credentials_in_the_form(peer: HttpPeer) -> None:
     peer.answer(granted("t1", token_type="BEARER"), path="/iceberg/v1/oauth/tokens")
     peer.answer(in_json({}))
     with pytest.warns(DeprecationWarning, match="token endpoint") as caught:
@@ -64,15 +67,15 @@ def test_the_catalogs_own_endpoint_gets_the_credentials_in_the_form(peer: HttpPe
     with catalog:
         catalog.list_namespaces()
         catalog.list_namespaces()
-    asked, first, second = peer.received
-    assert asked.body == b"grant_type=client_credentials&scope=catalog&client_id=id&client_secret=s"
-    assert asked.headers["Authorization"] is None
-    assert asked.headers["Content-Type"] == "application/x-www-form-urlencoded"
-    assert asked.headers["Idempotency-Key"] is None
+    token_request, first, second = peer.received
+    assert token_request.body == b"grant_type=client_credentials&scope=catalog&client_id=id&client_secret=s"
+    assert token_request.headers["Authorization"] is None
+    assert token_request.headers["Content-Type"] == "application/x-www-form-urlencoded"
+    assert token_request.headers["Idempotency-Key"] is None
     assert first.headers["Authorization"] == second.headers["Authorization"] == "Bearer t1"
 
 
-def test_another_endpoint_gets_the_credentials_in_the_header(
+def test_other_token_endpoints_receive_credentials_in_the_header(
     peer: HttpPeer, issuer: HttpPeer, connect: Connect
 ) -> None:
     peer.answer(in_json({}))
@@ -80,24 +83,24 @@ def test_another_endpoint_gets_the_credentials_in_the_header(
         "a:b", "c d", token_url=f"{issuer.url}/t", scope="", audience="x", resource="y", extra={"k": "v"}
     )
     connect(auth=auth, headers={"X-A": "1"}).list_namespaces()
-    (asked,) = issuer.received
-    assert asked.headers["Authorization"] == f"Basic {base64.b64encode(b'a%3Ab:c+d').decode()}"
-    assert asked.form == {"grant_type": "client_credentials", "audience": "x", "resource": "y", "k": "v"}
-    assert asked.headers["X-A"] is None
+    (token_request,) = issuer.received
+    assert token_request.headers["Authorization"] == f"Basic {base64.b64encode(b'a%3Ab:c+d').decode()}"
+    assert token_request.form == {"grant_type": "client_credentials", "audience": "x", "resource": "y", "k": "v"}
+    assert token_request.headers["X-A"] is None
 
 
 @pytest.mark.parametrize(("how", "in_form"), [("post", True), ("basic", False)])
-def test_the_caller_may_say_where_the_credentials_go(
+def test_client_auth_selects_form_or_header(
     peer: HttpPeer, issuer: HttpPeer, connect: Connect, how: Any, in_form: bool
 ) -> None:
     peer.answer(in_json({}))
     connect(auth=credentials(issuer, client_auth=how)).list_namespaces()
-    (asked,) = issuer.received
-    assert ("client_secret" in asked.form) is in_form
-    assert (asked.headers["Authorization"] is None) is in_form
+    (token_request,) = issuer.received
+    assert ("client_secret" in token_request.form) is in_form
+    assert (token_request.headers["Authorization"] is None) is in_form
 
 
-def test_an_address_may_be_relative_and_an_id_missing(peer: HttpPeer, connect: Connect) -> None:
+def test_the_token_url_may_be_relative_and_the_client_id_missing(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(granted("t1"), path="/auth/token")
     peer.answer(in_json({}))
     connect(auth=OAuth2ClientCredentials(None, "s", token_url="/auth/token")).list_namespaces()
@@ -105,7 +108,7 @@ def test_an_address_may_be_relative_and_an_id_missing(peer: HttpPeer, connect: C
 
 
 @pytest.mark.parametrize("path", ["/token/", "/token?p=policy", "/token/?p=a%20b"])
-def test_an_address_is_asked_as_it_is(peer: HttpPeer, issuer: HttpPeer, connect: Connect, path: str) -> None:
+def test_the_token_url_is_requested_unchanged(peer: HttpPeer, issuer: HttpPeer, connect: Connect, path: str) -> None:
     peer.answer(in_json({}))
     auth = OAuth2ClientCredentials("id", "s", token_url=f"{issuer.url}{path}")
     connect(auth=auth).list_namespaces()
@@ -142,7 +145,7 @@ def test_token_exchange(peer: HttpPeer, issuer: HttpPeer, connect: Connect) -> N
         ({}, {}, None, None),
     ],
 )
-def test_when_a_token_is_renewed(
+def test_time_of_renewal(
     issuer: HttpPeer, connect: Connect, answer: Any, more: Any, lifetime: float | None, renewal: float | None
 ) -> None:
     issuer.answer(in_json({"access_token": "t1", "token_type": "bearer", **answer}))
@@ -159,7 +162,7 @@ def test_when_a_token_is_renewed(
         assert known.expires_at - known.refresh_at == pytest.approx(lifetime - renewal)
 
 
-def test_the_end_of_a_jwt_is_read_from_it(issuer: HttpPeer, connect: Connect) -> None:
+def test_the_expiry_of_a_jwt_is_its_exp_claim(issuer: HttpPeer, connect: Connect) -> None:
     claims = base64.urlsafe_b64encode(json.dumps({"exp": time.time() + 500}).encode()).decode().rstrip("=")
     for token, known_end in ((f"h.{claims}.s", True), ("h.!!!.s", False), ("h.bm8.s", False), ("opaque", False)):
         issuer.answer(in_json({"access_token": token}))
@@ -171,17 +174,17 @@ def test_the_end_of_a_jwt_is_read_from_it(issuer: HttpPeer, connect: Connect) ->
         assert left == pytest.approx(500, abs=60) if known_end else left == float("inf")
 
 
-def test_a_token_is_renewed_before_its_end(peer: HttpPeer, issuer: HttpPeer, connect: Connect) -> None:
+def test_a_token_is_renewed_before_it_expires(peer: HttpPeer, issuer: HttpPeer, connect: Connect) -> None:
     peer.answer(in_json({}))
-    issuer.answer(granted("t1", expires_in=2), granted("t2"))
+    issuer.answer(granted("t1", expires_in=60), granted("t2"))
     catalog = connect(auth=credentials(issuer))
     catalog.list_namespaces()
-    time.sleep(1.2)
+    age(catalog, by=40)
     catalog.list_namespaces()
     assert sent_tokens(peer) == ["Bearer t1", "Bearer t2"]
 
 
-def test_a_renewal_that_fails_early_is_tried_again_and_the_old_token_used(
+def test_a_failed_early_renewal_keeps_the_token_and_is_repeated(
     peer: HttpPeer, issuer: HttpPeer, connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     peer.answer(in_json({}))
@@ -203,7 +206,7 @@ def age(catalog: RestCatalog, *, by: float) -> None:
     auth._known = dataclasses.replace(known, expires_at=known.expires_at - by, refresh_at=known.refresh_at - by)
 
 
-def test_a_token_that_has_ended_is_not_used(peer: HttpPeer, issuer: HttpPeer, connect: Connect) -> None:
+def test_an_expired_token_is_not_used(peer: HttpPeer, issuer: HttpPeer, connect: Connect) -> None:
     peer.answer(in_json({}))
     issuer.answer(granted("t1", expires_in=60), Answer(status=503))
     catalog = connect(auth=credentials(issuer), retry=None)
@@ -215,7 +218,7 @@ def test_a_token_that_has_ended_is_not_used(peer: HttpPeer, issuer: HttpPeer, co
 
 
 @pytest.mark.parametrize("status", [401, 419])
-def test_a_refused_token_is_replaced_once(peer: HttpPeer, issuer: HttpPeer, connect: Connect, status: int) -> None:
+def test_a_rejected_token_is_replaced_once(peer: HttpPeer, issuer: HttpPeer, connect: Connect, status: int) -> None:
     peer.answer(Answer(status=status), in_json({"namespace": ["a"]}))
     issuer.answer(granted("t1"), granted("t2"))
     connect(auth=credentials(issuer)).create_namespace("a")
@@ -226,7 +229,7 @@ def test_a_refused_token_is_replaced_once(peer: HttpPeer, issuer: HttpPeer, conn
         connect(auth=credentials(issuer)).create_namespace("a")
 
 
-def test_a_refused_token_that_cannot_be_replaced_stays_refused(
+def test_a_rejected_token_without_a_replacement_raises_unauthorized(
     peer: HttpPeer, issuer: HttpPeer, connect: Connect
 ) -> None:
     peer.answer(Answer(status=401))
@@ -237,7 +240,7 @@ def test_a_refused_token_that_cannot_be_replaced_stays_refused(
 
 
 @pytest.mark.parametrize("ended", [False, True])
-def test_fifty_threads_ask_for_one_token(peer: HttpPeer, issuer: HttpPeer, connect: Connect, ended: bool) -> None:
+def test_fifty_threads_share_one_token_request(peer: HttpPeer, issuer: HttpPeer, connect: Connect, ended: bool) -> None:
     peer.answer(in_json({}))
     catalog = connect(auth=credentials(issuer), pool_maxsize=50)
     if ended:
@@ -262,7 +265,7 @@ class Forgetful(HttpPeer):
         return in_json({}) if known else Answer(status=401, delay=0.2)
 
 
-def test_threads_whose_token_is_refused_together_replace_it_once(issuer: HttpPeer) -> None:
+def test_concurrent_rejections_replace_the_token_once(issuer: HttpPeer) -> None:
     threads = 32
     meeting = threading.Barrier(threads)
     with (
@@ -299,7 +302,7 @@ def in_threads(work: Any, count: int) -> None:
     assert failures == []
 
 
-def test_while_one_thread_renews_the_others_go_on(peer: HttpPeer, issuer: HttpPeer, connect: Connect) -> None:
+def test_other_threads_continue_during_an_early_renewal(peer: HttpPeer, issuer: HttpPeer, connect: Connect) -> None:
     peer.answer(in_json({}))
     issuer.answer(granted("t1", expires_in=60))
     catalog = connect(auth=credentials(issuer))
@@ -333,7 +336,7 @@ def test_while_one_thread_renews_the_others_go_on(peer: HttpPeer, issuer: HttpPe
         (redirect("http://elsewhere.example/"), CatalogError),
     ],
 )
-def test_a_token_endpoint_that_gives_none(
+def test_responses_without_a_token_are_rejected(
     peer: HttpPeer, issuer: HttpPeer, connect: Connect, answer: Answer, kind: type[CatalogError]
 ) -> None:
     issuer.answer(answer)
@@ -344,7 +347,7 @@ def test_a_token_endpoint_that_gives_none(
     assert len(issuer.received) == (2 if kind in (ServerError, NetworkError) else 1)
 
 
-def test_the_words_of_a_refusal(peer: HttpPeer, issuer: HttpPeer, connect: Connect) -> None:
+def test_fields_of_oauth_error(peer: HttpPeer, issuer: HttpPeer, connect: Connect) -> None:
     issuer.answer(in_json({"error": "invalid_client", "error_description": "d", "error_uri": "u"}, status=401))
     with pytest.raises(OAuthError) as caught:
         connect(auth=credentials(issuer)).list_namespaces()
@@ -353,12 +356,12 @@ def test_the_words_of_a_refusal(peer: HttpPeer, issuer: HttpPeer, connect: Conne
     assert (error.status, error.message) == (401, "d")
 
 
-def test_connections_to_the_token_endpoint_end_with_the_catalog(
+def test_closing_the_catalog_closes_connections_to_the_token_endpoint(
     peer: HttpPeer, issuer: HttpPeer, connect: Connect
 ) -> None:
     peer.answer(in_json({}))
-    given: Any = {"type": "oauth2", "client_secret": "s", "token_url": f"{issuer.url}/t"}
-    catalog = connect(auth=given)
+    config: Any = {"type": "oauth2", "client_secret": "s", "token_url": f"{issuer.url}/t"}
+    catalog = connect(auth=config)
     auth: Any = catalog._operations._auth
     catalog.list_namespaces()
     auth.renew(rejected="t1")
@@ -369,12 +372,12 @@ def test_connections_to_the_token_endpoint_end_with_the_catalog(
     auth.close()
 
 
-def test_credentials_without_a_catalog_have_nobody_to_ask() -> None:
+def test_a_manager_without_a_catalog_cannot_request_a_token() -> None:
     with pytest.raises(InvalidArgumentError):
         OAuth2ClientCredentials("id", "s").token()
 
 
-def test_secrets_without_tls_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_client_secrets_without_tls_log_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     auth = OAuth2ClientCredentials("id", "s3cr3t", token_url="http://10.0.0.1/t")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -384,29 +387,47 @@ def test_secrets_without_tls_are_warned_of(caplog: pytest.LogCaptureFixture) -> 
     assert "s3cr3t" not in caplog.text
 
 
-def test_the_token_endpoint_is_reached_as_the_catalog_is(issuer: HttpPeer) -> None:
+def test_token_requests_use_the_connection_options_of_the_catalog(issuer: HttpPeer) -> None:
     proxied = OAuth2ClientCredentials("id", "s", token_url="http://issuer.example/t")
     with RestCatalog("http://127.0.0.1:1", auth=proxied, proxies={"http://issuer.example": issuer.url}, retry=AT_ONCE):
         assert proxied.token() == "t1"
     assert issuer.received[0].target == "http://issuer.example/t"
 
 
-def test_a_token_that_cannot_be_had_does_not_hide_that_a_commit_was_lost(peer: HttpPeer, connect: Connect) -> None:
+class TokenExpiry:
+    """Lets the token of a catalog expire before each repeated attempt."""
+
+    def __init__(self) -> None:
+        self.catalogs: list[RestCatalog] = []
+
+    def on_request(self, info: RequestInfo) -> None:
+        """Does nothing."""
+
+    def on_response(self, info: ResponseInfo) -> None:
+        """Does nothing."""
+
+    def on_retry(self, info: RetryInfo) -> None:
+        for catalog in self.catalogs:
+            age(catalog, by=3600)
+
+
+def test_a_failed_token_request_does_not_hide_an_unknown_commit(peer: HttpPeer, connect: Connect) -> None:
     lost, silent = Answer(raw=b"", close=True), Answer(raw=b"", close=True)
     peer.answer(in_json({"idempotency-key-lifetime": "PT1H"}), path="/v1/config")
-    peer.answer(granted("t1", expires_in=2), silent, path="/token")
+    peer.answer(granted("t1", expires_in=60), silent, path="/token")
     peer.answer(lost)
     auth = OAuth2ClientCredentials("id", "s", token_url="/token")
-    catalog = connect(
-        auth=auth, config_mode="always", retry=RetryPolicy(jitter=False, backoff_base=2.5, max_attempts=2)
-    )
+    expiry = TokenExpiry()
+    retry = RetryPolicy(backoff_base=0.001, max_attempts=2)
+    catalog = connect(auth=auth, config_mode="always", retry=retry, hooks=[expiry])
+    expiry.catalogs.append(catalog)
     with pytest.raises(CommitStateUnknownError) as caught:
         catalog.update_table("a.t", updates=[])
     assert caught.value.maybe_applied
     assert isinstance(caught.value.__cause__, NetworkError)
 
 
-def test_a_token_that_cannot_be_had_is_no_lost_commit(peer: HttpPeer, connect: Connect) -> None:
+def test_a_commit_without_a_token_is_not_unknown(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(Answer(raw=b"", close=True), path="/token")
     auth = OAuth2ClientCredentials("id", "s", token_url="/token")
     with pytest.raises(NetworkError) as caught:

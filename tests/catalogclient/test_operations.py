@@ -116,24 +116,26 @@ WITH_DELEGATION = {
 }
 
 
-def test_every_operation_of_the_interface_is_in_the_table() -> None:
+def test_the_table_of_operations_is_complete() -> None:
     assert {each[0] for each in CALLS} | {"get_token"} == {operation.name for operation in OPERATIONS.values()}
     assert len(Endpoint) == 35
 
 
-@pytest.mark.parametrize(("name", "given", "options", "line", "body", "answer"), CALLS, ids=[each[0] for each in CALLS])
+@pytest.mark.parametrize(
+    ("name", "arguments", "options", "line", "body", "answer"), CALLS, ids=[each[0] for each in CALLS]
+)
 def test_operation_sends_its_method_address_fields_and_body(
     peer: HttpPeer,
     connect: Connect,
     name: str,
-    given: tuple[Any, ...],
+    arguments: tuple[Any, ...],
     options: dict[str, Any],
     line: str,
     body: Any,
     answer: Any,
 ) -> None:
     peer.answer(Answer(status=204) if answer is None else in_json(answer))
-    getattr(connect(access_delegation=["vended-credentials", "remote-signing"]), name)(*given, **options)
+    getattr(connect(access_delegation=["vended-credentials", "remote-signing"]), name)(*arguments, **options)
     (received,) = peer.received
     assert f"{received.method} {received.target}" == line
     assert (received.json() if received.body else None) == body
@@ -152,7 +154,7 @@ def test_plain_and_result_forms_of_an_operation_take_the_same_arguments() -> Non
             assert set(inspect.signature(method).parameters) - extra == set(inspect.signature(plain).parameters), name
 
 
-def test_requests_carry_little_and_nothing_of_the_environment(
+def test_requests_contain_only_the_documented_header_fields(
     peer: HttpPeer, connect: Connect, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     netrc = tmp_path / "netrc"
@@ -169,19 +171,19 @@ def test_requests_carry_little_and_nothing_of_the_environment(
 
 
 @pytest.mark.parametrize("path", ["/iceberg", "/iceberg/"])
-def test_the_path_of_the_base_address_stays_in_front(peer: HttpPeer, connect: Connect, path: str) -> None:
+def test_the_path_of_the_base_url_is_kept(peer: HttpPeer, connect: Connect, path: str) -> None:
     peer.answer(in_json({}))
     connect(path).list_namespaces()
     assert peer.received[0].target == "/iceberg/v1/namespaces"
 
 
-def test_parameters_that_nobody_knows_are_a_type_error(connect: Connect) -> None:
+def test_unknown_keywords_raise_type_error(connect: Connect) -> None:
     with pytest.raises(TypeError):
         connect().list_namespaces(namespace=["x"])  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("size", [0, -1, True, "5", 1.5])
-def test_page_sizes_that_are_none_are_refused_before_sending(peer: HttpPeer, connect: Connect, size: Any) -> None:
+def test_invalid_page_sizes_are_rejected_before_sending(peer: HttpPeer, connect: Connect, size: Any) -> None:
     with pytest.raises(CatalogError):
         connect().list_tables("a", page_size=size)
     assert peer.received == []
@@ -195,7 +197,7 @@ def test_no_parent_is_no_parameter(peer: HttpPeer, connect: Connect, parent: Any
 
 
 @pytest.mark.parametrize("delegation", [None, [], ()])
-def test_a_call_can_do_without_the_delegation_of_the_options(peer: HttpPeer, connect: Connect, delegation: Any) -> None:
+def test_access_delegation_of_a_call_overrides_the_options(peer: HttpPeer, connect: Connect, delegation: Any) -> None:
     peer.answer(in_json(TABLE))
     catalog = connect(access_delegation=["vended-credentials"])
     catalog.load_table("a.t", access_delegation=delegation)
@@ -204,7 +206,7 @@ def test_a_call_can_do_without_the_delegation_of_the_options(peer: HttpPeer, con
     assert fields == [None, "remote-signing"]
 
 
-def test_views_through_which_a_table_is_read_are_named_outermost_first(peer: HttpPeer, connect: Connect) -> None:
+def test_referenced_by_lists_views_outermost_first(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(in_json(TABLE))
     connect().load_table("a.t", referenced_by=["p.q.v", ("x", "with,comma")])
     assert peer.received[0].target == "/v1/namespaces/a/tables/t?referenced-by=p%1Fq%1Fv,x%1Fwith%2Ccomma"
@@ -250,9 +252,7 @@ def test_views_through_which_a_table_is_read_are_named_outermost_first(peer: Htt
         lambda catalog: catalog.request("GET", "%2e%2E/x"),
     ],
 )
-def test_arguments_that_cannot_be_used_are_refused_before_anything_is_sent(
-    peer: HttpPeer, connect: Connect, call: Any
-) -> None:
+def test_invalid_arguments_are_rejected_before_sending(peer: HttpPeer, connect: Connect, call: Any) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         call(connect())
     assert isinstance(caught.value, ValueError)
@@ -260,7 +260,7 @@ def test_arguments_that_cannot_be_used_are_refused_before_anything_is_sent(
     assert peer.received == []
 
 
-def test_the_hint_on_properties_shows_the_way_to_the_new_form(connect: Connect) -> None:
+def test_the_old_form_of_update_table_names_the_new_form(connect: Connect) -> None:
     with pytest.raises(ValueError, match="set_properties"):
         connect().update_table("a.t", {"properties": {}})  # type: ignore[arg-type]
 
@@ -279,7 +279,7 @@ def test_commit_table_is_another_name_of_update_table() -> None:
     assert RestCatalog.commit_table is RestCatalog.update_table
 
 
-def test_signing_adds_what_the_load_result_asked_for(peer: HttpPeer, connect: Connect) -> None:
+def test_sign_request_adds_the_signing_config(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(
         Answer(
             headers={"Content-Type": "application/json", "Cache-Control": "private, max-age=60"},
@@ -298,7 +298,7 @@ def test_signing_adds_what_the_load_result_asked_for(peer: HttpPeer, connect: Co
     assert received.headers["X-Sign"] == "a, b"
 
 
-def test_requests_of_other_extensions_have_the_same_care(peer: HttpPeer, connect: Connect) -> None:
+def test_request_sends_custom_paths_with_the_same_checks(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(in_json({"prefix": "p", "overrides": {"prefix": "p"}}), path="/v1/config")
     peer.answer(in_json({"x": 1}), path="/v1/p/vendor/a%2Fb")
     catalog = connect(warehouse="w")

@@ -24,7 +24,7 @@ from tests.fakes.http_peer import HttpPeer, in_json
 URI = {"uri": "http://127.0.0.1:1"}
 
 
-def test_options_and_keywords_mean_the_same(peer: HttpPeer) -> None:
+def test_options_and_keywords_are_equivalent(peer: HttpPeer) -> None:
     peer.answer(in_json({}))
     options = RestCatalogOptions(base_url=peer.url, warehouse="w", config_mode="never")
     with RestCatalog(options) as one, RestCatalog(peer.url, warehouse="w", config_mode="never") as other:
@@ -35,9 +35,9 @@ def test_options_and_keywords_mean_the_same(peer: HttpPeer) -> None:
         RestCatalog(options, warehouse="x")  # type: ignore[call-overload]
 
 
-def test_the_spellings_of_the_javascript_client_are_taken() -> None:
-    given = {"baseUrl": "http://h", "catalogName": "c", "accessDelegation": ["vended-credentials"], "warehouse": None}
-    options = RestCatalogOptions.from_mapping(given)
+def test_from_mapping_accepts_spellings_of_the_javascript_client() -> None:
+    mapping = {"baseUrl": "http://h", "catalogName": "c", "accessDelegation": ["vended-credentials"], "warehouse": None}
+    options = RestCatalogOptions.from_mapping(mapping)
     assert (options.base_url, options.catalog_name) == ("http://h", "c")
     assert options.access_delegation == ["vended-credentials"]
     for wrong in ({"base_url": "http://h", "colour": 1}, {"warehouse": "w"}):
@@ -60,13 +60,13 @@ def test_the_spellings_of_the_javascript_client_are_taken() -> None:
         *({"user_agent": "a\r\nb"}, {"access_delegation": "vended-credentials"}, {"colour": 1}),
     ],
 )
-def test_options_that_cannot_be_used(wrong: dict[str, Any]) -> None:
+def test_invalid_options_are_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises((InvalidArgumentError, TypeError)):
         RestCatalog("http://h", **wrong)
 
 
 @pytest.mark.parametrize("name", sorted(["authorization", "COOKIE", "Host", "Content-Length", "idempotency-key"]))
-def test_reserved_fields_are_not_the_callers(name: str) -> None:
+def test_reserved_header_fields_are_rejected(name: str) -> None:
     with pytest.raises(InvalidArgumentError, match="cannot be set"):
         RestCatalogOptions(base_url="http://h", headers={name: "x"})
 
@@ -74,19 +74,19 @@ def test_reserved_fields_are_not_the_callers(name: str) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"max_attempts": 0}, {"backoff_base": 0}, {"max_retry_after": -1}, {"max_attempts": True}]
 )
-def test_policies_that_cannot_be_used(wrong: Any) -> None:
+def test_invalid_retry_policies_are_rejected(wrong: Any) -> None:
     with pytest.raises(InvalidArgumentError):
         RetryPolicy(**wrong)
 
 
-def test_time_outs_in_all_their_forms() -> None:
+def test_forms_of_timeouts() -> None:
     assert Timeout.parse(5) == Timeout(5, 5)
     assert Timeout.parse((1, 2)) == Timeout(1, 2)
     assert Timeout.parse(None) == Timeout(None, None)
     assert Timeout.parse(Timeout(1, None)) == Timeout(1, None)
 
 
-def test_options_show_no_secret() -> None:
+def test_repr_of_options_contains_no_secret() -> None:
     options = RestCatalogOptions(
         base_url="http://h",
         auth={"type": "bearer", "token": "s3cr3t"},
@@ -99,7 +99,7 @@ def test_options_show_no_secret() -> None:
         assert repr(catalog) == "RestCatalog('http://127.0.0.1:1/x', warehouse='w', auth=BearerAuth())"
 
 
-def test_doubtful_options_are_warned_of(peer: HttpPeer, caplog: pytest.LogCaptureFixture) -> None:
+def test_insecure_or_unusual_options_log_a_warning(peer: HttpPeer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "catalogclient")
     peer.answer(in_json({}))
     with RestCatalog(f"{peer.url}/iceberg/v1/", verify=False, config_mode="never") as catalog:
@@ -110,7 +110,7 @@ def test_doubtful_options_are_warned_of(peer: HttpPeer, caplog: pytest.LogCaptur
     assert "certificates" in caplog.text
 
 
-def test_the_callers_name_stands_before_the_librarys(peer: HttpPeer, connect: Connect) -> None:
+def test_user_agent_precedes_that_of_the_library(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(in_json({}))
     connect(user_agent="mine/1").list_namespaces(headers={"X-Call": "1"})
     assert peer.received[0].headers["User-Agent"].startswith("mine/1 catalogclient/")
@@ -150,7 +150,7 @@ def test_properties_of_another_client(peer: HttpPeer) -> None:
     assert tables.target == "/v1/p/namespaces/a/tables?pageToken=&pageSize=9"
 
 
-def test_a_server_without_prefix_is_taken_at_its_word(peer: HttpPeer) -> None:
+def test_a_configuration_without_prefix_means_no_prefix(peer: HttpPeer) -> None:
     peer.answer(in_json({}))
     with RestCatalog.from_properties({"uri": peer.url, "warehouse": "w"}) as catalog:
         assert catalog.prefix() == ""
@@ -207,6 +207,6 @@ def test_limits_and_certificates_from_properties(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "wrong", [{}, {"uri": ""}, {**URI, "rest.client.max-retries": "x"}, {**URI, "rest.sigv4-enabled": "true"}]
 )
-def test_properties_that_cannot_be_used(wrong: dict[str, str]) -> None:
+def test_invalid_properties_are_rejected(wrong: dict[str, str]) -> None:
     with pytest.raises(InvalidArgumentError):
         RestCatalog.from_properties(wrong)

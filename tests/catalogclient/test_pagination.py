@@ -27,19 +27,19 @@ def queries(peer: HttpPeer) -> list[str]:
     return [each.target.partition("?")[2] for each in peer.received]
 
 
-def test_pages_of_a_size_are_followed_through_empty_ones_to_the_end(peer: HttpPeer, connect: Connect) -> None:
+def test_empty_pages_do_not_end_the_list(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(page(["x", "y"], "t1"), page([], "t 2"), page(["z"]))
     assert [each.name for each in connect().iter_tables("a", page_size=2)] == ["x", "y", "z"]
     assert queries(peer) == ["pageToken=&pageSize=2", "pageToken=t1&pageSize=2", "pageToken=t%202&pageSize=2"]
 
 
-def test_a_server_may_page_unasked(peer: HttpPeer, connect: Connect) -> None:
+def test_pages_without_a_requested_size_are_followed(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(page(["x"], "t1"), page(["y"], ""))
     assert [each.name for each in connect().iter_views("a")] == ["x", "y"]
     assert queries(peer) == ["", "pageToken=t1"]
 
 
-def test_the_servers_size_is_used_when_the_caller_has_none(peer: HttpPeer, connect: Connect) -> None:
+def test_the_default_page_size_of_the_configuration_is_used(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(in_json({"defaults": {"rest-page-size": "7"}}), path="/v1/config")
     peer.answer(page([]))
     catalog = connect(config_mode="always")
@@ -49,14 +49,14 @@ def test_the_servers_size_is_used_when_the_caller_has_none(peer: HttpPeer, conne
 
 
 @pytest.mark.parametrize("size", ["0", "x", "-1", "1.5", ""])
-def test_a_size_of_the_server_that_is_none_is_ignored(peer: HttpPeer, connect: Connect, size: str) -> None:
+def test_an_invalid_default_page_size_is_ignored(peer: HttpPeer, connect: Connect, size: str) -> None:
     peer.answer(in_json({"defaults": {"rest-page-size": size}}), path="/v1/config")
     peer.answer(page([]))
     list(connect(config_mode="always").iter_functions("a"))
     assert queries(peer) == ["", ""]
 
 
-def test_nothing_is_asked_before_it_is_needed(peer: HttpPeer, connect: Connect) -> None:
+def test_pages_are_requested_on_demand(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(page(["x", "y"], "t1"))
     tables = connect().iter_tables("a", page_size=2)
     assert peer.received == []
@@ -66,7 +66,7 @@ def test_nothing_is_asked_before_it_is_needed(peer: HttpPeer, connect: Connect) 
     assert len(peer.received) == 1
 
 
-def test_a_token_that_repeats_is_refused(peer: HttpPeer, connect: Connect) -> None:
+def test_a_repeated_page_token_is_an_error(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(page(["x"], "t1"))
     with pytest.raises(InvalidResponseError, match="without end"):
         list(connect().iter_tables("a"))
@@ -77,16 +77,16 @@ async def no_size() -> None:
     """Returns no default page size."""
 
 
-def test_a_list_may_have_any_number_of_pages() -> None:
+def test_iterators_follow_any_number_of_pages() -> None:
     async def fetch(_size: int | None, token: str | None) -> TablePage:
         number = int(token or 0)
-        found = [TableIdentifier(("a",), str(number))] if number % 2 else []
-        return TablePage(found, str(number + 1) if number < 3_000 else None)
+        result = [TableIdentifier(("a",), str(number))] if number % 2 else []
+        return TablePage(result, str(number + 1) if number < 3_000 else None)
 
     assert len(list(iterate(_pagination.items(fetch, page_size=1, default_size=no_size)))) == 1_500
 
 
-def test_empty_pages_without_end_are_refused() -> None:
+def test_endless_empty_pages_are_an_error() -> None:
     tokens = itertools.count()
 
     async def fetch(_size: int | None, _token: str | None) -> TablePage:
@@ -109,17 +109,17 @@ class Tree(HttpPeer):
         above = tuple(received.query.get("parent", "").split("\x1f")) if "parent" in received.query else ()
         if above and above == self.dropped:
             return Answer(status=404)
-        found = [each for each in self.names if each[:-1] == above or (self.flat and not above)]
-        return in_json({"namespaces": [list(each) for each in found]})
+        result = [each for each in self.names if each[:-1] == above or (self.flat and not above)]
+        return in_json({"namespaces": [list(each) for each in result]})
 
 
 @pytest.mark.parametrize("flat", [False, True])
-def test_every_namespace_below_is_found_once(flat: bool) -> None:
+def test_recursive_iteration_yields_every_namespace_once(flat: bool) -> None:
     with Tree() as peer:
         peer.flat = flat
         with RestCatalog(peer.url) as catalog:
-            found = [each.namespace for each in catalog.iter_namespaces(recursive=True)]
-            assert sorted(found) == sorted(Tree.names)
+            result = [each.namespace for each in catalog.iter_namespaces(recursive=True)]
+            assert sorted(result) == sorted(Tree.names)
             below = [each.namespace for each in catalog.iter_namespaces(parent="a", recursive=True)]
             assert below == [("a", "x"), ("a", "y"), ("a", "x", "deep")]
             direct = [each.namespace for each in catalog.iter_namespaces(parent="a")]

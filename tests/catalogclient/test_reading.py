@@ -16,6 +16,7 @@ from catalogclient import CatalogError, ScanTasks
 from catalogclient._messages import Headers, Reply
 from catalogclient._operations import responses
 from catalogclient._scan import resolved
+from tests.catalogclient.conftest import untimed
 
 PARSERS: list[Callable[[Reply], Any]] = [
     *(responses.config, responses.namespace_page, responses.namespace_properties, responses.table_page),
@@ -35,13 +36,14 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
     max_leaves=8,
 )
+
 DOCUMENTS = st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=8) | VALUES
 
 
 @pytest.mark.parametrize("parse", PARSERS)
 @given(document=DOCUMENTS)
-@settings(max_examples=30)
-def test_any_document_is_a_result_or_an_error_of_ours(parse: Callable[[Reply], Any], document: Any) -> None:
+@settings(untimed, max_examples=30)
+def test_any_document_is_a_result_or_a_catalog_error(parse: Callable[[Reply], Any], document: Any) -> None:
     body = io.BytesIO(json.dumps(document).encode())
     with contextlib.suppress(CatalogError):
         result = parse(Reply(200, Headers({"Content-Type": "application/json"}), body))
@@ -50,9 +52,9 @@ def test_any_document_is_a_result_or_an_error_of_ours(parse: Callable[[Reply], A
             assert len(list(resolved(result))) == len(result.file_scan_tasks)
 
 
-@settings(max_examples=30)
+@settings(untimed, max_examples=30)
 @given(content=st.binary(max_size=40), kind=st.sampled_from(["application/json", "text/html", ""]))
-def test_any_bytes_are_a_result_or_an_error_of_ours(content: bytes, kind: str) -> None:
+def test_any_bytes_are_a_result_or_a_catalog_error(content: bytes, kind: str) -> None:
     for parse in PARSERS:
         with contextlib.suppress(CatalogError):
             assert repr(parse(Reply(200, Headers({"Content-Type": kind}), io.BytesIO(content))))

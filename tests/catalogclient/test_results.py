@@ -64,7 +64,7 @@ def test_pages_of_tables_and_functions(peer: HttpPeer, connect: Connect) -> None
         {"namespaces": [], "next-page-token": 7},
     ],
 )
-def test_pages_that_are_none_are_refused(peer: HttpPeer, connect: Connect, body: Any) -> None:
+def test_invalid_pages_are_errors(peer: HttpPeer, connect: Connect, body: Any) -> None:
     peer.answer(in_json(body))
     with pytest.raises(InvalidResponseError) as caught:
         connect().list_namespaces()
@@ -72,7 +72,7 @@ def test_pages_that_are_none_are_refused(peer: HttpPeer, connect: Connect, body:
 
 
 @pytest.mark.parametrize("tag", ['W/"x"', '"x"', "1a2b"])
-def test_the_tag_is_given_and_sent_back_byte_for_byte(peer: HttpPeer, connect: Connect, tag: str) -> None:
+def test_an_etag_is_sent_back_unchanged(peer: HttpPeer, connect: Connect, tag: str) -> None:
     peer.answer(tagged(LOADED, tag), Answer(status=304))
     catalog = connect()
     result = catalog.load_table_result("a.t")
@@ -82,15 +82,15 @@ def test_the_tag_is_given_and_sent_back_byte_for_byte(peer: HttpPeer, connect: C
     assert peer.received[1].headers["If-None-Match"] == tag
 
 
-def test_the_mark_of_compression_is_taken_off_the_tag(peer: HttpPeer, connect: Connect) -> None:
+def test_the_compression_suffix_of_an_etag_is_removed(peer: HttpPeer, connect: Connect) -> None:
     body = gzip.compress(json.dumps(LOADED).encode())
-    for sent, given in {"x--gzip": "x", '"x--gzip"': '"x"', 'W/"x--gzip"': 'W/"x"', '"x"': '"x"'}.items():
+    for sent, expected in {"x--gzip": "x", '"x--gzip"': '"x"', 'W/"x--gzip"': 'W/"x"', '"x"': '"x"'}.items():
         headers = {"Content-Type": "application/json", "Content-Encoding": "gzip", "ETag": sent}
         peer.answer(Answer(headers=headers, body=body))
-        assert connect().load_table_result("a.t").etag == given
+        assert connect().load_table_result("a.t").etag == expected
 
 
-def test_no_tag_and_an_empty_one(peer: HttpPeer, connect: Connect) -> None:
+def test_a_missing_or_empty_etag(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(in_json(LOADED))
     result = connect().load_table_result("a.t", if_none_match="")
     assert result is not None
@@ -101,14 +101,14 @@ def test_no_tag_and_an_empty_one(peer: HttpPeer, connect: Connect) -> None:
     assert peer.received[0].headers["If-None-Match"] is None
 
 
-def test_an_answer_that_nothing_changed_must_have_been_asked_for(peer: HttpPeer, connect: Connect) -> None:
+def test_304_without_if_none_match_is_an_error(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(Answer(status=304))
     with pytest.raises(InvalidResponseError) as caught:
         connect().load_table("a.t")
     assert caught.value.status == 304
 
 
-def test_credentials_are_in_the_result_alone_and_never_shown(peer: HttpPeer, connect: Connect) -> None:
+def test_credentials_are_in_the_result_only_and_hidden_in_repr(peer: HttpPeer, connect: Connect) -> None:
     secret = {"s3.secret-access-key": "s3cr3t"}
     peer.answer(in_json({**LOADED, "config": secret, "storage-credentials": [{"prefix": "s3://b/", "config": secret}]}))
     catalog = connect()
@@ -127,7 +127,7 @@ def test_missing_parts_of_a_load_result_are_empty(peer: HttpPeer, connect: Conne
     assert (result.metadata_location, result.config, result.storage_credentials) == (None, {}, [])
 
 
-def test_large_numbers_and_unknown_keys_survive(peer: HttpPeer, connect: Connect) -> None:
+def test_large_numbers_and_unknown_keys_are_kept(peer: HttpPeer, connect: Connect) -> None:
     largest = 9_223_372_036_854_775_807
     peer.answer(in_json({**LOADED, "metadata": {**METADATA, "current-snapshot-id": largest}}))
     catalog = connect()
@@ -153,20 +153,20 @@ def test_properties_of_a_namespace(
     peer: HttpPeer, connect: Connect, body: Any, properties: dict[str, str], supported: bool
 ) -> None:
     peer.answer(in_json(body))
-    found = connect().load_namespace_metadata("a")
-    assert (found.namespace, found.properties) == (NamespaceIdentifier(("a",)), properties)
-    assert found.properties_supported is supported
+    result = connect().load_namespace_metadata("a")
+    assert (result.namespace, result.properties) == (NamespaceIdentifier(("a",)), properties)
+    assert result.properties_supported is supported
 
 
 @pytest.mark.parametrize("answer", [Answer(status=204), Answer(status=201), Answer(body=b"  ")])
-def test_a_namespace_may_be_created_without_a_word(peer: HttpPeer, connect: Connect, answer: Answer) -> None:
+def test_a_namespace_can_be_created_with_an_empty_response(peer: HttpPeer, connect: Connect, answer: Answer) -> None:
     peer.answer(answer)
-    made = connect().create_namespace("a.b", {"k": "v"})
-    assert (made.namespace.namespace, made.properties) == (("a", "b"), {"k": "v"})
+    created = connect().create_namespace("a.b", {"k": "v"})
+    assert (created.namespace.namespace, created.properties) == (("a", "b"), {"k": "v"})
     assert peer.received[0].body == b'{"namespace":["a","b"],"properties":{"k":"v"}}'
 
 
-def test_a_commit_without_a_location_is_refused(peer: HttpPeer, connect: Connect) -> None:
+def test_a_commit_response_without_a_location_is_an_error(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(in_json({"metadata": METADATA}))
     with pytest.raises(InvalidResponseError) as caught:
         connect().update_table("a.t", updates=[])
@@ -174,7 +174,7 @@ def test_a_commit_without_a_location_is_refused(peer: HttpPeer, connect: Connect
     assert (caught.value.message, caught.value.status) == (message, 200)
 
 
-def test_a_commit_gives_metadata_location_and_tag(peer: HttpPeer, connect: Connect) -> None:
+def test_a_commit_returns_metadata_location_and_etag(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(tagged(LOADED, '"t"'))
     result = connect().commit_table("a.t", {"requirements": [], "updates": []})
     assert (result.metadata, result.metadata_location, result.etag) == (METADATA, "s3://b/0.json", '"t"')
@@ -185,7 +185,7 @@ def test_a_commit_gives_metadata_location_and_tag(peer: HttpPeer, connect: Conne
     ("head", "get", "expected"),
     [(200, None, True), (204, None, True), (404, None, False), (405, 200, True), (501, 200, True), (405, 404, False)],
 )
-def test_existence_is_asked_by_head_or_else_by_get(
+def test_existence_uses_head_with_get_as_fallback(
     peer: HttpPeer, connect: Connect, head: int, get: int | None, expected: bool
 ) -> None:
     peer.answer(Answer(status=head), in_json(LOADED, status=get or 500))
@@ -197,20 +197,20 @@ def test_existence_is_asked_by_head_or_else_by_get(
     assert connect().view_exists("a.v") is expected
 
 
-def test_a_server_that_lists_no_head_is_asked_by_get(peer: HttpPeer, connect: Connect) -> None:
+def test_existence_uses_get_if_the_server_lists_no_head(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(in_json({"endpoints": ["GET /v1/{prefix}/namespaces/{namespace}"]}), path="/v1/config")
     peer.answer(in_json({"namespace": ["a"]}))
     assert connect(config_mode="always").namespace_exists("a")
     assert [each.method for each in peer.received] == ["GET", "GET"]
 
 
-def test_existence_that_is_not_told_is_an_error(peer: HttpPeer, connect: Connect) -> None:
+def test_an_unknown_existence_is_an_error(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(Answer(status=403))
     with pytest.raises(ForbiddenError):
         connect().table_exists("a.t")
 
 
-def test_creating_what_exists(peer: HttpPeer, connect: Connect) -> None:
+def test_create_if_not_exists(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(Answer(status=409))
     catalog = connect()
     assert catalog.create_namespace_if_not_exists("a") is None
@@ -229,7 +229,7 @@ def test_creating_what_exists(peer: HttpPeer, connect: Connect) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"{bad", b"[]", b"null", b'{"a":1} x', b"\xff{}", b"[" * 100_000, b'{"metadata":' * 60_000]
 )
-def test_an_answer_that_is_no_object_is_refused(peer: HttpPeer, connect: Connect, body: bytes) -> None:
+def test_a_response_that_is_not_an_object_is_an_error(peer: HttpPeer, connect: Connect, body: bytes) -> None:
     peer.answer(Answer(headers={"Content-Type": "application/json"}, body=body))
     with pytest.raises(InvalidResponseError) as caught:
         connect().load_table("a.t")
@@ -238,20 +238,20 @@ def test_an_answer_that_is_no_object_is_refused(peer: HttpPeer, connect: Connect
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "", "application/vnd.x+JSON"])
-def test_json_is_known_by_its_start_and_a_byte_order_mark_does_not_matter(
+def test_json_is_detected_by_its_start_with_or_without_byte_order_mark(
     peer: HttpPeer, connect: Connect, kind: str
 ) -> None:
     peer.answer(Answer(headers={"Content-Type": kind}, body=b"\xef\xbb\xbf " + json.dumps(LOADED).encode()))
     assert connect().load_table("a.t") == METADATA
 
 
-def test_an_answer_can_be_had_unread(peer: HttpPeer, connect: Connect) -> None:
+def test_raw_returns_the_response_unparsed(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(tagged(LOADED, '"x"'), Answer(status=304))
     catalog = connect()
-    found = catalog.load_table_result("a.t", raw=True)
-    assert isinstance(found, RawResponse)
-    assert found.json() == LOADED
-    assert found.headers["etag"] == '"x"'
+    result = catalog.load_table_result("a.t", raw=True)
+    assert isinstance(result, RawResponse)
+    assert result.json() == LOADED
+    assert result.headers["etag"] == '"x"'
     assert catalog.load_table_result("a.t", raw=True, if_none_match='"x"') is None
 
 

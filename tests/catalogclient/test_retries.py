@@ -36,13 +36,13 @@ def keys(peer: HttpPeer) -> list[str | None]:
     return [each.headers["Idempotency-Key"] for each in peer.received if each.path != "/v1/config"]
 
 
-def test_reading_goes_on_until_the_server_is_back(peer: HttpPeer, connect: Connect) -> None:
+def test_reads_are_repeated_until_the_server_responds(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(Answer(status=503), LOST, in_json({"namespaces": [["a"]]}))
     assert len(connect().list_namespaces()) == 1
     assert len(peer.received) == 3
 
 
-def test_reading_gives_up_after_four_attempts(peer: HttpPeer, connect: Connect) -> None:
+def test_reads_fail_after_four_attempts(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(Answer(status=500))
     with pytest.raises(ServerError) as caught:
         connect().list_namespaces()
@@ -52,7 +52,7 @@ def test_reading_gives_up_after_four_attempts(peer: HttpPeer, connect: Connect) 
     assert caught.value.idempotency_key is None
 
 
-def test_a_change_is_sent_once_where_the_server_promises_nothing(peer: HttpPeer, connect: Connect) -> None:
+def test_a_change_is_sent_once_without_advertised_keys(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(Answer(status=500))
     with pytest.raises(ServerError) as caught:
         connect().create_table("a", REQUEST)
@@ -62,7 +62,9 @@ def test_a_change_is_sent_once_where_the_server_promises_nothing(peer: HttpPeer,
 
 
 @pytest.mark.parametrize("first", [Answer(status=500), LOST])
-def test_a_change_keeps_its_key_where_the_server_knows_keys(peer: HttpPeer, connect: Connect, first: Answer) -> None:
+def test_a_change_is_repeated_with_its_key_if_keys_are_advertised(
+    peer: HttpPeer, connect: Connect, first: Answer
+) -> None:
     peer.answer(in_json(KNOWN), path="/v1/config")
     peer.answer(first, in_json(TABLE))
     catalog = connect(warehouse="w")
@@ -82,7 +84,7 @@ def test_a_change_keeps_its_key_where_the_server_knows_keys(peer: HttpPeer, conn
         in_json({"error": {"message": "m", "type": "CommitStateUnknownException", "code": 500}}, status=500),
     ],
 )
-def test_a_commit_is_sent_once_and_then_of_unknown_state(peer: HttpPeer, connect: Connect, answer: Answer) -> None:
+def test_a_lost_commit_is_sent_once_and_unknown(peer: HttpPeer, connect: Connect, answer: Answer) -> None:
     peer.answer(answer)
     catalog = connect()
     commits: list[Callable[[], object]] = [
@@ -99,7 +101,7 @@ def test_a_commit_is_sent_once_and_then_of_unknown_state(peer: HttpPeer, connect
         assert caught.value.idempotency_key == keys(peer)[-1]
 
 
-def test_a_conflict_is_a_conflict(peer: HttpPeer, connect: Connect) -> None:
+def test_a_conflict_is_not_repeated(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(in_json({"error": {"message": "m", "type": "CommitFailedException", "code": 409}}, status=409))
     with pytest.raises(CommitFailedError) as caught:
         connect().update_table("a.t", updates=[])
@@ -107,7 +109,7 @@ def test_a_conflict_is_a_conflict(peer: HttpPeer, connect: Connect) -> None:
     assert len(peer.received) == 1
 
 
-def test_a_commit_waits_when_it_is_told_that_it_was_too_much(peer: HttpPeer, connect: Connect) -> None:
+def test_a_commit_is_repeated_after_429(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(Answer(status=429, headers={"Retry-After": "1"}), in_json(TABLE))
     began_at = time.monotonic()
     connect().update_table("a.t", updates=[])
@@ -116,7 +118,7 @@ def test_a_commit_waits_when_it_is_told_that_it_was_too_much(peer: HttpPeer, con
     assert len(peer.received) == 2
 
 
-def test_a_lost_drop_followed_by_a_missing_table_was_perhaps_the_drop(peer: HttpPeer, connect: Connect) -> None:
+def test_a_404_after_a_lost_drop_is_maybe_applied(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(in_json(KNOWN), path="/v1/config")
     peer.answer(LOST, Answer(status=404))
     with pytest.raises(NoSuchTableError) as caught:
@@ -132,7 +134,7 @@ def test_reports_are_sent_once(peer: HttpPeer, connect: Connect) -> None:
     assert len(peer.received) == 1
 
 
-def test_a_call_ends_with_its_time(peer: HttpPeer, connect: Connect) -> None:
+def test_a_call_ends_at_its_deadline(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(Answer(status=503))
     began_at = time.monotonic()
     with pytest.raises(ServiceUnavailableError) as caught:
@@ -149,7 +151,7 @@ def test_without_policy_there_is_one_attempt(peer: HttpPeer, connect: Connect) -
 
 
 @pytest.mark.parametrize("status", [401, 419])
-def test_fixed_credentials_are_refused_once(peer: HttpPeer, connect: Connect, status: int) -> None:
+def test_fixed_credentials_are_not_repeated_after_401(peer: HttpPeer, connect: Connect, status: int) -> None:
     peer.answer(Answer(status=status))
     with pytest.raises(UnauthorizedError) as caught:
         connect(auth=BearerAuth("t0k")).create_namespace("a")
@@ -159,7 +161,7 @@ def test_fixed_credentials_are_refused_once(peer: HttpPeer, connect: Connect, st
 
 
 @pytest.mark.parametrize("status", [401, 419])
-def test_other_credentials_are_tried_once_with_the_same_key(peer: HttpPeer, connect: Connect, status: int) -> None:
+def test_refreshed_credentials_are_used_once_with_the_same_key(peer: HttpPeer, connect: Connect, status: int) -> None:
     tokens = iter(["old", "new", "new", "newer", "newest", "more"])
     peer.answer(Answer(status=status), in_json(TABLE))
     connect(auth=BearerAuth(lambda: next(tokens)), retry=None).update_table("a.t", updates=[])
@@ -171,7 +173,7 @@ def test_other_credentials_are_tried_once_with_the_same_key(peer: HttpPeer, conn
     assert caught.value.attempts == 2
 
 
-def test_a_refused_right_is_no_reason_for_other_credentials(peer: HttpPeer, connect: Connect) -> None:
+def test_403_does_not_refresh_credentials(peer: HttpPeer, connect: Connect) -> None:
     tokens = iter(["old", "new"])
     peer.answer(Answer(status=403))
     with pytest.raises(CatalogError):
@@ -179,12 +181,12 @@ def test_a_refused_right_is_no_reason_for_other_credentials(peer: HttpPeer, conn
     assert len(peer.received) == 1
 
 
-def test_credentials_are_put_on_every_attempt(peer: HttpPeer, connect: Connect) -> None:
-    asked: list[int] = []
+def test_credentials_are_added_to_every_attempt(peer: HttpPeer, connect: Connect) -> None:
+    calls: list[int] = []
 
     def fields() -> dict[str, str]:
-        asked.append(1)
-        return {"A": f"b{len(asked)}"}
+        calls.append(1)
+        return {"A": f"b{len(calls)}"}
 
     peer.answer(Answer(status=503), in_json({}))
     connect(auth=CustomAuth(fields)).list_namespaces()

@@ -36,8 +36,8 @@ DROP, REPORT, PLAN = Endpoint.DROP_TABLE, Endpoint.REPORT_METRICS, Endpoint.PLAN
 
 
 def attempts(endpoint: Endpoint, *, known: bool = False, policy: RetryPolicy | None = EXACT, **more: Any) -> RetryState:
-    given: dict[str, Any] = {"key": "k", "key_lifetime": HOUR if known else None, "deadline": None, **more}
-    return RetryState(operation=OPERATIONS[endpoint], policy=policy, started_at=0.0, number=1, **given)
+    fields: dict[str, Any] = {"key": "k", "key_lifetime": HOUR if known else None, "deadline": None, **more}
+    return RetryState(operation=OPERATIONS[endpoint], policy=policy, started_at=0.0, number=1, **fields)
 
 
 def lost(kind: type[NetworkError] = NetworkError) -> NetworkError:
@@ -76,7 +76,7 @@ MATRIX = {
 
 @pytest.mark.parametrize("row", MATRIX)
 @pytest.mark.parametrize("outcome", OUTCOMES)
-def test_what_is_sent_again(row: str, outcome: str) -> None:
+def test_repeated_requests(row: str, outcome: str) -> None:
     endpoint, known, again = MATRIX[row]
     course = attempts(endpoint, known=known)
     if outcome in again:
@@ -88,7 +88,7 @@ def test_what_is_sent_again(row: str, outcome: str) -> None:
 
 @pytest.mark.parametrize("outcome", ["500", "502", "503", "504", "503 later", "lost", "read time-out"])
 @pytest.mark.parametrize("endpoint", [COMMIT, Endpoint.COMMIT_TRANSACTION, Endpoint.REPLACE_VIEW])
-def test_a_commit_without_a_clear_answer_is_of_unknown_state(endpoint: Endpoint, outcome: str) -> None:
+def test_a_commit_with_an_inconclusive_response_is_unknown(endpoint: Endpoint, outcome: str) -> None:
     failure = OUTCOMES[outcome]
     with pytest.raises(CommitStateUnknownError) as caught:
         attempts(endpoint).next_delay(failure, now=0.0)
@@ -100,7 +100,7 @@ def test_a_commit_without_a_clear_answer_is_of_unknown_state(endpoint: Endpoint,
 
 
 @pytest.mark.parametrize("outcome", ["408", "505", "400", "TLS"])
-def test_a_commit_that_was_refused_is_just_that(outcome: str) -> None:
+def test_a_rejected_commit_keeps_its_error(outcome: str) -> None:
     with pytest.raises(CatalogError) as caught:
         attempts(COMMIT).next_delay(OUTCOMES[outcome], now=0.0)
     assert caught.value is OUTCOMES[outcome]
@@ -110,7 +110,7 @@ def test_a_commit_that_was_refused_is_just_that(outcome: str) -> None:
 @pytest.mark.parametrize(
     ("outcome", "maybe"), [("500", True), ("503", True), ("lost", True), ("400", False), ("408", False), ("TLS", False)]
 )
-def test_a_change_says_whether_it_may_have_been_made(outcome: str, maybe: bool) -> None:
+def test_maybe_applied_of_a_change(outcome: str, maybe: bool) -> None:
     with pytest.raises(CatalogError) as caught:
         attempts(CREATE).next_delay(OUTCOMES[outcome], now=0.0)
     assert caught.value.maybe_applied is maybe
@@ -123,7 +123,7 @@ def test_a_change_says_whether_it_may_have_been_made(outcome: str, maybe: bool) 
     ("endpoint", "echo"),
     [(DROP, NoSuchTableError("x", status=404)), (CREATE, AlreadyExistsError("x", status=409))],
 )
-def test_what_may_be_the_echo_of_an_earlier_attempt_says_so(endpoint: Endpoint, echo: CatalogError) -> None:
+def test_errors_after_an_ambiguous_attempt_are_maybe_applied(endpoint: Endpoint, echo: CatalogError) -> None:
     course = attempts(endpoint, known=True)
     course.next_delay(lost(), now=0.0)
     with pytest.raises(type(echo)) as caught:
@@ -134,7 +134,7 @@ def test_what_may_be_the_echo_of_an_earlier_attempt_says_so(endpoint: Endpoint, 
     assert not caught.value.maybe_applied
 
 
-def test_a_conflict_after_a_lost_answer_is_no_conflict_where_nobody_knows_the_key() -> None:
+def test_a_conflict_after_a_lost_response_is_unknown_without_advertised_keys() -> None:
     course = attempts(COMMIT, policy=RetryPolicy(retry_commits=True))
     course.next_delay(lost(RequestTimeoutError), now=0.0)
     conflict = CommitFailedError("x", status=409)
@@ -143,7 +143,7 @@ def test_a_conflict_after_a_lost_answer_is_no_conflict_where_nobody_knows_the_ke
     assert caught.value.__cause__ is conflict
 
 
-def test_a_conflict_after_a_lost_answer_is_one_where_the_server_knows_the_key() -> None:
+def test_a_conflict_after_a_lost_response_is_conclusive_with_advertised_keys() -> None:
     course = attempts(COMMIT, known=True)
     course.next_delay(lost(), now=0.0)
     with pytest.raises(CommitFailedError) as caught:
@@ -155,7 +155,7 @@ def test_a_conflict_after_a_lost_answer_is_one_where_the_server_knows_the_key() 
         course.next_delay(UnauthorizedError("x", status=401), now=1.0)
 
 
-def test_a_commit_that_loses_its_connection_after_a_lost_answer_is_of_unknown_state() -> None:
+def test_a_commit_with_two_lost_responses_is_unknown() -> None:
     course = attempts(COMMIT, known=True, policy=RetryPolicy(max_attempts=2))
     course.next_delay(lost(), now=0.0)
     course.number = 2
@@ -163,14 +163,14 @@ def test_a_commit_that_loses_its_connection_after_a_lost_answer_is_of_unknown_st
         course.next_delay(ConnectError("x"), now=1.0)
 
 
-def test_an_unreadable_answer_to_a_change_may_hide_a_success() -> None:
+def test_an_invalid_response_to_a_change_is_maybe_applied() -> None:
     for endpoint, maybe in ((COMMIT, True), (CREATE, True), (LOAD, False)):
         with pytest.raises(InvalidResponseError) as caught:
             attempts(endpoint).next_delay(InvalidResponseError("x", status=200), now=0.0)
         assert caught.value.maybe_applied is maybe
 
 
-def test_pauses_double_up_to_their_most() -> None:
+def test_delays_double_up_to_the_maximum() -> None:
     course = attempts(LOAD, policy=RetryPolicy(max_attempts=9, backoff_max=3.0, jitter=False))
     pauses = []
     for course.number in range(1, 6):
@@ -178,7 +178,7 @@ def test_pauses_double_up_to_their_most() -> None:
     assert pauses == [0.5, 1.0, 2.0, 3.0, 3.0]
 
 
-def test_pauses_vary_between_half_and_whole() -> None:
+def test_jitter_is_between_half_and_full_delay() -> None:
     course = attempts(LOAD, policy=RetryPolicy())
     pauses = {course.next_delay(OUTCOMES["500"], now=0.0) for _ in range(200)}
     assert len(pauses) > 100
@@ -187,21 +187,21 @@ def test_pauses_vary_between_half_and_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "policy", "pause"),
+    ("requested", "policy", "pause"),
     [(2.0, EXACT, 2.0), (0.0, EXACT, 0.0), (2.0, RetryPolicy(respect_retry_after=False, jitter=False), 0.5)],
 )
-def test_the_server_may_say_how_long_to_wait(asked: float, policy: RetryPolicy, pause: float) -> None:
-    error = TooManyRequestsError("x", status=429, retry_after=asked)
+def test_retry_after_is_the_delay(requested: float, policy: RetryPolicy, pause: float) -> None:
+    error = TooManyRequestsError("x", status=429, retry_after=requested)
     assert attempts(COMMIT, policy=policy).next_delay(error, now=0.0) == pause
 
 
-def test_a_server_that_wants_to_be_left_alone_for_an_hour_is() -> None:
+def test_a_long_retry_after_ends_the_call() -> None:
     error = ServiceUnavailableError("x", status=503, retry_after=3600.0)
     with pytest.raises(ServiceUnavailableError):
         attempts(LOAD).next_delay(error, now=0.0)
 
 
-def test_attempts_end() -> None:
+def test_attempts_are_limited() -> None:
     course = attempts(LOAD)
     for course.number in (1, 2, 3):
         course.next_delay(OUTCOMES["500"], now=0.0)
@@ -227,19 +227,19 @@ def test_no_attempt_begins_after_the_deadline() -> None:
     attempts(LOAD).begin_attempt(now=1e9)
 
 
-def test_a_key_that_the_server_has_forgotten_is_not_relied_on() -> None:
+def test_an_expired_key_is_not_reused() -> None:
     course = attempts(CREATE, key_lifetime=timedelta(seconds=1))
     assert course.next_delay(OUTCOMES["500"], now=0.4) == 0.5
     with pytest.raises(ServerError):
         course.next_delay(ServerError("x", status=500), now=0.6)
 
 
-def test_credentials_are_renewed_once_and_that_attempt_does_not_count() -> None:
+def test_the_attempt_with_expired_credentials_is_not_counted() -> None:
     course = attempts(LOAD, policy=RetryPolicy(max_attempts=2, jitter=False))
-    refused = UnauthorizedError("x", status=401)
-    assert course.should_refresh_credentials(refused)
+    caught = UnauthorizedError("x", status=401)
+    assert course.should_refresh_credentials(caught)
     course.credentials_refreshed()
-    assert not course.should_refresh_credentials(refused)
+    assert not course.should_refresh_credentials(caught)
     course.number = 2
     assert course.next_delay(OUTCOMES["500"], now=0.0) == 0.5
     assert not attempts(LOAD).should_refresh_credentials(ResponseError("x", status=403))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalogclient import (
@@ -35,7 +35,7 @@ from catalogclient import (
     types_equal,
     updates,
 )
-from tests.catalogclient.conftest import AT_ONCE, Connect
+from tests.catalogclient.conftest import AT_ONCE, Connect, untimed
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
 
 LONE = "\ud800"
@@ -178,7 +178,7 @@ def test_a_final_informational_status_is_a_failure(peer: HttpPeer, connect: Conn
         catalog.update_table("a.t", updates=[])
 
 
-def test_a_level_with_the_unit_separator_is_refused(peer: HttpPeer, connect: Connect) -> None:
+def test_a_level_with_the_unit_separator_is_rejected(peer: HttpPeer, connect: Connect) -> None:
     catalog = connect()
     for call in (
         lambda: catalog.load_namespace_metadata(["a\x1fb"]),
@@ -252,7 +252,7 @@ def test_a_table_without_a_location_has_its_configuration(peer: HttpPeer, connec
 
 
 @pytest.mark.parametrize("references", [5, "0", {"0": 0}, [True], [0.0], [None], [[0]]])
-def test_odd_references_to_delete_files(peer: HttpPeer, connect: Connect, references: Any) -> None:
+def test_invalid_references_to_delete_files(peer: HttpPeer, connect: Connect, references: Any) -> None:
     task = {"data-file": {}, "delete-file-references": references}
     peer.answer(in_json({"status": "completed", "file-scan-tasks": [task], "delete-files": [{}]}))
     with pytest.raises(InvalidResponseError):
@@ -302,7 +302,7 @@ def hostile() -> Iterator[HttpPeer]:
     document=DOCUMENTS,
     number=st.integers(0, len(READS) - 1),
 )
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(untimed, max_examples=150)
 def test_any_document_of_a_server_is_a_result_or_a_catalog_error(
     hostile: HttpPeer, status: int, config: Any, document: Any, number: int
 ) -> None:

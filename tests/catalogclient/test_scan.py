@@ -33,7 +33,7 @@ def requests(peer: HttpPeer) -> list[str]:
     return [f"{each.method} {each.target}" for each in peer.received]
 
 
-def test_a_plan_that_is_ready_at_once(peer: HttpPeer, connect: Connect) -> None:
+def test_a_completed_plan_is_not_polled(peer: HttpPeer, connect: Connect) -> None:
     deletes = [{"content": "position-deletes", "file-path": "d0"}, {"content": "equality-deletes", "file-path": "d1"}]
     credentials = [{"prefix": "s3://b/", "config": {"k": "s3cr3t"}}]
     peer.answer(
@@ -48,8 +48,8 @@ def test_a_plan_that_is_ready_at_once(peer: HttpPeer, connect: Connect) -> None:
     )
     with connect().plan_scan("a.t", {"select": ["id"], "filter": expressions.eq("id", 1)}) as scan:
         assert peer.received == []
-        found = [(each["data-file"]["file-path"], [one["file-path"] for one in gone]) for each, gone in scan]
-    assert found == [("f0", []), ("f1", ["d1", "d0"])]
+        result = [(each["data-file"]["file-path"], [one["file-path"] for one in gone]) for each, gone in scan]
+    assert result == [("f0", []), ("f1", ["d1", "d0"])]
     assert scan.storage_credentials[0].config["k"] == "s3cr3t"
     assert requests(peer) == [f"POST {T}/plan"]
     assert peer.received[0].json() == {"select": ["id"], "filter": {"type": "eq", "term": "id", "value": 1}}
@@ -74,10 +74,10 @@ class Planner:
 
     async def tasks(self, plan_task: str) -> ScanTasks:
         self.did.append(f"tasks {plan_task}")
-        found = self.known[plan_task]
-        if isinstance(found, Exception):
-            raise found
-        return ScanTasks(raw={}, **found)
+        result = self.known[plan_task]
+        if isinstance(result, Exception):
+            raise result
+        return ScanTasks(raw={}, **result)
 
     async def cancel(self, plan_id: str) -> None:
         self.did.append(f"cancel {plan_id}")
@@ -87,9 +87,9 @@ class Planner:
         self.delays.append(seconds)
 
     def _next(self) -> PlanResult:
-        given = self.plans.pop(0) if len(self.plans) > 1 else self.plans[0]
+        plan = self.plans.pop(0) if len(self.plans) > 1 else self.plans[0]
         blank: dict[str, Any] = {"raw": {}, "plan_id": None, "storage_credentials": [], "error": None}
-        return PlanResult(**{**blank, **part(), **given})
+        return PlanResult(**{**blank, **part(), **plan})
 
 
 def part(*files: str, more: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def scan_of(planner: Planner, *, poll_timeout: float = 300.0) -> ScanPlan:
 SUBMITTED = {"status": "submitted", "plan_id": "p"}
 
 
-def test_a_plan_is_waited_for_and_its_tasks_followed_in_order() -> None:
+def test_a_plan_is_polled_and_its_tasks_are_fetched_in_order() -> None:
     tasks = {"k1": part("f1", more=("k3",)), "k2": part("f2"), "k3": part("f3")}
     planner = Planner(
         SUBMITTED, {"status": "submitted"}, {"status": "completed", **part("f0", more=("k1", "k2"))}, tasks=tasks
@@ -116,20 +116,20 @@ def test_a_plan_is_waited_for_and_its_tasks_followed_in_order() -> None:
     assert planner.did == ["plan", "fetch p", "fetch p", "tasks k1", "tasks k2", "tasks k3"]
 
 
-def test_pauses_grow_to_a_minute() -> None:
+def test_polling_delays_grow_to_one_minute() -> None:
     planner = Planner(*[SUBMITTED] * 9, {"status": "completed"})
     assert list(scan_of(planner)) == []
     assert planner.delays == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]
 
 
-def test_waiting_ends() -> None:
+def test_polling_ends_after_poll_timeout() -> None:
     planner = Planner(SUBMITTED)
     with pytest.raises(PlanTimeoutError):
         next(scan_of(planner, poll_timeout=0.5))
     assert planner.did == ["plan", "cancel p"]
 
 
-def test_leaving_early_cancels_once_and_survives_a_server_that_fails() -> None:
+def test_leaving_early_cancels_once_and_ignores_failures() -> None:
     planner = Planner({"status": "completed", "plan_id": "p", **part("f0", "f1", more=("k1",))})
     with scan_of(planner) as scan:
         next(scan)
@@ -138,28 +138,28 @@ def test_leaving_early_cancels_once_and_survives_a_server_that_fails() -> None:
     assert list(scan) == []
 
 
-def test_a_scan_that_nobody_reads_asks_nothing() -> None:
+def test_a_scan_without_iteration_sends_nothing() -> None:
     planner = Planner(SUBMITTED)
     with scan_of(planner):
         pass
     assert planner.did == []
 
 
-def test_a_failure_on_the_way_cancels() -> None:
+def test_a_failure_cancels_the_plan() -> None:
     planner = Planner({**SUBMITTED, "status": "completed", **part(more=("k1",))}, tasks={"k1": ServerError("x")})
     with pytest.raises(ServerError), scan_of(planner) as scan:
         list(scan)
     assert planner.did == ["plan", "tasks k1", "cancel p"]
 
 
-def test_what_is_read_to_the_end_is_not_cancelled() -> None:
+def test_a_finished_scan_is_not_cancelled() -> None:
     planner = Planner({"status": "completed", "plan_id": "p", **part("f0", more=("k",))}, tasks={"k": part("f1")})
     with scan_of(planner) as scan:
         assert len(list(scan)) == 2
     assert planner.did == ["plan", "tasks k"]
 
 
-def test_what_was_fetched_whole_is_not_cancelled_when_it_is_left() -> None:
+def test_a_fetched_plan_is_not_cancelled() -> None:
     for planner in (
         Planner({"status": "completed", "plan_id": "p", **part("f0", "f1")}),
         Planner({"status": "completed", "plan_id": "p", **part(more=("k",))}, tasks={"k": part("f0", "f1")}),
@@ -179,7 +179,7 @@ def test_a_plan_task_that_names_itself_ends_with_an_error() -> None:
     assert planner.did == ["plan", "tasks k1", "tasks k2", "cancel p"]
 
 
-def test_a_plan_that_failed_or_was_cancelled_is_not_cancelled_again() -> None:
+def test_failed_and_cancelled_plans_are_not_cancelled() -> None:
     error = CatalogError("why", type="SomeException", code=7)
     planner = Planner(SUBMITTED, {"status": "failed", "error": error})
     with pytest.raises(PlanFailedError) as caught:
@@ -193,7 +193,7 @@ def test_a_plan_that_failed_or_was_cancelled_is_not_cancelled_again() -> None:
 
 
 @pytest.mark.parametrize("number", [1, 5, -1])
-def test_a_delete_file_must_be_in_the_same_answer(peer: HttpPeer, connect: Connect, number: int) -> None:
+def test_a_delete_file_must_be_in_the_same_response(peer: HttpPeer, connect: Connect, number: int) -> None:
     body = {"status": "completed", "file-scan-tasks": [task("f", number)], "delete-files": [{}]}
     peer.answer(in_json(body))
     with pytest.raises(InvalidResponseError), connect().plan_scan("a.t") as scan:
@@ -201,7 +201,7 @@ def test_a_delete_file_must_be_in_the_same_answer(peer: HttpPeer, connect: Conne
 
 
 @pytest.mark.parametrize("body", [{"status": "cancelled"}, {"status": "submitted"}, {"status": "new"}, {}])
-def test_states_that_a_new_plan_cannot_have(peer: HttpPeer, connect: Connect, body: Any) -> None:
+def test_invalid_states_of_a_new_plan_are_errors(peer: HttpPeer, connect: Connect, body: Any) -> None:
     peer.answer(in_json(body))
     with pytest.raises(InvalidResponseError):
         connect().plan_table_scan("a.t")

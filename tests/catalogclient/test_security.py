@@ -63,7 +63,7 @@ ANSWERS: dict[str, Answer] = {
 
 @pytest.mark.parametrize("kind", AUTHS)
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_no_failure_shows_a_secret(
+def test_failures_contain_no_secret(
     peer: HttpPeer, connect: Connect, everything_seen: Callable[[], str], kind: str, answer: str
 ) -> None:
     peer.answer(in_json({"access_token": CANARY, "expires_in": 3600}), path="/token")
@@ -90,7 +90,7 @@ def test_no_failure_shows_a_secret(
             assert getattr(cause, "request", None) is None
 
 
-def test_no_success_shows_a_secret(peer: HttpPeer, connect: Connect, everything_seen: Callable[[], str]) -> None:
+def test_results_contain_no_secret(peer: HttpPeer, connect: Connect, everything_seen: Callable[[], str]) -> None:
     secret = {"s3.secret-access-key": CANARY, "token": CANARY}
     peer.answer(
         in_json({"defaults": secret, "overrides": {**secret, "uri": f"http://u:{CANARY}@h"}}), path="/v1/config"
@@ -118,7 +118,7 @@ def test_no_success_shows_a_secret(peer: HttpPeer, connect: Connect, everything_
     assert CANARY not in repr(results) + "".join(map(str, results)) + everything_seen()
 
 
-def test_a_failed_token_request_shows_no_secret(
+def test_a_failed_token_request_contains_no_secret(
     peer: HttpPeer, connect: Connect, everything_seen: Callable[[], str]
 ) -> None:
     for answer in (*ANSWERS.values(), in_json({"error": "invalid_client"}, status=401)):
@@ -129,14 +129,14 @@ def test_a_failed_token_request_shows_no_secret(
         assert CANARY not in "".join(traceback.format_exception(caught.value)) + everything_seen() + repr(auth)
 
 
-def test_query_values_are_in_no_error_of_ours(peer: HttpPeer, connect: Connect) -> None:
+def test_errors_contain_no_query_values(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(Answer(status=500))
     with pytest.raises(CatalogError) as caught:
         connect(retry=None).list_namespaces(page_token=CANARY)
     assert CANARY not in str(vars(caught.value))
 
 
-def test_users_in_addresses_are_refused_and_not_repeated() -> None:
+def test_users_in_urls_are_rejected_and_not_printed() -> None:
     for build in (
         lambda: RestCatalog(f"http://u:{CANARY}@h"),
         lambda: OAuth2ClientCredentials("id", "s", token_url=f"https://u:{CANARY}@h/t"),
@@ -146,7 +146,7 @@ def test_users_in_addresses_are_refused_and_not_repeated() -> None:
         assert CANARY not in "".join(traceback.format_exception(caught.value))
 
 
-def test_the_password_of_a_proxy_is_in_no_error(everything_seen: Callable[[], str]) -> None:
+def test_errors_contain_no_proxy_password(everything_seen: Callable[[], str]) -> None:
     proxies = {"http": f"http://user:{CANARY}@127.0.0.1:1"}
     with RestCatalog("http://catalog.example", proxies=proxies, retry=AT_ONCE) as catalog:
         with pytest.raises(CatalogError) as caught:
@@ -155,12 +155,12 @@ def test_the_password_of_a_proxy_is_in_no_error(everything_seen: Callable[[], st
         assert not caught.value.maybe_applied
 
 
-def test_a_catalog_is_neither_pickled_nor_copied(connect: Connect) -> None:
+def test_a_catalog_cannot_be_pickled_or_copied(connect: Connect) -> None:
     with pytest.raises(TypeError):
         pickle.dumps(connect())
 
 
-def test_what_the_server_says_cannot_forge_a_line_of_the_log(
+def test_server_messages_cannot_forge_log_lines(
     peer: HttpPeer, connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "catalogclient")

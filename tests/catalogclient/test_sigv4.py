@@ -49,9 +49,9 @@ def test_a_request_without_body() -> None:
 def test_a_request_with_body_and_session_token() -> None:
     fields = {"Content-Type": "application/json", "Idempotency-Key": "k"}
     request = PreparedRequest("POST", f"{HOST}/p/namespaces", fields, b'{"namespace":["a"]}')
-    found = signed(request, signer(session_token="TOKEN"))
-    assert found["headers"] == "content-type;host;x-amz-content-sha256;x-amz-date;x-amz-security-token"
-    assert found["signature"] == "fc68062bf18f4235cf0247fb2f7f6c07cb0da6f5b69e0863462a4e6229ff1f00"
+    result = signed(request, signer(session_token="TOKEN"))
+    assert result["headers"] == "content-type;host;x-amz-content-sha256;x-amz-date;x-amz-security-token"
+    assert result["signature"] == "fc68062bf18f4235cf0247fb2f7f6c07cb0da6f5b69e0863462a4e6229ff1f00"
     digest = "ac36792f9bb16f9a4e7ed38c3aedb315e88b71853b2a4328dbc779e2ff08d6e6"
     assert request.headers["X-Amz-Content-SHA256"] == digest
 
@@ -64,11 +64,11 @@ def test_parameters_are_signed_in_order() -> None:
     ("url", "host"),
     [("http://h:80/", "h"), ("http://h:8080/", "h:8080"), ("https://H/", "h"), ("https://[::1]:444/", "[::1]:444")],
 )
-def test_the_signed_host_is_the_one_that_is_sent(url: str, host: str) -> None:
+def test_the_signed_host_equals_the_sent_host(url: str, host: str) -> None:
     assert dict(signer()._signed(PreparedRequest("GET", url, {}, None)))["host"] == host
 
 
-def test_other_credentials_can_be_signed_too(peer: HttpPeer, connect: Connect) -> None:
+def test_the_authorization_of_a_delegate_is_signed(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(in_json({}))
     connect(auth=signer(delegate=BearerAuth("t0k"))).list_namespaces()
     headers = peer.received[0].headers
@@ -76,7 +76,7 @@ def test_other_credentials_can_be_signed_too(peer: HttpPeer, connect: Connect) -
     assert "original-authorization" in headers["Authorization"]
 
 
-def test_keys_are_asked_for_at_every_attempt_and_after_a_refusal(peer: HttpPeer, connect: Connect) -> None:
+def test_keys_are_requested_for_every_attempt(peer: HttpPeer, connect: Connect) -> None:
     keys = iter([("AK1", "s", None), ("AK2", "s", "T"), ("AK3", "s", None)])
     peer.answer(Answer(status=503), Answer(status=401), in_json({}))
     connect(auth=SigV4Auth("eu", credentials=lambda: next(keys))).list_namespaces()

@@ -25,11 +25,11 @@ ENVIRONMENT = {"PYTHONPATH": str(FOLDER.parent)}
 
 
 def modules() -> list[str]:
-    found = pkgutil.walk_packages([str(FOLDER)], "catalogclient.")
-    return [each.name for each in found if not each.name.endswith("__main__") and "._cli" not in each.name]
+    result = pkgutil.walk_packages([str(FOLDER)], "catalogclient.")
+    return [each.name for each in result if not each.name.endswith("__main__") and "._cli" not in each.name]
 
 
-def test_every_public_name_is_there_and_is_listed() -> None:
+def test_every_public_name_is_listed() -> None:
     # Type checkers take `name as name` for a public name.
     listed = {
         alias.asname or alias.name
@@ -42,13 +42,13 @@ def test_every_public_name_is_there_and_is_listed() -> None:
         assert getattr(catalogclient, name) is not None
 
 
-def test_every_module_says_what_it_is_for_in_one_sentence() -> None:
+def test_every_module_docstring_begins_with_one_sentence() -> None:
     for name in modules():
         text = importlib.import_module(name).__doc__ or ""
         assert text.partition("\n\n")[0].rstrip().endswith((".", '."')), name
 
 
-def test_every_public_method_says_what_it_does() -> None:
+def test_every_public_method_has_a_docstring() -> None:
     for name in dir(catalogclient.RestCatalog):
         if not name.startswith("_") and callable(getattr(catalogclient.RestCatalog, name)):
             assert getattr(catalogclient.RestCatalog, name).__doc__, name
@@ -59,7 +59,7 @@ def test_keywords_of_the_catalog_are_the_fields_of_the_options() -> None:
     assert set(OptionFields.__annotations__) | {"base_url"} == fields
 
 
-def test_nothing_of_a_server_or_an_extra_is_imported() -> None:
+def test_no_module_of_the_server_or_of_an_extra_is_imported() -> None:
     allowed = {"catalogclient", "requests", "urllib3", "__future__"}
     for path in FOLDER.rglob("*.py"):
         if "_cli" in path.parts:
@@ -78,7 +78,7 @@ def test_nothing_of_a_server_or_an_extra_is_imported() -> None:
     "program", ["import catalogclient", "from catalogclient import *", "import catalogclient._cli.run"]
 )
 def test_requests_is_imported_with_the_first_request(program: str) -> None:
-    asked = f"""
+    program = f"""
 import sys
 {program}
 from catalogclient import RestCatalog
@@ -90,7 +90,7 @@ with RestCatalog("http://127.0.0.1:9", retry=None) as catalog:
     except Exception:
         print("requests" in sys.modules)
 """
-    run = subprocess.run([sys.executable, "-c", asked], env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    run = subprocess.run([sys.executable, "-c", program], env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert run.stdout.split("\n")[:3] == ["[]", "False", "True"], run.stdout + run.stderr
 
 
@@ -123,16 +123,16 @@ class Heckler(Spectator):
         raise ValueError("boo")
 
 
-def test_hooks_see_every_attempt_and_cannot_stop_it(
+def test_hooks_receive_every_attempt_and_cannot_fail_it(
     peer: HttpPeer, connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "catalogclient")
     peer.answer(Answer(status=503), Answer(raw=b"", close=True), in_json({}))
     spectator = Spectator()
     connect(hooks=[Heckler(), spectator]).list_tables("private.names")
-    told = [type(each).__name__ for each in spectator.seen]
+    logged = [type(each).__name__ for each in spectator.seen]
     once = ["RequestInfo", "ResponseInfo"]
-    assert told == [*once, "RetryInfo", *once, "RetryInfo", *once]
+    assert logged == [*once, "RetryInfo", *once, "RetryInfo", *once]
     first, answered, pausing, _, lost = spectator.seen[:5]
     assert (first.operation, first.method, first.attempt) == ("list_tables", "GET", 1)
     assert first.path_template == "/v1/{prefix}/namespaces/{namespace}/tables"

@@ -47,13 +47,13 @@ def test_sixty_four_threads_share_one_catalog(peer: HttpPeer, connect: Connect) 
     assert len(results) == 192
     paths = [each.path for each in peer.received]
     assert (paths.count("/v1/config"), paths.count("/token")) == (1, 1)
-    made = [each for each in peer.received if each.path == "/v1/p/namespaces"]
-    assert len({each.headers["Idempotency-Key"] for each in made}) == 192
+    created = [each for each in peer.received if each.path == "/v1/p/namespaces"]
+    assert len({each.headers["Idempotency-Key"] for each in created}) == 192
     # Calls do not share request data.
-    assert all(each.json()["namespace"][0].startswith(f"n{each.headers['X-Thread']}_") for each in made)
+    assert all(each.json()["namespace"][0].startswith(f"n{each.headers['X-Thread']}_") for each in created)
 
 
-def test_a_failure_of_the_shared_request_reaches_all_who_wait_and_is_forgotten() -> None:
+def test_all_waiting_callers_get_the_failure_of_a_shared_request() -> None:
     flight: SingleFlight[int] = SingleFlight()
     begun, go_on = threading.Event(), threading.Event()
     outcomes: list[object] = []
@@ -89,7 +89,7 @@ def test_a_failure_of_the_shared_request_reaches_all_who_wait_and_is_forgotten()
     assert not flight.is_busy
 
 
-def test_a_thread_that_is_interrupted_leaves_the_request_to_those_who_wait() -> None:
+def test_another_caller_repeats_the_request_of_an_interrupted_thread() -> None:
     flight: SingleFlight[int] = SingleFlight()
     begun, go_on = threading.Event(), threading.Event()
     interrupted: list[BaseException] = []
@@ -119,7 +119,7 @@ def test_a_thread_that_is_interrupted_leaves_the_request_to_those_who_wait() -> 
     assert len(interrupted) == 1
 
 
-def test_a_closed_catalog_is_closed(connect: Connect, peer: HttpPeer) -> None:
+def test_a_closed_catalog_raises_client_closed(connect: Connect, peer: HttpPeer) -> None:
     peer.answer(in_json({}))
     catalog = connect(warehouse="w")
     with catalog as entered:
@@ -140,7 +140,7 @@ def test_a_closed_catalog_is_closed(connect: Connect, peer: HttpPeer) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_forked_process_has_connections_of_its_own(peer: HttpPeer, connect: Connect) -> None:
+def test_a_forked_process_opens_its_own_connections(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(in_json({}))
     catalog = connect()
     catalog.list_namespaces()
@@ -168,7 +168,7 @@ def in_a_process(program: str, *arguments: str) -> subprocess.CompletedProcess[s
     )  # fmt: skip
 
 
-def test_the_end_of_the_interpreter_waits_for_nothing(peer: HttpPeer) -> None:
+def test_the_interpreter_exits_without_waiting(peer: HttpPeer) -> None:
     peer.answer(Answer(hang=True))
     done = in_a_process(
         """
@@ -185,12 +185,12 @@ def test_the_end_of_the_interpreter_waits_for_nothing(peer: HttpPeer) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "end 2\n", "")
 
 
-def test_importing_reads_and_starts_nothing() -> None:
+def test_importing_opens_no_file_and_starts_no_thread() -> None:
     done = in_a_process(
         """
         import sys, requests, threading
         seen = []
-        sys.addaudithook(lambda name, given: seen.append((name, given)) if watching else None)
+        sys.addaudithook(lambda name, arguments: seen.append((name, arguments)) if watching else None)
         watching = True
         import catalogclient
         watching = False
@@ -202,7 +202,7 @@ def test_importing_reads_and_starts_nothing() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "[] [] 1 False False\n", "")
 
 
-def test_a_catalog_that_is_forgotten_leaves_no_warning(peer: HttpPeer) -> None:
+def test_an_unclosed_catalog_causes_no_warning(peer: HttpPeer) -> None:
     peer.answer(in_json({}))
     done = in_a_process(
         """
@@ -216,7 +216,7 @@ def test_a_catalog_that_is_forgotten_leaves_no_warning(peer: HttpPeer) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_siblings_close_the_connections_with_the_last_of_them(peer: HttpPeer) -> None:
+def test_the_last_sibling_closes_the_connections(peer: HttpPeer) -> None:
     peer.answer(in_json({}))
     catalog = RestCatalog(peer.url, config_mode="never")
     siblings = [catalog.with_auth({"type": "bearer", "token": str(number)}) for number in range(3)]

@@ -103,7 +103,7 @@ DRIPS = {
 
 
 @pytest.mark.parametrize("kind", DRIPS)
-def test_a_server_that_drips_is_left_when_time_is_up(kind: str) -> None:
+def test_a_slow_response_ends_at_the_deadline(kind: str) -> None:
     with (
         raw_server(DRIPS[kind]) as address,
         plain_catalog(address, total_timeout=1.0, timeout=0.7) as catalog,
@@ -116,7 +116,7 @@ def test_a_server_that_drips_is_left_when_time_is_up(kind: str) -> None:
     assert caught.value.status == 0
 
 
-def test_a_server_that_says_nothing_is_left(peer: HttpPeer, connect: Connect) -> None:
+def test_a_server_without_a_response_times_out(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(Answer(hang=True))
     with soon(), pytest.raises(RequestTimeoutError) as caught:
         connect(timeout=Timeout(connect=5, read=0.3), retry=None).list_namespaces()
@@ -128,14 +128,14 @@ def test_a_server_that_says_nothing_is_left(peer: HttpPeer, connect: Connect) ->
     assert unknown.value.attempts == 1
 
 
-def test_every_wait_ends_by_default(connect: Connect) -> None:
+def test_default_timeouts_limit_every_wait(connect: Connect) -> None:
     options = connect()._operations._options
     assert options.timeout == Timeout(connect=10.0, read=60.0)
     assert options.total_timeout == 600.0
     assert options.retry is not None
 
 
-def test_a_host_that_does_not_accept_is_left() -> None:
+def test_a_host_that_does_not_accept_times_out() -> None:
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))
         deaf.listen(0)
@@ -160,7 +160,7 @@ def test_a_host_that_does_not_accept_is_left() -> None:
                 each.close()
 
 
-def test_a_connection_that_is_refused() -> None:
+def test_a_refused_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
     with plain_catalog(f"http://127.0.0.1:{port}", retry=None) as catalog:
@@ -172,7 +172,7 @@ def test_a_connection_that_is_refused() -> None:
         assert isinstance(error.details, Exception)
 
 
-def test_a_name_that_leads_nowhere() -> None:
+def test_an_unknown_host_name() -> None:
     with (
         plain_catalog("http://catalog.invalid", retry=None) as catalog,
         pytest.raises(ConnectError) as caught,
@@ -181,7 +181,7 @@ def test_a_name_that_leads_nowhere() -> None:
     assert "name not resolved" in str(caught.value)
 
 
-def test_a_host_that_is_no_name() -> None:
+def test_an_invalid_host_name() -> None:
     with (
         plain_catalog(f"http://{'x' * 70}.example", retry=None) as catalog,
         pytest.raises(CatalogError),
@@ -210,7 +210,7 @@ def bad_gzip(connection: socket.socket, _: threading.Event) -> None:
 
 
 @pytest.mark.parametrize("talk", [half, reset, nonsense, short_chunk, bad_gzip, lambda connection, _: None])
-def test_an_answer_that_breaks_off_is_a_network_failure_that_may_have_been_applied(talk: Any) -> None:
+def test_an_incomplete_response_is_a_network_error_and_maybe_applied(talk: Any) -> None:
     with (
         raw_server(talk) as address,
         plain_catalog(address, retry=RetryPolicy(backoff_base=0.001)) as catalog,
@@ -245,7 +245,7 @@ def endless_gzip(connection: socket.socket, stopping: threading.Event) -> None:
 @pytest.mark.parametrize(
     "talk", [flood(b"", b" " * 65536), flood(b"Content-Length: 1073741824\r\n", b" " * 65536), endless_gzip]
 )
-def test_an_answer_without_end_is_refused_in_bounded_memory(talk: Any) -> None:
+def test_an_endless_response_is_rejected_in_bounded_memory(talk: Any) -> None:
     most = 8_000_000
     with raw_server(talk) as address, plain_catalog(address, max_response_bytes=most) as catalog:
         tracemalloc.start()
@@ -259,7 +259,7 @@ def test_an_answer_without_end_is_refused_in_bounded_memory(talk: Any) -> None:
     assert peak < 10 * most
 
 
-def test_a_gzip_bomb_is_refused_in_bounded_memory(peer: HttpPeer, connect: Connect) -> None:
+def test_a_gzip_bomb_is_rejected_in_bounded_memory(peer: HttpPeer, connect: Connect) -> None:
     bomb = gzip.compress(bytes(200_000_000))
     peer.answer(Answer(headers={"Content-Type": "application/json", "Content-Encoding": "gzip"}, body=bomb))
     tracemalloc.start()
@@ -271,7 +271,7 @@ def test_a_gzip_bomb_is_refused_in_bounded_memory(peer: HttpPeer, connect: Conne
         tracemalloc.stop()
 
 
-def test_an_endless_head_is_refused(peer: HttpPeer) -> None:
+def test_an_endless_response_header_is_rejected(peer: HttpPeer) -> None:
     def talk(connection: socket.socket, stopping: threading.Event) -> None:
         connection.sendall(b"HTTP/1.1 200 OK\r\n")
         while not stopping.is_set():
@@ -286,7 +286,7 @@ def test_an_endless_head_is_refused(peer: HttpPeer) -> None:
         catalog.list_namespaces()
 
 
-def test_an_error_page_without_end_is_still_that_error() -> None:
+def test_an_endless_error_response_keeps_its_status() -> None:
     head = b"HTTP/1.1 500 Error\r\nContent-Type: text/html\r\n\r\n"
 
     def talk(connection: socket.socket, stopping: threading.Event) -> None:
@@ -304,7 +304,7 @@ def test_an_error_page_without_end_is_still_that_error() -> None:
 
 
 @pytest.mark.parametrize("compress", [False, True])
-def test_answers_of_any_transfer_are_read(peer: HttpPeer, connect: Connect, compress: bool) -> None:
+def test_transfer_encodings(peer: HttpPeer, connect: Connect, compress: bool) -> None:
     body = json.dumps({"namespaces": [[str(number)] for number in range(9_000)]}).encode()
     sent = gzip.compress(body) if compress else body
     chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (sent[:5], sent[5:])) + b"0\r\n\r\n"
@@ -315,7 +315,7 @@ def test_answers_of_any_transfer_are_read(peer: HttpPeer, connect: Connect, comp
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308, 300])
-def test_no_redirect_is_followed(peer: HttpPeer, connect: Connect, status: int) -> None:
+def test_redirects_are_not_followed(peer: HttpPeer, connect: Connect, status: int) -> None:
     with HttpPeer() as other:
         peer.answer(redirect(f"{other.url}/x?token=s3cr3t#y", status=status))
         for auth in ({"type": "bearer", "token": "t0k"}, {"type": "header", "name": "X-Key", "value": "v"}):
@@ -327,7 +327,7 @@ def test_no_redirect_is_followed(peer: HttpPeer, connect: Connect, status: int) 
         assert other.received == []
 
 
-def test_connections_are_kept_and_cookies_are_not(peer: HttpPeer, connect: Connect) -> None:
+def test_connections_are_reused_and_cookies_ignored(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(Answer(headers={"Content-Type": "application/json", "Set-Cookie": "a=b"}, body=b"{}"))
     catalog = connect()
     for _ in range(3):
@@ -337,7 +337,7 @@ def test_connections_are_kept_and_cookies_are_not(peer: HttpPeer, connect: Conne
     assert all(each.headers["Cookie"] is None for each in peer.received)
 
 
-def test_a_connection_that_the_server_closed_meanwhile_is_not_used(peer: HttpPeer, connect: Connect) -> None:
+def test_a_connection_closed_by_the_server_is_not_reused(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(Answer(headers={"Content-Type": "application/json", "Content-Length": "2"}, body=b"{}", close=True))
     catalog = connect(retry=None)
     for _ in range(3):
@@ -347,7 +347,7 @@ def test_a_connection_that_the_server_closed_meanwhile_is_not_used(peer: HttpPee
     catalog.update_table("a.t", updates=[])
 
 
-def test_a_session_of_the_caller_is_used_for_its_adapters_alone(peer: HttpPeer, connect: Connect) -> None:
+def test_only_the_adapters_of_a_callers_session_are_used(peer: HttpPeer, connect: Connect) -> None:
     seen: list[str] = []
 
     class Adapter(requests.adapters.HTTPAdapter):
@@ -375,7 +375,7 @@ def test_a_session_of_the_caller_is_used_for_its_adapters_alone(peer: HttpPeer, 
     session.close()
 
 
-def test_a_callers_session_that_cannot_connect_has_sent_nothing() -> None:
+def test_a_failed_connection_of_a_callers_session_is_not_sent() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
     with (
@@ -405,7 +405,7 @@ def test_proxies_of_options_and_environment_are_used(
         catalog.list_namespaces()
 
 
-def test_a_commit_that_a_proxy_loses_may_have_been_sent() -> None:
+def test_a_commit_lost_by_a_proxy_is_unknown() -> None:
     with (
         raw_server(lambda connection, _: None) as proxy,
         plain_catalog("http://catalog.example", proxies={"http": proxy}) as catalog,
@@ -415,7 +415,7 @@ def test_a_commit_that_a_proxy_loses_may_have_been_sent() -> None:
     assert caught.value.attempts == 1
 
 
-def test_a_proxy_that_is_not_there_has_sent_nothing() -> None:
+def test_a_request_to_an_unreachable_proxy_is_not_sent() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         proxy = f"http://127.0.0.1:{listening.getsockname()[1]}"
     with plain_catalog("http://catalog.example", proxies={"http": proxy}, retry=None) as catalog:
@@ -424,7 +424,7 @@ def test_a_proxy_that_is_not_there_has_sent_nothing() -> None:
         assert not caught.value.maybe_applied
 
 
-def test_a_tunnel_that_ends_before_the_server_has_sent_nothing() -> None:
+def test_a_request_through_a_failed_tunnel_is_not_sent() -> None:
     def talk(connection: socket.socket, _: threading.Event) -> None:
         connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
 
@@ -443,7 +443,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return certificates.write(tmp_path_factory.mktemp("tls"))
 
 
-def test_certificates_are_checked(authority: Path) -> None:
+def test_certificates_are_verified(authority: Path) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(authority)
     with HttpPeer(tls=context) as secure:
@@ -458,7 +458,7 @@ def test_certificates_are_checked(authority: Path) -> None:
         assert len(secure.received) == 1
 
 
-def test_a_server_without_tls_is_none(peer: HttpPeer) -> None:
+def test_a_server_without_tls_is_a_tls_error(peer: HttpPeer) -> None:
     address = peer.url.replace("http://", "https://")
     with plain_catalog(address, retry=None) as catalog, pytest.raises(NetworkError) as caught:
         catalog.update_table("a.t", updates=[])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from catalogclient import CatalogError, InvalidArgumentError, TableIdentifier, _urls
 from catalogclient._urls import UNIT_SEPARATOR, Levels, References, Separator
-from tests.catalogclient.conftest import Connect
+from tests.catalogclient.conftest import Connect, untimed
 from tests.fakes.http_peer import HttpPeer, in_json
 
 PLACE = "/v1/{prefix}/namespaces/{namespace}/tables/{table}"
@@ -27,8 +27,9 @@ def path(levels: tuple[str, ...], table: str = "t", *, separator: Separator = UN
     return _urls.path(PLACE, {"namespace": levels, "table": table}, prefix=prefix, separator=separator)
 
 
+@untimed
 @given(st.lists(names, min_size=1, max_size=4), names)
-def test_names_come_back_from_a_path(levels: list[str], table: str) -> None:
+def test_names_round_trip_through_a_path(levels: list[str], table: str) -> None:
     sent = path(tuple(levels), table, prefix="p")
     assert sent.isascii()
     _, version, prefix, _, namespace, _, last = sent.split("/")
@@ -38,12 +39,13 @@ def test_names_come_back_from_a_path(levels: list[str], table: str) -> None:
 
 
 def unfolded(levels: list[str]) -> list[str]:
-    """A level that holds U+001F cannot be told from two: the interface has no escape for it."""
+    """A level that holds U+001F cannot be distinguished from two, because the interface has no escape for it."""
     return [part for level in levels for part in level.split("\x1f")]
 
 
+@untimed
 @given(st.lists(names, min_size=1, max_size=4), separators)
-def test_names_come_back_whatever_stands_between_the_levels(levels: list[str], separator: Separator) -> None:
+def test_names_round_trip_with_any_separator(levels: list[str], separator: Separator) -> None:
     sent = path(tuple(levels), separator=separator).split("/")[3]
     clean = [level for level in levels if separator.plain not in level and quoted(level).find(separator.encoded) < 0]
     if clean == levels:
@@ -54,8 +56,9 @@ def quoted(level: str) -> str:
     return path((level,)).split("/")[3]
 
 
+@untimed
 @given(st.lists(names, min_size=1, max_size=3), separators)
-def test_levels_come_back_from_a_query(levels: list[str], separator: Separator) -> None:
+def test_levels_round_trip_through_a_query(levels: list[str], separator: Separator) -> None:
     sent = _urls.query((("parent", Levels(tuple(levels))),), separator=separator)
     value = unquote(sent.removeprefix("?parent="))
     held = any(separator.plain in level for level in levels)
@@ -65,16 +68,18 @@ def test_levels_come_back_from_a_query(levels: list[str], separator: Separator) 
         assert value.split("\x1f") == levels
 
 
+@untimed
 @given(st.lists(st.tuples(names, names), min_size=1, max_size=3))
-def test_views_come_back_from_a_query(views: list[tuple[str, str]]) -> None:
-    found = tuple(TableIdentifier((level,), name) for level, name in views)
-    sent = _urls.query((("referenced-by", References(found)),), separator=UNIT_SEPARATOR)
+def test_referenced_views_round_trip_through_a_query(views: list[tuple[str, str]]) -> None:
+    result = tuple(TableIdentifier((level,), name) for level, name in views)
+    sent = _urls.query((("referenced-by", References(result)),), separator=UNIT_SEPARATOR)
     items = sent.removeprefix("?referenced-by=").split(",")
     assert [unquote(each) for each in items] == [f"{level}\x1f{name}" for level, name in views]
 
 
+@untimed
 @given(st.text(max_size=30))
-def test_a_prefix_stays_inside_its_place(prefix: str) -> None:
+def test_a_prefix_stays_inside_the_path(prefix: str) -> None:
     try:
         sent = _urls.prefix(prefix)
     except (CatalogError, UnicodeEncodeError):
@@ -100,11 +105,11 @@ def test_levels_in_a_path(levels: tuple[str, ...], expected: str) -> None:
     ("given_", "encoded"),
     [("%2E", "%2E"), (".", "%2E"), ("%1F", "%1F"), ("\x1f", "%1F"), ("/", "%2F"), ("--", "%2D%2D")],
 )
-def test_separators_are_encoded_however_they_are_written(given_: str, encoded: str) -> None:
+def test_separators_are_encoded(given_: str, encoded: str) -> None:
     assert Separator.parse(given_).encoded == encoded
 
 
-def test_a_level_with_the_separator_in_it_is_told_apart_where_servers_can(connect: Connect) -> None:
+def test_a_level_with_the_separator_is_unambiguous(connect: Connect) -> None:
     assert path(("a", "b"), separator=DOT) == "/v1/namespaces/a%2Eb/tables/t"
     assert path(("x.y", "b"), separator=DOT) == "/v1/namespaces/x.y%2Eb/tables/t"
     assert _urls.query((("parent", Levels(("x.y", "b"))),), separator=DOT) == "?parent=x.y%1Fb"
@@ -123,12 +128,12 @@ def test_a_level_with_the_separator_in_it_is_told_apart_where_servers_can(connec
         ("a b?c#d", "a%20b%3Fc%23d"),
     ],
 )
-def test_prefixes_are_sent_as_they_are_but_for_what_no_path_can_hold(prefix: str, sent: str) -> None:
+def test_prefixes_are_encoded_only_if_necessary(prefix: str, sent: str) -> None:
     assert _urls.prefix(prefix) == sent
 
 
 @pytest.mark.parametrize("prefix", ["..", "a/../b", "./a", "%2e%2E/a"])
-def test_prefixes_that_climb_are_refused(prefix: str) -> None:
+def test_prefixes_with_dot_segments_are_rejected(prefix: str) -> None:
     with pytest.raises(CatalogError, match="prefix"):
         _urls.prefix(prefix)
 
@@ -140,7 +145,7 @@ def test_prefixes_that_climb_are_refused(prefix: str) -> None:
         *("http://[::1", "http://x y", "http://x\n", "http://x\\y", "http://x?", 7, None),
     ],
 )
-def test_addresses_that_are_no_root_are_refused_without_being_repeated(address: Any) -> None:
+def test_invalid_base_urls_are_rejected_and_not_printed(address: Any) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         _urls.root(address)
     assert "u:p" not in repr(caught.value)
@@ -159,11 +164,11 @@ def test_addresses_that_are_no_root_are_refused_without_being_repeated(address: 
         ("http://127.0.0.1.example", False),
     ],
 )
-def test_this_machine_is_known(address: str, inside: bool) -> None:
+def test_loopback_hosts(address: str, inside: bool) -> None:
     assert _urls.is_loopback(address) is inside
 
 
-def test_the_dot_between_levels_reaches_the_wire_encoded(peer: HttpPeer, connect: Connect) -> None:
+def test_a_dot_separator_is_sent_percent_encoded(peer: HttpPeer, connect: Connect) -> None:
     peer.answer(in_json({"overrides": {"namespace-separator": "%2E"}, "defaults": {}}), path="/v1/config")
     peer.answer(in_json({}))
     catalog = connect(config_mode="always")
@@ -179,7 +184,7 @@ def test_the_dot_between_levels_reaches_the_wire_encoded(peer: HttpPeer, connect
     ("option", "server", "sent"),
     [(None, "%2F", "a%2Fb"), ("%1D", "%2F", "a%1Db"), (None, "", "a%1Fb"), (".", None, "a%2Eb")],
 )
-def test_the_callers_separator_comes_before_the_servers(
+def test_the_separator_of_the_options_takes_precedence(
     peer: HttpPeer, connect: Connect, option: str | None, server: str | None, sent: str
 ) -> None:
     overrides = {} if server is None else {"namespace-separator": server}

@@ -21,17 +21,18 @@ def mypy(folder: Path, files: Sequence[str], *, python: str | Path, settings: st
     return _errors([sys.executable, "-m", "mypy", "--config-file", str(config), *files], folder)
 
 
-def pyright(
-    folder: Path, files: Sequence[str], *, python: str | Path, source: Path | None = None, strict: bool = True
-) -> set[str]:
-    """Returns the errors of pyright as `file:line`. Skips the test if basedpyright is not installed."""
+def pyright(folder: Path, files: Sequence[str], *, python: str | Path, source: Path | None = None) -> set[str]:
+    """Returns the errors of pyright as `file:line`. Skips the test if basedpyright is not installed.
+
+    The comment `# pyright: strict` makes the checks of a file strict.
+    """
     beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     program = shutil.which("basedpyright", path=beside)
     if program is None:
         pytest.skip("basedpyright is not installed")
     config = {
         "include": list(files),
-        "typeCheckingMode": "strict" if strict else "standard",
+        "typeCheckingMode": "standard",
         "extraPaths": [str(source)] if source else [],
     }
     (folder / "pyrightconfig.json").write_text(json.dumps(config))
@@ -42,7 +43,7 @@ def _errors(command: Sequence[str], folder: Path) -> set[str]:
     # Without variables that refer to this checkout.
     env = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV", "MYPY"))}
     run = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
-    found = re.findall(r"(\w+\.py:\d+)(?::\d+)?(?:: | - )error", run.stdout)
-    assert bool(found) == bool(run.returncode), run.stdout + run.stderr
+    result = re.findall(r"(\w+\.py:\d+)(?::\d+)?(?:: | - )error", run.stdout)
+    assert bool(result) == bool(run.returncode), run.stdout + run.stderr
     sys.stdout.write(run.stdout)
-    return set(found)
+    return set(result)

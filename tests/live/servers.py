@@ -9,6 +9,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -25,8 +26,8 @@ from tests import ports
 from tests.settings import ENVIRONMENT, RUN_ID
 
 PROJECT = Path(__file__).parents[2]
-START_SECONDS = 60
-STOP_SECONDS = 30
+START_SECONDS = 120
+STOP_SECONDS = 60
 TEMPLATE = f"live_template_{RUN_ID}"
 SERVE = (str(PROJECT / "manage.py"), "serve")
 GUNICORN = ("-m", "gunicorn", "-c", str(PROJECT / "gunicorn.conf.py"), "authsvc.wsgi")
@@ -182,6 +183,14 @@ def empty_database_url() -> Iterator[str]:
     """A database without tables on the PostgreSQL of this run."""
     with empty_database() as url:
         yield url
+
+
+@pytest.fixture
+def database_folder() -> Iterator[Path]:
+    """A directory for an embedded PostgreSQL, which does not exist yet."""
+    # Not below the directory of pytest, whose next start excludes the account of PostgreSQL if root runs the tests.
+    with tempfile.TemporaryDirectory(prefix="authsvc-embedded-") as folder:
+        yield Path(folder) / "pg"
 
 
 @pytest.fixture

@@ -111,8 +111,8 @@ def _schema_of_operators(cursor: CursorWrapper) -> str | None:
     """The schema of the extension, which is created where possible; None when it is not available."""
     for attempt in (True, False):
         cursor.execute(_OPERATORS, [EXTENSION])
-        if found := cursor.fetchone():
-            return str(found[0])
+        if row := cursor.fetchone():
+            return str(row[0])
         if attempt:
             # Not installed on the server, not permitted, or created concurrently by another process.
             with contextlib.suppress(DatabaseError):
@@ -122,10 +122,10 @@ def _schema_of_operators(cursor: CursorWrapper) -> str | None:
 
 def _one(cursor: CursorWrapper, statement: str, values: Sequence[Any]) -> tuple[Any, ...]:
     cursor.execute(statement, values)
-    found = cursor.fetchone()
-    if found is None:
+    row = cursor.fetchone()
+    if row is None:
         raise DatabaseError("the table of users does not exist")
-    return tuple(found)
+    return tuple(row)
 
 
 @contextlib.contextmanager

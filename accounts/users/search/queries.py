@@ -166,23 +166,23 @@ def count(user_filter: UserFilter, *, limit: int | None = None) -> int:
     """The number of users that match, at most `limit`."""
     match, values = _match(user_filter)
     bound = "" if limit is None else f" LIMIT {limit:d}"
-    found = fetch_row(f"SELECT count(*) FROM ({match}{bound}) c", values)
-    return int(found[0]) if found else 0
+    row = fetch_row(f"SELECT count(*) FROM ({match}{bound}) c", values)
+    return int(row[0]) if row else 0
 
 
 def is_too_expensive(user_filter: UserFilter) -> bool:
     """True if the trigram indexes cannot serve the filter and the table is too large to be read for it."""
     if user_filter.count_exactly or _is_indexed(user_filter.text):
         return False
-    found = fetch_row(f"SELECT reltuples > %s FROM pg_class WHERE oid = '{_users()}'::regclass", [LARGE_TABLE])
-    return bool(found and found[0])
+    row = fetch_row(f"SELECT reltuples > %s FROM pg_class WHERE oid = '{_users()}'::regclass", [LARGE_TABLE])
+    return bool(row and row[0])
 
 
 @cache
 def indexes_all_letters() -> bool:
     """True if trigrams contain letters beyond ASCII, which the locale of the database decides."""
-    found = fetch_row("SELECT datctype NOT IN ('C', 'POSIX') FROM pg_database WHERE datname = current_database()", [])
-    return bool(found and found[0])
+    row = fetch_row("SELECT datctype NOT IN ('C', 'POSIX') FROM pg_database WHERE datname = current_database()", [])
+    return bool(row and row[0])
 
 
 def _match(user_filter: UserFilter) -> Condition:

@@ -115,7 +115,7 @@ _MISSING = {
         *(Endpoint.REPORT_METRICS, Endpoint.COMMIT_TRANSACTION),
     },
     errors.NoSuchViewError: {
-        *(Endpoint.LOAD_VIEW, Endpoint.REPLACE_VIEW, Endpoint.DROP_VIEW, Endpoint.VIEW_EXISTS, Endpoint.RENAME_VIEW),
+        *(Endpoint.LOAD_VIEW, Endpoint.REPLACE_VIEW, Endpoint.DROP_VIEW, Endpoint.VIEW_EXISTS, Endpoint.RENAME_VIEW)
     },
     errors.NoSuchFunctionError: {Endpoint.LOAD_FUNCTION},
     errors.NoSuchPlanIdError: {Endpoint.FETCH_PLANNING_RESULT, Endpoint.CANCEL_PLANNING},

@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from catalogclient._messages import PreparedRequest, Reply
-from catalogclient._options import RestCatalogOptions, Timeout
+from catalogclient._options import RestCatalogOptions
 
 if TYPE_CHECKING:
     from catalogclient._transport import Transport
@@ -20,20 +19,12 @@ class LazyTransport:
         self._lock = threading.Lock()
         self._transport: Transport | None = None
 
-    @property
-    def name(self) -> str:
-        """Name and version of the HTTP library for the User-Agent header."""
-        return self._get().name
-
-    def exchange(self, request: PreparedRequest, *, timeout: Timeout, deadline: float | None) -> Reply:
-        """Sends `request` once; see Transport."""
-        return self._get().exchange(request, timeout=timeout, deadline=deadline)
-
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
 
-    def _get(self) -> Transport:
+    def get(self) -> Transport:
+        """Returns the transport."""
         if self._transport is None:
             # Importing requests takes longer than importing this whole library.
             from catalogclient import _transport  # noqa: PLC0415

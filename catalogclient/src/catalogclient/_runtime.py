@@ -67,10 +67,10 @@ class BlockingRuntime:
 
     @property
     def name(self) -> str:
-        return self._transport.name
+        return self._transport.get().name
 
     async def exchange(self, request: PreparedRequest, limits: Timeout, deadline: float | None) -> Reply:
-        return self._transport.exchange(request, timeout=limits, deadline=deadline)
+        return self._transport.get().exchange(request, timeout=limits, deadline=deadline)
 
     async def sleep(self, seconds: float) -> None:
         _call_scope.sleep(seconds, self.closed)

@@ -1,18 +1,18 @@
-"""Sends a call with retries and returns its result."""
+"""Builds the request of a call, sends it with retries and returns the result."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
-from catalogclient import _error_mapping, _headers, _idempotency, _redact, _request_builder
+from catalogclient import _error_mapping, _headers, _idempotency, _redact, _urls
 from catalogclient._call_scope import CallScope
 from catalogclient._endpoints import Operation
 from catalogclient._event_hooks import AttemptReporter
 from catalogclient._guards import converted
 from catalogclient._log import AUTH
-from catalogclient._messages import Call, PreparedRequest, Reply
+from catalogclient._messages import Call, PreparedRequest, Reply, Unset
 from catalogclient._options import RestCatalogOptions
 from catalogclient._retries import RetryState
 from catalogclient._routing import Route
@@ -54,7 +54,7 @@ class Sender:
         if not self._basic_headers:
             self._basic_headers = _headers.basic(user_agent=self._options.user_agent, transport=self._runtime.name)
         with converted("the request cannot be built"):
-            template = _request_builder.build_request(
+            template = _request(
                 call,
                 route,
                 basic=self._basic_headers,
@@ -118,6 +118,47 @@ class Sender:
             AUTH.warning("refreshing the credentials failed: %s", type(failure).__name__)
             error.__cause__ = failure
             return False
+
+
+def _request(
+    call: Call[Any],
+    route: Route,
+    *,
+    basic: Mapping[str, str],
+    extra: Mapping[str, str],
+    key: str | None,
+    access_delegation: Sequence[str] | None,
+) -> PreparedRequest:
+    """Builds a request. `basic` are default fields, `extra` the caller's fields.
+
+    `access_delegation` is the default from the options.
+    """
+    path = _urls.path(call.operation.template, call.values, prefix=route.prefix, separator=route.separator)
+    defaults = (("snapshots", route.snapshots),) if call.wants_default_snapshots and route.snapshots else ()
+    query = _urls.query((*defaults, *call.query), separator=route.separator)
+    protocol = dict(call.headers)
+    if call.body is not None:
+        protocol["Content-Type"] = "application/json"
+    if key is not None:
+        protocol["Idempotency-Key"] = key
+    if call.operation.delegating:
+        values = access_delegation if isinstance(call.access_delegation, Unset) else call.access_delegation
+        if values:
+            protocol["X-Iceberg-Access-Delegation"] = _delegation(values)
+    return PreparedRequest(
+        call.operation.method,
+        f"{route.root}{path}{query}",
+        _headers.merged(basic, route.headers, extra, protocol),
+        call.body,
+    )
+
+
+def _delegation(values: Sequence[str]) -> str:
+    if isinstance(values, str):
+        raise InvalidArgumentError("access_delegation must be a sequence of strings")
+    value = ",".join(values)
+    _headers.check_value(value)
+    return value
 
 
 def _key(operation: Operation, given: str | None) -> str | None:

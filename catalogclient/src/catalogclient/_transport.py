@@ -15,10 +15,7 @@ from requests.structures import CaseInsensitiveDict
 from catalogclient import _connections, _http, _redact, _urls
 from catalogclient._messages import PreparedRequest, Reply
 from catalogclient._options import RestCatalogOptions, Timeout, check_file
-from catalogclient.errors import (
-    CatalogError,
-    InvalidArgumentError,
-)
+from catalogclient.errors import CatalogError, InvalidArgumentError
 
 _CHUNK_SIZE = 262_144
 _NOT_CONNECTED = (

@@ -38,8 +38,7 @@ class StructType(TypedDict):
 
 
 ListType = TypedDict(
-    "ListType",
-    {"type": Literal["list"], "element-id": int, "element": "IcebergType", "element-required": bool},
+    "ListType", {"type": Literal["list"], "element-id": int, "element": "IcebergType", "element-required": bool}
 )
 
 MapType = TypedDict(
@@ -119,13 +118,7 @@ SnapshotReference = TypedDict(
 
 BlobMetadata = TypedDict(
     "BlobMetadata",
-    {
-        "type": str,
-        "snapshot-id": int,
-        "sequence-number": int,
-        "fields": list[int],
-        "properties": dict[str, str],
-    },
+    {"type": str, "snapshot-id": int, "sequence-number": int, "fields": list[int], "properties": dict[str, str]},
 )
 
 StatisticsFile = TypedDict(
@@ -540,9 +533,7 @@ class DataFile(ContentFile, _DataFileFields):
 
 
 _DeleteFileFields = TypedDict(
-    "_DeleteFileFields",
-    {"content-offset": int, "content-size-in-bytes": int, "equality-ids": list[int]},
-    total=False,
+    "_DeleteFileFields", {"content-offset": int, "content-size-in-bytes": int, "equality-ids": list[int]}, total=False
 )
 
 
@@ -552,11 +543,7 @@ class DeleteFile(ContentFile, _DeleteFileFields):
 
 FileScanTask = TypedDict(
     "FileScanTask",
-    {
-        "data-file": Required[DataFile],
-        "delete-file-references": list[int],
-        "residual-filter": Expression,
-    },
+    {"data-file": Required[DataFile], "delete-file-references": list[int], "residual-filter": Expression},
     total=False,
 )
 
@@ -637,9 +624,7 @@ CreateTableRequest = TypedDict(
 )
 
 RegisterTableRequest = TypedDict(
-    "RegisterTableRequest",
-    {"name": Required[str], "metadata-location": Required[str], "overwrite": bool},
-    total=False,
+    "RegisterTableRequest", {"name": Required[str], "metadata-location": Required[str], "overwrite": bool}, total=False
 )
 
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db
 EMAIL = "ann@example.com"
 NEW_EMAIL = "ann@new.example.com"
 PASSWORD = "her own password 1"
-STRANGERS = "the password of a stranger 1"
+OTHER_PASSWORD = "the password of a stranger 1"
 LINK_FIELDS = {"action_link", "email_otp", "hashed_token", "verification_type", "redirect_to"}
 
 
@@ -250,22 +250,22 @@ def test_a_link_for_one_new_address_does_not_confirm_another(api: Api, admin: st
 
 
 def test_link_removes_password_of_earlier_sign_up(api: Api, admin: str) -> None:
-    assert api.post("/signup", {"email": EMAIL, "password": STRANGERS}).status_code == 200
+    assert api.post("/signup", {"email": EMAIL, "password": OTHER_PASSWORD}).status_code == 200
     stranger = User.objects.get(email=EMAIL)
     strangers_session = make_session(stranger).session
     shown = made(api, admin, "signup", password=PASSWORD, data={"b": 2})
     assert shown["user_metadata"]["b"] == 2
     assert follow(api, shown["action_link"])["type"] == "signup"
-    assert sign_in(api, STRANGERS) == 400
+    assert sign_in(api, OTHER_PASSWORD) == 400
     assert sign_in(api, PASSWORD) == 200
     assert not Session.objects.filter(id=strangers_session.id).exists()
 
 
 def test_link_without_password_removes_password_of_earlier_sign_up(api: Api, admin: str) -> None:
-    make_user(email=EMAIL, confirmed=False, password_hash=hashing.hash_password(STRANGERS))
+    make_user(email=EMAIL, confirmed=False, password_hash=hashing.hash_password(OTHER_PASSWORD))
     shown = made(api, admin, "signup")
     assert follow(api, shown["action_link"])["type"] == "signup"
-    assert sign_in(api, STRANGERS) == 400
+    assert sign_in(api, OTHER_PASSWORD) == 400
 
 
 @pytest.mark.parametrize("type", ["magiclink", "recovery"])

@@ -25,7 +25,7 @@ from tokens.models import OneTimeToken, Session
 pytestmark = pytest.mark.django_db
 
 EMAIL = "ann@example.com"
-STRANGERS = "the password of a stranger 1"
+OTHER_PASSWORD = "the password of a stranger 1"
 EXISTS = "A user with this email address has already been registered"
 
 
@@ -206,23 +206,23 @@ def test_invitation_code_can_be_redeemed_with_password(api: Api, admin: str, mai
 
 @pytest.mark.parametrize("by_link", [True, False])
 def test_acceptance_removes_access_of_earlier_sign_up(api: Api, admin: str, mailbox: Mailbox, by_link: bool) -> None:
-    assert api.post("/signup", {"email": EMAIL, "password": STRANGERS}).status_code == 200
+    assert api.post("/signup", {"email": EMAIL, "password": OTHER_PASSWORD}).status_code == 200
     strangers = make_session(User.objects.get(email=EMAIL))
     assert invite(api, admin).status_code == 200
-    assert sign_in(api, STRANGERS).status_code == 400
+    assert sign_in(api, OTHER_PASSWORD).status_code == 400
     if by_link:
         assert "access_token" in api.get(link_of(mailbox)).headers["Location"]
     else:
         token = mailbox.emails[-1].variables["TokenHash"]
         assert api.post("/verify", {"type": "invite", "token_hash": token}).status_code == 200
-    assert_error(sign_in(api, STRANGERS), 400, "invalid_credentials", "Invalid login credentials")
+    assert_error(sign_in(api, OTHER_PASSWORD), 400, "invalid_credentials", "Invalid login credentials")
     refreshed = api.post("/token?grant_type=refresh_token", {"refresh_token": strangers.refresh_token})
     assert refreshed.status_code == 400
     assert not Session.objects.filter(id=strangers.session.id).exists()
 
 
 def test_account_with_confirmed_phone_keeps_password(api: Api, admin: str) -> None:
-    stored = hashing.hash_password(STRANGERS)
+    stored = hashing.hash_password(OTHER_PASSWORD)
     owner = make_user(
         email=EMAIL, confirmed=False, password_hash=stored, phone="15550001234", phone_confirmed_at=timezone.now()
     )
@@ -235,7 +235,7 @@ def test_account_with_confirmed_phone_keeps_password(api: Api, admin: str) -> No
 
 def test_sign_up_with_invited_address_reveals_no_invitation(api: Api, admin: str) -> None:
     invite(api, admin, data={"salary": 1})
-    answer = api.post("/signup", {"email": EMAIL, "password": STRANGERS})
+    answer = api.post("/signup", {"email": EMAIL, "password": OTHER_PASSWORD})
     assert answer.status_code == 200
     assert (answer.json()["identities"], answer.json()["user_metadata"]) == ([], {})
 
@@ -243,7 +243,7 @@ def test_sign_up_with_invited_address_reveals_no_invitation(api: Api, admin: str
 def test_invitation_ignores_email_interval(api: Api, admin: str, mailbox: Mailbox) -> None:
     for _ in range(2):
         assert invite(api, admin).status_code == 200
-    assert api.post("/signup", {"email": EMAIL, "password": STRANGERS}).status_code == 200
+    assert api.post("/signup", {"email": EMAIL, "password": OTHER_PASSWORD}).status_code == 200
     assert invite(api, admin).status_code == 200
     assert len(mailbox.emails) == 4
 

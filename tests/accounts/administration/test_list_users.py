@@ -29,7 +29,7 @@ OTHER = "6f0c5c0e-6a0b-4d7e-9d0a-3f1f4b1d7c12"
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def crowd(number: int, **columns: Any) -> list[str]:
+def make_users(number: int, **columns: Any) -> list[str]:
     """The ids of that many users, oldest first, one second apart."""
     at = START + timedelta(days=1)
     made = [
@@ -96,7 +96,7 @@ def test_empty_list(api: Api) -> None:
     ],
 )
 def test_the_links_lead_to_the_next_and_the_last_page(api: Api, number: int, query: str, link: str) -> None:
-    crowd(number)
+    make_users(number)
     assert listed(api, query)[0] == link
 
 
@@ -105,7 +105,7 @@ def test_trailing_slash_is_kept_in_links(api: Api) -> None:
 
 
 def test_pages_contain_each_user_once(api: Api) -> None:
-    made = crowd(7)
+    made = make_users(7)
     shown = [each for page in range(1, 5) for each in ids(api, f"?page={page}&per_page=2")]
     assert shown == made[::-1]
     assert listed(api, "?page=4&per_page=2")[1] == "7"
@@ -114,7 +114,7 @@ def test_pages_contain_each_user_once(api: Api) -> None:
 
 
 def test_page_size_is_fifty(api: Api) -> None:
-    crowd(51)
+    make_users(51)
     assert len(ids(api)) == 50
     assert len(ids(api, "?per_page=1000000")) == 51
     assert listed(api) == ('</admin/users?page=2>; rel="next", </admin/users?page=2>; rel="last"', "51")
@@ -131,19 +131,19 @@ def test_page_size_is_fifty(api: Api) -> None:
     ],
 )
 def test_users_are_sorted_by_age(api: Api, sort: str, is_ascending: bool) -> None:
-    made = crowd(3)
+    made = make_users(3)
     shown = ids(api, f"?sort={sort.replace(' ', '+')}")
     assert shown == (made if is_ascending else made[::-1])
 
 
 def test_the_first_of_several_orders_counts(api: Api) -> None:
-    made = crowd(2)
+    made = make_users(2)
     assert ids(api, "?sort=created_at+asc&sort=created_at+desc") == made
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
 def test_users_with_equal_times_are_sorted_by_id(api: Api, order: str) -> None:
-    crowd(6)
+    make_users(6)
     User.objects.update(created_at=START)
     shown = [each for page in range(1, 4) for each in ids(api, f"?page={page}&per_page=2&sort=created_at+{order}")]
     assert shown == sorted(shown, reverse=order == "desc")
@@ -185,7 +185,7 @@ def test_users_with_equal_times_are_sorted_by_id(api: Api, order: str) -> None:
     ],
 )
 def test_malformed_parameter_is_rejected(api: Api, query: str, text: str) -> None:
-    crowd(1)
+    make_users(1)
     assert_error(ask(api, "GET", f"/admin/users?{query}"), 400, "validation_failed", text)
 
 
@@ -194,12 +194,12 @@ def test_malformed_parameter_is_rejected(api: Api, query: str, text: str) -> Non
     ["?page=18446744073709551615", "?per_page=18446744073709551615", "?page=0018446744073709551615&per_page=99"],
 )
 def test_largest_page_number_is_accepted(api: Api, query: str) -> None:
-    crowd(2)
+    make_users(2)
     assert listed(api, query)[1] == "2"
 
 
 def test_parameter_of_gateways_is_ignored(api: Api) -> None:
-    made = crowd(1)
+    made = make_users(1)
     assert ids(api, "?apikey=x") == made
 
 
@@ -228,7 +228,7 @@ def test_filter_matches_part_of_address_or_name(api: Api, filter: str, expected:
 
 
 def test_filtered_list_has_pages(api: Api) -> None:
-    crowd(5)
+    make_users(5)
     make_user(email="other@example.org")
     assert listed(api, "?filter=user&per_page=2&page=3") == (
         '</admin/users?filter=user&page=3&per_page=2>; rel="last"',
@@ -322,7 +322,7 @@ def test_list_contains_complete_users(api: Api) -> None:
 
 
 def test_cursors_are_ignored_by_default(api: Api) -> None:
-    crowd(2)
+    make_users(2)
     answer = ask(api, "GET", "/admin/users?limit=1&cursor=x")
     assert len(answer.json()["users"]) == 2
     assert answer.headers["X-Total-Count"] == "2"
@@ -333,7 +333,7 @@ def test_cursors_are_ignored_by_default(api: Api) -> None:
 @pytest.mark.parametrize("condition", ["", "&filter=user", "&filter=example.com"])
 def test_cursors_lead_through_all_users(api: Api, auth_config: ChangeConfig, sort: str, condition: str) -> None:
     auth_config(experimental={"cursor_pagination_enabled": True})
-    made = crowd(5)
+    made = make_users(5)
     User.objects.filter(id__in=made[2:4]).update(created_at=START + timedelta(days=2))
     target, shown, pages = f"/admin/users?limit=2{sort}{condition}", [], 0
     while target:
@@ -352,7 +352,7 @@ def test_cursors_lead_through_all_users(api: Api, auth_config: ChangeConfig, sor
 
 def test_cursor_link_keeps_other_parameters(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(experimental={"cursor_pagination_enabled": True})
-    crowd(3)
+    make_users(3)
     answer = ask(api, "GET", "/admin/users?page=&per_page=&limit=1&filter=user")
     cursor = answer.json()["pagination"]["next_cursor"]
     assert answer.headers["Link"] == f'</admin/users?cursor={cursor}&filter=user&limit=1>; rel="next"'
@@ -361,14 +361,14 @@ def test_cursor_link_keeps_other_parameters(api: Api, auth_config: ChangeConfig)
 @pytest.mark.parametrize(("query", "shown"), [("", 50), ("?limit=2000", 60), ("?limit=60", 60)])
 def test_a_page_by_cursor_has_up_to_a_thousand(api: Api, auth_config: ChangeConfig, query: str, shown: int) -> None:
     auth_config(experimental={"cursor_pagination_enabled": True})
-    crowd(60)
+    make_users(60)
     assert len(ids(api, query)) == shown
 
 
 @pytest.mark.parametrize("query", ["?per_page=1", "?page=1"])
 def test_page_parameter_disables_cursors(api: Api, auth_config: ChangeConfig, query: str) -> None:
     auth_config(experimental={"cursor_pagination_enabled": True})
-    crowd(2)
+    make_users(2)
     assert listed(api, query)[1] == "2"
 
 
@@ -394,7 +394,7 @@ def _encoded(cursor: object) -> str:
 )
 def test_malformed_cursor_is_rejected(api: Api, auth_config: ChangeConfig, cursor: str) -> None:
     auth_config(experimental={"cursor_pagination_enabled": True})
-    crowd(1)
+    make_users(1)
     answer = ask(api, "GET", f"/admin/users?cursor={_quoted(cursor)}")
     assert (answer.status_code, answer.json()["error_code"]) == (400, "validation_failed")
     assert answer.json()["msg"].startswith("Bad Pagination Parameters: invalid cursor")
@@ -508,7 +508,7 @@ def _by_cursor(user_filter: UserFilter, *, size: int) -> list[list[UUID]]:
 
 def _without_times() -> list[UUID]:
     """The ids of ten users, oldest first; the times of some of them are not known, which makes them the latest."""
-    made = [UUID(each) for each in crowd(10)]
+    made = [UUID(each) for each in make_users(10)]
     User.objects.filter(id__in=made[::2]).update(created_at=None, updated_at=None)
     return [*made[1::2], *sorted(made[::2])]
 

@@ -17,27 +17,27 @@ from tokens.models import Session
 pytestmark = pytest.mark.django_db
 
 EMAIL = "ann@example.com"
-THIEF = "15550001234"
+ATTACKERS_PHONE = "15550001234"
 NEW_PASSWORD = "a much better one 9"
 
 
 def test_new_password_withdraws_pending_change(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     auth_config(
         signup={"phone_enabled": True},
-        sms={"test_codes": {THIEF: "123456"}},
+        sms={"test_codes": {ATTACKERS_PHONE: "123456"}},
         mailer={"secure_email_change_enabled": False, "dev_inbox_enabled": True},
     )
     owner = make_user(email=EMAIL)
-    thief, own = make_session(owner), make_session(owner)
-    changes = {"phone": THIEF, "email": "thief@example.com"}
-    assert api.put("/user", changes, bearer=thief.access_token).status_code == 200
+    attacker, own = make_session(owner), make_session(owner)
+    changes = {"phone": ATTACKERS_PHONE, "email": "thief@example.com"}
+    assert api.put("/user", changes, bearer=attacker.access_token).status_code == 200
     assert api.put("/user", {"password": NEW_PASSWORD}, bearer=own.access_token).status_code == 200
     sent = len(mailbox.emails)
     backdate_rate_limits(timedelta(hours=1))
     for kind in ("phone_change", "email_change"):
         assert api.post("/resend", {"type": kind, "email": EMAIL}).status_code == 200
         backdate_rate_limits(timedelta(hours=1))
-    answer = api.post("/verify", {"type": "phone_change", "phone": THIEF, "token": "123456"})
+    answer = api.post("/verify", {"type": "phone_change", "phone": ATTACKERS_PHONE, "token": "123456"})
     assert_error(answer, 403, "otp_expired", "Token has expired or is invalid")
     assert len(mailbox.emails) == sent
     owner.refresh_from_db()
@@ -67,10 +67,10 @@ def test_verified_owner_keeps_account_when_other_identifier_is_claimed(api: Api,
 
 def test_revoked_session_cannot_change_password(api: Api) -> None:
     owner = make_user(email=EMAIL)
-    thief = make_session(owner)
+    attacker = make_session(owner)
     own = make_session(owner)
     assert api.post("/logout?scope=others", bearer=own.access_token).status_code == 204
-    answer = api.put("/user", {"password": NEW_PASSWORD}, bearer=thief.access_token)
+    answer = api.put("/user", {"password": NEW_PASSWORD}, bearer=attacker.access_token)
     assert_error(answer, 403, "session_not_found", "Session from session_id claim in JWT does not exist")
     assert api.post("/token?grant_type=password", {"email": EMAIL, "password": PASSWORD}).status_code == 200
 
@@ -86,7 +86,7 @@ def test_deeply_nested_metadata_causes_no_server_error(api: Api, depth: int) -> 
     assert User.objects.count() == (answer.status_code == 200)
 
 
-def planted() -> User:
+def make_planted_account() -> User:
     """An account of another person: an unverified external identity, and a further credential."""
     user = make_user(email=EMAIL, password="", confirmed=False)
     Identity.objects.filter(user=user).delete()
@@ -97,7 +97,7 @@ def planted() -> User:
     return user
 
 
-def nothing_is_left_of_the_stranger(user: User) -> None:
+def assert_access_is_removed(user: User) -> None:
     user.refresh_from_db()
     assert [identity.provider for identity in user.identities.all()] == ["email"]
     assert user.raw_app_meta_data == {"provider": "email", "providers": ["email"]}
@@ -106,24 +106,24 @@ def nothing_is_left_of_the_stranger(user: User) -> None:
 
 
 def test_the_owners_sign_up_removes_an_earlier_external_identity(api: Api) -> None:
-    user = planted()
+    user = make_planted_account()
     assert api.post("/signup", {"email": EMAIL, "password": NEW_PASSWORD}).status_code == 200
-    nothing_is_left_of_the_stranger(user)
+    assert_access_is_removed(user)
 
 
 def test_owners_invitation_removes_earlier_external_identity(api: Api) -> None:
-    user = planted()
+    user = make_planted_account()
     admin_requests.done(api, "POST", "/invite", {"email": EMAIL})
-    nothing_is_left_of_the_stranger(user)
+    assert_access_is_removed(user)
 
 
 def test_owners_email_sign_in_removes_earlier_external_identity(api: Api, mailbox: Mailbox) -> None:
-    user = planted()
+    user = make_planted_account()
     assert api.post("/recover", {"email": EMAIL}).status_code == 200
     link = mailbox.emails[-1].variables["TokenHash"]
-    stranger = Session.objects.get(user=user)
+    earlier = Session.objects.get(user=user)
     assert api.get(f"/verify?type=recovery&token={link}").status_code == 303
     [own] = Session.objects.filter(user=user)
-    assert own.id != stranger.id
+    assert own.id != earlier.id
     own.delete()
-    nothing_is_left_of_the_stranger(user)
+    assert_access_is_removed(user)

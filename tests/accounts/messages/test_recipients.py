@@ -53,6 +53,14 @@ def validate(address: str, kind: EmailKind = EmailKind.CONFIRMATION) -> None:
     recipients.validate_address(address, kind=kind)
 
 
+def is_accepted(address: str) -> bool:
+    try:
+        validate(address)
+    except errors.EmailAddressInvalid:
+        return False
+    return True
+
+
 def not_authorized(address: str) -> str:
     return f'Email address "{address}" cannot be used as it is not authorized'
 
@@ -153,7 +161,7 @@ def test_fake_address_is_rejected_without_look_up(names: FakeDns, service: HttpP
 
 @pytest.mark.parametrize("address", ["longer@gmail.com", "test@shop.net", "o'neil+x@shop.net", "a.b@shop.net"])
 def test_other_addresses_are_accepted(names: FakeDns, address: str) -> None:
-    validate(address)
+    assert is_accepted(address)
 
 
 def test_without_extended_validation_every_address_is_accepted(auth_config: ChangeConfig) -> None:
@@ -223,7 +231,7 @@ def test_silent_name_server_and_silent_service_time_out_after_three_seconds_toge
 
 def test_without_name_server_every_host_is_accepted(names: FakeDns, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dns.resolver, "default_resolver", dns.resolver.Resolver(configure=False))
-    validate("a@h.org")
+    assert is_accepted("a@h.org")
 
 
 def test_well_known_hosts_are_not_looked_up(names: FakeDns) -> None:
@@ -313,7 +321,7 @@ def test_service_accepts_address_with_any_other_answer(service: HttpPeer, answer
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/", "http://", "nonsense", "file:///etc/passwd", "http://[x"])
 def test_an_unreachable_service_accepts_the_address(auth_config: ChangeConfig, url: str) -> None:
     auth_config(recipients={"service_url": url})
-    validate(EMAIL)
+    assert is_accepted(EMAIL)
 
 
 def test_dns_and_service_are_queried_concurrently(names: FakeDns, service: HttpPeer) -> None:

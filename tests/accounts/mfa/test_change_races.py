@@ -107,7 +107,7 @@ def evict(owner: Owner) -> Callable[[], object]:
     return lambda: revocation.revoke_all_sessions_as_operator(owner.user.id, **OPERATOR, at=timezone.now())  # type: ignore[arg-type]
 
 
-# What a request has to be ready with before it is overtaken, and then the request itself.
+# Requests: each function prepares one and returns the call.
 
 
 def enrol(api: Api, owner: Owner) -> Call:
@@ -169,7 +169,7 @@ def test_request_at_aal2_is_rejected_after_concurrent_factor_removal(
     before = table_contents()
     assert_error(overtaken(owner.user, call, intervene(owner)), *(ENDED if intervene is evict else refusal))
     changed = {table for table, content in table_contents().items() if content != before[table]}
-    # What the operator has done, and the ceremony that the answer of an authenticator ends however it is.
+    # Changes of the operator, and the ceremony, which every response of an authenticator ends.
     assert changed <= {
         "audit_log_entries", "mfa_factors", "mfa_challenges", "sessions", "mfa_amr_claims", "webauthn_challenges",
     }  # fmt: skip

@@ -101,7 +101,7 @@ def test_secret_is_encrypted_with_column_encryption(api: Api, auth_config: Chang
     assert encryption.decrypt(factor.secret or "", bound_to=factor.id) == secret
 
 
-# What is refused
+# Rejected enrolments
 
 
 @pytest.mark.parametrize("body", [{"factor_type": "x"}, {"factor_type": ""}, {"factor_type": None}])
@@ -276,7 +276,7 @@ def test_verified_phone_cannot_be_enrolled_again(api: Api) -> None:
     done(factor_requests.enroll(api, make_session().access_token, factor_type="phone", phone=f"+{PHONE}"))
 
 
-# What was left unfinished
+# Unfinished enrolments
 
 
 def test_abandoned_enrolments_are_deleted(api: Api, auth_config: ChangeConfig) -> None:

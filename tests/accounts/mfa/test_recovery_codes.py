@@ -91,7 +91,7 @@ def test_code_steps_up_session(api: Api, mailbox: Mailbox) -> None:
     assert audit_trail()[-1] == ("recovery_code_used", {"remaining": 9})
     (mail,) = mailbox.emails
     assert (mail.kind, mail.to, mail.variables["Remaining"]) == (EmailKind.RECOVERY_CODE_USED, owner.user.email, "9")
-    # What the lost factor stood in the way of is possible now.
+    # The session can now replace the lost factor.
     done(factor_requests.unenroll(api, shown["access_token"], owner.factor.id))
     done(factor_requests.enroll(api, shown["access_token"], friendly_name="new phone"))
 

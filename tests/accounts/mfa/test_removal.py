@@ -111,7 +111,7 @@ def test_factor_of_other_user_is_not_found(api: Api) -> None:
     )
 
 
-# What the level protects
+# Required AAL
 
 
 @pytest.mark.parametrize("by_admin", [False, True])
@@ -125,7 +125,7 @@ def test_a_lowered_session_loses_its_permissions(api: Api, mailbox: Mailbox, by_
         assert not mailbox.emails
     else:
         done(factor_requests.unenroll(api, raised, owner.factor.id))
-    # The token still says aal2. What counts here is the session.
+    # The token still contains aal2, but the level of the session counts.
     assert read_claims(raised)["aal"] == "aal2"
     assert factor_requests.enroll(api, raised, friendly_name="new").json()["error_code"] == "insufficient_aal"
     assert factor_requests.unenroll(api, raised, other.id).json()["error_code"] == "insufficient_aal"

@@ -110,7 +110,7 @@ def test_qr_code_is_readable_by_decoder(account: str) -> None:
 
 
 def decoded(svg: str) -> str:
-    """What a camera would read from the picture."""
+    """The text of the QR code."""
     root = ET.fromstring(svg)
     side = int(root.attrib["width"])
     assert (side % 3, root.attrib["height"], root.attrib["viewBox"]) == (0, str(side), f"0 0 {side // 3} {side // 3}")

@@ -61,7 +61,7 @@ def try_code(api: Api, owner: Owner, code: str) -> Any:
     )
 
 
-# What a right code brings about
+# Effects of a correct code
 
 
 @pytest.mark.parametrize("status", ["unverified", "verified"])
@@ -98,11 +98,11 @@ def test_refreshed_token_keeps_aal2_and_previous_refresh_token_revokes_session(a
     assert not Session.objects.exists()
 
 
-@pytest.mark.parametrize("lenient", [{"allow_reuse": True}, {"rotation_enabled": False}])
+@pytest.mark.parametrize("refresh_settings", [{"allow_reuse": True}, {"rotation_enabled": False}])
 def test_previous_refresh_token_is_rejected_when_reuse_is_tolerated(
-    api: Api, auth_config: ChangeConfig, lenient: dict[str, bool]
+    api: Api, auth_config: ChangeConfig, refresh_settings: dict[str, bool]
 ) -> None:
-    auth_config(refresh=lenient)
+    auth_config(refresh=refresh_settings)
     owner = make_owner()
     raised = factor_requests.step_up(api, owner)
     assert_error(
@@ -218,7 +218,7 @@ def test_a_user_without_address_receives_no_email(api: Api, mailbox: Mailbox) ->
     assert not mailbox.emails
 
 
-# What is refused
+# Rejected responses
 
 
 @pytest.mark.parametrize("code", [None, ""])

@@ -311,7 +311,7 @@ def test_imported_credential_is_accepted(api: Api) -> None:
     done(answer(api, owner.token, owner.factor.id, challenge["id"], credential))
 
 
-# What is refused
+# Rejected responses
 
 
 @pytest.mark.parametrize(

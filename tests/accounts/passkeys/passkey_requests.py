@@ -20,7 +20,7 @@ NEEDS_AAL2 = (403, "insufficient_aal", "AAL2 session is required to manage passk
 TOO_MANY = (422, "too_many_passkeys", "Maximum number of passkeys reached")
 NOT_FOUND = (404, "validation_failed", "Passkey not found")
 BY_SSO = (422, "validation_failed", "SSO users cannot register passkeys")
-VISITOR = (403, "no_authorization", "Anonymous user not allowed to perform these actions")
+ANONYMOUS = (403, "no_authorization", "Anonymous user not allowed to perform these actions")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -154,7 +154,7 @@ def test_one_authenticator_can_hold_passkeys_of_several_users(api: Api) -> None:
         assert done(sign_in(api, device, credential=credential))["user"]["id"] == str(holder.user.id)
 
 
-# What is refused
+# Rejected responses
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from django.utils import timezone
 from accounts.models import CeremonyType, Passkey, PasskeyChallenge, User
 from authsvc.api.renderers import rfc3339
 from tests.accounts.passkeys.passkey_requests import (
+    ANONYMOUS,
     BY_SSO,
     CHALLENGE_EXPIRED,
     CHALLENGE_NOT_FOUND,
@@ -20,7 +21,6 @@ from tests.accounts.passkeys.passkey_requests import (
     PARTY,
     REFUSED,
     TOO_MANY,
-    VISITOR,
     begin,
     complete,
     done,
@@ -114,7 +114,7 @@ def test_registration_requires_relying_party(api: Api, auth_config: ChangeConfig
         assert_error(answer, 500, "unexpected_failure", "Failed to initialize WebAuthn", error_id=error_id)
 
 
-# Who may
+# Permissions
 
 
 @pytest.mark.parametrize("step", ["options", "verify"])
@@ -122,7 +122,7 @@ def test_registration_needs_a_permanent_signed_in_user(api: Api, step: str) -> N
     path = f"/passkeys/registration/{step}"
     assert_error(api.post(path, {}), 401, "no_authorization", "This endpoint requires a valid Bearer token")
     visitor = make_session(make_user(email="", is_anonymous=True))
-    assert_error(api.post(path, {}, bearer=visitor.access_token), *VISITOR)
+    assert_error(api.post(path, {}, bearer=visitor.access_token), *ANONYMOUS)
     by_sso = make_session(make_user(is_sso_user=True))
     assert_error(api.post(path, {}, bearer=by_sso.access_token), *BY_SSO)
 

@@ -24,14 +24,14 @@ MODIFIED = ("user_modified", None)
 
 
 @pytest.fixture(autouse=True)
-def visitors_enabled(auth_config: ChangeConfig) -> None:
+def anonymous_sign_ins_enabled(auth_config: ChangeConfig) -> None:
     auth_config(
         signup={"anonymous_enabled": True, "phone_enabled": True},
         sms={"provider": "vonage", "vonage": Vonage(api_key=Secret("k"), api_secret=Secret("s"), sender="us")},
     )
 
 
-def visit(api: Api, **data: Any) -> dict[str, Any]:
+def sign_in_anonymously(api: Api, **data: Any) -> dict[str, Any]:
     """The session of a new anonymous user."""
     answer = api.post("/signup", {"data": data})
     assert answer.status_code == 200, answer.content
@@ -71,7 +71,7 @@ def confirm_phone(api: Api, mailbox: Mailbox) -> dict[str, Any]:
 
 
 def test_an_anonymous_user_has_a_session_that_can_be_refreshed(api: Api) -> None:
-    session = visit(api, theme="dark")
+    session = sign_in_anonymously(api, theme="dark")
     user = session["user"]
     assert (user["email"], user["phone"], user["is_anonymous"], user["identities"]) == ("", "", True, [])
     assert (user["app_metadata"], user["user_metadata"]) == ({}, {"theme": "dark"})
@@ -83,14 +83,14 @@ def test_an_anonymous_user_has_a_session_that_can_be_refreshed(api: Api) -> None
 
 
 def test_an_anonymous_user_may_change_metadata(api: Api) -> None:
-    session = visit(api, theme="dark")
+    session = sign_in_anonymously(api, theme="dark")
     shown = changed(put(api, session, {"data": {"theme": None, "name": "Ada"}}))
     assert (shown["user_metadata"], shown["app_metadata"], shown["is_anonymous"]) == ({"name": "Ada"}, {}, True)
 
 
 @pytest.mark.parametrize("further", [{}, {"email": ""}, {"data": {"a": 1}}])
 def test_an_anonymous_user_without_email_or_phone_cannot_set_a_password(api: Api, further: dict[str, Any]) -> None:
-    session = visit(api)
+    session = sign_in_anonymously(api)
     before = table_contents()
     text = "Updating password of an anonymous user without an email or phone is not allowed"
     assert_error(put(api, session, {"password": PASSWORD, **further}), 422, "validation_failed", text)
@@ -98,8 +98,8 @@ def test_an_anonymous_user_without_email_or_phone_cannot_set_a_password(api: Api
 
 
 def test_a_confirmed_address_makes_an_anonymous_user_permanent(api: Api, mailbox: Mailbox) -> None:
-    visitor = visit(api, theme="dark")
-    shown = changed(put(api, visitor, {"email": EMAIL, "password": PASSWORD, "data": {"name": "Ada"}}))
+    anonymous = sign_in_anonymously(api, theme="dark")
+    shown = changed(put(api, anonymous, {"email": EMAIL, "password": PASSWORD, "data": {"name": "Ada"}}))
 
     assert (shown["email"], shown["new_email"], shown["is_anonymous"]) == ("", EMAIL, True)
     assert shown["identities"] == []
@@ -111,7 +111,7 @@ def test_a_confirmed_address_makes_an_anonymous_user_permanent(api: Api, mailbox
 
     session = confirm_email(api, mailbox)
     user = session["user"]
-    assert (user["id"], user["is_anonymous"], user["email"]) == (visitor["user"]["id"], False, EMAIL)
+    assert (user["id"], user["is_anonymous"], user["email"]) == (anonymous["user"]["id"], False, EMAIL)
     assert "new_email" not in user
     assert user["app_metadata"] == {"provider": "email", "providers": ["email"]}
     assert user["email_confirmed_at"] == user["confirmed_at"] == user["updated_at"]
@@ -125,16 +125,16 @@ def test_a_confirmed_address_makes_an_anonymous_user_permanent(api: Api, mailbox
     assert audit_trail() == [("user_updated_password", None), MODIFIED, MODIFIED]
     assert [mail.kind for mail in mailbox.emails] == [EmailKind.EMAIL_CHANGE]
     assert api.post("/token?grant_type=password", credentials).status_code == 200
-    refreshed = api.post("/token?grant_type=refresh_token", {"refresh_token": visitor["refresh_token"]}).json()
+    refreshed = api.post("/token?grant_type=refresh_token", {"refresh_token": anonymous["refresh_token"]}).json()
     assert claims(refreshed)["is_anonymous"] is False
 
 
 def test_a_confirmed_phone_makes_an_anonymous_user_permanent(api: Api, mailbox: Mailbox) -> None:
-    visitor = visit(api)
-    shown = changed(put(api, visitor, {"phone": PHONE, "password": PASSWORD}))
+    anonymous = sign_in_anonymously(api)
+    shown = changed(put(api, anonymous, {"phone": PHONE, "password": PASSWORD}))
     assert (shown["phone"], shown["new_phone"], shown["is_anonymous"]) == ("", PHONE, True)
     user = confirm_phone(api, mailbox)["user"]
-    assert (user["id"], user["is_anonymous"], user["phone"]) == (visitor["user"]["id"], False, PHONE)
+    assert (user["id"], user["is_anonymous"], user["phone"]) == (anonymous["user"]["id"], False, PHONE)
     assert user["app_metadata"] == {"provider": "phone", "providers": ["phone"]}
     assert [identity["provider"] for identity in user["identities"]] == ["phone"]
     assert user["phone_confirmed_at"] == user["confirmed_at"]
@@ -144,21 +144,21 @@ def test_a_confirmed_phone_makes_an_anonymous_user_permanent(api: Api, mailbox: 
 
 
 def test_link_of_flow_makes_anonymous_user_permanent(api: Api, mailbox: Mailbox) -> None:
-    visitor = visit(api)
-    changed(put(api, visitor, {"email": EMAIL, "code_challenge": CHALLENGE, "code_challenge_method": "s256"}))
+    anonymous = sign_in_anonymously(api)
+    changed(put(api, anonymous, {"email": EMAIL, "code_challenge": CHALLENGE, "code_challenge_method": "s256"}))
     link = mailbox.emails[0].variables["ConfirmationURL"].removeprefix("http://127.0.0.1:8081")
     code = redirect_query(api.get(link))["code"]
     session = api.post("/token?grant_type=pkce", {"auth_code": code, "code_verifier": VERIFIER}).json()
-    assert (session["user"]["id"], session["user"]["is_anonymous"]) == (visitor["user"]["id"], False)
+    assert (session["user"]["id"], session["user"]["is_anonymous"]) == (anonymous["user"]["id"], False)
 
 
 def test_email_and_phone_are_added_to_one_account(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
-    visitor = visit(api)
-    changed(put(api, visitor, {"phone": PHONE}))
+    anonymous = sign_in_anonymously(api)
+    changed(put(api, anonymous, {"phone": PHONE}))
     session = confirm_phone(api, mailbox)
     changed(put(api, session, {"email": EMAIL}))
     user = confirm_email(api, mailbox)["user"]
-    assert user["id"] == visitor["user"]["id"]
+    assert user["id"] == anonymous["user"]["id"]
     assert user["app_metadata"] == {"provider": "phone", "providers": ["phone", "email"]}
     assert Identity.objects.count() == 2
 
@@ -171,9 +171,9 @@ def test_auto_confirm_applies_email_of_anonymous_user_immediately(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
     auth_config(mailer={"autoconfirm": True}, limits={"email_sent": Rate(events=0)})
-    visitor = visit(api)
-    shown = changed(put(api, visitor, {"email": EMAIL, "password": PASSWORD}))
-    assert (shown["id"], shown["email"], shown["is_anonymous"]) == (visitor["user"]["id"], EMAIL, False)
+    anonymous = sign_in_anonymously(api)
+    shown = changed(put(api, anonymous, {"email": EMAIL, "password": PASSWORD}))
+    assert (shown["id"], shown["email"], shown["is_anonymous"]) == (anonymous["user"]["id"], EMAIL, False)
     assert "new_email" not in shown
     assert "email_change_sent_at" not in shown
     assert shown["email_confirmed_at"] == shown["updated_at"]
@@ -191,7 +191,7 @@ def test_auto_confirm_applies_phone_of_anonymous_user_immediately(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
     auth_config(sms={"autoconfirm": True})
-    shown = changed(put(api, visit(api), {"phone": PHONE, "email": EMAIL}))
+    shown = changed(put(api, sign_in_anonymously(api), {"phone": PHONE, "email": EMAIL}))
     assert (shown["phone"], shown["is_anonymous"], shown["new_email"]) == (PHONE, False, EMAIL)
     assert mailbox.texts == []
     user = confirm_email(api, mailbox)["user"]
@@ -204,16 +204,16 @@ def test_an_anonymous_user_cannot_take_a_used_email_or_phone(
 ) -> None:
     make_user(email=EMAIL, phone=PHONE)
     auth_config(mailer={"autoconfirm": autoconfirm}, sms={"autoconfirm": autoconfirm})
-    visitor = visit(api)
+    anonymous = sign_in_anonymously(api)
     before = table_contents()
     text = "A user with this {} has already been registered"
-    assert_error(put(api, visitor, {"email": EMAIL}), 422, "email_exists", text.format("email address"))
-    assert_error(put(api, visitor, {"phone": PHONE}), 422, "phone_exists", text.format("phone number"))
+    assert_error(put(api, anonymous, {"email": EMAIL}), 422, "email_exists", text.format("email address"))
+    assert_error(put(api, anonymous, {"phone": PHONE}), 422, "phone_exists", text.format("phone number"))
     assert table_contents() == before
 
 
 def test_a_pending_address_of_an_anonymous_user_is_still_available(api: Api, mailbox: Mailbox) -> None:
-    changed(put(api, visit(api), {"email": EMAIL}))
+    changed(put(api, sign_in_anonymously(api), {"email": EMAIL}))
     pending = mailbox.emails[0]
     made = api.post("/signup", {"email": EMAIL, "password": PASSWORD}).json()
     answer = api.post("/verify", {"type": "email_change", "token_hash": pending.variables["TokenHash"]})
@@ -224,13 +224,13 @@ def test_a_pending_address_of_an_anonymous_user_is_still_available(api: Api, mai
 
 
 def test_anonymous_users_cannot_reauthenticate(api: Api) -> None:
-    answer = api.get("/reauthenticate", bearer=visit(api)["access_token"])
+    answer = api.get("/reauthenticate", bearer=sign_in_anonymously(api)["access_token"])
     text = "Reauthentication requires the user to have an email or a phone number"
     assert_error(answer, 400, "validation_failed", text)
 
 
 def test_the_session_of_an_anonymous_user_keeps_its_method(api: Api, mailbox: Mailbox) -> None:
-    changed(put(api, visit(api), {"email": EMAIL}))
+    changed(put(api, sign_in_anonymously(api), {"email": EMAIL}))
     confirm_email(api, mailbox)
     methods = AmrClaim.objects.order_by("created_at").values_list("authentication_method", flat=True)
     assert list(methods) == ["anonymous", "otp"]

@@ -35,7 +35,7 @@ def record(**values: Any) -> UserRecord:
 
 
 def render(of: UserRecord) -> dict[str, Any]:
-    """What a client reads."""
+    """The JSON object of a user, decoded."""
     decoded: dict[str, Any] = orjson.loads(orjson.dumps(records.render_user(of)))
     return decoded
 

@@ -47,7 +47,7 @@ def fields(page: Answer) -> dict[str, str]:
 
 
 def press(api: Api, page: Answer, *, path: str = "/verify") -> Answer:
-    """What a browser does with the form of the page that it was shown at `path`."""
+    """Submit the form of a page that was opened at `path`, as a browser does."""
     [action] = re.findall(r'<form method="post" action="([^"]*)">', page.content.decode())
     return submit(api, fields(page), path=urljoin(path, action))
 

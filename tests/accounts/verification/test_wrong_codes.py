@@ -33,7 +33,7 @@ def phones(auth_config: ChangeConfig) -> None:
     )
 
 
-def make_visitor(audience: str = "authenticated") -> SignIn:
+def make_anonymous_user(audience: str = "authenticated") -> SignIn:
     return make_session(make_user(email="", password="", is_anonymous=True, audience=audience))
 
 
@@ -48,9 +48,9 @@ def other_than(*codes: str) -> str:
     ("type", "changes"), [("email_change", {"email": CLAIMED}), ("phone_change", {"phone": NUMBER})]
 )
 def test_wrong_code_is_counted_on_newest_secret(api: Api, mailbox: Mailbox, type: str, changes: dict[str, str]) -> None:
-    visitors = [make_visitor() for _ in range(4)]
-    for visitor in visitors:
-        assert api.put("/user", changes, bearer=visitor.access_token).status_code == 200
+    anonymous_users = [make_anonymous_user() for _ in range(4)]
+    for anonymous in anonymous_users:
+        assert api.put("/user", changes, bearer=anonymous.access_token).status_code == 200
     codes = [mail.variables["Token"] for mail in mailbox.emails] + [text.variables["Code"] for text in mailbox.texts]
     *older, last = codes
 
@@ -65,15 +65,15 @@ def test_wrong_code_is_counted_on_newest_secret(api: Api, mailbox: Mailbox, type
     changed = {table for table, held in table_contents().items() if before[table] != held}
     assert changed == {"one_time_tokens"}
     attempts = OneTimeToken.objects.values_list("user_id", "attempts")
-    assert dict(attempts) == {visitor.user.id: int(visitor is visitors[-1]) for visitor in visitors}
+    assert dict(attempts) == {anonymous.user.id: int(anonymous is anonymous_users[-1]) for anonymous in anonymous_users}
 
     answer = guess(last)
-    assert (answer.status_code, answer.json()["user"]["id"]) == (200, str(visitors[-1].user.id))
+    assert (answer.status_code, answer.json()["user"]["id"]) == (200, str(anonymous_users[-1].user.id))
 
 
 def test_older_codes_are_invalid_after_newest_is_exhausted(api: Api, mailbox: Mailbox) -> None:
     for _ in range(2):
-        assert api.put("/user", {"email": CLAIMED}, bearer=make_visitor().access_token).status_code == 200
+        assert api.put("/user", {"email": CLAIMED}, bearer=make_anonymous_user().access_token).status_code == 200
     older, last = (mail.variables["Token"] for mail in mailbox.emails)
     for _ in range(LIMIT):
         body = {"type": "email_change", "email": CLAIMED, "token": other_than(older, last)}
@@ -87,11 +87,11 @@ def test_older_codes_are_invalid_after_newest_is_exhausted(api: Api, mailbox: Ma
 
 
 def test_code_is_matched_within_audience(api: Api) -> None:
-    mine = make_visitor().user
+    mine = make_anonymous_user().user
     User.objects.filter(id=mine.id).update(email_change=CLAIMED)
     code = make_one_time_token(mine, TokenType.EMAIL_CHANGE_NEW, identifier=CLAIMED).code
-    stranger = make_visitor("staff").user
-    make_one_time_token(stranger, TokenType.EMAIL_CHANGE_NEW, identifier=CLAIMED)
+    other = make_anonymous_user("staff").user
+    make_one_time_token(other, TokenType.EMAIL_CHANGE_NEW, identifier=CLAIMED)
     answer = api.post("/verify", {"type": "email_change", "email": CLAIMED, "token": code})
     assert (answer.status_code, answer.json()["user"]["id"]) == (200, str(mine.id))
 

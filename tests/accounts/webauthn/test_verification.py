@@ -241,7 +241,7 @@ def test_backup_flags_are_stored() -> None:
     assert (made.is_user_verified, made.is_backup_eligible, made.is_backed_up) == (False, True, True)
 
 
-# What is refused
+# Rejected responses
 
 BENT: list[dict[str, Any]] = [
     {"origin": "http://localhost:3001"},
@@ -339,7 +339,7 @@ def test_unusable_public_key_is_rejected(key: dict[int, Any]) -> None:
         created(answer, ceremony)
 
 
-# What cannot be read
+# Malformed responses
 
 
 def bent_creation(path: str, value: Any) -> dict[str, Any]:

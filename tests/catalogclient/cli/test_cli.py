@@ -76,59 +76,59 @@ def shop(seaweedfs: CatalogServer) -> Iterator[str]:
         empty(catalog, (name,))
 
 
-def _found(done: subprocess.CompletedProcess[str]) -> Any:
+def _document(done: subprocess.CompletedProcess[str]) -> Any:
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return json.loads(done.stdout)
 
 
-def test_names_are_listed(env: dict[str, str], shop: str) -> None:
-    assert [shop] in _found(run("list", env=env))["namespaces"]
-    assert _found(run("list", shop, env=env))["tables"] == [{"namespace": [shop], "name": "orders"}]
-    assert _found(run("list", shop, "--views", env=env))["views"] == [{"namespace": [shop], "name": "towns"}]
+def test_lists_namespaces_tables_and_views(env: dict[str, str], shop: str) -> None:
+    assert [shop] in _document(run("list", env=env))["namespaces"]
+    assert _document(run("list", shop, env=env))["tables"] == [{"namespace": [shop], "name": "orders"}]
+    assert _document(run("list", shop, "--views", env=env))["views"] == [{"namespace": [shop], "name": "towns"}]
 
 
-def test_a_table_and_a_view_are_shown_whole(env: dict[str, str], shop: str) -> None:
-    table = _found(run("show", f"{shop}.orders", env=env))
+def test_shows_a_table_and_a_view(env: dict[str, str], shop: str) -> None:
+    table = _document(run("show", f"{shop}.orders", env=env))
     assert table["metadata"]["properties"]["owner"] == "sales"
     assert table["metadata-location"].startswith(table["metadata"]["location"])
-    view = _found(run("show", "--view", json.dumps([shop, "towns"]), env=env))
+    view = _document(run("show", "--view", json.dumps([shop, "towns"]), env=env))
     assert view["metadata"]["versions"][0]["representations"][0]["dialect"] == "spark"
 
 
-def test_a_table_is_made_changed_renamed_and_dropped(env: dict[str, str], shop: str, tmp_path: Path) -> None:
+def test_creates_updates_renames_and_drops_a_table(env: dict[str, str], shop: str, tmp_path: Path) -> None:
     file = tmp_path / "schema.json"
     file.write_text(json.dumps(documents.SCHEMA))
-    made = _found(run("create", f"{shop}.bills", str(file), "--property", "a=1=2", env=env))
-    assert made["metadata"]["properties"]["a"] == "1=2"
+    created = _document(run("create", f"{shop}.bills", str(file), "--property", "a=1=2", env=env))
+    assert created["metadata"]["properties"]["a"] == "1=2"
     request = json.dumps({"schema": documents.SCHEMA, "properties": {"b": "3"}})
-    assert _found(run("create", f"{shop}.piped", "-", env=env, text=request))["metadata"]["properties"]["b"] == "3"
+    assert _document(run("create", f"{shop}.piped", "-", env=env, text=request))["metadata"]["properties"]["b"] == "3"
 
     changed = run("properties", "--table", f"{shop}.bills", "--set", "c=4", "--remove", "a", env=env)
-    assert "a" not in _found(changed)
-    assert _found(changed)["c"] == "4"
-    assert _found(run("rename", f"{shop}.bills", f"{shop}.invoices", env=env)) == {"renamed": [shop, "invoices"]}
+    assert "a" not in _document(changed)
+    assert _document(changed)["c"] == "4"
+    assert _document(run("rename", f"{shop}.bills", f"{shop}.invoices", env=env)) == {"renamed": [shop, "invoices"]}
     for name in ("invoices", "piped"):
-        assert _found(run("drop", f"{shop}.{name}", env=env)) == {"dropped": [shop, name]}
+        assert _document(run("drop", f"{shop}.{name}", env=env)) == {"dropped": [shop, name]}
     assert run("show", f"{shop}.invoices", env=env).returncode == 3
 
 
-def test_a_namespace_is_made_changed_and_dropped(env: dict[str, str], shop: str) -> None:
+def test_creates_updates_and_drops_a_namespace(env: dict[str, str], shop: str) -> None:
     inner = f"{shop}.inner"
-    assert _found(run("create-namespace", inner, "--property", "a=1", env=env))["namespace"] == [shop, "inner"]
-    assert _found(run("properties", inner, "--set", "b=2", "--remove", "a", env=env))["b"] == "2"
-    assert _found(run("drop-namespace", inner, env=env)) == {"dropped": [shop, "inner"]}
+    assert _document(run("create-namespace", inner, "--property", "a=1", env=env))["namespace"] == [shop, "inner"]
+    assert _document(run("properties", inner, "--set", "b=2", "--remove", "a", env=env))["b"] == "2"
+    assert _document(run("drop-namespace", inner, env=env)) == {"dropped": [shop, "inner"]}
 
 
 def test_credentials_are_masked(env: dict[str, str], shop: str) -> None:
-    [credential] = _found(run("credentials", f"{shop}.orders", env=env))
+    [credential] = _document(run("credentials", f"{shop}.orders", env=env))
     assert credential["prefix"].startswith("s3://")
     assert credential["config"]["s3.endpoint"].startswith("http://")
     for key in ("s3.access-key-id", "s3.secret-access-key", "s3.session-token"):
         assert set(credential["config"][key]) == {"*"}
 
 
-def test_a_terminal_gets_tables(env: dict[str, str], shop: str) -> None:
+def test_output_to_a_terminal_is_a_table(env: dict[str, str], shop: str) -> None:
     master, terminal = pty.openpty()
     done = subprocess.run(
         [*COMMAND, "show", f"{shop}.orders"],
@@ -157,7 +157,7 @@ def _read(terminal: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "said"),
+    ("arguments", "status", "output"),
     [
         (("show", "{shop}.nothing"), 3, "NoSuchTable"),
         (("list", "nothing"), 3, "nothing"),
@@ -174,16 +174,16 @@ def _read(terminal: int) -> bytes:
         ((), 2, "COMMAND"),
     ],
 )
-def test_what_goes_wrong_is_told_by_status_and_text(
-    env: dict[str, str], shop: str, arguments: tuple[str, ...], status: int, said: str
+def test_errors_set_the_exit_status_and_print_a_message(
+    env: dict[str, str], shop: str, arguments: tuple[str, ...], status: int, output: str
 ) -> None:
     done = run(*(each.format(shop=shop) for each in arguments), env=env)
     assert (done.returncode, done.stdout) == (status, "")
-    assert said in done.stderr
+    assert output in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_wrong_token_is_no_success_and_not_repeated(env: dict[str, str], tmp_path: Path) -> None:
+def test_a_rejected_token_fails_and_is_not_printed(env: dict[str, str], tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("wrong-token-in-a-file\n")
     from_file = run("--token-file", str(file), "list", env=env)
@@ -194,32 +194,32 @@ def test_a_wrong_token_is_no_success_and_not_repeated(env: dict[str, str], tmp_p
         assert "wrong-" not in done.stderr
 
 
-def test_a_token_that_is_none_is_wrong_usage_and_not_repeated(env: dict[str, str]) -> None:
+def test_an_invalid_token_is_a_usage_error_and_not_printed(env: dict[str, str]) -> None:
     done = run("list", env={**env, "CATALOG_TOKEN": "two words\nand lines"})
     assert done.returncode == 2
     assert "words" not in done.stderr
 
 
-def test_a_secret_may_come_without_a_client(peer: HttpPeer) -> None:
+def test_a_client_secret_needs_no_client_id(peer: HttpPeer) -> None:
     peer.answer(in_json({"access_token": "given", "token_type": "bearer"}), path="/v1/oauth/tokens")
     peer.answer(in_json({}), path="/v1/config")
     peer.answer(in_json({"namespaces": []}), path="/v1/namespaces")
-    _found(run("list", env={"CATALOG_URI": peer.url, "CATALOG_CREDENTIAL": "alone"}))
-    asked, _, listed = peer.received
-    assert asked.form == {"grant_type": "client_credentials", "client_secret": "alone", "scope": "catalog"}
+    _document(run("list", env={"CATALOG_URI": peer.url, "CATALOG_CREDENTIAL": "alone"}))
+    token_request, _, listed = peer.received
+    assert token_request.form == {"grant_type": "client_credentials", "client_secret": "alone", "scope": "catalog"}
     assert listed.headers["Authorization"] == "Bearer given"
 
 
-def test_a_credential_may_come_from_a_file(env: dict[str, str], tmp_path: Path) -> None:
+def test_credentials_are_read_from_a_file(env: dict[str, str], tmp_path: Path) -> None:
     file = tmp_path / "credential"
     file.write_text(env["CATALOG_CREDENTIAL"])
     without = {key: value for key, value in env.items() if key != "CATALOG_CREDENTIAL"}
     assert run("list", env=without).returncode == 4
-    assert "namespaces" in _found(run("--credential-file", str(file), "list", env=without))
+    assert "namespaces" in _document(run("--credential-file", str(file), "list", env=without))
 
 
 @pytest.mark.parametrize("option", ["--token", "--credential"])
-def test_a_secret_in_an_argument_is_refused_unseen(env: dict[str, str], option: str) -> None:
+def test_a_secret_in_an_argument_is_rejected_and_not_printed(env: dict[str, str], option: str) -> None:
     for arguments in ((option, "a-secret"), (f"{option}=a-secret",)):
         done = run(*arguments, "list", env=env)
         assert done.returncode == 2
@@ -227,20 +227,20 @@ def test_a_secret_in_an_argument_is_refused_unseen(env: dict[str, str], option: 
         assert "a-secret" not in done.stderr
 
 
-def test_no_catalog_named_is_wrong_usage() -> None:
+def test_a_missing_catalog_option_is_a_usage_error() -> None:
     done = run("list", env={})
     assert done.returncode == 2
     assert "CATALOG_URI" in done.stderr
 
 
-def test_no_answer_has_a_status_of_its_own() -> None:
+def test_a_missing_response_has_its_own_exit_status() -> None:
     [port] = process.free_ports(1)
     done = run("--uri", f"http://127.0.0.1:{port}", "list", env={})
     assert done.returncode == 6
     assert "Network request failed" in done.stderr
 
 
-def test_a_change_that_may_have_been_made_has_a_status_of_its_own(peer: HttpPeer) -> None:
+def test_an_unknown_outcome_has_its_own_exit_status(peer: HttpPeer) -> None:
     path = "/v1/namespaces/a/tables/t"
     peer.answer(in_json({}), path="/v1/config")
     peer.answer(in_json({"metadata": METADATA}), Answer(status=504), path=path)
@@ -249,7 +249,7 @@ def test_a_change_that_may_have_been_made_has_a_status_of_its_own(peer: HttpPeer
     assert [each.method for each in peer.received if each.path == path] == ["GET", "POST"]
 
 
-def test_names_cannot_steer_the_terminal(peer: HttpPeer) -> None:
+def test_control_characters_in_names_are_escaped(peer: HttpPeer) -> None:
     peer.answer(in_json({"namespaces": [["\x1b]0;owned\x07[red]x"]]}))
     done = run("--output", "table", "list", env={"CATALOG_URI": peer.url})
     assert done.returncode == 0, done.stderr
@@ -257,7 +257,7 @@ def test_names_cannot_steer_the_terminal(peer: HttpPeer) -> None:
     assert "\\x1b]0;owned\\x07[red]x" in done.stdout
 
 
-def test_a_reader_that_leaves_early_is_no_error(peer: HttpPeer) -> None:
+def test_a_closed_pipe_is_not_an_error(peer: HttpPeer) -> None:
     peer.answer(in_json({"namespaces": [[f"namespace-{number}"] for number in range(20_000)]}))
     piped = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {' '.join(COMMAND)} list | head -2"],
@@ -269,12 +269,12 @@ def test_a_reader_that_leaves_early_is_no_error(peer: HttpPeer) -> None:
     assert (piped.returncode, piped.stderr) == (0, "")
 
 
-def test_an_interrupt_ends_it_at_once(peer: HttpPeer) -> None:
+def test_an_interrupt_ends_the_command_at_once(peer: HttpPeer) -> None:
     peer.answer(Answer(hang=True))
     waiting = subprocess.Popen([*COMMAND, "list"], env=_environment({"CATALOG_URI": peer.url}), stderr=subprocess.PIPE)
     give_up = time.monotonic() + 30
     while not peer.received and time.monotonic() < give_up:
         time.sleep(0.05)
     waiting.send_signal(signal.SIGINT)
-    _, said = waiting.communicate(timeout=30)
-    assert (waiting.returncode, said) == (130, b"")
+    _, output = waiting.communicate(timeout=30)
+    assert (waiting.returncode, output) == (130, b"")

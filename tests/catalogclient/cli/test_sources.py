@@ -61,13 +61,13 @@ def test_a_named_catalog(peer: HttpPeer, home: Path, name: str, path: str) -> No
 
 
 def test_the_environment_overrides_the_files(peer: HttpPeer, home: Path) -> None:
-    found = settings.properties(
+    result = settings.properties(
         "prod",
         environment(
             home, CATALOGCLIENT_CATALOG__PROD__WAREHOUSE="env", CATALOGCLIENT_CATALOG__PROD__REST__SIGV4_ENABLED="x"
         ),
     )
-    assert found == {
+    assert result == {
         "uri": peer.url,
         "warehouse": "env",
         "token": "from-toml",
@@ -76,13 +76,13 @@ def test_the_environment_overrides_the_files(peer: HttpPeer, home: Path) -> None
     }
 
 
-def test_options_override_everything_and_may_be_anywhere(peer: HttpPeer, home: Path) -> None:
+def test_options_override_other_sources_at_any_position(peer: HttpPeer, home: Path) -> None:
     done = run("list", "--warehouse", "w", "--prefix", "p", "--config-mode", "never", env=environment(home))
     assert done.returncode == 0, done.stderr
     assert [each.target for each in peer.received] == ["/v1/p/namespaces"]
 
 
-def test_unknown_names_and_broken_files_are_wrong_usage(tmp_path: Path) -> None:
+def test_unknown_catalogs_and_invalid_files_are_usage_errors(tmp_path: Path) -> None:
     assert "nowhere" in run("--catalog", "nowhere", "list", env=environment(tmp_path)).stderr
     for name, content in (("a.toml", "x ="), ("b.toml", "catalogs = 5"), ("c.toml", "[catalogs]\ndefault = 5")):
         (tmp_path / name).write_text(content)
@@ -124,7 +124,7 @@ ODD = [
 
 @pytest.mark.parametrize("output", ["table", "json"])
 @pytest.mark.parametrize("document", ODD, ids=range(len(ODD)))
-def test_odd_metadata_is_no_traceback(peer: HttpPeer, document: object, output: str) -> None:
+def test_invalid_metadata_prints_no_traceback(peer: HttpPeer, document: object, output: str) -> None:
     peer.answer(in_json({}), path="/v1/config")
     peer.answer(Answer(headers={"Content-Type": "application/json"}, body=json.dumps(document).encode()))
     done = run("show", "a.t", "--output", output, "--uri", peer.url, env={})
@@ -133,7 +133,7 @@ def test_odd_metadata_is_no_traceback(peer: HttpPeer, document: object, output: 
 
 
 @pytest.mark.parametrize("name", ["a.\udcff", '["a", "\\ud800"]', "[" * 5000])
-def test_odd_names_are_no_traceback(peer: HttpPeer, name: str) -> None:
+def test_invalid_names_print_no_traceback(peer: HttpPeer, name: str) -> None:
     done = run("show", name, "--uri", peer.url, env={})
     assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
     assert peer.received == []

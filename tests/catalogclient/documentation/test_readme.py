@@ -39,16 +39,16 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     free = process.free_ports(len(seaweedfs.PORTS), beside=seaweedfs.GRPC_OFFSET)
     ports = dict(zip(seaweedfs.PORTS, free, strict=True))
     command = [seaweedfs.program(), *words[start + 1 :], *(f"-{name}={port}" for name, port in ports.items())]
-    found = f"http://127.0.0.1:{ports['s3.port.iceberg']}"
+    result = f"http://127.0.0.1:{ports['s3.port.iceberg']}"
 
     ready = functools.partial(
         seaweedfs.is_ready,
-        found,
+        result,
         client_id=env["AWS_ACCESS_KEY_ID"],
         client_secret=env["AWS_SECRET_ACCESS_KEY"],
     )
     with process.running(command, folder=folder, is_ready=ready, env=env):
-        yield found
+        yield result
     seaweedfs.remove_sockets(ports.values())
 
 
@@ -64,19 +64,19 @@ def printed(address: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     return run.stdout
 
 
-def test_the_first_example_prints_what_it_says(printed: str) -> None:
+def test_the_first_example_prints_the_documented_output(printed: str) -> None:
     first = printed.splitlines()[0]
     assert f"It prints `{first}`" in blocks.README.read_text()
 
 
-def test_the_other_examples_do_what_they_are_for(printed: str) -> None:
+def test_the_other_examples_work(printed: str) -> None:
     lines = printed.splitlines()
     assert "['orders'] None" in lines
     assert "404 NoSuchTableException" in lines
     assert not any(line.startswith(("somebody else", "anything else")) for line in lines)
 
 
-def test_the_command_line_does_what_it_says(address: str, printed: str, tmp_path: Path) -> None:
+def test_the_command_line_examples_work(address: str, printed: str, tmp_path: Path) -> None:
     [block] = blocks.section(blocks.README, "Command line", "sh")
     (tmp_path / "schema.json").write_text(json.dumps(documents.SCHEMA))
     # The console script of a checkout that is not installed.
@@ -101,9 +101,9 @@ def test_the_command_line_does_what_it_says(address: str, printed: str, tmp_path
 
 
 def _documents(text: str) -> list[dict[str, Any]]:
-    decoder, found, position = json.JSONDecoder(), [], 0
+    decoder, result, position = json.JSONDecoder(), [], 0
     while text[position:].strip():
         position += len(text[position:]) - len(text[position:].lstrip())
         document, position = decoder.raw_decode(text, position)
-        found.append(document)
-    return found
+        result.append(document)
+    return result

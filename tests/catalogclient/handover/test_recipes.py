@@ -49,7 +49,7 @@ def _run(catalog: RestCatalog, monkeypatch: pytest.MonkeyPatch, *titles: str) ->
     return names
 
 
-def test_no_secret_shows(catalog: RestCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_contains_no_secret(catalog: RestCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
     config = _run(catalog, monkeypatch, "Load")["config"]
     secret = config["s3.secret-access-key"]
     assert secret
@@ -69,7 +69,7 @@ def test_pyarrow_reads_files(catalog: RestCatalog, monkeypatch: pytest.MonkeyPat
     assert sorted(pa.concat_tables(read)["town"].to_pylist()) == ["town 1", "town 2", "town 3"]
 
 
-def test_the_credentials_open_one_table_only(
+def test_credentials_are_limited_to_one_table(
     seaweedfs: CatalogServer, catalog: RestCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = catalog.create_table("sales", documents.table("secret"))

@@ -29,20 +29,20 @@ from tests.catalogclient.servers.running import Ability, CatalogServer
 WRITERS = 20
 
 
-def test_a_commit_holds_only_what_it_was_made_for(catalog: RestCatalog, namespace: str) -> None:
+def test_a_commit_with_a_failed_requirement_changes_nothing(catalog: RestCatalog, namespace: str) -> None:
     table = (namespace, "orders")
     base = catalog.create_table(namespace, documents.table("orders"))
     changes = [updates.set_properties({"a": "1"})]
     done = catalog.commit_table(table, requirements=requirements.for_update(base, changes), updates=changes)
     assert done.metadata["properties"]["a"] == "1"
     wrong = [requirements.assert_table_uuid("00000000-0000-4000-8000-000000000000")]
-    with pytest.raises(CommitFailedError) as refused:
+    with pytest.raises(CommitFailedError) as caught:
         catalog.update_table(table, requirements=wrong, updates=[updates.set_properties({"a": "2"})])
-    assert refused.value.is_conflict
+    assert caught.value.is_conflict
     assert catalog.load_table(table)["properties"]["a"] == "1"
 
 
-def test_a_column_is_added_by_one_of_two_writers(catalog: RestCatalog, namespace: str) -> None:
+def test_only_one_of_two_writers_adds_a_column(catalog: RestCatalog, namespace: str) -> None:
     table = (namespace, "orders")
     base = catalog.create_table(namespace, documents.table("orders"))
     wider: Any = {
@@ -62,7 +62,7 @@ def test_a_column_is_added_by_one_of_two_writers(catalog: RestCatalog, namespace
         catalog.update_table(table, requirements=conditions, updates=changes)
 
 
-def test_an_unknown_change_is_refused(server: CatalogServer, catalog: RestCatalog, namespace: str) -> None:
+def test_an_unknown_update_is_rejected(server: CatalogServer, catalog: RestCatalog, namespace: str) -> None:
     catalog.create_table(namespace, documents.table("orders"))
     unknown: Any = {"requirements": [], "updates": [{"action": "sing"}]}
     refusals = {"seaweedfs": BadRequestError, "lakana": UnprocessableEntityError}
@@ -71,7 +71,7 @@ def test_an_unknown_change_is_refused(server: CatalogServer, catalog: RestCatalo
         catalog.update_table((namespace, "orders"), unknown)
 
 
-def test_a_commit_that_is_sent_again_with_its_key_is_made_once_where_keys_count(
+def test_a_commit_with_a_repeated_key_is_applied_once_if_the_server_supports_keys(
     server: CatalogServer, catalog: RestCatalog, namespace: str
 ) -> None:
     table = (namespace, "orders")
@@ -108,7 +108,7 @@ def _states(catalog: RestCatalog, namespace: str) -> list[str]:
     return [catalog.load_table((namespace, name))["properties"]["state"] for name in ("a", "b")]
 
 
-def test_twenty_writers_lose_nothing_they_were_told_is_done(catalog: RestCatalog, namespace: str) -> None:
+def test_successful_commits_of_twenty_writers_are_all_stored(catalog: RestCatalog, namespace: str) -> None:
     table = (namespace, "busy")
     catalog.create_table(namespace, documents.table("busy"))
 
@@ -126,7 +126,7 @@ def test_twenty_writers_lose_nothing_they_were_told_is_done(catalog: RestCatalog
     assert sorted(key for key in kept if key.startswith("writer-")) == sorted(done)
 
 
-def test_of_twenty_writers_on_one_base_one_wins(catalog: RestCatalog, namespace: str) -> None:
+def test_one_of_twenty_writers_on_the_same_base_succeeds(catalog: RestCatalog, namespace: str) -> None:
     table = (namespace, "busy")
     base = catalog.create_table(namespace, documents.table("busy"))
     wider: Any = {**documents.SCHEMA, "schema-id": 1}

@@ -12,11 +12,11 @@ from tests.catalogclient.servers.running import Ability, CatalogServer
 
 
 def test_the_configuration_is_read(server: CatalogServer, catalog: RestCatalog) -> None:
-    found = catalog.load_config()
-    assert found is catalog.load_config()
-    assert (found.endpoints is not None) == server.can(Ability.ENDPOINTS)
+    result = catalog.load_config()
+    assert result is catalog.load_config()
+    assert (result.endpoints is not None) == server.can(Ability.ENDPOINTS)
     assert catalog.prefix() == (server.warehouse or server.prefix or server.configured_prefix)
-    assert found.idempotency_key_lifetime is None
+    assert result.idempotency_key_lifetime is None
 
 
 def test_only_listed_endpoints_are_supported(server: CatalogServer, catalog: RestCatalog) -> None:
@@ -26,7 +26,7 @@ def test_only_listed_endpoints_are_supported(server: CatalogServer, catalog: Res
     assert not catalog.supports(Endpoint.LIST_FUNCTIONS)
 
 
-def test_a_warehouse_that_every_server_takes_makes_no_difference(server: CatalogServer, namespace: str) -> None:
+def test_the_configuration_is_requested_with_config_mode_always(server: CatalogServer, namespace: str) -> None:
     with server.connect(config_mode="always") as catalog:
         assert catalog.namespace_exists(namespace)
 
@@ -44,18 +44,18 @@ def test_a_warehouse_that_every_server_takes_makes_no_difference(server: Catalog
     ],
     ids=["list_functions", "load_function", "unregister_table", "load_credentials", "sign_request"],
 )
-def test_an_operation_the_server_lacks_is_refused_and_changes_nothing(
+def test_an_unsupported_operation_fails_and_changes_nothing(
     catalog: RestCatalog, namespace: str, call: Callable[[RestCatalog, tuple[str, str]], object]
 ) -> None:
     catalog.create_table(namespace, documents.table("orders"))
-    with pytest.raises(CatalogError) as refused:
+    with pytest.raises(CatalogError) as caught:
         call(catalog, (namespace, "orders"))
-    assert refused.value.status in {400, 404}
-    assert refused.value.attempts == 1
+    assert caught.value.status in {400, 404}
+    assert caught.value.attempts == 1
     assert catalog.table_exists((namespace, "orders"))
 
 
-def test_what_is_in_no_namespace_is_told(server: CatalogServer, catalog: RestCatalog) -> None:
+def test_an_unknown_namespace_is_reported(server: CatalogServer, catalog: RestCatalog) -> None:
     with pytest.raises(NoSuchNamespaceError):
         catalog.load_namespace_metadata("no_such_namespace")
     assert not catalog.namespace_exists("no_such_namespace")

@@ -23,10 +23,10 @@ def vending(seaweedfs: CatalogServer) -> Iterator[RestCatalog]:
         empty(catalog, ("vending",))
 
 
-def test_they_come_with_the_result_and_never_show(vending: RestCatalog) -> None:
-    made = vending.create_table_result("vending", documents.table("orders"))
+def test_credentials_are_in_the_result_and_hidden_in_repr(vending: RestCatalog) -> None:
+    created = vending.create_table_result("vending", documents.table("orders"))
     loaded = vending.load_table_result(("vending", "orders"))
-    for result in (made, loaded):
+    for result in (created, loaded):
         [credential] = result.storage_credentials
         assert result.metadata["location"].startswith(credential.prefix)
         for key in SECRETS:
@@ -36,7 +36,7 @@ def test_they_come_with_the_result_and_never_show(vending: RestCatalog) -> None:
     assert not set(vending.load_table(("vending", "orders"))) & {"config", "storage-credentials"}
 
 
-def test_they_are_chosen_by_location(vending: RestCatalog) -> None:
+def test_credentials_are_selected_by_location(vending: RestCatalog) -> None:
     result = vending.create_table_result("vending", documents.table("orders"))
     location = result.metadata["location"]
     chosen = credentials.select_credential(result.storage_credentials, f"{location}/data/1.parquet")
@@ -51,14 +51,14 @@ def test_they_are_chosen_by_location(vending: RestCatalog) -> None:
     assert dt.timedelta(minutes=50) < ends - dt.datetime.now(dt.UTC) <= dt.timedelta(hours=1)
 
 
-def test_they_are_not_given_unasked(vending: RestCatalog) -> None:
+def test_credentials_are_vended_only_on_request(vending: RestCatalog) -> None:
     vending.create_table("vending", documents.table("orders"))
     unasked = vending.load_table_result(("vending", "orders"), access_delegation=None)
     assert unasked.storage_credentials == []
     assert not set(SECRETS) & set(unasked.config)
 
 
-def test_a_server_without_their_endpoint_gives_them_with_the_table(vending: RestCatalog) -> None:
+def test_credentials_come_from_a_load_without_a_credentials_endpoint(vending: RestCatalog) -> None:
     vending.create_table("vending", documents.table("orders"))
     [credential] = vending.load_credentials(("vending", "orders"), fallback=True)
     assert set(SECRETS) <= set(credential.config)

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalogclient import RestCatalog
+from tests.catalogclient.conftest import untimed
 from tests.catalogclient.integration import documents
 from tests.catalogclient.servers.running import CatalogServer
 
@@ -33,8 +34,8 @@ def memory(apache_servers: dict[str, CatalogServer]) -> Iterator[RestCatalog]:
 
 
 @given(levels=st.lists(LEVELS, min_size=1, max_size=3), name=TABLE_NAMES)
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_any_name_comes_back(memory: RestCatalog, levels: list[str], name: str) -> None:
+@settings(untimed, max_examples=30)
+def test_any_name_round_trips(memory: RestCatalog, levels: list[str], name: str) -> None:
     namespace = (secrets.token_hex(4), *levels)
     for depth in range(1, len(namespace) + 1):
         memory.create_namespace(namespace[:depth])
@@ -44,25 +45,25 @@ def test_any_name_comes_back(memory: RestCatalog, levels: list[str], name: str) 
 
     request: Any = {**documents.table(name), "location": f"memory:/{secrets.token_hex(8)}"}
     uuid = memory.create_table(namespace, request)["table-uuid"]
-    [found] = memory.list_tables(namespace)
-    assert (found.namespace, found.name) == (namespace, name)
-    assert memory.load_table(found)["table-uuid"] == uuid
-    memory.rename_table(found, (*namespace, f"{name}2"))
-    assert not memory.table_exists(found)
+    [result] = memory.list_tables(namespace)
+    assert (result.namespace, result.name) == (namespace, name)
+    assert memory.load_table(result)["table-uuid"] == uuid
+    memory.rename_table(result, (*namespace, f"{name}2"))
+    assert not memory.table_exists(result)
     memory.drop_table((*namespace, f"{name}2"))
     memory.drop_namespace(namespace)
     assert not memory.namespace_exists(namespace)
 
 
 @pytest.mark.parametrize("level", ["two words", "a/b", "a.b", "100%", "%2F", "1+1", "Straße", "日本"])
-def test_a_level_comes_back_in_the_list(memory: RestCatalog, level: str) -> None:
+def test_a_level_round_trips_through_the_list(memory: RestCatalog, level: str) -> None:
     if not memory.create_namespace_if_not_exists([level]):
         pytest.fail("made twice")
     assert (level,) in [each.namespace for each in memory.iter_namespaces()]
 
 
 @pytest.mark.parametrize("inner", ["a_b", "a-b", "2026"])
-def test_a_name_that_every_server_takes_comes_back(catalog: RestCatalog, namespace: str, inner: str) -> None:
+def test_a_plain_name_round_trips_on_every_server(catalog: RestCatalog, namespace: str, inner: str) -> None:
     levels = (namespace, inner, inner)
     catalog.create_namespace(levels[:2])
     catalog.create_namespace(levels)

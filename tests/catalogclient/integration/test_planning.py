@@ -32,16 +32,16 @@ def orders(server: CatalogServer, catalog: RestCatalog, namespace: str) -> tuple
     return namespace, "orders"
 
 
-def test_a_plan_names_every_file_once(catalog: RestCatalog, orders: tuple[str, str]) -> None:
+def test_a_plan_lists_every_file_once(catalog: RestCatalog, orders: tuple[str, str]) -> None:
     with catalog.plan_scan(orders) as plan:
-        found = list(plan)
-    paths = [task["data-file"]["file-path"] for task, _ in found]
+        result = list(plan)
+    paths = [task["data-file"]["file-path"] for task, _ in result]
     assert len(paths) == len(set(paths)) == 3
-    assert [task["data-file"]["record-count"] for task, _ in found] == [1, 1, 1]
-    assert [deletes for _, deletes in found] == [[], [], []]
+    assert [task["data-file"]["record-count"] for task, _ in result] == [1, 1, 1]
+    assert [deletes for _, deletes in result] == [[], [], []]
 
 
-def test_a_filter_leaves_files_out(catalog: RestCatalog, orders: tuple[str, str]) -> None:
+def test_a_filter_excludes_files(catalog: RestCatalog, orders: tuple[str, str]) -> None:
     with catalog.plan_scan(orders, {"filter": {"type": "eq", "term": "id", "value": 1}}) as plan:
         assert len(list(plan)) == 1
 
@@ -64,7 +64,7 @@ def test_the_steps_of_a_plan(server: CatalogServer, catalog: RestCatalog, orders
         assert len(planned.file_scan_tasks) == 3
 
 
-def test_a_plan_may_be_cancelled(server: CatalogServer, catalog: RestCatalog, orders: tuple[str, str]) -> None:
+def test_cancels_a_plan(server: CatalogServer, catalog: RestCatalog, orders: tuple[str, str]) -> None:
     planned = catalog.plan_table_scan(orders)
     assert planned.plan_id
     catalog.cancel_planning(orders, planned.plan_id)
@@ -72,7 +72,7 @@ def test_a_plan_may_be_cancelled(server: CatalogServer, catalog: RestCatalog, or
         assert catalog.fetch_planning_result(orders, planned.plan_id).status == "cancelled"
 
 
-def test_only_a_scan_that_is_left_early_is_cancelled(
+def test_only_an_unfinished_scan_is_cancelled(
     server: CatalogServer, catalog: RestCatalog, orders: tuple[str, str]
 ) -> None:
     if not server.can(Ability.ASYNC_PLANNING):
@@ -88,14 +88,14 @@ def test_only_a_scan_that_is_left_early_is_cancelled(
         catalog.fetch_planning_result(orders, left.plan_id)
 
 
-def test_unknown_plans_and_tasks_are_told_apart(catalog: RestCatalog, orders: tuple[str, str]) -> None:
+def test_unknown_plans_and_unknown_tasks_raise_different_errors(catalog: RestCatalog, orders: tuple[str, str]) -> None:
     with pytest.raises(NoSuchPlanIdError):
         catalog.fetch_planning_result(orders, "nothing")
     with pytest.raises(NoSuchPlanTaskError):
         catalog.fetch_scan_tasks(orders, "nothing")
 
 
-def test_a_server_that_plans_nothing_says_so(seaweedfs: CatalogServer) -> None:
-    with seaweedfs.connect() as catalog, pytest.raises(CatalogError) as refused:
+def test_a_server_without_planning_returns_an_error(seaweedfs: CatalogServer) -> None:
+    with seaweedfs.connect() as catalog, pytest.raises(CatalogError) as caught:
         catalog.plan_table_scan(("nothing", "here"))
-    assert refused.value.status == 404
+    assert caught.value.status == 404

@@ -19,15 +19,17 @@ from tests.catalogclient.integration import pyiceberg_peer
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
 
-def test_both_see_the_same_names_and_tables(server: CatalogServer, catalog: RestCatalog, namespace: str) -> None:
+def test_both_clients_list_the_same_namespaces_and_tables(
+    server: CatalogServer, catalog: RestCatalog, namespace: str
+) -> None:
     peer = pyiceberg_peer.connect(server)
-    catalog.create_table(namespace, documents.table("ours", owner="us"))
-    peer.create_table((namespace, "theirs"), schema=pa.schema([("id", pa.int64())]), properties={"owner": "them"})
-    peer.create_namespace((namespace, "inner"), {"by": "them"})
+    catalog.create_table(namespace, documents.table("local", owner="a"))
+    peer.create_table((namespace, "remote"), schema=pa.schema([("id", pa.int64())]), properties={"owner": "b"})
+    peer.create_namespace((namespace, "inner"), {"owner": "b"})
 
     assert {each.namespace for each in catalog.list_namespaces()} == set(peer.list_namespaces())
     assert {(*each.namespace, each.name) for each in catalog.list_tables(namespace)} == set(peer.list_tables(namespace))
-    for name in ("ours", "theirs"):
+    for name in ("local", "remote"):
         table = peer.load_table((namespace, name))
         metadata = catalog.load_table((namespace, name))
         assert str(table.metadata.table_uuid) == metadata["table-uuid"]
@@ -35,7 +37,7 @@ def test_both_see_the_same_names_and_tables(server: CatalogServer, catalog: Rest
         assert table.location() == metadata["location"]
 
 
-def test_it_reads_the_columns_we_made(server: CatalogServer, catalog: RestCatalog, namespace: str) -> None:
+def test_pyiceberg_reads_columns_of_catalogclient(server: CatalogServer, catalog: RestCatalog, namespace: str) -> None:
     catalog.create_table(namespace, documents.table("orders"))
     schema = pyiceberg_peer.connect(server).load_table((namespace, "orders")).schema()
     assert [(field.field_id, field.name, field.field_type, field.required) for field in schema.fields] == [
@@ -44,7 +46,9 @@ def test_it_reads_the_columns_we_made(server: CatalogServer, catalog: RestCatalo
     ]
 
 
-def test_it_reads_what_we_committed_and_renamed(server: CatalogServer, catalog: RestCatalog, namespace: str) -> None:
+def test_pyiceberg_reads_commits_and_renames_of_catalogclient(
+    server: CatalogServer, catalog: RestCatalog, namespace: str
+) -> None:
     peer = pyiceberg_peer.connect(server)
     catalog.create_table(namespace, documents.table("orders"))
     catalog.update_table((namespace, "orders"), updates=[updates.set_properties({"state": "new"})])
@@ -54,22 +58,22 @@ def test_it_reads_what_we_committed_and_renamed(server: CatalogServer, catalog: 
         peer.load_table((namespace, "orders"))
 
 
-def test_we_read_the_snapshots_it_wrote_and_it_reads_our_tag(
+def test_each_client_reads_snapshots_and_tags_of_the_other(
     server: CatalogServer, catalog: RestCatalog, namespace: str
 ) -> None:
     server.need(Ability.FILES | Ability.HISTORY)
     catalog.create_table(namespace, documents.table("orders"))
-    theirs = pyiceberg_peer.connect(server).load_table((namespace, "orders"))
-    theirs.append(pyiceberg_peer.rows(1, 2))
-    theirs.append(pyiceberg_peer.rows(3))
+    peer_table = pyiceberg_peer.connect(server).load_table((namespace, "orders"))
+    peer_table.append(pyiceberg_peer.rows(1, 2))
+    peer_table.append(pyiceberg_peer.rows(3))
 
     base = catalog.load_table((namespace, "orders"))
     assert [each["summary"]["operation"] for each in base["snapshots"]] == ["append", "append"]
     first = base["snapshots"][0]["snapshot-id"]
     changes = [updates.set_snapshot_ref("start", type="tag", snapshot_id=first)]
     catalog.update_table((namespace, "orders"), requirements=requirements.for_update(base, changes), updates=changes)
-    theirs.refresh()
-    assert theirs.scan().to_arrow().num_rows == 3
-    assert theirs.scan().use_ref("start").to_arrow()["id"].to_pylist() == [1, 2]
+    peer_table.refresh()
+    assert peer_table.scan().to_arrow().num_rows == 3
+    assert peer_table.scan().use_ref("start").to_arrow()["id"].to_pylist() == [1, 2]
     only_named = catalog.load_table((namespace, "orders"), snapshots="refs")
     assert set(only_named["refs"]) == {"main", "start"}

@@ -18,15 +18,15 @@ from tests.catalogclient.integration import documents
 from tests.catalogclient.servers.running import Ability, CatalogServer
 
 
-def test_a_table_is_made_found_and_dropped(catalog: RestCatalog, namespace: str) -> None:
+def test_creates_loads_and_drops_a_table(catalog: RestCatalog, namespace: str) -> None:
     table = (namespace, "orders")
     assert not catalog.table_exists(table)
-    made = catalog.create_table_result(namespace, documents.table("orders", owner="sales"))
-    assert made.metadata["properties"]["owner"] == "sales"
-    assert made.metadata_location is not None
+    created = catalog.create_table_result(namespace, documents.table("orders", owner="sales"))
+    assert created.metadata["properties"]["owner"] == "sales"
+    assert created.metadata_location is not None
     assert catalog.table_exists(table)
     loaded = catalog.load_table(table)
-    assert loaded["table-uuid"] == made.metadata["table-uuid"]
+    assert loaded["table-uuid"] == created.metadata["table-uuid"]
     assert [(field["name"], field["type"]) for field in loaded["schemas"][0]["fields"]] == [
         ("id", "long"),
         ("town", "string"),
@@ -40,13 +40,13 @@ def test_a_table_is_made_found_and_dropped(catalog: RestCatalog, namespace: str)
         catalog.drop_table(table)
 
 
-def test_a_table_that_exists_is_not_made_again(server: CatalogServer, catalog: RestCatalog, namespace: str) -> None:
-    made = catalog.create_table(namespace, documents.table("orders"))
+def test_creating_an_existing_table(server: CatalogServer, catalog: RestCatalog, namespace: str) -> None:
+    created = catalog.create_table(namespace, documents.table("orders"))
     if server.can(Ability.CREATES_ONCE):
         with pytest.raises(AlreadyExistsError):
             catalog.create_table(namespace, documents.table("orders"))
     again = catalog.create_table_if_not_exists(namespace, documents.table("orders"))
-    assert again["table-uuid"] == made["table-uuid"]
+    assert again["table-uuid"] == created["table-uuid"]
 
 
 def test_a_staged_table_appears_with_its_first_commit(
@@ -63,7 +63,7 @@ def test_a_staged_table_appears_with_its_first_commit(
     assert catalog.table_exists((namespace, "staged"))
 
 
-def test_a_table_moves_to_another_name_and_namespace(catalog: RestCatalog, namespace: str) -> None:
+def test_renames_a_table_and_moves_it_to_another_namespace(catalog: RestCatalog, namespace: str) -> None:
     uuid = catalog.create_table(namespace, documents.table("old"))["table-uuid"]
     catalog.create_namespace((namespace, "inner"))
     catalog.rename_table((namespace, "old"), (namespace, "inner", "new"))
@@ -75,17 +75,17 @@ def test_a_table_is_registered_from_a_metadata_file(
     server: CatalogServer, catalog: RestCatalog, namespace: str
 ) -> None:
     server.need(Ability.REGISTER_TABLE)
-    made = catalog.create_table_result(namespace, documents.table("orders"))
-    assert made.metadata_location is not None
-    request: types.RegisterTableRequest = {"name": "again", "metadata-location": made.metadata_location}
-    found = catalog.register_table_result(namespace, request)
-    assert found.metadata["table-uuid"] == made.metadata["table-uuid"]
+    created = catalog.create_table_result(namespace, documents.table("orders"))
+    assert created.metadata_location is not None
+    request: types.RegisterTableRequest = {"name": "again", "metadata-location": created.metadata_location}
+    result = catalog.register_table_result(namespace, request)
+    assert result.metadata["table-uuid"] == created.metadata["table-uuid"]
     assert catalog.table_exists((namespace, "again"))
     with pytest.raises(AlreadyExistsError):
         catalog.register_table(namespace, request)
 
 
-def test_a_metadata_file_that_is_not_there_is_told_in_the_servers_words(
+def test_a_missing_metadata_file_is_reported_with_the_servers_message(
     server: CatalogServer, catalog: RestCatalog, namespace: str
 ) -> None:
     server.need(Ability.REGISTER_TABLE)
@@ -94,15 +94,15 @@ def test_a_metadata_file_that_is_not_there_is_told_in_the_servers_words(
         "name": "again",
         "metadata-location": f"{location.rpartition('/')[0]}/lost.metadata.json",
     }
-    with pytest.raises(CatalogError) as refused:
+    with pytest.raises(CatalogError) as caught:
         catalog.register_table(namespace, request)
-    assert ("key does not exist" if server.name == "nessie" else "lost.metadata.json") in str(refused.value)
+    assert ("key does not exist" if server.name == "nessie" else "lost.metadata.json") in str(caught.value)
     # The operation decides about the class of the error. `type` does not name a namespace.
-    assert refused.value.type in {"NotFoundException", "BadRequestException", "IllegalArgumentException"}
+    assert caught.value.type in {"NotFoundException", "BadRequestException", "IllegalArgumentException"}
     assert not catalog.table_exists((namespace, "again"))
 
 
-def test_an_unchanged_table_is_not_sent_again(server: CatalogServer, catalog: RestCatalog, namespace: str) -> None:
+def test_an_unchanged_table_returns_304(server: CatalogServer, catalog: RestCatalog, namespace: str) -> None:
     catalog.create_table(namespace, documents.table("orders"))
     first = catalog.load_table_result((namespace, "orders"))
     assert (first.etag is not None) == server.can(Ability.ETAGS)
@@ -116,9 +116,7 @@ def test_an_unchanged_table_is_not_sent_again(server: CatalogServer, catalog: Re
     assert changed.metadata["properties"]["a"] == "1"
 
 
-def test_a_repeated_drop_is_answered_like_the_first(
-    server: CatalogServer, catalog: RestCatalog, namespace: str
-) -> None:
+def test_a_repeated_drop_returns_the_first_outcome(server: CatalogServer, catalog: RestCatalog, namespace: str) -> None:
     catalog.create_table(namespace, documents.table("orders"))
     key = generate_idempotency_key()
     catalog.drop_table((namespace, "orders"), idempotency_key=key)
@@ -129,7 +127,7 @@ def test_a_repeated_drop_is_answered_like_the_first(
             catalog.drop_table((namespace, "orders"), idempotency_key=key)
 
 
-def test_pages_lead_through_every_table_once(catalog: RestCatalog, namespace: str) -> None:
+def test_pages_contain_every_table_once(catalog: RestCatalog, namespace: str) -> None:
     expected = [f"t{number}" for number in range(5)]
     for name in expected:
         catalog.create_table(namespace, documents.table(name))
@@ -137,7 +135,7 @@ def test_pages_lead_through_every_table_once(catalog: RestCatalog, namespace: st
     assert sorted(each.name for each in catalog.iter_tables(namespace)) == expected
 
 
-def test_reports_are_taken(server: CatalogServer, catalog: RestCatalog, namespace: str) -> None:
+def test_metrics_reports_are_accepted(server: CatalogServer, catalog: RestCatalog, namespace: str) -> None:
     server.need(Ability.REPORTS)
     catalog.create_table(namespace, documents.table("orders"))
     catalog.report_metrics(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -10,7 +9,6 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +16,7 @@ import pytest
 
 import catalogclient
 from tests.catalogclient import type_checkers
+from tests.catalogclient.documentation import blocks
 
 PACKAGE = Path(__file__).parents[3] / "catalogclient"
 UV = Path(sys.executable).with_name("uv")
@@ -69,6 +68,13 @@ def prefixes(catalog: RestCatalog, raw: bool) -> list[str]:
     return [each["prefix"] for each in result["storage-credentials"]]
 
 
+def location(catalog: RestCatalog) -> str:
+    metadata = catalog.load_table("a.t", snapshots="refs", referenced_by=["a.v"], timeout=5)
+    result = catalog.load_table_result("a.t", access_delegation=None)
+    unread = catalog.load_table_result("a.t", raw=True)
+    return metadata["table-uuid"] + result.metadata["table-uuid"] + (unread.text if unread is not None else "")
+
+
 async def changed_by_name(catalog: AsyncRestCatalog) -> str:
     result = await catalog.commit("a.t", changes.add_column("note", "string"), updates.set_properties({"a": "b"}))
     names = [table.name async for table in catalog.iter_tables("a")]
@@ -82,11 +88,15 @@ except CatalogError as error:
     status: int = error.status
 """
 WRONG_SCRIPT = """\
-from catalogclient import RestCatalog
+from catalogclient import OAuth2ClientCredentials, RestCatalog
 
 RestCatalog("http://127.0.0.1:9").list_tables("a", no_such_option=1)
 location: str = RestCatalog("http://127.0.0.1:9").load_table("a.t", if_none_match="x")["location"]
+RestCatalog("http://127.0.0.1:9").load_table("a.t", snapshots="none")
+OAuth2ClientCredentials("id", "secret", client_auth="none")
 """
+WRONG_LINES = {f"wrong.py:{number}" for number in (4, 5, 6, 7)}
+BEFORE_HANDOVER = "from catalogclient import RestCatalog\n\ncatalog = RestCatalog('http://127.0.0.1')\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +119,7 @@ def _run(*command: str | Path, folder: Path | None = None, variables: dict[str, 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     folder = tmp_path_factory.mktemp("package")
-    _run(UV, "build", "-q", "--python", sys.executable, "--out-dir", folder / "dist", PACKAGE)
+    _run(UV, "build", "-q", "--python", sys.executable, "--out-dir", folder / "dist", PACKAGE, variables=EPOCH)
     [sdist] = (folder / "dist").glob("*.tar.gz")
     [wheel] = (folder / "dist").glob("*.whl")
     _run(UV, "venv", "-q", "--python", sys.executable, folder / "clean")
@@ -118,7 +128,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     return Built(sdist=sdist, wheel=wheel, python=python)
 
 
-def test_the_wheel_is_for_every_platform_and_holds_the_package_alone(built: Built) -> None:
+def test_the_wheel_is_universal_and_contains_only_the_package(built: Built) -> None:
     assert built.wheel.name.endswith("-py3-none-any.whl")
     names = zipfile.ZipFile(built.wheel).namelist()
     tops = {name.split("/")[0] for name in names}
@@ -126,26 +136,23 @@ def test_the_wheel_is_for_every_platform_and_holds_the_package_alone(built: Buil
     assert "catalogclient/py.typed" in names
 
 
-def test_the_wheel_is_reproducible(tmp_path: Path) -> None:
-    digests = set()
-    for name in ("first", "second"):
-        folder = tmp_path / name
-        shutil.copytree(PACKAGE, folder / "source", ignore=shutil.ignore_patterns("*.egg-info", "build", "__pycache__"))
-        _run(
-            UV,
-            "build",
-            "-q",
-            "--wheel",
-            "--python",
-            sys.executable,
-            "--out-dir",
-            folder,
-            folder / "source",
-            variables=EPOCH,
-        )
-        [wheel] = folder.glob("*.whl")
-        digests.add(hashlib.sha256(wheel.read_bytes()).hexdigest())
-    assert len(digests) == 1
+def test_the_wheel_is_reproducible(built: Built, tmp_path: Path) -> None:
+    shutil.copytree(PACKAGE, tmp_path / "source", ignore=shutil.ignore_patterns("*.egg-info", "build", "__pycache__"))
+    command: list[str | Path] = [
+        UV,
+        "build",
+        "-q",
+        "--wheel",
+        "--python",
+        sys.executable,
+        "--out-dir",
+        tmp_path,
+        tmp_path / "source",
+    ]
+    _run(*command, variables=EPOCH)
+    [wheel] = tmp_path.glob("*.whl")
+    # The other wheel was built from the source distribution.
+    assert wheel.read_bytes() == built.wheel.read_bytes()
 
 
 def test_the_metadata_has_urls_and_a_console_script(built: Built) -> None:
@@ -159,7 +166,7 @@ def test_the_metadata_has_urls_and_a_console_script(built: Built) -> None:
     assert "catalogclient[cli]" in run.stderr
 
 
-def test_the_sdist_holds_the_documents_too(built: Built) -> None:
+def test_the_sdist_contains_the_documents(built: Built) -> None:
     with tarfile.open(built.sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     documents = {"README.md", "CHANGELOG.md", "docs/handover.md", "docs/reference.md"}
@@ -167,19 +174,19 @@ def test_the_sdist_holds_the_documents_too(built: Built) -> None:
     assert not any(name.startswith("tests") or "__pycache__" in name for name in names)
 
 
-def test_requests_is_all_it_needs(built: Built) -> None:
+def test_requests_is_the_only_dependency(built: Built) -> None:
     listed = _run(UV, "pip", "list", "--python", built.python, "--format", "freeze")
     names = {line.partition("==")[0].partition(" @")[0] for line in listed.splitlines()}
     assert names == {"catalogclient", "requests", "certifi", "charset-normalizer", "idna", "urllib3"}
 
 
-def test_it_imports_and_knows_its_version(built: Built, tmp_path: Path) -> None:
-    asked = (
+def test_the_installed_package_has_its_version(built: Built, tmp_path: Path) -> None:
+    program = (
         "import catalogclient, importlib.metadata as m; "
         "print(catalogclient.__file__, catalogclient.__version__ == m.version('catalogclient'))"
     )
-    where, same = _run(built.python, "-W", "error", "-c", asked, folder=tmp_path).split()
-    assert Path(where).is_relative_to(built.python.parents[1])
+    path, same = _run(built.python, "-W", "error", "-c", program, folder=tmp_path).split()
+    assert Path(path).is_relative_to(built.python.parents[1])
     assert same == "True"
 
 
@@ -190,7 +197,7 @@ def test_every_public_name_is_there(built: Built, tmp_path: Path) -> None:
     assert _run(built.python, "-c", program, folder=tmp_path).strip() == str(names)
 
 
-def test_the_command_line_names_the_extra_it_needs(built: Built, tmp_path: Path) -> None:
+def test_the_command_line_reports_a_missing_extra(built: Built, tmp_path: Path) -> None:
     run = subprocess.run(
         [built.python, "-m", "catalogclient", "list"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
@@ -198,15 +205,36 @@ def test_the_command_line_names_the_extra_it_needs(built: Built, tmp_path: Path)
     assert "catalogclient[cli]" in run.stderr
 
 
-def test_that_extra_brings_it(built: Built, tmp_path: Path) -> None:
+def test_the_extra_cli_installs_the_command_line(built: Built, tmp_path: Path) -> None:
     _run(UV, "venv", "-q", "--python", sys.executable, tmp_path / "extra")
     python = tmp_path / "extra" / "bin" / "python"
     _run(UV, "pip", "install", "-q", "--python", python, f"catalogclient[cli] @ {built.wheel.as_uri()}")
     assert "exit status" in _run(python, "-m", "catalogclient", "--help", folder=tmp_path)
 
 
-@pytest.mark.parametrize("check", [type_checkers.mypy, type_checkers.pyright], ids=["mypy", "pyright"])
-def test_a_users_code_is_checked_strictly(built: Built, tmp_path: Path, check: Callable[..., set[str]]) -> None:
-    (tmp_path / "right.py").write_text(USER_SCRIPT)
-    (tmp_path / "wrong.py").write_text(WRONG_SCRIPT)
-    assert check(tmp_path, ["right.py", "wrong.py"], python=built.python) == {"wrong.py:3", "wrong.py:4"}
+@pytest.fixture
+def user_code(tmp_path: Path) -> Path:
+    """Folder with two programs and the examples of both documents."""
+    (tmp_path / "right.py").write_text(f"# pyright: strict\n{USER_SCRIPT}")
+    (tmp_path / "wrong.py").write_text(f"# pyright: strict\n{WRONG_SCRIPT}")
+    (tmp_path / "readme.py").write_text("\n".join(["# pyright: strict", *blocks.blocks(blocks.README, "python")]))
+    (tmp_path / "handover.py").write_text(BEFORE_HANDOVER + "\n".join(blocks.blocks(blocks.HANDOVER, "python")))
+    return tmp_path
+
+
+def test_mypy_infers_types_in_user_code(built: Built, user_code: Path) -> None:
+    # Other packages without types are ignored.
+    settings = "[mypy-pyarrow.*,duckdb.*,pyiceberg.*]\nignore_missing_imports = True\nfollow_imports = skip\n"
+    files = ["right.py", "wrong.py", "readme.py", "handover.py"]
+    assert type_checkers.mypy(user_code, files, python=built.python, settings=settings) == WRONG_LINES
+
+
+def test_pyright_infers_types_in_user_code(built: Built, user_code: Path) -> None:
+    # The other document uses libraries without types.
+    files = ["right.py", "wrong.py", "readme.py"]
+    assert type_checkers.pyright(user_code, files, python=built.python) == WRONG_LINES
+
+
+def test_pyright_reports_no_error_in_the_library(tmp_path: Path) -> None:
+    files = [os.path.relpath(PACKAGE / "src" / "catalogclient", tmp_path)]
+    assert not type_checkers.pyright(tmp_path, files, python=sys.executable, source=PACKAGE / "src")

@@ -27,7 +27,7 @@ def _peak(call: Callable[[], T]) -> tuple[T, int]:
         tracemalloc.stop()
 
 
-def test_a_hundred_thousand_tables_cost_no_more_than_a_few_pages() -> None:
+def test_memory_of_a_long_list_is_that_of_a_few_pages() -> None:
     with peer.serve() as address, RestCatalog(address) as catalog:
         few = list(itertools.islice(catalog.iter_tables("a", page_size=peer.PAGE_SIZE), 3))
         assert [each.name for each in few] == ["table-000000", "table-000001", "table-000002"]
@@ -37,17 +37,17 @@ def test_a_hundred_thousand_tables_cost_no_more_than_a_few_pages() -> None:
     assert all_pages < 1.5 * three_pages + 1_000_000
 
 
-def test_a_large_document_costs_what_its_objects_do_and_unread_what_its_bytes_do() -> None:
+def test_memory_of_a_large_document_is_that_of_its_objects_or_of_its_bytes() -> None:
     table = ("a", f"t{SNAPSHOTS}")
     with peer.serve() as address, RestCatalog(address) as catalog, requests.Session() as session:
         url = f"{address}/v1/namespaces/a/tables/t{SNAPSHOTS}"
         size = len(session.get(url, timeout=60).content)
         catalog.load_table(table)
         document, objects = _peak(lambda: json.loads(session.get(url, timeout=60).content))
-        result, ours = _peak(lambda: catalog.load_table_result(table))
+        result, own = _peak(lambda: catalog.load_table_result(table))
         unread, bytes_alone = _peak(lambda: catalog.load_table_result(table, raw=True))
     assert result.raw["metadata"] == document["metadata"]
-    assert ours < 1.3 * objects
+    assert own < 1.3 * objects
     assert unread is not None
     assert len(unread.content) == size
     assert bytes_alone < 1.3 * size + 1_000_000

@@ -16,17 +16,17 @@ STOP_SECONDS = 30
 
 
 def free_ports(count: int, *, beside: int = 0) -> list[int]:
-    """Ports nobody listens on at this moment; with `beside` the port that much higher is free too.
+    """Returns ports without a listener. With `beside`, the port that much higher is free too.
 
     They lie below the range from which the system gives ports to clients, so that none is taken before its server
     starts.
     """
-    found: set[int] = set()
-    while len(found) < count:
+    result: set[int] = set()
+    while len(result) < count:
         port = random.randrange(11_000, 22_000)
         if _is_free(port) and (not beside or _is_free(port + beside)):
-            found.add(port)
-    return list(found)
+            result.add(port)
+    return list(result)
 
 
 def _is_free(port: int) -> bool:
@@ -70,6 +70,6 @@ def _wait(process: subprocess.Popen[bytes], *, is_ready: Callable[[], bool], log
     give_up = time.monotonic() + START_SECONDS
     while not is_ready():
         if process.poll() is not None or time.monotonic() > give_up:
-            said = log.read_text(errors="replace")[-3000:]
-            raise RuntimeError(f"{Path(process.args[0]).name} did not start:\n{said}")  # type: ignore[index, arg-type]
+            output = log.read_text(errors="replace")[-3000:]
+            raise RuntimeError(f"{Path(process.args[0]).name} did not start:\n{output}")  # type: ignore[index, arg-type]
         time.sleep(0.05)

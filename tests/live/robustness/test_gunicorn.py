@@ -35,7 +35,6 @@ def gunicorn(tmp_path: Path, empty_database_url: str, post: Postbox) -> Gunicorn
     return make
 
 
-@pytest.mark.timeout(300)
 def test_sign_up_works_and_running_request_finishes_after_sigterm(gunicorn: Gunicorn, post: Postbox) -> None:
     with gunicorn() as server:
         robust.sign_up_to_sign_in(server, post, "ada@example.com")
@@ -54,7 +53,6 @@ def test_sign_up_works_and_running_request_finishes_after_sigterm(gunicorn: Guni
         post.wait("late@example.com", seconds=robust.TIMEOUT_SECONDS)
 
 
-@pytest.mark.timeout(300)
 def test_killed_process_is_replaced_and_its_emails_arrive(gunicorn: Gunicorn, post: Postbox) -> None:
     with gunicorn() as server:
         post.smtp.hold = True
@@ -74,7 +72,6 @@ def test_killed_process_is_replaced_and_its_emails_arrive(gunicorn: Gunicorn, po
     assert {len(ids) for ids in robust.message_ids(post.smtp).values()} == {1}
 
 
-@pytest.mark.timeout(300)
 def test_new_processes_answer_after_sighup(gunicorn: Gunicorn) -> None:
     with gunicorn() as server:
         before = robust.all_serving_processes(server)

@@ -7,8 +7,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
-
 from tests.live import servers
 from tests.live.clients.postbox import Postbox
 from tests.live.robustness import conftest as robust
@@ -39,7 +37,6 @@ def kill_everything(server: servers.LiveServer) -> None:
     server.wait()
 
 
-@pytest.mark.timeout(300)
 def test_killed_processes_lose_no_accepted_email(tmp_path: Path, fresh_database_url: str, post: Postbox) -> None:
     post.smtp.delay = 0.2
     accepted: set[str] = set()

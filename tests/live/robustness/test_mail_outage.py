@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 import psycopg
-import pytest
 import requests
 from psycopg.types.json import Jsonb
 
@@ -142,7 +141,6 @@ def landing(message: Email) -> str:
     return urlsplit(answer.headers["Location"]).fragment.partition("=")[0]
 
 
-@pytest.mark.timeout(300)
 def test_each_valid_email_arrives_once_despite_mail_server_failures(
     tmp_path: Path, fresh_database_url: str, post: Postbox
 ) -> None:

@@ -67,7 +67,6 @@ def waiting(url: str) -> list[str]:
         return [queue for (queue,) in connection.execute(query).fetchall()]
 
 
-@pytest.mark.timeout(300)
 def test_three_installations_share_one_database(empty_database_url: str, installations: list[Installation]) -> None:
     with contextlib.ExitStack() as running:
         servers = [running.enter_context(one.server()) for one in installations]
@@ -89,7 +88,6 @@ def test_three_installations_share_one_database(empty_database_url: str, install
     assert names(empty_database_url, "riS") == everything
 
 
-@pytest.mark.timeout(300)
 def test_email_is_sent_by_worker_of_same_installation(
     empty_database_url: str, installations: list[Installation]
 ) -> None:

@@ -25,7 +25,6 @@ def press_ctrl_c(server: servers.LiveServer) -> None:
 
 
 @pytest.mark.parametrize("stop", [terminate, press_ctrl_c])
-@pytest.mark.timeout(300)
 def test_shutdown_under_load_is_graceful(
     stop: Callable[[servers.LiveServer], None], tmp_path: Path, fresh_database_url: str, post: Postbox
 ) -> None:
@@ -59,18 +58,17 @@ def test_shutdown_under_load_is_graceful(
     ("http_server", "stop"), [("granian", terminate), ("granian", press_ctrl_c), ("gunicorn", terminate)]
 )
 def test_embedded_database_stops_with_server(
-    http_server: str, stop: Callable[[servers.LiveServer], None], tmp_path: Path, post: Postbox
+    http_server: str, stop: Callable[[servers.LiveServer], None], tmp_path: Path, database_folder: Path, post: Postbox
 ) -> None:
-    folder = tmp_path / "pg"
     env = robust.settings_for(post)
     command = servers.COMMANDS[http_server]
-    url = f"embedded:{folder}"
+    url = f"embedded:{database_folder}"
     with servers.LiveServer(folder=tmp_path, database_url=url, env=env, command=command) as server:
         robust.sign_up_to_sign_in(server, post, "ada@example.com")
-        database = psutil.Process(int((folder / "data" / "postmaster.pid").read_text().split()[0]))
+        database = psutil.Process(int((database_folder / "data" / "postmaster.pid").read_text().split()[0]))
         processes = [*robust.descendants(server), database, *database.children(recursive=True)]
 
         stop(server)
         assert server.process.wait(robust.TIMEOUT_SECONDS) == 0
         robust.wait_until(lambda: robust.are_gone(processes), "all processes to exit")
-    assert not (folder / "data" / "postmaster.pid").exists()
+    assert not (database_folder / "data" / "postmaster.pid").exists()

@@ -123,11 +123,7 @@ COMMON: Mapping[str, dict[str, Any]] = {
     "--credential-file": {"type": Path, "metavar": "FILE", "help": "file with CLIENT_ID:CLIENT_SECRET"},
     "--token-url": {"metavar": "URL", "help": "token endpoint for a credential"},
     "--scope": {"help": "scope of the token (default: catalog)"},
-    "--header-file": {
-        "type": Path,
-        "metavar": "FILE",
-        "help": "file with an auth header field NAME: VALUE",
-    },
+    "--header-file": {"type": Path, "metavar": "FILE", "help": "file with an auth header field NAME: VALUE"},
     "--sigv4-region": {"metavar": "REGION", "help": "sign requests with AWS Signature Version 4"},
     "--sigv4-service": {"metavar": "NAME", "help": "service of the signature (default: execute-api)"},
     "--token": {"action": _RejectSecret, "help": argparse.SUPPRESS},

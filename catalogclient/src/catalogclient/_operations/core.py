@@ -230,11 +230,7 @@ class Core:
             name = prepared.operation.name
             raise UnsupportedEndpointError(f"the server does not list {prepared.operation.listed}", operation=name)
         return await self._sender.send(
-            prepared,
-            found,
-            _scope(),
-            headers=call.get("headers"),
-            idempotency_key=call.get("idempotency_key"),
+            prepared, found, _scope(), headers=call.get("headers"), idempotency_key=call.get("idempotency_key")
         )
 
     async def _call(

@@ -63,10 +63,7 @@ def rename(source: Any, destination: TableLike | None, endpoint: Endpoint) -> Ca
     return Call(
         operation=OPERATIONS[endpoint],
         body=encode_json(
-            {
-                "source": _identifiers.table(source).to_dict(),
-                "destination": _identifiers.table(destination).to_dict(),
-            }
+            {"source": _identifiers.table(source).to_dict(), "destination": _identifiers.table(destination).to_dict()}
         ),
         read=responses.nothing,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from catalogclient import _endpoints, _error_mapping
 from catalogclient import _results as results
@@ -19,6 +19,8 @@ _DURATION = re.compile(
     r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:[.,]\d+)?)S)?)?", re.ASCII | re.IGNORECASE
 )
 _PEEK = 64
+_KINDS: dict[type, str] = {str: " of strings", dict: " of objects"}
+T = TypeVar("T")
 
 
 def nothing(_reply: Reply) -> None:
@@ -52,29 +54,13 @@ def looks_like_json(reply: Reply) -> bool:
     return bool(start) and ("json" in reply.headers.get("Content-Type", "").lower() or start.startswith(b"{"))
 
 
-def items(body: Mapping[str, Any], key: str) -> list[Any]:
-    """Returns the list at `key`. Missing or null means empty."""
+def items(body: Mapping[str, Any], key: str, kind: type[T]) -> list[T]:
+    """Returns the list of strings or objects at `key`. Missing or null means empty."""
     found = body.get(key)
     if found is None:
         return []
-    if not isinstance(found, list):
-        raise InvalidResponseError(f"{key} in the response is not a list")
-    return found
-
-
-def objects(body: Mapping[str, Any], key: str) -> list[Any]:
-    """Returns the list of objects at `key`. Missing or null means empty."""
-    found = items(body, key)
-    if not all(isinstance(each, dict) for each in found):
-        raise InvalidResponseError(f"{key} in the response is not a list of objects")
-    return found
-
-
-def texts(body: Mapping[str, Any], key: str) -> list[str]:
-    """Returns the list of strings at `key`. Missing or null means empty."""
-    found = items(body, key)
-    if not all(isinstance(each, str) for each in found):
-        raise InvalidResponseError(f"{key} in the response is not a list of strings")
+    if not isinstance(found, list) or not (kind is object or all(isinstance(each, kind) for each in found)):
+        raise InvalidResponseError(f"{key} in the response is not a list{_KINDS.get(kind, '')}")
     return found
 
 
@@ -137,7 +123,7 @@ def secrets(body: dict[str, Any], key: str) -> results.SecretDict:
 
 def credentials(body: dict[str, Any]) -> list[results.StorageCredential]:
     """Returns the storage credentials and hides them in `body` as well."""
-    found = objects(body, "storage-credentials")
+    found = items(body, "storage-credentials", dict)
     return [results.StorageCredential(text(each, "prefix"), secrets(each, "config")) for each in found]
 
 
@@ -157,7 +143,7 @@ def etag(reply: Reply) -> str | None:
 def config(reply: Reply) -> results.CatalogConfig:
     """Parses the configuration (OpenAPI, `CatalogConfig`)."""
     body = document(reply)
-    listed = [_endpoints.parse(each) for each in texts(body, "endpoints")]
+    listed = [_endpoints.parse(each) for each in items(body, "endpoints", str)]
     return results.CatalogConfig(
         raw=body,
         defaults=secrets(body, "defaults"),
@@ -197,13 +183,15 @@ def view_page(reply: Reply) -> results.ViewPage:
 def function_page(reply: Reply) -> results.FunctionPage:
     """Parses a page of functions."""
     body = document(reply)
-    return results.FunctionPage([levels(each) for each in items(body, "identifiers")], token(body))
+    return results.FunctionPage([levels(each) for each in items(body, "identifiers", object)], token(body))
 
 
 def namespace_page(reply: Reply) -> results.NamespacePage:
     """Parses a page of namespaces."""
     body = document(reply)
-    return results.NamespacePage([NamespaceIdentifier(levels(each)) for each in items(body, "namespaces")], token(body))
+    return results.NamespacePage(
+        [NamespaceIdentifier(levels(each)) for each in items(body, "namespaces", object)], token(body)
+    )
 
 
 def namespace(body: dict[str, Any], requested: tuple[str, ...]) -> results.NamespaceMetadata:
@@ -221,7 +209,10 @@ def namespace_properties(reply: Reply) -> results.UpdateNamespacePropertiesResul
     """Parses the result of an update of namespace properties."""
     body = document(reply)
     return results.UpdateNamespacePropertiesResult(
-        raw=body, updated=texts(body, "updated"), removed=texts(body, "removed"), missing=texts(body, "missing")
+        raw=body,
+        updated=items(body, "updated", str),
+        removed=items(body, "removed", str),
+        missing=items(body, "missing", str),
     )
 
 
@@ -317,9 +308,7 @@ def signature(reply: Reply) -> results.RemoteSignResult:
     if not all(isinstance(values, list) for values in found.values()):
         raise InvalidResponseError("the values of headers in the response are not lists", status=reply.status)
     return results.RemoteSignResult(
-        uri=text(body, "uri"),
-        headers=found,
-        cacheable="private" in reply.headers.get("Cache-Control", "").lower(),
+        uri=text(body, "uri"), headers=found, cacheable="private" in reply.headers.get("Cache-Control", "").lower()
     )
 
 
@@ -327,7 +316,8 @@ def _identifiers(body: dict[str, Any]) -> list[TableIdentifier]:
     found: list[TableIdentifier] = []
     previous: Any = None
     namespace_levels: tuple[str, ...] = ()
-    for each in items(body, "identifiers"):
+    listed: list[Any] = items(body, "identifiers", object)
+    for each in listed:
         try:
             namespace_document, name = each["namespace"], each["name"]
         except (TypeError, KeyError):
@@ -353,7 +343,7 @@ def _plan_error(body: dict[str, Any]) -> CatalogError:
 
 def _tasks(body: dict[str, Any]) -> dict[str, Any]:
     return {
-        "plan_tasks": texts(body, "plan-tasks"),
-        "file_scan_tasks": objects(body, "file-scan-tasks"),
-        "delete_files": objects(body, "delete-files"),
+        "plan_tasks": items(body, "plan-tasks", str),
+        "file_scan_tasks": items(body, "file-scan-tasks", dict),
+        "delete_files": items(body, "delete-files", dict),
     }

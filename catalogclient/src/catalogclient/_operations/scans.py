@@ -40,31 +40,21 @@ class ScanOperations(TableOperations):
     async def fetch_planning_result(self, table: TableLike, plan_id: str, **call: Unpack[CallOptions]) -> PlanResult:
         """Returns the state of a plan. Raises NoSuchPlanIdError. Source: OpenAPI, `fetchPlanningResult`."""
         return await self._call(
-            Endpoint.FETCH_PLANNING_RESULT,
-            responses.plan,
-            object_path(table, **{"plan-id": _segment(plan_id)}),
-            **call,
+            Endpoint.FETCH_PLANNING_RESULT, responses.plan, object_path(table, **{"plan-id": _segment(plan_id)}), **call
         )
 
     @operation
     async def cancel_planning(self, table: TableLike, plan_id: str, **call: Unpack[MutationOptions]) -> None:
         """Cancels a plan. Raises NoSuchPlanIdError. Source: OpenAPI, `cancelPlanning`."""
         await self._call(
-            Endpoint.CANCEL_PLANNING,
-            responses.nothing,
-            object_path(table, **{"plan-id": _segment(plan_id)}),
-            **call,
+            Endpoint.CANCEL_PLANNING, responses.nothing, object_path(table, **{"plan-id": _segment(plan_id)}), **call
         )
 
     @operation
     async def fetch_scan_tasks(self, table: TableLike, plan_task: str, **call: Unpack[MutationOptions]) -> ScanTasks:
         """Returns the files of a plan task. Raises NoSuchPlanTaskError. Source: OpenAPI, `fetchScanTasks`."""
         return await self._call(
-            Endpoint.FETCH_SCAN_TASKS,
-            responses.scan_tasks,
-            object_path(table),
-            body={"plan-task": plan_task},
-            **call,
+            Endpoint.FETCH_SCAN_TASKS, responses.scan_tasks, object_path(table), body={"plan-task": plan_task}, **call
         )
 
     def plan_scan(

@@ -137,7 +137,7 @@ class _OAuth2(TokenAuth):
         if self._transport is None:
             raise InvalidArgumentError("the auth manager is not attached to a catalog")
         self._known = token = _token_endpoint.request_token(
-            self._transport,
+            self._transport.get(),
             self._url,
             self._form,
             client=(self._client_id, self._client_secret),

@@ -22,7 +22,7 @@ from catalogclient.auth._static import basic
 from catalogclient.errors import CatalogError, InvalidResponseError, OAuthError
 
 if TYPE_CHECKING:
-    from catalogclient._lazy_transport import LazyTransport
+    from catalogclient._transport import Transport
 
 _OPERATION = OPERATIONS[Endpoint.GET_TOKEN]
 _TOTAL_TIMEOUT = 120.0
@@ -39,7 +39,7 @@ class Token:
 
 
 def request_token(
-    transport: LazyTransport,
+    transport: Transport,
     url: str,
     form: dict[str, str],
     *,
@@ -76,7 +76,7 @@ def request_token(
         raise
 
 
-def _sent(transport: LazyTransport, request: PreparedRequest, *, timeout: Timeout, retry: RetryPolicy | None) -> Reply:
+def _sent(transport: Transport, request: PreparedRequest, *, timeout: Timeout, retry: RetryPolicy | None) -> Reply:
     now = time.monotonic()
     deadline = now + _TOTAL_TIMEOUT
     scope = _call_scope.current()
