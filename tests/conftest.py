@@ -90,7 +90,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Begins long tests early: each xdist worker gets an equal share of them, at the start of its part of `items`."""
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
     long = [item for item in items if _is_long(item)]
-    short = [item for item in items if not _is_long(item)]
+    # The tests of catalogclient share servers that each worker starts once, so they stay together.
+    short = sorted(
+        (item for item in items if not _is_long(item)), key=lambda item: "catalogclient" not in item.path.parts
+    )
     items[:] = [item for number in range(workers) for kind in (long, short) for item in _share(kind, number, workers)]
 
 
@@ -203,6 +206,13 @@ def auth_config(settings: Settings) -> ChangeConfig:
 def no_request_limits(auth_config: ChangeConfig) -> None:
     """Disables the limits of requests per client: clients are identified by a header that is never sent."""
     auth_config(limits={"header": "X-Never-Sent"})
+
+
+@pytest.fixture
+def slow_refill(auth_config: ChangeConfig) -> None:
+    """Limits of requests per client refill so slowly that a test may take any time; their bursts stay."""
+    limited = ("verify", "token_refresh", "otp", "factors", "passkey")
+    auth_config(limits=dict.fromkeys(limited, 0.001))
 
 
 @pytest.fixture

@@ -167,7 +167,7 @@ def _describe(error: Exception, request: HttpRequest) -> _Description:
 
 def _cause(error: Exception) -> str:
     """The underlying exception for the log. A database error is only named, because its text may quote a row."""
-    cause = error if not isinstance(error, ApiError | OAuthError) else error.__cause__
+    cause = error.__cause__ if isinstance(error, ApiError | OAuthError | drf.APIException) else error
     if cause is None:
         return ""
     name = type(cause).__name__

@@ -9,6 +9,7 @@ from typing import Any
 from django.contrib import admin
 from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation, ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
+from django.http.multipartparser import MultiPartParserError
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -42,7 +43,7 @@ def error_page(request: HttpRequest, error: Exception) -> HttpResponse:
             return _page(request, 404, "Not found", _NOT_FOUND)
         case PermissionDenied():
             return _page(request, 403, "Forbidden", _FORBIDDEN)
-        case SuspiciousOperation() | BadRequest() | ValidationError():
+        case SuspiciousOperation() | BadRequest() | MultiPartParserError() | ValidationError():
             return _page(request, 400, "Bad request", _INVALID)
         case ApiError() if error.status < 500:
             return _page(request, error.status, "Request failed", error.message)

@@ -306,7 +306,7 @@ PATHS = [
     Path("PUT /user, nothing", 6, 200, change()),
     Path("PUT /user, metadata", 6, 200, change(data={"a": 1, "b": None})),
     Path("PUT /user, password", 11, 200, change(password="another horse battery")),
-    Path("PUT /user, password refused", 1, 422, change(password=PASSWORD)),
+    Path("PUT /user, password rejected", 1, 422, change(password=PASSWORD)),
     Path("PUT /user, email", 13, 200, change(email="new@example.com")),
     Path("PUT /user, email with PKCE", 14, 200, change(email="new@example.com", **PKCE)),
     Path("PUT /user, phone", 9, 200, change(phone=PHONE)),

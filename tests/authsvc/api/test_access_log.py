@@ -80,6 +80,18 @@ def test_the_level_follows_the_status(
     assert members(line).get("error_code") == error_code
 
 
+def test_responses_of_the_framework_name_no_exception(
+    api: Api, auth_config: ChangeConfig, access: Callable[[], list[Any]]
+) -> None:
+    auth_config(limits={"verify": 0.001})
+    for _ in range(31):
+        api.post("/verify", b"{")
+    api.put("/verify")
+    assert [line.status for line in access()[-2:]] == [429, 405]
+    assert all("error" not in members(line) for line in access()[-2:])
+
+
+@pytest.mark.usefixtures("slow_refill")
 def test_a_limited_request_is_a_warning_and_a_failure_an_error(
     api: Api, auth_config: ChangeConfig, access: Callable[[], list[Any]]
 ) -> None:

@@ -50,7 +50,7 @@ LIMITED_FIRST = {"/recover": "Recover", "/resend": "Resend", "/magiclink": "Magi
 @pytest.fixture
 def service(auth_config: ChangeConfig, mocked_requests: RequestsMock) -> MockedServer:
     """The enabled captcha service, which accepts every token by default."""
-    auth_config(captcha={"enabled": True, "secret": Secret(SECRET), "timeout": timedelta(seconds=2)})
+    auth_config(captcha={"enabled": True, "secret": Secret(SECRET), "timeout": timedelta(seconds=60)})
     server = MockedServer(mocked_requests)
     server.answer(PASSED)
     return server

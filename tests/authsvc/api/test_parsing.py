@@ -84,7 +84,7 @@ def test_a_body_of_exactly_one_mebibyte_is_read() -> None:
 def test_a_body_with_a_too_large_content_length_is_not_read() -> None:
     class Unread(io.BytesIO):
         def read(self, size: int | None = -1, /) -> bytes:
-            raise AssertionError("somebody reads")
+            raise AssertionError("the body is read")
 
     meta: Any = {"CONTENT_LENGTH": str(MIB + 1), "wsgi.input": Unread()}
     request = request_with(b"", **meta)

@@ -251,6 +251,22 @@ def test_missing_pages_are_reported_to_operators_only(console: Console, operator
     assert "This page does not exist" in page.content.decode()
 
 
+def test_a_path_with_a_line_break_is_a_missing_page_of_the_console(
+    console: Console, operator: User, auth_config: ChangeConfig
+) -> None:
+    page = console.get("/operator/a%0Ab")
+    assert (page.status_code, page.headers["Cache-Control"]) == (404, "no-store")
+    assert "frame-ancestors 'none'" in page.headers["Content-Security-Policy"]
+    auth_config(console={"enabled": False})
+    assert "Content-Security-Policy" not in console.get("/operator/a%0Ab").headers
+
+
+def test_an_invalid_multipart_form_is_a_bad_request(console: Console) -> None:
+    console.get(SIGN_IN)  # the CSRF cookie, without which the form is not read
+    answer: Any = console.client.post(SIGN_IN, b"{}", content_type="multipart/form-data")
+    assert answer.status_code == 400
+
+
 def test_the_path_without_a_slash_redirects_to_the_start_page(api: Api) -> None:
     assert api.get("/operator").headers["Location"] == START
 

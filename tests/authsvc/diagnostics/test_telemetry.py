@@ -36,9 +36,9 @@ django.setup()
 from authsvc.diagnostics.registry import DiagnosticContext
 from authsvc.diagnostics.telemetry import TelemetryDiagnostic
 results = TelemetryDiagnostic().run(DiagnosticContext(public_url=""))
-found = [[each.subject, each.outcome, each.remedy] for each in results]
+checked = [[each.subject, each.outcome, each.remedy] for each in results]
 loaded = sorted(name for name in ("opentelemetry", "prometheus_client", "grpc") if sys.modules.get(name) is not None)
-print(json.dumps({"found": found, "loaded": loaded}))
+print(json.dumps({"results": checked, "loaded": loaded}))
 """
 
 
@@ -104,7 +104,7 @@ def examine_in_process(env: dict[str, str], *, blocked: tuple[str, ...] = ()) ->
 
 def test_nothing_is_loaded_while_both_are_off() -> None:
     output = examine_in_process({})
-    assert [(subject, outcome) for subject, outcome, _ in output["found"]] == [
+    assert [(subject, outcome) for subject, outcome, _ in output["results"]] == [
         ("traces", "unused"),
         ("metrics", "unused"),
     ]
@@ -115,7 +115,7 @@ def test_missing_libraries_are_failures_with_a_remedy() -> None:
     on = {"AUTH_TRACING_ENABLED": "true", "AUTH_METRICS_ENABLED": "true", "AUTH_METRICS_EXPORTER": "opentelemetry"}
     output = examine_in_process(on, blocked=("opentelemetry",))
     remedy = "pip install -r requirements.server.lock"
-    assert output["found"] == [["traces", "failure", remedy], ["metrics", "failure", remedy]]
+    assert output["results"] == [["traces", "failure", remedy], ["metrics", "failure", remedy]]
 
 
 @pytest.mark.parametrize("signal", ["traces", "metrics"])

@@ -95,7 +95,7 @@ CASES: dict[str, tuple[Make, Make]] = {
         lambda: flow(created_at=AT - DAY - HOUR),
         lambda: flow(created_at=AT - DAY + HOUR),
     ),
-    "what a provider will be told, after a day": (
+    "client states of provider flows, after a day": (
         lambda: client_state(created_at=AT - DAY - HOUR),
         lambda: client_state(created_at=AT - DAY + HOUR),
     ),

@@ -30,7 +30,7 @@ def wait_for_row(database_url: str, sql: str) -> None:
     deadline = time.monotonic() + 60
     with psycopg.connect(database_url, autocommit=True) as connection:
         while connection.execute(sql).fetchone() is None:
-            assert time.monotonic() < deadline, f"nothing was found: {sql}"
+            assert time.monotonic() < deadline, f"no row for: {sql}"
             time.sleep(0.2)
 
 

@@ -43,6 +43,8 @@ def _configure(folder: Path, port: int) -> proxy_client.Proxy:
         (programs.DEPLOY / "Caddyfile").read_text(),
         {
             "\n{\n": "\n{\n\tadmin off\n\tauto_https off\n",
+            # HTTP/3 needs the UDP port, which the claim of the TCP port holds.
+            "\tservers {\n": "\tservers {\n\t\tprotocols h1 h2\n",
             "auth.example.com {": f"https://{proxy_client.NAME}:{own} {{\n\ttls {certificate} {certificate}",
             "reverse_proxy 127.0.0.1:8081": f"reverse_proxy 127.0.0.1:{port}",
         },

@@ -22,6 +22,7 @@ from tests import ports
 from tests.fakes import smtp
 from tests.live import servers as live
 from tests.live.deployment import programs, proxy_client
+from tests.live.robustness import conftest as robust
 from tests.settings import ENVIRONMENT
 
 FRAME = """
@@ -186,14 +187,13 @@ def test_restarted_replicas_fail_no_request(site: Site) -> None:
     stream = Stream(site.proxy, signed_in["access_token"])
     with stream:
         for server in site.servers:
-            time.sleep(0.5)
+            stream.wait_for_responses(50)
             assert server.stop(signal.SIGTERM) == 0
             server.launch()
             server.wait()
-        time.sleep(0.5)
+        stream.wait_for_responses(50)
 
     assert stream.failures == []
-    assert stream.answered > 200
 
 
 class Stream:
@@ -227,6 +227,11 @@ class Stream:
             if status != (200 if number % 2 else 400):
                 self.failures.append(f"{number}: {status}")
         client.close()
+
+    def wait_for_responses(self, number: int) -> None:
+        """Wait until this many further requests have been answered or one has failed."""
+        last = self.answered + number
+        robust.wait_until(lambda: self.answered >= last or self.failures, "further responses")
 
     def __enter__(self) -> Stream:
         for thread in self._threads:

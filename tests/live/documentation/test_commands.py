@@ -28,7 +28,7 @@ from tests.settings import ENVIRONMENT
 ADDRESS = "localhost:8081"
 FIRST_USER = pages.DOCS / "tutorial" / "first-user.md"
 FIRST_PROVIDER = pages.DOCS / "tutorial" / "first-provider.md"
-SHELL_SECONDS = 60
+SHELL_SECONDS = 200
 # An error response ends the script. Redirects are no errors.
 STRICT = 'set -euo pipefail; curl() { command curl --fail-with-body --max-time 30 "$@"; echo; }'
 

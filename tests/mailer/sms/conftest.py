@@ -48,17 +48,17 @@ def gateway_peer(monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpPeer]:
 
 
 class UseGateway(Protocol):
-    def __call__(self, provider: str, **credentials: str) -> None: ...
+    def __call__(self, provider: str, *, timeout_seconds: float = 60, **credentials: str) -> None: ...
 
 
 @pytest.fixture
 def use_gateway(auth_config: ChangeConfig) -> UseGateway:
     """`use_gateway("twilio", content_sid="HX1")` configures a gateway, with some of its credentials replaced."""
 
-    def use(provider: str, **credentials: str) -> None:
+    def use(provider: str, *, timeout_seconds: float = 60, **credentials: str) -> None:
         auth_config(
             sms={"provider": provider, provider: dataclasses.replace(CREDENTIALS[provider], **credentials)},
-            api={"internal_http_timeout": timedelta(seconds=0.5)},
+            api={"internal_http_timeout": timedelta(seconds=timeout_seconds)},
         )
 
     return use

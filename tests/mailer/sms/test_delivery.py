@@ -20,7 +20,7 @@ from mailer.inbox import storage
 from mailer.models import Attempt
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import MockedServer, in_json
-from tests.mailer.conftest import Queue, wait_until
+from tests.mailer.conftest import WAIT_SECONDS, Queue, wait_until
 from tests.mailer.sms.conftest import UseGateway
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -170,14 +170,19 @@ def test_a_committed_sms_is_retried_until_the_gateway_accepts_it(
 
 @pytest.mark.django_db(transaction=True)
 def test_an_sms_whose_code_expires_before_the_next_attempt_fails(
-    queue: Queue, gateway: MockedServer, use_gateway: UseGateway, worker: jobs.Worker
+    queue: Queue, gateway: MockedServer, use_gateway: UseGateway
 ) -> None:
     use_gateway("twilio")
     gateway.answer(BUSY)
     with transaction.atomic():
-        messaging.send(an_sms(expires_at=timezone.now() + timedelta(seconds=3)))
+        messaging.send(an_sms(expires_at=timezone.now() + timedelta(seconds=9)))
+    # Half of the remaining time is shorter than the minimum delay of a retry.
+    queue.make_due(attempts=3)
+    worker = jobs.Worker()
+    worker.start()
     wait_until(lambda: queue.states() == ["failed"])
-    assert queue.outcomes() == [(1, "failed")]
+    assert worker.stop(seconds=WAIT_SECONDS)
+    assert queue.outcomes() == [(4, "failed")]
     assert len(gateway.received) == 1
 
 

@@ -316,7 +316,7 @@ def test_invalid_responses_are_reported_and_retryable(
 def test_broken_connections_are_reported_and_retryable(
     gateway_peer: HttpPeer, use_gateway: UseGateway, provider: str, answer: Answer, text: str
 ) -> None:
-    use_gateway(provider)
+    use_gateway(provider, timeout_seconds=0.5 if text == "timed out" else 60)
     gateway_peer.answer(answer)
     failure = send_failure()
     assert (str(failure), failure.permanent) == (f"{provider} error: {text}", TEMPORARY)
