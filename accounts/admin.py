@@ -317,8 +317,16 @@ def _identities(row: User) -> Panel:
         title="Identities",
         columns=("Provider", "Provider user ID", "Email", "Since", "Last sign-in"),
         rows=[
-            PanelRow(cells=(each.provider, each.provider_id, each.email, each.created_at, each.last_sign_in_at))
-            for each in identities
+            PanelRow(
+                cells=(
+                    identity.provider,
+                    identity.provider_id,
+                    identity.email,
+                    identity.created_at,
+                    identity.last_sign_in_at,
+                )
+            )
+            for identity in identities
         ],
         empty_text="None.",
         position=10,

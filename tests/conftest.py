@@ -209,6 +209,13 @@ def no_request_limits(auth_config: ChangeConfig) -> None:
 
 
 @pytest.fixture
+def slow_refill(auth_config: ChangeConfig) -> None:
+    """Limits of requests per client refill so slowly that a test may take any time; their bursts stay."""
+    limited = ("verify", "token_refresh", "otp", "factors", "passkey")
+    auth_config(limits=dict.fromkeys(limited, 0.001))
+
+
+@pytest.fixture
 def mocked_requests() -> Iterator[responses.RequestsMock]:
     """Answers outgoing HTTP requests without a network; requests that are not registered fail."""
     with responses.RequestsMock(assert_all_requests_are_fired=False) as mock:

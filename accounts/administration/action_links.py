@@ -179,8 +179,8 @@ def _email_change(user: UserRecord, request: LinkRequest, *, caller: Caller, at:
         )
         if user.email_change != to:
             # A link for an earlier new address must not confirm this one.
-            for each in _EMAIL_CHANGES.values():
-                one_time_tokens.delete(user_id=user.id, token_type=each)
+            for earlier in _EMAIL_CHANGES.values():
+                one_time_tokens.delete(user_id=user.id, token_type=earlier)
         secret = _issue(user, token_type, identifier=user.email if is_current else to, at=at)
         return _link(request.type, _read(user), secret, request, caller=caller)
 

@@ -92,14 +92,14 @@ def prepare(
     Must run inside a transaction. Raises EmailExists when `existing` has been confirmed meanwhile, and IntegrityError
     when another account has taken the address.
     """
-    invited: dict[str, Any] = {"invited_at": at, "confirmation_sent_at": at}
+    timestamps: dict[str, Any] = {"invited_at": at, "confirmation_sent_at": at}
     with transaction.atomic(savepoint=False):
         if existing is None:
             user = account_creation.create_user_as_administrator(
-                email=address, password_hash="", metadata=data, audience=caller.audience, at=at, **invited
+                email=address, password_hash="", metadata=data, audience=caller.audience, at=at, **timestamps
             )
         else:
-            user = reset_unconfirmed(existing, at=at, password="", **invited)
+            user = reset_unconfirmed(existing, at=at, password="", **timestamps)
         traits = {"user_id": str(user.id), "user_email": user.email}
         audit.record(audit.Action.INVITED, actor=actor, caller=caller, at=at, traits=traits)
         secret = one_time_tokens.issue(

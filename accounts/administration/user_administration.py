@@ -99,7 +99,7 @@ def create(request: NewUser, *, actor: Administrator, caller: Caller, at: dateti
     verified = {"email_verified": True} if request.email_confirm else {}
     try:
         with transaction.atomic(durable=True):
-            made = account_creation.create_user_as_administrator(
+            user = account_creation.create_user_as_administrator(
                 id=user_id,
                 email=email,
                 phone=phone,
@@ -109,9 +109,9 @@ def create(request: NewUser, *, actor: Administrator, caller: Caller, at: dateti
                 at=at,
                 **columns,
             )
-            traits = {**_traits(made), "provider": providers[0]}
+            traits = {**_traits(user), "provider": providers[0]}
             audit.record(audit.Action.SIGNED_UP, actor=actor, caller=caller, at=at, traits=traits)
-            return _read(made.id)
+            return queries.require(user.id)
     except IntegrityError as error:
         raise _unique_violation(error) from None
 
@@ -122,7 +122,7 @@ def create_with_id(
     """As `create`, with an id that the request may repeat."""
     if not user_id.int:
         raise errors.UserIdNil
-    if request.id and _uuid(request.id) != user_id:
+    if request.id and identifiers.uuid(request.id) != user_id:
         raise errors.UserIdMismatch
     if User.objects.filter(id=user_id).exists():
         raise errors.UserIdTaken
@@ -135,7 +135,7 @@ def update(user_id: UUID, request: UserChanges, *, actor: Administrator, caller:
     A new password revokes all sessions and outstanding secrets. Raises UserNotFound and the errors of the update in
     their documented order.
     """
-    user = _read(user_id)
+    user = queries.require(user_id)
     email = identifiers.email(request.email) if request.email else ""
     phone = identifiers.phone(request.phone) if request.phone else ""
     columns: dict[str, Any] = {"updated_at": at}
@@ -171,7 +171,7 @@ def update(user_id: UUID, request: UserChanges, *, actor: Administrator, caller:
                 _store_identity(user_id, "phone", value=phone, is_verified=bool(request.phone_confirm), at=at)
             if request.password is not None and not user.password_hash:
                 _add_email_identity(user_id, request, at=at)
-            changed = _read(user_id)
+            changed = queries.require(user_id)
             audit.record(audit.Action.MODIFIED, actor=actor, caller=caller, at=at, traits=_traits(changed))
             return changed
     except IntegrityError as error:
@@ -207,16 +207,12 @@ def _role(text: str | None) -> str:
 
 
 def _parse_id(text: str) -> UUID:
-    chosen = _uuid(text)
-    if chosen is None:
+    user_id = identifiers.uuid(text)
+    if user_id is None:
         raise errors.UserIdMalformed
-    if not chosen.int:
+    if not user_id.int:
         raise errors.UserIdNil
-    return chosen
-
-
-def _uuid(text: str) -> UUID | None:
-    return identifiers.uuid(text)
+    return user_id
 
 
 def _confirmed(request: NewUser | UserChanges, *, at: datetime) -> dict[str, Any]:
@@ -276,7 +272,7 @@ def _add_email_identity(user_id: UUID, request: UserChanges, *, at: datetime) ->
     """Create the email identity of a user who only had identities of providers, where the setting is on."""
     if not conf.current().experimental.email_identity_on_password_enabled:
         return
-    user = _read(user_id)
+    user = queries.require(user_id)
     if user.is_sso_user or user.is_anonymous or user.email_confirmed_at is None or "email" in user.providers:
         return
     _store_identity(user_id, "email", value=user.email, is_verified=True, at=at)
@@ -287,10 +283,6 @@ def _add_email_identity(user_id: UUID, request: UserChanges, *, at: datetime) ->
 
 def _traits(user: UserRecord) -> dict[str, str]:
     return {"user_id": str(user.id), "user_email": user.email, "user_phone": user.phone}
-
-
-def _read(user_id: UUID) -> UserRecord:
-    return queries.require(user_id)
 
 
 def _unique_violation(error: IntegrityError) -> Exception:

@@ -98,11 +98,11 @@ class UsersView(AdminEndpoint):
             return self._list_by_cursor(request, user_filter)
         page = pagination.parse(parameters)
         with _list_slot(user_filter):
-            listed = listing.list_page(user_filter, page)
-            users = payload.render_users(listed.users)
+            user_page = listing.list_page(user_filter, page)
+            users = payload.render_users(user_page.users)
         response = Response({"users": users, "aud": user_filter.aud})
-        response["X-Total-Count"] = str(listed.total)
-        response["Link"] = pagination.links(request.http.path, parameters, page=page, total=listed.total)
+        response["X-Total-Count"] = str(user_page.total)
+        response["Link"] = pagination.links(request.http.path, parameters, page=page, total=user_page.total)
         return response
 
     @document(body=NewUserInput, responses={200: account_schemas.User}, errors=_NEW_USER_ERRORS)
@@ -122,14 +122,14 @@ class UsersView(AdminEndpoint):
         parameters = request.http.GET
         after, size = filters.parse_cursor_page(parameters)
         with _list_slot(user_filter):
-            listed = listing.list_after(user_filter, after=after, size=size)
-            users = payload.render_users(listed.users)
-        position: dict[str, Any] = {"next_cursor": listed.next_cursor} if listed.next_cursor else {}
-        position["has_more"] = bool(listed.next_cursor)
+            user_page = listing.list_after(user_filter, after=after, size=size)
+            users = payload.render_users(user_page.users)
+        position: dict[str, Any] = {"next_cursor": user_page.next_cursor} if user_page.next_cursor else {}
+        position["has_more"] = bool(user_page.next_cursor)
         response = Response({"users": users, "aud": user_filter.aud, "pagination": position})
-        if listed.next_cursor:
+        if user_page.next_cursor:
             target = pagination.url(
-                request.http.path, parameters, cursor=listed.next_cursor, limit=size, page=None, per_page=None
+                request.http.path, parameters, cursor=user_page.next_cursor, limit=size, page=None, per_page=None
             )
             response["Link"] = f'<{target}>; rel="next"'
         return response
@@ -329,13 +329,13 @@ class GenerateLinkView(AdminEndpoint):
             data=body.data or {},
             redirect_to=self._redirect_target(request, requested=body.redirect_to or ""),
         )
-        made = action_links.generate(
+        link = action_links.generate(
             link_request,
             actor=authentication.get_admin(request).actor,
             caller=request.caller,
             at=timezone.now(),
         )
-        return Response(_action_link(made))
+        return Response(_action_link(link))
 
     def _redirect_target(self, request: ServiceRequest, *, requested: str) -> str:
         """The target in the body where it is permitted; other endpoints ignore the body."""

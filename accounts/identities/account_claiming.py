@@ -50,7 +50,7 @@ def remove_unverified_identities(
     """Remove external identities, and all credentials, from an account whose address is verified only now.
 
     Another person may have signed in with these identities before. The account gets an email identity, with
-    `identity_data` where given. Must run inside the transaction that changed the user's row.
+    `identity_data` if there is one. Must run inside the transaction that changed the user's row.
     """
     if all(provider in _OWN_PROVIDERS for provider in user.providers):
         return
@@ -76,12 +76,12 @@ def merge_user_metadata(
     longer exists.
     """
     data = identity_data or {}
-    present = {key: value for key, value in data.items() if value is not None}
+    values = {key: value for key, value in data.items() if value is not None}
     with transaction.atomic(savepoint=False):
         user = queries.merge_user_metadata(
             user_id=user_id,
-            identity_data=orjson.dumps(present).decode(),
-            deleted_keys=[key for key in data if key not in present],
+            identity_data=orjson.dumps(values).decode(),
+            deleted_keys=[key for key in data if key not in values],
             signed_in_at=signed_in_at,
             at=at,
         )

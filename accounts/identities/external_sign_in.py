@@ -88,7 +88,7 @@ def find_account(identity: ExternalIdentity, *, audience: str, at: datetime) -> 
         user, identity_id = existing
         _check_not_banned(user, at=at)
         return AccountMatch(identity=identity, user=user, identity_id=identity_id, email=user.email)
-    domains = conf.current().federation.linking_domains
+    domains = conf.current().federation.domain_by_provider
     decision = account_matching.match_account(
         provider=identity.provider,
         candidate=identity.candidate.email,
@@ -165,7 +165,7 @@ def _apply(match: AccountMatch, *, starts_session: bool, redirect_to: str, calle
 
 def _create(match: AccountMatch, *, audience: str, signed_in_at: datetime | None, at: datetime) -> UserRecord:
     identity = match.identity
-    domain = account_matching.linking_domain(identity.provider, conf.current().federation.linking_domains)
+    domain = account_matching.linking_domain(identity.provider, conf.current().federation.domain_by_provider)
     return account_creation.create_user_from_provider(
         email=match.email,
         provider=identity.provider,

@@ -34,7 +34,7 @@ def create(
 
     Raises FactorNotFound and the errors of the factor's handler: a disabled factor type, a message sent too recently.
     """
-    record = next((each for each in user.factors if each.id == str(factor_id)), None)
+    record = next((factor for factor in user.factors if factor.id == str(factor_id)), None)
     if record is None:
         raise errors.FactorNotFound
     handler = registry.handler_for(record.factor_type)

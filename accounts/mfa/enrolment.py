@@ -70,10 +70,10 @@ def enroll(
     secret, uri = _totp_secret(user, request)
     _delete_abandoned(before=at - conf.current().mfa.factor_expiry)
     with transaction.atomic(durable=True):
-        held = lifecycle.lock_signed_in_user(signed_in)
+        locked = lifecycle.lock_signed_in_user(signed_in)
         if phone:
             _delete_unverified(user.id, phone=phone)
-        _check(held, _read(user), name=request.friendly_name)
+        _check(locked, _read(user), name=request.friendly_name)
         Factor.objects.create(
             id=factor_id,
             user_id=user.id,

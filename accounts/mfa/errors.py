@@ -119,7 +119,7 @@ class FactorChallengeNotFound(ApiError):
     message = "MFA factor with the provided challenge ID not found"
 
 
-class FactorChallengeElsewhere(ApiError):
+class FactorChallengeAddressMismatch(ApiError):
     """The challenge was requested from another IP address, or has been used."""
 
     status = 422

@@ -18,7 +18,7 @@ from authsvc.errors import SmsGatewayMissing, SmsSentTooRecently, UnexpectedFail
 from authsvc.messaging import Sms, SmsKind, contract
 from authsvc.security import crypto, encryption, rate_limits
 
-_TURN = f"turn:{SmsKind.FACTOR}"
+_INTERVAL_GROUP = f"turn:{SmsKind.FACTOR}"
 
 
 class Phone:
@@ -44,7 +44,7 @@ class Phone:
         _require_gateway()
         # The key is the phone, so that enrolling it again does not help; last, because it starts the interval.
         interval = conf.current().mfa.phone_max_frequency
-        remaining = rate_limits.allow_once(group=_TURN, key=f"{user.id}/{phone}", interval=interval)
+        remaining = rate_limits.allow_once(group=_INTERVAL_GROUP, key=f"{user.id}/{phone}", interval=interval)
         if remaining is not None:
             raise SmsSentTooRecently(int(remaining))
 
@@ -71,10 +71,10 @@ class Phone:
                 raise account_errors.CodeExpired
         else:
             _compare(attempt.challenge, attempt.response.code)
-        return Proof(factor_id=attempt.factor.id, changes=_nothing)
+        return Proof(factor_id=attempt.factor.id, changes=_no_changes)
 
 
-def _nothing(_: Factor) -> Mapping[str, Any]:
+def _no_changes(_: Factor) -> Mapping[str, Any]:
     return {}
 
 

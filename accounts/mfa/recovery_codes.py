@@ -23,7 +23,7 @@ from tokens.sessions.users import SignedInUser
 METHOD = "mfa/recovery_code"
 SET_SIZE = 10
 
-# Without letters that look like digits or like one another; sixteen of them hold 80 bits.
+# Without letters that look like digits or like one another; sixteen characters contain 80 bits.
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _LENGTH = 16
 _GROUP = 4
@@ -52,10 +52,10 @@ def create(signed_in: SignedInUser, user: UserRecord, *, caller: Caller, at: dat
     check_enabled()
     codes = generate()
     with transaction.atomic(durable=True):
-        held = lifecycle.lock_signed_in_user(signed_in)
-        if not held.user.has_verified_factor:
+        locked = lifecycle.lock_signed_in_user(signed_in)
+        if not locked.user.has_verified_factor:
             raise errors.RecoveryCodesNeedFactor
-        if not held.is_aal2:
+        if not locked.is_aal2:
             raise errors.RecoveryCodesNeedAal2
         RecoveryCode.objects.filter(user_id=user.id).delete_rows()
         RecoveryCode.objects.bulk_create(
@@ -71,7 +71,7 @@ def count_remaining(user: UserRecord) -> int:
     return RecoveryCode.objects.filter(user_id=user.id).count()
 
 
-@sign_in_metrics.measure_sign_in("mfa", user_id=lambda done: done.user.id)
+@sign_in_metrics.measure_sign_in("mfa", user_id=lambda result: result.user.id)
 def verify(signed_in: SignedInUser, user: UserRecord, *, code: str, caller: Caller, at: datetime) -> StepUpResult:
     """Use up a code and step up the session.
 
@@ -89,7 +89,7 @@ def verify(signed_in: SignedInUser, user: UserRecord, *, code: str, caller: Call
             signed_in,
             method=METHOD,
             factor_id=None,
-            redeem=lambda held: _take(held, user, digest, caller=caller, at=at),
+            redeem=lambda locked: _redeem(locked, user, digest, caller=caller, at=at),
             caller=caller,
             at=at,
         )
@@ -100,9 +100,9 @@ def check_enabled() -> None:
         raise errors.RecoveryCodesDisabled
 
 
-def _take(held: SignedInUser, user: UserRecord, digest: str, *, caller: Caller, at: datetime) -> None:
+def _redeem(locked: SignedInUser, user: UserRecord, digest: str, *, caller: Caller, at: datetime) -> None:
     # A code replaces a verified factor, so it is worth nothing without one.
-    if not held.user.has_verified_factor:
+    if not locked.user.has_verified_factor:
         raise errors.RecoveryCodeInvalid
     if not RecoveryCode.objects.filter(user_id=user.id, code_hash=digest).delete_rows():
         raise errors.RecoveryCodeInvalid
@@ -113,5 +113,5 @@ def _take(held: SignedInUser, user: UserRecord, digest: str, *, caller: Caller, 
 
 
 def _generate_one() -> str:
-    letters = "".join(secrets.choice(_ALPHABET) for _ in range(_LENGTH))
-    return "-".join(letters[start : start + _GROUP] for start in range(0, _LENGTH, _GROUP))
+    characters = "".join(secrets.choice(_ALPHABET) for _ in range(_LENGTH))
+    return "-".join(characters[start : start + _GROUP] for start in range(0, _LENGTH, _GROUP))

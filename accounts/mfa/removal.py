@@ -26,11 +26,11 @@ def unenroll(signed_in: SignedInUser, user: UserRecord, factor_id: UUID, *, call
     if signed_in.session is None:
         raise UnexpectedFailure("A valid session and factor are required to unenroll a factor")
     with transaction.atomic(durable=True):
-        held = lifecycle.lock_signed_in_user(signed_in)
+        locked = lifecycle.lock_signed_in_user(signed_in)
         factor = Factor.objects.select_for_update().filter(id=factor_id, user_id=user.id).first()
         if factor is None:
             raise errors.FactorNotFound
-        if factor.status == FactorStatus.VERIFIED and not held.is_aal2:
+        if factor.status == FactorStatus.VERIFIED and not locked.is_aal2:
             raise errors.UnenrolmentNeedsAal2
         traits = {
             "factor_id": str(factor.id),

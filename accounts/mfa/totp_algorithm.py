@@ -38,13 +38,13 @@ def new_secret() -> str:
 def uri(*, issuer: str, account: str, secret: str) -> str:
     """The URI that an app imports, for example from a QR code. Raises TooLong."""
     name = quote(issuer, safe="")
-    made = (
+    uri = (
         f"otpauth://totp/{name}:{quote(account, safe='@')}?algorithm=SHA1&digits={_DIGITS}&issuer={name}"
         f"&period={_PERIOD}&secret={secret}"
     )
-    if len(made) > _MAX_URI_LENGTH:
+    if len(uri) > _MAX_URI_LENGTH:
         raise TooLong
-    return made
+    return uri
 
 
 def qr_code(text: str) -> str:

@@ -46,7 +46,7 @@ class StepUpResult:
     tokens: TokenPair
 
 
-@sign_in_metrics.measure_sign_in("mfa", user_id=lambda done: done.user.id)
+@sign_in_metrics.measure_sign_in("mfa", user_id=lambda result: result.user.id)
 def verify(
     signed_in: SignedInUser,
     user: UserRecord,
@@ -79,7 +79,7 @@ def verify(
             signed_in,
             method=handler.method,
             factor_id=proof.factor_id,
-            redeem=lambda held: _take(held, attempt, handler, proof, caller=caller),
+            redeem=lambda locked: _redeem(locked, attempt, handler, proof, caller=caller),
             caller=caller,
             at=at,
         )
@@ -148,7 +148,7 @@ def _find(
     if challenge is None or challenge.session_id not in (None, session_id):
         raise errors.FactorChallengeNotFound
     if challenge.verified_at is not None or _address(challenge.ip_address) != _address(caller.address):
-        raise errors.FactorChallengeElsewhere
+        raise errors.FactorChallengeAddressMismatch
     if at > challenge.created_at + conf.current().mfa.challenge_expiry:
         FactorChallenge.objects.filter(id=challenge.id).delete_rows()
         raise errors.FactorChallengeExpired(challenge.id)
@@ -168,17 +168,19 @@ def _address(text: str | None) -> IPv4Address | IPv6Address | None:
     return ip_address(text) if text else None
 
 
-def _take(
-    held: SignedInUser, attempt: VerificationAttempt, handler: FactorHandler, proof: Proof, *, caller: Caller
+def _redeem(
+    locked: SignedInUser, attempt: VerificationAttempt, handler: FactorHandler, proof: Proof, *, caller: Caller
 ) -> None:
     """Use up the challenge and store the changes of the proof. Must run inside the transaction of the step-up."""
     factor, challenge, at = attempt.factor, attempt.challenge, attempt.at
-    locked = Factor.objects.select_for_update().filter(id=factor.id).first()
-    if locked is None or locked.phone != factor.phone:  # deleted, or its phone changed, since the first read
+    locked_factor = Factor.objects.select_for_update().filter(id=factor.id).first()
+    if (
+        locked_factor is None or locked_factor.phone != factor.phone
+    ):  # deleted, or its phone changed, since the first read
         raise errors.FactorNotFound
-    is_first_use = locked.status == FactorStatus.UNVERIFIED
-    has_verified_factor = held.user.has_verified_factor
-    if is_first_use and has_verified_factor and not held.is_aal2:
+    is_first_use = locked_factor.status == FactorStatus.UNVERIFIED
+    has_verified_factor = locked.user.has_verified_factor
+    if is_first_use and has_verified_factor and not locked.is_aal2:
         # The enrolment began before there was a verified factor, perhaps with a stolen password alone.
         raise errors.FactorNeedsAal2
     if is_first_use and not has_verified_factor:
@@ -193,8 +195,8 @@ def _take(
     open_challenge = FactorChallenge.objects.filter(id=challenge.id, verified_at=None)
     # Of concurrent responses, the first one here wins; the others find no open challenge.
     if not (open_challenge.delete_rows() if handler.deletes_used_challenges else open_challenge.update(verified_at=at)):
-        raise errors.FactorChallengeElsewhere
-    changed = {**proof.changes(locked), "status": FactorStatus.VERIFIED, "updated_at": at}
+        raise errors.FactorChallengeAddressMismatch
+    changed = {**proof.changes(locked_factor), "status": FactorStatus.VERIFIED, "updated_at": at}
     Factor.objects.filter(id=factor.id).update(**changed)
     unfinished = Factor.objects.filter(
         user_id=attempt.user.id, factor_type=factor.factor_type, status=FactorStatus.UNVERIFIED

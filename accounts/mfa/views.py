@@ -70,10 +70,10 @@ class FactorsView(_Endpoint):
             issuer=body.issuer or "",
             phone=body.phone or "",
         )
-        made = enrolment.enroll(
+        factor = enrolment.enroll(
             signed_in, get_user_record(signed_in), enrolment_request, caller=request.caller, at=timezone.now()
         )
-        return Response(_enrolled(made))
+        return Response(_enrolled(factor))
 
 
 class FactorView(_Endpoint):
@@ -111,10 +111,10 @@ class ChallengeView(_Endpoint):
         channel = ""
         if factor.factor_type != FactorType.TOTP:
             channel = parsing.parse_body(request, ChallengeInput).channel or ""
-        made = challenges.create(
+        challenge = challenges.create(
             signed_in, user, UUID(factor.id), channel=channel, caller=request.caller, at=timezone.now()
         )
-        return Response(_challenged(made))
+        return Response(_challenged(challenge))
 
 
 class VerifyFactorView(_Endpoint):
@@ -129,7 +129,7 @@ class VerifyFactorView(_Endpoint):
             TooManyConcurrentRefreshes,
             errors.FactorCodeMissing,
             errors.FactorChallengeNotFound,
-            errors.FactorChallengeElsewhere,
+            errors.FactorChallengeAddressMismatch,
             errors.FactorChallengeExpired,
             errors.FactorNeedsAal2,
             errors.TotpCodeInvalid,
@@ -155,8 +155,10 @@ class VerifyFactorView(_Endpoint):
         response = FactorResponse(
             challenge_id=body.challenge_id or UUID(int=0), code=body.code or "", webauthn=body.webauthn
         )
-        done = verification.verify(signed_in, user, UUID(factor.id), response, caller=request.caller, at=timezone.now())
-        return Response(token_response(done.tokens, user=done.user))
+        result = verification.verify(
+            signed_in, user, UUID(factor.id), response, caller=request.caller, at=timezone.now()
+        )
+        return Response(token_response(result.tokens, user=result.user))
 
 
 class RecoveryCodesView(_Endpoint):
@@ -196,10 +198,10 @@ class VerifyRecoveryCodeView(_Endpoint):
         signed_in = authentication.get_signed_in_user(request)
         throttling.check(Bucket.FACTOR_VERIFY, request)
         body = parsing.parse_body(request, RecoveryCodeInput)
-        done = recovery_codes.verify(
+        result = recovery_codes.verify(
             signed_in, get_user_record(signed_in), code=body.code or "", caller=request.caller, at=timezone.now()
         )
-        return Response(token_response(done.tokens, user=done.user))
+        return Response(token_response(result.tokens, user=result.user))
 
 
 def _factor(user: UserRecord, text: str) -> FactorRecord:
@@ -213,19 +215,19 @@ def _factor(user: UserRecord, text: str) -> FactorRecord:
     raise errors.FactorNotFound
 
 
-def _enrolled(made: EnrolledFactor) -> dict[str, Any]:
-    members: dict[str, Any] = {"id": str(made.id), "type": made.factor_type, "friendly_name": made.friendly_name}
-    if made.totp is not None:
-        members["totp"] = {"qr_code": made.totp.qr_code, "secret": made.totp.secret, "uri": made.totp.uri}
-    if made.factor_type == FactorType.PHONE:
-        members["phone"] = made.phone
+def _enrolled(factor: EnrolledFactor) -> dict[str, Any]:
+    members: dict[str, Any] = {"id": str(factor.id), "type": factor.factor_type, "friendly_name": factor.friendly_name}
+    if factor.totp is not None:
+        members["totp"] = {"qr_code": factor.totp.qr_code, "secret": factor.totp.secret, "uri": factor.totp.uri}
+    if factor.factor_type == FactorType.PHONE:
+        members["phone"] = factor.phone
     return members
 
 
-def _challenged(made: CreatedChallenge) -> dict[str, Any]:
+def _challenged(challenge: CreatedChallenge) -> dict[str, Any]:
     return {
-        "id": str(made.id),
-        "type": made.factor_type,
-        "expires_at": int(made.expires_at.timestamp()),
-        **made.members,
+        "id": str(challenge.id),
+        "type": challenge.factor_type,
+        "expires_at": int(challenge.expires_at.timestamp()),
+        **challenge.members,
     }

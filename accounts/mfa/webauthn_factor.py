@@ -55,16 +55,18 @@ class WebAuthn:
     def create_challenge(
         self, user: UserRecord, factor: Factor, *, challenge_id: UUID, channel: str, at: datetime
     ) -> NewChallenge:
-        known = list(_credentials(user.id).values())
+        credentials = list(_credentials(user.id).values())
         if factor.status == FactorStatus.UNVERIFIED:
             type = _CREATE
-            exclude = [Descriptor(id=_id(each), transports=("usb", "nfc")) for each in known]
+            exclude = [Descriptor(id=_id(credential), transports=("usb", "nfc")) for credential in credentials]
             ceremony = ceremonies.creation(
                 user_id=user.id, name=user.email, display_name=user.email, exclude=exclude, discoverable=False
             )
         else:
             type = _REQUEST
-            allow = [Descriptor(id=_id(each), transports=each["transport"] or ()) for each in known]
+            allow = [
+                Descriptor(id=_id(credential), transports=credential["transport"] or ()) for credential in credentials
+            ]
             ceremony = ceremonies.request(user_id=user.id, allow=allow)
         members = {"type": type, "credential_options": {"publicKey": ceremony.options}}
         return NewChallenge(session_data=ceremony.state, members={"webauthn": members})
@@ -96,8 +98,8 @@ class WebAuthn:
 
 def _created(attempt: VerificationAttempt) -> tuple[Mapping[str, Any], Proof]:
     creation = webauthn_responses.parse_creation(_response(attempt))
-    made = verification.verify_creation(creation, state=_state(attempt), user_id=attempt.user.id)
-    columns = {"web_authn_credential": _record(creation, made), "web_authn_aaguid": made.aaguid}
+    credential = verification.verify_creation(creation, state=_state(attempt), user_id=attempt.user.id)
+    columns = {"web_authn_credential": _record(creation, credential), "web_authn_aaguid": credential.aaguid}
 
     def changes(factor: Factor) -> Mapping[str, Any]:
         if factor.status != FactorStatus.UNVERIFIED:
@@ -115,11 +117,11 @@ def _used(attempt: VerificationAttempt) -> tuple[Mapping[str, Any], Proof]:
     assertion = webauthn_responses.parse_assertion(_response(attempt))
     state, user_id = _state(attempt), attempt.user.id
     owners = _credentials(user_id)
-    known = {_id(credential): (factor_id, credential) for factor_id, credential in owners.items()}
+    owner_by_id = {_id(credential): (factor_id, credential) for factor_id, credential in owners.items()}
     allowed = ceremonies.allowed_credentials(state)
-    if assertion.raw_id not in allowed or not allowed <= known.keys():
+    if assertion.raw_id not in allowed or not allowed <= owner_by_id.keys():
         raise verification.CredentialRejected("a credential that the challenge does not allow")
-    factor_id, credential = known[assertion.raw_id]
+    factor_id, credential = owner_by_id[assertion.raw_id]
     count = verification.verify_assertion(
         assertion,
         state=state,
@@ -129,10 +131,10 @@ def _used(attempt: VerificationAttempt) -> tuple[Mapping[str, Any], Proof]:
     )
 
     def changes(_: Factor) -> Mapping[str, Any]:
-        present = _credentials(user_id)
-        if factor_id not in present or not allowed <= {_id(each) for each in present.values()}:
+        stored = _credentials(user_id)
+        if factor_id not in stored or not allowed <= {_id(credential) for credential in stored.values()}:
             raise errors.WebAuthnResponseInvalid  # removed since the first read
-        _count(factor_id, present[factor_id], count)
+        _count(factor_id, stored[factor_id], count)
         return {}
 
     return assertion.content, Proof(factor_id=factor_id, changes=changes)
@@ -163,23 +165,23 @@ def _id(credential: Mapping[str, Any]) -> bytes:
     return base64.b64decode(credential["id"])
 
 
-def _record(creation: Creation, made: NewCredential) -> dict[str, Any]:
+def _record(creation: Creation, credential: NewCredential) -> dict[str, Any]:
     """The stored form of a credential, in the layout of imported ones; binary values in base64."""
     client_data = creation.client_data_json
     return {
-        "id": _base64(made.id),
-        "publicKey": _base64(made.public_key),
-        "attestationType": made.attestation_format,
-        "transport": list(made.transports) or None,
+        "id": _base64(credential.id),
+        "publicKey": _base64(credential.public_key),
+        "attestationType": credential.attestation_format,
+        "transport": list(credential.transports) or None,
         "flags": {
             "userPresent": True,
-            "userVerified": made.is_user_verified,
-            "backupEligible": made.is_backup_eligible,
-            "backupState": made.is_backed_up,
+            "userVerified": credential.is_user_verified,
+            "backupEligible": credential.is_backup_eligible,
+            "backupState": credential.is_backed_up,
         },
         "authenticator": {
-            "AAGUID": _base64(made.aaguid.bytes),
-            "signCount": made.sign_count,
+            "AAGUID": _base64(credential.aaguid.bytes),
+            "signCount": credential.sign_count,
             "cloneWarning": False,
             "attachment": creation.attachment,
         },
@@ -187,7 +189,7 @@ def _record(creation: Creation, made: NewCredential) -> dict[str, Any]:
             "clientDataJSON": _base64(client_data),
             "clientDataHash": _base64(hashlib.sha256(client_data).digest()),
             "authenticatorData": _base64(creation.attestation["authData"]),
-            "publicKeyAlgorithm": made.algorithm,
+            "publicKeyAlgorithm": credential.algorithm,
             "object": _base64(creation.attestation_object),
         },
     }

@@ -37,11 +37,11 @@ def start(*, at: datetime) -> StartedCeremony:
     return challenges.store(ceremonies.request(), type=CeremonyType.AUTHENTICATION, user_id=None, at=at)
 
 
-@sign_in_metrics.measure_sign_in("passkey", user_id=lambda done: done.user.id)
+@sign_in_metrics.measure_sign_in("passkey", user_id=lambda result: result.user.id)
 def complete(response: CredentialResponse, *, caller: Caller, at: datetime) -> PasskeySignIn:
     """Sign in the user of the credential. Raises, in this order:
 
-    RelyingPartyUnknown, the errors of `challenges.consume`, CredentialMalformed, CredentialRefused,
+    RelyingPartyUnknown, the errors of `challenges.consume`, CredentialMalformed, CredentialNotVerified,
     EmailNotConfirmedForPasskey, PhoneNotConfirmedForPasskey, UserBanned.
     """
     challenges.require_relying_party()
@@ -60,18 +60,18 @@ def complete(response: CredentialResponse, *, caller: Caller, at: datetime) -> P
             is_backup_eligible=passkey.backup_eligible,
         )
     except verification.CredentialRejected:
-        raise errors.CredentialRefused from None
+        raise errors.CredentialNotVerified from None
     _check(user, at=at)
     if not verification.is_sign_count_valid(sign_count, previous=passkey.sign_count):
         logger.warning(
             "a passkey may have been cloned: its sign count did not grow", extra={"passkey_id": str(passkey.id)}
         )
-        raise errors.CredentialRefused
+        raise errors.CredentialNotVerified
     with transaction.atomic(durable=True):
         User.objects.filter(id=user.id).update(last_sign_in_at=at, updated_at=at)
         same = Passkey.objects.filter(id=passkey.id, user_id=user.id, sign_count=passkey.sign_count)
         if not same.update(sign_count=sign_count, last_used_at=at, updated_at=at):
-            raise errors.CredentialRefused  # removed or used since the first read
+            raise errors.CredentialNotVerified  # removed or used since the first read
         traits = {"passkey_id": str(passkey.id)}
         audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
         user = dataclasses.replace(user, last_sign_in_at=at, updated_at=at)
@@ -80,7 +80,7 @@ def complete(response: CredentialResponse, *, caller: Caller, at: datetime) -> P
 
 
 def _find(assertion: Assertion) -> tuple[UserRecord, Passkey]:
-    """Raises CredentialRefused when the user or the passkey does not exist."""
+    """Raises CredentialNotVerified when the user or the passkey does not exist."""
     try:
         user_id = identifiers.uuid((assertion.user_handle or b"").decode())
     except UnicodeDecodeError:
@@ -88,7 +88,7 @@ def _find(assertion: Assertion) -> tuple[UserRecord, Passkey]:
     passkey = Passkey.objects.filter(user_id=user_id, credential_id=assertion.raw_id).first() if user_id else None
     user = queries.get(passkey.user_id) if passkey else None
     if passkey is None or user is None:
-        raise errors.CredentialRefused
+        raise errors.CredentialNotVerified
     return user, passkey
 
 

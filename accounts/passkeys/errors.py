@@ -63,7 +63,7 @@ class CredentialMalformed(ApiError):
     message = "Invalid credential response"
 
 
-class CredentialRefused(ApiError):
+class CredentialNotVerified(ApiError):
     """The credential did not verify, or there is no such passkey: the error is the same."""
 
     status = 400
@@ -113,6 +113,6 @@ CREDENTIAL = (
     PasskeyChallengeNotFound,
     PasskeyChallengeExpired,
     CredentialMalformed,
-    CredentialRefused,
+    CredentialNotVerified,
 )
 """Errors of every endpoint that takes the credential of a browser."""

@@ -50,8 +50,8 @@ def remove(signed_in: SignedInUser, user: UserRecord, passkey_id: UUID | None, *
     `passkey_id` is None for a malformed id.
     """
     with transaction.atomic(durable=True):
-        held = lifecycle.lock_signed_in_user(signed_in)
-        if held.user.has_verified_factor and not held.is_aal2:
+        locked = lifecycle.lock_signed_in_user(signed_in)
+        if locked.user.has_verified_factor and not locked.is_aal2:
             raise errors.PasskeysNeedAal2
         _delete(user.id, passkey_id)
         traits = {"passkey_id": str(passkey_id)}

@@ -29,8 +29,10 @@ def check_allowed(signed_in: SignedInUser) -> None:
 def start(signed_in: SignedInUser, user: UserRecord, *, at: datetime) -> StartedCeremony:
     """Raises the errors of `check_allowed`, TooManyPasskeys or RelyingPartyUnknown."""
     check_allowed(signed_in)
-    known = [bytes(each) for each in Passkey.objects.filter(user_id=user.id).values_list("credential_id", flat=True)]
-    if len(known) >= conf.current().passkeys.max_per_user:
+    credential_ids = [
+        bytes(value) for value in Passkey.objects.filter(user_id=user.id).values_list("credential_id", flat=True)
+    ]
+    if len(credential_ids) >= conf.current().passkeys.max_per_user:
         raise errors.TooManyPasskeys
     challenges.require_relying_party()
     name = user.email or user.phone
@@ -38,7 +40,7 @@ def start(signed_in: SignedInUser, user: UserRecord, *, at: datetime) -> Started
         user_id=user.id,
         name=name,
         display_name=user.name or name,
-        exclude=[Descriptor(id=each) for each in known],
+        exclude=[Descriptor(id=credential_id) for credential_id in credential_ids],
         discoverable=True,
     )
     return challenges.store(ceremony, type=CeremonyType.REGISTRATION, user_id=user.id, at=at)
@@ -49,7 +51,7 @@ def complete(
 ) -> Passkey:
     """Verify and store the new credential. Raises the errors of `check_allowed` and of the response, in this order:
 
-    RelyingPartyUnknown, those of `challenges.consume`, CredentialMalformed, CredentialRefused, TooManyPasskeys,
+    RelyingPartyUnknown, those of `challenges.consume`, CredentialMalformed, CredentialNotVerified, TooManyPasskeys,
     CredentialExists.
     """
     check_allowed(signed_in)
@@ -57,36 +59,36 @@ def complete(
     state = challenges.consume(response, type=CeremonyType.REGISTRATION, user_id=user.id, at=at)
     try:
         creation = webauthn_responses.parse_creation(response.credential)
-        made = verification.verify_creation(creation, state=state, user_id=user.id)
+        credential = verification.verify_creation(creation, state=state, user_id=user.id)
     except webauthn_responses.MalformedCredential:
         raise errors.CredentialMalformed from None
     except verification.CredentialRejected:
-        raise errors.CredentialRefused from None
+        raise errors.CredentialNotVerified from None
     try:
         with transaction.atomic(durable=True):
             # One at a time per user, so that the limit holds.
-            held = lifecycle.lock_signed_in_user(signed_in)
-            check_allowed(held)
+            locked = lifecycle.lock_signed_in_user(signed_in)
+            check_allowed(locked)
             if Passkey.objects.filter(user_id=user.id).count() >= conf.current().passkeys.max_per_user:
                 raise errors.TooManyPasskeys
             passkey = Passkey.objects.create(
                 user_id=user.id,
-                credential_id=made.id,
-                public_key=made.public_key,
-                attestation_type=made.attestation_format,
-                aaguid=made.aaguid,
-                sign_count=made.sign_count,
-                transports=list(made.transports),
-                backup_eligible=made.is_backup_eligible,
-                backed_up=made.is_backed_up,
-                friendly_name=authenticators.name(made.aaguid),
+                credential_id=credential.id,
+                public_key=credential.public_key,
+                attestation_type=credential.attestation_format,
+                aaguid=credential.aaguid,
+                sign_count=credential.sign_count,
+                transports=list(credential.transports),
+                backup_eligible=credential.is_backup_eligible,
+                backed_up=credential.is_backed_up,
+                friendly_name=authenticators.name(credential.aaguid),
                 created_at=at,
                 updated_at=at,
             )
             traits = {"passkey_id": str(passkey.id)}
             audit.record(audit.Action.PASSKEY_CREATED, actor=user, caller=caller, at=at, traits=traits)
     except IntegrityError as error:
-        if not Passkey.objects.filter(credential_id=made.id).exists():
+        if not Passkey.objects.filter(credential_id=credential.id).exists():
             raise
         raise errors.CredentialExists from error
     return passkey

@@ -81,8 +81,8 @@ class RegistrationView(_Endpoint):
         user = get_user_record(signed_in)
         registration.check_allowed(signed_in)
         response = _response(request)
-        made = registration.complete(signed_in, user, response, caller=request.caller, at=timezone.now())
-        return Response(management.render_passkey(made))
+        passkey = registration.complete(signed_in, user, response, caller=request.caller, at=timezone.now())
+        return Response(management.render_passkey(passkey))
 
 
 class AuthenticationOptionsView(_Endpoint):
@@ -108,8 +108,8 @@ class AuthenticationView(_Endpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Sign in by passkey."""
-        done = passkey_authentication.complete(_response(request), caller=request.caller, at=timezone.now())
-        return Response(token_response(done.tokens, user=done.user))
+        result = passkey_authentication.complete(_response(request), caller=request.caller, at=timezone.now())
+        return Response(token_response(result.tokens, user=result.user))
 
 
 class PasskeysView(_Endpoint):
@@ -135,11 +135,11 @@ class PasskeyView(_Endpoint):
     def patch(self, request: ServiceRequest, passkey_id: str) -> HttpResponse:
         """Rename a passkey."""
         user = get_user_record(authentication.get_signed_in_user(request))
-        chosen = identifiers.uuid(passkey_id)
-        if chosen is None:
+        parsed_id = identifiers.uuid(passkey_id)
+        if parsed_id is None:
             raise errors.PasskeyNotFound
         name = parsing.parse_body(request, PasskeyInput).friendly_name or ""
-        renamed = management.rename(user, chosen, friendly_name=name, caller=request.caller, at=timezone.now())
+        renamed = management.rename(user, parsed_id, friendly_name=name, caller=request.caller, at=timezone.now())
         return Response(management.render_passkey(renamed))
 
     @document(
@@ -149,8 +149,8 @@ class PasskeyView(_Endpoint):
     def delete(self, request: ServiceRequest, passkey_id: str) -> HttpResponse:
         """Remove a passkey. Sessions that it started stay."""
         signed_in = authentication.get_signed_in_user(request)
-        chosen = identifiers.uuid(passkey_id)
-        management.remove(signed_in, get_user_record(signed_in), chosen, caller=request.caller, at=timezone.now())
+        parsed_id = identifiers.uuid(passkey_id)
+        management.remove(signed_in, get_user_record(signed_in), parsed_id, caller=request.caller, at=timezone.now())
         return Response(status=204)
 
 

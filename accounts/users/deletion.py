@@ -42,9 +42,9 @@ def delete(user_id: UUID, *, soft: bool, actor: Administrator, caller: Caller, a
             _erase_columns(user, at=at)
         else:
             return
-        person = DataSubject(id=user_id, addresses=frozenset({user.email, user.phone}) - {""})
+        data_subject = DataSubject(id=user_id, addresses=frozenset({user.email, user.phone}) - {""})
         for source in personal_data.sources:
-            source.erase(person)
+            source.erase(data_subject)
 
 
 def _erase_columns(user: UserRecord, *, at: datetime) -> None:

@@ -93,7 +93,7 @@ def find_newest_tokens(*, identifier: str, aud: str, token_types: list[str]) -> 
         _select(f"JOIN {newest} t ON t.user_id = u.id", f"{_columns('t', _TOKEN)}, t.waiting"),
         (identifier, aud, token_types),
     )
-    return [(records.read(each), each[USER_WIDTH:-1], each[-1]) for each in rows]
+    return [(records.read(row), row[USER_WIDTH:-1], row[-1]) for row in rows]
 
 
 def is_email_taken(email: str, *, except_user: UUID | None = None) -> bool:

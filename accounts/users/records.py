@@ -174,14 +174,14 @@ def _fields(record: type, *, table: str) -> tuple[Field, ...]:
 
 USER_FIELDS = _fields(UserRecord, table="u")
 USER_WIDTH = len(USER_FIELDS)
-_NAMES = [each.name for each in USER_FIELDS]
+_NAMES = [field.name for field in USER_FIELDS]
 _FACTORS, _IDENTITIES = _NAMES.index("factors"), _NAMES.index("identities")
 
 
 @cache
 def user_columns() -> str:
     """The select list of a user `u`, with factors and identities as JSON arrays of arrays (NULL for none)."""
-    columns = [each.sql for each in USER_FIELDS]
+    columns = [field.sql for field in USER_FIELDS]
     columns[_FACTORS] = factors_column()
     columns[_IDENTITIES] = _aggregate(IdentityRecord, table="i", source="identities")
     return ", ".join(columns)
@@ -194,7 +194,7 @@ def factors_column() -> str:
 
 
 def _aggregate(record: type, *, table: str, source: str) -> str:
-    columns = ", ".join(each.sql for each in _fields(record, table=table))
+    columns = ", ".join(field.sql for field in _fields(record, table=table))
     array = f"json_agg(json_build_array({columns}) ORDER BY {table}.created_at, {table}.id)::text"
     return f"(SELECT {array} FROM {namespaced(source)} {table} WHERE {table}.user_id = u.id)"  # noqa: S608  (our names)
 
@@ -204,12 +204,12 @@ def read(row: Row) -> UserRecord:
     values = list(row[:USER_WIDTH])
     values[_FACTORS] = read_factors(values[_FACTORS])
     identities = values[_IDENTITIES]
-    values[_IDENTITIES] = tuple([IdentityRecord(*each) for each in orjson.loads(identities)]) if identities else ()
+    values[_IDENTITIES] = tuple([IdentityRecord(*row) for row in orjson.loads(identities)]) if identities else ()
     return UserRecord(*values)
 
 
 def read_factors(array: str | None) -> tuple[FactorRecord, ...]:
-    return tuple([FactorRecord(*each) for each in orjson.loads(array)]) if array else ()
+    return tuple([FactorRecord(*row) for row in orjson.loads(array)]) if array else ()
 
 
 def render_user(record: UserRecord) -> dict[str, Any]:
@@ -221,7 +221,7 @@ def render_user(record: UserRecord) -> dict[str, Any]:
         elif not is_optional:
             members[member] = value
     user_id = members["id"]
-    members["identities"] = [render_identity(each, user_id=user_id) for each in record.identities]
+    members["identities"] = [render_identity(identity, user_id=user_id) for identity in record.identities]
     return members
 
 
@@ -260,7 +260,7 @@ def render_factor(record: FactorRecord) -> dict[str, Any]:
 
 
 def render_factors(records: Iterable[FactorRecord]) -> list[dict[str, Any]]:
-    return [render_factor(each) for each in records]
+    return [render_factor(factor) for factor in records]
 
 
 def _writer(field: Field) -> _Writer | None:
@@ -272,5 +272,5 @@ def _writer(field: Field) -> _Writer | None:
     return special.get(field.name)
 
 
-_MEMBERS = [(each.member, each.is_optional, _writer(each)) for each in USER_FIELDS if each.member]
-_values = attrgetter(*(each.name for each in USER_FIELDS if each.member))
+_MEMBERS = [(field.member, field.is_optional, _writer(field)) for field in USER_FIELDS if field.member]
+_values = attrgetter(*(field.name for field in USER_FIELDS if field.member))

@@ -17,11 +17,11 @@ def merged_json(column: str, values: Mapping[str, Any]) -> Func:
 
     The database merges them, so that concurrent updates of other keys are not lost.
     """
-    kept = {key: value for key, value in values.items() if value is not None}
-    dropped = [key for key in values if key not in kept]
-    present = Func(F(column), template="coalesce(%(expressions)s, '{}'::jsonb)")
-    result = _between(present, "||", Value(kept, JSONField()))
-    return _between(result, "-", Cast(Value(dropped), ArrayField(TextField()))) if dropped else result
+    assigned = {key: value for key, value in values.items() if value is not None}
+    removed_keys = [key for key in values if key not in assigned]
+    current = Func(F(column), template="coalesce(%(expressions)s, '{}'::jsonb)")
+    result = _between(current, "||", Value(assigned, JSONField()))
+    return _between(result, "-", Cast(Value(removed_keys), ArrayField(TextField()))) if removed_keys else result
 
 
 def cleared_pending_changes() -> dict[str, Any]:

@@ -62,7 +62,7 @@ def creation(
         "timeout": _TIMEOUT,
     }
     if exclude:
-        options["excludeCredentials"] = [each.as_json() for each in exclude]
+        options["excludeCredentials"] = [descriptor.as_json() for descriptor in exclude]
     options["authenticatorSelection"] = {}
     if discoverable:
         options["authenticatorSelection"] = {"residentKey": "required", "userVerification": "preferred"}
@@ -79,9 +79,9 @@ def request(*, user_id: UUID | None = None, allow: Sequence[Descriptor] = ()) ->
     if user_id is None:
         options["userVerification"] = "preferred"
         return Ceremony(options=options, state=_state(challenge, handle=b"", verification="preferred"))
-    options["allowCredentials"] = [each.as_json() for each in allow]
+    options["allowCredentials"] = [descriptor.as_json() for descriptor in allow]
     state = _state(challenge, handle=user_handle(user_id), verification="")
-    state["allowed_credentials"] = [_base64(each.id) for each in allow]
+    state["allowed_credentials"] = [_base64(descriptor.id) for descriptor in allow]
     return Ceremony(options=options, state=state)
 
 

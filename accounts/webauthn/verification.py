@@ -67,7 +67,7 @@ def verify_creation(creation: Creation, *, state: dict[str, Any], user_id: UUID)
         if not crypto.constant_time_equal(ceremonies.owner(state), ceremonies.user_handle(user_id)):
             raise CredentialRejected("the challenge belongs to another user")
         _check_client_data(creation.client_data, type="webauthn.create", state=state)
-        offered = [each["alg"] for each in state["credParams"]]
+        offered = [parameter["alg"] for parameter in state["credParams"]]
         for attestation_object in _statements(creation):
             verified = webauthn.verify_registration_response(
                 credential=structs.RegistrationCredential(
@@ -152,7 +152,7 @@ def is_sign_count_valid(count: int, *, previous: int) -> bool:
 
 def is_permitted(origin: str) -> bool:
     """True if the relying party permits this web origin or app origin."""
-    return _comparable(origin) in {_comparable(each) for each in conf.current().webauthn.rp_origins}
+    return _comparable(origin) in {_comparable(allowed) for allowed in conf.current().webauthn.rp_origins}
 
 
 def _comparable(origin: str) -> tuple[str, str, int | None] | str:

@@ -99,8 +99,8 @@ def parse_creation(content: object) -> Creation:
         client_data_json, attestation_object = _decode(response.client_data), _decode(response.attestation)
         attestation = helpers.parse_cbor(attestation_object)
         data = helpers.parse_attestation_object(attestation_object).auth_data
-        made = data.attested_credential_data
-        if made is None or not 0 < len(made.credential_id) <= _MAX_CREDENTIAL_ID_LENGTH:
+        attested = data.attested_credential_data
+        if attested is None or not 0 < len(attested.credential_id) <= _MAX_CREDENTIAL_ID_LENGTH:
             raise MalformedCredential("the size of the credential id is not permitted")
         transports = tuple(response.transports or ())
         if len(transports) > _MAX_TRANSPORTS:

@@ -73,10 +73,10 @@ def first(parameters: QueryDict, name: str) -> str:
     return values[0] if values else ""
 
 
-def refuse_unknown(parameters: QueryDict, known: Collection[str]) -> None:
+def refuse_unknown(parameters: QueryDict, allowed: Collection[str]) -> None:
     """Raise ListParameterInvalid for a misspelt parameter, which would otherwise list everything."""
     for name, values in parameters.lists():
-        if name not in known and name != _FORWARDED:
+        if name not in allowed and name != _FORWARDED:
             raise ListParameterInvalid(f"Unknown parameter: {name}")
         if any("\0" in value for value in values):
             raise ListParameterInvalid(f"The parameter {name} must not contain U+0000")

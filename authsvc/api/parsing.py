@@ -33,7 +33,7 @@ class Body(msgspec.Struct, frozen=True):
 
 
 class StrictJSONParser(BaseParser):
-    """Parses `request.data` as a JSON object, whatever the Content-Type; `null` means `{}`.
+    """Parses `request.data` as a JSON object, for every Content-Type; `null` means `{}`.
 
     Raises BadJson for invalid JSON, for other JSON values, and for text that PostgreSQL cannot store (NUL, lone
     surrogates, invalid UTF-8).

@@ -49,24 +49,18 @@ def find_entries(*, scope: str, value: str, limit: int, offset: int, count_exact
     entries = _read(f"{condition}", values, limit=limit, offset=offset)
     if len(entries) < limit and (entries or not offset):
         return entries, offset + len(entries)
-    matching = f"SELECT FROM {namespaced('audit_log_entries')} WHERE {condition}"
+    matches = f"SELECT FROM {namespaced('audit_log_entries')} WHERE {condition}"
     if count_exactly:
-        return entries, _count(matching, values)
-    counted = _count(f"{matching} LIMIT {_MAX_COUNTED + 1}", values)
+        return entries, _count(matches, values)
+    counted = _count(f"{matches} LIMIT {_MAX_COUNTED + 1}", values)
     if counted <= _MAX_COUNTED:
         return entries, counted
-    return entries, max(explain(matching, values).rows, counted, offset + len(entries))
+    return entries, max(explain(matches, values).rows, counted, offset + len(entries))
 
 
-def entries_about_user(user_id: UUID, *, limit: int, before: tuple[datetime, UUID] | None = None) -> list[Entry]:
-    """Actions of a user and actions of administrators on the user, newest first.
-
-    `before`: time and id of the last entry of the previous page.
-    """
-    condition, values = f"{OWNER_ID} = %s", [str(user_id)]
-    if before is None:
-        return _read(condition, values, limit=limit)
-    return _read(f"{condition} AND (created_at, id) < (%s, %s)", [*values, *before], limit=limit)
+def entries_about_user(user_id: UUID, *, limit: int) -> list[Entry]:
+    """Actions of a user and actions of administrators on the user, newest first."""
+    return _read(f"{OWNER_ID} = %s", [str(user_id)], limit=limit)
 
 
 def _read(condition: str, values: Sequence[Any], *, limit: int, offset: int = 0) -> list[Entry]:
@@ -79,5 +73,5 @@ def _read(condition: str, values: Sequence[Any], *, limit: int, offset: int = 0)
 
 
 def _count(sql: str, values: Sequence[Any]) -> int:
-    counted = fetch_rows(f"SELECT count(*) FROM ({sql}) matching", values)  # noqa: S608  (own text)
+    counted = fetch_rows(f"SELECT count(*) FROM ({sql}) matches", values)  # noqa: S608  (own text)
     return int(counted[0][0])

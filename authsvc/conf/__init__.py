@@ -93,12 +93,12 @@ __all__ = [
 ]
 
 
-_kept: ContextVar[AuthConfig | None] = ContextVar("authsvc_settings", default=None)
+_pinned: ContextVar[AuthConfig | None] = ContextVar("authsvc_settings", default=None)
 
 
 def current() -> AuthConfig:
     """The settings that the current request or job began with; outside of both, the newest ones."""
-    return _kept.get() or newest()
+    return _pinned.get() or newest()
 
 
 def newest() -> AuthConfig:
@@ -110,11 +110,11 @@ def newest() -> AuthConfig:
 @contextlib.contextmanager
 def keep(config: AuthConfig | None = None) -> Iterator[None]:
     """Code in the block, in this thread, uses one settings object throughout: `config`, or the newest one."""
-    token = _kept.set(config or newest())
+    token = _pinned.set(config or newest())
     try:
         yield
     finally:
-        _kept.reset(token)
+        _pinned.reset(token)
 
 
 def load(environment: Mapping[str, str] | None = None) -> AuthConfig:

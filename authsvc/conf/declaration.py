@@ -97,7 +97,7 @@ def setting(
     """A field of a section; the arguments are the attributes of `Setting`."""
     if default is _UNSET and not required:
         raise TypeError(f"{names[0]} needs a default unless it is required")
-    made: Value = _field(
+    declared_field: Value = _field(
         Setting(
             names=names,
             type=type,
@@ -117,14 +117,14 @@ def setting(
             since=since,
         )
     )
-    return made
+    return declared_field
 
 
 def settings_by_key(
     name: str, *, type: ValueType[Value], keys: tuple[str, ...], help: str, example: str = ""
 ) -> Mapping[str, Value]:
     """A field that holds lower-case key → value, for one variable of each key; `name` has a placeholder for it."""
-    made: Mapping[str, Value] = _field(
+    declared_field: Mapping[str, Value] = _field(
         Setting(
             names=(name,),
             documented_name=name,
@@ -136,12 +136,12 @@ def settings_by_key(
             example=example,
         )
     )
-    return made
+    return declared_field
 
 
 def switches_by_key(name: str, *, keys: tuple[str, ...], help: str, example: str = "") -> frozenset[str]:
     """A field that holds the lower-case keys whose variable is true; `name` has a placeholder for the key."""
-    made: frozenset[str] = _field(
+    declared_field: frozenset[str] = _field(
         Setting(
             names=(name,),
             documented_name=name,
@@ -153,7 +153,7 @@ def switches_by_key(name: str, *, keys: tuple[str, ...], help: str, example: str
             example=example,
         )
     )
-    return made
+    return declared_field
 
 
 def variables_of_standard(*names: str, help: str) -> Mapping[str, Secret]:
@@ -170,31 +170,31 @@ def variables_of_standard(*names: str, help: str) -> Mapping[str, Secret]:
         needs_restart=True,
         is_open_ended=True,
     )
-    made: Mapping[str, Secret] = _field(declared)
-    return made
+    declared_field: Mapping[str, Secret] = _field(declared)
+    return declared_field
 
 
 def section(kind: type[Section], title: str = "", *, prefix: str = "") -> Section:
     """A field that holds another section. `prefix` is put before the names of its settings."""
     declaration = SectionDeclaration(kind, title, prefix, ())
-    made: Any = field(default_factory=kind, metadata={_METADATA: declaration})
-    value: Section = made
+    declared_field: Any = field(default_factory=kind, metadata={_METADATA: declaration})
+    value: Section = declared_field
     return value
 
 
 def section_by_key(kind: type[Section], title: str, *, prefix: str, keys: tuple[str, ...]) -> Mapping[str, Section]:
     """A field that holds key → section; `prefix` has a placeholder for the key."""
     declaration = SectionDeclaration(kind, title, prefix, keys)
-    made: Any = field(default_factory=dict, metadata={_METADATA: declaration})
-    value: Mapping[str, Section] = made
+    declared_field: Any = field(default_factory=dict, metadata={_METADATA: declaration})
+    value: Mapping[str, Section] = declared_field
     return value
 
 
 def members(kind: type) -> Iterator[tuple[str, Setting | SectionDeclaration]]:
     """The declared fields of a section by name."""
-    for each in dataclasses.fields(kind):
-        if _METADATA in each.metadata:
-            yield each.name, each.metadata[_METADATA]
+    for member in dataclasses.fields(kind):
+        if _METADATA in member.metadata:
+            yield member.name, member.metadata[_METADATA]
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,8 +40,8 @@ def load(variables: Mapping[str, str], notices: Sequence[Notice] = ()) -> AuthCo
     sections.check(config, report)
     if report.problems:
         raise ImproperlyConfigured("\n".join(report.problems))
-    found = [*notices, *_deprecations(variables), *_unknown(variables), *report.notices]
-    return replace(config, notices=tuple(found))
+    all_notices = [*notices, *_deprecations(variables), *_unknown(variables), *report.notices]
+    return replace(config, notices=tuple(all_notices))
 
 
 @cache

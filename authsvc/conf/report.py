@@ -66,7 +66,7 @@ class Report:
 
 
 def describe_error(error: Exception, *, is_terminal: bool) -> str:
-    """The output when the settings cannot be used: a list for people on a terminal, else one JSON object."""
+    """The output when the settings cannot be used: a list on a terminal, else one JSON object."""
     if is_terminal:
         problems = "".join(f"\n  - {line}" for line in str(error).splitlines())
         return f"The settings cannot be used:{problems}"

@@ -58,9 +58,9 @@ class DayFilter(admin.SimpleListFilter):
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterator[tuple[str, str]]:
         today = timezone.now().astimezone(UTC).date()
         days = [today - timedelta(days=back) for back in range(_DAYS)]
-        chosen = self._chosen()
-        if chosen and chosen not in days:
-            days.append(chosen)
+        day = self._selected_day()
+        if day and day not in days:
+            days.append(day)
         for day in days:
             yield day.isoformat(), "Today" if day == today else f"{day:%A, %-d %B}" if day in days[:7] else str(day)
 
@@ -70,14 +70,14 @@ class DayFilter(admin.SimpleListFilter):
         yield from days
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        day = self._chosen()
+        day = self._selected_day()
         if day is None:
             is_bounded = SEARCH_VAR in request.GET or any(name.startswith("created_at__") for name in request.GET)
             return queryset if is_bounded else latest_rows(queryset)
         start = datetime.combine(day, datetime.min.time(), UTC)
         return queryset.filter(created_at__gte=start, created_at__lt=start + timedelta(days=1))
 
-    def _chosen(self) -> date | None:
+    def _selected_day(self) -> date | None:
         value = self.value()
         if value is None:
             return None

@@ -172,10 +172,15 @@ def _launch(folder: Path, binaries: Path, account: pwd.struct_passwd | None, set
         socket_folder = Path(tempfile.mkdtemp(prefix="authsvc-pg-"))
         if account is not None:
             os.chown(socket_folder, account.pw_uid, account.pw_gid)
-    chosen = {"listen_addresses": "", "unix_socket_directories": str(socket_folder), "port": str(PORT), **settings}
-    chosen["unix_socket_permissions"] = "0700"
+    server_settings = {
+        "listen_addresses": "",
+        "unix_socket_directories": str(socket_folder),
+        "port": str(PORT),
+        **settings,
+    }
+    server_settings["unix_socket_permissions"] = "0700"
     # pg_ctl passes -o to a shell.
-    options = shlex.join(word for name, value in chosen.items() for word in ("-c", f"{name}={value}"))
+    options = shlex.join(word for name, value in server_settings.items() for word in ("-c", f"{name}={value}"))
     command: list[str | Path] = [binaries / "pg_ctl", "-D", folder / "data", "-l", folder / "log", "-o", options]
     _run([*command, "-w", "-t", str(START_LIMIT), "start"], folder, account)
 
@@ -193,7 +198,7 @@ def _run(command: list[str | Path], folder: Path, account: pwd.struct_passwd | N
     # The server that pg_ctl starts inherits the descriptors, so a pipe would never close; a file receives the output.
     # In a new session the server does not receive Ctrl-C from the terminal.
     with tempfile.TemporaryFile("w+") as output:
-        done = subprocess.run(  # noqa: S603  (our own binary, our own arguments)
+        completed = subprocess.run(  # noqa: S603  (our own binary, our own arguments)
             command,
             cwd=folder,
             stdin=subprocess.DEVNULL,
@@ -207,7 +212,7 @@ def _run(command: list[str | Path], folder: Path, account: pwd.struct_passwd | N
         )
         output.seek(0)
         text = output.read()
-    if done.returncode:
+    if completed.returncode:
         log = folder / "log"
         text += "".join(log.read_text(errors="replace").splitlines(keepends=True)[-10:]) if log.exists() else ""
         raise EmbeddedDatabaseFailed(f"{Path(command[0]).name} failed in {folder}: {text.strip()}")

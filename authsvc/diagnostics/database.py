@@ -116,9 +116,9 @@ def _connections(cursor: CursorWrapper) -> CheckResult:
 
 def _pooler(connection: BaseDatabaseWrapper, cursor: CursorWrapper) -> CheckResult:
     """A pooler or address translation is present if the database sees a port other than the local one."""
-    [seen] = _row(cursor, "SELECT client_port FROM pg_stat_activity WHERE pid = pg_backend_pid()")
+    [client_port] = _row(cursor, "SELECT client_port FROM pg_stat_activity WHERE pid = pg_backend_pid()")
     local = _local_port(connection.connection.fileno())
-    if local is None or seen is None or local == seen:
+    if local is None or client_port is None or local == client_port:
         return ok("pooler", "none detected")
     if conf.current().database.prepared_statements_enabled:
         return warning(

@@ -141,7 +141,7 @@ def _migrations_of_this_version() -> frozenset[tuple[str, str]]:
         except ModuleNotFoundError:
             continue
         migrations |= {
-            (app.label, each.name) for each in pkgutil.iter_modules(package.__path__) if each.name[0] not in "_~"
+            (app.label, module.name) for module in pkgutil.iter_modules(package.__path__) if module.name[0] not in "_~"
         }
     return frozenset(migrations)
 

@@ -41,8 +41,8 @@ def exporter_class(config: conf.Telemetry, signal: str) -> Any:
 
     Raises ValueError for an unsupported protocol and ImportError where the libraries are missing.
     """
-    chosen = protocol(config, signal)
-    if chosen not in EXPORTERS:
-        raise ValueError(f'unsupported OpenTelemetry exporter protocol "{chosen}"')
+    selected = protocol(config, signal)
+    if selected not in EXPORTERS:
+        raise ValueError(f'unsupported OpenTelemetry exporter protocol "{selected}"')
     module, name = _CLASSES[signal]
-    return getattr(import_module(f"{EXPORTERS[chosen]}.{module}"), name)
+    return getattr(import_module(f"{EXPORTERS[selected]}.{module}"), name)

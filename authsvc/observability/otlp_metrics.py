@@ -42,7 +42,10 @@ def start(config: conf.Telemetry, *, is_leader: Callable[[], bool]) -> Callable[
             is_last = stopping.wait(interval)
             try:
                 collectors = metrics.installation_collectors if is_leader() else []
-                families = [*REGISTRY.collect(), *(family for each in collectors for family in each.collect())]
+                families = [
+                    *REGISTRY.collect(),
+                    *(family for collector in collectors for family in collector.collect()),
+                ]
                 exporter.export(convert(families, resource))
             except Exception:
                 logger.exception("metrics not exported")

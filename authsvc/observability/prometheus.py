@@ -31,17 +31,17 @@ def listen(config: conf.Telemetry) -> None:
     """Open the port, before serving processes are forked: all of them inherit it and answer. Raises OSError."""
     global _socket
     family = socket.AF_INET6 if ":" in config.prometheus_host else socket.AF_INET
-    listening = socket.socket(family)
+    listener = socket.socket(family)
     try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((config.prometheus_host, config.prometheus_port))
-        listening.listen()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((config.prometheus_host, config.prometheus_port))
+        listener.listen()
     except OSError:
-        listening.close()
+        listener.close()
         raise
     # Several processes are woken by one connection; those that come too late must not block.
-    listening.setblocking(False)
-    _socket = listening
+    listener.setblocking(False)
+    _socket = listener
     logger.info("prometheus server listening on %s:%d", config.prometheus_host, config.prometheus_port)
 
 
@@ -85,11 +85,11 @@ class _ProcessesCollector:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, listening: socket.socket, registry: CollectorRegistry) -> None:
+    def __init__(self, listener: socket.socket, registry: CollectorRegistry) -> None:
         handler = _Handler.factory(registry)
-        super().__init__(listening.getsockname()[:2], handler, bind_and_activate=False)
+        super().__init__(listener.getsockname()[:2], handler, bind_and_activate=False)
         self.socket.close()
-        self.socket = listening
+        self.socket = listener
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log a failed scrape, such as one that the client gave up."""

@@ -206,11 +206,11 @@ def is_public(address: str) -> bool:
     """True if an IP address is public: not local to a machine or site, and not for a special use."""
     ip = ipaddress.ip_address(address)
     return all(
-        each.is_global
-        and not each.is_multicast
-        and each not in METADATA
-        and not any(each in net for net in _NOT_PUBLIC)
-        for each in _with_inner(ip)
+        inner.is_global
+        and not inner.is_multicast
+        and inner not in METADATA
+        and not any(inner in net for net in _NOT_PUBLIC)
+        for inner in _with_inner(ip)
     )
 
 

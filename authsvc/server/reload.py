@@ -106,10 +106,10 @@ class ConnectionLimit:
         return self._size
 
     def check(self, config: conf.AuthConfig) -> None:
-        """Raises _Refused when DB_MAX_POOL_SIZE is too small for the running processes."""
+        """Raises _Rejected when DB_MAX_POOL_SIZE is too small for the running processes."""
         if serving.threads_of(config, processes=self._processes) < 1:
             smallest = self._processes * (1 + config.background_connections)
-            raise _Refused(
+            raise _Rejected(
                 f"AUTH_DB_MAX_POOL_SIZE: must be at least {smallest} while {self._processes} processes run,"
                 f" was {config.database.max_pool_size}"
             )
@@ -135,7 +135,7 @@ class ConnectionLimit:
                 self._changed.notify()
 
 
-class _Refused(Exception):
+class _Rejected(Exception):
     """The directory cannot be read or its settings cannot be used; the message shows no secret."""
 
 
@@ -181,11 +181,11 @@ class Reloader:
         self.last_content = content
         try:
             if isinstance(content, str):
-                raise _Refused(content)
+                raise _Rejected(content)
             overlay = {**self._overlay, **content}
             new = _load_checked({**self._base, **overlay})
             self.connection_limit.check(new)
-        except _Refused as error:
+        except _Rejected as error:
             if processes.is_leader():
                 logger.error("reloader: error loading config", extra={"error": str(error)})
             return False
@@ -209,12 +209,12 @@ def _load_checked(variables: Mapping[str, str]) -> conf.AuthConfig:
     try:
         new = conf.load_merged(variables)
     except ImproperlyConfigured as error:
-        raise _Refused("; ".join(str(error).splitlines())) from None
+        raise _Rejected("; ".join(str(error).splitlines())) from None
     with conf.keep(new):
         messages = checks.run_checks(tags=_CHECKED)
         problems = [message for message in messages if message.is_serious() and not message.is_silenced()]
     if problems:
-        raise _Refused("; ".join(str(problem.msg) for problem in problems))
+        raise _Rejected("; ".join(str(problem.msg) for problem in problems))
     return new
 
 

@@ -48,7 +48,7 @@ class Rendering:
 
     def _run(self, body: tree.Body) -> None:
         self._descend()
-        known = len(self._scope)
+        size = len(self._scope)
         for node in body:
             self._spend(NODE_COST)
             match node:
@@ -60,13 +60,13 @@ class Rendering:
                         self._write(self._value_text(value))
                 case tree.If() | tree.With() | tree.Range():
                     self._branch(node)
-                case tree.Include(name, given):
-                    self._include(name, given)
-        del self._scope[known:]
+                case tree.Include(name, argument):
+                    self._include(name, argument)
+        del self._scope[size:]
         self._depth -= 1
 
     def _branch(self, node: tree.If | tree.With | tree.Range) -> None:
-        known, outer = len(self._scope), self._dot
+        size, outer = len(self._scope), self._dot
         if isinstance(node, tree.Range):
             self._range(node)
         else:
@@ -76,7 +76,7 @@ class Rendering:
                 self._dot = value
             self._run(node.body if true else node.otherwise)
         self._dot = outer
-        del self._scope[known:]
+        del self._scope[size:]
 
     def _range(self, node: tree.Range) -> None:
         names = node.pipeline.variables
@@ -101,8 +101,8 @@ class Rendering:
             return [(key, collection[key]) for key in values.keys_of(collection)]
         return enumerate(collection) if isinstance(collection, list | tuple) else ()
 
-    def _include(self, name: str, given: tree.Pipeline | None) -> None:
-        value = None if given is None else self._pipeline(given)
+    def _include(self, name: str, argument: tree.Pipeline | None) -> None:
+        value = None if argument is None else self._pipeline(argument)
         outer = self._dot, self._scope
         self._dot, self._scope = value, [("$", value)]
         self._run(self._program.named[name])
@@ -128,7 +128,7 @@ class Rendering:
             case tree.Dot():
                 return self._dot
             case tree.Variable(name):
-                return next(value for known, value in reversed(self._scope) if known == name)
+                return next(value for variable, value in reversed(self._scope) if variable == name)
             case tree.Path(start, keys):
                 value = self._value(start)
                 for key in keys:

@@ -53,7 +53,7 @@ def standard_claims(document: Mapping[str, Any]) -> dict[str, Any]:
             claims[key] = value
     aud = document.get("aud")
     audiences = [aud] if isinstance(aud, str) else aud
-    if isinstance(audiences, list) and audiences and all(isinstance(each, str) for each in audiences):
+    if isinstance(audiences, list) and audiences and all(isinstance(audience, str) for audience in audiences):
         claims["aud"] = audiences
     for key in ("iat", "exp"):
         if is_number(document.get(key)):

@@ -104,7 +104,7 @@ def _errors(definition: ProviderDefinition) -> Iterator[str]:
     for target in definition.attribute_mapping or {}:
         if target in _PROTECTED_CLAIMS:
             yield f"Cannot map to protected system field: {target}"
-    if not all(isinstance(each, str) and each for each in definition.custom_claims_allowlist or []):
+    if not all(isinstance(claim, str) and claim for claim in definition.custom_claims_allowlist or []):
         yield "custom_claims_allowlist entries must be non-empty strings"
     for name, limit in _MAX_LENGTHS.items():
         if len(getattr(definition, name) or "") > limit:

@@ -79,8 +79,8 @@ def profile_of(token: Mapping[str, Any]) -> ProviderProfile:
     user = profiles.convert(token, _Claims)
     private = {"true": True, "false": False}.get(str(user.is_private_email).lower())
     custom = {"is_private_email": private, "auth_time": user.auth_time, "transfer_sub": user.transfer_sub}
-    present = profiles.pick(custom, *custom)
-    identity_data = profiles.identity_data(iss=user.iss, sub=user.sub, custom_claims=present or None)
+    custom_claims = profiles.pick(custom, *custom)
+    identity_data = profiles.identity_data(iss=user.iss, sub=user.sub, custom_claims=custom_claims or None)
     # Accounts of an organisation may have no address; it counts as verified, so no confirmation is requested.
     return ProviderProfile(claims=identity_data, addresses=(Address(email=user.email, verified=True, primary=True),))
 

@@ -52,8 +52,8 @@ class Bitbucket(OAuth2, BitbucketOAuth2[Any]):
             avatar_url=picture,
         )
         addresses = tuple(
-            Address(email=each.email, verified=each.is_confirmed, primary=each.is_primary)
-            for each in emails
-            if each.email
+            Address(email=email.email, verified=email.is_confirmed, primary=email.is_primary)
+            for email in emails
+            if email.email
         )
         return ProviderProfile(claims=identity_data, addresses=addresses)

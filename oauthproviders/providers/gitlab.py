@@ -41,6 +41,6 @@ class GitLab(OAuth2, GitLabOAuth2[Any]):
             avatar_url=user.avatar_url,
         )
         # The list does not tell whether additional addresses are confirmed.
-        addresses = tuple(Address(email=each.email) for each in further if each.email)
+        addresses = tuple(Address(email=email.email) for email in further if email.email)
         first = profiles.one_address(user.email, verified=bool(user.confirmed_at))
         return ProviderProfile(claims=identity_data, addresses=(*addresses, *first))

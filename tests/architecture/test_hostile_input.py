@@ -853,6 +853,7 @@ def test_unknown_path_is_not_found(path: str) -> None:
         assert (error["error_code"], error["msg"]) == ("unknown", "Not Found")
 
 
+@pytest.mark.usefixtures("slow_refill")
 def test_repeated_failures_are_rate_limited_and_write_nothing() -> None:
     before = table_contents()
     codes = [post("/otp", b"{").json()["error_code"] for _ in range(40)]

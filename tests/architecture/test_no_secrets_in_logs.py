@@ -223,6 +223,7 @@ def run_requests(api: Api, mailbox: Mailbox, smtp: FakeSmtp, auth_config: Change
     assert scenario.sign_in().status_code == 504
     auth_config(api={"max_request_duration": timedelta(seconds=10)})
     # Rate limits.
+    auth_config(limits={"token_refresh": 0.001})
     for _ in range(40):
         limited = scenario.sign_in(WRONG)
     assert limited.status_code == 429

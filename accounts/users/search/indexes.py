@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -65,7 +64,11 @@ def ensure() -> None:
 def _should_build(cursor: CursorWrapper) -> bool:
     """True if the table supports the indexes and is within the size limit of the settings."""
     config = conf.current().index_worker
-    access_method, estimate, is_being_indexed = _one(cursor, _TABLE, [namespaced("users")])
+    cursor.execute(_TABLE, [namespaced("users")])
+    row = cursor.fetchone()
+    if row is None:
+        raise DatabaseError("the table of users does not exist")
+    access_method, estimate, is_being_indexed = row
     if access_method == "orioledb" or is_being_indexed:
         # The statement may outlive the process that started it, and completes the index.
         return False
@@ -118,14 +121,6 @@ def _schema_of_operators(cursor: CursorWrapper) -> str | None:
             with contextlib.suppress(DatabaseError):
                 cursor.execute(f"CREATE EXTENSION IF NOT EXISTS {EXTENSION}")
     return None
-
-
-def _one(cursor: CursorWrapper, statement: str, values: Sequence[Any]) -> tuple[Any, ...]:
-    cursor.execute(statement, values)
-    row = cursor.fetchone()
-    if row is None:
-        raise DatabaseError("the table of users does not exist")
-    return tuple(row)
 
 
 @contextlib.contextmanager

@@ -114,7 +114,7 @@ def _find_exact(text: str, *, audience: str) -> list[UUID]:
         address = identifiers.lower_email(text)
         user = user_queries.find_by("email", address, aud=None)
         of_sso = list_after(UserFilter(aud=audience, email=address), after=None, size=10).users
-        return list(dict.fromkeys([*([user.id] if user else []), *(UUID(each.id) for each in of_sso)]))
+        return list(dict.fromkeys([*([user.id] if user else []), *(UUID(sso_user.id) for sso_user in of_sso)]))
     number = identifiers.bare_phone(text)
     user = user_queries.find_by("phone", number, aud=None) if number.isascii() and number.isdigit() else None
     return [user.id] if user else []

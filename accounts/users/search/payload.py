@@ -42,9 +42,9 @@ _User = msgspec.defstruct(
 )
 
 
-def render_users(listed: Iterable[ListedUser]) -> orjson.Fragment:
+def render_users(users: Iterable[ListedUser]) -> orjson.Fragment:
     """The array of User objects."""
-    return orjson.Fragment(msgspec.json.encode([_user(user) for user in listed]))
+    return orjson.Fragment(msgspec.json.encode([_user(user) for user in users]))
 
 
 def _user(user: ListedUser) -> msgspec.Struct:

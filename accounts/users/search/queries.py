@@ -130,7 +130,7 @@ def collect(
     """
     read = fetch_rows(sql, [*values, *begin_values, *_offset_value(offset)])
     # An empty page is one row without a user.
-    return Page(_group(each for each in read if each[_ID] is not None), int(read[0][_WIDTH]))
+    return Page(_group(row for row in read if row[_ID] is not None), int(read[0][_WIDTH]))
 
 
 def scan(user_filter: UserFilter, *, limit: int, offset: int = 0, after: Cursor | None = None) -> list[ListedUser]:

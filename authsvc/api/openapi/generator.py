@@ -77,7 +77,7 @@ _SHARED_PARAMETERS = {
 def build() -> dict[str, Any]:
     """The document. Raises UndocumentedOperation."""
     operations = routes.operations()
-    types = list(dict.fromkeys(each for operation in operations for each in _schema_types(operation)))
+    types = list(dict.fromkeys(schema_type for operation in operations for schema_type in _schema_types(operation)))
     type_schemas, components = schemas.components(types)
     schema_of = dict(zip(types, type_schemas, strict=True))
     paths: dict[str, Any] = {}
@@ -115,9 +115,9 @@ def dump(document: dict[str, Any]) -> bytes:
 def _schema_types(operation: Operation) -> Iterable[Any]:
     doc = operation.doc
     alternatives = list(doc.choice.variants().values()) if doc.choice else []
-    yield from (each.input for each in alternatives)
-    yield from (each.response_schema for each in alternatives)
-    yield from (each for each in (doc.body, doc.form) if each is not None)
+    yield from (alternative.input for alternative in alternatives)
+    yield from (alternative.response_schema for alternative in alternatives)
+    yield from (schema_type for schema_type in (doc.body, doc.form) if schema_type is not None)
     if operation.reads_captcha:
         yield WithCaptcha
     for response in doc.responses.values():
@@ -147,7 +147,7 @@ def _operation(operation: Operation, schema_of: dict[Any, dict[str, Any]]) -> di
         grants = doc.choice.variants()
         query.insert(0, Parameter(doc.choice.parameter, "The grant type.", tuple(grants), required=True))
         variants = "\n".join(
-            f"- `{name}`: {descriptions.split_docstring(type(each))[0]}." for name, each in grants.items()
+            f"- `{name}`: {descriptions.split_docstring(type(grant))[0]}." for name, grant in grants.items()
         )
         text = f"{text}\n\n{variants}".strip()
     described: dict[str, Any] = {
@@ -158,7 +158,7 @@ def _operation(operation: Operation, schema_of: dict[Any, dict[str, Any]]) -> di
     if text:
         described["description"] = text
     if query:
-        described["parameters"] = [_parameter(each) for each in query]
+        described["parameters"] = [_parameter(parameter) for parameter in query]
     body = _body(operation, schema_of)
     if body is not None:
         described["requestBody"] = body
@@ -186,7 +186,7 @@ def _body(operation: Operation, schema_of: dict[Any, dict[str, Any]]) -> dict[st
         return {"content": {"application/x-www-form-urlencoded": {"schema": schema_of[doc.form]}}}
     body_types: list[type[msgspec.Struct]] = [doc.body] if doc.body is not None else []
     if doc.choice is not None:
-        body_types = [each.input for each in doc.choice.variants().values()]
+        body_types = [alternative.input for alternative in doc.choice.variants().values()]
     alternatives = [schema_of[body_type] for body_type in body_types]
     schema = alternatives[0] if len(alternatives) == 1 else {"anyOf": alternatives} if alternatives else None
     if operation.reads_captcha:
@@ -198,7 +198,7 @@ def _body(operation: Operation, schema_of: dict[Any, dict[str, Any]]) -> dict[st
 
 def _examples(operations: list[Operation]) -> dict[str, Any]:
     errors: dict[str, type[ApiError] | type[OAuthError]] = {}
-    for error in (*responses.ANYWHERE, *(each for operation in operations for each in operation.documented_errors)):
+    for error in (*responses.ANYWHERE, *(error for operation in operations for error in operation.documented_errors)):
         if errors.setdefault(error.__name__, error) is not error:
             raise ValueError(f"two errors have one name: {error.__name__}")
     return {name: responses.build_example(error) for name, error in sorted(errors.items())}

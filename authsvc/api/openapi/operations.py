@@ -39,7 +39,7 @@ class Operation:
     @property
     def scheme(self) -> str:
         """The name of the security scheme, empty for a public operation."""
-        return next((getattr(each, "scheme", "") for each in self.view.authentication_classes), "")
+        return next((getattr(authentication, "scheme", "") for authentication in self.view.authentication_classes), "")
 
     @property
     def reads_captcha(self) -> bool:
@@ -59,7 +59,9 @@ class Operation:
             errors += (CaptchaFailed, CaptchaUnavailable)
         errors += doc.errors
         if doc.choice is not None:
-            errors += tuple(error for each in doc.choice.variants().values() for error in each.documented_errors)
+            errors += tuple(
+                error for alternative in doc.choice.variants().values() for error in alternative.documented_errors
+            )
         return tuple(dict.fromkeys(errors))
 
 

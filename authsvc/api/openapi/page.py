@@ -57,10 +57,10 @@ def context(document: Mapping[str, Any]) -> dict[str, Any]:
         "info": document["info"],
         "about": to_html(document["info"]["description"]),
         "groups": [
-            {"tag": tag, "operations": [each for name, each in operations if name == tag["name"]]}
+            {"tag": tag, "operations": [operation for name, operation in operations if name == tag["name"]]}
             for tag in document["tags"]
         ],
-        "shared": [_parameter(each) for each in document["components"]["parameters"].values()],
+        "shared": [_parameter(parameter) for parameter in document["components"]["parameters"].values()],
         "schemas": [
             {
                 "name": name,
@@ -71,7 +71,7 @@ def context(document: Mapping[str, Any]) -> dict[str, Any]:
             for name, schema in document["components"]["schemas"].items()
         ],
         "schemes": {
-            name: to_html(each["description"]) for name, each in document["components"]["securitySchemes"].items()
+            name: to_html(scheme["description"]) for name, scheme in document["components"]["securitySchemes"].items()
         },
     }
 
@@ -90,7 +90,7 @@ def describe_type(schema: Mapping[str, Any]) -> SafeString:
         return format_html_join(" | ", "<code>{}</code>", ((value,) for value in schema["enum"]))
     for key, separator in (("anyOf", " or "), ("allOf", " and ")):
         if key in schema:
-            return format_html_join(separator, "{}", ((describe_type(each),) for each in schema[key]))
+            return format_html_join(separator, "{}", ((describe_type(part),) for part in schema[key]))
     types = schema.get("type", "any value")
     if types == "array":
         return format_html("array of {}", describe_type(schema["items"]))
@@ -100,7 +100,7 @@ def describe_type(schema: Mapping[str, Any]) -> SafeString:
 
 def _operations(document: Mapping[str, Any]) -> Iterator[tuple[str, Operation]]:
     for path, item in document["paths"].items():
-        path_parameters = [each for each in item["parameters"] if "$ref" not in each]
+        path_parameters = [parameter for parameter in item["parameters"] if "$ref" not in parameter]
         for method in _METHODS:
             if method in item:
                 yield item[method]["tags"][0], _operation(document, path, method, item[method], path_parameters)
@@ -110,18 +110,20 @@ def _operation(
     document: Mapping[str, Any], path: str, method: str, operation: Mapping[str, Any], path_parameters: list[Any]
 ) -> Operation:
     content = operation.get("requestBody", {}).get("content", {})
-    schema = next((each["schema"] for each in content.values()), None)
+    schema = next((media["schema"] for media in content.values()), None)
     return Operation(
         id=operation["operationId"],
         method=method.upper(),
         path=path,
         summary=to_html(operation["summary"]),
         paragraphs=tuple(to_html(part) for part in re.split(r"\n+", operation.get("description", "")) if part),
-        scheme=next((name for each in operation["security"] for name in each), ""),
-        parameters=tuple(_parameter(each) for each in [*path_parameters, *operation.get("parameters", ())]),
+        scheme=next((name for requirement in operation["security"] for name in requirement), ""),
+        parameters=tuple(_parameter(parameter) for parameter in [*path_parameters, *operation.get("parameters", ())]),
         body=describe_type(schema) if schema else SafeString(),
         responses=tuple(
-            _response(status, each) for status, each in operation["responses"].items() if "description" in each
+            _response(status, response)
+            for status, response in operation["responses"].items()
+            if "description" in response
         ),
         curl=_curl(document, path, method, operation, schema),
     )
@@ -138,7 +140,7 @@ def _parameter(parameter: Mapping[str, Any]) -> Row:
 
 
 def _response(status: str, response: Mapping[str, Any]) -> Response:
-    schema = next((each["schema"] for each in response.get("content", {}).values()), None)
+    schema = next((media["schema"] for media in response.get("content", {}).values()), None)
     codes = tuple(response.get("x-error-codes", ()))
     is_error = status[0] in "45"
     return Response(
@@ -163,8 +165,8 @@ def _curl(
     document: Mapping[str, Any], path: str, method: str, operation: Mapping[str, Any], schema: Mapping[str, Any] | None
 ) -> str:
     """A curl command for the operation; `$URL` is the address of the service."""
-    required = [each for each in operation.get("parameters", ()) if each["required"]]
-    query = "&".join(f"{each['name']}={each['schema'].get('enum', ['…'])[0]}" for each in required)
+    required = [parameter for parameter in operation.get("parameters", ()) if parameter["required"]]
+    query = "&".join(f"{parameter['name']}={parameter['schema'].get('enum', ['…'])[0]}" for parameter in required)
     parts = [f"curl -X {method.upper()}" if method != "get" else "curl", f'"$URL{path}{"?" + query if query else ""}"']
     if operation["security"]:
         parts.append('-H "Authorization: Bearer $TOKEN"')

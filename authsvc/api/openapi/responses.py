@@ -34,7 +34,7 @@ def build_responses(operation: Operation, schema_of: SchemaOf) -> dict[str, Any]
         responses[str(status)] = _build_response(response, schema_of)
     choice = operation.doc.choice
     if choice is not None:
-        types = tuple(dict.fromkeys(each.response_schema for each in choice.variants().values()))
+        types = tuple(dict.fromkeys(alternative.response_schema for alternative in choice.variants().values()))
         responses["200"] = _build_response(types, schema_of)
     if operation.doc.redirect_errors:
         for redirect in [status for status in responses if status.startswith("3")]:
@@ -81,13 +81,13 @@ def _build_response(declared: Any, schema_of: SchemaOf) -> dict[str, Any]:
     doc = declared if isinstance(declared, ResponseDoc) else ResponseDoc("", declared)
     types = doc.schema if isinstance(doc.schema, tuple) else (doc.schema,)
     description = doc.description or " Or: ".join(
-        descriptions.split_docstring(each)[0] + "." if isinstance(each, type) else "" for each in types
+        descriptions.split_docstring(type_)[0] + "." if isinstance(type_, type) else "" for type_ in types
     )
     response: dict[str, Any] = {"description": description.strip() or "Done."}
     if doc.schema is None and doc.media_type != "application/json":
         response["content"] = {doc.media_type: {"schema": {"type": "string"}}}
     elif doc.schema is not None:
-        schemas = [schema_of(each) for each in types]
+        schemas = [schema_of(type_) for type_ in types]
         schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
         response["content"] = {doc.media_type: {"schema": schema}}
     if doc.headers:
@@ -96,7 +96,7 @@ def _build_response(declared: Any, schema_of: SchemaOf) -> dict[str, Any]:
 
 
 def _build_error_response(errors: list[type[ApiError] | type[OAuthError]]) -> dict[str, Any]:
-    is_oauth = any(issubclass(each, OAuthError) for each in errors)
+    is_oauth = any(issubclass(error, OAuthError) for error in errors)
     codes = _codes(errors)
     headers = ["X-Sb-Error-Code", *(["Retry-After"] if errors[0].status == _TOO_MANY_REQUESTS else [])]
     return {

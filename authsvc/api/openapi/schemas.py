@@ -67,7 +67,7 @@ class TriggerError(TypedDict):
 ERRORS = (Error, VersionedError, OAuthErrorResponse, TriggerError)
 _ANY_ERROR = {
     "description": "An error in the format that the client requests, or the message of a trigger.",
-    "anyOf": [{"$ref": PLACE.format(name=each.__name__)} for each in (Error, VersionedError, TriggerError)],
+    "anyOf": [{"$ref": PLACE.format(name=schema.__name__)} for schema in (Error, VersionedError, TriggerError)],
 }
 
 
@@ -134,7 +134,7 @@ def _simplify(schema: dict[str, Any]) -> dict[str, Any]:
     simplified = {key: value for key, value in schema.items() if key not in ("default", "title")}
     choices = simplified.get("anyOf", [])
     if len(choices) == 2 and _NULL in choices:
-        (type_schema,) = (each for each in choices if each != _NULL)
+        (type_schema,) = (choice for choice in choices if choice != _NULL)
         if "type" in type_schema:
             del simplified["anyOf"]
             simplified |= {**type_schema, "type": [type_schema["type"], "null"]}

@@ -80,7 +80,7 @@ class Federation:
         "AUTH_EXTERNAL_REDIRECTURL",
         type=TEXT,
         default="",
-        help="Redirect target after every callback, whatever the request names; empty = the requested one.",
+        help="Redirect target after every callback, instead of the requested one; empty = the requested one.",
     )
     ios_bundle_id: str = setting(
         "AUTH_EXTERNAL_IOS_BUNDLE_ID",

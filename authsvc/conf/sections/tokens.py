@@ -147,14 +147,14 @@ class Refresh:
         type=INTEGER,
         default=2,
         check=_check_algorithm_version,
-        help="Setting of other servers. Refresh tokens of version 2 are issued whatever the value.",
+        help="Setting of other servers. Refresh tokens of version 2 are issued for every value.",
     )
     upgrade_percentage: int = setting(
         "AUTH_SECURITY_REFRESH_TOKEN_UPGRADE_PERCENTAGE",
         type=INTEGER,
         default=100,
         check=_check_upgrade_percentage,
-        help="Setting of other servers. Every legacy session is converted at its next refresh whatever the value.",
+        help="Setting of other servers. Every legacy session is converted at its next refresh for every value.",
     )
 
 

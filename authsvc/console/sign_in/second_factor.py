@@ -106,13 +106,13 @@ def _verify(request: HttpRequest, current: SignedInUser, user: UserRecord, *, ch
 def _send_sms(request: HttpRequest, current: SignedInUser, user: UserRecord) -> HttpResponse:
     """Send a code by SMS to the chosen phone, or to the first one."""
     phones = _phones(user)
-    chosen = [phone for phone in phones if phone.id == request.POST.get("factor")] or phones
-    if not chosen:
+    candidates = [phone for phone in phones if phone.id == request.POST.get("factor")] or phones
+    if not candidates:
         return _page(request, user, CodeForm(choices=_choices(user)), status=400)
-    made = challenges.create(current, user, UUID(chosen[0].id), caller=caller_of(request), at=timezone.now())
-    console_session.set_value(request, _CHALLENGE, str(made.id))
-    form = CodeForm(choices=_choices(user), initial={"factor": chosen[0].id})
-    return _page(request, user, form, sent_to=_factor_name(chosen[0]))
+    challenge = challenges.create(current, user, UUID(candidates[0].id), caller=caller_of(request), at=timezone.now())
+    console_session.set_value(request, _CHALLENGE, str(challenge.id))
+    form = CodeForm(choices=_choices(user), initial={"factor": candidates[0].id})
+    return _page(request, user, form, sent_to=_factor_name(candidates[0]))
 
 
 def _page(

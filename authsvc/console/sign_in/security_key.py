@@ -32,9 +32,9 @@ def first_key(user: UserRecord) -> FactorRecord | None:
 
 def request_options(request: HttpRequest, current: SignedInUser, user: UserRecord, key: FactorRecord) -> str:
     """Challenge a key. Returns the options of `navigator.credentials.get` as JSON (WebAuthn Level 3 §5.1.9)."""
-    made = challenges.create(current, user, UUID(key.id), caller=caller_of(request), at=timezone.now())
-    console_session.set_value(request, _CHALLENGE, str(made.id))
-    return orjson.dumps(made.members["webauthn"]["credential_options"]["publicKey"]).decode()
+    challenge = challenges.create(current, user, UUID(key.id), caller=caller_of(request), at=timezone.now())
+    console_session.set_value(request, _CHALLENGE, str(challenge.id))
+    return orjson.dumps(challenge.members["webauthn"]["credential_options"]["publicKey"]).decode()
 
 
 def verify(

@@ -45,11 +45,13 @@ def _rows(document: Mapping[str, Any], tag: str) -> Iterator[str]:
             operation = item.get(method)
             if operation is None or tag not in operation["tags"]:
                 continue
-            scheme = next((name for each in operation["security"] for name in each), "")
-            body = next((each["schema"] for each in operation.get("requestBody", {}).get("content", {}).values()), None)
+            scheme = next((name for requirement in operation["security"] for name in requirement), "")
+            body = next(
+                (media["schema"] for media in operation.get("requestBody", {}).get("content", {}).values()), None
+            )
             responses = [
-                f"{status} {_describe_content(each)}".strip()
-                for status, each in operation["responses"].items()
+                f"{status} {_describe_content(response)}".strip()
+                for status, response in operation["responses"].items()
                 if status < "4"
             ]
             cells = (
@@ -63,8 +65,8 @@ def _rows(document: Mapping[str, Any], tag: str) -> Iterator[str]:
 
 
 def _describe_content(response: Mapping[str, Any]) -> str:
-    for media_type, each in response.get("content", {}).items():
-        return _describe_type(each["schema"]) if media_type == "application/json" else f"`{media_type}`"
+    for media_type, media in response.get("content", {}).items():
+        return _describe_type(media["schema"]) if media_type == "application/json" else f"`{media_type}`"
     return ""
 
 
@@ -88,7 +90,7 @@ def _describe_type(schema: Mapping[str, Any] | None) -> str:
         return ", ".join(f"`{value}`" for value in schema["enum"])
     for key, separator in (("anyOf", " or "), ("allOf", ", ")):
         if key in schema:
-            return separator.join(_describe_type(each) for each in schema[key])
+            return separator.join(_describe_type(part) for part in schema[key])
     types = schema.get("type", "anything")
     if types == "array":
         return f"array of {_describe_type(schema['items'])}"

@@ -21,7 +21,7 @@ _INTRODUCTION = """# Errors
 
 <!-- Written by `manage.py write_reference`. -->
 
-An error has a status, a stable error code for programs, and a text for people, which may change. It has one of two
+An error has a status, a stable error code for programs, and a message, which may change. It has one of two
 formats:
 
 ```json
@@ -57,12 +57,12 @@ Status 400, and no error code except `error`:
 
 def find_errors() -> set[type[ApiError]]:
     """Every error of the API and of the console."""
-    packages = {each.name for each in apps.get_app_configs() if not each.name.startswith(("django", "rest_"))}
+    packages = {config.name for config in apps.get_app_configs() if not config.name.startswith(("django", "rest_"))}
     for name in {package.partition(".")[0] for package in packages} - {"procrastinate"}:
         for module in pkgutil.walk_packages(importlib.import_module(name).__path__, f"{name}."):
             if module.name.endswith(".errors"):
                 importlib.import_module(module.name)
-    return {each for each in _subclasses(ApiError) if each.__module__.partition(".")[0] != "tests"}
+    return {error for error in _subclasses(ApiError) if error.__module__.partition(".")[0] != "tests"}
 
 
 def page() -> str:
@@ -73,10 +73,10 @@ def page() -> str:
         for error in dict.fromkeys((*operation.documented_errors, *operation.doc.redirect_errors)):
             places[error].append(operation)
     groups = {
-        "every endpoint with a token": [each for each in operations if each.scheme],
-        "every endpoint for administrators": [each for each in operations if each.scheme == "admin"],
-        "every endpoint with a body": [each for each in operations if BadJson in each.documented_errors],
-        "every endpoint of passkeys": [each for each in operations if each.path.startswith("/passkeys")],
+        "every endpoint with a token": [operation for operation in operations if operation.scheme],
+        "every endpoint for administrators": [operation for operation in operations if operation.scheme == "admin"],
+        "every endpoint with a body": [operation for operation in operations if BadJson in operation.documented_errors],
+        "every endpoint of passkeys": [operation for operation in operations if operation.path.startswith("/passkeys")],
     }
 
     def returned_by(error: Kind) -> str:
@@ -87,8 +87,8 @@ def page() -> str:
         for name, members in groups.items():
             if all(member in remaining for member in members):
                 names.append(name)
-                remaining = [each for each in remaining if each not in members]
-        names += [f"`{each.method.upper()} {each.path}`" for each in remaining]
+                remaining = [operation for operation in remaining if operation not in members]
+        names += [f"`{operation.method.upper()} {operation.path}`" for operation in remaining]
         return ", ".join(names) or "the operator console"
 
     by_code: dict[str, list[type[ApiError]]] = defaultdict(list)

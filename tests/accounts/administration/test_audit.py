@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from datetime import timedelta
-from typing import Any
 from uuid import uuid4
 
 import pytest
 from django.db import connection
 from django.utils import timezone
 
-from authsvc import audit
-from authsvc.audit import Action, Administrator, search
-from authsvc.caller import Caller
 from authsvc.models import AuditLogEntry
 from tests.accounts.administration.admin_requests import ask, done
-from tests.conftest import Api, ChangeConfig
+from tests.conftest import Api
 from tests.factories import make_session, make_user
 from tests.observations import assert_error, replace_table, table_contents
 
@@ -135,87 +130,3 @@ def test_large_totals_are_estimates(api: Api) -> None:
     assert 10_000 < int(ask(api, "GET", "/admin/audit").headers["X-Total-Count"]) < 13_000
     assert ask(api, "GET", "/admin/audit?count=exact").headers["X-Total-Count"] == "12000"
     assert ask(api, "GET", "/admin/audit?query=author:a11999").headers["X-Total-Count"] == "1"
-
-
-def test_without_table_entry_is_logged(api: Api, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture) -> None:
-    user = make_user(email="ann@example.com")
-    auth_config(audit={"disable_postgres": True})
-    caplog.set_level(logging.INFO, logger="authsvc.audit")
-    ask(api, "DELETE", f"/admin/users/{user.id}", headers={"User-Agent": "support desk"})
-    assert AuditLogEntry.objects.count() == 0
-    [line] = [record for record in caplog.records if record.getMessage() == "audit_event"]
-    event: dict[str, Any] = vars(line)["auth_audit_event"]
-    assert (event["action"], event["traits"]["user_email"]) == ("user_deleted", "ann@example.com")
-    assert (event["actor_username"], event["user_agent"]) == ("service_role", "support desk")
-    assert event["request_id"]
-
-
-def test_failed_deletion_leaves_no_entry(api: Api) -> None:
-    user = make_user()
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS"
-            " $$ BEGIN RAISE EXCEPTION 'never' USING ERRCODE = '22000'; END $$"
-        )
-        cursor.execute("CREATE TRIGGER refuse BEFORE DELETE ON users FOR EACH ROW EXECUTE FUNCTION refuse()")
-    try:
-        assert ask(api, "DELETE", f"/admin/users/{user.id}").status_code == 500
-    finally:
-        with connection.cursor() as cursor:
-            cursor.execute("DROP TRIGGER refuse ON users")
-            cursor.execute("DROP FUNCTION refuse()")
-    assert AuditLogEntry.objects.count() == 0
-
-
-def test_every_action_has_log_type() -> None:
-    user = make_user()
-    caller, at = Caller(address="203.0.113.7"), timezone.now()
-    for action in Action:
-        audit.record(
-            action, actor=Administrator(role="service_role"), caller=caller, at=at, traits={"user_id": str(user.id)}
-        )
-    kinds = dict(AuditLogEntry.objects.values_list("payload__action", "payload__log_type"))
-    assert set(kinds) == {str(action) for action in Action}
-    assert set(kinds.values()) == {"account", "team", "user", "token", "factor"}
-
-
-@pytest.mark.parametrize(
-    ("action", "has_address"),
-    [
-        (Action.LOGIN, False),
-        (Action.DELETED, False),
-        (Action.FACTOR_UPDATED, False),
-        (Action.FACTOR_DELETED, True),
-        (Action.IDENTITY_LINKED, True),
-        (Action.PASSKEY_CREATED, True),
-    ],
-)
-def test_selected_entries_contain_ip_address(action: Action, has_address: bool) -> None:
-    audit.record(action, actor=Administrator(role="x"), caller=Caller(address="203.0.113.7"), at=timezone.now())
-    assert AuditLogEntry.objects.get().ip_address == ("203.0.113.7" if has_address else "")
-
-
-def test_entries_about_user_are_read_by_index(api: Api) -> None:
-    user, other = make_user(), make_user()
-    api.post("/logout", bearer=make_session(user).access_token)
-    done(api, "PUT", f"/admin/users/{other.id}", {})
-    done(api, "PUT", f"/admin/users/{user.id}", {})
-    done(api, "DELETE", f"/admin/users/{user.id}")
-    entries = search.entries_about_user(user.id, limit=2)
-    assert [entry.payload_json.count("user_deleted") for entry in entries] == [1, 0]
-    last = entries[-1]
-    assert last.created_at is not None
-    [first] = search.entries_about_user(user.id, limit=2, before=(last.created_at, last.id))
-    assert "logout" in first.payload_json
-    with connection.cursor() as cursor:
-        cursor.execute("SET enable_seqscan = off")
-        cursor.execute("SET enable_bitmapscan = off")
-        cursor.execute(
-            "EXPLAIN SELECT id FROM audit_log_entries WHERE COALESCE(payload -> 'traits' ->> 'user_id',"
-            " payload ->> 'actor_id') = 'x' ORDER BY created_at DESC, id DESC LIMIT 9"
-        )
-        plan = "\n".join(line for (line,) in cursor.fetchall())
-        cursor.execute("RESET enable_seqscan")
-        cursor.execute("RESET enable_bitmapscan")
-    assert "audit_log_entries_user_idx" in plan
-    assert "Sort" not in plan

@@ -106,6 +106,7 @@ def test_disabled_factor_type_cannot_be_challenged(
     )
 
 
+@pytest.mark.usefixtures("slow_refill")
 def test_challenges_of_client_are_rate_limited(api: Api) -> None:
     owner = make_owner()
     options = {"headers": {"X-Forwarded-For": "203.0.113.44"}}

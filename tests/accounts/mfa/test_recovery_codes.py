@@ -157,6 +157,7 @@ def test_wrong_codes_are_counted_over_all_addresses(api: Api, auth_config: Chang
     done(use(api, owner.token, codes[0]))
 
 
+@pytest.mark.usefixtures("slow_refill")
 def test_requests_of_client_are_rate_limited(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(limits={"header": ""}, codes={"max_attempts": 0})
     owner = make_owner()

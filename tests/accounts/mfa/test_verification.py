@@ -358,6 +358,7 @@ def test_code_invalidates_earlier_codes(api: Api) -> None:
     done(try_code(api, owner, factor_requests.code(steps=1)))
 
 
+@pytest.mark.usefixtures("slow_refill")
 def test_requests_of_client_are_rate_limited(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(limits={"header": ""})
     owner = make_owner()

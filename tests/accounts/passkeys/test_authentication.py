@@ -70,6 +70,7 @@ def test_body_is_ignored_without_captcha(api: Api, body: Any) -> None:
     assert api.post(OPTIONS, body).status_code == 200
 
 
+@pytest.mark.usefixtures("slow_refill")
 def test_requests_are_rate_limited(api: Api) -> None:
     assert {api.post(OPTIONS).status_code for _ in range(30)} == {200}
     assert_error(api.post(OPTIONS), 429, "over_request_rate_limit", "Request rate limit reached")
@@ -77,6 +78,7 @@ def test_requests_are_rate_limited(api: Api) -> None:
     assert_error(answer(api, NIL, {}), *CHALLENGE_NOT_FOUND)
 
 
+@pytest.mark.usefixtures("slow_refill")
 def test_the_rate_limit_is_checked_before_the_captcha(api: Api, captcha_service: HttpPeer) -> None:
     for _ in range(30):
         assert api.post(OPTIONS, {}).json()["error_code"] == "captcha_failed"

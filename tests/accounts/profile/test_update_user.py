@@ -120,6 +120,7 @@ def test_body_of_other_type_is_rejected(api: Api, body: str) -> None:
     assert (answer.status_code, answer.json()["error_code"]) == (400, "bad_json")
 
 
+@pytest.mark.usefixtures("slow_refill")
 def test_changes_of_one_client_are_limited_before_the_body_is_read(api: Api) -> None:
     made = make_session()
     for _ in range(30):

@@ -241,6 +241,7 @@ def test_email_quota_rejects_every_address_equally(
     assert mailbox.emails == []
 
 
+@pytest.mark.usefixtures("slow_refill")
 def test_requests_of_one_client_are_limited_before_anything_else(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"email_enabled": False})
     for _ in range(30):

@@ -142,6 +142,7 @@ def test_without_a_gateway_a_phone_gets_a_server_error(api: Api, auth_config: Ch
     assert_error(answer, 500, "unexpected_failure", "Unable to get SMS provider", error_id=answer.json()["error_id"])
 
 
+@pytest.mark.usefixtures("slow_refill")
 def test_requests_of_one_client_are_limited_before_anything_else(api: Api) -> None:
     for _ in range(30):
         assert api.post("/otp", "{").status_code == 400

@@ -320,6 +320,7 @@ def test_unknown_grant_is_rejected(api: Api, grant: str) -> None:
     assert_error(api.post(f"/token{grant}", "{"), 400, "invalid_credentials", "unsupported_grant_type")
 
 
+@pytest.mark.usefixtures("slow_refill")
 def test_grants_share_rate_limit_without_unknown_grants(api: Api) -> None:
     for number in range(30):
         grant = ("password", "refresh_token", "pkce")[number % 3]
@@ -333,6 +334,7 @@ def test_grants_share_rate_limit_without_unknown_grants(api: Api) -> None:
     assert sign_in(api, headers={"X-Forwarded-For": "198.51.100.7"}).status_code == 200
 
 
+@pytest.mark.usefixtures("slow_refill")
 def test_client_without_proxy_cannot_choose_rate_limit_key() -> None:
     for number in range(31):
         client = Client(REMOTE_ADDR="192.0.2.1", HTTP_X_FORWARDED_FOR=f"198.51.100.{number}")
@@ -340,6 +342,7 @@ def test_client_without_proxy_cannot_choose_rate_limit_key() -> None:
         assert status == (429 if number == 30 else 400)
 
 
+@pytest.mark.usefixtures("slow_refill")
 def test_limits_count_by_the_configured_header(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(limits={"header": "X-Key"})
     for number in range(31):

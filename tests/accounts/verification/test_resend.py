@@ -228,6 +228,7 @@ def test_quota_rejects_email(api: Api, auth_config: ChangeConfig, mailbox: Mailb
     assert mailbox.emails == []
 
 
+@pytest.mark.usefixtures("slow_refill")
 def test_requests_of_one_client_are_limited_before_anything_else(api: Api) -> None:
     for _ in range(30):
         assert api.post("/resend", "{").status_code == 400

@@ -293,6 +293,7 @@ def test_the_first_of_two_equal_parameters_counts(api: Api) -> None:
     session_fragment(answer, "recovery")
 
 
+@pytest.mark.usefixtures("slow_refill")
 def test_opening_links_and_typing_codes_share_a_limit(api: Api) -> None:
     for number in range(30):
         answer = open_link(api, "x", "signup") if number % 2 else api.post("/verify", {"type": "signup"})

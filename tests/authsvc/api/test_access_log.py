@@ -91,6 +91,7 @@ def test_responses_of_the_framework_name_no_exception(
     assert all("error" not in members(line) for line in access()[-2:])
 
 
+@pytest.mark.usefixtures("slow_refill")
 def test_a_limited_request_is_a_warning_and_a_failure_an_error(
     api: Api, auth_config: ChangeConfig, access: Callable[[], list[Any]]
 ) -> None:

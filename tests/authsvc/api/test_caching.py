@@ -90,6 +90,7 @@ def test_errors_are_not_stored(api: Api, method: str, path: str, body: Any, stat
     assert (answer.status_code, answer.headers["Cache-Control"]) == (status, "no-store")
 
 
+@pytest.mark.usefixtures("slow_refill")
 def test_rate_limit_errors_are_not_stored(api: Api) -> None:
     for _ in range(31):
         answer = api.post("/otp", b"{")

@@ -169,6 +169,7 @@ def test_every_response_has_cors_headers(api: Api, method: str, path: str, statu
     assert without.headers["Vary"] == "Origin"
 
 
+@pytest.mark.usefixtures("slow_refill")
 def test_rate_limited_responses_have_cors_headers(api: Api) -> None:
     for _ in range(30):
         api.post("/otp", "{")

@@ -49,6 +49,7 @@ def test_a_reused_refresh_token_is_counted(api: Api, recorded: RecordedMetrics) 
     assert recorded.total("auth_token_refreshes_total", outcome="succeeded") == 3
 
 
+@pytest.mark.usefixtures("slow_refill")
 def test_rate_limited_requests_are_counted(
     api: Api, recorded: RecordedMetrics, mailbox: Mailbox, auth_config: ChangeConfig
 ) -> None:

@@ -146,10 +146,18 @@ def test_an_unverified_address_of_an_identity_is_not_matched(github: GitHub, bro
     assert Identity.objects.get(provider="github").user_id != other.id
 
 
+@pytest.mark.parametrize(
+    "federation",
+    [
+        {"linking_domains": {"github": "social", "custom:google": "social"}},
+        {"linking_domains": {"custom:google": "github"}, "providers_with_own_domain": ("github",)},
+    ],
+    ids=["mapped", "own_domain"],
+)
 def test_only_providers_of_the_same_linking_domain_are_matched(
-    github: GitHub, browser: Browser, auth_config: ChangeConfig
+    federation: dict[str, Any], github: GitHub, browser: Browser, auth_config: ChangeConfig
 ) -> None:
-    auth_config(federation={"linking_domains": {"github": "social", "custom:google": "social"}})
+    auth_config(federation=federation)
     make_user(email=EMAIL)
     browser.sign_in()
     user = Identity.objects.get(provider="github").user
