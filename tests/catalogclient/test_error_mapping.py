@@ -11,17 +11,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from requests.structures import CaseInsensitiveDict
 
 from catalogclient import CatalogError, Endpoint, _error_mapping, errors
 from catalogclient._endpoints import OPERATIONS
-from catalogclient._messages import Headers, Reply
+from catalogclient._messages import Reply
 from tests.catalogclient.conftest import untimed
 
 
 def mapped(status: int, body: Any = b"", *, by: Endpoint = Endpoint.LOAD_TABLE, **fields: str) -> CatalogError:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     kind = {} if isinstance(body, bytes) else {"Content-Type": "application/json"}
-    headers = Headers({**kind, **{name.replace("_", "-"): value for name, value in fields.items()}})
+    headers = CaseInsensitiveDict({**kind, **{name.replace("_", "-"): value for name, value in fields.items()}})
     return _error_mapping.error_from_reply(Reply(status, headers, io.BytesIO(content)), OPERATIONS[by])
 
 

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from requests.structures import CaseInsensitiveDict
 
 from catalogclient import CatalogError, ScanTasks
-from catalogclient._messages import Headers, Reply
+from catalogclient._messages import Reply
 from catalogclient._operations import responses
 from catalogclient._scan import resolved
 from tests.catalogclient.conftest import untimed
@@ -46,7 +47,7 @@ DOCUMENTS = st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=8) | VALUES
 def test_any_document_is_a_result_or_a_catalog_error(parse: Callable[[Reply], Any], document: Any) -> None:
     body = io.BytesIO(json.dumps(document).encode())
     with contextlib.suppress(CatalogError):
-        result = parse(Reply(200, Headers({"Content-Type": "application/json"}), body))
+        result = parse(Reply(200, CaseInsensitiveDict({"Content-Type": "application/json"}), body))
         assert repr(result)
         if isinstance(result, ScanTasks):
             assert len(list(resolved(result))) == len(result.file_scan_tasks)
@@ -57,4 +58,4 @@ def test_any_document_is_a_result_or_a_catalog_error(parse: Callable[[Reply], An
 def test_any_bytes_are_a_result_or_a_catalog_error(content: bytes, kind: str) -> None:
     for parse in PARSERS:
         with contextlib.suppress(CatalogError):
-            assert repr(parse(Reply(200, Headers({"Content-Type": kind}), io.BytesIO(content))))
+            assert repr(parse(Reply(200, CaseInsensitiveDict({"Content-Type": kind}), io.BytesIO(content))))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -50,17 +49,6 @@ _BY_STATUS: dict[int, type[CatalogError]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorBody:
-    """Parsed fields of an error response."""
-
-    message: str = ""
-    type: str | None = None
-    code: int | None = None
-    stack: list[str] = field(default_factory=list)
-    details: Any = None
-
-
 def error_from_reply(reply: Reply, operation: Operation) -> CatalogError:
     """Returns the exception for a response of status 400 or above."""
     body = parse_error_body(_body(reply))
@@ -81,15 +69,15 @@ def request_id(reply: Reply) -> str | None:
     return next((reply.headers[name] for name in _REQUEST_IDS if name in reply.headers), None)
 
 
-def parse_error_body(body: Any) -> ErrorBody:
-    """Parses an error body in any of the forms that servers use."""
+def parse_error_body(body: Any) -> CatalogError:
+    """Returns an error body, in any of the forms that servers use, as an error without status."""
     if isinstance(body, str):
         plain = body.strip()
         # HTML pages are not used as a message.
         usable = len(plain) <= _MAX_PLAIN_MESSAGE and "<" not in plain
-        return ErrorBody(message=plain if usable else "", details=body[:_MAX_DETAILS] or None)
+        return CatalogError(message=plain if usable else "", details=body[:_MAX_DETAILS] or None)
     if not isinstance(body, Mapping):
-        return ErrorBody(details=body)
+        return CatalogError(details=body)
     inner = body.get("error")
     source = inner if isinstance(inner, Mapping) else body
     message = next((source[key] for key in _MESSAGE_KEYS if isinstance(source.get(key), str)), "")
@@ -97,7 +85,7 @@ def parse_error_body(body: Any) -> ErrorBody:
         message = inner
     code, stack = source.get("code"), source.get("stack")
     error_type = source.get("type")
-    return ErrorBody(
+    return CatalogError(
         message=message,
         type=error_type if isinstance(error_type, str) and error_type else None,
         code=code if isinstance(code, int) and not isinstance(code, bool) else None,

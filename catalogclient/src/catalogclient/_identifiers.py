@@ -84,12 +84,7 @@ def table(given: TableLike) -> TableIdentifier:
         if not isinstance(parts, Sequence) or len(parts) < 2:
             raise InvalidArgumentError("an identifier needs a namespace and a name")
         levels, name = _levels(parts[:-1], "an identifier"), parts[-1]
-    return TableIdentifier(levels, _checked(name))
-
-
-def name(given: object) -> str:
-    """Returns the name of an object to create. Raises InvalidArgumentError if it is invalid."""
-    return _checked(given)
+    return TableIdentifier(levels, check_name(name))
 
 
 def _levels(given: Any, subject: str) -> tuple[str, ...]:
@@ -97,14 +92,15 @@ def _levels(given: Any, subject: str) -> tuple[str, ...]:
         raise InvalidArgumentError(f"{subject} must be a string, a sequence of strings, a mapping or an identifier")
     if not given:
         raise InvalidArgumentError(f"{subject} needs at least one level")
-    levels = tuple(_checked(level) for level in given)
+    levels = tuple(check_name(level) for level in given)
     if any("\x1f" in level for level in levels):
         # Servers take U+001F as the separator, so that the levels would name another namespace.
         raise InvalidArgumentError("a level must not contain U+001F")
     return levels
 
 
-def _checked(part: object) -> str:
+def check_name(part: object) -> str:
+    """Returns a name or level. Raises InvalidArgumentError if it is invalid."""
     if not isinstance(part, str):
         raise InvalidArgumentError("names and levels must be strings")
     # Proxies resolve "." and "..", which changes the path (RFC 3986 §5.2.4).

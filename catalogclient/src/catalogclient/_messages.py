@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, Generic, TypeVar
@@ -32,27 +32,6 @@ class Unset(Enum):
 
 UNSET: Final = Unset.UNSET
 """Marks an argument that was not given, where None has a meaning of its own."""
-
-
-class Headers(Mapping[str, str]):
-    """Header fields with case-insensitive names. `repr` hides the values."""
-
-    __slots__ = ("_fields",)
-
-    def __init__(self, fields: Mapping[str, str] | None = None) -> None:
-        self._fields = {name.lower(): value for name, value in (fields or {}).items()}
-
-    def __getitem__(self, name: str) -> str:
-        return self._fields[name.lower()]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._fields)
-
-    def __len__(self) -> int:
-        return len(self._fields)
-
-    def __repr__(self) -> str:
-        return f"Headers({sorted(self._fields)})"
 
 
 class PreparedRequest:

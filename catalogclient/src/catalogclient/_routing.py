@@ -49,11 +49,6 @@ def warehouse(options: RestCatalogOptions) -> str | None:
     return options.warehouse if options.warehouse is not None else options.catalog_name
 
 
-def needs_config(options: RestCatalogOptions) -> bool:
-    """Returns True if the first request to a prefixed path needs the server's configuration."""
-    return options.config_mode != "never"
-
-
 def initial(options: RestCatalogOptions) -> Route:
     """Returns the route of requests that do not depend on the configuration."""
     separator = Separator.parse(options.namespace_separator) if options.namespace_separator else UNIT_SEPARATOR
@@ -70,7 +65,7 @@ def without_config(options: RestCatalogOptions) -> Route:
 def from_config(options: RestCatalogOptions, config: CatalogConfig) -> Route:
     """Returns the route for the server's configuration. Raises InvalidResponseError for an invalid prefix."""
     first = initial(options)
-    if not needs_config(options):
+    if options.config_mode == "never":
         # load_config() in this mode is for information and must not change the route.
         return _with(first, options, {}, prefix=without_config(options).prefix, config=config)
     merged = {**config.defaults, **(options.properties or {}), **config.overrides}
@@ -109,7 +104,7 @@ def _with(
         root=route.root,
         prefix=prefix,
         separator=route.separator,
-        headers=_header_fields(config) if config and needs_config(options) else {},
+        headers=_header_fields(config) if config and options.config_mode != "never" else {},
         page_size=_page_size(properties.get("rest-page-size")),
         snapshots=_snapshots(properties.get("snapshot-loading-mode")) if options.properties is not None else None,
         config=config,

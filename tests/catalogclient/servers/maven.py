@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NoReturn
 from xml.sax.saxutils import escape
 
 import pytest
 
-MAVEN_SECONDS = 300
+FETCH_SECONDS = 100.0
+"""Limit for the download of all jars of a server. With the start of the server it is below the timeout of a test."""
 
 
 def java(oldest: int, *, server: str) -> str:
@@ -37,14 +42,17 @@ def _runtimes() -> Iterator[str]:
 
 
 def class_path(jars: Mapping[str, str], cache: Path, *, server: str) -> str:
-    """Returns the class path of `jars` in Maven's local repository. Skips the test if Maven cannot fetch them.
+    """Returns the class path of `jars` in Maven's local repository.
 
     `jars` maps `group:artifact:version[:classifier]` to the SHA-256 of the jar. Maven runs once per content of `jars`,
-    and its result is stored in `cache`. The jars are verified every time.
+    and its result is stored in `cache`. The jars are verified every time. Skips the test if Maven cannot fetch them
+    within FETCH_SECONDS. Test processes that need the same jars wait for one download.
     """
+    give_up = time.monotonic() + FETCH_SECONDS
     stored = cache / f"class-path-{hashlib.sha256(repr(sorted(jars.items())).encode()).hexdigest()[:16]}.txt"
-    if not stored.exists() or not all(Path(jar).exists() for jar in stored.read_text().split(os.pathsep)):
-        _resolve(jars, stored, server=server)
+    with _locked(stored.with_suffix(".lock"), give_up, server=server):
+        if not stored.exists() or not all(Path(jar).exists() for jar in stored.read_text().split(os.pathsep)):
+            _resolve(jars, stored, give_up, server=server)
     result = stored.read_text().strip()
     digests = {_digest(Path(jar)) for jar in result.split(os.pathsep)}
     if digests != set(jars.values()):
@@ -76,19 +84,37 @@ def _pom(jars: Mapping[str, str]) -> str:
     )
 
 
-def _resolve(jars: Mapping[str, str], stored: Path, *, server: str) -> None:
+@contextlib.contextmanager
+def _locked(file: Path, give_up: float, *, server: str) -> Iterator[None]:
+    """Holds the lock of `file` inside the block. Skips the test if another process holds it until `give_up`."""
+    with file.open("w") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > give_up:
+                    _skip_slow(server)
+                time.sleep(0.05)
+        yield
+
+
+def _resolve(jars: Mapping[str, str], stored: Path, give_up: float, *, server: str) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         pytest.skip(f"no Maven: {server} was not tested")
-    # Two processes of a test run may be here at the same time, so each writes its own files.
-    pom = stored.with_suffix(f".{os.getpid()}.xml")
-    output = stored.with_suffix(f".{os.getpid()}.output")
+    pom, output = stored.with_suffix(".xml"), stored.with_suffix(".output")
     pom.write_text(_pom(jars))
     command = [maven, "-B", "-q", "-f", str(pom), "dependency:build-classpath", f"-Dmdep.outputFile={output}"]
     try:
-        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=MAVEN_SECONDS)
-        if result.returncode or not output.exists():
-            pytest.skip(f"Maven could not fetch the jars of {server}: {result.stdout[-500:]}")
-        output.replace(stored)
-    finally:
-        pom.unlink()
+        remaining = max(0.0, give_up - time.monotonic())
+        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=remaining)
+    except subprocess.TimeoutExpired:
+        _skip_slow(server)
+    if result.returncode or not output.exists():
+        pytest.skip(f"Maven could not fetch the jars of {server}, which was not tested: {result.stdout[-500:]}")
+    output.replace(stored)
+
+
+def _skip_slow(server: str) -> NoReturn:
+    pytest.skip(f"Maven did not fetch the jars of {server} within {FETCH_SECONDS:g} s: {server} was not tested")

@@ -59,7 +59,8 @@ def _toml(environment: Mapping[str, str]) -> dict[str, Any]:
 
 def _pyiceberg(environment: Mapping[str, str]) -> dict[str, Any]:
     folders = [environment.get("PYICEBERG_HOME"), str(_home(environment)), "."]
-    path = next((Path(each) / ".pyiceberg.yaml" for each in folders if each and _has_file(each)), None)
+    paths = [Path(each) / ".pyiceberg.yaml" for each in folders if each]
+    path = next((each for each in paths if each.exists()), None)
     if path is None:
         return {}
     import yaml  # noqa: PLC0415  (needed for this file only)
@@ -69,10 +70,6 @@ def _pyiceberg(environment: Mapping[str, str]) -> dict[str, Any]:
     except yaml.YAMLError as error:
         raise InvalidArgumentError(f"{path} is not valid YAML: {type(error).__name__}") from error
     return document if isinstance(document, dict) else {}
-
-
-def _has_file(folder: str) -> bool:
-    return (Path(folder) / ".pyiceberg.yaml").exists()
 
 
 def _home(environment: Mapping[str, str]) -> Path:

@@ -306,7 +306,7 @@ class Core:
         route = self._shared.route
         if route is not None:
             return route
-        if not _routing.needs_config(self._options):
+        if self._options.config_mode == "never":
             return _routing.without_config(self._options)
         return await self._share(self._negotiate, unless=lambda: self._shared.route)
 

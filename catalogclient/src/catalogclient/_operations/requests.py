@@ -50,7 +50,7 @@ def named(request: Any) -> Any:
     """Returns a request to create an object. Raises InvalidArgumentError unless it has a valid name."""
     if not isinstance(request, Mapping):
         raise InvalidArgumentError("the request must be a mapping")
-    _identifiers.name(request.get("name"))
+    _identifiers.check_name(request.get("name"))
     return request
 
 

@@ -3,9 +3,9 @@
 from catalogclient._messages import PreparedRequest as PreparedRequest
 from catalogclient.auth._base import AuthManager as AuthManager
 from catalogclient.auth._base import TokenAuth as TokenAuth
+from catalogclient.auth._cloud import EntraAuth as EntraAuth
+from catalogclient.auth._cloud import GoogleAuth as GoogleAuth
 from catalogclient.auth._config import AuthConfig as AuthConfig
-from catalogclient.auth._entra import EntraAuth as EntraAuth
-from catalogclient.auth._google import GoogleAuth as GoogleAuth
 from catalogclient.auth._oauth2 import OAuth2ClientCredentials as OAuth2ClientCredentials
 from catalogclient.auth._oauth2 import OAuth2TokenExchange as OAuth2TokenExchange
 from catalogclient.auth._oauth2 import TokenRequestOptions as TokenRequestOptions

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, Required, TypeAlias, TypedDict
 
 from catalogclient.auth._base import AuthManager
-from catalogclient.auth._entra import EntraAuth
-from catalogclient.auth._google import GoogleAuth
+from catalogclient.auth._cloud import EntraAuth, GoogleAuth
 from catalogclient.auth._oauth2 import OAuth2ClientCredentials, OAuth2TokenExchange, TokenRequestOptions
 from catalogclient.auth._sigv4 import Keys, SigV4Auth
 from catalogclient.auth._static import BasicAuth, BearerAuth, CustomAuth, HeaderAuth, NoAuth

@@ -92,8 +92,13 @@ class _OAuth2(TokenAuth):
                     DeprecationWarning,
                     stacklevel=4,
                 )
-            self._locate(own if self._token_url is None else urljoin(f"{base}/", self._token_url), options)
+            self._url = own if self._token_url is None else urljoin(f"{base}/", self._token_url)
             self._is_own_endpoint = self._url == own
+            _urls.check(self._url, name="token_url")
+            if self._url.startswith("http://") and not _urls.is_loopback(self._url):
+                AUTH.warning("client credentials are sent to the token endpoint without TLS")
+            self._retry = options.retry
+            self._transport = LazyTransport(options)
 
     def may_block(self) -> bool:
         known = self._known
@@ -103,7 +108,7 @@ class _OAuth2(TokenAuth):
         known = self._known
         now = time.monotonic()
         if known is None or now >= known.expires_at:
-            return self._flight.run(self._fetch, unless=lambda: self._usable(time.monotonic())).token
+            return self._flight.run(self._fetch, unless=self._usable).token
         if now >= known.refresh_at and not self._flight.is_busy:
             self._renew_early(known)
         return (self._known or known).token
@@ -119,16 +124,13 @@ class _OAuth2(TokenAuth):
         if self._transport is not None:
             self._transport.close()
 
-    def _usable(self, now: float) -> Token | None:
+    def _usable(self) -> Token | None:
         known = self._known
-        return known if known is not None and now < known.expires_at else None
+        return known if known is not None and time.monotonic() < known.expires_at else None
 
     def _renew_early(self, known: Token) -> None:
-        def newer() -> Token | None:
-            return self._known if self._known is not known else None
-
         try:
-            self._flight.run(self._fetch, unless=newer)
+            self._flight.run(self._fetch, unless=lambda: self._known if self._known is not known else None)
         except CatalogError as error:
             # The token is still valid. The next call tries again.
             AUTH.warning("renewing a token before its expiry failed: %s", type(error).__name__)
@@ -148,14 +150,6 @@ class _OAuth2(TokenAuth):
             default_expires_in=self._default_expires_in,
         )
         return token
-
-    def _locate(self, url: str, options: RestCatalogOptions) -> None:
-        _urls.check(url, name="token_url")
-        self._url = url
-        self._retry = options.retry
-        if self._url.startswith("http://") and not _urls.is_loopback(self._url):
-            AUTH.warning("client credentials are sent to the token endpoint without TLS")
-        self._transport = LazyTransport(options)
 
     def __repr__(self) -> str:
         shown = _redact.url_without_secrets(self._url or self._token_url or "")

@@ -45,7 +45,7 @@ class SigV4Auth(AuthManager):
         self._region = region
         self._service = service
         self._delegate = delegate
-        self._clock = clock or _now
+        self._clock = clock or (lambda: datetime.now(UTC))
         self._can_change = credentials is not None
         if credentials is not None:
             self._keys = credentials
@@ -134,10 +134,6 @@ class SigV4Auth(AuthManager):
 
     def __repr__(self) -> str:
         return f"SigV4Auth(region={self._region!r}, service={self._service!r})"
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 def canonical_path(url: str, *, service: str) -> str:
