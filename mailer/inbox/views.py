@@ -1,4 +1,4 @@
-"""Development only: the pages of the inbox, which answer 404 unless the inbox is enabled."""
+"""Development only: the pages of the inbox, which respond with 404 unless the inbox is enabled."""
 
 from __future__ import annotations
 
