@@ -60,7 +60,7 @@ class StateFilter(filters.ChoiceFilter):
 class UserAdmin(OperatorAdmin):
     list_display = ("account", "full_name", "state", "role", "created_at", "last_sign_in_at")
     list_filter = (StateFilter, filters.CreatedSinceFilter)
-    search_fields = ("email",)  # shows the search box; get_search_results answers it
+    search_fields = ("email",)  # shows the search box; get_search_results searches
     search_help_text = "Email address, phone, ID, or part of a name"
     ordering = ("-created_at", "-id")
     sortable_by = ()

@@ -244,7 +244,7 @@ class AttemptAdmin(OperatorAdmin):
         attempts = list(newest[: MAX_PANEL_ROWS + 1])
         return Panel(
             title="Messages",
-            columns=("Message", "Channel", "Sent", "Outcome", "Attempt", "Gateway's answer or error"),
+            columns=("Message", "Channel", "Sent", "Outcome", "Attempt", "Gateway's response or error"),
             rows=[
                 PanelRow(
                     cells=(
@@ -287,7 +287,7 @@ class AttemptAdmin(OperatorAdmin):
         outcome = Outcome(row.outcome)
         return formatting.badge(_OUTCOMES[outcome], _TONES[outcome])
 
-    @admin.display(description="gateway's answer or error")
+    @admin.display(description="gateway's response or error")
     def response(self, row: Attempt) -> str:
         return row.error or row.gateway_id or EMPTY
 

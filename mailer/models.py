@@ -31,7 +31,7 @@ class Attempt(models.Model):
     created_at = models.DateTimeField(db_default=Now())
     outcome = models.TextField(choices=Outcome)
     gateway_id = models.TextField(db_default="", default="")
-    """The gateway's id of the message, or its answer; empty unless delivered."""
+    """The gateway's id of the message, or its response; empty unless delivered."""
     error = models.TextField(db_default="", default="")
 
     class Meta:

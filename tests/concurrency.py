@@ -33,9 +33,9 @@ def run_concurrently(*calls: Callable[[], Result]) -> list[Result]:
         return list(threads.map(run, calls))
 
 
-def status_counts(answers: Sequence[Answer]) -> dict[int, int]:
+def status_counts(responses: Sequence[Answer]) -> dict[int, int]:
     """Number of responses by status."""
-    return dict(Counter(answer.status_code for answer in answers))
+    return dict(Counter(response.status_code for response in responses))
 
 
 @contextmanager

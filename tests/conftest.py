@@ -127,14 +127,14 @@ class Api:
         """Send `body` as JSON, or unchanged if it is text or bytes; `bearer` is an access token."""
         data = body if isinstance(body, str | bytes) else b"" if body is None else orjson.dumps(body)
         authorization = {"Authorization": f"Bearer {bearer}"} if bearer else {}
-        answer: Any = Client().generic(
+        response: Any = Client().generic(
             method, path, data, content_type="application/json", headers={**authorization, **(headers or {})}
         )
         problems = openapi.find_problems(
-            method, path, answer.status_code, headers=answer.headers, content=answer.content
+            method, path, response.status_code, headers=response.headers, content=response.content
         )
         assert not problems, "\n".join(problems)
-        return answer  # type: ignore[no-any-return]
+        return response  # type: ignore[no-any-return]
 
     def get(self, path: str, **options: Any) -> Answer:
         return self.request("GET", path, **options)

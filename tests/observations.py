@@ -18,11 +18,11 @@ Audit = tuple[str, dict[str, Any] | None]
 _COUNTERS = frozenset({"rate_limits", "django_migrations"})
 
 
-def assert_error(answer: Answer, status: int, error_code: str, text: str, **further: Any) -> None:
+def assert_error(response: Answer, status: int, error_code: str, text: str, **further: Any) -> None:
     """Assert that the response is this error in the default format, without further members."""
     body = {"code": status, "error_code": error_code, "msg": text, **further}
-    assert (answer.status_code, answer.json()) == (status, body)
-    assert answer.headers["X-Sb-Error-Code"] == error_code
+    assert (response.status_code, response.json()) == (status, body)
+    assert response.headers["X-Sb-Error-Code"] == error_code
 
 
 def replace_table(name: str) -> None:
@@ -75,12 +75,12 @@ def backdate_rate_limits(by: timedelta) -> None:
     RateLimit.objects.update(created_at=F("created_at") - by, updated_at=F("updated_at") - by)
 
 
-def redirect_fragment(answer: Answer) -> dict[str, str]:
+def redirect_fragment(response: Answer) -> dict[str, str]:
     """The fragment parameters of the redirect target; asserts that they are sorted by key."""
-    pairs = parse_qsl(urlsplit(answer.headers["Location"]).fragment, keep_blank_values=True, strict_parsing=True)
+    pairs = parse_qsl(urlsplit(response.headers["Location"]).fragment, keep_blank_values=True, strict_parsing=True)
     assert pairs == sorted(pairs)
     return dict(pairs)
 
 
-def redirect_query(answer: Answer) -> dict[str, str]:
-    return dict(parse_qsl(urlsplit(answer.headers["Location"]).query, keep_blank_values=True))
+def redirect_query(response: Answer) -> dict[str, str]:
+    return dict(parse_qsl(urlsplit(response.headers["Location"]).query, keep_blank_values=True))

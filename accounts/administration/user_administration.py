@@ -90,7 +90,7 @@ def create(request: NewUser, *, actor: Administrator, caller: Caller, at: dateti
     columns: dict[str, Any] = {"role": role} if role else {}
     if request.password_hash:
         columns["password"] = request.password_hash  # as it came, until the first sign-in replaces it
-    columns |= _confirmed(request, at=at)
+    columns |= _build_confirmation_columns(request, at=at)
     providers = [name for name, value in (("email", email), ("phone", phone)) if value]
     app_metadata = {"provider": providers[0], "providers": providers, **(request.app_metadata or {})}
     columns["raw_app_meta_data"] = {name: value for name, value in app_metadata.items() if value is not None}
@@ -149,7 +149,7 @@ def update(user_id: UUID, request: UserChanges, *, actor: Administrator, caller:
         raise account_errors.EmailExists
     if phone and phone != user.phone and User.objects.with_phone(phone).exists():
         raise errors.PhoneRegistered
-    columns |= _confirmed(request, at=at)
+    columns |= _build_confirmation_columns(request, at=at)
     if request.password is not None:
         encrypted = encryption.encrypt(hashing.hash_password(request.password), bound_to=user_id)
         columns |= {"password": encrypted, **updates.cleared_pending_changes()}
@@ -215,7 +215,7 @@ def _parse_id(text: str) -> UUID:
     return user_id
 
 
-def _confirmed(request: NewUser | UserChanges, *, at: datetime) -> dict[str, Any]:
+def _build_confirmation_columns(request: NewUser | UserChanges, *, at: datetime) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     if request.email_confirm:
         columns["email_confirmed_at"] = at

@@ -143,10 +143,10 @@ class UserView(AdminEndpoint):
     )
     def post(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """Create a user with this id. No message is sent."""
-        chosen = _user_id(user_id)
+        parsed_id = _parse_user_id(user_id)
         body = parsing.parse_body(request, NewUserInput)
         user = user_administration.create_with_id(
-            chosen,
+            parsed_id,
             NewUser(**msgspec.structs.asdict(body)),
             actor=authentication.get_admin(request).actor,
             caller=request.caller,
@@ -157,7 +157,7 @@ class UserView(AdminEndpoint):
     @document(responses={200: account_schemas.User}, errors=errors.USER_PATH)
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """Get a user."""
-        return Response(records.render_user(queries.require(_user_id(user_id))))
+        return Response(records.render_user(queries.require(_parse_user_id(user_id))))
 
     @document(
         body=ChangeUserInput,
@@ -179,10 +179,10 @@ class UserView(AdminEndpoint):
         A new password revokes all sessions, links and codes of the user; a new email address or phone revokes the links
         and codes.
         """
-        chosen = _user_id(user_id)
+        parsed_id = _parse_user_id(user_id)
         body = parsing.parse_body(request, ChangeUserInput)
         user = user_administration.update(
-            chosen,
+            parsed_id,
             UserChanges(**msgspec.structs.asdict(body)),
             actor=authentication.get_admin(request).actor,
             caller=request.caller,
@@ -196,11 +196,11 @@ class UserView(AdminEndpoint):
 
         A soft deletion keeps the row, with email address and phone replaced by hashes. The body is optional.
         """
-        chosen = _user_id(user_id)
+        parsed_id = _parse_user_id(user_id)
         content = parsing.read_body(request.http)
         body = parsing.parse_body(request, DeleteUserInput) if content else DeleteUserInput()
         deletion.delete(
-            chosen,
+            parsed_id,
             soft=bool(body.should_soft_delete),
             actor=authentication.get_admin(request).actor,
             caller=request.caller,
@@ -213,7 +213,7 @@ class UserFactorsView(AdminEndpoint):
     @document(responses={200: list[account_schemas.Factor]}, errors=errors.USER_PATH)
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """List a user's second factors."""
-        user = queries.require(_user_id(user_id))
+        user = queries.require(_parse_user_id(user_id))
         return Response([records.render_factor(factor) for factor in user.factors])
 
 
@@ -232,7 +232,7 @@ class UserFactorView(AdminEndpoint):
     )
     def put(self, request: ServiceRequest, user_id: str, factor_id: str) -> HttpResponse:
         """Rename a factor of a user, or change its phone."""
-        user, factor = _user_id(user_id), _factor_id(factor_id)
+        user, factor = _parse_user_id(user_id), _parse_factor_id(factor_id)
         body = parsing.parse_body(request, ChangeFactorInput)
         changed = admin_factors.update(
             user,
@@ -249,7 +249,7 @@ class UserFactorView(AdminEndpoint):
     def delete(self, request: ServiceRequest, user_id: str, factor_id: str) -> HttpResponse:
         """Remove a factor of a user. With the last verified factor, the recovery codes are removed too."""
         removed = admin_factors.remove(
-            _user_id(user_id), _factor_id(factor_id), caller=request.caller, at=timezone.now()
+            _parse_user_id(user_id), _parse_factor_id(factor_id), caller=request.caller, at=timezone.now()
         )
         return Response(records.render_factor(removed))
 
@@ -258,7 +258,7 @@ class UserPasskeysView(AdminEndpoint):
     @document(responses={200: list[passkey_schemas.Passkey]}, errors=errors.USER_PATH)
     def get(self, request: ServiceRequest, user_id: str) -> HttpResponse:
         """List a user's passkeys."""
-        user = queries.require(_user_id(user_id))
+        user = queries.require(_parse_user_id(user_id))
         return Response([management.render_passkey(passkey) for passkey in management.list_passkeys(user)])
 
 
@@ -266,7 +266,7 @@ class UserPasskeyView(AdminEndpoint):
     @document(responses={204: None}, errors=(*errors.USER_PATH, passkey_errors.PasskeyNotFound))
     def delete(self, request: ServiceRequest, user_id: str, passkey_id: str) -> HttpResponse:
         """Remove a user's passkey."""
-        user = queries.require(_user_id(user_id))
+        user = queries.require(_parse_user_id(user_id))
         actor = authentication.get_admin(request).actor
         management.remove_as_admin(
             user, identifiers.uuid(passkey_id), actor=actor, caller=request.caller, at=timezone.now()
@@ -361,7 +361,7 @@ def _action_link(link: ActionLink) -> dict[str, Any]:
     }
 
 
-def _user_id(text: str) -> UUID:
+def _parse_user_id(text: str) -> UUID:
     """The user id in a path. Raises UserIdNotAUuid."""
     user_id = identifiers.uuid(text)
     if user_id is None:
@@ -369,7 +369,7 @@ def _user_id(text: str) -> UUID:
     return user_id
 
 
-def _factor_id(text: str) -> UUID:
+def _parse_factor_id(text: str) -> UUID:
     """The factor id in a path. Raises FactorIdNotAUuid."""
     factor_id = identifiers.uuid(text)
     if factor_id is None:

@@ -47,7 +47,7 @@ class ExternalIdentity:
     @classmethod
     def from_profile(cls, profile: ProviderProfile, *, provider: str, email_optional: bool) -> ExternalIdentity:
         """The identity of a profile; addresses that an account cannot have are left out."""
-        addresses = tuple(valid for address in profile.addresses if (valid := _normalised(address)) is not None)
+        addresses = tuple(valid for address in profile.addresses if (valid := _normalise(address)) is not None)
         claimed = claimed_address(addresses)
         identity_data = {key: value for key, value in profile.claims.items() if key != "email"}
         if claimed is not None:
@@ -104,7 +104,7 @@ def candidate_address(addresses: Sequence[Address]) -> Address:
     return primary[-1] if primary else Address(email="")
 
 
-def _normalised(address: Address) -> Address | None:
+def _normalise(address: Address) -> Address | None:
     try:
         email = identifiers.email(address.email)
     except ApiError:

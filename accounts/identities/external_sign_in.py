@@ -210,8 +210,8 @@ def _update(
     # The user's row before the identity's, as everywhere, so that concurrent requests cannot deadlock.
     updated = account_claiming.merge_user_metadata(user.id, identity_data=user_data, signed_in_at=signed_in_at, at=at)
     if identity_id is not None:
-        own = Identity.objects.filter(id=identity_id, user_id=user.id)
-        if not own.update(identity_data=dict(identity.identity_data), last_sign_in_at=at, updated_at=at):
+        rows = Identity.objects.filter(id=identity_id, user_id=user.id)
+        if not rows.update(identity_data=dict(identity.identity_data), last_sign_in_at=at, updated_at=at):
             raise AccountChanged
     return updated
 

@@ -131,10 +131,10 @@ def _site() -> str:
 
 def _delete_unverified(user_id: UUID, *, phone: str) -> None:
     """Delete an unverified factor with this phone, so that it can be enrolled again. Raises FactorPhoneTaken."""
-    same = Factor.objects.filter(user_id=user_id, factor_type=FactorType.PHONE, phone=phone)
-    if same.filter(status=FactorStatus.VERIFIED).exists():
+    factors = Factor.objects.filter(user_id=user_id, factor_type=FactorType.PHONE, phone=phone)
+    if factors.filter(status=FactorStatus.VERIFIED).exists():
         raise errors.FactorPhoneTaken
-    same.delete_rows()
+    factors.delete_rows()
 
 
 def _check(signed_in: SignedInUser, user: UserRecord, *, name: str) -> None:

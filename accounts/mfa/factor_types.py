@@ -65,7 +65,7 @@ class FactorHandler(Protocol):
     deletes_used_challenges: bool
     """True if a used challenge is deleted; otherwise its `verified_at` is set."""
     is_guessable: bool
-    """True if answers are short enough to be guessed, so that wrong ones are counted."""
+    """True if responses are short enough to be guessed, so that wrong ones are counted."""
 
     def require_enrolment_enabled(self) -> None:
         """Raise an error when the operator has disabled enrolment."""

@@ -73,7 +73,7 @@ class FactorsView(_Endpoint):
         factor = enrolment.enroll(
             signed_in, get_user_record(signed_in), enrolment_request, caller=request.caller, at=timezone.now()
         )
-        return Response(_enrolled(factor))
+        return Response(_render_enrolled_factor(factor))
 
 
 class FactorView(_Endpoint):
@@ -114,7 +114,7 @@ class ChallengeView(_Endpoint):
         challenge = challenges.create(
             signed_in, user, UUID(factor.id), channel=channel, caller=request.caller, at=timezone.now()
         )
-        return Response(_challenged(challenge))
+        return Response(_render_challenge(challenge))
 
 
 class VerifyFactorView(_Endpoint):
@@ -215,7 +215,7 @@ def _factor(user: UserRecord, text: str) -> FactorRecord:
     raise errors.FactorNotFound
 
 
-def _enrolled(factor: EnrolledFactor) -> dict[str, Any]:
+def _render_enrolled_factor(factor: EnrolledFactor) -> dict[str, Any]:
     members: dict[str, Any] = {"id": str(factor.id), "type": factor.factor_type, "friendly_name": factor.friendly_name}
     if factor.totp is not None:
         members["totp"] = {"qr_code": factor.totp.qr_code, "secret": factor.totp.secret, "uri": factor.totp.uri}
@@ -224,7 +224,7 @@ def _enrolled(factor: EnrolledFactor) -> dict[str, Any]:
     return members
 
 
-def _challenged(challenge: CreatedChallenge) -> dict[str, Any]:
+def _render_challenge(challenge: CreatedChallenge) -> dict[str, Any]:
     return {
         "id": str(challenge.id),
         "type": challenge.factor_type,

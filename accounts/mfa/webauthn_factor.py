@@ -78,7 +78,7 @@ class WebAuthn:
         if response["type"] != (_CREATE if is_new else _REQUEST):
             raise errors.WebAuthnResponseInvalid
         try:
-            content, proof = _created(attempt) if is_new else _used(attempt)
+            content, proof = _verify_creation(attempt) if is_new else _verify_assertion(attempt)
         except webauthn_responses.MalformedCredential:
             raise errors.CredentialResponseMalformed from None
         except verification.CredentialRejected:
@@ -96,7 +96,7 @@ class WebAuthn:
         return Proof(factor_id=proof.factor_id, changes=changes)
 
 
-def _created(attempt: VerificationAttempt) -> tuple[Mapping[str, Any], Proof]:
+def _verify_creation(attempt: VerificationAttempt) -> tuple[Mapping[str, Any], Proof]:
     creation = webauthn_responses.parse_creation(_response(attempt))
     credential = verification.verify_creation(creation, state=_state(attempt), user_id=attempt.user.id)
     columns = {"web_authn_credential": _record(creation, credential), "web_authn_aaguid": credential.aaguid}
@@ -109,7 +109,7 @@ def _created(attempt: VerificationAttempt) -> tuple[Mapping[str, Any], Proof]:
     return creation.content, Proof(factor_id=attempt.factor.id, changes=changes)
 
 
-def _used(attempt: VerificationAttempt) -> tuple[Mapping[str, Any], Proof]:
+def _verify_assertion(attempt: VerificationAttempt) -> tuple[Mapping[str, Any], Proof]:
     """Any verified credential of the user is accepted, as long as all credentials in the challenge are still theirs.
 
     The proof names the factor that the credential belongs to, whichever factor was challenged.

@@ -69,8 +69,8 @@ def complete(response: CredentialResponse, *, caller: Caller, at: datetime) -> P
         raise errors.CredentialNotVerified
     with transaction.atomic(durable=True):
         User.objects.filter(id=user.id).update(last_sign_in_at=at, updated_at=at)
-        same = Passkey.objects.filter(id=passkey.id, user_id=user.id, sign_count=passkey.sign_count)
-        if not same.update(sign_count=sign_count, last_used_at=at, updated_at=at):
+        unchanged = Passkey.objects.filter(id=passkey.id, user_id=user.id, sign_count=passkey.sign_count)
+        if not unchanged.update(sign_count=sign_count, last_used_at=at, updated_at=at):
             raise errors.CredentialNotVerified  # removed or used since the first read
         traits = {"passkey_id": str(passkey.id)}
         audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)

@@ -38,7 +38,7 @@ def validate_password(password: str) -> None:
 def find_weakness(password: str) -> Weakness | None:
     """The weakness of a password that was just used to sign in; None when it meets the policy.
 
-    Takes at most a second and never fails: without an answer from the breach service the password counts as unknown
+    Takes at most a second and never fails: without a response from the breach service the password counts as unknown
     there. Call it outside a transaction.
     """
     is_breached = conf.current().breaches.enabled and breaches.is_known_breached(password)

@@ -67,7 +67,7 @@ class RecoverView(Endpoint):
 def _send_recovery_email(
     *, email: str, challenge: Challenge | None, redirect_to: str, caller: Caller, at: datetime
 ) -> None:
-    """Send a recovery link and code. Without an account the answer is the same, and no email is sent."""
+    """Send a recovery link and code. Without an account the response is the same, and no email is sent."""
     if not conf.current().signup.email_enabled:
         raise errors.MailRequestsDisabled
     if not email:

@@ -120,7 +120,7 @@ def sign_in_anonymously(*, data: Mapping[str, Any], caller: Caller, at: datetime
 
 
 def process_request(request: SignUpRequest, *, group: IntervalGroup, caller: Caller, at: datetime) -> SignUpResult:
-    """Create the account, repeat the sign-up of an unconfirmed one, or answer as if it were new.
+    """Create the account, repeat the sign-up of an unconfirmed one, or respond as if it were new.
 
     Magic links and SMS codes call it too. With auto-confirm the address counts as confirmed at once; a session starts
     only with a password. Call it outside a transaction.
@@ -145,9 +145,9 @@ def process_request(request: SignUpRequest, *, group: IntervalGroup, caller: Cal
     # The owner has verified the other identifier. Confirming this one without a message would give it to anyone.
     is_owned = is_confirmed and existing.confirmed_at is not None
     if confirmed_at is not None or is_owned or existing.aud != caller.audience:
-        return _answer_duplicate(request, existing, caller=caller, at=at)
+        return _duplicate_result(request, existing, caller=caller, at=at)
     repeated = _repeat(request, existing, password_hash=password_hash, is_confirmed=is_confirmed, caller=caller, at=at)
-    return repeated or _answer_duplicate(request, existing, caller=caller, at=at)
+    return repeated or _duplicate_result(request, existing, caller=caller, at=at)
 
 
 def _find_existing(request: SignUpRequest) -> UserRecord | None:
@@ -262,8 +262,8 @@ def _complete_confirmed(request: SignUpRequest, user: UserRecord, *, caller: Cal
     return SignUpResult(user=user, tokens=lifecycle.start_session(user=user, method="password", caller=caller, at=at))
 
 
-def _answer_duplicate(request: SignUpRequest, existing: UserRecord, *, caller: Caller, at: datetime) -> SignUpResult:
-    """Answer for a confirmed account: with auto-confirm an error, otherwise the answer of a new account."""
+def _duplicate_result(request: SignUpRequest, existing: UserRecord, *, caller: Caller, at: datetime) -> SignUpResult:
+    """The result for a confirmed account: with auto-confirm an error, otherwise that of a new account."""
     strict = conf.current().signup.strict_privacy_enabled
     if (conf.current().mailer.autoconfirm or conf.current().sms.autoconfirm) and not strict:
         raise account_errors.UserAlreadyRegistered if request.email else account_errors.PhoneAlreadyRegistered

@@ -241,12 +241,12 @@ def _user(*, id: UUID, audience: str, at: datetime, **columns: Any) -> User:
 
 
 def own_identity_data(*, user_id: UUID, email: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """The data of an email or phone identity: the client's data, overridden by our own values."""
-    own: dict[str, Any] = {"sub": str(user_id), "email_verified": False, "phone_verified": False}
+    """The data of an email or phone identity: the client's data, overridden by the values of the service."""
+    members: dict[str, Any] = {"sub": str(user_id), "email_verified": False, "phone_verified": False}
     if email:
-        own["email"] = email
+        members["email"] = email
     # An unverified address from the client must not be stored where verified ones are looked up.
-    return {**{key: value for key, value in data.items() if key != "email"}, **own}
+    return {**{key: value for key, value in data.items() if key != "email"}, **members}
 
 
 def user_metadata(identity_data: Mapping[str, Any], *, email_verified: bool = False) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def start_email_change(
 def start_phone_change(user: UserRecord, *, phone: str, channel: str, is_taken: bool = False, at: datetime) -> str:
     """Store the new phone as pending and send a code to it; returns the message's id. Must run inside a transaction.
 
-    For a phone that `is_taken` by another user the code is withheld, so that the answer does not reveal it.
+    For a phone that `is_taken` by another user the code is withheld, so that the response does not reveal it.
     """
     with transaction.atomic(savepoint=False):
         User.objects.filter(id=user.id).update(phone_change=phone, phone_change_sent_at=at, updated_at=at)

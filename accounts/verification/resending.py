@@ -32,7 +32,7 @@ def resend(
     """Send the message again and return its id. Raises the errors of the resend endpoint.
 
     `email` or `phone` identifies the account. When nothing is to be confirmed, nothing is sent and the id belongs to no
-    message, so that the answer does not reveal it.
+    message, so that the response does not reveal it.
     """
     if type not in ("signup", "email_change", "sms", "phone_change"):
         raise errors.ResendTypeMissing

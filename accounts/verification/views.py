@@ -97,7 +97,7 @@ class FirstConfirmation(TypedDict):
 
 
 class MessageAccepted(TypedDict):
-    """The answer whether or not a message was sent."""
+    """The response whether or not a message was sent."""
 
     message_id: str
 

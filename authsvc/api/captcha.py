@@ -68,8 +68,8 @@ def check(request: Request) -> None:
     """
     if exemption is not None and exemption.applies_to(request):
         return
-    answer = parsing.parse_body(request, WithCaptcha).gotrue_meta_security
-    verify(token=(answer and answer.captcha_token) or "", client_ip=client_address(request))
+    security = parsing.parse_body(request, WithCaptcha).gotrue_meta_security
+    verify(token=(security and security.captcha_token) or "", client_ip=client_address(request))
 
 
 def verify(*, token: str, client_ip: str) -> None:

@@ -57,7 +57,7 @@ class DayFilter(admin.SimpleListFilter):
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterator[tuple[str, str]]:
         today = timezone.now().astimezone(UTC).date()
-        days = [today - timedelta(days=back) for back in range(_DAYS)]
+        days = [today - timedelta(days=days_ago) for days_ago in range(_DAYS)]
         day = self._selected_day()
         if day and day not in days:
             days.append(day)

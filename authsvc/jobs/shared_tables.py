@@ -19,9 +19,7 @@ _LOGS = """
      WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema)
        AND relkind = 'r' AND relname LIKE '%django\\_migrations' AND has_table_privilege(oid, 'SELECT')
 """
-
-
-_IS_OURS = "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = to_regclass('procrastinate_jobs')"
+_IS_OWNER = "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = to_regclass('procrastinate_jobs')"
 
 
 class RunSQLByOwner(RunSQL):
@@ -31,9 +29,9 @@ class RunSQLByOwner(RunSQL):
         self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, from_state: Any, to_state: Any
     ) -> None:
         with schema_editor.connection.cursor() as cursor:
-            cursor.execute(_IS_OURS)
-            is_ours = cursor.fetchone() == (True,)
-        if is_ours:
+            cursor.execute(_IS_OWNER)
+            is_owner = cursor.fetchone() == (True,)
+        if is_owner:
             super().database_forwards(app_label, schema_editor, from_state, to_state)
 
 

@@ -17,14 +17,14 @@ class Progress:
         self._stream = stream
         self._noun = noun
         self._total = total
-        self._done = 0
+        self._count = 0
         self._is_terminal = stream.isatty()
         self._interval = _SECONDS_BETWEEN_BARS if self._is_terminal else _SECONDS_BETWEEN_LINES
         self._printed_at = time.monotonic()
         self._has_printed = False
 
     def advance(self, number: int = 1) -> None:
-        self._done += number
+        self._count += number
         if time.monotonic() - self._printed_at >= self._interval:
             self._print()
 
@@ -40,12 +40,14 @@ class Progress:
         self._has_printed = True
         self._printed_at = time.monotonic()
         text = (
-            f"{self._done:,} {self._noun}" if self._total is None else f"{self._done:,} of {self._total:,} {self._noun}"
+            f"{self._count:,} {self._noun}"
+            if self._total is None
+            else f"{self._count:,} of {self._total:,} {self._noun}"
         )
         if not self._is_terminal:
             self._stream.write(f"{text}\n")
         elif self._total:
-            filled = min(_BAR, _BAR * self._done // self._total)
+            filled = min(_BAR, _BAR * self._count // self._total)
             self._stream.write(f"\r[{'#' * filled}{'.' * (_BAR - filled)}] {text}\x1b[K")
         else:
             self._stream.write(f"\r{text}\x1b[K")

@@ -166,7 +166,7 @@ def _reason(error: Exception, message: Email | Sms) -> str:
 
 
 def _redact(text: str, message: Email | Sms) -> str:
-    """Remove the recipient and the variables, which gateways quote in their answers."""
+    """Remove the recipient and the variables, which gateways quote in their responses."""
     secrets = [value for value in (message.to, *message.variables.values()) if isinstance(value, str)]
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= _MIN_SECRET_LENGTH:

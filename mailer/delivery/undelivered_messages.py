@@ -43,7 +43,7 @@ def messages() -> QuerySet[Message]:
     )
     newest = attempts.order_by("-attempt")
     counted = attempts.order_by().values("message_id").annotate(number=Count("*")).values("number")
-    return _queued().annotate(
+    return _queued_messages().annotate(
         accepted_at=queued_jobs.ACCEPTED_AT,
         tries=Subquery(counted),
         last_at=Subquery(newest.values("created_at")[:1]),
@@ -62,14 +62,14 @@ def decrypt_message(message: Message) -> Email | Sms | None:
 def find_by_recipient(text: str) -> list[int]:
     """Ids of the newest messages whose address or phone number contains `text`."""
     part = text.strip().removeprefix("+").lower()
-    newest = _queued().order_by("-id")[:MAX_DECRYPTED]
+    newest = _queued_messages().order_by("-id")[:MAX_DECRYPTED]
     return [row.pk for row in newest if (content := decrypt_message(row)) and part in content.to.lower()]
 
 
 def retry_message(job_id: int, *, actor: Administrator, at: datetime) -> None:
     """Retry a failed message at once. Raises NotFailed, MessageExpired or MessageUndecryptable."""
     with transaction.atomic(durable=True):
-        message = _failed().filter(id=job_id).first()
+        message = _lock_failed_messages().filter(id=job_id).first()
         if message is None:
             raise NotFailed
         content = decrypt_message(message)
@@ -84,7 +84,7 @@ def retry_failed(*, actor: Administrator, at: datetime) -> RetryResult:
     """Retry failed messages at once, and skip those that cannot be retried."""
     retried = not_retryable = 0
     with transaction.atomic(durable=True):
-        for message in _failed().order_by("id").iterator():
+        for message in _lock_failed_messages().order_by("id").iterator():
             if retried == MAX_RETRIED:
                 break
             content = decrypt_message(message)
@@ -96,13 +96,13 @@ def retry_failed(*, actor: Administrator, at: datetime) -> RetryResult:
     return RetryResult(retried=retried, not_retryable=not_retryable)
 
 
-def _queued() -> QuerySet[Message]:
+def _queued_messages() -> QuerySet[Message]:
     return queued_jobs.jobs_of_task(tasks.deliver, Message.objects.all())
 
 
-def _failed() -> QuerySet[Message]:
+def _lock_failed_messages() -> QuerySet[Message]:
     # Another transaction that has locked a message is retrying it.
-    return _queued().filter(status=Status.FAILED).select_for_update(skip_locked=True)
+    return _queued_messages().filter(status=Status.FAILED).select_for_update(skip_locked=True)
 
 
 def _has_expired(content: Email | Sms, *, at: datetime) -> bool:

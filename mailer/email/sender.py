@@ -56,7 +56,7 @@ class OutgoingEmail(mail.EmailMultiAlternatives):
 def send(message: Email, rendered: renderer.Rendered, *, at: datetime) -> str:
     """Send one email; does nothing if no mail server is configured.
 
-    Returns the gateway's id of the message or its answer, or an empty string. Raises DeliveryFailed, permanent if the
+    Returns the gateway's id of the message or its response, or an empty string. Raises DeliveryFailed, permanent if the
     recipient is not a bare address. A configured back end may raise any error.
     """
     config = conf.current()
@@ -112,7 +112,7 @@ def _send_through_backend(outgoing: OutgoingEmail) -> str:
     connection = mail.get_connection(config.backend, fail_silently=False, **config.backend_options)
     if not connection.send_messages([outgoing]):
         raise DeliveryFailed(f"{config.backend} did not accept the message")
-    # Anymail's back ends store the gateway's answer on the message.
+    # Anymail's back ends store the gateway's response on the message.
     status = getattr(outgoing, "anymail_status", None)
     gateway_id = getattr(status, "message_id", None)
     return "" if gateway_id is None else str(gateway_id)

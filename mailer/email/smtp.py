@@ -32,7 +32,7 @@ class _MessageRejected(smtplib.SMTPResponseException):
 
 
 def send(*, sender: str, recipient: str, content: bytes) -> str:
-    """Send `content`, headers and body with CRLF line ends, and return the server's last answer.
+    """Send `content`, headers and body with CRLF line ends, and return the server's last reply.
 
     `sender` may be an address with a name. Raises DeliveryFailed with the server's text, permanent if the server
     rejects the recipient or the message for good.
@@ -43,11 +43,11 @@ def send(*, sender: str, recipient: str, content: bytes) -> str:
             options = [] if f"{origin}{target}".isascii() else ["SMTPUTF8"]  # RFC 6531
             _expect(250, *server.mail(origin, options))
             _expect(250, *server.rcpt(target), also=251, error_class=_MessageRejected)
-            answer = _expect(250, *server.data(content), error_class=_MessageRejected)
+            reply = _expect(250, *server.data(content), error_class=_MessageRejected)
             with contextlib.suppress(OSError):
                 # The server has accepted the message, so errors of QUIT do not matter.
                 server.quit()
-            return answer
+            return reply
     except smtplib.SMTPResponseException as error:
         is_permanent = isinstance(error, _MessageRejected) and error.smtp_code // 10 == _PERMANENT_REJECTION
         raise DeliveryFailed(f"{error.smtp_code} {_text(error.smtp_error)}", permanent=is_permanent) from error
@@ -109,17 +109,17 @@ def _log_in(server: smtplib.SMTP, *, encrypted: bool) -> None:
         return
     offered = server.esmtp_features["auth"].upper().split()
     mechanism: str
-    answer: Callable[..., str]
+    authenticate: Callable[..., str]
     if "CRAM-MD5" in offered:
-        mechanism, answer = "CRAM-MD5", server.auth_cram_md5
+        mechanism, authenticate = "CRAM-MD5", server.auth_cram_md5
     elif "LOGIN" in offered and "PLAIN" not in offered and (encrypted or config.host in _LOCAL):
-        mechanism, answer = "LOGIN", server.auth_login
+        mechanism, authenticate = "LOGIN", server.auth_login
     elif encrypted or config.host in _LOCAL:
-        mechanism, answer = "PLAIN", server.auth_plain
+        mechanism, authenticate = "PLAIN", server.auth_plain
     else:
         raise DeliveryFailed("the server offers no encryption, so the password is not sent")
     server.user, server.password = config.user, config.password.reveal()
-    server.auth(mechanism, answer)
+    server.auth(mechanism, authenticate)
 
 
 def _envelope(address: str) -> str:
@@ -129,17 +129,17 @@ def _envelope(address: str) -> str:
 
 def _expect(
     code: int,
-    answered: int,
+    reply_code: int,
     text: bytes,
     *,
     also: int = 0,
     error_class: type[smtplib.SMTPResponseException] = smtplib.SMTPResponseException,
 ) -> str:
-    if answered not in (code, also):
-        raise error_class(answered, text)
+    if reply_code not in (code, also):
+        raise error_class(reply_code, text)
     return _text(text)
 
 
-def _text(answer: bytes | str) -> str:
-    text = answer.decode("utf-8", "replace") if isinstance(answer, bytes) else answer
+def _text(reply: bytes | str) -> str:
+    text = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else reply
     return " ".join(text.split())

@@ -1,4 +1,4 @@
-"""Development only: the pages of the inbox, which answer 404 unless the inbox is enabled."""
+"""Development only: the pages of the inbox, which respond with 404 unless the inbox is enabled."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def show_message(request: HttpRequest, inbox_id: str) -> HttpResponse:
 @_development_only
 def show_body(request: HttpRequest, inbox_id: str) -> HttpResponse:
     """The unchanged HTML of a message, for the sandboxed frame on its page."""
-    return _framed(_get_message(inbox_id).html, policy=_MESSAGE_POLICY)
+    return _render_framed(_get_message(inbox_id).html, policy=_MESSAGE_POLICY)
 
 
 @_development_only
@@ -85,7 +85,7 @@ def show_preview(request: HttpRequest, key: str) -> HttpResponse:
 def show_preview_body(request: HttpRequest, key: str) -> HttpResponse:
     preview = _preview(key)
     problem = f"<p><strong>{escape(preview.problem)}</strong></p>" if preview.problem else ""
-    return _framed(problem + preview.html, policy=_PREVIEW_POLICY)
+    return _render_framed(problem + preview.html, policy=_PREVIEW_POLICY)
 
 
 @_development_only
@@ -99,7 +99,7 @@ def style_sheet(request: HttpRequest) -> HttpResponse:
     return render(request, "mailer/inbox/style.css", content_type="text/css; charset=utf-8")
 
 
-def _framed(html: str, *, policy: str) -> HttpResponse:
+def _render_framed(html: str, *, policy: str) -> HttpResponse:
     headers = {"Content-Security-Policy": policy, "X-Frame-Options": "SAMEORIGIN"}
     return HttpResponse(_OPEN_LINKS_IN_TOP_FRAME + html, headers=headers)
 

@@ -13,7 +13,7 @@ from mailer import gotemplate
 from mailer.rendering import message_types, plain_text, template_cache
 from mailer.rendering.template_sources import MessageTemplates
 
-_compiled = functools.lru_cache(maxsize=128)(gotemplate.compile)
+_compile = functools.lru_cache(maxsize=128)(gotemplate.compile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def render_sms(kind: SmsKind, variables: Mapping[str, Any]) -> str:
     visible = _only(variables, message_types.SMS_VARIABLES)
     config = conf.current()
     text = config.mfa.phone_template if kind is SmsKind.FACTOR else config.sms.template
-    return _compiled(text).render(visible, mode=gotemplate.Mode.TEXT)
+    return _compile(text).render(visible, mode=gotemplate.Mode.TEXT)
 
 
 def _only(variables: Mapping[str, Any], names: frozenset[str]) -> dict[str, Any]:

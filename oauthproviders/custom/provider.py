@@ -42,10 +42,12 @@ class CustomOAuthProvider(OAuth2):
         return scopes_of(self.row.provider_type, requested.split() or self.row.scopes)
 
     def authorization_url(self) -> str:
-        return self._required(self.row.authorization_url if self._is_oauth2 else self._discovery.authorization_endpoint)
+        return self._require_endpoint(
+            self.row.authorization_url if self._is_oauth2 else self._discovery.authorization_endpoint
+        )
 
     def access_token_url(self) -> str:
-        return self._required(self.row.token_url if self._is_oauth2 else self._discovery.token_endpoint)
+        return self._require_endpoint(self.row.token_url if self._is_oauth2 else self._discovery.token_endpoint)
 
     def profile(self, token: Token) -> ProviderProfile:
         if not self._is_oauth2 and token.id_token:
@@ -57,9 +59,9 @@ class CustomOAuthProvider(OAuth2):
         if not address:
             raise InvalidProviderResponse("there is neither an ID token nor a userinfo endpoint")
         document = self.fetch_document(token, address, dict[str, Any])
-        return profiles.generic(_mapped(self.row, profiles.generic(document), document))
+        return profiles.generic(_map_claims(self.row, profiles.generic(document), document))
 
-    def _required(self, endpoint: str | None) -> str:
+    def _require_endpoint(self, endpoint: str | None) -> str:
         if not endpoint:
             raise ProviderUnavailable(f"custom provider {self.row.identifier} is missing required endpoints")
         return endpoint
@@ -120,7 +122,7 @@ def audiences_of(row: CustomProvider) -> list[str]:
 def profile_of_id_token(row: CustomProvider, token_claims: Mapping[str, Any]) -> ProviderProfile:
     """The profile of a verified ID token. Raises InvalidProviderResponse."""
     profile = id_token_profiles.profile_of(token_claims)
-    return ProviderProfile(claims=_mapped(row, profile, token_claims), addresses=profile.addresses)
+    return ProviderProfile(claims=_map_claims(row, profile, token_claims), addresses=profile.addresses)
 
 
 def scopes_of(provider_type: str, scopes: list[str]) -> list[str]:
@@ -163,5 +165,5 @@ def map_claims(
     return changed
 
 
-def _mapped(row: CustomProvider, profile: ProviderProfile, raw: Mapping[str, Any]) -> dict[str, Any]:
+def _map_claims(row: CustomProvider, profile: ProviderProfile, raw: Mapping[str, Any]) -> dict[str, Any]:
     return map_claims(profile.claims, raw, allowlist=row.custom_claims_allowlist, mapping=row.attribute_mapping)

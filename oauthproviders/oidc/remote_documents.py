@@ -32,7 +32,7 @@ class _Entry(Generic[Document]):
 
 
 @contextmanager
-def _acquired(lock: threading.Lock) -> Iterator[None]:
+def _acquire(lock: threading.Lock) -> Iterator[None]:
     """Acquires the lock; another thread may hold it during a request. Raises InvalidProviderResponse on a timeout."""
     if not lock.acquire(timeout=deadline.remaining().total_seconds()):
         raise InvalidProviderResponse("timed out")
@@ -71,7 +71,7 @@ class DocumentCache(Generic[Key, Document]):
                 finally:
                     entry.lock.release()
             return document
-        with _acquired(entry.lock):
+        with _acquire(entry.lock):
             # A thread that waited for the lock uses the result of the other thread, including a failure.
             if entry.document is None and (entry.tried_at >= requested_at or self._is_recent(entry.tried_at)):
                 raise InvalidProviderResponse(entry.failure)
@@ -83,7 +83,7 @@ class DocumentCache(Generic[Key, Document]):
         Raises InvalidProviderResponse when another thread holds the lock too long.
         """
         entry = self._entry(key)
-        with _acquired(entry.lock):
+        with _acquire(entry.lock):
             if entry.document is not None and entry.document is not than:
                 return entry.document
             if self._is_recent(entry.renewed_at):

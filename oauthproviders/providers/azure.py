@@ -56,10 +56,10 @@ class Authority:
         """True if an application may have obtained a token of this issuer itself."""
         if not self.is_single_tenant:
             return _ANY_ISSUER.fullmatch(issuer) is not None
-        own = {f"{self.url}/v2.0"}
+        issuers = {f"{self.url}/v2.0"}
         if self._origin == _MICROSOFT:
-            own.add(f"https://sts.windows.net/{self._tenant}")
-        return issuer.removesuffix("/") in own
+            issuers.add(f"https://sts.windows.net/{self._tenant}")
+        return issuer.removesuffix("/") in issuers
 
     def profile_of(self, token: Mapping[str, Any]) -> ProviderProfile:
         """The profile of a verified ID token of this authority. Raises InvalidProviderResponse."""

@@ -162,15 +162,15 @@ def post(path: str, body: Any, **options: Any) -> Answer:
     return Api().post(path, body, **options)
 
 
-def documented(answer: Answer, *statuses: int) -> dict[str, Any]:
+def documented(response: Answer, *statuses: int) -> dict[str, Any]:
     """Return the body of an error response after checking its format."""
-    assert answer.status_code in (statuses or range(400, 500)), (answer.status_code, answer.content[:300])
-    error: dict[str, Any] = answer.json()
+    assert response.status_code in (statuses or range(400, 500)), (response.status_code, response.content[:300])
+    error: dict[str, Any] = response.json()
     assert list(error)[:3] == ["code", "error_code", "msg"]
-    assert error["code"] == answer.status_code
-    assert answer.headers["Content-Type"] == "application/json"
-    assert answer.headers["Cache-Control"] == "no-store"
-    assert "\n" not in "".join(answer.headers.values())
+    assert error["code"] == response.status_code
+    assert response.headers["Content-Type"] == "application/json"
+    assert response.headers["Cache-Control"] == "no-store"
+    assert "\n" not in "".join(response.headers.values())
     return error
 
 
@@ -202,19 +202,19 @@ def test_body_of_unknown_length_is_not_read_beyond_limit(path: str) -> None:
     before = table_contents()
     stream = io.BytesIO(b" " * 2_000_000)
     chunked: Any = {"wsgi.input": stream, "HTTP_TRANSFER_ENCODING": "Chunked"}
-    answer: Any = Client().generic("POST", path, b"", **chunked)
-    assert documented(answer, 413)["error_code"] == "request_entity_too_large"
+    response: Any = Client().generic("POST", path, b"", **chunked)
+    assert documented(response, 413)["error_code"] == "request_entity_too_large"
     assert stream.tell() <= MIB + 1
     stream = io.BytesIO(NOT_JSON["lone surrogate"])
-    answer = Client().generic("POST", path, b"", **{**chunked, "wsgi.input": stream})
-    assert documented(answer, 400)["error_code"] == "bad_json"
+    response = Client().generic("POST", path, b"", **{**chunked, "wsgi.input": stream})
+    assert documented(response, 400)["error_code"] == "bad_json"
     assert table_contents() == before
 
 
 @pytest.mark.parametrize("length", ["0", "-5", "abc", "²", " 2", "+2", "2.0", "1e9", "18446744073709551616"])
 def test_invalid_content_length_causes_no_server_error(length: str) -> None:
-    answer: Any = Client().generic("POST", "/signup", b"{}", CONTENT_LENGTH=length)
-    documented(answer, 400, 413, 422)
+    response: Any = Client().generic("POST", "/signup", b"{}", CONTENT_LENGTH=length)
+    documented(response, 400, 413, 422)
 
 
 @pytest.mark.parametrize("path", BODIES)
@@ -243,8 +243,8 @@ def test_nul_characters_are_rejected(path: str) -> None:
 def test_content_type_is_ignored(content_type: str) -> None:
     for path in BODIES:
         for body, is_json in ((b'{"x":1}', True), (b"a=b", False)):
-            answer: Any = Client().generic("POST", path, body, content_type=content_type)
-            assert (documented(answer)["error_code"] == "bad_json") is not is_json
+            response: Any = Client().generic("POST", path, body, content_type=content_type)
+            assert (documented(response)["error_code"] == "bad_json") is not is_json
 
 
 # Values
@@ -388,9 +388,9 @@ def test_invalid_link_token_or_type_is_rejected(value: str) -> None:
         documented(post("/verify", body), 400, 403)
     if len(value) < 60_000:
         for query in (f"token={quote(value)}&type=recovery", f"token=x&type={quote(value)}"):
-            answer = Api().get(f"/verify?{query}")
-            assert answer.status_code == 303
-            assert "error_code=" in answer.headers["Location"]
+            response = Api().get(f"/verify?{query}")
+            assert response.status_code == 303
+            assert "error_code=" in response.headers["Location"]
     assert table_contents() == before
 
 
@@ -449,15 +449,15 @@ def test_unusual_metadata_is_stored_and_account_works(auth_config: ChangeConfig,
 @pytest.mark.parametrize("depth", [980, 1_010, 1_022, 1_030, 1_400, 1_490])
 def test_nested_metadata_is_rejected_or_stored(path: str, depth: int, mailbox: Mailbox) -> None:
     body = f'{{"email":"{EMAIL}","password":"{PASSWORD}","data":{{"x":{"[" * depth + "]" * depth}}}}}'
-    answer = post(path, body)
-    if answer.status_code == 200:
+    response = post(path, body)
+    if response.status_code == 200:
         assert User.objects.count() == len(mailbox.emails) == 1
         assert (
             post("/verify", {"type": "signup", "token_hash": mailbox.emails[0].variables["TokenHash"]}).status_code
             == 200
         )
     else:
-        assert documented(answer, 400)["error_code"] == "bad_json"
+        assert documented(response, 400)["error_code"] == "bad_json"
         assert not User.objects.exists()
 
 
@@ -691,9 +691,9 @@ def test_hostile_redirect_targets_are_not_used(place: str) -> None:
             # WSGI servers decode header bytes as Latin-1.
             headers[place] = target.encode().decode("latin-1")
         for token in ("x", "pkce_x"):
-            answer = Api().get(f"/verify?type=signup&token={token}{query}", headers=headers)
-            assert answer.status_code == 303, target
-            location = answer.headers["Location"]
+            response = Api().get(f"/verify?type=signup&token={token}{query}", headers=headers)
+            assert response.status_code == 303, target
+            location = response.headers["Location"]
             assert location.isascii()
             assert location.isprintable()
             assert " " not in location
@@ -703,7 +703,7 @@ def test_hostile_redirect_targets_are_not_used(place: str) -> None:
                 location,
             )
             assert "@" not in redirect.netloc
-            assert set(answer.headers) == {"Location", "Cache-Control", "Vary"}
+            assert set(response.headers) == {"Location", "Cache-Control", "Vary"}
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -732,8 +732,8 @@ def test_emails_contain_no_hostile_redirect_target(mailbox: Mailbox, target: str
 def test_invalid_forwarded_address_causes_no_server_error(forwarded: str, expected: str) -> None:
     make_user(email=EMAIL)
     body = {"email": EMAIL, "password": PASSWORD}
-    answer = post("/token?grant_type=password", body, headers={"X-Forwarded-For": forwarded})
-    assert answer.status_code == 200
+    response = post("/token?grant_type=password", body, headers={"X-Forwarded-For": forwarded})
+    assert response.status_code == 200
     ip = Session.objects.get().ip
     assert ip is not None
     assert str(ip_address(ip)) == expected
@@ -767,10 +767,10 @@ def test_invalid_forwarded_host_causes_no_server_error(auth_config: ChangeConfig
     ],
 )
 def test_unusual_headers_are_ignored(mailbox: Mailbox, name: str, value: str) -> None:
-    answer = post("/signup", {"email": EMAIL, "password": PASSWORD}, headers={name: value})
-    assert answer.status_code == 200
-    assert answer.headers["Content-Type"] == "application/json"
-    assert "Set-Cookie" not in answer.headers
+    response = post("/signup", {"email": EMAIL, "password": PASSWORD}, headers={name: value})
+    assert response.status_code == 200
+    assert response.headers["Content-Type"] == "application/json"
+    assert "Set-Cookie" not in response.headers
     assert mailbox.emails[0].variables["ConfirmationURL"].startswith("http://127.0.0.1:8081/verify?")
 
 
@@ -800,9 +800,9 @@ def test_unusual_query_causes_no_server_error(query: str, level: int, caplog: py
     before = table_contents()
     places = [*(("POST", path) for path in BODIES), *BEARER, ("GET", "/verify"), ("GET", "/nowhere")]
     for method, path in places:
-        answer = Api().request(method, f"{path}{'&' if '?' in path else '?'}{query}", b"")
-        if answer.status_code != 303:
-            documented(answer)
+        response = Api().request(method, f"{path}{'&' if '?' in path else '?'}{query}", b"")
+        if response.status_code != 303:
+            documented(response)
     assert table_contents() == before
     if level == logging.INFO:
         assert len([record for record in caplog.records if record.name == "authsvc.api"]) == len(places)
@@ -821,11 +821,11 @@ def test_other_methods_are_rejected_before_body_and_token_are_read(route: str) -
     allowed = _methods(route)
     before = table_contents()
     for method in {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "BREW"} - allowed:
-        answer = Api().request(method, sample(route), TOO_LARGE["2 MB of garbage"], bearer="garbage")
-        assert answer.status_code == 405, method
-        assert set(answer.headers["Allow"].split(", ")) == allowed
+        response = Api().request(method, sample(route), TOO_LARGE["2 MB of garbage"], bearer="garbage")
+        assert response.status_code == 405, method
+        assert set(response.headers["Allow"].split(", ")) == allowed
         if method != "HEAD":
-            error = documented(answer, 405)
+            error = documented(response, 405)
             assert (error["error_code"], error["msg"]) == ("unknown", "Method Not Allowed")
     assert table_contents() == before
 

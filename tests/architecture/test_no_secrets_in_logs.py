@@ -116,10 +116,10 @@ class Scenario:
     secrets: set[str] = dataclasses.field(default_factory=lambda: set(SHARED_SECRETS))
 
     def post(self, path: str, body: Any = None, **options: Any) -> Any:
-        answer = self.api.post(path, body, **options)
-        if answer.status_code == 200:
-            self.keep(answer.json())
-        return answer
+        response = self.api.post(path, body, **options)
+        if response.status_code == 200:
+            self.keep(response.json())
+        return response
 
     def keep(self, session: dict[str, Any]) -> None:
         self.secrets |= {value for name, value in session.items() if name in ("access_token", "refresh_token")}
@@ -145,8 +145,8 @@ def run_requests(api: Api, mailbox: Mailbox, smtp: FakeSmtp, auth_config: Change
     variables = scenario.last_email()
     send(mailbox)  # with a wrong SMTP password
     auth_config(smtp={"password": Secret(fakes.PASSWORD)})
-    for answer in ({"RCPT": f"550 no such user {EMAIL}"}, {"DATA": f"554 no {variables['Token']}, please"}, {}):
-        smtp.answers = answer
+    for response in ({"RCPT": f"550 no such user {EMAIL}"}, {"DATA": f"554 no {variables['Token']}, please"}, {}):
+        smtp.answers = response
         send(mailbox)
     assert [received.mechanism for received in smtp.received] != [""]
     opened = api.get(f"/verify?type=signup&token={variables['TokenHash']}")

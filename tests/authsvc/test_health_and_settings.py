@@ -24,9 +24,9 @@ EXTERNAL = {*SEED_PROVIDERS, "anonymous_users", "email", "phone", "fly", "kakao"
 @pytest.mark.parametrize("path", ["/health", "/health/"])
 def test_health_needs_no_database(api: Api, path: str) -> None:
     # Without the django_db mark any query would fail.
-    answer = api.get(path)
-    assert answer.status_code == 200
-    assert answer.json() == {
+    response = api.get(path)
+    assert response.status_code == 200
+    assert response.json() == {
         "version": authsvc.__version__,
         "name": "authsvc",
         "description": "authsvc is a user registration and authentication API",
@@ -43,9 +43,9 @@ def test_health_and_settings_are_not_rate_limited(api: Api, django_assert_num_qu
 
 @pytest.mark.parametrize("path", ["/settings", "/settings/"])
 def test_the_settings_response_is_complete(api: Api, path: str) -> None:
-    answer = api.get(path)
-    assert answer.status_code == 200
-    payload = answer.json()
+    response = api.get(path)
+    assert response.status_code == 200
+    payload = response.json()
     assert payload.pop("external") == {name: name == "email" for name in EXTERNAL}
     assert payload == {
         "disable_signup": False,

@@ -130,7 +130,7 @@ class MockedServer(FakeServer):
         for name, value in sent.items():
             headers[name] = value.decode() if isinstance(value, bytes) else value
         body = request.body or b""
-        answer = self.next_answer(
+        response = self.next_answer(
             Received(
                 method=request.method or "",
                 target=request.path_url,
@@ -139,11 +139,11 @@ class MockedServer(FakeServer):
                 connection=0,
             )
         )
-        if answer.before is not None:
-            answer.before()
-        elif answer != Answer(status=answer.status, headers=answer.headers, body=answer.body):
+        if response.before is not None:
+            response.before()
+        elif response != Answer(status=response.status, headers=response.headers, body=response.body):
             raise TypeError("HttpPeer serves slow and malformed responses")
-        return answer.status, answer.headers, answer.body
+        return response.status, response.headers, response.body
 
 
 class HttpPeer(FakeServer):
@@ -231,26 +231,26 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        answer = self.server.peer.next_answer(
+        response = self.server.peer.next_answer(
             Received(method=self.command, target=self.path, headers=self.headers, body=body, connection=self.number)
         )
         stopping = self.server.peer.stopping
-        stopping.wait(None if answer.hang else answer.delay)
-        if answer.before is not None:
-            answer.before()
-        sent = answer.raw if answer.raw is not None else self._message(answer)
-        if answer.drip:
+        stopping.wait(None if response.hang else response.delay)
+        if response.before is not None:
+            response.before()
+        sent = response.raw if response.raw is not None else self._message(response)
+        if response.drip:
             for byte in sent:
-                if stopping.wait(answer.drip):
+                if stopping.wait(response.drip):
                     break
                 self.wfile.write(bytes([byte]))
         else:
             self.wfile.write(sent)
-        self.close_connection = answer.close or answer.raw is not None
+        self.close_connection = response.close or response.raw is not None
 
-    def _message(self, answer: Answer) -> bytes:
-        headers = dict(answer.headers)
-        if not {"content-length", "transfer-encoding"} & {name.lower() for name in headers} and not answer.close:
-            headers["Content-Length"] = str(len(answer.body))
-        lines = [f"HTTP/1.1 {answer.status} Answer", *(f"{name}: {value}" for name, value in headers.items())]
-        return "\r\n".join([*lines, "", ""]).encode("latin-1") + answer.body
+    def _message(self, response: Answer) -> bytes:
+        headers = dict(response.headers)
+        if not {"content-length", "transfer-encoding"} & {name.lower() for name in headers} and not response.close:
+            headers["Content-Length"] = str(len(response.body))
+        lines = [f"HTTP/1.1 {response.status} Answer", *(f"{name}: {value}" for name, value in headers.items())]
+        return "\r\n".join([*lines, "", ""]).encode("latin-1") + response.body

@@ -233,11 +233,11 @@ class _Handler:
     async def auth_CRAM__MD5(self, server: SMTP, _arguments: list[str]) -> AuthResult:  # noqa: N802
         """RFC 2195."""
         challenge = f"<{secrets.token_hex(8)}@mail.test>".encode()
-        answer = await server.challenge_auth(challenge)
-        if answer is MISSING:
+        response = await server.challenge_auth(challenge)
+        if response is MISSING:
             return AuthResult(success=False)
         expected = f"{USER} {hmac.new(PASSWORD.encode(), challenge, 'md5').hexdigest()}"
-        return AuthResult(success=answer == expected.encode(), auth_data="CRAM-MD5", handled=False)
+        return AuthResult(success=response == expected.encode(), auth_data="CRAM-MD5", handled=False)
 
 
 def _check_password(

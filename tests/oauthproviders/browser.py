@@ -60,9 +60,9 @@ class Browser:
 
     def start(self, **query: str) -> str:
         """Start a flow and return its state."""
-        answer = self.authorize(**query)
-        assert answer.status_code == 302, answer.content
-        return get_state(answer.headers["Location"])
+        response = self.authorize(**query)
+        assert response.status_code == 302, response.content
+        return get_state(response.headers["Location"])
 
     def authorize(self, **query: str) -> Answer:
         return self._get(f"/authorize?{urlencode({'provider': self.provider, **query})}")
@@ -74,8 +74,8 @@ class Browser:
         return self.callback(self.start(**query))
 
     def _get(self, path: str) -> Answer:
-        answer: Any = self.client.get(path)
-        return answer  # type: ignore[no-any-return]
+        response: Any = self.client.get(path)
+        return response  # type: ignore[no-any-return]
 
 
 def get_state(location: str) -> str:
@@ -85,22 +85,22 @@ def get_state(location: str) -> str:
 def start_link_flow(api: Api, bearer: str, **query: str) -> str:
     """Start a flow that links another identity, and return its state."""
     parameters = urlencode({"provider": "github", "skip_http_redirect": "true", **query})
-    answer = api.get(f"/user/identities/authorize?{parameters}", bearer=bearer)
-    assert answer.status_code == 200, answer.content
-    return get_state(answer.json()["url"])
+    response = api.get(f"/user/identities/authorize?{parameters}", bearer=bearer)
+    assert response.status_code == 200, response.content
+    return get_state(response.json()["url"])
 
 
-def parse_location(answer: Answer) -> tuple[str, list[tuple[str, str]], list[tuple[str, str]]]:
+def parse_location(response: Answer) -> tuple[str, list[tuple[str, str]], list[tuple[str, str]]]:
     """URL, query and fragment of a redirect."""
-    parts = urlsplit(answer.headers["Location"])
+    parts = urlsplit(response.headers["Location"])
     pairs: Sequence[list[tuple[str, str]]] = [
         parse_qsl(text, keep_blank_values=True, strict_parsing=bool(text)) for text in (parts.query, parts.fragment)
     ]
     return f"{parts.scheme}://{parts.netloc}{parts.path}", pairs[0], pairs[1]
 
 
-def assert_error_redirect(answer: Answer, error: str, error_code: str | None, text: str, *, to: str = SITE) -> None:
+def assert_error_redirect(response: Answer, error: str, error_code: str | None, text: str, *, to: str = SITE) -> None:
     """Assert a redirect to `to` with this error in the query and in the fragment."""
     parameters = [("error", error), *([("error_code", error_code)] if error_code else []), ("error_description", text)]
-    assert (answer.status_code, parse_location(answer)) == (302, (to, parameters, [*parameters, ("sb", "")]))
-    assert answer.content == b""
+    assert (response.status_code, parse_location(response)) == (302, (to, parameters, [*parameters, ("sb", "")]))
+    assert response.content == b""

@@ -89,8 +89,8 @@ def run(folder: Path, seconds: int) -> None:
     try:
         with LiveServer(folder=folder, database_url=url, env=SETTINGS) as server:
             credentials = {"email": "bench@example.com", "password": PASSWORD}
-            answer = requests.post(f"{server.url}/signup", json=credentials, timeout=10)
-            answer.raise_for_status()
+            response = requests.post(f"{server.url}/signup", json=credentials, timeout=10)
+            response.raise_for_status()
             print(f"{'endpoint':36}{'req/s':>10}{'p50 ms':>10}{'p99 ms':>10}{'CPU ms':>10}{'errors':>10}")
             sign_in = f'{{"email":"bench@example.com","password":"{PASSWORD}"}}'
             sign_up = f'{{"email":"NUMBER@example.com","password":"{PASSWORD}"}}'
@@ -102,7 +102,7 @@ def run(folder: Path, seconds: int) -> None:
                 ("POST", "/token?grant_type=password", sign_in),
                 ("POST", "/signup", sign_up),
             ):
-                bearer = answer.json()["access_token"]
+                bearer = response.json()["access_token"]
                 print(measure(server, method=method, path=path, body=body, bearer=bearer, seconds=seconds), flush=True)
     finally:
         embedded.stop(folder / "pg")

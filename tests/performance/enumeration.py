@@ -92,9 +92,9 @@ def measure(
             for kind in random.sample(KINDS, len(KINDS)):
                 body = {**endpoint.body, "email": next(addresses[kind])}
                 begun = time.perf_counter()
-                answer = client.post(url + endpoint.path, json=body, timeout=10)
+                response = client.post(url + endpoint.path, json=body, timeout=10)
                 took[kind].append((time.perf_counter() - begun) * 1000)
-                statuses[kind].add(answer.status_code)
+                statuses[kind].add(response.status_code)
     return {kind: statistics.median(times) for kind, times in took.items()}, statuses
 
 

@@ -56,11 +56,11 @@ class Client:
     def get(self, path: str) -> tuple[float, http.client.HTTPResponse, bytes]:
         begun = time.perf_counter()
         self._connection.request("GET", path, headers=self._headers)
-        answer = self._connection.getresponse()
-        body = answer.read()
-        if answer.status != 200:
-            raise RuntimeError(f"{path}: {answer.status} {body[:300]!r}")
-        return (time.perf_counter() - begun) * 1000, answer, body
+        response = self._connection.getresponse()
+        body = response.read()
+        if response.status != 200:
+            raise RuntimeError(f"{path}: {response.status} {body[:300]!r}")
+        return (time.perf_counter() - begun) * 1000, response, body
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -86,9 +86,9 @@ def run(folder: Path, *, kind: str, rounds: int, seconds: int) -> None:
             off = stack.enter_context(LiveServer(folder=one, database_url=url, env=SETTINGS))
             on = stack.enter_context(LiveServer(folder=other, database_url=url, env=SETTINGS | telemetry))
             credentials = {"email": "bench@example.com", "password": PASSWORD}
-            answer = requests.post(f"{off.url}/signup", json=credentials, timeout=10)
-            answer.raise_for_status()
-            bearer = answer.json()["access_token"]
+            response = requests.post(f"{off.url}/signup", json=credentials, timeout=10)
+            response.raise_for_status()
+            bearer = response.json()["access_token"]
             ratios = []
             for number in range(rounds + 1):
                 # The first one alternates too, because the second finds warm caches.

@@ -453,9 +453,9 @@ def test_path_stays_within_budget(path: Path, api: Api) -> None:
     call = path.prepare()
 
     with CaptureQueriesContext(connection) as captured:
-        answer = call(api)
+        response = call(api)
 
-    assert answer.status_code == path.status, answer.content
+    assert response.status_code == path.status, response.content
     ran = counted_statements(captured)
     listed = "\n".join(f"{number:3}  {sql}" for number, sql in enumerate(ran, start=1))
     assert len(ran) == path.budget, f"{path.name}: {len(ran)} statements instead of {path.budget}\n{listed}"

@@ -24,31 +24,31 @@ def refresh(api: Api, token: str, **options: Any) -> Answer:
 
 def rotate(api: Api, token: str) -> str:
     """Refreshes with a valid token; returns the refresh token of the response."""
-    answer = refresh(api, token)
-    assert answer.status_code == 200, answer.content
-    return str(answer.json()["refresh_token"])
+    response = refresh(api, token)
+    assert response.status_code == 200, response.content
+    return str(response.json()["refresh_token"])
 
 
 def exchange_code(api: Api, auth_code: str | None, verifier: str = VERIFIER) -> Answer:
     return api.post("/token?grant_type=pkce", {"auth_code": auth_code, "code_verifier": verifier})
 
 
-def error_of(answer: Answer) -> tuple[int, str, str]:
+def error_of(response: Answer) -> tuple[int, str, str]:
     """Status, error code and message of an error response."""
-    body = answer.json()
-    assert body["code"] == answer.status_code, body
-    return answer.status_code, body["error_code"], body["msg"]
+    body = response.json()
+    assert body["code"] == response.status_code, body
+    return response.status_code, body["error_code"], body["msg"]
 
 
-def verification_result(answer: Answer) -> str:
+def verification_result(response: Answer) -> str:
     """`session`, `code`, `none`, or the error code of a response of /verify, from its body or its redirect."""
-    if answer.status_code == 303:
-        target = urlsplit(answer.headers["Location"])
+    if response.status_code == 303:
+        target = urlsplit(response.headers["Location"])
         parameters = parse_qs(target.fragment) | parse_qs(target.query)
         if "error_code" in parameters:
             return parameters["error_code"][0]
         return "session" if "access_token" in parameters else "code" if "code" in parameters else "none"
-    body = answer.json()
+    body = response.json()
     return "session" if "access_token" in body else str(body["error_code"])
 
 

@@ -147,7 +147,7 @@ def _verify(token: str, *, keyset: signing_keys.KeySet, at: datetime) -> Claims:
         raise BadJwt(f"token signature is invalid: {_BAD_SIGNATURE[key.alg[:2]]}") from None
     except jwt.InvalidTokenError as error:
         raise BadJwt(f"token is malformed: {error}") from None
-    return _typed(payload, at=at)
+    return _convert_claims(payload, at=at)
 
 
 def _key_for(header: Mapping[str, Any], *, keyset: signing_keys.KeySet) -> signing_keys.Key:
@@ -219,7 +219,7 @@ class _Payload(msgspec.Struct):
     scope: str | None = None
 
 
-def _typed(payload: dict[str, Any], *, at: datetime) -> Claims:
+def _convert_claims(payload: dict[str, Any], *, at: datetime) -> Claims:
     try:
         typed = msgspec.convert(payload, _Payload)
         return Claims(

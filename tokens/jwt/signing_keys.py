@@ -234,12 +234,12 @@ def _parse(jwk: Mapping[str, Any]) -> Key:
     return Key(
         alg=alg,
         kid=kid,
-        public_jwk=_published(jwk, alg=alg),
+        public_jwk=_build_public_jwk(jwk, alg=alg),
         _verifying=material.public_key() if "d" in jwk else material,
         _signing=material if is_signing else None,
     )
 
 
-def _published(jwk: Mapping[str, Any], *, alg: str) -> dict[str, Any]:
+def _build_public_jwk(jwk: Mapping[str, Any], *, alg: str) -> dict[str, Any]:
     public = {name: value for name, value in jwk.items() if name not in _PRIVATE_MEMBERS}
     return dict(sorted((public | {"alg": alg, "use": "sig", "key_ops": ["verify"]}).items()))

@@ -54,8 +54,8 @@ def ensure() -> None:
         with _connection() as connection, connection.cursor() as cursor:
             if not _should_build(cursor) or not _missing(cursor):
                 return
-            with advisory_locks.try_lock(f"search indexes of {namespaced('users')}") as is_ours:
-                if is_ours:
+            with advisory_locks.try_lock(f"search indexes of {namespaced('users')}") as has_lock:
+                if has_lock:
                     _build(cursor)
     except DatabaseError as error:
         logger.warning("search indexes not built", extra={"error": str(error)})

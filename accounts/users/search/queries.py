@@ -20,7 +20,7 @@ from authsvc.db.sql import fetch_row, fetch_rows, namespaced
 EXACT_COUNT_LIMIT = 10_000
 """Counts up to this number are exact."""
 COLLECT_LIMIT = 3_000
-"""A filter that is expected to match more users is answered by a scan, and its total is the planner's estimate."""
+"""A filter that is expected to match more users is searched by a scan, and its total is the planner's estimate."""
 LARGE_TABLE = 50_000
 """In a table with more users, a filter that no index serves covers the newest users only, unless `count=exact`."""
 NEWEST = 5_000

@@ -86,7 +86,7 @@ class Api:
         "AUTH_API_MAX_REQUEST_DURATION",
         type=DURATION,
         default=timedelta(seconds=10),
-        help="A request that takes longer is answered with 504; 0 = no limit.",
+        help="A request that takes longer gets the response 504; 0 = no limit.",
     )
     internal_http_timeout: timedelta = setting(
         "AUTH_INTERNAL_HTTP_TIMEOUT",

@@ -134,7 +134,7 @@ class Refresh:
         "AUTH_SECURITY_REFRESH_TOKEN_REUSE_INTERVAL",
         type=SECONDS,
         default=timedelta(seconds=10),
-        help="Time in which the previous refresh token returns the same new one, for answers that got lost.",
+        help="Time in which the previous refresh token returns the same new one, for lost responses.",
     )
     allow_reuse: bool = setting(
         "AUTH_SECURITY_REFRESH_TOKEN_ALLOW_REUSE",

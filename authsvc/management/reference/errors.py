@@ -121,8 +121,8 @@ def _subclasses(parent: type[ApiError]) -> Iterator[type[ApiError]]:
 def _line(error: type[ApiError], places: str) -> str:
     cells = (
         error.status,
-        _escaped(descriptions.instantiate(error).message),
-        _escaped(descriptions.describe_condition(error)),
+        _escape(descriptions.instantiate(error).message),
+        _escape(descriptions.describe_condition(error)),
         places,
     )
     return f"| {' | '.join(map(str, cells))} |"
@@ -133,8 +133,8 @@ def _oauth_error(error: Kind) -> str:
         return "the fault of an ID token"
     instance = descriptions.instantiate(error)
     assert isinstance(instance, OAuthError)  # noqa: S101  (only these are listed)
-    return f"`{instance.error}`: {_escaped(instance.description)}"
+    return f"`{instance.error}`: {_escape(instance.description)}"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("|", "\\|").replace("{", "&#123;").replace("<", "&lt;")

@@ -27,9 +27,9 @@ def ask(api: Api, method: str, path: str, body: Any = None, **options: Any) -> A
 
 def done(api: Api, method: str, path: str, body: Any = None, **options: Any) -> Any:
     """The body of an answer that must be a success."""
-    answer = ask(api, method, path, body, **options)
-    assert answer.status_code == 200, answer.content
-    return answer.json()
+    response = ask(api, method, path, body, **options)
+    assert response.status_code == 200, response.content
+    return response.json()
 
 
 def can_sign_in(api: Api, password: str, **identifier: str) -> bool:

@@ -53,8 +53,8 @@ def users(api: Api, bearer: str) -> Answer:
 
 @pytest.mark.parametrize(("method", "path"), ENDPOINTS)
 def test_missing_token_is_rejected(api: Api, method: str, path: str) -> None:
-    answer = api.request(method, path, "not even looked at")
-    assert_error(answer, 401, "no_authorization", "This endpoint requires a valid Bearer token")
+    response = api.request(method, path, "not even looked at")
+    assert_error(response, 401, "no_authorization", "This endpoint requires a valid Bearer token")
 
 
 @pytest.mark.parametrize(("method", "path"), ENDPOINTS)
@@ -259,11 +259,11 @@ def test_session_of_other_user_is_rejected(api: Api) -> None:
 
 
 def test_errors_follow_requested_api_version(api: Api) -> None:
-    answer = api.get(
+    response = api.get(
         "/admin/users", bearer=admin_requests.token("authenticated"), headers={"X-Supabase-Api-Version": "2024-01-01"}
     )
-    assert (answer.status_code, answer.json()) == (403, {"code": "not_admin", "message": "User not allowed"})
-    assert answer.headers["X-Supabase-Api-Version"] == "2024-01-01"
+    assert (response.status_code, response.json()) == (403, {"code": "not_admin", "message": "User not allowed"})
+    assert response.headers["X-Supabase-Api-Version"] == "2024-01-01"
 
 
 def test_administrators_have_no_rate_limit(api: Api, auth_config: ChangeConfig) -> None:

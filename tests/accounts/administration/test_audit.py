@@ -39,8 +39,8 @@ def test_search_returns_deletion(api: Api) -> None:
     user = make_user(email="ann@example.com")
     done(api, "DELETE", f"/admin/users/{user.id}")
     before = table_contents()
-    answer = ask(api, "GET", "/admin/audit")
-    [entry] = answer.json()
+    response = ask(api, "GET", "/admin/audit")
+    [entry] = response.json()
     assert set(entry) == {"id", "payload", "created_at", "ip_address"}
     assert entry["ip_address"] == ""
     assert entry["created_at"].endswith("Z")
@@ -52,9 +52,9 @@ def test_search_returns_deletion(api: Api) -> None:
         "log_type": "team",
         "traits": {"user_email": "ann@example.com", "user_id": str(user.id), "user_phone": ""},
     }
-    assert answer.headers["Link"] == '</admin/audit?page=1>; rel="last"'
-    assert answer.headers["X-Total-Count"] == "1"
-    assert answer.headers["Cache-Control"] == "no-store"
+    assert response.headers["Link"] == '</admin/audit?page=1>; rel="last"'
+    assert response.headers["X-Total-Count"] == "1"
+    assert response.headers["Cache-Control"] == "no-store"
     assert table_contents() == before
 
 
@@ -78,8 +78,8 @@ def test_a_search_covers_its_scope_only(api: Api, query: str, number: int) -> No
     user = make_user(email="ann@example.com")
     done(api, "PUT", f"/admin/users/{user.id}", {})
     done(api, "DELETE", f"/admin/users/{user.id}")
-    answer = ask(api, "GET", f"/admin/audit?query={query.replace('%25', '%25')}")
-    assert (len(answer.json()), answer.headers["X-Total-Count"]) == (number, str(number))
+    response = ask(api, "GET", f"/admin/audit?query={query.replace('%25', '%25')}")
+    assert (len(response.json()), response.headers["X-Total-Count"]) == (number, str(number))
 
 
 def test_search_by_author_matches_name(api: Api) -> None:

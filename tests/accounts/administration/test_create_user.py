@@ -94,9 +94,9 @@ def test_an_account_without_password_cannot_sign_in(api: Api, password: str | No
 )
 def test_password_hash_is_accepted(api: Api, stored: str, password: str) -> None:
     body = {"email": EMAIL, "password_hash": stored, "email_confirm": True}
-    answer = ask(api, "POST", "/admin/users", body)
-    assert answer.status_code == 200
-    assert stored.encode() not in answer.content
+    response = ask(api, "POST", "/admin/users", body)
+    assert response.status_code == 200
+    assert stored.encode() not in response.content
     assert User.objects.get().password == stored
     assert not can_sign_in(api, "test1", email=EMAIL)
     assert can_sign_in(api, password, email=EMAIL)
@@ -120,8 +120,8 @@ def test_password_hash_is_accepted(api: Api, stored: str, password: str) -> None
 )
 def test_unsupported_hash_is_rejected(api: Api, stored: str) -> None:
     before = table_contents()
-    answer = ask(api, "POST", "/admin/users", {"email": EMAIL, "password_hash": stored})
-    assert_error(answer, 400, "validation_failed", "Invalid password hash")
+    response = ask(api, "POST", "/admin/users", {"email": EMAIL, "password_hash": stored})
+    assert_error(response, 400, "validation_failed", "Invalid password hash")
     assert table_contents() == before
 
 
@@ -151,8 +151,8 @@ def test_id_can_be_chosen(api: Api, chosen: str) -> None:
 def test_used_id_is_rejected(api: Api) -> None:
     done(api, "POST", "/admin/users", {"id": CHOSEN, "email": EMAIL})
     before = table_contents()
-    answer = ask(api, "POST", "/admin/users", {"id": CHOSEN, "email": "bob@example.com"})
-    assert_error(answer, 422, "user_already_exists", "A user with this id has already been registered")
+    response = ask(api, "POST", "/admin/users", {"id": CHOSEN, "email": "bob@example.com"})
+    assert_error(response, 422, "user_already_exists", "A user with this id has already been registered")
     assert table_contents() == before
 
 
@@ -315,15 +315,15 @@ def test_user_is_created_with_id_of_path(api: Api) -> None:
     assert audit_payloads()[0]["traits"]["user_id"] == CHOSEN
     before = table_contents()
     # Checked before other errors.
-    answer = ask(api, "POST", f"/admin/users/{CHOSEN}", {"email": "xx"})
-    assert_error(answer, 422, "user_already_exists", "A user with this id has already been registered")
+    response = ask(api, "POST", f"/admin/users/{CHOSEN}", {"email": "xx"})
+    assert_error(response, 422, "user_already_exists", "A user with this id has already been registered")
     assert table_contents() == before
 
 
 def test_the_id_of_a_soft_deleted_user_stays_taken(api: Api) -> None:
     user = make_user(deleted_at=timezone.now())
-    answer = ask(api, "POST", f"/admin/users/{user.id}", {"email": EMAIL})
-    assert_error(answer, 422, "user_already_exists", "A user with this id has already been registered")
+    response = ask(api, "POST", f"/admin/users/{user.id}", {"email": EMAIL})
+    assert_error(response, 422, "user_already_exists", "A user with this id has already been registered")
 
 
 @pytest.mark.parametrize("id", [None, "", CHOSEN, CHOSEN.upper(), CHOSEN.replace("-", "")])
@@ -333,8 +333,8 @@ def test_the_body_may_repeat_the_id(api: Api, id: str | None) -> None:
 
 @pytest.mark.parametrize("id", ["6f0c5c0e-6a0b-4d7e-9d0a-3f1f4b1d7c11", "x"])
 def test_different_id_in_body_is_rejected(api: Api, id: str) -> None:
-    answer = ask(api, "POST", f"/admin/users/{CHOSEN}", {"email": EMAIL, "id": id})
-    assert_error(answer, 400, "validation_failed", "ID in the body must match the ID in the path")
+    response = ask(api, "POST", f"/admin/users/{CHOSEN}", {"email": EMAIL, "id": id})
+    assert_error(response, 400, "validation_failed", "ID in the body must match the ID in the path")
 
 
 @pytest.mark.parametrize(
@@ -351,6 +351,6 @@ def test_malformed_id_in_path_is_rejected(api: Api, path: str, status: int, text
 
 
 def test_errors_equal_those_without_id_in_path(api: Api) -> None:
-    answer = ask(api, "POST", f"/admin/users/{CHOSEN}", {"password": "x"})
-    assert_error(answer, 400, "validation_failed", "Cannot create a user without either an email or phone")
+    response = ask(api, "POST", f"/admin/users/{CHOSEN}", {"password": "x"})
+    assert_error(response, 400, "validation_failed", "Cannot create a user without either an email or phone")
     assert ask(api, "POST", f"/admin/users/{CHOSEN}", b"").json()["error_code"] == "bad_json"

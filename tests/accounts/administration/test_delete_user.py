@@ -83,8 +83,8 @@ def test_deletion_leaves_audit_entries_only(api: Api, body: Any) -> None:
     bystander = make_session()
     assert set(mentions(str(user.id))) > {"users", "sessions", "identities", "mfa_factors", "flow_state"}
     assert messages_waiting() == before + 1
-    answer = ask(api, "DELETE", path(user), body)
-    assert (answer.status_code, answer.json()) == (200, {})
+    response = ask(api, "DELETE", path(user), body)
+    assert (response.status_code, response.json()) == (200, {})
     assert set(mentions(str(user.id))) == {"audit_log_entries"}
     assert set(mentions(EMAIL)) == {"audit_log_entries"}
     assert messages_waiting() == before
@@ -109,10 +109,10 @@ def test_credentials_of_deleted_user_are_rejected(api: Api, soft: bool, code: st
     before = table_contents()
     assert api.get("/user", bearer=made.access_token).json()["error_code"] == code
     for token in (made.refresh_token, legacy.token):
-        answer = api.post("/token?grant_type=refresh_token", {"refresh_token": token})
-        assert answer.json()["error_code"] == "refresh_token_not_found"
-    answer = api.post("/token?grant_type=pkce", {"auth_code": flow.auth_code, "code_verifier": VERIFIER})
-    assert answer.json()["error_code"] == "flow_state_not_found"
+        response = api.post("/token?grant_type=refresh_token", {"refresh_token": token})
+        assert response.json()["error_code"] == "refresh_token_not_found"
+    response = api.post("/token?grant_type=pkce", {"auth_code": flow.auth_code, "code_verifier": VERIFIER})
+    assert response.json()["error_code"] == "flow_state_not_found"
     for proof in ({"token_hash": secret.link_token}, {"email": EMAIL, "token": secret.code}):
         assert api.post("/verify", {"type": "recovery", **proof}).json()["error_code"] == "otp_expired"
     assert not can_sign_in(api, PASSWORD, email=EMAIL)

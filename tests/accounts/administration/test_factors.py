@@ -47,9 +47,9 @@ def test_all_factors_are_shown_without_their_secrets(api: Api) -> None:
     phone = make_factor(
         user, factor_type="phone", status="unverified", phone="15551234567", web_authn_credential={"k": "hidden"}
     )
-    answer = ask(api, "GET", path(user))
-    assert b"hidden" not in answer.content
-    first, second = answer.json()
+    response = ask(api, "GET", path(user))
+    assert b"hidden" not in response.content
+    first, second = response.json()
     moment = rfc3339(totp.created_at)
     assert first == {
         "id": str(totp.id),
@@ -126,9 +126,11 @@ def test_pending_code_of_previous_phone_is_invalid(
     owner = make_owner(factor_type="phone", phone=PHONE)
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
     done(api, "PUT", path(owner.user, owner.factor), body)
-    answer = factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, mailbox.texts[0].variables["Code"])
+    response = factor_requests.verify(
+        api, owner.token, owner.factor.id, challenge_id, mailbox.texts[0].variables["Code"]
+    )
     if is_refused:
-        assert_error(answer, 422, "mfa_factor_not_found", "MFA factor with the provided challenge ID not found")
+        assert_error(response, 422, "mfa_factor_not_found", "MFA factor with the provided challenge ID not found")
     assert Session.objects.get().aal == ("aal1" if is_refused else "aal2")
 
 

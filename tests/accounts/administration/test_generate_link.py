@@ -39,9 +39,9 @@ def generate(api: Api, admin: str, type: str, email: str = EMAIL, **body: Any) -
 
 
 def made(api: Api, admin: str, type: str, email: str = EMAIL, **body: Any) -> dict[str, Any]:
-    answer = generate(api, admin, type, email, **body)
-    assert answer.status_code == 200, answer.content
-    return answer.json()  # type: ignore[no-any-return]
+    response = generate(api, admin, type, email, **body)
+    assert response.status_code == 200, response.content
+    return response.json()  # type: ignore[no-any-return]
 
 
 def query_of(url: str) -> dict[str, str]:
@@ -175,8 +175,8 @@ def test_types_for_existing_accounts_reject_unknown_email(
 
 
 def test_weak_password_is_rejected(api: Api, admin: str) -> None:
-    answer = generate(api, admin, "signup", password="abc")
-    assert (answer.status_code, answer.json()["weak_password"]) == (422, {"reasons": ["length"]})
+    response = generate(api, admin, "signup", password="abc")
+    assert (response.status_code, response.json()["weak_password"]) == (422, {"reasons": ["length"]})
 
 
 @pytest.mark.parametrize("type", ["invite", "signup"])
@@ -302,12 +302,12 @@ def test_the_first_permitted_target_counts(
 ) -> None:
     auth_config(site={"allow_list": ("https://app.example.com/**",)})
     make_user(email=EMAIL)
-    answer = api.post(
+    response = api.post(
         f"/admin/generate_link?redirect_to={in_query}",
         {"type": "magiclink", "email": EMAIL, "redirect_to": in_body},
         bearer=admin,
     )
-    shown = answer.json()
+    shown = response.json()
     assert shown["redirect_to"] == target
     assert query_of(shown["action_link"])["redirect_to"] == target
 

@@ -52,9 +52,9 @@ def invited_by_mail(mailbox: Mailbox) -> list[str]:
 
 
 def test_new_address_gets_account_without_password_and_one_email(api: Api, admin: str, mailbox: Mailbox) -> None:
-    answer = invite(api, admin, "Ann@Example.com", data={"team": "red"})
-    assert answer.status_code == 200, answer.content
-    shown = answer.json()
+    response = invite(api, admin, "Ann@Example.com", data={"team": "red"})
+    assert response.status_code == 200, response.content
+    shown = response.json()
     assert (shown["email"], shown["aud"], shown["role"]) == (EMAIL, AUDIENCE, "authenticated")
     assert shown["invited_at"] == shown["confirmation_sent_at"]
     assert "email_confirmed_at" not in shown
@@ -167,10 +167,10 @@ def test_unqueued_email_creates_no_account(api: Api, admin: str) -> None:
     before = table_contents()
     messaging.email_requested.connect(refuse, weak=False)
     try:
-        answer = invite(api, admin)
+        response = invite(api, admin)
     finally:
         messaging.email_requested.disconnect(refuse)
-    assert (answer.status_code, answer.json()["msg"]) == (500, "Error sending invite email")
+    assert (response.status_code, response.json()["msg"]) == (500, "Error sending invite email")
     assert table_contents() == before
 
 
@@ -199,8 +199,8 @@ def test_invitation_link_signs_in_and_password_can_be_set(api: Api, admin: str, 
 def test_invitation_code_can_be_redeemed_with_password(api: Api, admin: str, mailbox: Mailbox) -> None:
     invite(api, admin)
     body = {"type": "invite", "email": EMAIL, "token": mailbox.emails[-1].variables["Token"]}
-    answer = api.post("/verify", {**body, "password": "her own password 1"})
-    assert (answer.status_code, answer.json()["type"]) == (200, "invite")
+    response = api.post("/verify", {**body, "password": "her own password 1"})
+    assert (response.status_code, response.json()["type"]) == (200, "invite")
     assert sign_in(api, "her own password 1").status_code == 200
 
 
@@ -235,9 +235,9 @@ def test_account_with_confirmed_phone_keeps_password(api: Api, admin: str) -> No
 
 def test_sign_up_with_invited_address_reveals_no_invitation(api: Api, admin: str) -> None:
     invite(api, admin, data={"salary": 1})
-    answer = api.post("/signup", {"email": EMAIL, "password": OTHER_PASSWORD})
-    assert answer.status_code == 200
-    assert (answer.json()["identities"], answer.json()["user_metadata"]) == ([], {})
+    response = api.post("/signup", {"email": EMAIL, "password": OTHER_PASSWORD})
+    assert response.status_code == 200
+    assert (response.json()["identities"], response.json()["user_metadata"]) == ([], {})
 
 
 def test_invitation_ignores_email_interval(api: Api, admin: str, mailbox: Mailbox) -> None:

@@ -54,17 +54,17 @@ def ids(api: Api, query: str = "") -> list[str]:
 
 
 def listed(api: Api, query: str = "") -> tuple[str, str]:
-    answer = ask(api, "GET", f"/admin/users{query}")
-    assert answer.status_code == 200, answer.content
-    return answer.headers["Link"], answer.headers["X-Total-Count"]
+    response = ask(api, "GET", f"/admin/users{query}")
+    assert response.status_code == 200, response.content
+    return response.headers["Link"], response.headers["X-Total-Count"]
 
 
 def test_empty_list(api: Api) -> None:
-    answer = ask(api, "GET", "/admin/users")
-    assert answer.json() == {"users": [], "aud": "authenticated"}
-    assert answer.headers["Link"] == '</admin/users?page=0>; rel="last"'
-    assert answer.headers["X-Total-Count"] == "0"
-    assert answer.headers["Cache-Control"] == "no-store"
+    response = ask(api, "GET", "/admin/users")
+    assert response.json() == {"users": [], "aud": "authenticated"}
+    assert response.headers["Link"] == '</admin/users?page=0>; rel="last"'
+    assert response.headers["X-Total-Count"] == "0"
+    assert response.headers["Cache-Control"] == "no-store"
 
 
 @pytest.mark.parametrize(
@@ -222,9 +222,9 @@ def test_parameter_of_gateways_is_ignored(api: Api) -> None:
 def test_filter_matches_part_of_address_or_name(api: Api, filter: str, expected: list[str]) -> None:
     make_user(email="test1@example.com", data={"full_name": "Test User"}, phone="15551234567")
     make_user(email="user2@example.com", data={"name": "test1"})
-    answer = api.get(f"/admin/users?filter={_quoted(filter)}&sort=created_at+asc", bearer=admin_requests.token())
-    assert [user["email"] for user in answer.json()["users"]] == expected
-    assert answer.headers["X-Total-Count"] == str(len(expected))
+    response = api.get(f"/admin/users?filter={_quoted(filter)}&sort=created_at+asc", bearer=admin_requests.token())
+    assert [user["email"] for user in response.json()["users"]] == expected
+    assert response.headers["X-Total-Count"] == str(len(expected))
 
 
 def test_filtered_list_has_pages(api: Api) -> None:
@@ -300,8 +300,8 @@ def test_list_contains_one_audience(api: Api) -> None:
     make_user(email="ann@example.com")
     other = make_user(email="bob@example.com", audience="other")
     for query in ("", "?filter=example", "?email=bob@example.com", f"?id={other.id}"):
-        answer = ask(api, "GET", f"/admin/users{query}", headers={"X-JWT-AUD": "other"}).json()
-        assert ([user["email"] for user in answer["users"]], answer["aud"]) == (["bob@example.com"], "other")
+        response = ask(api, "GET", f"/admin/users{query}", headers={"X-JWT-AUD": "other"}).json()
+        assert ([user["email"] for user in response["users"]], response["aud"]) == (["bob@example.com"], "other")
     assert ids(api, "?email=bob@example.com") == []
     mine = admin_requests.token(aud="other")
     assert [user["email"] for user in api.get("/admin/users", bearer=mine).json()["users"]] == ["ann@example.com"]
@@ -323,10 +323,10 @@ def test_list_contains_complete_users(api: Api) -> None:
 
 def test_cursors_are_ignored_by_default(api: Api) -> None:
     make_users(2)
-    answer = ask(api, "GET", "/admin/users?limit=1&cursor=x")
-    assert len(answer.json()["users"]) == 2
-    assert answer.headers["X-Total-Count"] == "2"
-    assert "pagination" not in answer.json()
+    response = ask(api, "GET", "/admin/users?limit=1&cursor=x")
+    assert len(response.json()["users"]) == 2
+    assert response.headers["X-Total-Count"] == "2"
+    assert "pagination" not in response.json()
 
 
 @pytest.mark.parametrize("sort", ["", "&sort=created_at+asc"])
@@ -337,14 +337,14 @@ def test_cursors_lead_through_all_users(api: Api, auth_config: ChangeConfig, sor
     User.objects.filter(id__in=made[2:4]).update(created_at=START + timedelta(days=2))
     target, shown, pages = f"/admin/users?limit=2{sort}{condition}", [], 0
     while target:
-        answer = ask(api, "GET", target)
-        shown += [user["id"] for user in answer.json()["users"]]
+        response = ask(api, "GET", target)
+        shown += [user["id"] for user in response.json()["users"]]
         pages += 1
-        pagination = answer.json()["pagination"]
-        assert "X-Total-Count" not in answer.headers
-        assert pagination["has_more"] == ("next_cursor" in pagination) == ("Link" in answer.headers)
+        pagination = response.json()["pagination"]
+        assert "X-Total-Count" not in response.headers
+        assert pagination["has_more"] == ("next_cursor" in pagination) == ("Link" in response.headers)
         target = (
-            answer.headers["Link"].removeprefix("<").removesuffix('>; rel="next"') if pagination["has_more"] else ""
+            response.headers["Link"].removeprefix("<").removesuffix('>; rel="next"') if pagination["has_more"] else ""
         )
     assert (sorted(shown), pages) == (sorted(made), 3)
     assert shown == ids(api, f"?per_page=9{sort}{condition}")
@@ -353,9 +353,9 @@ def test_cursors_lead_through_all_users(api: Api, auth_config: ChangeConfig, sor
 def test_cursor_link_keeps_other_parameters(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(experimental={"cursor_pagination_enabled": True})
     make_users(3)
-    answer = ask(api, "GET", "/admin/users?page=&per_page=&limit=1&filter=user")
-    cursor = answer.json()["pagination"]["next_cursor"]
-    assert answer.headers["Link"] == f'</admin/users?cursor={cursor}&filter=user&limit=1>; rel="next"'
+    response = ask(api, "GET", "/admin/users?page=&per_page=&limit=1&filter=user")
+    cursor = response.json()["pagination"]["next_cursor"]
+    assert response.headers["Link"] == f'</admin/users?cursor={cursor}&filter=user&limit=1>; rel="next"'
 
 
 @pytest.mark.parametrize(("query", "shown"), [("", 50), ("?limit=2000", 60), ("?limit=60", 60)])
@@ -395,9 +395,9 @@ def _encoded(cursor: object) -> str:
 def test_malformed_cursor_is_rejected(api: Api, auth_config: ChangeConfig, cursor: str) -> None:
     auth_config(experimental={"cursor_pagination_enabled": True})
     make_users(1)
-    answer = ask(api, "GET", f"/admin/users?cursor={_quoted(cursor)}")
-    assert (answer.status_code, answer.json()["error_code"]) == (400, "validation_failed")
-    assert answer.json()["msg"].startswith("Bad Pagination Parameters: invalid cursor")
+    response = ask(api, "GET", f"/admin/users?cursor={_quoted(cursor)}")
+    assert (response.status_code, response.json()["error_code"]) == (400, "validation_failed")
+    assert response.json()["msg"].startswith("Bad Pagination Parameters: invalid cursor")
 
 
 @pytest.mark.parametrize(
@@ -472,9 +472,9 @@ def _thousands(number: int) -> None:
 )
 def test_large_totals_are_estimates(api: Api, query: str, is_close: Callable[[int], bool]) -> None:
     _thousands(12_000)
-    answer = ask(api, "GET", f"/admin/users{query}")
-    assert answer.status_code == 200, answer.content
-    assert is_close(int(answer.headers["X-Total-Count"])), answer.headers["X-Total-Count"]
+    response = ask(api, "GET", f"/admin/users{query}")
+    assert response.status_code == 200, response.content
+    assert is_close(int(response.headers["X-Total-Count"])), response.headers["X-Total-Count"]
 
 
 @pytest.mark.parametrize("query", ["", "&filter=example.com", "&filter=user1", "&filter=ann"])
@@ -518,11 +518,11 @@ def test_users_without_times_are_listed(api: Api, query: str) -> None:
     expected = _without_times()
     if "page=2" in query:
         expected = expected[3:6]
-    answer = ask(api, "GET", f"/admin/users?sort=created_at+asc{query}")
-    assert answer.status_code == 200, answer.content
-    shown = {UUID(user["id"]): user for user in answer.json()["users"]}
+    response = ask(api, "GET", f"/admin/users?sort=created_at+asc{query}")
+    assert response.status_code == 200, response.content
+    shown = {UUID(user["id"]): user for user in response.json()["users"]}
     assert list(shown) == expected
-    assert answer.headers["X-Total-Count"] == "10"
+    assert response.headers["X-Total-Count"] == "10"
     assert shown[expected[0]]["created_at"]
     assert shown[expected[-1]]["created_at"] is shown[expected[-1]]["updated_at"] is None
 

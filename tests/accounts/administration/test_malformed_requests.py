@@ -44,12 +44,12 @@ NOT_JSON = [
 def answered(api: Api, method: str, path: str, body: Any) -> tuple[int, str]:
     """Status and code of an answer that is a documented one, and that has written nothing unless it is a success."""
     before = table_contents()
-    answer = ask(api, method, path, body)
-    assert answer.status_code < 500, answer.content
-    if answer.status_code >= 400:
-        assert set(answer.json()) >= {"code", "error_code", "msg"}
+    response = ask(api, method, path, body)
+    assert response.status_code < 500, response.content
+    if response.status_code >= 400:
+        assert set(response.json()) >= {"code", "error_code", "msg"}
         assert table_contents() == before
-    return answer.status_code, answer.json().get("error_code", "")
+    return response.status_code, response.json().get("error_code", "")
 
 
 def paths() -> list[tuple[str, str]]:
@@ -117,15 +117,15 @@ def test_unusual_conditions_are_rejected_or_answered(api: Api, name: str) -> Non
         "9" * 4000,
         "+",
     ):
-        answer = ask(api, "GET", f"/admin/users?{name}={value}")
-        assert answer.status_code in (200, 400), (name, value, answer.content)
-        if answer.status_code == 200 and name in ("filter", "email", "phone", "id"):
-            assert len(answer.json()["users"]) == (1 if (name, value) == ("filter", "%25") else 0)
+        response = ask(api, "GET", f"/admin/users?{name}={value}")
+        assert response.status_code in (200, 400), (name, value, response.content)
+        if response.status_code == 200 and name in ("filter", "email", "phone", "id"):
+            assert len(response.json()["users"]) == (1 if (name, value) == ("filter", "%25") else 0)
 
 
 @pytest.mark.parametrize("audience", ["", "x" * 256, "é", "' OR true --"])
 def test_unknown_audiences_have_no_users(api: Api, audience: str) -> None:
     make_user()
-    answer = ask(api, "GET", "/admin/users", headers={"X-JWT-AUD": audience})
-    assert answer.status_code in (200, 400)
-    assert answer.status_code == 400 or bool(answer.json()["users"]) == (not audience)
+    response = ask(api, "GET", "/admin/users", headers={"X-JWT-AUD": audience})
+    assert response.status_code in (200, 400)
+    assert response.status_code == 400 or bool(response.json()["users"]) == (not audience)

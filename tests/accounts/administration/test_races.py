@@ -20,23 +20,23 @@ EMAIL = "ann@example.com"
 
 
 def test_one_of_several_concurrent_creations_gets_address(api: Api) -> None:
-    answers = run_concurrently(*[lambda: ask(api, "POST", "/admin/users", {"email": EMAIL, "id": str(uuid4())})] * 4)
-    assert status_counts(answers) == {200: 1, 422: 3}
-    assert {answer.json()["error_code"] for answer in answers if answer.status_code == 422} == {"email_exists"}
+    responses = run_concurrently(*[lambda: ask(api, "POST", "/admin/users", {"email": EMAIL, "id": str(uuid4())})] * 4)
+    assert status_counts(responses) == {200: 1, 422: 3}
+    assert {response.json()["error_code"] for response in responses if response.status_code == 422} == {"email_exists"}
     assert (User.objects.count(), Identity.objects.count(), len(audit_payloads())) == (1, 1, 1)
 
 
 def test_one_of_several_concurrent_deletions_succeeds(api: Api) -> None:
     path = f"/admin/users/{make_full_account().id}"
-    answers = run_concurrently(*[lambda: ask(api, "DELETE", path)] * 4)
-    assert status_counts(answers) == {200: 1, 404: 3}
+    responses = run_concurrently(*[lambda: ask(api, "DELETE", path)] * 4)
+    assert status_counts(responses) == {200: 1, 404: 3}
     assert [action for action, _ in audit_trail()] == ["user_deleted"]
     assert_error(ask(api, "DELETE", path), *USER_NOT_FOUND)
 
 
 def test_concurrent_invitations_create_one_account(api: Api, mailbox: Mailbox) -> None:
-    answers = run_concurrently(*[lambda: ask(api, "POST", "/invite", {"email": EMAIL})] * 4)
-    assert status_counts(answers) == {200: 4}
+    responses = run_concurrently(*[lambda: ask(api, "POST", "/invite", {"email": EMAIL})] * 4)
+    assert status_counts(responses) == {200: 4}
     assert User.objects.count() == 1
     assert OneTimeToken.objects.count() == 1
     assert len(mailbox.emails) >= 4

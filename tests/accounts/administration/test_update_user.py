@@ -38,13 +38,13 @@ def test_get_returns_complete_user_without_changes(api: Api) -> None:
     user = make_user(email=EMAIL, data={"a": 1})
     make_factor(user, friendly_name="phone", secret="hidden")
     before = table_contents()
-    answer = ask(api, "GET", path(user))
-    shown = answer.json()
+    response = ask(api, "GET", path(user))
+    shown = response.json()
     assert (shown["id"], shown["email"], shown["user_metadata"]["a"]) == (str(user.id), EMAIL, 1)
     assert [factor["friendly_name"] for factor in shown["factors"]] == ["phone"]
-    assert answer.headers["Cache-Control"] == "no-store"
-    assert b"hidden" not in answer.content
-    assert b"argon2" not in answer.content
+    assert response.headers["Cache-Control"] == "no-store"
+    assert b"hidden" not in response.content
+    assert b"argon2" not in response.content
     assert table_contents() == before
 
 
@@ -154,14 +154,14 @@ def test_an_invalid_request_changes_nothing(api: Api, changes: Any, status: int,
 
 @pytest.mark.parametrize("password", ["", "short"])
 def test_password_policy_applies_to_administrators(api: Api, password: str) -> None:
-    answer = ask(api, "PUT", path(make_user()), {"password": password, "ban_duration": None})
+    response = ask(api, "PUT", path(make_user()), {"password": password, "ban_duration": None})
     text = "Password should be at least 6 characters."
-    assert_error(answer, 422, "weak_password", text, weak_password={"reasons": ["length"]})
+    assert_error(response, 422, "weak_password", text, weak_password={"reasons": ["length"]})
 
 
 def test_a_malformed_ban_is_reported_before_a_weak_password(api: Api) -> None:
-    answer = ask(api, "PUT", path(make_user()), {"password": "1", "ban_duration": "x"})
-    assert answer.json()["error_code"] == "validation_failed"
+    response = ask(api, "PUT", path(make_user()), {"password": "1", "ban_duration": "x"})
+    assert response.json()["error_code"] == "validation_failed"
 
 
 def test_body_of_other_type_is_rejected(api: Api) -> None:
@@ -184,8 +184,8 @@ def test_new_password_revokes_sessions_and_secrets(api: Api) -> None:
     assert (OneTimeToken.objects.count(), FlowState.objects.count()) == (0, 0)
     for each in signed_in:
         assert api.get("/user", bearer=each.access_token).json()["error_code"] == "session_not_found"
-        answer = api.post("/token?grant_type=refresh_token", {"refresh_token": each.refresh_token})
-        assert answer.json()["error_code"] == "refresh_token_not_found"
+        response = api.post("/token?grant_type=refresh_token", {"refresh_token": each.refresh_token})
+        assert response.json()["error_code"] == "refresh_token_not_found"
     assert can_sign_in(api, "newsecret", email=EMAIL)
     assert not can_sign_in(api, PASSWORD, email=EMAIL)
 
@@ -255,8 +255,8 @@ def test_secrets_of_previous_address_are_invalid(api: Api, changes: dict[str, st
     secret = make_one_time_token(user)
     flow = make_flow(user)
     done(api, "PUT", path(user), changes)
-    answer = api.post("/verify", {"type": "recovery", "token_hash": secret.link_token})
-    assert answer.json()["error_code"] == "otp_expired"
+    response = api.post("/verify", {"type": "recovery", "token_hash": secret.link_token})
+    assert response.json()["error_code"] == "otp_expired"
     assert not FlowState.objects.filter(id=flow.id).exists()
 
 

@@ -37,8 +37,8 @@ def test_new_password_withdraws_pending_change(api: Api, auth_config: ChangeConf
     for kind in ("phone_change", "email_change"):
         assert api.post("/resend", {"type": kind, "email": EMAIL}).status_code == 200
         backdate_rate_limits(timedelta(hours=1))
-    answer = api.post("/verify", {"type": "phone_change", "phone": ATTACKERS_PHONE, "token": "123456"})
-    assert_error(answer, 403, "otp_expired", "Token has expired or is invalid")
+    response = api.post("/verify", {"type": "phone_change", "phone": ATTACKERS_PHONE, "token": "123456"})
+    assert_error(response, 403, "otp_expired", "Token has expired or is invalid")
     assert len(mailbox.emails) == sent
     owner.refresh_from_db()
     assert (owner.email, owner.phone) == (EMAIL, None)
@@ -53,15 +53,15 @@ def test_a_new_password_invalidates_issued_codes(api: Api, mailbox: Mailbox) -> 
     code = location.partition("code=")[2]
     own = make_session(owner)
     assert api.put("/user", {"password": NEW_PASSWORD}, bearer=own.access_token).status_code == 200
-    answer = api.post("/token?grant_type=pkce", {"auth_code": code, "code_verifier": VERIFIER})
-    assert_error(answer, 404, "flow_state_not_found", "invalid flow state, no valid flow state found")
+    response = api.post("/token?grant_type=pkce", {"auth_code": code, "code_verifier": VERIFIER})
+    assert_error(response, 404, "flow_state_not_found", "invalid flow state, no valid flow state found")
 
 
 def test_verified_owner_keeps_account_when_other_identifier_is_claimed(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"autoconfirm": True}, signup={"phone_enabled": True})
     make_user(email=EMAIL, confirmed=False, phone="15550000001", phone_confirmed_at=timezone.now())
-    answer = api.post("/signup", {"email": EMAIL, "password": NEW_PASSWORD})
-    assert_error(answer, 422, "user_already_exists", "User already registered")
+    response = api.post("/signup", {"email": EMAIL, "password": NEW_PASSWORD})
+    assert_error(response, 422, "user_already_exists", "User already registered")
     assert User.objects.get().email_confirmed_at is None
 
 
@@ -70,8 +70,8 @@ def test_revoked_session_cannot_change_password(api: Api) -> None:
     attacker = make_session(owner)
     own = make_session(owner)
     assert api.post("/logout?scope=others", bearer=own.access_token).status_code == 204
-    answer = api.put("/user", {"password": NEW_PASSWORD}, bearer=attacker.access_token)
-    assert_error(answer, 403, "session_not_found", "Session from session_id claim in JWT does not exist")
+    response = api.put("/user", {"password": NEW_PASSWORD}, bearer=attacker.access_token)
+    assert_error(response, 403, "session_not_found", "Session from session_id claim in JWT does not exist")
     assert api.post("/token?grant_type=password", {"email": EMAIL, "password": PASSWORD}).status_code == 200
 
 
@@ -81,9 +81,9 @@ def test_deeply_nested_metadata_causes_no_server_error(api: Api, depth: int) -> 
         PASSWORD.encode(),
         b"[" * depth + b"]" * depth,
     )
-    answer = api.post("/signup", body)
-    assert answer.status_code in (200, 400)
-    assert User.objects.count() == (answer.status_code == 200)
+    response = api.post("/signup", body)
+    assert response.status_code in (200, 400)
+    assert User.objects.count() == (response.status_code == 200)
 
 
 def make_planted_account() -> User:

@@ -98,17 +98,17 @@ def test_invalid_identity_id_is_rejected(
 
 
 def test_last_identity_cannot_be_removed(ada: SignIn, api: Api) -> None:
-    answer = unlink(api, ada, known_as("email", ada.user))
+    response = unlink(api, ada, known_as("email", ada.user))
 
-    assert (answer.status_code, answer.json()["error_code"]) == (422, "single_identity_not_deletable")
+    assert (response.status_code, response.json()["error_code"]) == (422, "single_identity_not_deletable")
 
 
 def test_the_requested_audience_must_be_the_tokens(ada: SignIn, api: Api) -> None:
     add_identity(ada.user, "google", email=EMAIL)
 
-    answer = unlink(api, ada, known_as("google", ada.user), **{"X-JWT-AUD": "elsewhere"})
+    response = unlink(api, ada, known_as("google", ada.user), **{"X-JWT-AUD": "elsewhere"})
 
-    assert_error(answer, 403, "unexpected_audience", "Token audience doesn't match request audience")
+    assert_error(response, 403, "unexpected_audience", "Token audience doesn't match request audience")
 
 
 def test_an_address_of_another_account_is_not_used_as_replacement(ada: SignIn, api: Api) -> None:
@@ -133,9 +133,9 @@ def test_an_identity_with_another_address_leaves_the_accounts_unchanged(
 ) -> None:
     gone = add_identity(ada.user, "google", email="other@example.com", email_verified=True)
 
-    answer = unlink(api, ada, gone)
+    response = unlink(api, ada, gone)
 
-    assert (answer.status_code, answer.json()) == (200, {})
+    assert (response.status_code, response.json()) == (200, {})
     user = User.objects.get()
     known: Any = user.raw_app_meta_data
     assert (user.email, known) == (EMAIL, {"provider": "email", "providers": ["email"]})

@@ -66,8 +66,8 @@ def test_link_and_code_of_an_email_redeem_the_same_secret(api: Api, mailbox: Mai
     variables = mail_of(api, mailbox, path).variables
     body = {"type": "email", "email": EMAIL, "token": variables["Token"]}
     assert api.post("/verify", body).status_code == 200
-    answer = api.get(variables["ConfirmationURL"].removeprefix("http://127.0.0.1:8081"))
-    assert "error_code=otp_expired" in answer.headers["Location"]
+    response = api.get(variables["ConfirmationURL"].removeprefix("http://127.0.0.1:8081"))
+    assert "error_code=otp_expired" in response.headers["Location"]
 
 
 @pytest.mark.parametrize("path", JOURNEYS)

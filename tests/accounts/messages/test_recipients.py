@@ -283,10 +283,10 @@ def test_service_receives_address_and_configured_headers(service: HttpPeer, auth
 
 
 @pytest.mark.parametrize(
-    "answer", [INVALID, in_json({"valid": False}, status=201), Answer(body=b' {"valid" : false, "a":1}')]
+    "response", [INVALID, in_json({"valid": False}, status=201), Answer(body=b' {"valid" : false, "a":1}')]
 )
-def test_address_rejected_by_service_is_rejected(service: HttpPeer, answer: Answer) -> None:
-    service.answer(answer)
+def test_address_rejected_by_service_is_rejected(service: HttpPeer, response: Answer) -> None:
+    service.answer(response)
     with pytest.raises(errors.EmailAddressInvalid) as refusal:
         validate(EMAIL)
     assert refusal.value.message == invalid(EMAIL)
@@ -311,9 +311,9 @@ PASSES: dict[str, Answer] = {
 }
 
 
-@pytest.mark.parametrize("answer", PASSES.values(), ids=PASSES)
-def test_service_accepts_address_with_any_other_answer(service: HttpPeer, answer: Answer) -> None:
-    service.answer(answer)
+@pytest.mark.parametrize("response", PASSES.values(), ids=PASSES)
+def test_service_accepts_address_with_any_other_answer(service: HttpPeer, response: Answer) -> None:
+    service.answer(response)
     validate(EMAIL)
     assert len(service.received) == 1
 
@@ -364,8 +364,8 @@ def test_sign_up_accepts_authorized_addresses_only(api: Api, mailbox: Mailbox, a
     auth_config(recipients={"authorized_addresses": ("a@x.com",)})
     assert api.post("/signup", {"email": "a+t@x.com", "password": PASSWORD}).status_code == 200
     before = table_contents()
-    answer = api.post("/signup", {"email": "b@x.com", "password": PASSWORD})
-    assert_error(answer, 400, "email_address_not_authorized", not_authorized("b@x.com"))
+    response = api.post("/signup", {"email": "b@x.com", "password": PASSWORD})
+    assert_error(response, 400, "email_address_not_authorized", not_authorized("b@x.com"))
     assert table_contents() == before
     assert [mail.to for mail in mailbox.emails] == ["a+t@x.com"]
 
@@ -374,8 +374,8 @@ def test_sign_up_accepts_authorized_addresses_only(api: Api, mailbox: Mailbox, a
 @pytest.mark.parametrize("address", ["test@gmail.com", "a@example.com", "short@gmail.com"])
 def test_sign_up_rejects_address_without_mail_host(api: Api, mailbox: Mailbox, names: FakeDns, address: str) -> None:
     before = table_contents()
-    answer = api.post("/signup", {"email": address, "password": PASSWORD})
-    assert_error(answer, 400, "email_address_invalid", invalid(address))
+    response = api.post("/signup", {"email": address, "password": PASSWORD})
+    assert_error(response, 400, "email_address_invalid", invalid(address))
     assert table_contents() == before
     assert mailbox.emails == []
 
@@ -442,8 +442,12 @@ def test_a_blocked_exchanger_reveals_no_account(
     auth_config(recipients={"blocked_exchangers": frozenset({"mx2.shop.net"})})
     known_or_not(state)
     before = table_contents()
-    answer = api.post(path, dict(requests_for(EMAIL))[path])
-    assert (answer.status_code, answer.json()["error_code"], answer.json()["msg"]) == (500, "unexpected_failure", text)
+    response = api.post(path, dict(requests_for(EMAIL))[path])
+    assert (response.status_code, response.json()["error_code"], response.json()["msg"]) == (
+        500,
+        "unexpected_failure",
+        text,
+    )
     assert table_contents() == before
     assert mailbox.emails == []
 
@@ -492,8 +496,8 @@ def test_requests_without_message_use_no_quota(api: Api, mailbox: Mailbox, auth_
         assert api.post("/recover", {"email": f"unknown{number}@shop.net"}).status_code == 200
         assert api.post("/resend", {"type": "signup", "email": f"unknown{number}@shop.net"}).status_code == 200
         backdate_rate_limits(timedelta(minutes=16))
-        answer = api.post("/signup", {"email": "confirmed@shop.net", "password": PASSWORD})
-        assert (answer.status_code, answer.json()["identities"]) == (200, [])
+        response = api.post("/signup", {"email": "confirmed@shop.net", "password": PASSWORD})
+        assert (response.status_code, response.json()["identities"]) == (200, [])
     assert not RateLimit.objects.filter(bucket="email_sent").exists()
     assert mailbox.emails == []
     assert api.post("/recover", {"email": "confirmed@shop.net"}).status_code == 200
@@ -520,13 +524,13 @@ def test_the_allow_list_is_checked_before_the_quota_and_the_address_after_it(
         limits={"email_sent": Rate(events=1)}, recipients={"authorized_addresses": ("a@shop.net", "c@shop.net")}
     )
     for address in ("b@shop.net", "d@shop.net"):
-        answer = api.post("/signup", {"email": address, "password": PASSWORD})
-        assert_error(answer, 400, "email_address_not_authorized", not_authorized(address))
+        response = api.post("/signup", {"email": address, "password": PASSWORD})
+        assert_error(response, 400, "email_address_not_authorized", not_authorized(address))
     assert service.received == []
-    answer = api.post("/signup", {"email": "a@shop.net", "password": PASSWORD})
-    assert_error(answer, 400, "email_address_invalid", invalid("a@shop.net"))
-    answer = api.post("/signup", {"email": "c@shop.net", "password": PASSWORD})
-    assert_error(answer, 429, "over_email_send_rate_limit", QUOTA)
+    response = api.post("/signup", {"email": "a@shop.net", "password": PASSWORD})
+    assert_error(response, 400, "email_address_invalid", invalid("a@shop.net"))
+    response = api.post("/signup", {"email": "c@shop.net", "password": PASSWORD})
+    assert_error(response, 429, "over_email_send_rate_limit", QUOTA)
     assert len(service.received) == 1
 
 

@@ -82,9 +82,9 @@ def unenroll(api: Api, token: str, factor_id: object) -> Answer:
     return api.delete(f"/factors/{factor_id}", bearer=token)
 
 
-def done(answer: Answer) -> dict[str, Any]:
-    assert answer.status_code == 200, answer.content
-    body: dict[str, Any] = answer.json()
+def done(response: Answer) -> dict[str, Any]:
+    assert response.status_code == 200, response.content
+    body: dict[str, Any] = response.json()
     return body
 
 

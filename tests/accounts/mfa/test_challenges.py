@@ -47,10 +47,10 @@ def mobile() -> Owner:
 def test_totp_challenge_sends_no_message(api: Api, mailbox: Mailbox, status: str, body: Any) -> None:
     owner = make_owner(status=status)
     before = timezone.now()
-    answer = factor_requests.challenge(
+    response = factor_requests.challenge(
         api, owner.token, owner.factor.id, body, headers={"X-Forwarded-For": "203.0.113.7"}
     )
-    shown = done(answer)
+    shown = done(response)
     challenge = FactorChallenge.objects.get()
     assert shown == {
         "id": str(challenge.id),
@@ -155,9 +155,9 @@ def test_code_is_encrypted_with_column_encryption(
 
 def test_phone_challenges_have_minimum_interval(api: Api, mailbox: Mailbox, mobile: Owner) -> None:
     done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
-    answer = factor_requests.challenge(api, mobile.token, mobile.factor.id, {})
+    response = factor_requests.challenge(api, mobile.token, mobile.factor.id, {})
     assert_error(
-        answer,
+        response,
         429,
         "over_sms_send_rate_limit",
         "For security purposes, you can only request this after 59 seconds.",
@@ -172,8 +172,8 @@ def test_interval_applies_after_new_enrolment_of_phone(api: Api, mailbox: Mailbo
     done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
     done(factor_requests.unenroll(api, mobile.token, mobile.factor.id))
     again = done(factor_requests.enroll(api, mobile.token, factor_type="phone", phone=written))["id"]
-    answer = factor_requests.challenge(api, mobile.token, again, {})
-    assert (answer.status_code, answer.json()["error_code"]) == (429, "over_sms_send_rate_limit")
+    response = factor_requests.challenge(api, mobile.token, again, {})
+    assert (response.status_code, response.json()["error_code"]) == (429, "over_sms_send_rate_limit")
     assert len(mailbox.texts) == 1
     backdate_rate_limits(timedelta(seconds=61))
     done(factor_requests.challenge(api, mobile.token, again, {}))
@@ -213,16 +213,16 @@ def test_codes_and_sms_quota_do_not_apply_to_factors(
 def test_phone_challenge_requires_gateway(api: Api, auth_config: ChangeConfig, mobile: Owner) -> None:
     auth_config(sms={"provider": ""})
     before = table_contents()
-    answer = factor_requests.challenge(api, mobile.token, mobile.factor.id, {})
-    assert (answer.status_code, answer.json()["msg"]) == (500, "Failed to get SMS provider")
+    response = factor_requests.challenge(api, mobile.token, mobile.factor.id, {})
+    assert (response.status_code, response.json()["msg"]) == (500, "Failed to get SMS provider")
     assert table_contents() == before
 
 
 def test_unsupported_channel_is_rejected(api: Api, auth_config: ChangeConfig, mobile: Owner) -> None:
     auth_config(sms={"provider": "vonage"})
     for channel in ("whatsapp", "pigeon"):
-        answer = factor_requests.challenge(api, mobile.token, mobile.factor.id, {"channel": channel})
-        assert_error(answer, 400, "validation_failed", CHANNEL_INVALID)
+        response = factor_requests.challenge(api, mobile.token, mobile.factor.id, {"channel": channel})
+        assert_error(response, 400, "validation_failed", CHANNEL_INVALID)
 
 
 @pytest.mark.parametrize("body", [None, b"[]", {"channel": 1}])

@@ -89,8 +89,8 @@ def overtaken(user: User, call: Call, by: Callable[[], object]) -> Answer:
             second = threads.submit(run, call)
             wait_for_waiting(2)
         first.result(20)
-        answer: Answer = second.result(20)
-        return answer
+        response: Answer = second.result(20)
+        return response
 
 
 def remove(owner: Owner) -> Callable[[], object]:
@@ -179,13 +179,13 @@ def test_request_at_aal2_is_rejected_after_concurrent_factor_removal(
 
 
 def test_metadata_can_change_without_a_second_factor(api: Api, owner: Owner) -> None:
-    answer = overtaken(owner.user, change({"data": {"a": 1}}, api, owner), remove(owner))  # type: ignore[dict-item]
-    assert done(answer)["user_metadata"]["a"] == 1
+    response = overtaken(owner.user, change({"data": {"a": 1}}, api, owner), remove(owner))  # type: ignore[dict-item]
+    assert done(response)["user_metadata"]["a"] == 1
 
 
 def test_recovery_codes_are_not_created_after_concurrent_reset(api: Api, owner: Owner) -> None:
-    answer = overtaken(owner.user, make_codes(api, owner), reset(owner))
-    assert_error(answer, 422, "mfa_factor_not_found", "A verified factor is required to create recovery codes")
+    response = overtaken(owner.user, make_codes(api, owner), reset(owner))
+    assert_error(response, 422, "mfa_factor_not_found", "A verified factor is required to create recovery codes")
     assert not RecoveryCode.objects.exists()
 
 
@@ -207,7 +207,7 @@ def test_sms_code_is_rejected_after_concurrent_phone_change(
     owner = make_owner(factor_type="phone", phone=factor_requests.PHONE)
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
     code = mailbox.texts[0].variables["Code"]
-    answer = overtaken(
+    response = overtaken(
         owner.user,
         lambda: factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code),
         lambda: admin_factors.update(
@@ -220,5 +220,5 @@ def test_sms_code_is_rejected_after_concurrent_phone_change(
             at=timezone.now(),
         ),
     )
-    assert_error(answer, 404, "mfa_factor_not_found", "Factor not found")
+    assert_error(response, 404, "mfa_factor_not_found", "Factor not found")
     assert Session.objects.get().aal == "aal1"

@@ -106,8 +106,8 @@ def test_secret_is_encrypted_with_column_encryption(api: Api, auth_config: Chang
 
 @pytest.mark.parametrize("body", [{"factor_type": "x"}, {"factor_type": ""}, {"factor_type": None}])
 def test_unknown_factor_type_is_rejected(api: Api, body: Any) -> None:
-    answer = factor_requests.enroll(api, make_session().access_token, **body)
-    assert_error(answer, 400, "validation_failed", "factor_type needs to be totp, phone, or webauthn")
+    response = factor_requests.enroll(api, make_session().access_token, **body)
+    assert_error(response, 400, "validation_failed", "factor_type needs to be totp, phone, or webauthn")
 
 
 @pytest.mark.parametrize(
@@ -159,8 +159,8 @@ def test_name_too_long_for_index_is_rejected(api: Api) -> None:
 
 
 def test_issuer_too_long_for_qr_code_is_rejected(api: Api) -> None:
-    answer = factor_requests.enroll(api, make_session().access_token, issuer="x" * 1300)
-    assert_error(answer, 400, "validation_failed", "The issuer is too long")
+    response = factor_requests.enroll(api, make_session().access_token, issuer="x" * 1300)
+    assert_error(response, 400, "validation_failed", "The issuer is too long")
     assert not Factor.objects.exists()
 
 
@@ -197,25 +197,25 @@ def test_both_limits_are_configurable(
 def test_further_factor_requires_aal2(api: Api, aal: str | None, is_let_in: bool) -> None:
     made = make_session(aal=aal)
     make_factor(made.user, friendly_name="first")
-    answer = factor_requests.enroll(api, made.access_token, friendly_name="second")
+    response = factor_requests.enroll(api, made.access_token, friendly_name="second")
     if is_let_in:
-        done(answer)
+        done(response)
     else:
-        assert_error(answer, 403, "insufficient_aal", "AAL2 required to enroll a new factor")
+        assert_error(response, 403, "insufficient_aal", "AAL2 required to enroll a new factor")
         assert Factor.objects.count() == 1
 
 
 def test_anonymous_user_cannot_enrol(api: Api) -> None:
     made = make_session(make_user(email="", is_anonymous=True))
     text = "Anonymous user not allowed to perform these actions"
-    for answer in (
+    for response in (
         factor_requests.enroll(api, made.access_token),
         factor_requests.challenge(api, made.access_token, "x"),
         factor_requests.verify(api, made.access_token, "x", factor_requests.NIL, "1"),
         factor_requests.unenroll(api, made.access_token, "x"),
         api.get("/factors/recovery_codes", bearer=made.access_token),
     ):
-        assert_error(answer, 403, "no_authorization", text)
+        assert_error(response, 403, "no_authorization", text)
 
 
 def test_enrolment_needs_a_token(api: Api) -> None:
@@ -224,8 +224,8 @@ def test_enrolment_needs_a_token(api: Api) -> None:
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", {"friendly_name": 1}, {"issuer": []}])
 def test_body_of_other_type_is_rejected(api: Api, body: Any) -> None:
-    answer = api.post("/factors", body, bearer=make_session().access_token)
-    assert (answer.status_code, answer.json()["error_code"]) == (400, "bad_json")
+    response = api.post("/factors", body, bearer=make_session().access_token)
+    assert (response.status_code, response.json()["error_code"]) == (400, "bad_json")
 
 
 # Numbers
@@ -252,8 +252,8 @@ def test_phone_is_returned_unchanged_and_stored_as_digits(api: Api, number: str)
     ],
 )
 def test_malformed_phone_is_rejected(api: Api, number: str | None, text: str) -> None:
-    answer = factor_requests.enroll(api, make_session().access_token, factor_type="phone", phone=number)
-    assert_error(answer, 400, "validation_failed", text)
+    response = factor_requests.enroll(api, make_session().access_token, factor_type="phone", phone=number)
+    assert_error(response, 400, "validation_failed", text)
 
 
 def test_new_enrolment_of_phone_replaces_unfinished_one(api: Api) -> None:

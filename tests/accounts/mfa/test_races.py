@@ -45,11 +45,11 @@ def test_concurrent_responses_to_one_challenge_succeed_once(api: Api, status: st
     owner = make_owner(status=status)
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
     code = factor_requests.code()
-    answers = run_concurrently(
+    responses = run_concurrently(
         *[lambda: factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code)] * 10
     )
-    assert status_counts(answers) == {200: 1, 422: 9}
-    assert {answer.json().get("error_code") for answer in answers} == {None, "mfa_ip_address_mismatch"}
+    assert status_counts(responses) == {200: 1, 422: 9}
+    assert {response.json().get("error_code") for response in responses} == {None, "mfa_ip_address_mismatch"}
     assert Session.objects.get().refresh_token_counter == 2
 
 
@@ -57,7 +57,7 @@ def test_one_code_for_several_concurrent_challenges_succeeds_once(api: Api) -> N
     owner = make_owner()
     code = factor_requests.code()
     challenges = [factor_requests.challenged(api, owner.token, owner.factor.id) for _ in range(8)]
-    answers = run_concurrently(
+    responses = run_concurrently(
         *[
             lambda challenge_id=challenge_id: factor_requests.verify(
                 api, owner.token, owner.factor.id, challenge_id, code
@@ -65,7 +65,7 @@ def test_one_code_for_several_concurrent_challenges_succeeds_once(api: Api) -> N
             for challenge_id in challenges
         ]
     )
-    assert status_counts(answers) == {200: 1, 422: 7}
+    assert status_counts(responses) == {200: 1, 422: 7}
     assert FactorChallenge.objects.filter(verified_at__isnull=False).count() == 1
 
 
@@ -78,14 +78,14 @@ def test_concurrent_step_ups_of_two_sessions_do_not_deadlock(api: Api) -> None:
             (token, factor.id, factor_requests.challenged(api, token, factor.id))
             for token, factor in ((owner.token, owner.factor), (other.access_token, second))
         ]
-        answers = run_concurrently(
+        responses = run_concurrently(
             *[
                 lambda each=each: factor_requests.verify(api, each[0], each[1], each[2], factor_requests.code())
                 for each in challenges
             ]
         )
         # The first ends the other sign-in, which was below its level.
-        assert status_counts(answers) == {200: 1, 403: 1}
+        assert status_counts(responses) == {200: 1, 403: 1}
         assert [session.aal for session in Session.objects.filter(user=owner.user)] == ["aal2"]
 
 
@@ -104,8 +104,8 @@ def test_verification_of_locked_session_keeps_code_and_challenge(api: Api, monke
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
     code = factor_requests.code()
     with lock_session(owner.session):
-        answer = factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code)
-    assert (answer.status_code, answer.json()["error_code"]) == (409, "conflict")
+        response = factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code)
+    assert (response.status_code, response.json()["error_code"]) == (409, "conflict")
     done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code))
 
 
@@ -118,9 +118,11 @@ def test_concurrent_refreshes_and_verification_leave_one_valid_refresh_token(api
         calls.append(lambda: factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code))  # noqa: B023
         *refreshed, verified = run_concurrently(*calls)
         assert verified.status_code in (200, 403)  # a refresh with the old token after it ends the session
-        for answer in refreshed:
-            if answer.status_code == 200:
-                assert refresh(api, answer.json()["refresh_token"]).status_code == 400 or (verified.status_code == 403)
+        for response in refreshed:
+            if response.status_code == 200:
+                assert refresh(api, response.json()["refresh_token"]).status_code == 400 or (
+                    verified.status_code == 403
+                )
 
 
 def test_concurrent_wrong_codes_are_all_counted(api: Api, auth_config: ChangeConfig) -> None:
@@ -128,7 +130,7 @@ def test_concurrent_wrong_codes_are_all_counted(api: Api, auth_config: ChangeCon
     owner = make_owner()
     challenges = [factor_requests.challenged(api, owner.token, owner.factor.id) for _ in range(20)]
     wrong = factor_requests.wrong_code()
-    answers = run_concurrently(
+    responses = run_concurrently(
         *[
             lambda challenge_id=challenge_id: factor_requests.verify(
                 api, owner.token, owner.factor.id, challenge_id, wrong
@@ -136,17 +138,17 @@ def test_concurrent_wrong_codes_are_all_counted(api: Api, auth_config: ChangeCon
             for challenge_id in challenges
         ]
     )
-    assert status_counts(answers) == {422: 3, 429: 17}
+    assert status_counts(responses) == {422: 3, 429: 17}
 
 
 def test_concurrent_wrong_codes_for_one_challenge_are_all_counted(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(codes={"max_attempts": 3})
     owner = make_owner()
     challenge_id, wrong = factor_requests.challenged(api, owner.token, owner.factor.id), factor_requests.wrong_code()
-    answers = run_concurrently(
+    responses = run_concurrently(
         *[lambda: factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, wrong)] * 20
     )
-    assert sorted(answer.json()["error_code"] for answer in answers) == (
+    assert sorted(response.json()["error_code"] for response in responses) == (
         ["mfa_challenge_expired"] * 17 + ["mfa_verification_failed"] * 3
     )
 
@@ -192,19 +194,19 @@ def test_wrong_codes_are_counted_over_all_processes(api: Api, auth_config: Chang
 def test_concurrent_enrolments_respect_limit(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(mfa={"max_enrolled": 3})
     token = make_session().access_token
-    answers = run_concurrently(
+    responses = run_concurrently(
         *[lambda n=n: factor_requests.enroll(api, token, friendly_name=str(n)) for n in range(8)]
     )
-    assert status_counts(answers) == {200: 3, 422: 5}
+    assert status_counts(responses) == {200: 3, 422: 5}
     token = make_session().access_token
-    answers = run_concurrently(*[lambda: factor_requests.enroll(api, token)] * 8)
-    assert status_counts(answers) == {200: 1, 422: 7}
+    responses = run_concurrently(*[lambda: factor_requests.enroll(api, token)] * 8)
+    assert status_counts(responses) == {200: 1, 422: 7}
 
 
 def test_concurrent_phone_challenges_send_one_sms(api: Api, mailbox: Mailbox) -> None:
     owner = make_owner(factor_type="phone", phone=PHONE)
-    answers = run_concurrently(*[lambda: factor_requests.challenge(api, owner.token, owner.factor.id, {})] * 8)
-    assert status_counts(answers) == {200: 1, 429: 7}
+    responses = run_concurrently(*[lambda: factor_requests.challenge(api, owner.token, owner.factor.id, {})] * 8)
+    assert status_counts(responses) == {200: 1, 429: 7}
     assert len(mailbox.texts) == 1
 
 
@@ -212,18 +214,18 @@ def test_concurrent_uses_of_recovery_code_succeed_once(api: Api) -> None:
     owner = make_owner()
     raised = factor_requests.step_up(api, owner)["access_token"]
     codes = done(api.post("/factors/recovery_codes", bearer=raised))["codes"]
-    answers = run_concurrently(
+    responses = run_concurrently(
         *[lambda: api.post("/factors/recovery_codes/verify", {"code": codes[0]}, bearer=raised)] * 8
     )
-    assert status_counts(answers) == {200: 1, 422: 7}
+    assert status_counts(responses) == {200: 1, 422: 7}
     assert RecoveryCode.objects.count() == 9
 
 
 def test_concurrent_creations_of_recovery_codes_leave_one_set(api: Api) -> None:
     owner = make_owner()
     raised = factor_requests.step_up(api, owner)["access_token"]
-    answers = run_concurrently(*[lambda: api.post("/factors/recovery_codes", bearer=raised)] * 6)
-    assert status_counts(answers) == {200: 6}
+    responses = run_concurrently(*[lambda: api.post("/factors/recovery_codes", bearer=raised)] * 6)
+    assert status_counts(responses) == {200: 6}
     assert RecoveryCode.objects.count() == 10
 
 
@@ -246,7 +248,7 @@ def test_verification_of_concurrently_removed_factor_fails(api: Api) -> None:
     remover = threading.Thread(target=take_away)
     remover.start()
     assert held.wait(10)
-    answer = factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code)
+    response = factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code)
     remover.join()
-    assert (answer.status_code, answer.json()["error_code"]) == (404, "mfa_factor_not_found")
+    assert (response.status_code, response.json()["error_code"]) == (404, "mfa_factor_not_found")
     assert Session.objects.get().aal == "aal1"

@@ -137,8 +137,8 @@ def test_missing_code_is_rejected(api: Api, code: str | None) -> None:
 
 @pytest.mark.parametrize("body", [None, b"[]", {"code": 1}])
 def test_body_of_other_type_is_rejected(api: Api, body: Any) -> None:
-    answer = api.post(f"{PATH}/verify", body, bearer=make_owner().token)
-    assert (answer.status_code, answer.json()["error_code"]) == (400, "bad_json")
+    response = api.post(f"{PATH}/verify", body, bearer=make_owner().token)
+    assert (response.status_code, response.json()["error_code"]) == (400, "bad_json")
 
 
 def test_wrong_codes_are_counted_over_all_addresses(api: Api, auth_config: ChangeConfig) -> None:
@@ -146,10 +146,10 @@ def test_wrong_codes_are_counted_over_all_addresses(api: Api, auth_config: Chang
     owner = make_owner()
     codes = make_codes(api, owner)
     for number in range(3):
-        answer = use(api, owner.token, "wrong", headers={"X-Forwarded-For": f"203.0.113.{number}"})
-        assert_error(answer, *INVALID)
-    answer = use(api, owner.token, codes[0])
-    assert_error(answer, 429, "over_request_rate_limit", "Request rate limit reached")
+        response = use(api, owner.token, "wrong", headers={"X-Forwarded-For": f"203.0.113.{number}"})
+        assert_error(response, *INVALID)
+    response = use(api, owner.token, codes[0])
+    assert_error(response, 429, "over_request_rate_limit", "Request rate limit reached")
     # The factor has a count of its own.
     Factor.objects.update(last_totp_step=None)
     factor_requests.step_up(api, owner)
@@ -226,9 +226,9 @@ def test_recovery_codes_are_disabled_by_default(api: Api, auth_config: ChangeCon
     owner = make_owner()
     codes = make_codes(api, owner)
     auth_config(mfa={"recovery_codes_enabled": False})
-    for answer in (
+    for response in (
         api.get(PATH, bearer=owner.token),
         api.post(PATH, bearer=owner.token),
         use(api, owner.token, codes[0]),
     ):
-        assert_error(answer, *DISABLED)
+        assert_error(response, *DISABLED)

@@ -68,8 +68,8 @@ def try_code(api: Api, owner: Owner, code: str) -> Any:
 def test_correct_code_steps_up_session(api: Api, status: str) -> None:
     owner = make_owner(status=status, friendly_name="phone app")
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
-    answer = factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, f" {factor_requests.code()} ")
-    shown = done(answer)
+    response = factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, f" {factor_requests.code()} ")
+    shown = done(response)
     session = Session.objects.get()
     assert (session.id, session.aal, session.factor_id) == (owner.session.id, "aal2", owner.factor.id)
     assert (session.refresh_token_counter, session.refreshed_at) == (2, None)
@@ -224,15 +224,15 @@ def test_a_user_without_address_receives_no_email(api: Api, mailbox: Mailbox) ->
 @pytest.mark.parametrize("code", [None, ""])
 def test_missing_code_is_rejected(api: Api, code: str | None) -> None:
     owner = make_owner()
-    answer = factor_requests.verify(api, owner.token, owner.factor.id, factor_requests.NIL, code)
-    assert_error(answer, 400, "validation_failed", "Code needs to be non-empty")
+    response = factor_requests.verify(api, owner.token, owner.factor.id, factor_requests.NIL, code)
+    assert_error(response, 400, "validation_failed", "Code needs to be non-empty")
 
 
 @pytest.mark.parametrize("body", [None, b"[]", {"challenge_id": "x", "code": "1"}, {"code": 1}])
 def test_body_of_other_type_is_rejected(api: Api, body: Any) -> None:
     owner = make_owner()
-    answer = api.post(f"/factors/{owner.factor.id}/verify", body, bearer=owner.token)
-    assert (answer.status_code, answer.json()["error_code"]) == (400, "bad_json")
+    response = api.post(f"/factors/{owner.factor.id}/verify", body, bearer=owner.token)
+    assert (response.status_code, response.json()["error_code"]) == (400, "bad_json")
 
 
 def test_challenge_of_other_factor_is_not_found(api: Api) -> None:
@@ -261,8 +261,8 @@ def test_a_challenge_is_verified_in_the_session_that_requested_it(api: Api) -> N
 def test_factor_of_other_user_is_not_found(api: Api) -> None:
     owner, stranger = make_owner(), make_session()
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
-    answer = factor_requests.verify(api, stranger.access_token, owner.factor.id, challenge_id, factor_requests.code())
-    assert_error(answer, 404, "mfa_factor_not_found", "Factor not found")
+    response = factor_requests.verify(api, stranger.access_token, owner.factor.id, challenge_id, factor_requests.code())
+    assert_error(response, 404, "mfa_factor_not_found", "Factor not found")
 
 
 @pytest.mark.django_db(transaction=True)
@@ -276,13 +276,13 @@ def test_challenge_is_bound_to_ip_address(api: Api, made_at: str, used_at: str) 
     challenge_id = done(factor_requests.challenge(api, owner.token, owner.factor.id, **options))["id"]
     for address, is_let_in in ((used_at, False), (made_at, True)):
         elsewhere = {"headers": {"X-Forwarded-For": address}}
-        answer = factor_requests.verify(
+        response = factor_requests.verify(
             api, owner.token, owner.factor.id, challenge_id, factor_requests.code(), **elsewhere
         )
         if is_let_in:
-            done(answer)
+            done(response)
         else:
-            assert_error(answer, *ELSEWHERE)
+            assert_error(response, *ELSEWHERE)
 
 
 @pytest.mark.parametrize("address", ["::1.2.3.4", "2001:db8:0:0:1:0:0:1", "::ffff:203.0.113.7"])
@@ -362,9 +362,9 @@ def test_code_invalidates_earlier_codes(api: Api) -> None:
 def test_requests_of_client_are_rate_limited(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(limits={"header": ""})
     owner = make_owner()
-    answers = [factor_requests.verify(api, owner.token, owner.factor.id, factor_requests.NIL, "1") for _ in range(31)]
-    assert [answer.status_code for answer in answers] == [422] * 30 + [429]
-    assert_error(answers[-1], *TOO_OFTEN)
+    responses = [factor_requests.verify(api, owner.token, owner.factor.id, factor_requests.NIL, "1") for _ in range(31)]
+    assert [response.status_code for response in responses] == [422] * 30 + [429]
+    assert_error(responses[-1], *TOO_OFTEN)
     backdate_rate_limits(timedelta(seconds=61))
     assert_error(factor_requests.verify(api, owner.token, owner.factor.id, factor_requests.NIL, "1"), *UNKNOWN)
 
@@ -395,13 +395,13 @@ def test_wrong_codes_are_limited_per_factor_over_challenges_and_ip_addresses(
     for number in range(3):
         options = {"headers": {"X-Forwarded-For": f"203.0.113.{number}"}}
         challenge_id = done(factor_requests.challenge(api, owner.token, owner.factor.id, **options))["id"]
-        answer = factor_requests.verify(
+        response = factor_requests.verify(
             api, owner.token, owner.factor.id, challenge_id, factor_requests.wrong_code(), **options
         )
-        assert_error(answer, *WRONG_TOTP)
-    answer = try_code(api, owner, factor_requests.code())
-    assert_error(answer, *TOO_OFTEN)
-    assert 1100 < int(answer.headers["Retry-After"]) <= 1200
+        assert_error(response, *WRONG_TOTP)
+    response = try_code(api, owner, factor_requests.code())
+    assert_error(response, *TOO_OFTEN)
+    assert 1100 < int(response.headers["Retry-After"]) <= 1200
     backdate_rate_limits(timedelta(seconds=1201))
     done(try_code(api, owner, factor_requests.code()))
 
@@ -468,15 +468,15 @@ def test_gateway_verifies_its_own_codes(
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
     stored = FactorChallenge.objects.get().otp_code
     gateway.answer(in_json({"status": "approved" if is_approved else "pending", "valid": is_approved}))
-    answer = factor_requests.verify(
+    response = factor_requests.verify(
         api, owner.token, owner.factor.id, challenge_id, "918273" if is_approved else stored
     )
     (received,) = gateway.received
     assert received.form["To"] == f"+{PHONE}"
     if is_approved:
-        done(answer)
+        done(response)
     else:
-        assert_error(answer, 403, "otp_expired", "Token has expired or is invalid")
+        assert_error(response, 403, "otp_expired", "Token has expired or is invalid")
 
 
 # Encryption
@@ -486,8 +486,8 @@ def test_gateway_verifies_its_own_codes(
 def test_plain_secret_is_encrypted_at_next_attempt(api: Api, auth_config: ChangeConfig, is_right: bool) -> None:
     auth_config(database=ENCRYPTED)
     owner = make_owner()
-    answer = try_code(api, owner, factor_requests.code() if is_right else factor_requests.wrong_code())
-    assert answer.status_code == (200 if is_right else 422)
+    response = try_code(api, owner, factor_requests.code() if is_right else factor_requests.wrong_code())
+    assert response.status_code == (200 if is_right else 422)
     stored = Factor.objects.get().secret or ""
     assert SECRET not in stored
     assert encryption.decrypt(stored, bound_to=owner.factor.id) == SECRET
@@ -511,8 +511,8 @@ def test_undecryptable_secret_is_server_error(api: Api, auth_config: ChangeConfi
     owner = make_owner()
     secret = encryption.encrypt(SECRET, bound_to=owner.user.id) if broken == "another row" else "not base32!"
     Factor.objects.update(secret=secret)
-    answer = try_code(api, owner, factor_requests.code())
-    assert (answer.status_code, answer.json()["msg"]) == (500, "Database error verifying MFA TOTP secret")
+    response = try_code(api, owner, factor_requests.code())
+    assert (response.status_code, response.json()["msg"]) == (500, "Database error verifying MFA TOTP secret")
 
 
 # Tokens without a session
@@ -524,7 +524,7 @@ def test_token_without_session_cannot_step_up(api: Api) -> None:
     del claims["session_id"]
     token = signed(claims)
     challenge_id = factor_requests.challenged(api, token, owner.factor.id)
-    for answer, text in (
+    for response, text in (
         (
             factor_requests.enroll(api, token, friendly_name="x"),
             "A valid session and a registered user are required to enroll a factor",
@@ -538,7 +538,7 @@ def test_token_without_session_cannot_step_up(api: Api) -> None:
             "A valid session and factor are required to unenroll a factor",
         ),
     ):
-        assert (answer.status_code, answer.json()["msg"]) == (500, text)
+        assert (response.status_code, response.json()["msg"]) == (500, text)
     assert Factor.objects.count() == 1
 
 
@@ -546,8 +546,8 @@ def test_enrolment_started_before_first_factor_requires_aal2(api: Api) -> None:
     owner = make_owner(status="unverified")
     make_factor(owner.user, factor_type="phone", phone=PHONE, friendly_name="the owner's")
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
-    answer = factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code())
-    assert_error(answer, 403, "insufficient_aal", "AAL2 required to enroll a new factor")
+    response = factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code())
+    assert_error(response, 403, "insufficient_aal", "AAL2 required to enroll a new factor")
     owner.factor.refresh_from_db()
     owner.session.refresh_from_db()
     assert (owner.factor.status, owner.session.aal) == ("unverified", "aal1")

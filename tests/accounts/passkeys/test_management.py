@@ -63,8 +63,8 @@ def test_administrators_list_passkeys_while_disabled(api: Api, auth_config: Chan
 
 def test_a_new_user_has_no_passkeys_even_if_anonymous(api: Api) -> None:
     for user in (make_user(), make_user(email="", is_anonymous=True)):
-        answer = api.get("/passkeys", bearer=make_session(user).access_token)
-        assert (answer.status_code, answer.json()) == (200, [])
+        response = api.get("/passkeys", bearer=make_session(user).access_token)
+        assert (response.status_code, response.json()) == (200, [])
     assert_error(api.get("/passkeys"), *NO_TOKEN)
 
 
@@ -133,8 +133,8 @@ def test_passkey_of_other_user_cannot_be_renamed(api: Api) -> None:
     for passkey_id in (other.passkey.id, uuid4(), "x"):
         assert_error(api.patch(f"/passkeys/{passkey_id}", {"friendly_name": "mine"}, bearer=holder.token), *NOT_FOUND)
     assert_error(api.patch("/passkeys/x", "no JSON", bearer=holder.token), *NOT_FOUND)
-    answer = api.patch(f"/passkeys/{holder.passkey.id}", "no JSON", bearer=holder.token)
-    assert answer.json()["error_code"] == "bad_json"
+    response = api.patch(f"/passkeys/{holder.passkey.id}", "no JSON", bearer=holder.token)
+    assert response.json()["error_code"] == "bad_json"
     assert_error(api.patch(f"/passkeys/{holder.passkey.id}", {"friendly_name": "mine"}), *NO_TOKEN)
     assert table_contents() == before
 
@@ -145,8 +145,8 @@ def test_passkey_of_other_user_cannot_be_renamed(api: Api) -> None:
 def test_removal_keeps_sessions(api: Api) -> None:
     holder = make_holder(api)
     signed_in = done(sign_in(api, holder.device))
-    answer = api.delete(f"/passkeys/{holder.passkey.id}", bearer=holder.token)
-    assert (answer.status_code, answer.content) == (204, b"")
+    response = api.delete(f"/passkeys/{holder.passkey.id}", bearer=holder.token)
+    assert (response.status_code, response.content) == (204, b"")
     assert not Passkey.objects.exists()
     entry = audit_payloads()[-1]
     assert (entry["action"], entry["actor_id"]) == ("passkey_deleted", str(holder.user.id))
@@ -180,8 +180,8 @@ def test_administrators_list_and_remove(api: Api) -> None:
     make_factor(holder.user)
     path = f"/admin/users/{holder.user.id}/passkeys"
     assert admin_requests.done(api, "GET", path) == api.get("/passkeys", bearer=holder.token).json()
-    answer = admin_requests.ask(api, "DELETE", f"{path}/{holder.passkey.id}")
-    assert (answer.status_code, answer.content) == (204, b"")
+    response = admin_requests.ask(api, "DELETE", f"{path}/{holder.passkey.id}")
+    assert (response.status_code, response.content) == (204, b"")
     entry = audit_payloads()[-1]
     assert (entry["action"], entry["actor_username"]) == ("passkey_deleted", "service_role")
     assert entry["traits"] == {"user_id": str(holder.user.id), "passkey_id": str(holder.passkey.id)}

@@ -31,8 +31,8 @@ def test_credential_response_is_accepted_once(api: Api) -> None:
     holder = make_holder(api)
     challenge = start_authentication(api)
     credential = holder.device.get(challenge["options"])
-    answers = run_concurrently(*[lambda: answer(api, challenge["challenge_id"], credential)] * 8)
-    assert status_counts(answers) == {200: 1, 400: 7}
+    responses = run_concurrently(*[lambda: answer(api, challenge["challenge_id"], credential)] * 8)
+    assert status_counts(responses) == {200: 1, 400: 7}
     assert Session.objects.count() == 2
 
 
@@ -42,13 +42,13 @@ def test_concurrent_registrations_respect_limit(api: Api, auth_config: ChangeCon
     device = Authenticator()
     challenge = [start_registration(api, made.access_token) for _ in range(6)]
     made_credentials = [device.create(each["options"]) for each in challenge]
-    answers = run_concurrently(
+    responses = run_concurrently(
         *[
             lambda each=each, credential=credential: complete(api, made.access_token, each["challenge_id"], credential)
             for each, credential in zip(challenge, made_credentials, strict=True)
         ]
     )
-    assert status_counts(answers) == {200: 2, 422: 4}
+    assert status_counts(responses) == {200: 2, 422: 4}
     assert Passkey.objects.count() == 2
 
 
@@ -56,11 +56,11 @@ def test_registration_challenge_is_accepted_once(api: Api) -> None:
     made = make_session()
     challenge = start_registration(api, made.access_token)
     credentials = [Authenticator().create(challenge["options"]) for _ in range(6)]
-    answers = run_concurrently(
+    responses = run_concurrently(
         *[
             lambda credential=credential: complete(api, made.access_token, challenge["challenge_id"], credential)
             for credential in credentials
         ]
     )
-    assert status_counts(answers) == {200: 1, 400: 5}
+    assert status_counts(responses) == {200: 1, 400: 5}
     assert Passkey.objects.count() == 1

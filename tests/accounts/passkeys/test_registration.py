@@ -109,9 +109,9 @@ def test_existing_credentials_are_excluded(api: Api) -> None:
 def test_registration_requires_relying_party(api: Api, auth_config: ChangeConfig, missing: str) -> None:
     holder = make_holder(api)
     auth_config(webauthn={missing: ()})
-    for answer in (begin(api, holder.token), complete(api, holder.token, NIL, {})):
-        error_id = answer.json()["error_id"]
-        assert_error(answer, 500, "unexpected_failure", "Failed to initialize WebAuthn", error_id=error_id)
+    for response in (begin(api, holder.token), complete(api, holder.token, NIL, {})):
+        error_id = response.json()["error_id"]
+        assert_error(response, 500, "unexpected_failure", "Failed to initialize WebAuthn", error_id=error_id)
 
 
 # Permissions
@@ -152,8 +152,8 @@ def test_unverified_factor_does_not_require_aal2(api: Api) -> None:
 def test_credential_is_stored(api: Api) -> None:
     made = make_session()
     device = Authenticator(aaguid=BITWARDEN, flags=UP | BE | BS)
-    answer = register(api, made.access_token, device, transports=["internal", "cable"])
-    shown = done(answer)
+    response = register(api, made.access_token, device, transports=["internal", "cable"])
+    shown = done(response)
     passkey = Passkey.objects.get()
     assert shown == {
         "id": str(passkey.id), "friendly_name": "Bitwarden", "created_at": rfc3339(passkey.created_at),
@@ -196,9 +196,9 @@ def test_the_parts_of_a_response_are_validated_in_order(
 
 @pytest.mark.parametrize("body", ["", "x", "[]", '{"challenge_id":5}'])
 def test_malformed_body_is_rejected(api: Api, body: str) -> None:
-    answer = api.post("/passkeys/registration/verify", body, bearer=make_session().access_token)
-    assert (answer.status_code, answer.json()["error_code"]) == (400, "bad_json")
-    assert answer.json()["msg"].startswith("Could not parse request body as JSON: ")
+    response = api.post("/passkeys/registration/verify", body, bearer=make_session().access_token)
+    assert (response.status_code, response.json()["error_code"]) == (400, "bad_json")
+    assert response.json()["msg"].startswith("Could not parse request body as JSON: ")
 
 
 def test_challenge_of_other_user_or_type_is_not_found_and_kept(api: Api) -> None:
@@ -247,8 +247,8 @@ def test_rejected_response_uses_challenge_up(
 def test_a_credential_belongs_to_one_user(api: Api) -> None:
     holder = make_holder(api)
     other = make_session()
-    answer = register(api, other.access_token, holder.device, credential=holder.device.newest)
-    assert_error(answer, *EXISTS)
+    response = register(api, other.access_token, holder.device, credential=holder.device.newest)
+    assert_error(response, *EXISTS)
     assert Passkey.objects.get().user_id == holder.user.id
     assert [entry["action"] for entry in audit_payloads()] == ["passkey_created"]
 
@@ -271,6 +271,6 @@ def test_revoked_session_registers_nothing(api: Api) -> None:
     made = make_session()
     challenge = start_registration(api, made.access_token)
     Session.objects.all().delete()
-    answer = complete(api, made.access_token, challenge["challenge_id"], Authenticator().create(challenge["options"]))
-    assert (answer.status_code, answer.json()["error_code"]) == (403, "session_not_found")
+    response = complete(api, made.access_token, challenge["challenge_id"], Authenticator().create(challenge["options"]))
+    assert (response.status_code, response.json()["error_code"]) == (403, "session_not_found")
     assert PasskeyChallenge.objects.filter(challenge_type=CeremonyType.REGISTRATION).exists()

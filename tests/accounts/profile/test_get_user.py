@@ -27,11 +27,11 @@ WRONG_AUDIENCE = (400, "validation_failed", "Token audience doesn't match reques
 def test_valid_token_returns_account(api: Api, scheme: str, path: str) -> None:
     made = make_session(make_user(email=EMAIL, data={"a": 1}))
     before = table_contents()
-    answer = api.get(path, headers={"Authorization": f"{scheme} {made.access_token}"})
-    assert answer.status_code == 200
-    shown = answer.json()
+    response = api.get(path, headers={"Authorization": f"{scheme} {made.access_token}"})
+    assert response.status_code == 200
+    shown = response.json()
     assert (shown["id"], shown["email"], shown["user_metadata"]["a"]) == (str(made.user.id), EMAIL, 1)
-    assert answer.headers["Cache-Control"] == "no-store"
+    assert response.headers["Cache-Control"] == "no-store"
     assert table_contents() == before
 
 

@@ -55,9 +55,9 @@ def wrong(code: str) -> str:
 @pytest.mark.parametrize("slash", ["", "/"])
 def test_a_code_is_mailed_to_the_address(api: Api, mailbox: Mailbox, slash: str) -> None:
     made = user_with(phone=PHONE, phone_confirmed_at=timezone.now())
-    answer = api.get(f"/reauthenticate{slash}", bearer=made.access_token)
+    response = api.get(f"/reauthenticate{slash}", bearer=made.access_token)
 
-    assert (answer.status_code, answer.json()) == (200, {})
+    assert (response.status_code, response.json()) == (200, {})
     (mail,) = mailbox.emails
     assert mailbox.texts == []
     assert (mail.kind, mail.to, mail.user_id) == (EmailKind.REAUTHENTICATION, EMAIL, made.user.id)
@@ -71,9 +71,9 @@ def test_a_code_is_mailed_to_the_address(api: Api, mailbox: Mailbox, slash: str)
 
 def test_without_an_address_the_code_is_sent_to_the_phone(api: Api, mailbox: Mailbox) -> None:
     made = user_of_a_phone()
-    answer = ask(api, made)
+    response = ask(api, made)
     (text,) = mailbox.texts
-    assert (answer.status_code, answer.json()) == (200, {"message_id": str(text.id)})
+    assert (response.status_code, response.json()) == (200, {"message_id": str(text.id)})
     assert (text.kind, text.to, text.channel) == (SmsKind.REAUTHENTICATION, PHONE, "sms")
     assert OneTimeToken.objects.get().relates_to == PHONE
     assert change(api, made, text.variables["Code"]).status_code == 200
@@ -129,9 +129,9 @@ def test_codes_have_minimum_interval_of_one_minute(api: Api, mailbox: Mailbox, k
     assert ask(api, made).status_code == 200
     before = table_contents()
     code = "over_email_send_rate_limit" if known_by == "email" else "over_sms_send_rate_limit"
-    answer = ask(api, made)
-    assert_error(answer, 429, code, "For security purposes, you can only request this after 59 seconds.")
-    assert answer.headers["Retry-After"] == "59"
+    response = ask(api, made)
+    assert_error(response, 429, code, "For security purposes, you can only request this after 59 seconds.")
+    assert response.headers["Retry-After"] == "59"
     assert table_contents() == before
     backdate(made.user, *OneTimeToken.objects.all(), by=timedelta(seconds=61))
     backdate_rate_limits(timedelta(seconds=61))
@@ -163,8 +163,10 @@ def test_without_a_gateway_a_phone_gets_a_server_error(api: Api, auth_config: Ch
     auth_config(sms={"provider": ""})
     made = user_of_a_phone()
     before = table_contents()
-    answer = ask(api, made)
-    assert_error(answer, 500, "unexpected_failure", "Unable to get SMS provider", error_id=answer.json()["error_id"])
+    response = ask(api, made)
+    assert_error(
+        response, 500, "unexpected_failure", "Unable to get SMS provider", error_id=response.json()["error_id"]
+    )
     assert table_contents() == before
 
 
@@ -181,9 +183,9 @@ def test_code_permits_one_password_change(api: Api, mailbox: Mailbox) -> None:
     make_one_time_token(made.user, TokenType.RECOVERY)
     ask(api, made)
     code = mailbox.emails[0].variables["Token"]
-    answer = change(api, made, code)
-    assert answer.status_code == 200
-    assert "reauthentication_sent_at" not in answer.json()
+    response = change(api, made, code)
+    assert response.status_code == 200
+    assert "reauthentication_sent_at" not in response.json()
     assert not OneTimeToken.objects.exists()
     again = api.put("/user", {"password": "yet another one", "nonce": code}, bearer=made.access_token)
     assert_error(again, *INVALID)
@@ -193,8 +195,8 @@ def test_code_is_used_up_by_rejected_change(api: Api, mailbox: Mailbox) -> None:
     made = user_with()
     ask(api, made)
     code = mailbox.emails[0].variables["Token"]
-    answer = api.put("/user", {"password": PASSWORD, "nonce": code}, bearer=made.access_token)
-    assert_error(answer, 422, "same_password", "New password should be different from the old password.")
+    response = api.put("/user", {"password": PASSWORD, "nonce": code}, bearer=made.access_token)
+    assert_error(response, 422, "same_password", "New password should be different from the old password.")
     assert not OneTimeToken.objects.exists()
     assert User.objects.get().reauthentication_sent_at is None
     assert_error(change(api, made, code), *INVALID)
@@ -206,17 +208,17 @@ def test_code_is_used_up_by_rejected_change(api: Api, mailbox: Mailbox) -> None:
 )
 def test_session_younger_than_a_day_needs_no_code(api: Api, age: timedelta, needed: bool) -> None:
     made = make_session(make_user(email=EMAIL), created_at=timezone.now() - age)
-    answer = change(api, made, None)
+    response = change(api, made, None)
     if needed:
-        assert_error(answer, *NEEDED)
+        assert_error(response, *NEEDED)
     else:
-        assert answer.status_code == 200
+        assert response.status_code == 200
 
 
 def test_refresh_does_not_reset_session_age(api: Api) -> None:
     made = user_with()
-    answer = api.post("/token?grant_type=refresh_token", {"refresh_token": made.refresh_token})
-    again = api.put("/user", {"password": NEW_PASSWORD}, bearer=answer.json()["access_token"])
+    response = api.post("/token?grant_type=refresh_token", {"refresh_token": made.refresh_token})
+    again = api.put("/user", {"password": NEW_PASSWORD}, bearer=response.json()["access_token"])
     assert_error(again, *NEEDED)
 
 
@@ -251,11 +253,11 @@ def test_code_expires_with_its_message(api: Api, mailbox: Mailbox, known_by: str
     ask(api, made)
     code = (mailbox.emails or mailbox.texts)[0].variables["Token" if known_by == "email" else "Code"]
     backdate(OneTimeToken.objects.get(), by=life + timedelta(seconds=1 if late else -5))
-    answer = change(api, made, code)
+    response = change(api, made, code)
     if late:
-        assert_error(answer, *INVALID)
+        assert_error(response, *INVALID)
     else:
-        assert answer.status_code == 200
+        assert response.status_code == 200
 
 
 def test_code_of_other_user_is_rejected(api: Api, mailbox: Mailbox) -> None:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("known_by", ["email", "phone"])
 def test_concurrent_requests_send_one_code(mailbox: Mailbox, known_by: str) -> None:
     made = user_with() if known_by == "email" else user_of_a_phone()
-    answers = run_concurrently(*[lambda: ask(Api(), made)] * 8)
-    assert sorted(answer.status_code for answer in answers) == [200] + [429] * 7
+    responses = run_concurrently(*[lambda: ask(Api(), made)] * 8)
+    assert sorted(response.status_code for response in responses) == [200] + [429] * 7
     assert len(mailbox.emails + mailbox.texts) == 1
     assert OneTimeToken.objects.count() == 1

@@ -49,9 +49,9 @@ def put(api: Api, made: SignIn, body: Any, **current: Any) -> Answer:
     return api.put("/user", body, bearer=made.access_token, **current)
 
 
-def changed(answer: Answer) -> dict[str, Any]:
-    assert answer.status_code == 200, answer.content
-    shown: dict[str, Any] = answer.json()
+def changed(response: Answer) -> dict[str, Any]:
+    assert response.status_code == 200, response.content
+    shown: dict[str, Any] = response.json()
     return shown
 
 
@@ -70,12 +70,12 @@ def queued_jobs() -> int:
 
 def test_data_is_merged_and_null_removes_a_key(api: Api) -> None:
     made = make_session(make_user(email=EMAIL, data={"a": 1, "b": {"x": 1}, "gone": 1}))
-    answer = put(api, made, {"data": {"b": {"y": [None, "ü"]}, "c": 1.5, "gone": None, "never": None}})
+    response = put(api, made, {"data": {"b": {"y": [None, "ü"]}, "c": 1.5, "gone": None, "never": None}})
 
-    shown = changed(answer)
+    shown = changed(response)
     known = {"sub": str(made.user.id), "email": EMAIL, "email_verified": True, "phone_verified": False}
     assert shown["user_metadata"] == {**known, "a": 1, "b": {"y": [None, "ü"]}, "c": 1.5}
-    assert answer.headers["Cache-Control"] == "no-store"
+    assert response.headers["Cache-Control"] == "no-store"
     after = User.objects.get()
     assert after.raw_user_meta_data == shown["user_metadata"]
     assert shown["updated_at"] > rfc3339(made.user.created_at or timezone.now())
@@ -110,14 +110,14 @@ def test_unchanged_values_update_only_the_time(api: Api, mailbox: Mailbox, body:
 
 @pytest.mark.parametrize("slash", ["", "/"])
 def test_update_requires_signed_in_user(api: Api, slash: str) -> None:
-    answer = api.put(f"/user{slash}", {"data": {"a": 1}})
-    assert_error(answer, 401, "no_authorization", "This endpoint requires a valid Bearer token")
+    response = api.put(f"/user{slash}", {"data": {"a": 1}})
+    assert_error(response, 401, "no_authorization", "This endpoint requires a valid Bearer token")
 
 
 @pytest.mark.parametrize("body", ["{", "", "[]", '{"data": []}', '{"password": 1}', '{"email": {}}'])
 def test_body_of_other_type_is_rejected(api: Api, body: str) -> None:
-    answer = put(api, make_session(), body)
-    assert (answer.status_code, answer.json()["error_code"]) == (400, "bad_json")
+    response = put(api, make_session(), body)
+    assert (response.status_code, response.json()["error_code"]) == (400, "bad_json")
 
 
 @pytest.mark.usefixtures("slow_refill")
@@ -164,8 +164,8 @@ def test_other_users_cannot_change_app_metadata(
     made = make_session(make_user(email=EMAIL, **columns))
     auth_config(jwt=jwt_settings)
     before = table_contents()
-    answer = put(api, made, {"app_metadata": app_metadata, "data": {"a": 1}})
-    assert_error(answer, 403, "not_admin", "Updating app_metadata requires admin privileges")
+    response = put(api, made, {"app_metadata": app_metadata, "data": {"a": 1}})
+    assert_error(response, 403, "not_admin", "Updating app_metadata requires admin privileges")
     assert table_contents() == before
 
 
@@ -195,8 +195,8 @@ def test_new_password_revokes_other_sessions_and_secrets(api: Api, mailbox: Mail
 
     assert [sign_in(api, password) for password in (PASSWORD, NEW_PASSWORD)] == [400, 200]
     for sign, status in ((made, 200), (older, 400)):
-        answer = api.post("/token?grant_type=refresh_token", {"refresh_token": sign.refresh_token})
-        assert answer.status_code == status
+        response = api.post("/token?grant_type=refresh_token", {"refresh_token": sign.refresh_token})
+        assert response.status_code == status
     assert api.get("/user", bearer=older.access_token).json()["error_code"] == "session_not_found"
 
 
@@ -265,8 +265,8 @@ def test_the_current_password_of_an_imported_hash_is_recognised(api: Api, auth_c
     stored = "$2y$04$mIJxfrCaEI3GukZe11CiXublhEFanu5.ododkll1WphfSp6pn4zIu"  # of "test"
     made = make_session(make_user(email=EMAIL, password_hash=stored))
     auth_config(passwords={"update_requires_current": True})
-    answer = put(api, made, {"password": NEW_PASSWORD, "current_password": "Test"})
-    assert_error(answer, 400, "current_password_invalid", CURRENT_PASSWORD)
+    response = put(api, made, {"password": NEW_PASSWORD, "current_password": "Test"})
+    assert_error(response, 400, "current_password_invalid", CURRENT_PASSWORD)
     changed(put(api, made, {"password": NEW_PASSWORD, "current_password": "test"}))
     assert sign_in(api, NEW_PASSWORD) == 200
 
@@ -293,12 +293,12 @@ def requires_current(auth_config: ChangeConfig) -> None:
 def test_the_current_password_can_be_required(api: Api, current: dict[str, str], error_code: str) -> None:
     made = make_session(make_user(email=EMAIL))
     before = table_contents()
-    answer = put(api, made, {"password": NEW_PASSWORD, **current})
+    response = put(api, made, {"password": NEW_PASSWORD, **current})
     if error_code:
-        assert_error(answer, 400, error_code, CURRENT_PASSWORD)
+        assert_error(response, 400, error_code, CURRENT_PASSWORD)
         assert table_contents() == before
     else:
-        changed(answer)
+        changed(response)
 
 
 @pytest.mark.usefixtures("requires_current")
@@ -327,12 +327,12 @@ def test_user_with_second_factor_needs_aal2(
     made = make_session(make_user(email=EMAIL), aal="aal2" if second else "aal1")
     make_factor(made.user, status=status)
     before = table_contents()
-    answer = put(api, made, body)
+    response = put(api, made, body)
     if second or status == "unverified":
-        changed(answer)
+        changed(response)
     else:
         text = "AAL2 session is required to update email or password when MFA is enabled."
-        assert_error(answer, 401, "insufficient_aal", text)
+        assert_error(response, 401, "insufficient_aal", text)
         assert table_contents() == before
 
 
@@ -474,9 +474,9 @@ def test_rejected_email_rolls_password_back(api: Api, auth_config: ChangeConfig,
     made = make_session(make_user(email=EMAIL))
     auth_config(recipients={"authorized_addresses": ("unknown@example.com",)})
     before = table_contents()
-    answer = put(api, made, {"password": NEW_PASSWORD, "email": "new@example.com", "data": {"a": 1}})
+    response = put(api, made, {"password": NEW_PASSWORD, "email": "new@example.com", "data": {"a": 1}})
     text = 'Email address "new@example.com" cannot be used as it is not authorized'
-    assert_error(answer, 400, "email_address_not_authorized", text)
+    assert_error(response, 400, "email_address_not_authorized", text)
     assert table_contents() == before
     assert mailbox.emails == []
     assert sign_in(api, PASSWORD) == 200
@@ -488,12 +488,12 @@ def test_an_undeliverable_email_rolls_everything_back(api: Api) -> None:
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE procrastinate_jobs RENAME TO procrastinate_jobs_away")
     try:
-        answer = put(api, made, {"email": "new@example.com", "password": NEW_PASSWORD})
-        body = answer.json()
+        response = put(api, made, {"email": "new@example.com", "password": NEW_PASSWORD})
+        body = response.json()
     finally:
         with connection.cursor() as cursor:
             cursor.execute("ALTER TABLE procrastinate_jobs_away RENAME TO procrastinate_jobs")
-    assert_error(answer, 500, "unexpected_failure", "Error sending email change email", error_id=body["error_id"])
+    assert_error(response, 500, "unexpected_failure", "Error sending email change email", error_id=body["error_id"])
     after = {table: held for table, held in table_contents().items() if not table.startswith("procrastinate")}
     assert after == before
 
@@ -547,6 +547,6 @@ def test_hash_is_encrypted_with_column_encryption(
 def test_the_next_token_contains_the_changes(api: Api) -> None:
     made = make_session(make_user(email=EMAIL))
     changed(put(api, made, {"data": {"plan": "free"}}))
-    answer = api.post("/token?grant_type=refresh_token", {"refresh_token": made.refresh_token})
-    payload = jwt.decode(answer.json()["access_token"], options={"verify_signature": False})
+    response = api.post("/token?grant_type=refresh_token", {"refresh_token": made.refresh_token})
+    payload = jwt.decode(response.json()["access_token"], options={"verify_signature": False})
     assert payload["user_metadata"]["plan"] == "free"

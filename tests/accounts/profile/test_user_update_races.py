@@ -22,9 +22,9 @@ from tokens.models import OneTimeToken, Session, TokenType
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_request_limits")]
 
 
-def email_change_result(answer: Answer) -> str:
+def email_change_result(response: Answer) -> str:
     """As `verification_result`; `pending` for the first of the two confirmations."""
-    return "pending" if answer.json().get("code") == "200" else verification_result(answer)
+    return "pending" if response.json().get("code") == "200" else verification_result(response)
 
 
 def test_concurrent_confirmations_of_both_addresses_complete_the_email_change_once(api: Api, mailbox: Mailbox) -> None:
@@ -34,14 +34,14 @@ def test_concurrent_confirmations_of_both_addresses_complete_the_email_change_on
         assert api.put("/user", {"email": new_email}, bearer=signed_in.access_token).status_code == 200
         tokens = [email.variables["TokenHash"] for email in mailbox.emails[-2:]]
 
-        answers = run_concurrently(
+        responses = run_concurrently(
             *[
                 lambda token=token: api.post("/verify", {"type": "email_change", "token_hash": token})
                 for token in tokens
             ]
         )
 
-        assert sorted(email_change_result(answer) for answer in answers) == ["pending", "session"]
+        assert sorted(email_change_result(response) for response in responses) == ["pending", "session"]
         user = User.objects.get(id=signed_in.user.id)
         assert (user.email, user.email_change, user.email_change_confirm_status) == (new_email, "", 0)
         assert Session.objects.filter(user=user).count() == 2
@@ -102,7 +102,7 @@ def test_concurrent_confirmations_of_one_phone_succeed_for_one_user(api: Api) ->
     if len(set(codes)) < len(codes):
         pytest.skip("two of the codes are the same")
 
-    answers = run_concurrently(
+    responses = run_concurrently(
         *[
             lambda code=code: api.post("/verify", {"type": "phone_change", "phone": phone, "token": code})
             for code in codes
@@ -110,7 +110,7 @@ def test_concurrent_confirmations_of_one_phone_succeed_for_one_user(api: Api) ->
     )
 
     # Only the code that was sent last is valid; the other codes are compared after its use.
-    results = Counter(verification_result(answer) for answer in answers)
+    results = Counter(verification_result(response) for response in responses)
     assert results["session"] == 1
     assert set(results) <= {"session", "otp_expired", "phone_exists"}
     assert User.objects.get(phone=phone) == users[-1]
@@ -144,13 +144,15 @@ def test_concurrent_refresh_of_other_session_does_not_outlive_password_change(ap
         user = factories.make_user()
         current, *others = [factories.make_session(user) for _ in range(4)]
 
-        changed, *answers = run_concurrently(
+        changed, *responses = run_concurrently(
             lambda: api.put("/user", {"password": f"new password {number}"}, bearer=current.access_token),  # noqa: B023
             *[lambda other=other: refresh(api, other.refresh_token) for other in others],
         )
 
         assert changed.status_code == 200
-        assert {error_of(answer) for answer in answers if answer.status_code != 200} <= {REFRESH_TOKEN_NOT_FOUND}
+        assert {error_of(response) for response in responses if response.status_code != 200} <= {
+            REFRESH_TOKEN_NOT_FOUND
+        }
         assert list(Session.objects.filter(user=user)) == [current.session]
         assert refresh(api, current.refresh_token).status_code == 200
 
@@ -173,14 +175,14 @@ def test_concurrent_link_redemption_does_not_outlive_password_change(api: Api) -
 def test_concurrent_metadata_updates_are_all_stored(api: Api) -> None:
     signed_in = factories.make_session()
 
-    answers = run_concurrently(
+    responses = run_concurrently(
         *[
             lambda number=number: api.put("/user", {"data": {f"k{number}": number}}, bearer=signed_in.access_token)
             for number in range(16)
         ]
     )
 
-    assert status_counts(answers) == {200: 16}
+    assert status_counts(responses) == {200: 16}
     signed_in.user.refresh_from_db()
     assert {f"k{number}": number for number in range(16)}.items() <= (signed_in.user.raw_user_meta_data or {}).items()
 
@@ -215,7 +217,7 @@ def test_nonce_used_concurrently_changes_password_once(api: Api, auth_config: Ch
     assert api.get("/reauthenticate", bearer=signed_in.access_token).status_code == 200
     nonce = mailbox.emails[0].variables["Token"]
 
-    answers = run_concurrently(
+    responses = run_concurrently(
         *[
             lambda number=number: api.put(
                 "/user", {"password": f"new password {number}", "nonce": nonce}, bearer=signed_in.access_token
@@ -224,7 +226,7 @@ def test_nonce_used_concurrently_changes_password_once(api: Api, auth_config: Ch
         ]
     )
 
-    assert status_counts(answers) == {200: 1, 422: 7}
+    assert status_counts(responses) == {200: 1, 422: 7}
     assert audited_actions(signed_in.user) == [
         "user_modified",
         "user_reauthenticate_requested",

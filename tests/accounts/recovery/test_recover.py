@@ -25,8 +25,8 @@ ChangeConfig = Callable[..., AuthConfig]
 EMAIL = "user@example.com"
 
 
-def accepted(answer: Answer) -> None:
-    assert (answer.status_code, answer.json()) == (200, {})
+def accepted(response: Answer) -> None:
+    assert (response.status_code, response.json()) == (200, {})
 
 
 def test_an_account_is_mailed_a_link_and_a_code(api: Api, mailbox: Mailbox) -> None:
@@ -179,17 +179,17 @@ def test_the_quota_is_shared_by_all_kinds_of_email(api: Api, auth_config: Change
     auth_config(limits={"email_sent": Rate(events=2)})
     accepted(api.post("/recover", {"email": EMAIL}))
     accepted(api.post("/magiclink", {"email": "new@example.com"}))
-    answer = api.post("/signup", {"email": "other@example.com", "password": "password"})
-    assert_error(answer, 429, "over_email_send_rate_limit", "email rate limit exceeded")
+    response = api.post("/signup", {"email": "other@example.com", "password": "password"})
+    assert_error(response, 429, "over_email_send_rate_limit", "email rate limit exceeded")
 
 
 def test_requests_of_one_client_are_limited_before_anything_else(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"email_enabled": False})
     for _ in range(30):
         assert api.post("/recover", {}).status_code == 400
-    answer = api.post("/recover", "{")
-    assert_error(answer, 429, "over_request_rate_limit", "Request rate limit reached")
-    assert int(answer.headers["Retry-After"]) in range(1, 11)
+    response = api.post("/recover", "{")
+    assert_error(response, 429, "over_request_rate_limit", "Request rate limit reached")
+    assert int(response.headers["Retry-After"]) in range(1, 11)
 
 
 def test_an_exhausted_quota_reveals_nothing_about_the_address(api: Api, auth_config: ChangeConfig) -> None:

@@ -26,8 +26,8 @@ PKCE = {"code_challenge": CHALLENGE, "code_challenge_method": "s256"}
 REQUESTED = ("user_recovery_requested", None)
 
 
-def accepted(answer: Answer) -> None:
-    assert (answer.status_code, answer.json()) == (200, {})
+def accepted(response: Answer) -> None:
+    assert (response.status_code, response.json()) == (200, {})
 
 
 def test_a_confirmed_address_is_sent_a_link(api: Api, mailbox: Mailbox) -> None:

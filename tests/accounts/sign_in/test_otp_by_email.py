@@ -28,8 +28,8 @@ NO_ACCOUNT = (422, "otp_disabled", "Signups not allowed for otp")
 @pytest.mark.parametrize("create_user", [True, None])
 def test_a_new_address_is_signed_up(api: Api, mailbox: Mailbox, create_user: bool | None) -> None:
     body = {"email": EMAIL, "create_user": create_user, "data": {"a": 1}, "gotrue_meta_security": {}}
-    answer = api.post("/otp?redirect_to=http://localhost:3000/cb", body)
-    assert (answer.status_code, answer.json()) == (200, {})
+    response = api.post("/otp?redirect_to=http://localhost:3000/cb", body)
+    assert (response.status_code, response.json()) == (200, {})
     user = User.objects.get()
     assert (user.raw_user_meta_data or {})["a"] == 1
     assert [row.token_type for row in OneTimeToken.objects.all()] == [TokenType.CONFIRMATION]
@@ -50,8 +50,8 @@ def test_an_address_that_stays_unconfirmed_gets_confirmations_only(api: Api, mai
 def test_a_confirmed_address_is_sent_a_link(api: Api, mailbox: Mailbox, create_user: bool) -> None:
     make_user(email=EMAIL)
     body = {"email": EMAIL, "create_user": create_user, "code_challenge": CHALLENGE, "code_challenge_method": "plain"}
-    answer = api.post("/otp", body)
-    assert (answer.status_code, answer.json()) == (200, {})
+    response = api.post("/otp", body)
+    assert (response.status_code, response.json()) == (200, {})
     assert [row.token_type for row in OneTimeToken.objects.all()] == [TokenType.RECOVERY]
     assert FlowState.objects.get().authentication_method == "magiclink"
     assert mailbox.emails[0].kind == EmailKind.MAGIC_LINK
@@ -131,15 +131,17 @@ def test_errors_have_documented_order_and_change_nothing(
 
 def test_the_channel_of_a_phone_is_checked(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"phone_enabled": True})
-    answer = api.post("/otp", {"phone": PHONE, "channel": "pigeon"})
-    assert answer.status_code == 400
-    assert answer.json()["msg"].startswith("Invalid channel, supported values are 'sms' or 'whatsapp'.")
+    response = api.post("/otp", {"phone": PHONE, "channel": "pigeon"})
+    assert response.status_code == 400
+    assert response.json()["msg"].startswith("Invalid channel, supported values are 'sms' or 'whatsapp'.")
 
 
 def test_without_a_gateway_a_phone_gets_a_server_error(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"phone_enabled": True})
-    answer = api.post("/otp", {"phone": PHONE})
-    assert_error(answer, 500, "unexpected_failure", "Unable to get SMS provider", error_id=answer.json()["error_id"])
+    response = api.post("/otp", {"phone": PHONE})
+    assert_error(
+        response, 500, "unexpected_failure", "Unable to get SMS provider", error_id=response.json()["error_id"]
+    )
 
 
 @pytest.mark.usefixtures("slow_refill")

@@ -40,9 +40,9 @@ def make_phone_user(**columns: Any) -> User:
     return make_user(email="", **{"phone": PHONE, "phone_confirmed_at": timezone.now(), **columns})
 
 
-def message_id(answer: Answer) -> str:
-    assert answer.status_code == 200, answer.content
-    body: dict[str, str] = answer.json()
+def message_id(response: Answer) -> str:
+    assert response.status_code == 200, response.content
+    body: dict[str, str] = response.json()
     assert list(body) == ["message_id"]
     return body["message_id"]
 
@@ -92,9 +92,9 @@ def test_the_data_of_a_new_account_is_stored(api: Api) -> None:
 
 
 def test_challenge_is_validated_without_starting_flow(api: Api) -> None:
-    answer = api.post("/otp", {"phone": PHONE, "code_challenge": CHALLENGE})
+    response = api.post("/otp", {"phone": PHONE, "code_challenge": CHALLENGE})
     text = "PKCE flow requires code_challenge_method and code_challenge"
-    assert_error(answer, 400, "validation_failed", text)
+    assert_error(response, 400, "validation_failed", text)
     message_id(api.post("/otp", {"phone": PHONE, "code_challenge": CHALLENGE, "code_challenge_method": "s256"}))
     assert not FlowState.objects.exists()
     assert not OneTimeToken.objects.get().token_hash.startswith("pkce_")
@@ -249,12 +249,12 @@ def test_send_errors_apply_to_every_phone_equally(
         make_phone_user(**({} if account == "confirmed" else {"phone_confirmed_at": None}))
     auth_config(**({"limits": {"sms_sent": Rate(events=0)}} if what == "quota" else {"sms": {"provider": ""}}))
     before = table_contents()
-    answer = api.post("/otp", {"phone": PHONE})
+    response = api.post("/otp", {"phone": PHONE})
     if what == "quota":
-        assert_error(answer, 429, "over_sms_send_rate_limit", "SMS rate limit exceeded")
+        assert_error(response, 429, "over_sms_send_rate_limit", "SMS rate limit exceeded")
     else:
         assert_error(
-            answer, 500, "unexpected_failure", "Unable to get SMS provider", error_id=answer.json()["error_id"]
+            response, 500, "unexpected_failure", "Unable to get SMS provider", error_id=response.json()["error_id"]
         )
     assert table_contents() == before
     assert mailbox.texts == []

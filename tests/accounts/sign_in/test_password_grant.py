@@ -46,10 +46,10 @@ def sign_in(api: Api, email: str = EMAIL, password: str = PASSWORD, **options: A
 
 def test_correct_password_signs_in(api: Api) -> None:
     user = make_user(email=EMAIL, at=timezone.now() - timedelta(days=1))
-    answer = sign_in(api, headers={"User-Agent": "tests"})
+    response = sign_in(api, headers={"User-Agent": "tests"})
 
-    assert answer.status_code == 200
-    session = answer.json()
+    assert response.status_code == 200
+    session = response.json()
     assert list(session) == [
         "access_token", "token_type", "expires_in", "expires_at", "refresh_token", "user", "weak_password",
     ]  # fmt: skip
@@ -89,8 +89,8 @@ def test_email_is_case_insensitive(api: Api) -> None:
 def test_phone_is_accepted_in_any_notation(api: Api, auth_config: ChangeConfig, number: str) -> None:
     auth_config(signup={"phone_enabled": True})
     make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=timezone.now(), email_confirmed_at=None)
-    answer = api.post("/token?grant_type=password", {"phone": number, "password": PASSWORD})
-    assert answer.status_code == 200
+    response = api.post("/token?grant_type=password", {"phone": number, "password": PASSWORD})
+    assert response.status_code == 200
     assert audit_trail() == [("login", {"provider": "phone"})]
     assert audit_payloads()[0]["actor_username"] == PHONE
 
@@ -176,9 +176,9 @@ def make(account: str) -> User | None:
 def test_a_wrong_password_reveals_nothing(api: Api, account: str) -> None:
     make(account)
     before = table_contents()
-    answer = sign_in(api, password="wrong password")
-    assert_error(answer, *INVALID)
-    assert {name: value for name, value in answer.headers.items() if name != "X-Sb-Error-Code"} == {
+    response = sign_in(api, password="wrong password")
+    assert_error(response, *INVALID)
+    assert {name: value for name, value in response.headers.items() if name != "X-Sb-Error-Code"} == {
         "Content-Type": "application/json", "Cache-Control": "no-store", "Vary": "Origin",
     }  # fmt: skip
     assert table_contents() == before
@@ -246,9 +246,9 @@ def test_password_below_current_policy_is_accepted_and_reported(
 ) -> None:
     make_user(email=EMAIL)
     auth_config(passwords=policy)
-    answer = sign_in(api)
-    assert answer.status_code == 200
-    assert answer.json()["weak_password"] == {"message": text, "reasons": reasons}
+    response = sign_in(api)
+    assert response.status_code == 200
+    assert response.json()["weak_password"] == {"message": text, "reasons": reasons}
     assert_error(sign_in(api, password="wrong"), *INVALID)
 
 
@@ -308,8 +308,8 @@ def test_a_hash_without_its_encryption_key_is_a_server_error(api: Api, auth_conf
     auth_config(database=ENCRYPTION)
     sign_in(api)
     auth_config(database={"decryption_keys": {}})
-    answer = sign_in(api)
-    assert (answer.status_code, answer.json()["error_code"]) == (500, "unexpected_failure")
+    response = sign_in(api)
+    assert (response.status_code, response.json()["error_code"]) == (500, "unexpected_failure")
 
 
 # Session and request details
@@ -347,11 +347,11 @@ def test_limits_count_by_the_configured_header(api: Api, auth_config: ChangeConf
     auth_config(limits={"header": "X-Key"})
     for number in range(31):
         headers = {"X-Key": f"one, {number}", "X-Forwarded-For": f"198.51.100.{number}"}
-        answer = api.post("/token?grant_type=refresh_token", {"refresh_token": "abcdefghijkl"}, headers=headers)
-        assert answer.status_code == (429 if number == 30 else 400)
+        response = api.post("/token?grant_type=refresh_token", {"refresh_token": "abcdefghijkl"}, headers=headers)
+        assert response.status_code == (429 if number == 30 else 400)
     for value in ("two", "", " ,x"):
-        answer = api.post("/token?grant_type=password", {}, headers={"X-Key": value})
-        assert answer.status_code == 400
+        response = api.post("/token?grant_type=password", {}, headers={"X-Key": value})
+        assert response.status_code == 400
 
 
 def test_confirmation_email_stays_valid_after_rejected_sign_in(api: Api) -> None:

@@ -37,8 +37,8 @@ def test_concurrent_sign_ins_with_imported_hash_succeed(api: Api) -> None:
     user = factories.make_user(password_hash=imported_hash)
     credentials = {"email": user.email, "password": "test"}
 
-    answers = run_concurrently(*[lambda: api.post("/token?grant_type=password", credentials)] * 12)
+    responses = run_concurrently(*[lambda: api.post("/token?grant_type=password", credentials)] * 12)
 
-    assert status_counts(answers) == {200: 12}
+    assert status_counts(responses) == {200: 12}
     user.refresh_from_db()
     assert (user.password or "").startswith("$argon2id$")

@@ -33,9 +33,9 @@ def anonymous_sign_ins_enabled(auth_config: ChangeConfig) -> None:
 
 def sign_in_anonymously(api: Api, **data: Any) -> dict[str, Any]:
     """The session of a new anonymous user."""
-    answer = api.post("/signup", {"data": data})
-    assert answer.status_code == 200, answer.content
-    session: dict[str, Any] = answer.json()
+    response = api.post("/signup", {"data": data})
+    assert response.status_code == 200, response.content
+    session: dict[str, Any] = response.json()
     return session
 
 
@@ -43,9 +43,9 @@ def put(api: Api, session: dict[str, Any], body: dict[str, Any]) -> Answer:
     return api.put("/user", body, bearer=session["access_token"])
 
 
-def changed(answer: Answer) -> dict[str, Any]:
-    assert answer.status_code == 200, answer.content
-    shown: dict[str, Any] = answer.json()
+def changed(response: Answer) -> dict[str, Any]:
+    assert response.status_code == 200, response.content
+    shown: dict[str, Any] = response.json()
     return shown
 
 
@@ -56,17 +56,17 @@ def claims(session: dict[str, Any]) -> dict[str, Any]:
 
 def confirm_email(api: Api, mailbox: Mailbox) -> dict[str, Any]:
     code = mailbox.emails[-1].variables["Token"]
-    answer = api.post("/verify", {"type": "email_change", "email": EMAIL, "token": code})
-    assert answer.status_code == 200, answer.content
-    session: dict[str, Any] = answer.json()
+    response = api.post("/verify", {"type": "email_change", "email": EMAIL, "token": code})
+    assert response.status_code == 200, response.content
+    session: dict[str, Any] = response.json()
     return session
 
 
 def confirm_phone(api: Api, mailbox: Mailbox) -> dict[str, Any]:
     code = mailbox.texts[-1].variables["Code"]
-    answer = api.post("/verify", {"type": "phone_change", "phone": PHONE, "token": code})
-    assert answer.status_code == 200, answer.content
-    session: dict[str, Any] = answer.json()
+    response = api.post("/verify", {"type": "phone_change", "phone": PHONE, "token": code})
+    assert response.status_code == 200, response.content
+    session: dict[str, Any] = response.json()
     return session
 
 
@@ -216,17 +216,17 @@ def test_a_pending_address_of_an_anonymous_user_is_still_available(api: Api, mai
     changed(put(api, sign_in_anonymously(api), {"email": EMAIL}))
     pending = mailbox.emails[0]
     made = api.post("/signup", {"email": EMAIL, "password": PASSWORD}).json()
-    answer = api.post("/verify", {"type": "email_change", "token_hash": pending.variables["TokenHash"]})
+    response = api.post("/verify", {"type": "email_change", "token_hash": pending.variables["TokenHash"]})
     text = "A user with this email address has already been registered"
-    assert_error(answer, 422, "email_exists", text)
+    assert_error(response, 422, "email_exists", text)
     assert str(User.objects.get(email=EMAIL).id) == made["id"]
     assert User.objects.filter(is_anonymous=True).count() == 1
 
 
 def test_anonymous_users_cannot_reauthenticate(api: Api) -> None:
-    answer = api.get("/reauthenticate", bearer=sign_in_anonymously(api)["access_token"])
+    response = api.get("/reauthenticate", bearer=sign_in_anonymously(api)["access_token"])
     text = "Reauthentication requires the user to have an email or a phone number"
-    assert_error(answer, 400, "validation_failed", text)
+    assert_error(response, 400, "validation_failed", text)
 
 
 def test_the_session_of_an_anonymous_user_keeps_its_method(api: Api, mailbox: Mailbox) -> None:

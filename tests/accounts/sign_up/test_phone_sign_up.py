@@ -43,9 +43,9 @@ def confirm(api: Api, code: str, phone: str = PHONE) -> Answer:
     return api.post("/verify", {"type": "sms", "phone": phone, "token": code})
 
 
-def signed_in(answer: Answer) -> dict[str, Any]:
-    assert answer.status_code == 200, answer.content
-    session: dict[str, Any] = answer.json()
+def signed_in(response: Answer) -> dict[str, Any]:
+    assert response.status_code == 200, response.content
+    session: dict[str, Any] = response.json()
     assert "type" not in session
     return session
 
@@ -60,10 +60,10 @@ def sign_in(api: Api, password: str = PASSWORD, phone: str = PHONE) -> Answer:
 
 
 def test_a_new_phone_creates_an_unconfirmed_account_and_gets_an_sms(api: Api, mailbox: Mailbox) -> None:
-    answer = api.post("/signup", {**SIGN_UP, "phone": "+1 555 1234567", "data": {"a": 1, "b": None}})
+    response = api.post("/signup", {**SIGN_UP, "phone": "+1 555 1234567", "data": {"a": 1, "b": None}})
 
-    assert answer.status_code == 200
-    shown = answer.json()
+    assert response.status_code == 200
+    shown = response.json()
     known = {"sub": shown["id"], "email_verified": False, "phone_verified": False}
     assert (shown["email"], shown["phone"]) == ("", PHONE)
     assert shown["app_metadata"] == {"provider": "phone", "providers": ["phone"]}
@@ -135,8 +135,8 @@ def test_an_unknown_phone_gets_the_answer_of_a_wrong_code(api: Api) -> None:
 def test_a_code_is_valid_for_its_type_only(api: Api, mailbox: Mailbox, type: str) -> None:
     api.post("/signup", SIGN_UP)
     before = table_contents()
-    answer = api.post("/verify", {"type": type, "phone": PHONE, "token": code_in(mailbox)})
-    assert_error(answer, *CODE_DEAD)
+    response = api.post("/verify", {"type": type, "phone": PHONE, "token": code_in(mailbox)})
+    assert_error(response, *CODE_DEAD)
     assert table_contents() == before
 
 
@@ -160,11 +160,11 @@ def test_code_expires_after_one_minute(api: Api, mailbox: Mailbox, age: timedelt
     api.post("/signup", SIGN_UP)
     backdate(OneTimeToken.objects.get(), by=age)
     before = table_contents()
-    answer = confirm(api, code_in(mailbox))
+    response = confirm(api, code_in(mailbox))
     if alive:
-        signed_in(answer)
+        signed_in(response)
     else:
-        assert_error(answer, *CODE_DEAD)
+        assert_error(response, *CODE_DEAD)
         assert table_contents() == before
 
 
@@ -253,16 +253,16 @@ def test_unsupported_channel_is_rejected(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, gateway: str, channel: str | None, sent_by: str | None
 ) -> None:
     auth_config(sms=GATEWAYS[gateway])
-    answer = api.post("/signup", {**SIGN_UP, "channel": channel})
+    response = api.post("/signup", {**SIGN_UP, "channel": channel})
     if sent_by:
-        assert answer.status_code == 200
+        assert response.status_code == 200
         assert [text.channel for text in mailbox.texts] == [sent_by]
     else:
         text = (
             "Invalid channel, supported values are 'sms' or 'whatsapp'. "
             "'whatsapp' is only supported if Twilio or Twilio Verify is used as the provider."
         )
-        assert_error(answer, 400, "validation_failed", text)
+        assert_error(response, 400, "validation_failed", text)
         assert not User.objects.exists()
 
 
@@ -275,8 +275,10 @@ def test_without_a_gateway_every_phone_gets_a_server_error(
     if account != "unknown":
         make_user(email="", phone=PHONE, phone_confirmed_at=timezone.now() if account == "confirmed" else None)
     before = table_contents()
-    answer = api.post("/signup", SIGN_UP)
-    assert_error(answer, 500, "unexpected_failure", "Unable to get SMS provider", error_id=answer.json()["error_id"])
+    response = api.post("/signup", SIGN_UP)
+    assert_error(
+        response, 500, "unexpected_failure", "Unable to get SMS provider", error_id=response.json()["error_id"]
+    )
     assert table_contents() == before
 
 
@@ -305,8 +307,8 @@ def test_the_quota_is_shared_by_all_phones_and_used_only_by_sent_messages(api: A
     assert api.post("/signup", {**SIGN_UP, "phone": "15550000000"}).status_code == 200
     assert api.post("/signup", SIGN_UP).status_code == 200
     before = table_contents()
-    answer = api.post("/signup", {**SIGN_UP, "phone": "15557654321"})
-    assert_error(answer, 429, "over_sms_send_rate_limit", "SMS rate limit exceeded")
+    response = api.post("/signup", {**SIGN_UP, "phone": "15557654321"})
+    assert_error(response, 429, "over_sms_send_rate_limit", "SMS rate limit exceeded")
     assert table_contents() == before
 
 
@@ -318,9 +320,9 @@ def test_the_interval_between_sign_ups_is_the_same_for_every_phone(
         make_user(email="", phone=PHONE, **columns)
     assert api.post("/signup", SIGN_UP).status_code == 200
     before = table_contents()
-    answer = api.post("/signup", {**SIGN_UP, "phone": f"+{PHONE}"})
-    assert_error(answer, 429, "over_sms_send_rate_limit", SOON)
-    assert answer.headers["Retry-After"] == "59"
+    response = api.post("/signup", {**SIGN_UP, "phone": f"+{PHONE}"})
+    assert_error(response, 429, "over_sms_send_rate_limit", SOON)
+    assert response.headers["Retry-After"] == "59"
     assert table_contents() == before
     backdate_rate_limits(timedelta(seconds=60))
     assert api.post("/signup", SIGN_UP).status_code == 200

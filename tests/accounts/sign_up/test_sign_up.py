@@ -50,10 +50,10 @@ def token_row(email: str = EMAIL) -> OneTimeToken:
     return OneTimeToken.objects.get(user__email=email)
 
 
-def signed_in(answer: Answer) -> dict[str, Any]:
+def signed_in(response: Answer) -> dict[str, Any]:
     """The session of an answer that is one."""
-    assert answer.status_code == 200, answer.content
-    session: dict[str, Any] = answer.json()
+    assert response.status_code == 200, response.content
+    session: dict[str, Any] = response.json()
     assert list(session) == ["access_token", "token_type", "expires_in", "expires_at", "refresh_token", "user"]
     assert (session["token_type"], session["expires_in"]) == ("bearer", 3600)
     claims = access_tokens.decode(session["access_token"], at=timezone.now())
@@ -66,10 +66,10 @@ def signed_in(answer: Answer) -> dict[str, Any]:
 
 @pytest.mark.usefixtures("production_hasher")
 def test_new_address_creates_unconfirmed_account_and_sends_email(api: Api, mailbox: Mailbox) -> None:
-    answer = api.post("/signup", {**SIGN_UP, "data": {"a": 1, "b": None}})
+    response = api.post("/signup", {**SIGN_UP, "data": {"a": 1, "b": None}})
 
-    assert answer.status_code == 200
-    shown = answer.json()
+    assert response.status_code == 200
+    shown = response.json()
     assert list(shown) == USER_KEYS
     known = {"sub": shown["id"], "email": EMAIL, "email_verified": False, "phone_verified": False}
     assert shown["aud"] == "authenticated"
@@ -176,9 +176,9 @@ def test_a_name_in_the_data_is_in_the_audit_trail(api: Api) -> None:
     ],
 )
 def test_null_empty_and_unknown_keys_are_treated_as_absent(api: Api, further: dict[str, Any]) -> None:
-    answer = api.post("/signup", {**SIGN_UP, **further})
-    assert answer.status_code == 200
-    assert set(answer.json()["user_metadata"]) == {"sub", "email", "email_verified", "phone_verified"}
+    response = api.post("/signup", {**SIGN_UP, **further})
+    assert response.status_code == 200
+    assert set(response.json()["user_metadata"]) == {"sub", "email", "email_verified", "phone_verified"}
 
 
 def test_the_last_of_two_equal_keys_counts(api: Api) -> None:
@@ -205,10 +205,10 @@ def test_a_request_can_name_another_audience(api: Api) -> None:
 
 
 def test_challenge_starts_flow(api: Api, mailbox: Mailbox) -> None:
-    answer = api.post("/signup", {**SIGN_UP, "code_challenge": CHALLENGE, "code_challenge_method": "S256"})
-    assert answer.status_code == 200
+    response = api.post("/signup", {**SIGN_UP, "code_challenge": CHALLENGE, "code_challenge_method": "S256"})
+    assert response.status_code == 200
     flow = FlowState.objects.get()
-    assert str(flow.user_id) == answer.json()["id"]
+    assert str(flow.user_id) == response.json()["id"]
     assert (flow.provider_type, flow.authentication_method) == ("email", "email/signup")
     assert (flow.code_challenge, flow.code_challenge_method) == (CHALLENGE, "s256")
     assert flow.auth_code_issued_at is None
@@ -365,9 +365,9 @@ def test_errors_have_documented_order_and_change_nothing(
 ) -> None:
     auth_config(**config)
     before = table_contents()
-    answer = api.post("/signup", body)
-    further = {"error_id": answer.json().get("error_id")} if refusal[0] == 500 else {}
-    assert_error(answer, *refusal, **further)
+    response = api.post("/signup", body)
+    further = {"error_id": response.json().get("error_id")} if refusal[0] == 500 else {}
+    assert_error(response, *refusal, **further)
     assert table_contents() == before
     assert mailbox.emails == []
 
@@ -504,8 +504,8 @@ def test_confirmed_phone_is_error_with_either_auto_confirm(api: Api, auth_config
     if section == "mailer":
         auth_config(mailer={"autoconfirm": True})
     before = table_contents()
-    answer = api.post("/signup", {"phone": PHONE, "password": PASSWORD})
-    assert_error(answer, 400, "user_already_exists", "User already registered")
+    response = api.post("/signup", {"phone": PHONE, "password": PASSWORD})
+    assert_error(response, 400, "user_already_exists", "User already registered")
     assert table_contents() == before
 
 
@@ -515,9 +515,9 @@ def test_confirmed_phone_is_error_with_either_auto_confirm(api: Api, auth_config
 def test_a_repeated_sign_up_replaces_password_data_and_email(api: Api, mailbox: Mailbox) -> None:
     first = api.post("/signup", {"email": EMAIL, "password": "the first password", "data": {"n": 1, "x": 1}}).json()
     backdate_rate_limits(timedelta(minutes=15, seconds=1))
-    answer = api.post("/signup", {"email": EMAIL, "password": "the other password", "data": {"n": 2}})
+    response = api.post("/signup", {"email": EMAIL, "password": "the other password", "data": {"n": 2}})
 
-    second = answer.json()
+    second = response.json()
     assert list(second) == USER_KEYS
     assert second["id"] == first["id"]
     assert second["created_at"] == first["created_at"]
@@ -568,9 +568,9 @@ def test_an_address_of_another_audience_is_a_duplicate(api: Api, mailbox: Mailbo
 
 def test_address_gets_no_session_when_only_phone_is_confirmed(api: Api, mailbox: Mailbox) -> None:
     user = make_user(email=EMAIL, confirmed=False, phone=PHONE, phone_confirmed_at=timezone.now())
-    answer = api.post("/signup", SIGN_UP)
-    assert answer.json()["id"] == str(user.id)
-    assert "access_token" not in answer.json()
+    response = api.post("/signup", SIGN_UP)
+    assert response.json()["id"] == str(user.id)
+    assert "access_token" not in response.json()
     assert len(mailbox.emails) == 1
     assert not Session.objects.exists()
 
@@ -603,10 +603,10 @@ def test_a_confirmed_address_gets_a_fabricated_user(api: Api, mailbox: Mailbox) 
     )
     make_factor(user)
     before = {name: content for name, content in table_contents().items() if name != "audit_log_entries"}
-    answer = api.post("/signup", {"email": "User@Example.com", "password": "another password", "data": {"a": 1}})
+    response = api.post("/signup", {"email": "User@Example.com", "password": "another password", "data": {"a": 1}})
 
-    assert answer.status_code == 200
-    shown = answer.json()
+    assert response.status_code == 200
+    shown = response.json()
     assert list(shown) == USER_KEYS
     moment = shown["created_at"]
     assert shown == {
@@ -713,8 +713,8 @@ def test_the_email_quota_is_shared_by_all_addresses(api: Api, auth_config: Chang
     auth_config(limits={"email_sent": Rate(events=1)})
     assert api.post("/signup", SIGN_UP).status_code == 200
     before = table_contents()
-    answer = api.post("/signup", {**SIGN_UP, "email": "other@example.com"})
-    assert_error(answer, 429, "over_email_send_rate_limit", "email rate limit exceeded")
+    response = api.post("/signup", {**SIGN_UP, "email": "other@example.com"})
+    assert_error(response, 429, "over_email_send_rate_limit", "email rate limit exceeded")
     assert table_contents() == before
     assert len(mailbox.emails) == 1
 
@@ -722,9 +722,9 @@ def test_the_email_quota_is_shared_by_all_addresses(api: Api, auth_config: Chang
 def test_requests_of_one_client_are_limited_after_the_body_is_read(api: Api) -> None:
     for _ in range(30):
         assert api.post("/signup", {"email": "x"}).status_code == 400
-    answer = api.post("/signup", SIGN_UP)
-    assert_error(answer, 429, "over_request_rate_limit", "Request rate limit reached")
-    assert int(answer.headers["Retry-After"]) in range(1, 11)
+    response = api.post("/signup", SIGN_UP)
+    assert_error(response, 429, "over_request_rate_limit", "Request rate limit reached")
+    assert int(response.headers["Retry-After"]) in range(1, 11)
     assert api.post("/signup", "{").json()["error_code"] == "bad_json"
     assert api.post("/signup", SIGN_UP, headers={"X-Forwarded-For": "198.51.100.7"}).status_code == 200
     assert api.post("/signup", {}).json()["error_code"] == "anonymous_provider_disabled"
@@ -788,10 +788,10 @@ def test_session_stores_ip_address_of_client(auth_config: ChangeConfig) -> None:
         ]
     ):
         email = f"user{number}@example.com"
-        answer = Client(REMOTE_ADDR=peer, HTTP_X_FORWARDED_FOR=forwarded).generic(
+        response = Client(REMOTE_ADDR=peer, HTTP_X_FORWARDED_FOR=forwarded).generic(
             "POST", "/signup", f'{{"email":"{email}","password":"{PASSWORD}"}}'
         )
-        assert answer.status_code == 200
+        assert response.status_code == 200
         assert Session.objects.get(user__email=email).ip == expected
 
 
@@ -806,11 +806,11 @@ def test_an_undeliverable_email_rolls_everything_back(api: Api) -> None:
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE procrastinate_jobs RENAME TO procrastinate_jobs_away")
     try:
-        answer = api.post("/signup", SIGN_UP)
+        response = api.post("/signup", SIGN_UP)
     finally:
         with connection.cursor() as cursor:
             cursor.execute("ALTER TABLE procrastinate_jobs_away RENAME TO procrastinate_jobs")
-    assert answer.status_code == 500
+    assert response.status_code == 500
     assert not User.objects.exists()
     assert not OneTimeToken.objects.exists()
     assert audit_trail() == []

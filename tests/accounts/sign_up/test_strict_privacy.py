@@ -40,8 +40,8 @@ def shape(value: Any) -> Any:
     return [shape(each) for each in value] if isinstance(value, list) else type(value)
 
 
-def status_and_body(answer: Answer) -> tuple[int, Any]:
-    return answer.status_code, shape(answer.json())
+def status_and_body(response: Answer) -> tuple[int, Any]:
+    return response.status_code, shape(response.json())
 
 
 # One-time codes
@@ -88,7 +88,7 @@ def test_an_exhausted_quota_reveals_nothing(
     known = api.post("/otp", {**body, "create_user": False})
     assert (unknown.status_code, unknown.json()) == (known.status_code, known.json())
     assert unknown.status_code == 429
-    waits = [answer.headers.get("Retry-After") for answer in (unknown, known)]
+    waits = [response.headers.get("Retry-After") for response in (unknown, known)]
     if events:
         passed = [3600 - int(wait or 0) for wait in waits]
         assert passed[0] in range(30)
@@ -102,8 +102,10 @@ def test_a_missing_gateway_reveals_nothing(api: Api, auth_config: ChangeConfig, 
     auth_config(sms={"provider": ""})
     if known:
         make_user(email="", phone=PHONE, phone_confirmed_at=timezone.now())
-    answer = api.post("/otp", {"phone": PHONE, "create_user": False})
-    assert_error(answer, 500, "unexpected_failure", "Unable to get SMS provider", error_id=answer.json()["error_id"])
+    response = api.post("/otp", {"phone": PHONE, "create_user": False})
+    assert_error(
+        response, 500, "unexpected_failure", "Unable to get SMS provider", error_id=response.json()["error_id"]
+    )
 
 
 @pytest.mark.parametrize("create_user", [False, True])
@@ -116,8 +118,8 @@ def test_an_invalid_email_or_phone_is_reported(api: Api, create_user: bool) -> N
 
 def test_without_strict_privacy_the_error_is_specific(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"strict_privacy_enabled": False})
-    answer = api.post("/otp", {"email": EMAIL, "create_user": False})
-    assert_error(answer, 422, "otp_disabled", "Signups not allowed for otp")
+    response = api.post("/otp", {"email": EMAIL, "create_user": False})
+    assert_error(response, 422, "otp_disabled", "Signups not allowed for otp")
 
 
 # Change to a taken address
@@ -162,10 +164,10 @@ def test_the_owner_of_an_address_is_notified_of_each_resend(api: Api, mailbox: M
     assert ask(api, made).status_code == 200
     backdate_rate_limits(timedelta(minutes=1))
     mailbox.clear()
-    answer = api.post("/resend", {"type": "email_change", "email": MINE})
+    response = api.post("/resend", {"type": "email_change", "email": MINE})
     to_owner = [mail for mail in mailbox.emails if mail.to == EMAIL]
     assert [(mail.kind, mail.user_id) for mail in to_owner] == [(EmailKind.EMAIL_TAKEN, owner.id)]
-    assert answer.json() == {"message_id": str(to_owner[0].id)}
+    assert response.json() == {"message_id": str(to_owner[0].id)}
 
 
 def test_taken_address_keeps_owner(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
@@ -174,8 +176,8 @@ def test_taken_address_keeps_owner(api: Api, auth_config: ChangeConfig, mailbox:
     ask(api, made)
     present = next(mail for mail in mailbox.emails if mail.to == MINE)
     auth_config(mailer={"secure_email_change_enabled": False})
-    answer = api.post("/verify", {"type": "email_change", "token_hash": present.variables["TokenHash"]})
-    assert answer.status_code == 422
+    response = api.post("/verify", {"type": "email_change", "token_hash": present.variables["TokenHash"]})
+    assert response.status_code == 422
     assert User.objects.get(id=made.user.id).email == MINE
     assert User.objects.get(id=owner.id).email == EMAIL
 
@@ -256,16 +258,16 @@ def test_a_resend_to_a_taken_phone_sends_nothing(
 ) -> None:
     if fixed:
         auth_config(sms={"test_codes": {PHONE: "123456", TAKEN_NUMBER: "123456"}})
-    answers = []
+    responses = []
     for email, phone in (("free@example.com", PHONE), (MINE, TAKEN_NUMBER)):
         assert ask_for_number(api, make_session(make_user(email=email)), phone).status_code == 200
         backdate_rate_limits(timedelta(minutes=1))
         mailbox.clear()
-        answers.append(api.post("/resend", {"type": "phone_change", "email": email}))
+        responses.append(api.post("/resend", {"type": "phone_change", "email": email}))
     assert mailbox.texts == []
-    assert status_and_body(answers[0]) == status_and_body(answers[1])
+    assert status_and_body(responses[0]) == status_and_body(responses[1])
     if fixed:
-        assert answers[0].json() == answers[1].json()
+        assert responses[0].json() == responses[1].json()
 
 
 def test_a_taken_phone_keeps_its_owner(api: Api, auth_config: ChangeConfig, owner_of_number: User) -> None:
@@ -286,9 +288,9 @@ def test_send_errors_apply_to_taken_phone(
     api: Api, auth_config: ChangeConfig, owner_of_number: User, config: dict[str, Any], status: int
 ) -> None:
     auth_config(**config)
-    answers = [ask_for_number(api, make_session(), phone) for phone in (PHONE, TAKEN_NUMBER)]
-    assert [answer.status_code for answer in answers] == [status] * 2
-    assert status_and_body(answers[0]) == status_and_body(answers[1])
+    responses = [ask_for_number(api, make_session(), phone) for phone in (PHONE, TAKEN_NUMBER)]
+    assert [response.status_code for response in responses] == [status] * 2
+    assert status_and_body(responses[0]) == status_and_body(responses[1])
 
 
 def test_a_taken_phone_uses_no_quota(
@@ -304,8 +306,8 @@ def test_under_auto_confirm_a_taken_phone_stays_pending(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, owner_of_number: User
 ) -> None:
     auth_config(sms={"autoconfirm": True, "provider": ""})
-    answer = ask_for_number(api, make_session())
-    assert (answer.status_code, answer.json()["phone"], answer.json()["new_phone"]) == (200, "", TAKEN_NUMBER)
+    response = ask_for_number(api, make_session())
+    assert (response.status_code, response.json()["phone"], response.json()["new_phone"]) == (200, "", TAKEN_NUMBER)
     assert mailbox.texts == []
 
 

@@ -363,8 +363,8 @@ def test_a_second_recovery_replaces_the_first(api: Api, mailbox: Mailbox) -> Non
         backdate_rate_limits(timedelta(minutes=2))
     assert OneTimeToken.objects.filter(user=user).count() == 1
     first = mailbox.emails[0].variables["TokenHash"]
-    answer = api.get(f"/verify?type=recovery&token={first}")
-    assert "error_code=otp_expired" in answer.headers["Location"]
+    response = api.get(f"/verify?type=recovery&token={first}")
+    assert "error_code=otp_expired" in response.headers["Location"]
 
 
 def test_redeemed_secret_invalidates_other_secrets_of_user(api: Api) -> None:

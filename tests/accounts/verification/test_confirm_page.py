@@ -66,10 +66,10 @@ def test_the_button_redeems_the_link_as_opening_it_would(api: Api, type: str, pa
     page = open_link(api, token, type, f"{SITE}/cb?x=1", path=path)
     assert page.status_code == 200
     assert fields(page) == {"type": type, "token": token, "redirect_to": f"{SITE}/cb?x=1"}
-    answer = press(api, page, path=path)
-    assert answer.status_code == 303
-    assert answer.headers["Location"].startswith(f"{SITE}/cb?x=1#access_token=")
-    assert redirect_fragment(answer)["type"] == type
+    response = press(api, page, path=path)
+    assert response.status_code == 303
+    assert response.headers["Location"].startswith(f"{SITE}/cb?x=1#access_token=")
+    assert redirect_fragment(response)["type"] == type
     assert User.objects.get().email_confirmed_at is not None
     assert Session.objects.count() == 1
     again = press(api, page, path=path)
@@ -93,10 +93,10 @@ def test_the_button_of_a_flow_leads_to_the_site_with_a_code(api: Api) -> None:
     user = make_user(email=EMAIL)
     token = make_one_time_token(user, pkce=True).link_token
     flow = make_flow(user, method="recovery", auth_code_issued_at=None)
-    answer = press(api, open_link(api, token, "recovery"))
-    assert answer.status_code == 303
+    response = press(api, open_link(api, token, "recovery"))
+    assert response.status_code == 303
     flow.refresh_from_db()
-    assert redirect_query(answer) == {"code": str(flow.auth_code)}
+    assert redirect_query(response) == {"code": str(flow.auth_code)}
     refusal = press(api, open_link(api, token, "recovery"))
     assert redirect_fragment(refusal)["error_code"] == redirect_query(refusal)["error_code"] == "otp_expired"
 
@@ -121,8 +121,8 @@ def test_parameters_of_the_link_are_escaped_on_the_page(api: Api) -> None:
 def test_page_and_form_redirect_to_permitted_targets_only(api: Api, target: str) -> None:
     token = make_one_time_token(make_user(email=EMAIL)).link_token
     assert fields(open_link(api, token, "magiclink", target))["redirect_to"] == SITE
-    answer = submit(api, {"type": "magiclink", "token": token, "redirect_to": target})
-    assert answer.headers["Location"].startswith(f"{SITE}#access_token=")
+    response = submit(api, {"type": "magiclink", "token": token, "redirect_to": target})
+    assert response.headers["Location"].startswith(f"{SITE}#access_token=")
 
 
 def test_content_security_policy_is_restrictive(api: Api) -> None:
@@ -156,9 +156,9 @@ def test_link_without_type_or_token_is_rejected_as_json(
 
 @pytest.mark.parametrize("type", ["nonsense", "sms", "\x00"])
 def test_unknown_type_is_reported_by_redirect(api: Api, type: str) -> None:
-    answer = press(api, open_link(api, "0a1b", type))
-    assert answer.status_code == 303
-    assert redirect_fragment(answer)["error_description"] == "Invalid email verification type"
+    response = press(api, open_link(api, "0a1b", type))
+    assert response.status_code == 303
+    assert redirect_fragment(response)["error_description"] == "Invalid email verification type"
 
 
 @pytest.mark.parametrize(

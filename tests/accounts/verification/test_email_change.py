@@ -58,9 +58,9 @@ def made() -> SignIn:
 
 def ask(api: Api, made: SignIn, email: str = NEW, query: str = "", **further: Any) -> dict[str, Any]:
     """Ask for a change; the user as the answer shows it."""
-    answer = api.put(f"/user{query}", {"email": email, **further}, bearer=made.access_token)
-    assert answer.status_code == 200, answer.content
-    shown: dict[str, Any] = answer.json()
+    response = api.put(f"/user{query}", {"email": email, **further}, bearer=made.access_token)
+    assert response.status_code == 200, response.content
+    shown: dict[str, Any] = response.json()
     return shown
 
 
@@ -85,13 +85,13 @@ def open_link(api: Api, mail: Email) -> Answer:
     return api.get(mail.variables["ConfirmationURL"].removeprefix("http://127.0.0.1:8081"))
 
 
-def half(answer: Answer) -> None:
-    assert (answer.status_code, answer.json()) == ACCEPTED
+def half(response: Answer) -> None:
+    assert (response.status_code, response.json()) == ACCEPTED
 
 
-def signed_in(answer: Answer) -> dict[str, Any]:
-    assert answer.status_code == 200, answer.content
-    session: dict[str, Any] = answer.json()
+def signed_in(response: Answer) -> dict[str, Any]:
+    assert response.status_code == 200, response.content
+    session: dict[str, Any] = response.json()
     assert "type" not in session
     assert session["user"]["email"] == NEW
     return session
@@ -169,8 +169,8 @@ def test_both_emails_count_once_against_the_quota(api: Api, auth_config: ChangeC
     ask(api, made)
     other = make_session()
     before = table_contents()
-    answer = api.put("/user", {"email": "other@example.com"}, bearer=other.access_token)
-    assert_error(answer, 429, "over_email_send_rate_limit", "email rate limit exceeded")
+    response = api.put("/user", {"email": "other@example.com"}, bearer=other.access_token)
+    assert_error(response, 429, "over_email_send_rate_limit", "email rate limit exceeded")
     assert table_contents() == before
 
 
@@ -180,22 +180,22 @@ def test_the_operators_allow_list_applies(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn, address: str, secure: bool
 ) -> None:
     auth_config(recipients={"authorized_addresses": (address,)}, mailer={"secure_email_change_enabled": secure})
-    answer = api.put("/user", {"email": NEW}, bearer=made.access_token)
+    response = api.put("/user", {"email": NEW}, bearer=made.access_token)
     if address == NEW and not secure:
-        assert answer.status_code == 200
+        assert response.status_code == 200
         return
     missing = NEW if address == EMAIL else EMAIL
     text = f'Email address "{missing}" cannot be used as it is not authorized'
-    assert_error(answer, 400, "email_address_not_authorized", text)
+    assert_error(response, 400, "email_address_not_authorized", text)
     assert mailbox.emails == []
 
 
 def test_changes_have_minimum_interval_of_one_minute(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made)
     before = table_contents()
-    answer = api.put("/user", {"email": "third@example.com"}, bearer=made.access_token)
+    response = api.put("/user", {"email": "third@example.com"}, bearer=made.access_token)
     text = "For security purposes, you can only request this after 59 seconds."
-    assert_error(answer, 429, "over_email_send_rate_limit", text)
+    assert_error(response, 429, "over_email_send_rate_limit", text)
     assert table_contents() == before
     backdate(made.user, by=timedelta(minutes=1))
     backdate_rate_limits(timedelta(minutes=1))
@@ -213,8 +213,8 @@ def test_a_new_password_does_not_shorten_the_wait(api: Api, mailbox: Mailbox, ma
 @pytest.mark.django_db(transaction=True)
 def test_rejected_address_starts_no_interval(api: Api, auth_config: ChangeConfig, made: SignIn) -> None:
     auth_config(recipients={"authorized_addresses": (EMAIL, NEW)})
-    answer = api.put("/user", {"email": "nwe@example.com"}, bearer=made.access_token)
-    assert (answer.status_code, answer.json()["error_code"]) == (400, "email_address_not_authorized")
+    response = api.put("/user", {"email": "nwe@example.com"}, bearer=made.access_token)
+    assert (response.status_code, response.json()["error_code"]) == (400, "email_address_not_authorized")
     assert ask(api, made)["new_email"] == NEW
 
 
@@ -379,8 +379,8 @@ def test_secret_of_change_is_rejected_for_other_types(
     proof = {"email": EMAIL, "token": mail.variables["Token"]} if form == "code" else {
         "token_hash": mail.variables["TokenHash"]
     }  # fmt: skip
-    answer = api.post("/verify", {"type": type, **proof})
-    assert_error(answer, *(CODE_DEAD if form == "code" else LINK_DEAD))
+    response = api.post("/verify", {"type": type, **proof})
+    assert_error(response, *(CODE_DEAD if form == "code" else LINK_DEAD))
     assert Session.objects.count() == 1
 
 
@@ -404,9 +404,9 @@ def test_an_address_taken_in_the_meantime_is_not_taken_over(
     owner = make_user(email=NEW)
     before = table_contents()
     if form == "browser":
-        answer = open_link(api, new)
+        response = open_link(api, new)
         parameters = {"error_code": TAKEN[1], "error_description": TAKEN[2], "sb": ""}
-        assert (answer.status_code, redirect_fragment(answer)) == (303, parameters)
+        assert (response.status_code, redirect_fragment(response)) == (303, parameters)
     else:
         assert_error(redeem(api, new, form), *TAKEN)
     assert table_contents() == before
@@ -516,8 +516,8 @@ def test_missing_flow_keeps_change_pending(api: Api, mailbox: Mailbox, made: Sig
     open_link(api, present)
     FlowState.objects.all().delete()
     before = table_contents()
-    answer = open_link(api, new)
-    assert redirect_fragment(answer)["error_code"] == redirect_query(answer)["error_code"] == "flow_state_not_found"
+    response = open_link(api, new)
+    assert redirect_fragment(response)["error_code"] == redirect_query(response)["error_code"] == "flow_state_not_found"
     assert table_contents() == before
 
 
@@ -530,5 +530,5 @@ def test_missing_flow_keeps_change_pending(api: Api, mailbox: Mailbox, made: Sig
     ],
 )
 def test_incomplete_challenge_is_rejected(api: Api, made: SignIn, further: dict[str, str]) -> None:
-    answer = api.put("/user", {"email": NEW, **further}, bearer=made.access_token)
-    assert_error(answer, 400, "validation_failed", "PKCE flow requires code_challenge_method and code_challenge")
+    response = api.put("/user", {"email": NEW, **further}, bearer=made.access_token)
+    assert_error(response, 400, "validation_failed", "PKCE flow requires code_challenge_method and code_challenge")

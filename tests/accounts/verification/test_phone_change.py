@@ -48,9 +48,9 @@ def put(api: Api, made: SignIn, phone: str = NEW, **further: Any) -> Answer:
 
 
 def ask(api: Api, made: SignIn, phone: str = NEW, **further: Any) -> dict[str, Any]:
-    answer = put(api, made, phone, **further)
-    assert answer.status_code == 200, answer.content
-    shown: dict[str, Any] = answer.json()
+    response = put(api, made, phone, **further)
+    assert response.status_code == 200, response.content
+    shown: dict[str, Any] = response.json()
     return shown
 
 
@@ -58,9 +58,9 @@ def confirm(api: Api, code: str, phone: str = NEW) -> Answer:
     return api.post("/verify", {"type": "phone_change", "phone": phone, "token": code})
 
 
-def signed_in(answer: Answer) -> dict[str, Any]:
-    assert answer.status_code == 200, answer.content
-    session: dict[str, Any] = answer.json()
+def signed_in(response: Answer) -> dict[str, Any]:
+    assert response.status_code == 200, response.content
+    session: dict[str, Any] = response.json()
     assert "type" not in session
     return session
 
@@ -184,9 +184,9 @@ def test_an_autoconfirmed_phone_does_not_invalidate_the_link_sent_with_it(
     assert (shown["phone"], shown["new_email"]) == (NEW, "new@example.com")
     mail = mailbox.emails[-1]
     assert (mail.kind, mail.to) == (EmailKind.EMAIL_CHANGE, "new@example.com")
-    answer = api.post("/verify", {"type": "email_change", "token_hash": mail.variables["TokenHash"]})
-    assert (answer.status_code, answer.json()["user"]["phone"]) == (200, NEW)
-    assert answer.json()["user"]["app_metadata"]["providers"] == ["email", "phone"]
+    response = api.post("/verify", {"type": "email_change", "token_hash": mail.variables["TokenHash"]})
+    assert (response.status_code, response.json()["user"]["phone"]) == (200, NEW)
+    assert response.json()["user"]["app_metadata"]["providers"] == ["email", "phone"]
 
 
 # Test codes and Twilio Verify
@@ -251,12 +251,12 @@ def test_an_undeliverable_message_changes_nothing(
 ) -> None:
     auth_config(**({"limits": {"sms_sent": Rate(events=0)}} if what == "quota" else {"sms": {"provider": ""}}))
     before = table_contents()
-    answer = put(api, made, password="another one", data={"a": 1})
+    response = put(api, made, password="another one", data={"a": 1})
     if what == "quota":
-        assert_error(answer, 429, "over_sms_send_rate_limit", "SMS rate limit exceeded")
+        assert_error(response, 429, "over_sms_send_rate_limit", "SMS rate limit exceeded")
     else:
         assert_error(
-            answer, 500, "unexpected_failure", "Unable to get SMS provider", error_id=answer.json()["error_id"]
+            response, 500, "unexpected_failure", "Unable to get SMS provider", error_id=response.json()["error_id"]
         )
     assert table_contents() == before
     assert mailbox.texts == []
@@ -286,18 +286,18 @@ def test_a_change_starts_the_interval_of_resend(api: Api) -> None:
 def test_code_expires_after_one_minute(api: Api, mailbox: Mailbox, made: SignIn, age: timedelta, alive: bool) -> None:
     ask(api, made)
     backdate(OneTimeToken.objects.get(), by=age)
-    answer = confirm(api, code_in(mailbox))
+    response = confirm(api, code_in(mailbox))
     if alive:
-        signed_in(answer)
+        signed_in(response)
     else:
-        assert_error(answer, *CODE_DEAD)
+        assert_error(response, *CODE_DEAD)
 
 
 @pytest.mark.parametrize("type", ["sms", "signup", "email_change", "recovery"])
 def test_code_of_change_is_rejected_for_other_types(api: Api, mailbox: Mailbox, made: SignIn, type: str) -> None:
     ask(api, made)
-    answer = api.post("/verify", {"type": type, "phone": NEW, "token": code_in(mailbox)})
-    assert_error(answer, *CODE_DEAD)
+    response = api.post("/verify", {"type": type, "phone": NEW, "token": code_in(mailbox)})
+    assert_error(response, *CODE_DEAD)
     assert Session.objects.count() == 1
 
 

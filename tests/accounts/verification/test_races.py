@@ -31,8 +31,8 @@ def signed_in() -> SignIn:
 @pytest.mark.parametrize("further", [{}, {"password": "another one"}])
 def test_concurrent_email_changes_send_once(mailbox: Mailbox, signed_in: SignIn, further: dict[str, str]) -> None:
     body = {"email": NEW, **further}
-    answers = run_concurrently(*[lambda: Api().put("/user", body, bearer=signed_in.access_token)] * 8)
-    assert status_counts(answers) == {200: 1, 429: 7}
+    responses = run_concurrently(*[lambda: Api().put("/user", body, bearer=signed_in.access_token)] * 8)
+    assert status_counts(responses) == {200: 1, 429: 7}
     assert [mail.to for mail in mailbox.emails if mail.kind == EmailKind.EMAIL_CHANGE] == [EMAIL, NEW]
     assert audit_trail().count(("user_modified", None)) == 1
 
@@ -42,9 +42,9 @@ def test_concurrent_phone_changes_send_once(mailbox: Mailbox, auth_config: Chang
         signup={"phone_enabled": True},
         sms={"provider": "vonage", "vonage": Vonage(api_key=Secret("k"), api_secret=Secret("s"), sender="us")},
     )
-    answers = run_concurrently(*[lambda: Api().put("/user", {"phone": PHONE}, bearer=signed_in.access_token)] * 8)
-    assert status_counts(answers) == {200: 1, 429: 7}
-    assert {answer.json()["error_code"] for answer in answers if answer.status_code == 429} == {
+    responses = run_concurrently(*[lambda: Api().put("/user", {"phone": PHONE}, bearer=signed_in.access_token)] * 8)
+    assert status_counts(responses) == {200: 1, 429: 7}
+    assert {response.json()["error_code"] for response in responses if response.status_code == 429} == {
         "over_sms_send_rate_limit"
     }
     assert len(mailbox.texts) == 1
@@ -57,8 +57,10 @@ def test_link_is_redeemed_once(type: str, pkce: bool) -> None:
     user = make_user(email=EMAIL, confirmed=type in RECOVERING)
     token = make_one_time_token(user, PURPOSE[type], pkce=pkce).link_token
     make_flow(user, method="email/signup" if type == "signup" else type, auth_code_issued_at=None)
-    answers = run_concurrently(*[lambda: open_link(Api(), token, type)] * 8)
-    codes = [redirect_fragment(answer).get("error_code") for answer in answers if "#" in answer.headers["Location"]]
+    responses = run_concurrently(*[lambda: open_link(Api(), token, type)] * 8)
+    codes = [
+        redirect_fragment(response).get("error_code") for response in responses if "#" in response.headers["Location"]
+    ]
     assert codes.count("otp_expired") == 7
     assert Session.objects.count() == (0 if pkce else 1)
     assert len(audit_trail()) == 1
@@ -67,6 +69,6 @@ def test_link_is_redeemed_once(type: str, pkce: bool) -> None:
 def test_code_is_redeemed_once() -> None:
     secret = make_one_time_token(make_user(email=EMAIL))
     body = {"type": "recovery", "email": EMAIL, "token": secret.code}
-    answers = run_concurrently(*[lambda: Api().post("/verify", body)] * 8)
-    assert status_counts(answers) == {200: 1, 403: 7}
+    responses = run_concurrently(*[lambda: Api().post("/verify", body)] * 8)
+    assert status_counts(responses) == {200: 1, 403: 7}
     assert Session.objects.count() == 1

@@ -29,9 +29,9 @@ NEW = "new@example.com"
 GATEWAY = {"provider": "vonage", "vonage": Vonage(api_key=Secret("k"), api_secret=Secret("s"), sender="us")}
 
 
-def message_id(answer: Answer) -> UUID:
-    assert answer.status_code == 200, answer.content
-    body = answer.json()
+def message_id(response: Answer) -> UUID:
+    assert response.status_code == 200, response.content
+    body = response.json()
     assert list(body) == ["message_id"]
     sent_id = UUID(body["message_id"])
     assert (str(sent_id), sent_id.version) == (body["message_id"], 4)
@@ -380,12 +380,12 @@ def test_send_errors_apply_to_every_account(
     if outstanding:
         make_user(email="", phone=PHONE, phone_change="15559999999")
     before = table_contents()
-    answer = api.post("/resend", {"type": type, "phone": PHONE})
+    response = api.post("/resend", {"type": type, "phone": PHONE})
     if what == "quota":
-        assert_error(answer, 429, "over_sms_send_rate_limit", "SMS rate limit exceeded")
+        assert_error(response, 429, "over_sms_send_rate_limit", "SMS rate limit exceeded")
     else:
         assert_error(
-            answer, 500, "unexpected_failure", "Unable to get SMS provider", error_id=answer.json()["error_id"]
+            response, 500, "unexpected_failure", "Unable to get SMS provider", error_id=response.json()["error_id"]
         )
     assert table_contents() == before
     assert mailbox.texts == []

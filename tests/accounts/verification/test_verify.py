@@ -68,36 +68,36 @@ def open_link(api: Api, token: str, type: str, redirect_to: str = "", **options:
 
 
 def assert_link_error(
-    answer: Answer, error_code: str, description: str, *, error: str | None = "access_denied"
+    response: Answer, error_code: str, description: str, *, error: str | None = "access_denied"
 ) -> None:
     """Assert a redirect to the site that tells of this refusal in its fragment, and only there."""
-    assert answer.status_code == 303
+    assert response.status_code == 303
     parameters = {"error_code": error_code, "error_description": description, "sb": ""}
-    assert redirect_fragment(answer) == ({"error": error, **parameters} if error else parameters)
-    assert answer.headers["Location"].startswith(f"{SITE}#")
-    assert redirect_query(answer) == {}
-    assert answer.content == b""
+    assert redirect_fragment(response) == ({"error": error, **parameters} if error else parameters)
+    assert response.headers["Location"].startswith(f"{SITE}#")
+    assert redirect_query(response) == {}
+    assert response.content == b""
 
 
-def session_fragment(answer: Answer, type: str) -> dict[str, str]:
+def session_fragment(response: Answer, type: str) -> dict[str, str]:
     """The fragment of a redirect that carries a session."""
-    assert answer.status_code == 303, answer.content
-    fragment = redirect_fragment(answer)
+    assert response.status_code == 303, response.content
+    fragment = redirect_fragment(response)
     assert list(fragment) == ["access_token", "expires_at", "expires_in", "refresh_token", "sb", "token_type", "type"]
     assert (fragment["expires_in"], fragment["sb"], fragment["token_type"]) == ("3600", "", "bearer")
     assert fragment["type"] == type
     claims = access_tokens.decode(fragment["access_token"], at=timezone.now())
     assert str(claims.exp) == fragment["expires_at"] + ".0"
     assert [entry.method for entry in claims.amr] == ["otp"]
-    assert answer.headers["Cache-Control"] == "no-store"
-    assert "Content-Type" not in answer.headers
+    assert response.headers["Cache-Control"] == "no-store"
+    assert "Content-Type" not in response.headers
     return fragment
 
 
-def signed_in(answer: Answer, type: str | None) -> dict[str, Any]:
+def signed_in(response: Answer, type: str | None) -> dict[str, Any]:
     """The session of an answer that is one, and of this type."""
-    assert answer.status_code == 200, answer.content
-    session: dict[str, Any] = answer.json()
+    assert response.status_code == 200, response.content
+    session: dict[str, Any] = response.json()
     assert list(session) == SESSION_KEYS + (["type"] if type else [])
     assert session.get("type") == type
     return session
@@ -109,10 +109,10 @@ def signed_in(answer: Answer, type: str | None) -> dict[str, Any]:
 def test_the_link_of_a_sign_up_confirms_and_signs_in(api: Api, mailbox: Mailbox) -> None:
     shown = api.post("/signup?redirect_to=http://localhost:3000/cb%3Fx%3D1", {**SIGN_UP, "data": {"a": 1}}).json()
     link = mailbox.emails[0].variables["ConfirmationURL"]
-    answer = api.get(link.removeprefix("http://127.0.0.1:8081"), headers={"User-Agent": "browser"})
+    response = api.get(link.removeprefix("http://127.0.0.1:8081"), headers={"User-Agent": "browser"})
 
-    fragment = session_fragment(answer, "signup")
-    assert answer.headers["Location"].startswith("http://localhost:3000/cb?x=1#access_token=")
+    fragment = session_fragment(response, "signup")
+    assert response.headers["Location"].startswith("http://localhost:3000/cb?x=1#access_token=")
     user = User.objects.get()
     assert user.email_confirmed_at == user.last_sign_in_at == user.updated_at
     assert user.confirmation_sent_at is not None
@@ -214,11 +214,11 @@ def test_link_expires_after_one_day(api: Api, age: timedelta, opens: bool) -> No
     token = make_one_time_token(user).link_token
     backdate(OneTimeToken.objects.get(), by=age)
     before = table_contents()
-    answer = open_link(api, token, "recovery")
+    response = open_link(api, token, "recovery")
     if opens:
-        session_fragment(answer, "recovery")
+        session_fragment(response, "recovery")
     else:
-        assert_link_error(answer, "otp_expired", LINK_DEAD[2])
+        assert_link_error(response, "otp_expired", LINK_DEAD[2])
         assert table_contents() == before
 
 
@@ -248,11 +248,11 @@ def test_expired_ban_is_ignored(api: Api) -> None:
 @pytest.mark.parametrize("type", ["sms", "phone_change", "reauthentication", "x", "SIGNUP", "signup "])
 @pytest.mark.parametrize("mark", ["", "pkce_"])
 def test_an_unknown_link_type_is_reported_by_redirect(api: Api, type: str, mark: str) -> None:
-    answer = open_link(api, mark + "0" * 56, quote(type))
-    assert answer.status_code == 303
+    response = open_link(api, mark + "0" * 56, quote(type))
+    assert response.status_code == 303
     parameters = {"error_code": "validation_failed", "error_description": "Invalid email verification type"}
-    assert redirect_fragment(answer) == {"error": "invalid_request", **parameters, "sb": ""}
-    assert redirect_query(answer) == ({"error": "invalid_request", **parameters} if mark else {})
+    assert redirect_fragment(response) == {"error": "invalid_request", **parameters, "sb": ""}
+    assert redirect_query(response) == ({"error": "invalid_request", **parameters} if mark else {})
 
 
 @pytest.mark.parametrize(
@@ -289,15 +289,15 @@ def test_link_without_type_or_token_is_rejected_as_json(api: Api, query: str, te
 
 def test_the_first_of_two_equal_parameters_counts(api: Api) -> None:
     token = make_one_time_token(make_user(email=EMAIL)).link_token
-    answer = api.get(f"/verify?type=recovery&token={token}&token=x&type=signup")
-    session_fragment(answer, "recovery")
+    response = api.get(f"/verify?type=recovery&token={token}&token=x&type=signup")
+    session_fragment(response, "recovery")
 
 
 @pytest.mark.usefixtures("slow_refill")
 def test_opening_links_and_typing_codes_share_a_limit(api: Api) -> None:
     for number in range(30):
-        answer = open_link(api, "x", "signup") if number % 2 else api.post("/verify", {"type": "signup"})
-        assert answer.status_code in (303, 400)
+        response = open_link(api, "x", "signup") if number % 2 else api.post("/verify", {"type": "signup"})
+        assert response.status_code in (303, 400)
     assert_error(open_link(api, "x", "signup"), 429, "over_request_rate_limit", "Request rate limit reached")
     assert_error(api.post("/verify", "{"), 429, "over_request_rate_limit", "Request rate limit reached")
     assert open_link(api, "x", "signup", headers={"X-Forwarded-For": "198.51.100.7"}).status_code == 303
@@ -308,9 +308,9 @@ def test_other_methods_do_not_redeem_link(api: Api, slash: str) -> None:
     token = make_one_time_token(make_user(email=EMAIL)).link_token
     before = table_contents()
     for method in ("HEAD", "OPTIONS", "PUT", "PATCH", "DELETE"):
-        answer = api.request(method, f"/verify{slash}?token={token}&type=recovery")
-        assert answer.status_code == 405
-        assert answer.headers["Allow"] == "GET, POST"
+        response = api.request(method, f"/verify{slash}?token={token}&type=recovery")
+        assert response.status_code == 405
+        assert response.headers["Allow"] == "GET, POST"
     assert table_contents() == before
     session_fragment(api.get(f"/verify{slash}?token={token}&type=recovery"), "recovery")
 
@@ -320,12 +320,12 @@ def test_a_server_error_is_reported_by_redirect(api: Api) -> None:
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE mfa_amr_claims RENAME TO mfa_amr_claims_away")
     try:
-        answer = open_link(api, token, "recovery")
+        response = open_link(api, token, "recovery")
     finally:
         with connection.cursor() as cursor:
             cursor.execute("ALTER TABLE mfa_amr_claims_away RENAME TO mfa_amr_claims")
-    assert redirect_fragment(answer)["error"] == "server_error"
-    assert redirect_fragment(answer)["error_code"] == "unexpected_failure"
+    assert redirect_fragment(response)["error"] == "server_error"
+    assert redirect_fragment(response)["error_code"] == "unexpected_failure"
     session_fragment(open_link(api, token, "recovery"), "recovery")
 
 
@@ -355,22 +355,22 @@ def test_a_session_is_added_to_the_target(
 
 
 def test_an_error_replaces_the_fragment_and_preserves_the_query(api: Api) -> None:
-    answer = open_link(api, "x", "signup", "http://localhost:3000/?test=param#part")
-    assert answer.headers["Location"] == (
+    response = open_link(api, "x", "signup", "http://localhost:3000/?test=param#part")
+    assert response.headers["Location"] == (
         "http://localhost:3000/?test=param#error=access_denied&error_code=otp_expired"
         "&error_description=Email+link+is+invalid+or+has+expired&sb="
     )
 
 
 def test_pkce_error_is_in_query_and_fragment(api: Api) -> None:
-    answer = open_link(api, "pkce_x", "signup", "http://localhost:3000/cb?error=mine&z=1&a=2#part")
+    response = open_link(api, "pkce_x", "signup", "http://localhost:3000/cb?error=mine&z=1&a=2#part")
     parameters = "error=access_denied&error_code=otp_expired&error_description=Email+link+is+invalid+or+has+expired"
-    assert answer.headers["Location"] == f"http://localhost:3000/cb?a=2&{parameters}&z=1#{parameters}&sb="
+    assert response.headers["Location"] == f"http://localhost:3000/cb?a=2&{parameters}&z=1#{parameters}&sb="
 
 
 def test_referer_can_be_redirect_target(api: Api) -> None:
-    answer = open_link(api, "x", "signup", headers={"Referer": "http://localhost:3000/mail"})
-    assert answer.headers["Location"].startswith("http://localhost:3000/mail#error=")
+    response = open_link(api, "x", "signup", headers={"Referer": "http://localhost:3000/mail"})
+    assert response.headers["Location"].startswith("http://localhost:3000/mail#error=")
 
 
 # Links of PKCE flows
@@ -392,11 +392,11 @@ def test_pkce_link_returns_code_for_session(
         make_user(email=EMAIL)
     api.post(path, {**body, "code_challenge": CHALLENGE, "code_challenge_method": "s256"})
     token = mailbox.emails[0].variables["TokenHash"]
-    answer = open_link(api, token, type, "http://localhost:3000/cb?sb_flow_id=7&a=1#part")
+    response = open_link(api, token, type, "http://localhost:3000/cb?sb_flow_id=7&a=1#part")
 
-    assert answer.status_code == 303
-    code = redirect_query(answer)["code"]
-    assert answer.headers["Location"] == f"http://localhost:3000/cb?a=1&code={code}&sb_flow_id=7#part"
+    assert response.status_code == 303
+    code = redirect_query(response)["code"]
+    assert response.headers["Location"] == f"http://localhost:3000/cb?a=1&code={code}&sb_flow_id=7#part"
     assert not Session.objects.exists()
     assert not OneTimeToken.objects.exists()
     user = User.objects.get()
@@ -423,11 +423,11 @@ def test_pkce_link_without_flow_stays_valid(api: Api) -> None:
     token = make_one_time_token(user, pkce=True).link_token
     make_flow(user, method="recovery", code_challenge=None)
     before = table_contents()
-    answer = open_link(api, token, "magiclink")
-    parameters = redirect_query(answer)
+    response = open_link(api, token, "magiclink")
+    parameters = redirect_query(response)
     assert (parameters["error"], parameters["error_code"]) == ("invalid_request", "flow_state_not_found")
     assert parameters["error_description"].startswith("No associated flow state found. ")
-    assert redirect_fragment(answer) == {**parameters, "sb": ""}
+    assert redirect_fragment(response) == {**parameters, "sb": ""}
     assert table_contents() == before
 
 
@@ -605,11 +605,11 @@ def test_too_many_wrong_codes_invalidate_code_and_keep_link(
 ) -> None:
     auth_config(codes={"max_attempts": limit})
     secret = make_one_time_token(make_user(email=EMAIL), attempts=attempts)
-    answer = api.post("/verify", {"type": "recovery", "email": EMAIL, "token": secret.code})
+    response = api.post("/verify", {"type": "recovery", "email": EMAIL, "token": secret.code})
     if alive:
-        signed_in(answer, "recovery")
+        signed_in(response, "recovery")
     else:
-        assert_error(answer, *CODE_DEAD)
+        assert_error(response, *CODE_DEAD)
         signed_in(api.post("/verify", {"type": "recovery", "token_hash": secret.link_token}), "recovery")
 
 
@@ -708,8 +708,8 @@ def test_the_first_password_can_be_set_during_verification(api: Api, type: str, 
     make_session(user)
     secret = make_one_time_token(user, TokenType.CONFIRMATION)
     proof = {"token_hash": secret.link_token} if form == "token_hash" else {"token": secret.code, "email": EMAIL}
-    answer = api.post("/verify", {"type": type, "password": PASSWORD, **proof})
-    shown = signed_in(answer, "invite" if type == "invite" else "signup")["user"]
+    response = api.post("/verify", {"type": type, "password": PASSWORD, **proof})
+    shown = signed_in(response, "invite" if type == "invite" else "signup")["user"]
     assert [name for name in shown if name.endswith("_sent_at")] == []
     assert Session.objects.count() == 1
     assert User.objects.get().confirmation_sent_at is None
@@ -724,8 +724,8 @@ def test_the_first_password_can_be_set_during_verification(api: Api, type: str, 
 def test_first_password_must_meet_policy(api: Api, password: str, status: int, error_code: str) -> None:
     secret = make_one_time_token(invited(), TokenType.CONFIRMATION)
     before = table_contents()
-    answer = api.post("/verify", {"type": "invite", "password": password, "token_hash": secret.link_token})
-    assert (answer.status_code, answer.json()["error_code"]) == (status, error_code)
+    response = api.post("/verify", {"type": "invite", "password": password, "token_hash": secret.link_token})
+    assert (response.status_code, response.json()["error_code"]) == (status, error_code)
     assert table_contents() == before
 
 
@@ -761,8 +761,8 @@ def test_an_invited_account_gets_an_unusable_password(api: Api, how: str) -> Non
     if method == "GET":
         session_fragment(open_link(api, secret.link_token, type), type)
     else:
-        answer = api.post("/verify", {"type": type, "token_hash": secret.link_token})
-        signed_in(answer, "invite" if type == "invite" else "signup")
+        response = api.post("/verify", {"type": type, "token_hash": secret.link_token})
+        signed_in(response, "invite" if type == "invite" else "signup")
     after = User.objects.get()
     assert after.password is not None
     assert after.password.startswith("$argon2id$")
@@ -778,8 +778,8 @@ def test_account_without_invitation_gets_no_password(api: Api, how: str) -> None
     if method == "GET":
         session_fragment(open_link(api, secret.link_token, type), type)
     else:
-        answer = api.post("/verify", {"type": type, "token_hash": secret.link_token})
-        signed_in(answer, "invite" if type == "invite" else "signup")
+        response = api.post("/verify", {"type": type, "token_hash": secret.link_token})
+        signed_in(response, "invite" if type == "invite" else "signup")
     assert User.objects.get().password == ""
 
 
@@ -797,8 +797,8 @@ def test_account_without_invitation_gets_no_password(api: Api, how: str) -> None
 def test_later_password_is_ignored(api: Api, type: str, purpose: TokenType, had: str) -> None:
     user = make_user(email=EMAIL, password=had, confirmed=purpose == TokenType.RECOVERY)
     secret = make_one_time_token(user, purpose)
-    answer = api.post("/verify", {"type": type, "token_hash": secret.link_token, "password": "x"})
-    assert answer.status_code == 200
+    response = api.post("/verify", {"type": type, "token_hash": secret.link_token, "password": "x"})
+    assert response.status_code == 200
     assert User.objects.get().password == user.password
 
 
@@ -824,12 +824,12 @@ def test_a_magic_link_removes_a_password_set_before_verification(
     secret = mailbox.emails[-1].variables
     match form:
         case "link":
-            answer = open_link(api, secret["TokenHash"], "signup")
+            response = open_link(api, secret["TokenHash"], "signup")
         case "code":
-            answer = api.post("/verify", {"type": "signup", "email": EMAIL, "token": secret["Token"]})
+            response = api.post("/verify", {"type": "signup", "email": EMAIL, "token": secret["Token"]})
         case _:
-            answer = api.post("/verify", {"type": "email", "email": EMAIL, "token": secret["Token"]})
-    assert answer.status_code in (200, 303)
+            response = api.post("/verify", {"type": "email", "email": EMAIL, "token": secret["Token"]})
+    assert response.status_code in (200, 303)
     assert User.objects.get().email_confirmed_at is not None
     assert not can_sign_in(api, "a stranger's choice")
 

@@ -85,9 +85,9 @@ def test_attempts_counted_after_code_was_read_are_respected(
             # The wrong attempts are not committed yet, so the correct attempt reads a code without attempts.
             OneTimeToken.objects.update(attempts=counted)
             before = table_contents()
-            answer = thread.submit(in_thread, lambda: present(code))
+            response = thread.submit(in_thread, lambda: present(code))
             wait_for_blocked_connection()
-        result = answer.result()
+        result = response.result()
     if accepted:
         assert result.status_code == 200
         assert not OneTimeToken.objects.exists()
@@ -106,8 +106,8 @@ def test_concurrent_wrong_codes_are_all_counted(
     guess = journey(api, mailbox)
     code = mailbox.emails[-1].variables["Token"]
     wrong = other_than(code)
-    for answer in run_concurrently(*[lambda: guess(wrong)] * 8):
-        assert_error(answer, *refusal)
+    for response in run_concurrently(*[lambda: guess(wrong)] * 8):
+        assert_error(response, *refusal)
     assert OneTimeToken.objects.get().attempts == 8
     sessions = Session.objects.count()
     assert_error(guess(code), *refusal)

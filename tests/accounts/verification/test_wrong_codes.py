@@ -67,8 +67,8 @@ def test_wrong_code_is_counted_on_newest_secret(api: Api, mailbox: Mailbox, type
     attempts = OneTimeToken.objects.values_list("user_id", "attempts")
     assert dict(attempts) == {anonymous.user.id: int(anonymous is anonymous_users[-1]) for anonymous in anonymous_users}
 
-    answer = guess(last)
-    assert (answer.status_code, answer.json()["user"]["id"]) == (200, str(anonymous_users[-1].user.id))
+    response = guess(last)
+    assert (response.status_code, response.json()["user"]["id"]) == (200, str(anonymous_users[-1].user.id))
 
 
 def test_older_codes_are_invalid_after_newest_is_exhausted(api: Api, mailbox: Mailbox) -> None:
@@ -92,8 +92,8 @@ def test_code_is_matched_within_audience(api: Api) -> None:
     code = make_one_time_token(mine, TokenType.EMAIL_CHANGE_NEW, identifier=CLAIMED).code
     other = make_anonymous_user("staff").user
     make_one_time_token(other, TokenType.EMAIL_CHANGE_NEW, identifier=CLAIMED)
-    answer = api.post("/verify", {"type": "email_change", "email": CLAIMED, "token": code})
-    assert (answer.status_code, answer.json()["user"]["id"]) == (200, str(mine.id))
+    response = api.post("/verify", {"type": "email_change", "email": CLAIMED, "token": code})
+    assert (response.status_code, response.json()["user"]["id"]) == (200, str(mine.id))
 
 
 def test_secrets_of_other_purposes_are_not_counted(api: Api) -> None:

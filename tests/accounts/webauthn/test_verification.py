@@ -71,13 +71,13 @@ def creation(*, discoverable: bool = True, exclude: tuple[Descriptor, ...] = ())
     return ceremonies.creation(user_id=USER, name="ada", display_name="Ada", exclude=exclude, discoverable=discoverable)
 
 
-def created(answer: object, ceremony: Ceremony) -> NewCredential:
-    return verification.verify_creation(webauthn_responses.parse_creation(answer), state=ceremony.state, user_id=USER)
+def created(response: object, ceremony: Ceremony) -> NewCredential:
+    return verification.verify_creation(webauthn_responses.parse_creation(response), state=ceremony.state, user_id=USER)
 
 
-def used(answer: object, ceremony: Ceremony, made: NewCredential) -> int:
+def used(response: object, ceremony: Ceremony, made: NewCredential) -> int:
     return verification.verify_assertion(
-        webauthn_responses.parse_assertion(answer),
+        webauthn_responses.parse_assertion(response),
         state=ceremony.state,
         user_id=USER,
         public_key=made.public_key,
@@ -109,9 +109,9 @@ def test_fixed_creation_is_accepted_with_its_data() -> None:
 def test_fixed_assertion_is_accepted_with_and_without_padding(padding: str) -> None:
     ceremony = ceremonies.request()
     ceremony.state["challenge"] = CHALLENGE
-    answer = {**USED, "id": CREDENTIAL + padding, "rawId": CREDENTIAL + padding}
+    response = {**USED, "id": CREDENTIAL + padding, "rawId": CREDENTIAL + padding}
     count = verification.verify_assertion(
-        webauthn_responses.parse_assertion(answer),
+        webauthn_responses.parse_assertion(response),
         state=ceremony.state,
         user_id=USER,
         public_key=bytes.fromhex(COSE_KEY),
@@ -180,10 +180,10 @@ def test_every_offered_algorithm_is_accepted(algorithm: int) -> None:
     assert made.algorithm == algorithm
     request = ceremonies.request()
     assert used(device.get(request.options), request, made) == 1
-    answer = device.get(request.options)
-    answer["response"]["signature"] = encode(bytes(len(decode(answer["response"]["signature"]))))
+    response = device.get(request.options)
+    response["response"]["signature"] = encode(bytes(len(decode(response["response"]["signature"]))))
     with pytest.raises(CredentialRejected):
-        used(answer, request, made)
+        used(response, request, made)
 
 
 def test_user_verification_is_optional() -> None:
@@ -224,9 +224,9 @@ def test_attestation_format_is_stored(fmt: str) -> None:
 )
 def test_invalid_attestation_statement_is_rejected(fmt: str, statement: Any) -> None:
     ceremony = creation()
-    answer = Authenticator().create(ceremony.options, fmt=fmt, statement=statement)
+    response = Authenticator().create(ceremony.options, fmt=fmt, statement=statement)
     with pytest.raises((CredentialRejected, webauthn_responses.MalformedCredential)):
-        created(answer, ceremony)
+        created(response, ceremony)
 
 
 def test_transport_cable_is_stored_as_hybrid() -> None:
@@ -263,9 +263,9 @@ BENT: list[dict[str, Any]] = [
 @pytest.mark.parametrize("bent", BENT)
 def test_manipulated_creation_is_rejected(bent: dict[str, Any]) -> None:
     ceremony = creation()
-    answer = Authenticator().create(ceremony.options, **bent)
+    response = Authenticator().create(ceremony.options, **bent)
     with pytest.raises(CredentialRejected):
-        created(answer, ceremony)
+        created(response, ceremony)
 
 
 @pytest.mark.parametrize("bent", [*BENT, {"user_handle": str(OTHER).encode()}, {"signature": b"x"}, {"flags": UP | BE}])
@@ -279,9 +279,9 @@ def test_manipulated_assertion_is_rejected(bent: dict[str, Any]) -> None:
 
 def test_ceremonies_reject_responses_of_other_type() -> None:
     device, ceremony, request = Authenticator(), creation(), ceremonies.request()
-    answer = device.create(ceremony.options, type="webauthn.get")
+    response = device.create(ceremony.options, type="webauthn.get")
     with pytest.raises(CredentialRejected):
-        created(answer, ceremony)
+        created(response, ceremony)
     made = created(device.create(ceremony.options), ceremony)
     with pytest.raises(CredentialRejected):
         used(device.get(request.options, type="webauthn.create"), request, made)
@@ -296,17 +296,17 @@ def test_known_token_binding_states_are_accepted(status: str) -> None:
 
 def test_challenge_of_other_user_is_rejected() -> None:
     ceremony = creation()
-    answer = webauthn_responses.parse_creation(Authenticator().create(ceremony.options))
+    response = webauthn_responses.parse_creation(Authenticator().create(ceremony.options))
     with pytest.raises(CredentialRejected):
-        verification.verify_creation(answer, state=ceremony.state, user_id=OTHER)
+        verification.verify_creation(response, state=ceremony.state, user_id=OTHER)
 
 
 def test_credential_with_other_id_is_rejected() -> None:
     ceremony = creation()
-    answer = Authenticator().create(ceremony.options)
+    response = Authenticator().create(ceremony.options)
     for changed in ({"id": encode(b"other")}, {"id": encode(b"other"), "rawId": encode(b"other")}):
         with pytest.raises(CredentialRejected):
-            created({**answer, **changed}, ceremony)
+            created({**response, **changed}, ceremony)
 
 
 def test_unoffered_algorithm_is_rejected() -> None:
@@ -330,27 +330,27 @@ def test_unoffered_algorithm_is_rejected() -> None:
 def test_unusable_public_key_is_rejected(key: dict[int, Any]) -> None:
     ceremony = creation()
     device = Authenticator()
-    answer = device.create(ceremony.options)
-    attestation = cbor2.loads(decode(answer["response"]["attestationObject"]))
+    response = device.create(ceremony.options)
+    attestation = cbor2.loads(decode(response["response"]["attestationObject"]))
     before, _, _ = attestation["authData"].partition(device.newest.id)
     attestation["authData"] = before + device.newest.id + cbor2.dumps(key)
-    answer["response"]["attestationObject"] = encode(cbor2.dumps(attestation))
+    response["response"]["attestationObject"] = encode(cbor2.dumps(attestation))
     with pytest.raises((CredentialRejected, webauthn_responses.MalformedCredential)):
-        created(answer, ceremony)
+        created(response, ceremony)
 
 
 # Malformed responses
 
 
 def bent_creation(path: str, value: Any) -> dict[str, Any]:
-    answer = copy.deepcopy(CREATED)
-    inner = answer["response"] if "." in path else answer
+    response = copy.deepcopy(CREATED)
+    inner = response["response"] if "." in path else response
     name = path.rpartition(".")[2]
     if value is None:
         del inner[name]
     else:
         inner[name] = value
-    return answer
+    return response
 
 
 def attestation(**changes: Any) -> str:
@@ -406,8 +406,10 @@ def test_malformed_creation_is_rejected(path: str, value: Any) -> None:
 
 def test_longest_permitted_credential_id_is_accepted() -> None:
     data = AUTH_DATA[:53] + b"\x03\xff" + bytes(1023) + AUTH_DATA[87:]
-    answer = webauthn_responses.parse_creation(bent_creation("response.attestationObject", attestation(authData=data)))
-    assert answer.authenticator_data.attested_credential_data is not None
+    response = webauthn_responses.parse_creation(
+        bent_creation("response.attestationObject", attestation(authData=data))
+    )
+    assert response.authenticator_data.attested_credential_data is not None
 
 
 @pytest.mark.parametrize("content", [None, 5, "x", [], {}, {"garbage": True}, {"id": "YQ", "type": "public-key"}])
@@ -430,18 +432,18 @@ def test_malformed_credential_is_rejected(content: object) -> None:
     ],
 )
 def test_malformed_assertion_is_rejected(name: str, value: Any) -> None:
-    answer = {**USED, "response": {**USED["response"], name: value}}
+    response = {**USED, "response": {**USED["response"], name: value}}
     if name == "clientDataJSON":
-        assert webauthn_responses.parse_assertion(answer).client_data.challenge == ""
+        assert webauthn_responses.parse_assertion(response).client_data.challenge == ""
         return
     with pytest.raises(webauthn_responses.MalformedCredential):
-        webauthn_responses.parse_assertion(answer)
+        webauthn_responses.parse_assertion(response)
 
 
 @pytest.mark.parametrize("handle", [None, ""])
 def test_the_user_handle_is_optional(handle: str | None) -> None:
-    answer = {**USED, "response": {**USED["response"], "userHandle": handle}}
-    assert webauthn_responses.parse_assertion(answer).user_handle is None
+    response = {**USED, "response": {**USED["response"], "userHandle": handle}}
+    assert webauthn_responses.parse_assertion(response).user_handle is None
 
 
 # Origins

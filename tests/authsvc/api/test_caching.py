@@ -31,8 +31,8 @@ ADDRESS = {"email": EMAIL}
 )
 @pytest.mark.parametrize("slash", ["", "/"])
 def test_public_responses_have_a_cache_lifetime(api: Api, path: str, cache: str, slash: str) -> None:
-    answer = api.get(path + slash)
-    assert (answer.status_code, answer.headers["Cache-Control"]) == (200, cache)
+    response = api.get(path + slash)
+    assert (response.status_code, response.headers["Cache-Control"]) == (200, cache)
 
 
 def test_personal_responses_are_not_stored(api: Api, auth_config: ChangeConfig) -> None:
@@ -61,11 +61,11 @@ def test_personal_responses_are_not_stored(api: Api, auth_config: ChangeConfig) 
         ("POST", "/logout?scope=others", None, 204),
     ]
     for method, path, body, status in requests:
-        answer = api.request(method, path, body, bearer=made.access_token)
-        assert answer.status_code == status, (path, answer.content)
-        assert answer.headers["Cache-Control"] == "no-store", path
-        assert "Set-Cookie" not in answer.headers
-        assert "ETag" not in answer.headers
+        response = api.request(method, path, body, bearer=made.access_token)
+        assert response.status_code == status, (path, response.content)
+        assert response.headers["Cache-Control"] == "no-store", path
+        assert "Set-Cookie" not in response.headers
+        assert "ETag" not in response.headers
 
 
 @pytest.mark.parametrize(
@@ -86,12 +86,12 @@ def test_personal_responses_are_not_stored(api: Api, auth_config: ChangeConfig) 
     ],
 )
 def test_errors_are_not_stored(api: Api, method: str, path: str, body: Any, status: int) -> None:
-    answer = api.request(method, path, body)
-    assert (answer.status_code, answer.headers["Cache-Control"]) == (status, "no-store")
+    response = api.request(method, path, body)
+    assert (response.status_code, response.headers["Cache-Control"]) == (status, "no-store")
 
 
 @pytest.mark.usefixtures("slow_refill")
 def test_rate_limit_errors_are_not_stored(api: Api) -> None:
     for _ in range(31):
-        answer = api.post("/otp", b"{")
-    assert (answer.status_code, answer.headers["Cache-Control"]) == (429, "no-store")
+        response = api.post("/otp", b"{")
+    assert (response.status_code, response.headers["Cache-Control"]) == (429, "no-store")

@@ -24,34 +24,34 @@ AT_ONCE = {"max_request_duration": timedelta(microseconds=1)}
 
 def test_a_late_response_becomes_a_timeout(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(api=AT_ONCE)
-    answer = api.get("/settings")
-    assert_error(answer, 504, "request_timeout", TEXT, error_id=answer.json()["error_id"])
-    assert answer.headers["Cache-Control"] == "no-store"
+    response = api.get("/settings")
+    assert_error(response, 504, "request_timeout", TEXT, error_id=response.json()["error_id"])
+    assert response.headers["Cache-Control"] == "no-store"
 
 
 def test_a_timeout_has_both_formats_and_cors_headers(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(api=AT_ONCE)
     headers = {"X-Supabase-Api-Version": "2024-01-01", "Origin": "https://app.dev"}
-    answer = api.get("/settings", headers=headers)
-    assert (answer.status_code, answer.json()) == (504, {"code": "request_timeout", "message": TEXT})
-    assert answer.headers["X-Supabase-Api-Version"] == "2024-01-01"
-    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+    response = api.get("/settings", headers=headers)
+    assert (response.status_code, response.json()) == (504, {"code": "request_timeout", "message": TEXT})
+    assert response.headers["X-Supabase-Api-Version"] == "2024-01-01"
+    assert response.headers["Access-Control-Allow-Origin"] == "*"
 
 
 def test_a_late_redirect_becomes_a_json_error(api: Api, auth_config: ChangeConfig) -> None:
     token = make_one_time_token(make_user()).link_token
     auth_config(api=AT_ONCE)
-    answer = api.get(f"/verify?type=recovery&token={token}")
-    assert (answer.status_code, answer.json()["error_code"]) == (504, "request_timeout")
-    assert "Location" not in answer.headers
+    response = api.get(f"/verify?type=recovery&token={token}")
+    assert (response.status_code, response.json()["error_code"]) == (504, "request_timeout")
+    assert "Location" not in response.headers
 
 
 def test_a_timeout_contains_no_token(api: Api, auth_config: ChangeConfig) -> None:
     make_user(email="user@example.com")
     auth_config(api=AT_ONCE)
-    answer = api.post("/token?grant_type=password", {"email": "user@example.com", "password": PASSWORD})
-    assert answer.status_code == 504
-    assert "token" not in answer.content.decode().replace("request_timeout", "")
+    response = api.post("/token?grant_type=password", {"email": "user@example.com", "password": PASSWORD})
+    assert response.status_code == 504
+    assert "token" not in response.content.decode().replace("request_timeout", "")
 
 
 def test_a_timeout_is_logged_as_an_error(api: Api, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture) -> None:

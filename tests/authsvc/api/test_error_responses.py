@@ -49,20 +49,20 @@ def trigger(*, raising: str, table: str = "users", when: str = "BEFORE INSERT") 
     ["", "Not a date", "2023-12-31", "2024-13-01", "2024-1-1", "20240101", "2024-W01-1", "2024-01-01T00", "0000-00-00"],
 )
 def test_requests_before_the_first_version_get_the_initial_format(api: Api, version: str) -> None:
-    answer = api.get("/user", headers={VERSION: version})
-    assert_error(answer, 401, "no_authorization", "This endpoint requires a valid Bearer token")
-    assert VERSION not in answer.headers
+    response = api.get("/user", headers={VERSION: version})
+    assert_error(response, 401, "no_authorization", "This endpoint requires a valid Bearer token")
+    assert VERSION not in response.headers
 
 
 @pytest.mark.parametrize("version", ["2024-01-01", "2024-01-02", "2999-12-31", "9999-12-31"])
 def test_later_versions_get_the_versioned_format(api: Api, version: str) -> None:
-    answer = api.get("/user", headers={VERSION: version})
-    assert answer.status_code == 401
-    assert answer.json() == {
+    response = api.get("/user", headers={VERSION: version})
+    assert response.status_code == 401
+    assert response.json() == {
         "code": "no_authorization", "message": "This endpoint requires a valid Bearer token",
     }  # fmt: skip
-    assert answer.headers[VERSION] == "2024-01-01"
-    assert answer.headers["X-Sb-Error-Code"] == "no_authorization"
+    assert response.headers[VERSION] == "2024-01-01"
+    assert response.headers["X-Sb-Error-Code"] == "no_authorization"
 
 
 def test_an_invalid_version_is_logged(api: Api, caplog: pytest.LogCaptureFixture) -> None:
@@ -97,15 +97,15 @@ def test_both_formats_have_the_same_code_and_message(
     assert list(initial.json()) == ["code", "error_code", "msg"]
     assert (initial.json()["code"], initial.json()["error_code"]) == (status, code)
     assert versioned.json() == {"code": code, "message": initial.json()["msg"]}
-    for answer in (initial, versioned):
-        assert answer.headers["Content-Type"] == "application/json"
-        assert answer.headers["X-Sb-Error-Code"] == code
+    for response in (initial, versioned):
+        assert response.headers["Content-Type"] == "application/json"
+        assert response.headers["X-Sb-Error-Code"] == code
 
 
 def test_redirect_errors_have_no_version(api: Api) -> None:
-    answer = api.get("/verify?type=signup&token=x", headers={VERSION: "2024-01-01"})
-    assert answer.status_code == 303
-    assert VERSION not in answer.headers
+    response = api.get("/verify?type=signup&token=x", headers={VERSION: "2024-01-01"})
+    assert response.status_code == 303
+    assert VERSION not in response.headers
 
 
 # Paths, methods, origins
@@ -136,9 +136,9 @@ def test_an_unknown_path_is_a_json_error(api: Api, path: str) -> None:
 @pytest.mark.parametrize("slash", ["", "/"])
 def test_the_method_is_checked_before_the_token(api: Api, path: str, allowed: str, slash: str) -> None:
     for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} - set(allowed.split(", ")):
-        answer = api.request(method, path + slash, bearer="garbage")
-        assert_error(answer, 405, "unknown", "Method Not Allowed")
-        assert answer.headers["Allow"] == allowed
+        response = api.request(method, path + slash, bearer="garbage")
+        assert_error(response, 405, "unknown", "Method Not Allowed")
+        assert response.headers["Allow"] == allowed
 
 
 def test_an_unsupported_method_consumes_no_rate_limit(api: Api) -> None:
@@ -158,12 +158,12 @@ def test_an_unsupported_method_consumes_no_rate_limit(api: Api) -> None:
     ],
 )
 def test_every_response_has_cors_headers(api: Api, method: str, path: str, status: int) -> None:
-    answer = api.request(method, path, headers={"Origin": "https://app.dev"})
-    assert answer.status_code == status
-    assert answer.headers["Access-Control-Allow-Origin"] == "*"
-    assert answer.headers["Access-Control-Allow-Credentials"] == "true"
-    assert answer.headers["Access-Control-Expose-Headers"] == f"X-Total-Count, Link, {VERSION}"
-    assert "Origin" in answer.headers["Vary"]
+    response = api.request(method, path, headers={"Origin": "https://app.dev"})
+    assert response.status_code == status
+    assert response.headers["Access-Control-Allow-Origin"] == "*"
+    assert response.headers["Access-Control-Allow-Credentials"] == "true"
+    assert response.headers["Access-Control-Expose-Headers"] == f"X-Total-Count, Link, {VERSION}"
+    assert "Origin" in response.headers["Vary"]
     without = api.request(method, path)
     assert "Access-Control-Allow-Origin" not in without.headers
     assert without.headers["Vary"] == "Origin"
@@ -173,9 +173,9 @@ def test_every_response_has_cors_headers(api: Api, method: str, path: str, statu
 def test_rate_limited_responses_have_cors_headers(api: Api) -> None:
     for _ in range(30):
         api.post("/otp", "{")
-    answer = api.post("/otp", "{", headers={"Origin": "https://app.dev"})
-    assert answer.status_code == 429
-    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+    response = api.post("/otp", "{", headers={"Origin": "https://app.dev"})
+    assert response.status_code == 429
+    assert response.headers["Access-Control-Allow-Origin"] == "*"
 
 
 def test_a_preflight_is_answered_before_all_checks() -> None:
@@ -185,9 +185,9 @@ def test_a_preflight_is_answered_before_all_checks() -> None:
         "Access-Control-Request-Headers": "authorization,content-type,x-client-info,x-supabase-api-version",
     }
     for path in ("/token", "/user", "/verify", "/nope"):
-        answer = Client().options(path, headers=headers)
-        assert (answer.status_code, answer.content) == (204, b"")
-        assert answer["Access-Control-Allow-Headers"] == headers["Access-Control-Request-Headers"]
+        response = Client().options(path, headers=headers)
+        assert (response.status_code, response.content) == (204, b"")
+        assert response["Access-Control-Allow-Headers"] == headers["Access-Control-Request-Headers"]
 
 
 # Internal failures
@@ -199,19 +199,19 @@ def test_database_failures_hide_their_cause(api: Api, caplog: pytest.LogCaptureF
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE identities RENAME TO identities_away")
     try:
-        answer = api.post("/signup", SIGN_UP, headers={VERSION: "2024-01-01"} if versioned else None)
+        response = api.post("/signup", SIGN_UP, headers={VERSION: "2024-01-01"} if versioned else None)
     finally:
         with connection.cursor() as cursor:
             cursor.execute("ALTER TABLE identities_away RENAME TO identities")
     text = "Unexpected failure, please check server logs for more information"
     if versioned:
-        assert answer.json() == {"code": "unexpected_failure", "message": text}
+        assert response.json() == {"code": "unexpected_failure", "message": text}
     else:
-        body = answer.json()
+        body = response.json()
         error_id = body["error_id"]
-        assert_error(answer, 500, "unexpected_failure", text, error_id=error_id)
+        assert_error(response, 500, "unexpected_failure", text, error_id=error_id)
         assert error_id in {getattr(record, "request_id", None) for record in caplog.records}
-    assert "identities" not in answer.content.decode()
+    assert "identities" not in response.content.decode()
     assert "database error" in caplog.messages
     assert audit_trail() == []
 
@@ -219,9 +219,9 @@ def test_database_failures_hide_their_cause(api: Api, caplog: pytest.LogCaptureF
 def test_other_failures_hide_their_cause(api: Api, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture) -> None:
     made = make_session()
     auth_config(jwt={"keys": ({"kty": "oct"},)})
-    answer = api.get("/user", bearer=made.access_token)
-    error_id = answer.json()["error_id"]
-    assert_error(answer, 500, "unexpected_failure", "Internal Server Error", error_id=error_id)
+    response = api.get("/user", bearer=made.access_token)
+    error_id = response.json()["error_id"]
+    assert_error(response, 500, "unexpected_failure", "Internal Server Error", error_id=error_id)
     assert "request panicked" in caplog.messages
 
 
@@ -229,9 +229,9 @@ def test_other_failures_hide_their_cause(api: Api, auth_config: ChangeConfig, ca
 def test_the_message_of_a_trigger_reaches_the_client(api: Api, state: str) -> None:
     raising = f"'not today' USING ERRCODE = '{state}', HINT = 'try tomorrow', DETAIL = 'closed'"
     with trigger(raising=raising):
-        answer = api.post("/signup", SIGN_UP)
+        response = api.post("/signup", SIGN_UP)
         versioned = api.post("/signup", {**SIGN_UP, "email": "b@example.com"}, headers={VERSION: "2024-01-01"})
-    assert (answer.status_code, answer.json()) == (
+    assert (response.status_code, response.json()) == (
         500,
         {"code": state, "message": "not today", "hint": "try tomorrow", "detail": "closed"},
     )
@@ -251,9 +251,9 @@ def test_a_trigger_may_omit_hint_and_detail(api: Api) -> None:
 )
 def test_a_trigger_can_choose_the_status_of_an_error(api: Api, state: str, status: int) -> None:
     with trigger(raising=f"'pay first' USING ERRCODE = '{state}'"):
-        answer = api.post("/signup", SIGN_UP)
-    assert answer.status_code == status
-    assert ("pay first" in answer.content.decode()) is (status != 500)
+        response = api.post("/signup", SIGN_UP)
+    assert response.status_code == status
+    assert ("pay first" in response.content.decode()) is (status != 500)
 
 
 @pytest.mark.parametrize("versioned", [False, True])
@@ -263,17 +263,17 @@ def test_a_row_rejected_by_a_constraint_is_not_shown(
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE users ADD CONSTRAINT theirs CHECK (email LIKE '%@corp.example') NOT VALID")
     try:
-        answer = api.post("/signup", SIGN_UP, headers={VERSION: "2024-01-01"} if versioned else None)
+        response = api.post("/signup", SIGN_UP, headers={VERSION: "2024-01-01"} if versioned else None)
     finally:
         with connection.cursor() as cursor:
             cursor.execute("ALTER TABLE users DROP CONSTRAINT theirs")
-    assert answer.status_code == 500
+    assert response.status_code == 500
     if not versioned:
         text = 'new row for relation "users" violates check constraint "theirs"'
-        assert answer.json() == {"code": "23514", "message": text}
+        assert response.json() == {"code": "23514", "message": text}
     logged = caplog.text + repr([vars(record) for record in caplog.records])
     assert "violates check constraint" in logged
-    for text in (answer.content.decode(), logged):
+    for text in (response.content.decode(), logged):
         assert "argon2id" not in text
         assert "Failing row" not in text
 
@@ -282,17 +282,17 @@ def test_an_error_of_a_session_trigger_rolls_the_sign_in_back(api: Api) -> None:
     make_user(email=EMAIL)
     before = table_contents()
     with trigger(raising="'no sessions' USING ERRCODE = 'PT403'", table="sessions"):
-        answer = api.post("/token?grant_type=password", SIGN_UP)
-    assert (answer.status_code, answer.json()["message"]) == (403, "no sessions")
+        response = api.post("/token?grant_type=password", SIGN_UP)
+    assert (response.status_code, response.json()["message"]) == (403, "no sessions")
     assert table_contents() == before
     assert not Session.objects.exists()
 
 
 def test_a_cancelled_statement_is_a_timeout(api: Api) -> None:
     with trigger(raising="'canceling statement due to statement timeout' USING ERRCODE = '57014'"):
-        answer = api.post("/signup", SIGN_UP)
+        response = api.post("/signup", SIGN_UP)
     text = "Processing this request timed out, please retry after a moment."
-    assert_error(answer, 504, "request_timeout", text, error_id=answer.json()["error_id"])
+    assert_error(response, 504, "request_timeout", text, error_id=response.json()["error_id"])
 
 
 # Retry-After
@@ -300,8 +300,8 @@ def test_a_cancelled_statement_is_a_timeout(api: Api) -> None:
 
 def test_temporary_errors_have_retry_after(api: Api) -> None:
     assert api.post("/recover", {"email": EMAIL}).status_code == 200
-    answer = api.post("/recover", {"email": EMAIL})
-    assert (answer.status_code, answer.headers["Retry-After"]) == (429, "59")
+    response = api.post("/recover", {"email": EMAIL})
+    assert (response.status_code, response.headers["Retry-After"]) == (429, "59")
     for _ in range(30):
         limited = api.post("/recover", "{")
     assert limited.status_code == 429
@@ -309,5 +309,5 @@ def test_temporary_errors_have_retry_after(api: Api) -> None:
 
 
 def test_other_errors_have_no_retry_after(api: Api) -> None:
-    answers: list[Answer] = [api.get("/nope"), api.post("/signup", "{"), api.get("/user"), api.delete("/user")]
-    assert not any("Retry-After" in answer.headers for answer in answers)
+    responses: list[Answer] = [api.get("/nope"), api.post("/signup", "{"), api.get("/user"), api.delete("/user")]
+    assert not any("Retry-After" in response.headers for response in responses)

@@ -136,5 +136,5 @@ def test_the_first_of_equal_query_parameters_is_used(query: str, value: str) -> 
 def test_bodies_of_get_requests_are_ignored(api: Api) -> None:
     assert api.request("GET", "/health", b"\xff\x00").status_code == 200
     assert api.request("GET", "/settings", b"x" * 2_000_000).status_code == 200
-    answer = Client().generic("GET", "/verify?type=signup", b"{", content_type="application/json")
-    assert answer.json()["msg"] == "Verify requires a token or a token hash"
+    response = Client().generic("GET", "/verify?type=signup", b"{", content_type="application/json")
+    assert response.json()["msg"] == "Verify requires a token or a token hash"

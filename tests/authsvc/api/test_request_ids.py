@@ -62,19 +62,19 @@ def test_the_audit_log_line_contains_the_id(
 def test_unexpected_errors_contain_the_id(api: Api, auth_config: ChangeConfig, header: str, has_id: bool) -> None:
     made = make_session()
     auth_config(api={"request_id_header": "X-Request-Id"}, jwt={"keys": ({"kty": "oct"},)})
-    answer = api.get("/user", bearer=made.access_token, headers={"X-Request-Id": header})
-    assert answer.status_code == 500
-    assert answer.json().get("error_id") == ("abc" if has_id else None)
+    response = api.get("/user", bearer=made.access_token, headers={"X-Request-Id": header})
+    assert response.status_code == 500
+    assert response.json().get("error_id") == ("abc" if has_id else None)
     versioned = {"X-Request-Id": header, "X-Supabase-Api-Version": "2024-01-01"}
     assert set(api.get("/user", bearer=made.access_token, headers=versioned).json()) == {"code", "message"}
 
 
 def test_other_errors_contain_no_id(api: Api) -> None:
-    for answer in (api.get("/nope"), api.get("/user"), api.post("/signup", "{")):
-        assert "error_id" not in answer.json()
+    for response in (api.get("/nope"), api.get("/user"), api.post("/signup", "{")):
+        assert "error_id" not in response.json()
 
 
 def test_no_response_header_contains_the_id(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(api={"request_id_header": "X-Request-Id"})
-    answer = api.get("/settings", headers={"X-Request-Id": "abc"})
-    assert "abc" not in "".join(answer.headers.values())
+    response = api.get("/settings", headers={"X-Request-Id": "abc"})
+    assert "abc" not in "".join(response.headers.values())

@@ -24,16 +24,16 @@ class Console:
         self.client = Client(enforce_csrf_checks=True)
 
     def get(self, path: str = START, **headers: str) -> Answer:
-        answer: Any = self.client.get(path, headers=headers)
-        return answer  # type: ignore[no-any-return]
+        response: Any = self.client.get(path, headers=headers)
+        return response  # type: ignore[no-any-return]
 
     def submit(self, page: str, *, to: str = "", headers: Any = None, **fields: str) -> Answer:
         """Submit the form of a page with its CSRF token."""
         token = re.search(rb'name="csrfmiddlewaretoken" value="([^"]+)"', self.get(page).content)
         assert token, "the page has no form"
         form = {"csrfmiddlewaretoken": token[1].decode(), **fields}
-        answer: Any = self.client.post(to or page, form, headers=headers)
-        return answer  # type: ignore[no-any-return]
+        response: Any = self.client.post(to or page, form, headers=headers)
+        return response  # type: ignore[no-any-return]
 
     def sign_in(self, name: str, password: str = PASSWORD, *, next: str = "") -> Answer:
         return self.submit(SIGN_IN, name=name, password=password, next=next)
@@ -43,9 +43,9 @@ class Console:
 
     @property
     def is_in(self) -> bool:
-        answer = self.get()
-        assert answer.status_code in (200, 302)
-        return answer.status_code == 200
+        response = self.get()
+        assert response.status_code in (200, 302)
+        return response.status_code == 200
 
     def cookie(self, name: str = "operator_session") -> str:
         return self.client.cookies[name].value if name in self.client.cookies else ""

@@ -31,11 +31,11 @@ def inside(console: Console, operator: User) -> Console:
 def answers(console: Console, path: str) -> list[int]:
     statuses = []
     for _ in range(4):
-        answer = console.get(path)
-        statuses.append(answer.status_code)
-        if answer.status_code != 302:
+        response = console.get(path)
+        statuses.append(response.status_code)
+        if response.status_code != 302:
             break
-        path = answer.headers["Location"]
+        path = response.headers["Location"]
     return statuses
 
 

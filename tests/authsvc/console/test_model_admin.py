@@ -92,10 +92,10 @@ def do(console: Console, action: str, *rows: User, **fields: Any) -> Answer:
     return console.submit(LIST, action=action, index="0", _selected_action=ids, **fields)
 
 
-def result_text(console: Console, answer: Answer) -> str:
+def result_text(console: Console, response: Answer) -> str:
     """The text of the page that an action redirects to."""
-    assert answer.status_code == 302, answer.content
-    return console.get(answer.headers["Location"]).content.decode()
+    assert response.status_code == 302, response.content
+    return console.get(response.headers["Location"]).content.decode()
 
 
 def test_the_list_and_a_row_are_shown(inside: Console, operator: User) -> None:
@@ -208,8 +208,8 @@ def test_a_form_is_shown_before_the_action(inside: Console) -> None:
 def test_an_action_on_a_row_page_returns_to_it(inside: Console) -> None:
     user = factories.make_user()
     page = f"{LIST}{user.pk}/change/"
-    answer = inside.submit(page, to=LIST, action="mark", _selected_action=str(user.pk), source_row=str(user.pk))
-    assert answer.headers["Location"] == page
+    response = inside.submit(page, to=LIST, action="mark", _selected_action=str(user.pk), source_row=str(user.pk))
+    assert response.headers["Location"] == page
     assert len(DONE) == 1
 
 
@@ -233,15 +233,15 @@ def test_actions_on_all_rows_are_rejected(inside: Console) -> None:
 @pytest.mark.parametrize("action", ["mark", "judge", "wipe"])
 def test_an_action_on_a_missing_row_does_nothing(inside: Console, action: str) -> None:
     missing_id = str(uuid4())
-    answer = inside.submit(LIST, action=action, index="0", _selected_action=missing_id)
-    assert "no longer exist" in result_text(inside, answer)
+    response = inside.submit(LIST, action=action, index="0", _selected_action=missing_id)
+    assert "no longer exist" in result_text(inside, response)
     assert inside.submit(LIST, action=action, index="0", _selected_action="no id").status_code == 400
     assert not DONE
 
 
 def test_an_action_needs_a_csrf_token(inside: Console, operator: User) -> None:
-    answer: Any = inside.client.post(LIST, {"action": "mark", "index": "0", "_selected_action": str(operator.pk)})
-    assert answer.status_code == 403
+    response: Any = inside.client.post(LIST, {"action": "mark", "index": "0", "_selected_action": str(operator.pk)})
+    assert response.status_code == 403
     assert not DONE
 
 
@@ -251,9 +251,9 @@ def test_a_demoted_operator_loses_access(inside: Console, operator: User) -> Non
     token = inside.cookie("operator_csrf")
     User.objects.filter(pk=operator.pk).update(role="authenticated")
     fields = {"action": "mark", "index": "0", "_selected_action": str(operator.pk), "csrfmiddlewaretoken": token}
-    answer: Any = inside.client.post(LIST, fields)
-    assert answer.status_code == 302
-    assert answer.headers["Location"].startswith("/operator/login/")
+    response: Any = inside.client.post(LIST, fields)
+    assert response.status_code == 302
+    assert response.headers["Location"].startswith("/operator/login/")
     assert not DONE
 
 

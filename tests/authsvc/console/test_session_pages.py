@@ -81,8 +81,8 @@ def test_a_session_page_hides_the_key(inside: Console) -> None:
 def test_the_list_contains_sessions_of_one_user(inside: Console) -> None:
     sign_in = factories.make_session(ip="198.51.100.1")
     factories.make_session(ip="198.51.100.2")
-    answer = inside.get(LIST)
-    assert (answer.status_code, answer.headers["Location"]) == (302, "/operator/")
+    response = inside.get(LIST)
+    assert (response.status_code, response.headers["Location"]) == (302, "/operator/")
     text = inside.get(f"{LIST}?user={sign_in.user.pk}").content.decode()
     assert "198.51.100.1" in text
     assert "198.51.100.2" not in text
@@ -96,8 +96,8 @@ def test_the_list_contains_sessions_of_one_user(inside: Console) -> None:
 @pytest.mark.parametrize("row", ["x", "11111111-2222-4333-8444-555555555555", ""])
 def test_ending_no_session_does_nothing(inside: Console, row: str) -> None:
     sign_in = factories.make_session()
-    answer = inside.submit(user_page(sign_in), to=LIST, action="end", _selected_action=row, confirmed="1")
-    assert answer.status_code in (302, 400)
+    response = inside.submit(user_page(sign_in), to=LIST, action="end", _selected_action=row, confirmed="1")
+    assert response.status_code in (302, 400)
     assert Session.objects.filter(pk=sign_in.session.pk).exists()
 
 

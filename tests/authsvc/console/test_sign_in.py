@@ -103,11 +103,11 @@ def without_tokens(answer: Answer) -> tuple[int, list[str], set[str]]:
 
 def test_users_who_are_not_operators_get_the_error_of_a_wrong_password(operator: User) -> None:
     factories.make_user(email="ua@example.com")
-    answers = [
+    responses = [
         without_tokens(Console().sign_in(name, password))
         for name, password in (("ua@example.com", PASSWORD), ("ua@example.com", "wrong"))
     ]
-    assert answers[0] == answers[1]
+    assert responses[0] == responses[1]
 
 
 @pytest.mark.usefixtures("operator")

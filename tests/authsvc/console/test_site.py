@@ -41,9 +41,9 @@ PATHS = [
 @pytest.mark.parametrize("method", ["GET", "POST", "HEAD", "PUT", "DELETE"])
 def test_a_disabled_console_answers_404(api: Api, auth_config: ChangeConfig, method: str, path: str) -> None:
     auth_config(console={"enabled": False})
-    answer, unknown = api.request(method, path), api.request(method, "/nowhere")
-    assert (answer.status_code, answer.content) == (404, unknown.content)
-    assert answer.headers.keys() == unknown.headers.keys()
+    response, unknown = api.request(method, path), api.request(method, "/nowhere")
+    assert (response.status_code, response.content) == (404, unknown.content)
+    assert response.headers.keys() == unknown.headers.keys()
 
 
 def console_routes(patterns: list[URLPattern | URLResolver] = console_urls.urlpatterns, prefix: str = "/") -> list[str]:
@@ -180,16 +180,16 @@ def test_the_api_sets_no_cookie(console: Console, operator: User, method: str, p
     console.sign_in("op@example.com")
     everything = "; ".join(f"{name}={cookie.value}" for name, cookie in console.client.cookies.items())
     for client in (console.client, Client(headers={"Cookie": everything})):
-        answer: Any = client.generic(method, path, b"{}", content_type="application/json")
-        assert not answer.cookies
-        assert "Cookie" not in answer.headers.get("Vary", "")
-        assert "Content-Security-Policy" not in answer.headers or path.startswith("/verify")
+        response: Any = client.generic(method, path, b"{}", content_type="application/json")
+        assert not response.cookies
+        assert "Cookie" not in response.headers.get("Vary", "")
+        assert "Content-Security-Policy" not in response.headers or path.startswith("/verify")
 
 
 def test_the_api_ignores_the_cookie(console: Console, operator: User) -> None:
     console.sign_in("op@example.com")
-    answer: Any = console.client.get("/user")
-    assert answer.status_code == 401
+    response: Any = console.client.get("/user")
+    assert response.status_code == 401
 
 
 def test_reading_the_operator_needs_one_statement(console: Console, operator: User) -> None:
@@ -208,12 +208,12 @@ def test_the_sign_in_page_needs_no_statement(console: Console) -> None:
 def test_static_files_need_no_statement_and_are_cached_permanently(console: Console, operator: User) -> None:
     console.sign_in("op@example.com")
     with CaptureQueriesContext(connection) as statements:
-        answer: Any = console.client.get(f"{static_files.URL}operator/console.css")
-    assert b"--primary" in answer.content
+        response: Any = console.client.get(f"{static_files.URL}operator/console.css")
+    assert b"--primary" in response.content
     assert not len(statements)
-    assert answer.headers["Cache-Control"] == "public, max-age=31536000, immutable"
-    assert answer.headers["Content-Type"].startswith("text/css")
-    assert not answer.cookies
+    assert response.headers["Cache-Control"] == "public, max-age=31536000, immutable"
+    assert response.headers["Content-Type"].startswith("text/css")
+    assert not response.cookies
 
 
 def test_every_referenced_static_file_exists(console: Console, operator: User) -> None:
@@ -239,8 +239,8 @@ def test_unused_pages_of_the_stock_admin_do_not_exist(name: str) -> None:
 
 
 def test_a_large_form_is_rejected_unread(console: Console) -> None:
-    answer: Any = console.client.post(SIGN_IN, {"name": "x" * 300_000, "password": "x"})
-    assert answer.status_code == 413
+    response: Any = console.client.post(SIGN_IN, {"name": "x" * 300_000, "password": "x"})
+    assert response.status_code == 413
 
 
 def test_missing_pages_are_reported_to_operators_only(console: Console, operator: User) -> None:
@@ -263,8 +263,8 @@ def test_a_path_with_a_line_break_is_a_missing_page_of_the_console(
 
 def test_an_invalid_multipart_form_is_a_bad_request(console: Console) -> None:
     console.get(SIGN_IN)  # the CSRF cookie, without which the form is not read
-    answer: Any = console.client.post(SIGN_IN, b"{}", content_type="multipart/form-data")
-    assert answer.status_code == 400
+    response: Any = console.client.post(SIGN_IN, b"{}", content_type="multipart/form-data")
+    assert response.status_code == 400
 
 
 def test_the_path_without_a_slash_redirects_to_the_start_page(api: Api) -> None:
@@ -279,5 +279,5 @@ def test_api_requests_need_no_statement_of_the_console(api: Api) -> None:
     token = factories.make_session().access_token
     api.get("/user", bearer=token)
     with CaptureQueriesContext(connection) as statements:
-        answer = api.get("/user", bearer=token)
-    assert (answer.status_code, len(statements)) == (200, 1)
+        response = api.get("/user", bearer=token)
+    assert (response.status_code, len(statements)) == (200, 1)

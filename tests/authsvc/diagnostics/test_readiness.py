@@ -46,11 +46,11 @@ def _without_earlier_results(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_a_process_with_a_migrated_database_and_a_worker_is_ready(api: Api) -> None:
     insert_worker(seconds_ago=1)
-    answer = api.get("/health?ready=1")
+    response = api.get("/health?ready=1")
 
-    assert answer.status_code == 200
-    assert answer.headers["Cache-Control"] == "no-store"
-    payload = answer.json()
+    assert response.status_code == 200
+    assert response.headers["Cache-Control"] == "no-store"
+    payload = response.json()
     assert payload["ready"] is True
     assert {name: result["ok"] for name, result in payload["checks"].items()} == {
         "database": True,
@@ -78,8 +78,8 @@ def test_the_queue_is_healthy_with_a_worker_or_without_due_jobs(
     if due is not None:
         insert_job(seconds_ago=due)
 
-    answer = api.get("/health?ready=1")
-    assert (answer.status_code, answer.json()["checks"]["queue"]["ok"]) == (expected, expected == 200)
+    response = api.get("/health?ready=1")
+    assert (response.status_code, response.json()["checks"]["queue"]["ok"]) == (expected, expected == 200)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -87,13 +87,13 @@ def test_a_process_is_not_ready_while_a_migration_is_missing(api: Api) -> None:
     with connection.cursor() as cursor:
         cursor.execute("UPDATE django_migrations SET name = 'x' || name WHERE app = 'tokens' AND name LIKE '0001%'")
     try:
-        answer = api.get("/health?ready=1")
+        response = api.get("/health?ready=1")
     finally:
         with connection.cursor() as cursor:
             cursor.execute("UPDATE django_migrations SET name = substr(name, 2) WHERE name LIKE 'x0001%'")
 
-    assert answer.status_code == 503
-    assert answer.json()["checks"]["migrations"] == {"ok": False, "missing": 1}
+    assert response.status_code == 503
+    assert response.json()["checks"]["migrations"] == {"ok": False, "missing": 1}
 
 
 @pytest.mark.django_db
@@ -146,18 +146,18 @@ def test_a_result_is_reused_for_a_short_time() -> None:
 
 def test_a_hanging_database_is_queried_once_and_awaited_up_to_the_limit() -> None:
     looks: list[int] = []
-    answers = threading.Event()
+    responses = threading.Event()
 
     def read_state() -> readiness.State:
         looks.append(1)
-        answers.wait(60)
+        responses.wait(60)
         return READY
 
     checks = readiness.Checks(read_state, limit_seconds=0.05)
     assert [checks.state().is_ready for _ in range(5)] == [False] * 5
     assert looks == [1]
 
-    answers.set()
+    responses.set()
     deadline = time.monotonic() + 60
     while not checks.state().is_ready:
         assert time.monotonic() < deadline
@@ -165,6 +165,6 @@ def test_a_hanging_database_is_queried_once_and_awaited_up_to_the_limit() -> Non
 
 def test_a_server_is_ready_once_it_responds(serve: Callable[..., servers.LiveServer]) -> None:
     running = serve()
-    answer = requests.get(f"{running.url}/health?ready=1", timeout=60)
-    assert (answer.status_code, answer.json()["ready"]) == (200, True)
-    assert settings.AUTH.database.url.reveal() not in answer.text
+    response = requests.get(f"{running.url}/health?ready=1", timeout=60)
+    assert (response.status_code, response.json()["ready"]) == (200, True)
+    assert settings.AUTH.database.url.reveal() not in response.text

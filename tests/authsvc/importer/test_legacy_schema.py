@@ -63,8 +63,8 @@ def test_a_user_with_a_password_and_without_identities_gets_one(api: Api, of_202
     assert made.identity_data == {"sub": str(user_id), "email": "ada@example.com"}
     at = datetime(2022, 11, 25, tzinfo=UTC)
     assert (made.last_sign_in_at, made.created_at, made.updated_at) == (at, at, at)
-    answer = api.post("/token?grant_type=password", {"email": "ada@example.com", "password": "test"})
-    assert [each["provider"] for each in answer.json()["user"]["identities"]] == ["email"]
+    response = api.post("/token?grant_type=password", {"email": "ada@example.com", "password": "test"})
+    assert [each["provider"] for each in response.json()["user"]["identities"]] == ["email"]
 
 
 def test_an_invited_user_without_an_email_identity_gets_one(of_2022: Reference) -> None:
@@ -122,8 +122,8 @@ def test_each_active_refresh_token_family_becomes_a_session(api: Api, of_2022: R
         "refresh_tokens": {"read": 7, "unchanged": 7},
     }
     for held, user_id in (("ada000000003", ada), ("other0000001", ada), ("grace0000001", grace)):
-        answer = refresh(api, held)
-        assert (answer.status_code, answer.json()["user"]["id"]) == (200, str(user_id))
+        response = refresh(api, held)
+        assert (response.status_code, response.json()["user"]["id"]) == (200, str(user_id))
 
 
 def test_a_token_without_its_parent_starts_a_family(api: Api, of_2022: Reference) -> None:
@@ -164,9 +164,9 @@ def test_filled_columns_become_secrets(api: Api, of_2022: Reference) -> None:
     assert tokens_by_user[by_phone, "confirmation_token"].link_hash is None
     assert run(of_2022.url).counts("one_time_tokens") == {"derived": 4, "unchanged": 3, "skipped": 1}
 
-    answer = api.get(f"/verify?token={mailed}&type=signup")
+    response = api.get(f"/verify?token={mailed}&type=signup")
 
-    assert "access_token=" in answer.headers["Location"]
+    assert "access_token=" in response.headers["Location"]
 
 
 # The oldest schema

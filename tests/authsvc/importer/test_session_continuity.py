@@ -69,11 +69,11 @@ def test_a_counter_token_is_refreshed_in_its_session(api: Api, reference: Refere
     held = refresh_tokens.encode(session_id=session_id, counter=7, key=key)
 
     assert run(reference.url).error == ""
-    answer = refresh(api, held)
+    response = refresh(api, held)
 
-    assert answer.status_code == 200, answer.content
-    assert answer.json()["refresh_token"] == refresh_tokens.encode(session_id=session_id, counter=8, key=key)
-    claims = read_claims(answer.json()["access_token"])
+    assert response.status_code == 200, response.content
+    assert response.json()["refresh_token"] == refresh_tokens.encode(session_id=session_id, counter=8, key=key)
+    claims = read_claims(response.json()["access_token"])
     assert (claims["sub"], claims["session_id"]) == (str(user_id), str(session_id))
     assert [entry["method"] for entry in claims["amr"]] == ["password"]
     assert User.objects.get().last_sign_in_at == LONG_AGO
@@ -86,14 +86,14 @@ def test_a_legacy_refresh_token_is_refreshed_in_its_session(held: str, api: Api,
     reference.refresh_token(user_id, held, parent="first2345678", session_id=session_id)
 
     assert run(reference.url).error == ""
-    answer = refresh(api, held)
+    response = refresh(api, held)
 
-    assert answer.status_code == 200, answer.content
-    claims = read_claims(answer.json()["access_token"])
+    assert response.status_code == 200, response.content
+    claims = read_claims(response.json()["access_token"])
     assert claims["session_id"] == str(session_id)
     assert [entry["method"] for entry in claims["amr"]] == ["password"]
     assert User.objects.get().last_sign_in_at == LONG_AGO
-    assert rotate(api, answer.json()["refresh_token"])
+    assert rotate(api, response.json()["refresh_token"])
 
 
 def test_reuse_of_a_token_refreshed_at_the_source_is_detected(api: Api, reference: Reference) -> None:
@@ -109,9 +109,9 @@ def test_an_access_token_is_valid_until_it_expires(api: Api, reference: Referenc
     user_id, session_id = sign_in(reference)
     held = access_token(user_id, session_id)
     assert run(reference.url).error == ""
-    answer = api.get("/user", bearer=held)
-    assert answer.status_code == 200, answer.content
-    body = answer.json()
+    response = api.get("/user", bearer=held)
+    assert response.status_code == 200, response.content
+    body = response.json()
     assert (body["id"], body["email"]) == (str(user_id), ADDRESS)
     assert body["user_metadata"] == {"name": "Ada"}
     assert [identity["provider"] for identity in body["identities"]] == ["email"]
@@ -165,10 +165,10 @@ def test_a_link_sent_before_the_import_confirms(api: Api, reference: Reference) 
     reference.one_time_token(user_id, "confirmation_token", mailed, ADDRESS)
     assert run(reference.url).error == ""
 
-    answer = api.get(f"/verify?token={mailed}&type=signup")
+    response = api.get(f"/verify?token={mailed}&type=signup")
 
-    assert answer.status_code == 303, answer.content
-    assert "access_token=" in answer.headers["Location"]
+    assert response.status_code == 303, response.content
+    assert "access_token=" in response.headers["Location"]
     assert User.objects.get(id=user_id).email_confirmed_at is not None
     assert not OneTimeToken.objects.exists()
 
@@ -180,10 +180,10 @@ def test_a_code_sent_before_the_import_recovers(api: Api, reference: Reference) 
     reference.one_time_token(user_id, "recovery_token", stored, ADDRESS)
     assert run(reference.url).error == ""
 
-    answer = api.post("/verify", {"type": "recovery", "email": ADDRESS, "token": "654321"})
+    response = api.post("/verify", {"type": "recovery", "email": ADDRESS, "token": "654321"})
 
-    assert answer.status_code == 200, answer.content
-    assert answer.json()["user"]["id"] == str(user_id)
+    assert response.status_code == 200, response.content
+    assert response.json()["user"]["id"] == str(user_id)
 
 
 def test_expired_secrets_stay_expired(api: Api, reference: Reference) -> None:
@@ -212,9 +212,9 @@ def test_a_flow_started_before_the_import_is_completed(api: Api, reference: Refe
         auth_code_issued_at=datetime.now(UTC),
     )
     assert run(reference.url).error == ""
-    answer = exchange_code(api, "d6d0a4b1-2c6a-4b8e-9d1c-7f4c3c0e5a11")
-    assert answer.status_code == 200, answer.content
-    assert answer.json()["user"]["id"] == str(user_id)
+    response = exchange_code(api, "d6d0a4b1-2c6a-4b8e-9d1c-7f4c3c0e5a11")
+    assert response.status_code == 200, response.content
+    assert response.json()["user"]["id"] == str(user_id)
 
 
 def test_null_texts_are_read_as_empty(api: Api, reference: Reference) -> None:
@@ -236,10 +236,10 @@ def test_null_texts_are_read_as_empty(api: Api, reference: Reference) -> None:
     assert run(reference.url).error == ""
 
     # Without an audience GET /user rejects an access token; a refresh ignores the audience.
-    answer = refresh(api, refresh_tokens.encode(session_id=session_id, counter=0, key=bytes(32)))
+    response = refresh(api, refresh_tokens.encode(session_id=session_id, counter=0, key=bytes(32)))
 
-    assert answer.status_code == 200, answer.content
-    body = answer.json()["user"]
+    assert response.status_code == 200, response.content
+    body = response.json()["user"]
     assert (body["role"], body["aud"], body["phone"]) == ("", "", "")
     assert (body["user_metadata"], body["app_metadata"]) == ({}, {})
     assert body["created_at"] == body["updated_at"]

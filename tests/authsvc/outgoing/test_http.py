@@ -172,7 +172,7 @@ BOMB = gzip.compress(bytes(50_000_000))
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
         pytest.param(Answer(hang=True), id="no response"),
         pytest.param(Answer(delay=30), id="late response"),
@@ -180,8 +180,8 @@ BOMB = gzip.compress(bytes(50_000_000))
         pytest.param(Answer(raw=b"HTTP/1.1 100 Continue\r\n\r\n" * 1000, drip=0.05), id="endless interim responses"),
     ],
 )
-def test_a_slow_peer_does_not_exceed_the_timeout_of_the_call(peer: HttpPeer, answer: Answer) -> None:
-    peer.answer(answer)
+def test_a_slow_peer_does_not_exceed_the_timeout_of_the_call(peer: HttpPeer, response: Answer) -> None:
+    peer.answer(response)
     began = time.monotonic()
     assert error(peer.url, seconds=0.6) == "timed out"
     assert 0.5 < time.monotonic() - began < 20
@@ -232,7 +232,7 @@ def test_a_silent_resolver_occupies_a_limited_number_of_threads(monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
         pytest.param(Answer(raw=b""), id="closes"),
         pytest.param(Answer(raw=b"\x00\xff garbage \r\n\r\n"), id="garbage"),
@@ -245,15 +245,15 @@ def test_a_silent_resolver_occupies_a_limited_number_of_threads(monkeypatch: pyt
         pytest.param(Answer(headers={"Content-Encoding": "gzip"}, body=b"not gzip"), id="wrong content encoding"),
     ],
 )
-def test_a_malformed_response_is_an_error(peer: HttpPeer, answer: Answer) -> None:
-    peer.answer(answer)
+def test_a_malformed_response_is_an_error(peer: HttpPeer, response: Answer) -> None:
+    peer.answer(response)
     assert error(f"{peer.url}/a?secret=hunter2", "POST", form={"password": "hunter2"})
     peer.answer(PLAIN)
     assert send(peer.url).body == b"hello"
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
         pytest.param(Answer(body=bytes(1001)), id="one byte more"),
         pytest.param(Answer(body=bytes(10_000_000)), id="ten megabytes"),
@@ -269,8 +269,8 @@ def test_a_malformed_response_is_an_error(peer: HttpPeer, answer: Answer) -> Non
         pytest.param(Answer(raw=HEAD + b"\r\n" + bytes(2000)), id="without a length"),
     ],
 )
-def test_a_long_response_is_an_error_or_truncated(peer: HttpPeer, answer: Answer) -> None:
-    peer.answer(answer)
+def test_a_long_response_is_an_error_or_truncated(peer: HttpPeer, response: Answer) -> None:
+    peer.answer(response)
     assert error(peer.url) == "the answer is too long"
     assert send(peer.url, truncate=True).body == bytes(1000)
 

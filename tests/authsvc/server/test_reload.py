@@ -72,8 +72,8 @@ def lines(server: servers.LiveServer, message: str) -> list[dict[str, Any]]:
 
 def public_settings(server: servers.LiveServer) -> dict[str, Any]:
     """The response of /settings, requested on several connections so that every process answers."""
-    answers = [requests.get(f"{server.url}/settings", timeout=60).json() for _ in range(12)]
-    return answers[0] if all(answer == answers[0] for answer in answers) else {}
+    responses = [requests.get(f"{server.url}/settings", timeout=60).json() for _ in range(12)]
+    return responses[0] if all(response == responses[0] for response in responses) else {}
 
 
 def is_enabled(server: servers.LiveServer, provider: str) -> bool:

@@ -157,12 +157,12 @@ class Chromium:
         file.write_bytes(base64.b64decode(self._command("Page.captureScreenshot")["data"]))
 
     def _evaluate(self, expression: str, session: str) -> Any:
-        answer = self._command(
+        response = self._command(
             "Runtime.evaluate", session=session, expression=expression, returnByValue=True, awaitPromise=True
         )
-        if "exceptionDetails" in answer:
-            raise CommandFailed(answer["exceptionDetails"])
-        return answer["result"].get("value")
+        if "exceptionDetails" in response:
+            raise CommandFailed(response["exceptionDetails"])
+        return response["result"].get("value")
 
     def _wait(self, evaluate: Callable[[], Any], expression: str, seconds: float) -> Any:
         deadline = time.monotonic() + seconds
@@ -200,12 +200,12 @@ class Chromium:
             message["sessionId"] = receiver
         os.write(self._to_browser, json.dumps(message).encode() + b"\0")
         deadline = time.monotonic() + timeout
-        while (answer := self._receive(deadline - time.monotonic())).get("id") != number:
-            if "Content Security Policy" in str(answer) or "contentSecurityPolicy" in str(answer):
-                self._violations.append(str(answer))
-        if "error" in answer:
-            raise CommandFailed(f"{method}: {answer['error']}")
-        return answer["result"]  # type: ignore[no-any-return]
+        while (response := self._receive(deadline - time.monotonic())).get("id") != number:
+            if "Content Security Policy" in str(response) or "contentSecurityPolicy" in str(response):
+                self._violations.append(str(response))
+        if "error" in response:
+            raise CommandFailed(f"{method}: {response['error']}")
+        return response["result"]  # type: ignore[no-any-return]
 
     def _receive(self, seconds: float) -> dict[str, Any]:
         deadline = time.monotonic() + seconds

@@ -33,13 +33,13 @@ def filled_in(value: Any) -> Any:
     return 0 if value == "<unix time>" else value
 
 
-def headers_of(answer: dict[str, Any]) -> dict[str, str]:
-    headers = {"Content-Type": answer.get("type", "")}
-    if "redirect" in answer:
-        parameters = {**answer["redirect"]["query"], **answer["redirect"]["fragment"]}
+def headers_of(response: dict[str, Any]) -> dict[str, str]:
+    headers = {"Content-Type": response.get("type", "")}
+    if "redirect" in response:
+        parameters = {**response["redirect"]["query"], **response["redirect"]["fragment"]}
         headers["Location"] = f"/?error_code={parameters.get('error_code', '')}"
-    body = answer.get("body")
-    if answer["status"] >= 400 and isinstance(body, dict):
+    body = response.get("body")
+    if response["status"] >= 400 and isinstance(body, dict):
         headers["X-Sb-Error-Code"] = body.get("error_code") or body.get("code", "")
     return headers
 
@@ -56,15 +56,15 @@ def is_deviation(scenario: str, step: str) -> bool:
 def test_recorded_responses_match_document(recording: Path) -> None:
     problems = []
     for step in json.loads(recording.read_text()):
-        request, answer, step_name = step["request"], step["answer"], step["what"]
+        request, response, step_name = step["request"], step["answer"], step["what"]
         if "note" in request or (recording.stem, step_name) in STEPS_NOT_PRESENT:
             continue
-        content = orjson.dumps(filled_in(answer["body"])) if "body" in answer else b""
+        content = orjson.dumps(filled_in(response["body"])) if "body" in response else b""
         wrong = openapi.find_problems(
             request["method"],
             request["path"],
-            answer["status"],
-            headers=headers_of(answer),
+            response["status"],
+            headers=headers_of(response),
             content=content,
             checks_formats=False,
         )

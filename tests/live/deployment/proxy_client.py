@@ -59,11 +59,11 @@ def ask(
     """
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         client.request(method, path, body or None, {"Host": NAME, **(headers or {})})
-    answer = client.getresponse()
-    text = answer.read()
-    response_headers = {name.lower(): value for name, value in answer.getheaders()}
+    response = client.getresponse()
+    text = response.read()
+    response_headers = {name.lower(): value for name, value in response.getheaders()}
     return (
-        answer.status,
+        response.status,
         response_headers,
         json.loads(text) if "json" in response_headers.get("content-type", "") else None,
     )

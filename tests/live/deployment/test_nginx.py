@@ -119,11 +119,11 @@ def test_sign_up_sign_in_and_logout_over_tls(site: Site) -> None:
 def test_plain_http_is_redirected_and_keeps_method_and_body(site: Site) -> None:
     client = http.client.HTTPConnection("127.0.0.1", site.proxy.plain_port, timeout=30)
     client.request("POST", "/token?grant_type=password", "{}", {"Host": proxy_client.NAME})
-    answer = client.getresponse()
+    response = client.getresponse()
     client.close()
 
-    assert answer.status == 308
-    assert answer.headers["Location"] == f"https://{proxy_client.NAME}/token?grant_type=password"
+    assert response.status == 308
+    assert response.headers["Location"] == f"https://{proxy_client.NAME}/token?grant_type=password"
 
 
 @pytest.mark.parametrize(
@@ -148,9 +148,9 @@ def test_proxy_and_service_log_same_request_id_and_no_query_secret(site: Site) -
 def test_slow_bodies_block_no_server_thread(site: Site) -> None:
     # More than both servers have threads.
     with proxy_client.slow_clients(site.proxy, 24):
-        answers = [site.proxy.request("POST", "/token?grant_type=refresh_token", b"{}")[0] for _ in range(8)]
+        responses = [site.proxy.request("POST", "/token?grant_type=refresh_token", b"{}")[0] for _ in range(8)]
 
-        assert answers == [400] * 8
+        assert responses == [400] * 8
         assert logged(site, "/recover") == [], "no request has reached the service"
 
 

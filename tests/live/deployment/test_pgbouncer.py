@@ -104,9 +104,9 @@ def _use_account(server: live.LiveServer, post: Postbox, email: str) -> None:
     session = requests.post(f"{server.url}/token?grant_type=password", json=body, timeout=60).json()
     for _ in range(6):
         body = {"refresh_token": session["refresh_token"]}
-        answer = requests.post(f"{server.url}/token?grant_type=refresh_token", json=body, timeout=60)
-        assert answer.status_code == 200, answer.text
-        session = answer.json()
+        response = requests.post(f"{server.url}/token?grant_type=refresh_token", json=body, timeout=60)
+        assert response.status_code == 200, response.text
+        session = response.json()
 
 
 def _transactions(pooler: Pooler) -> int:

@@ -97,9 +97,9 @@ class HalfSent:
         """Send the rest and return the status of the answer."""
         with self._socket:
             self._socket.sendall(self._body[5:])
-            answer = http.client.HTTPResponse(self._socket)
-            answer.begin()
-            return answer.status
+            response = http.client.HTTPResponse(self._socket)
+            response.begin()
+            return response.status
 
 
 def message_ids(smtp: FakeSmtp) -> dict[str, list[str]]:

@@ -53,11 +53,11 @@ def test_killed_processes_lose_no_accepted_email(tmp_path: Path, fresh_database_
     with server, ThreadPoolExecutor(SIGN_UPS // 4) as pool:
         for number, kill in enumerate(kills):
             first = number * SIGN_UPS
-            answers = [pool.submit(sign_up, number) for number in range(first, first + SIGN_UPS)]
+            responses = [pool.submit(sign_up, number) for number in range(first, first + SIGN_UPS)]
             time.sleep(random.uniform(0.2, 2))
             kill(server)
-            for answer in answers:
-                answer.result()
+            for response in responses:
+                response.result()
         post.smtp.delay = 0
         robust.wait_until(lambda: accepted <= robust.message_ids(post.smtp).keys(), "delivery of all accepted emails")
         robust.wait_until(lambda: robust.count(fresh_database_url, "procrastinate_jobs") == 0, "an empty queue")

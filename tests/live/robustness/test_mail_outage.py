@@ -124,21 +124,21 @@ def addresses_for(name: str, count: int) -> list[str]:
 
 def sign_up(server: LiveServer, *addresses: str) -> set[frozenset[str]]:
     """The distinct key sets of the responses; all must be successful."""
-    answers = [robust.sign_up(server, address) for address in addresses]
-    assert [answer.status_code if answer is not None else None for answer in answers] == [200] * len(addresses)
-    return {frozenset(answer.json()) for answer in answers if answer is not None}
+    responses = [robust.sign_up(server, address) for address in addresses]
+    assert [response.status_code if response is not None else None for response in responses] == [200] * len(addresses)
+    return {frozenset(response.json()) for response in responses if response is not None}
 
 
 def recover(server: LiveServer, address: str) -> None:
-    answer = requests.post(f"{server.url}/recover", json={"email": address}, timeout=robust.TIMEOUT_SECONDS)
-    assert (answer.status_code, answer.json()) == (200, {})
+    response = requests.post(f"{server.url}/recover", json={"email": address}, timeout=robust.TIMEOUT_SECONDS)
+    assert (response.status_code, response.json()) == (200, {})
 
 
 def landing(message: Email) -> str:
     """The first fragment key of the link's redirect: `access_token` or `error`."""
     link = message.variables["ConfirmationURL"]
-    answer = requests.get(link, allow_redirects=False, timeout=robust.TIMEOUT_SECONDS)
-    return urlsplit(answer.headers["Location"]).fragment.partition("=")[0]
+    response = requests.get(link, allow_redirects=False, timeout=robust.TIMEOUT_SECONDS)
+    return urlsplit(response.headers["Location"]).fragment.partition("=")[0]
 
 
 def test_each_valid_email_arrives_once_despite_mail_server_failures(
@@ -180,10 +180,10 @@ def test_each_valid_email_arrives_once_despite_mail_server_failures(
         # Reachable, with temporary errors.
         smtp.answers = {"CONNECT": TEMPORARY["CONNECT"]}
         smtp.start()
-        for moment, answer in TEMPORARY.items():
-            smtp.answers = {moment: answer}
+        for moment, response in TEMPORARY.items():
+            smtp.answers = {moment: response}
             deliveries.make_due()
-            deliveries.wait_for_failure(in_time, error=answer)
+            deliveries.wait_for_failure(in_time, error=response)
         assert len(smtp.received) == 1
 
         # Working, except for two recipients.

@@ -115,7 +115,7 @@ def test_a_temporarily_rejected_email_is_retried(smtp: FakeSmtp, caplog: pytest.
 
 
 @pytest.mark.parametrize(
-    ("pause", "life", "answer", "reason"),
+    ("pause", "life", "response", "reason"),
     [
         pytest.param(None, timedelta(hours=1), "450 busy", "450 busy", id="the last pause is over"),
         pytest.param(PAUSE, timedelta(hours=1), "550 no such user", "550 no such user", id="permanent rejection"),
@@ -140,10 +140,10 @@ def test_a_permanently_rejected_email_fails(
     caplog: pytest.LogCaptureFixture,
     pause: timedelta | None,
     life: timedelta,
-    answer: str,
+    response: str,
     reason: str,
 ) -> None:
-    smtp.answers["RCPT"] = answer
+    smtp.answers["RCPT"] = response
     with pytest.raises(jobs.PermanentFailure):
         deliver(an_email(expires_at=NOW + life), pause=pause)
     recorded = Attempt.objects.get()

@@ -283,7 +283,7 @@ def test_plain_login_to_a_remote_server_needs_encryption(auth_config: ChangeConf
 
 
 @pytest.mark.parametrize(
-    ("moment", "answer", "for_good"),
+    ("moment", "response", "for_good"),
     [
         ("CONNECT", "421 4.3.2 too busy", False),
         ("CONNECT", "554 5.7.1 not from there", False),
@@ -298,12 +298,12 @@ def test_plain_login_to_a_remote_server_needs_encryption(auth_config: ChangeConf
     ],
 )
 def test_a_rejection_has_the_servers_text_and_is_permanent_if_it_concerns_the_message(
-    auth_config: ChangeConfig, moment: str, answer: str, for_good: bool
+    auth_config: ChangeConfig, moment: str, response: str, for_good: bool
 ) -> None:
     with FakeSmtp() as server:
         use(auth_config, server)
-        server.answers[moment] = answer
-        with pytest.raises(DeliveryFailed, match=f"^{answer}$") as failure:
+        server.answers[moment] = response
+        with pytest.raises(DeliveryFailed, match=f"^{response}$") as failure:
             sender.send(MESSAGE, RENDERED, at=NOW)
         assert failure.value.permanent == for_good
         assert server.received == []

@@ -101,9 +101,9 @@ def test_code_and_link_are_found_in_the_text(subject: str, text: str, code: str,
 def test_the_list_shows_emails_and_refreshes_itself(client: Client) -> None:
     keep(subject="<Hello>", text=f"Go: {LINK}")
     keep(channel="sms", to="4915100000", subject="", html="", text="Your code is 123456")
-    answer = client.get("/inbox/")
-    page = answer.content.decode()
-    assert answer.status_code == 200
+    response = client.get("/inbox/")
+    page = response.content.decode()
+    assert response.status_code == 200
     assert "development only" in page
     assert 'http-equiv="refresh" content="2"' in page
     assert page.index("Your code is 123456") < page.index("&lt;Hello&gt;")
@@ -118,8 +118,8 @@ def test_an_empty_inbox_is_reported(client: Client) -> None:
 
 def test_the_page_of_an_email_shows_its_body_in_a_sandboxed_frame(client: Client) -> None:
     message = keep(subject="<Hello>", html="<script>alert(1)</script>", text="<plain>")
-    answer = client.get(f"/inbox/{message.id}")
-    page = answer.content.decode()
+    response = client.get(f"/inbox/{message.id}")
+    page = response.content.decode()
     assert (
         f'<iframe src="/inbox/{message.id}/body" title="The message"'
         ' sandbox="allow-top-navigation-by-user-activation"></iframe>' in page
@@ -127,18 +127,18 @@ def test_the_page_of_an_email_shows_its_body_in_a_sandboxed_frame(client: Client
     assert "&lt;plain&gt;" in page
     assert "&lt;Hello&gt;" in page
     assert "<script" not in page
-    assert "script-src" not in answer.headers["Content-Security-Policy"]
-    assert answer.headers["Content-Security-Policy"].startswith(
+    assert "script-src" not in response.headers["Content-Security-Policy"]
+    assert response.headers["Content-Security-Policy"].startswith(
         "default-src 'none'; style-src 'self'; frame-src 'self'"
     )
 
 
 def test_the_body_of_an_email_runs_no_script(client: Client) -> None:
     message = keep(html="<script>alert(1)</script>")
-    answer = client.get(f"/inbox/{message.id}/body")
-    assert answer.content == b'<base target="_top"><script>alert(1)</script>'
+    response = client.get(f"/inbox/{message.id}/body")
+    assert response.content == b'<base target="_top"><script>alert(1)</script>'
     assert (
-        answer.headers["Content-Security-Policy"] == "sandbox allow-top-navigation-by-user-activation; "
+        response.headers["Content-Security-Policy"] == "sandbox allow-top-navigation-by-user-activation; "
         "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     )
 
@@ -182,9 +182,9 @@ def test_other_origins_cannot_read_the_inbox(page: str, client: Client) -> None:
 
 
 def test_the_style_sheet_is_served(client: Client) -> None:
-    answer = client.get("/inbox/style.css")
-    assert answer.headers["Content-Type"] == "text/css; charset=utf-8"
-    assert b".warning" in answer.content
+    response = client.get("/inbox/style.css")
+    assert response.headers["Content-Type"] == "text/css; charset=utf-8"
+    assert b".warning" in response.content
 
 
 def test_an_unknown_email_is_not_found(client: Client) -> None:

@@ -61,10 +61,10 @@ def test_a_preview_uses_the_current_template(peer: HttpPeer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "reason"), [(Answer(status=500), "status 500"), (Answer(body=b"\n{{ nope }}"), "function 'nope'")]
+    ("response", "reason"), [(Answer(status=500), "status 500"), (Answer(body=b"\n{{ nope }}"), "function 'nope'")]
 )
-def test_a_preview_explains_the_use_of_the_built_in_body(answer: Answer, reason: str, peer: HttpPeer) -> None:
-    peer.answer(answer)
+def test_a_preview_explains_the_use_of_the_built_in_body(response: Answer, reason: str, peer: HttpPeer) -> None:
+    peer.answer(response)
     preview = previews.render_preview("confirmation")
     assert BUILT_IN in preview.html
     assert reason in preview.problem

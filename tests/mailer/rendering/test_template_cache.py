@@ -98,14 +98,14 @@ def test_an_expired_template_is_used_while_fetching_fails(
 
 
 @pytest.mark.parametrize(
-    ("answer", "event"),
+    ("response", "event"),
     [
         (DOWN, "templatemailer_template_body_http_error"),
         (page("{{ nope }}"), "templatemailer_template_body_parse_error"),
     ],
 )
 def test_the_built_in_body_is_cached_while_fetching_fails(
-    answer: Answer,
+    response: Answer,
     event: str,
     cache: TemplateCache,
     clock: Clock,
@@ -114,7 +114,7 @@ def test_the_built_in_body_is_cached_while_fetching_fails(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     auth_config(mailer={"subjects": {"confirmation": "Ours"}})
-    peer.answer(answer, page("one"))
+    peer.answer(response, page("one"))
     assert body(cache) == BUILT_IN
     assert renderer.render_templates(cache.get(KIND), KIND, {}).subject == "Ours"
     [record] = caplog.records

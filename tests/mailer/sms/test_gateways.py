@@ -276,7 +276,7 @@ def test_unexpected_json_is_an_error(
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize(
-    ("answer", "text", "permanent"),
+    ("response", "text", "permanent"),
     [
         pytest.param(Answer(body=b"<html>"), "the answer of status 200 is not JSON", TEMPORARY, id="garbage"),
         pytest.param(Answer(status=502, body=b"<html>"), "the answer of status 502 is not JSON", TEMPORARY, id="proxy"),
@@ -294,10 +294,10 @@ def test_unexpected_json_is_an_error(
     ],
 )
 def test_invalid_responses_are_reported_and_retryable(
-    gateway: MockedServer, use_gateway: UseGateway, provider: str, answer: Answer, text: str, permanent: bool
+    gateway: MockedServer, use_gateway: UseGateway, provider: str, response: Answer, text: str, permanent: bool
 ) -> None:
     use_gateway(provider)
-    gateway.answer(answer)
+    gateway.answer(response)
     failure = send_failure()
     assert (str(failure), failure.permanent) == (f"{provider} error: {text}", permanent)
     assert len(gateway.received) == 1
@@ -305,7 +305,7 @@ def test_invalid_responses_are_reported_and_retryable(
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize(
-    ("answer", "text"),
+    ("response", "text"),
     [
         pytest.param(Answer(hang=True), "timed out", id="hang"),
         pytest.param(Answer(drip=0.2, body=b"{}"), "timed out", id="drip"),
@@ -314,10 +314,10 @@ def test_invalid_responses_are_reported_and_retryable(
     ],
 )
 def test_broken_connections_are_reported_and_retryable(
-    gateway_peer: HttpPeer, use_gateway: UseGateway, provider: str, answer: Answer, text: str
+    gateway_peer: HttpPeer, use_gateway: UseGateway, provider: str, response: Answer, text: str
 ) -> None:
     use_gateway(provider, timeout_seconds=0.5 if text == "timed out" else 60)
-    gateway_peer.answer(answer)
+    gateway_peer.answer(response)
     failure = send_failure()
     assert (str(failure), failure.permanent) == (f"{provider} error: {text}", TEMPORARY)
     assert len(gateway_peer.received) == 1

@@ -41,8 +41,8 @@ def test_a_sign_up_sends_a_code_that_signs_in(
     code = received.form.pop("Body").removeprefix("Your code is ")
     assert received.form["To"] == f"+{NUMBER}"
     assert OneTimeToken.objects.get().token_hash == crypto.hash_code(NUMBER, code)
-    answer = api.post("/verify", {"type": "sms", "phone": NUMBER, "token": code})
-    assert answer.json()["user"]["phone"] == NUMBER
+    response = api.post("/verify", {"type": "sms", "phone": NUMBER, "token": code})
+    assert response.json()["user"]["phone"] == NUMBER
 
 
 @pytest.mark.parametrize("path", ["/signup", "/otp"])
@@ -50,15 +50,15 @@ def test_without_credentials_an_sms_is_rejected(
     queue: Queue, api: Api, gateway: MockedServer, use_gateway: UseGateway, path: str
 ) -> None:
     use_gateway("twilio", account_sid="")
-    answer = api.post(path, {"phone": NUMBER, "password": "correct horse"})
-    assert (answer.status_code, answer.json()["msg"]) == (500, "Unable to get SMS provider")
+    response = api.post(path, {"phone": NUMBER, "password": "correct horse"})
+    assert (response.status_code, response.json()["msg"]) == (500, "Unable to get SMS provider")
     assert queue.jobs() == []
 
 
 def test_whatsapp_is_rejected_by_gateways_without_it(queue: Queue, api: Api, use_gateway: UseGateway) -> None:
     use_gateway("vonage")
-    answer = sign_up(api, channel="whatsapp")
-    assert (answer.status_code, answer.json()["error_code"]) == (400, "validation_failed")
+    response = sign_up(api, channel="whatsapp")
+    assert (response.status_code, response.json()["error_code"]) == (400, "validation_failed")
     assert queue.jobs() == []
 
 

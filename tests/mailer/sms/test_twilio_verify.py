@@ -58,12 +58,12 @@ def test_other_results_are_rejected(
     assert "15551234567" not in str([vars(record) for record in caplog.records])
 
 
-@pytest.mark.parametrize("answer", [Answer(hang=True), Answer(body=b"<html>"), Answer(raw=b"")])
+@pytest.mark.parametrize("response", [Answer(hang=True), Answer(body=b"<html>"), Answer(raw=b"")])
 def test_an_unverifiable_code_is_rejected(
-    gateway_peer: HttpPeer, verifier: PhoneVerifier, caplog: pytest.LogCaptureFixture, answer: Answer
+    gateway_peer: HttpPeer, verifier: PhoneVerifier, caplog: pytest.LogCaptureFixture, response: Answer
 ) -> None:
     caplog.set_level(logging.WARNING)
-    gateway_peer.answer(answer)
+    gateway_peer.answer(response)
     assert not verifier.is_approved(phone="15551234567", code="123456")
     (record,) = caplog.records
     assert vars(record)["event"] == "sms.verification"

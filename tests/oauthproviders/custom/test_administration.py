@@ -81,9 +81,9 @@ def create(api: Api, body: dict[str, Any]) -> Answer:
 
 
 def create_provider(api: Api, body: dict[str, Any]) -> dict[str, Any]:
-    answer = create(api, body)
-    assert answer.status_code == 201, answer.content
-    provider: dict[str, Any] = answer.json()
+    response = create(api, body)
+    assert response.status_code == 201, response.content
+    provider: dict[str, Any] = response.json()
     return provider
 
 
@@ -108,8 +108,8 @@ def test_only_administrators_are_permitted(api: Api, method: str, path: str) -> 
 @pytest.mark.parametrize(("method", "path"), ENDPOINTS)
 def test_disabled_custom_providers_are_an_error(api: Api, method: str, path: str, auth_config: ChangeConfig) -> None:
     auth_config(custom_providers={"enabled": False})
-    answer = ask(api, method, path, "not parsed")
-    assert_error(answer, 404, "feature_disabled", "Custom OAuth providers are disabled")
+    response = ask(api, method, path, "not parsed")
+    assert_error(response, 404, "feature_disabled", "Custom OAuth providers are disabled")
 
 
 # Create
@@ -256,8 +256,8 @@ def test_the_first_error_of_a_definition_is_reported(api: Api) -> None:
     "body", [{"scopes": "profile"}, {"enabled": "yes"}, {"attribute_mapping": []}, {"scopes": [1]}, {"name": "a\0b"}]
 )
 def test_a_malformed_body_is_an_error(api: Api, body: dict[str, Any]) -> None:
-    answer = create(api, {**OAUTH2, **body})
-    assert (answer.status_code, answer.json()["error_code"]) == (400, "bad_json")
+    response = create(api, {**OAUTH2, **body})
+    assert (response.status_code, response.json()["error_code"]) == (400, "bad_json")
 
 
 def test_an_existing_identifier_is_an_error(api: Api) -> None:
@@ -274,15 +274,15 @@ def test_the_number_of_providers_is_limited(api: Api, auth_config: ChangeConfig)
 
 
 @pytest.mark.parametrize(
-    ("answer", "reason"),
+    ("response", "reason"),
     [
         (PeerAnswer(status=500), "status 500"),
         (PeerAnswer(body=b"<html>"), "the document is not of the form that was expected"),
         (in_json({"issuer": "https://id.example.com"}), "the document is about another issuer"),
     ],
 )
-def test_an_invalid_discovery_document_is_an_error(api: Api, issuer: Issuer, answer: PeerAnswer, reason: str) -> None:
-    issuer.server.answer(answer, path=issuer.discovery_path)
+def test_an_invalid_discovery_document_is_an_error(api: Api, issuer: Issuer, response: PeerAnswer, reason: str) -> None:
+    issuer.server.answer(response, path=issuer.discovery_path)
     text = f'OIDC discovery from "{issuer.name}/.well-known/openid-configuration" failed: {reason}'
     assert_error(create(api, oidc_definition(issuer)), *INVALID, text)
 
@@ -301,8 +301,8 @@ def test_a_discovery_document_without_required_members_is_an_error(api: Api, iss
 
 def test_a_discovery_document_with_an_http_endpoint_is_an_error(api: Api, issuer: Issuer) -> None:
     issuer.publish_discovery(authorization_endpoint="http://8.8.8.8/authorize")
-    answer = create(api, oidc_definition(issuer))
-    assert answer.json()["msg"].endswith("failed: an address in the document is not an https one")
+    response = create(api, oidc_definition(issuer))
+    assert response.json()["msg"].endswith("failed: an address in the document is not an https one")
 
 
 @pytest.mark.django_db(transaction=True)
@@ -332,8 +332,8 @@ def test_an_issuer_at_a_private_address_is_not_called(api: Api, issuer: Issuer, 
 
 
 def test_an_empty_list(api: Api) -> None:
-    answer = ask(api, "GET", PATH)
-    assert (answer.status_code, answer.json()) == (200, {"providers": []})
+    response = ask(api, "GET", PATH)
+    assert (response.status_code, response.json()) == (200, {"providers": []})
 
 
 def test_the_list_is_ordered_by_creation(api: Api, issuer: Issuer) -> None:
@@ -352,8 +352,8 @@ def test_the_list_is_ordered_by_creation(api: Api, issuer: Issuer) -> None:
 def test_get_a_provider(api: Api) -> None:
     provider = create_provider(api, OAUTH2)
     for path in (f"{PATH}/custom:acme", f"{PATH}/custom%3Aacme", f"{PATH}/custom:acme/"):
-        answer = ask(api, "GET", path)
-        assert (answer.status_code, answer.json()) == (200, provider)
+        response = ask(api, "GET", path)
+        assert (response.status_code, response.json()) == (200, provider)
 
 
 UNKNOWN = (404, "custom_provider_not_found", "Custom OAuth provider not found")
@@ -375,9 +375,9 @@ def update(api: Api, body: dict[str, Any], identifier: str = "custom:acme") -> A
 
 def test_an_update_changes_only_the_present_members(api: Api) -> None:
     provider = create_provider(api, {**OAUTH2, "attribute_mapping": {"nickname": "name"}})
-    answer = update(api, {"name": "New", "enabled": False, "scopes": [], "attribute_mapping": {}})
-    assert answer.status_code == 200
-    changed = answer.json()
+    response = update(api, {"name": "New", "enabled": False, "scopes": [], "attribute_mapping": {}})
+    assert response.status_code == 200
+    changed = response.json()
     assert without_times(changed) == {**RESPONSE, "name": "New", "enabled": False, "scopes": []}
     assert (changed["id"], changed["created_at"]) == (provider["id"], provider["created_at"])
     assert changed["updated_at"] > provider["updated_at"]
@@ -416,9 +416,9 @@ def test_the_discovery_document_of_a_new_issuer_is_fetched(api: Api, issuer: Iss
     assert changed["discovery_document"]["token_endpoint"] == f"{other.url}/token"
     assert changed["scopes"] == ["openid", "email"]
 
-    answer = update(api, {"issuer": f"{issuer.url}/unknown"}, "custom:corp")
+    response = update(api, {"issuer": f"{issuer.url}/unknown"}, "custom:corp")
     text = f'OIDC discovery from "{issuer.url}/unknown/.well-known/openid-configuration" failed: status 404'
-    assert_error(answer, *INVALID, text)
+    assert_error(response, *INVALID, text)
     assert ask(api, "GET", f"{PATH}/custom:corp").json() == changed
 
 
@@ -427,8 +427,8 @@ def test_the_discovery_document_of_a_new_issuer_is_fetched(api: Api, issuer: Iss
 
 def test_delete_a_provider(api: Api) -> None:
     create_provider(api, OAUTH2)
-    answer = ask(api, "DELETE", f"{PATH}/custom:acme")
-    assert (answer.status_code, answer.content) == (204, b"")
+    response = ask(api, "DELETE", f"{PATH}/custom:acme")
+    assert (response.status_code, response.content) == (204, b"")
     assert_error(ask(api, "DELETE", f"{PATH}/custom:acme"), *UNKNOWN)
     create_provider(api, OAUTH2)
 

@@ -37,8 +37,8 @@ def test_the_pages_show_providers_without_secrets(console: Console) -> None:
     path = f"{START}oauthproviders/customprovider/"
     row = CustomProvider.objects.get()
     for page in (path, f"{path}{row.pk}/change/", f"{path}?q=acme", f"{path}?provider_type__exact=oauth2"):
-        answer = console.get(page)
-        assert answer.status_code == 200
-        assert b"custom:acme" in answer.content
-        assert SECRET.encode() not in answer.content
+        response = console.get(page)
+        assert response.status_code == 200
+        assert b"custom:acme" in response.content
+        assert SECRET.encode() not in response.content
     assert console.get(f"{path}?client_secret__startswith=the").status_code == 400

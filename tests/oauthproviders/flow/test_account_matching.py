@@ -57,13 +57,13 @@ def test_with_sign_up_disabled_only_existing_users_sign_in(
     if has_account:
         make_user(email=EMAIL)
 
-    answer = browser.sign_in()
+    response = browser.sign_in()
 
     if has_account:
-        assert "access_token" in redirect_fragment(answer)
+        assert "access_token" in redirect_fragment(response)
         assert User.objects.count() == 1
     else:
-        assert_error_redirect(answer, "access_denied", "signup_disabled", "Signups not allowed for this instance")
+        assert_error_redirect(response, "access_denied", "signup_disabled", "Signups not allowed for this instance")
         assert not User.objects.exists()
 
 
@@ -79,12 +79,12 @@ def test_every_verified_address_matches_an_account(
     user = make_user(email="work@example.com")
     github.set_user(address(EMAIL), address("work@example.com", verified=secondary_is_verified, primary=False))
 
-    answer = browser.sign_in()
+    response = browser.sign_in()
 
     if is_linked:
         assert get_providers(user) == ["email", "github"]
     else:
-        assert_error_redirect(answer, "access_denied", "signup_disabled", "Signups not allowed for this instance")
+        assert_error_redirect(response, "access_denied", "signup_disabled", "Signups not allowed for this instance")
 
 
 def test_a_verified_address_links_the_identity_to_its_account(
@@ -94,9 +94,9 @@ def test_a_verified_address_links_the_identity_to_its_account(
     session = factories.make_session(user).session
     github.set_user("Ada@Example.COM")
 
-    answer = browser.sign_in()
+    response = browser.sign_in()
 
-    assert "access_token" in redirect_fragment(answer)
+    assert "access_token" in redirect_fragment(response)
     identity = Identity.objects.get(provider="github")
     assert get_providers(user) == ["email", "github"]
     assert identity.user_id == user.id
@@ -190,9 +190,9 @@ def test_a_banned_user_is_an_error_and_nothing_is_written(banned_as: str, github
 def test_an_account_of_another_audience_is_not_matched(github: GitHub, browser: Browser) -> None:
     make_user(email=EMAIL, audience="elsewhere")
 
-    answer = browser.sign_in()
+    response = browser.sign_in()
 
-    assert "access_token" in redirect_fragment(answer)
+    assert "access_token" in redirect_fragment(response)
     assert sorted(User.objects.values_list("aud", "email")) == [("authenticated", None), ("elsewhere", EMAIL)]
 
 
@@ -227,9 +227,9 @@ def test_a_verified_sign_in_claims_an_unconfirmed_account(
     flow = factories.make_flow(user)
     User.objects.update(email_change="evil@example.com")
 
-    answer = browser.sign_in()
+    response = browser.sign_in()
 
-    fragment = redirect_fragment(answer)
+    fragment = redirect_fragment(response)
     user.refresh_from_db()
     identity = Identity.objects.get()
     assert (identity.provider, identity.user_id, get_providers(user)) == ("github", user.id, ["github"])
@@ -253,9 +253,9 @@ def test_an_unverified_address_gets_a_confirmation_email(
 ) -> None:
     github.set_user(UNVERIFIED)
 
-    answer = browser.sign_in(redirect_to=f"{SITE}/in")
+    response = browser.sign_in(redirect_to=f"{SITE}/in")
 
-    assert_error_redirect(answer, "access_denied", "provider_email_needs_verification", MAILED, to=f"{SITE}/in")
+    assert_error_redirect(response, "access_denied", "provider_email_needs_verification", MAILED, to=f"{SITE}/in")
     user = User.objects.get()
     assert (user.email, user.email_confirmed_at, user.last_sign_in_at, get_providers(user)) == (
         EMAIL, None, None, ["github"],
@@ -277,9 +277,9 @@ def test_with_pkce_an_unverified_address_gets_a_confirmation_email(
 ) -> None:
     github.set_user(UNVERIFIED)
 
-    answer = browser.sign_in(code_challenge=CHALLENGE, code_challenge_method="s256")
+    response = browser.sign_in(code_challenge=CHALLENGE, code_challenge_method="s256")
 
-    assert_error_redirect(answer, "access_denied", "provider_email_needs_verification", MAILED)
+    assert_error_redirect(response, "access_denied", "provider_email_needs_verification", MAILED)
     assert FlowState.objects.get().user_id is None
     assert not mailbox.emails[0].variables["TokenHash"].startswith("pkce_")
 
@@ -344,9 +344,9 @@ def test_an_unverified_address_of_another_user_is_neither_linked_nor_stored(
     before = User.objects.values().get()
     github.set_user(UNVERIFIED)
 
-    answer = browser.sign_in()
+    response = browser.sign_in()
 
-    assert_error_redirect(answer, "access_denied", "provider_email_needs_verification", NOT_MAILED)
+    assert_error_redirect(response, "access_denied", "provider_email_needs_verification", NOT_MAILED)
     assert User.objects.filter(id=before["id"]).values().get() == before
     created = Identity.objects.get(provider="github").user
     assert (created.email, created.email_confirmed_at, mailbox.emails) == (None, None, [])
@@ -399,9 +399,9 @@ def test_a_sign_in_at_a_provider_accepts_an_invitation(github: GitHub, browser: 
     token = invite("Ada@example.com".lower())
     github.set_user(address("other@example.com"), address("ADA@example.com", verified=False, primary=False))
 
-    answer = browser.sign_in(invite_token=token)
+    response = browser.sign_in(invite_token=token)
 
-    fragment = redirect_fragment(answer)
+    fragment = redirect_fragment(response)
     user = User.objects.get()
     assert api.get("/user", bearer=fragment["access_token"]).json()["id"] == str(user.id)
     assert (user.email, get_providers(user)) == (EMAIL, ["github"])
@@ -413,10 +413,10 @@ def test_a_sign_in_at_a_provider_accepts_an_invitation(github: GitHub, browser: 
 def test_an_invitation_of_another_address_is_an_error(github: GitHub, browser: Browser) -> None:
     token = invite("bob@example.com")
 
-    answer = browser.sign_in(invite_token=token)
+    response = browser.sign_in(invite_token=token)
 
     text = "Invited email does not match emails from external provider"
-    assert_error_redirect(answer, "invalid_request", "validation_failed", text)
+    assert_error_redirect(response, "invalid_request", "validation_failed", text)
     assert [identity.provider for identity in Identity.objects.all()] == ["email"]
 
 
@@ -433,7 +433,7 @@ def test_an_identity_of_another_user_does_not_accept_an_invitation(github: GitHu
     token = invite("second@example.com")
     github.set_user("second@example.com")
 
-    answer = browser.sign_in(invite_token=token)
+    response = browser.sign_in(invite_token=token)
 
-    assert_error_redirect(answer, "server_error", "unexpected_failure", "Error creating identity")
+    assert_error_redirect(response, "server_error", "unexpected_failure", "Error creating identity")
     assert OneTimeToken.objects.count() == 1

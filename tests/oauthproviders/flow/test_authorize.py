@@ -37,22 +37,22 @@ def authorize(api: Api, **query: str) -> Answer:
     return api.get(f"/authorize?{urlencode({'provider': 'github', **query})}")
 
 
-def authorization_parameters(answer: Answer) -> dict[str, str]:
-    assert answer.status_code == 302, answer.content
-    pairs = parse_qsl(urlsplit(answer.headers["Location"]).query, keep_blank_values=True, strict_parsing=True)
+def authorization_parameters(response: Answer) -> dict[str, str]:
+    assert response.status_code == 302, response.content
+    pairs = parse_qsl(urlsplit(response.headers["Location"]).query, keep_blank_values=True, strict_parsing=True)
     assert len(dict(pairs)) == len(pairs)
     return dict(pairs)
 
 
 def test_the_authorization_url_contains_client_redirect_uri_and_state(api: Api) -> None:
-    answer = authorize(api, redirect_to=f"{SITE}/in")
+    response = authorize(api, redirect_to=f"{SITE}/in")
 
     flow = FlowState.objects.get()
-    assert answer.headers["Location"] == (
+    assert response.headers["Location"] == (
         "https://github.com/login/oauth/authorize?client_id=cid"
         f"&redirect_uri=https%3A%2F%2Fauth.example.com%2Fcallback&response_type=code&scope=user%3Aemail&state={flow.id}"
     )
-    assert (answer.content, answer.headers["Cache-Control"]) == (b"", "no-store")
+    assert (response.content, response.headers["Cache-Control"]) == (b"", "no-store")
     assert flow.id.version == 4
     stored = (flow.provider_type, flow.authentication_method, flow.referrer, flow.user_id, flow.auth_code)
     assert stored == ("github", "oauth", f"{SITE}/in", None, None)

@@ -40,24 +40,24 @@ PKCE = {"code_challenge": CHALLENGE, "code_challenge_method": "s256"}
 
 
 def assert_site_redirect(
-    answer: Any, error_code: str, text: str, *, error: str = "invalid_request", site: str = SITE
+    response: Any, error_code: str, text: str, *, error: str = "invalid_request", site: str = SITE
 ) -> None:
     """Assert a redirect to the site with this error in the query, as for an unknown flow."""
     parameters = [("error", error), ("error_code", error_code), ("error_description", text)]
-    assert (answer.status_code, parse_location(answer)) == (303, (site, parameters, []))
-    assert "#" not in answer.headers["Location"]
-    assert answer.content == b""
+    assert (response.status_code, parse_location(response)) == (303, (site, parameters, []))
+    assert "#" not in response.headers["Location"]
+    assert response.content == b""
 
 
 # Sign-in
 
 
 def test_the_first_sign_in_creates_an_account(github: GitHub, browser: Browser, api: Api) -> None:
-    answer = browser.sign_in(redirect_to=f"{SITE}/in")
+    response = browser.sign_in(redirect_to=f"{SITE}/in")
 
-    assert (answer.status_code, answer.content, parse_location(answer)[:2]) == (302, b"", (f"{SITE}/in", []))
-    assert answer.headers["Cache-Control"] == "no-store"
-    fragment = redirect_fragment(answer)
+    assert (response.status_code, response.content, parse_location(response)[:2]) == (302, b"", (f"{SITE}/in", []))
+    assert response.headers["Cache-Control"] == "no-store"
+    fragment = redirect_fragment(response)
     user, identity = User.objects.get(), Identity.objects.get()
     assert set(fragment) == {
         "access_token", "expires_at", "expires_in", "provider", "provider_token", "refresh_token", "sb", "token_type",
@@ -103,9 +103,9 @@ def test_a_returning_user_signs_in_and_the_identity_is_updated(github: GitHub, b
     before = Identity.objects.get()
     github.set_user("new@example.com", name="Ada Lovelace")
 
-    answer = browser.sign_in()
+    response = browser.sign_in()
 
-    assert "access_token" in redirect_fragment(answer)
+    assert "access_token" in redirect_fragment(response)
     user, identity = User.objects.get(), Identity.objects.get()
     assert user.email == "ada@example.com"
     assert user.raw_user_meta_data == identity.identity_data
@@ -133,27 +133,27 @@ def test_the_configured_redirect_url_overrides_redirect_to(
 ) -> None:
     auth_config(federation={"redirect_url": "myapp://home"})
 
-    answer = browser.sign_in(redirect_to=f"{SITE}/in")
+    response = browser.sign_in(redirect_to=f"{SITE}/in")
 
-    assert answer.headers["Location"].startswith("myapp://home#access_token=")
+    assert response.headers["Location"].startswith("myapp://home#access_token=")
 
 
 def test_the_fragment_of_redirect_to_precedes_the_tokens(github: GitHub, browser: Browser) -> None:
-    answer = browser.sign_in(redirect_to=f"{SITE}/in?x=1#top")
+    response = browser.sign_in(redirect_to=f"{SITE}/in?x=1#top")
 
-    assert answer.headers["Location"].startswith(f"{SITE}/in?x=1#top#access_token=")
+    assert response.headers["Location"].startswith(f"{SITE}/in?x=1#top#access_token=")
 
 
 def test_the_callback_accepts_a_form(github: GitHub, browser: Browser) -> None:
     state = browser.start()
 
-    answer: Any = Client(enforce_csrf_checks=True).post(
+    response: Any = Client(enforce_csrf_checks=True).post(
         "/callback?code=of-the-query&state=x",
         urlencode({"state": state, "code": "of-the-form"}),
         content_type="application/x-www-form-urlencoded",
     )
 
-    assert "access_token" in redirect_fragment(answer)
+    assert "access_token" in redirect_fragment(response)
     assert github.server.received[0].form["code"] == "of-the-form"
 
 
@@ -169,10 +169,10 @@ def test_with_pkce_the_redirect_contains_a_code(
     github.set_token_response({"access_token": "gho_x", "refresh_token": "ghr_y"})
     state = browser.start(code_challenge=challenge, code_challenge_method=method, redirect_to=f"{SITE}/in?z=1&a=2#top")
 
-    answer = browser.callback(state)
+    response = browser.callback(state)
 
     flow, user = FlowState.objects.get(), User.objects.get()
-    assert (answer.status_code, answer.headers["Location"]) == (302, f"{SITE}/in?a=2&code={flow.auth_code}&z=1#top")
+    assert (response.status_code, response.headers["Location"]) == (302, f"{SITE}/in?a=2&code={flow.auth_code}&z=1#top")
     assert (flow.user_id, flow.provider_access_token, flow.provider_refresh_token) == (user.id, "gho_x", "ghr_y")
     assert flow.auth_code_issued_at is not None
     assert user.last_sign_in_at is None
@@ -242,12 +242,12 @@ def test_a_state_expires(age: int, is_valid: bool, github: GitHub, browser: Brow
     state = browser.start()
     factories.backdate(FlowState.objects.get(), by=timedelta(seconds=age))
 
-    answer = browser.callback(state)
+    response = browser.callback(state)
 
     if is_valid:
-        assert "access_token" in redirect_fragment(answer)
+        assert "access_token" in redirect_fragment(response)
     else:
-        assert_site_redirect(answer, "bad_oauth_state", "OAuth state has expired")
+        assert_site_redirect(response, "bad_oauth_state", "OAuth state has expired")
 
 
 def test_the_id_of_an_email_flow_is_not_a_valid_state(github: GitHub, browser: Browser) -> None:
@@ -316,9 +316,9 @@ def test_a_provider_that_requires_pkce_is_not_called_without_a_verifier(
 def test_an_error_of_the_provider_is_forwarded(github: GitHub, browser: Browser) -> None:
     state = browser.start(redirect_to=f"{SITE}/in?x=1&error=old#top")
 
-    answer = browser.callback(state, error="access_denied", error_description="no, 100% not")
+    response = browser.callback(state, error="access_denied", error_description="no, 100% not")
 
-    assert answer.headers["Location"] == (
+    assert response.headers["Location"] == (
         f"{SITE}/in?error=access_denied&error_description=no%2C+100%25+not&x=1"
         "#error=access_denied&error_description=no%2C+100%25+not&sb="
     )
@@ -326,10 +326,10 @@ def test_an_error_of_the_provider_is_forwarded(github: GitHub, browser: Browser)
 
 
 def test_a_callback_without_a_code_is_an_error(github: GitHub, browser: Browser) -> None:
-    answer = browser.callback(browser.start(), code="")
+    response = browser.callback(browser.start(), code="")
 
     text = "OAuth callback with missing authorization code missing"
-    assert_error_redirect(answer, "invalid_request", "bad_oauth_callback", text)
+    assert_error_redirect(response, "invalid_request", "bad_oauth_callback", text)
 
 
 def test_a_provider_that_was_disabled_during_the_flow_is_not_called(
@@ -354,7 +354,7 @@ NO_PROFILE = "Error getting user profile from external provider"
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
         Answer(status=500),
         Answer(status=401, body=b'{"error":"bad_verification_code"}'),
@@ -370,12 +370,12 @@ NO_PROFILE = "Error getting user profile from external provider"
         Answer(headers={"Content-Type": "application/x-www-form-urlencoded"}, body=b"error=no&access_token=x"),
         Answer(headers={"Content-Type": "text/plain; charset=utf-8"}, body=b"access_token=a%00b"),
     ],
-    ids=lambda answer: answer.body[:40].decode() + f" {answer.status}",
+    ids=lambda response: response.body[:40].decode() + f" {response.status}",
 )
 def test_an_invalid_token_response_is_an_error(
-    answer: Answer, github: GitHub, browser: Browser, caplog: pytest.LogCaptureFixture
+    response: Answer, github: GitHub, browser: Browser, caplog: pytest.LogCaptureFixture
 ) -> None:
-    github.server.answer(answer, path=TOKEN_PATH)
+    github.server.answer(response, path=TOKEN_PATH)
     state = browser.start()
     before = table_contents()
 
@@ -388,11 +388,11 @@ def test_an_invalid_token_response_is_an_error(
 
 
 @pytest.mark.parametrize(
-    ("path", "answer"),
+    ("path", "response"),
     [
-        (path, answer)
+        (path, response)
         for path in (USER_PATH, EMAILS_PATH)
-        for answer in (Answer(status=500), Answer(status=204), HTML, TOO_LONG, in_json(None))
+        for response in (Answer(status=500), Answer(status=204), HTML, TOO_LONG, in_json(None))
     ]
     + [
         (USER_PATH, in_json({"login": "ada"})),
@@ -410,8 +410,8 @@ def test_an_invalid_token_response_is_an_error(
     ],
     ids=lambda value: value if isinstance(value, str) else f"{value.status} {value.body[:30]!r}",
 )
-def test_an_invalid_profile_response_is_an_error(path: str, answer: Answer, github: GitHub, browser: Browser) -> None:
-    github.server.answer(answer, path=path)
+def test_an_invalid_profile_response_is_an_error(path: str, response: Answer, github: GitHub, browser: Browser) -> None:
+    github.server.answer(response, path=path)
     state = browser.start()
     before = table_contents()
 
@@ -421,7 +421,7 @@ def test_an_invalid_profile_response_is_an_error(path: str, answer: Answer, gith
 
 @pytest.mark.parametrize("path", [TOKEN_PATH, USER_PATH, EMAILS_PATH])
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
         pytest.param(Answer(raw=b""), id="closed"),
         pytest.param(Answer(hang=True), id="hanging"),
@@ -429,11 +429,11 @@ def test_an_invalid_profile_response_is_an_error(path: str, answer: Answer, gith
     ],
 )
 def test_a_broken_connection_is_an_error(
-    path: str, answer: Answer, github_peer: GitHub, browser: Browser, auth_config: ChangeConfig,
+    path: str, response: Answer, github_peer: GitHub, browser: Browser, auth_config: ChangeConfig,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     auth_config(api={"internal_http_timeout": timedelta(seconds=0.5)})
-    github_peer.server.answer(answer, path=path)
+    github_peer.server.answer(response, path=path)
     state = browser.start()
     before = ()
 
@@ -504,14 +504,14 @@ def test_a_profile_without_an_address_is_valid_only_if_email_is_optional(
     auth_config(providers={"github": provider_settings(url=github.server.url, email_optional=is_optional)})
     github.set_user()
 
-    answer = browser.sign_in()
+    response = browser.sign_in()
 
     if not is_optional:
         text = "Error getting user email from external provider"
-        assert_error_redirect(answer, "server_error", "unexpected_failure", text)
+        assert_error_redirect(response, "server_error", "unexpected_failure", text)
         assert not User.objects.exists()
         return
-    assert "access_token" in redirect_fragment(answer)
+    assert "access_token" in redirect_fragment(response)
     user = User.objects.get()
     assert (user.email, user.email_confirmed_at) == (None, None)
     assert audit_trail() == [("login", {"provider": "github"})]
@@ -554,6 +554,6 @@ def test_other_methods_are_not_allowed(api: Api) -> None:
 
 
 def test_a_body_that_is_not_a_form_is_an_error(github: GitHub) -> None:
-    answer: Any = Client().post("/callback", b"\xff\xfe=%%%&" * 10, content_type="text/plain")
+    response: Any = Client().post("/callback", b"\xff\xfe=%%%&" * 10, content_type="text/plain")
 
-    assert_site_redirect(answer, "bad_oauth_callback", "OAuth state parameter missing")
+    assert_site_redirect(response, "bad_oauth_callback", "OAuth state parameter missing")

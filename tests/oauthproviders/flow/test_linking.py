@@ -77,11 +77,11 @@ def test_linking_requires_a_session_and_a_provider(github: GitHub, api: Api) -> 
 def test_skip_http_redirect_returns_the_url(skip: str, github: GitHub, api: Api) -> None:
     signed_in = factories.make_session()
 
-    answer = authorize(api, signed_in.access_token, skip_http_redirect=skip, redirect_to=f"{SITE}/me")
+    response = authorize(api, signed_in.access_token, skip_http_redirect=skip, redirect_to=f"{SITE}/me")
 
     flow = FlowState.objects.get()
-    url = answer.json()["url"] if skip == "true" else answer.headers["Location"]
-    assert answer.status_code == (200 if skip == "true" else 302)
+    url = response.json()["url"] if skip == "true" else response.headers["Location"]
+    assert response.status_code == (200 if skip == "true" else 302)
     assert url.startswith(f"{github.server.url}/login/oauth/authorize?client_id=cid&")
     assert get_state(url) == str(flow.id)
     assert (flow.linking_target_id, flow.referrer, flow.user_id) == (signed_in.user.id, f"{SITE}/me", None)
@@ -94,9 +94,9 @@ def test_an_identity_is_linked(github: GitHub, browser: Browser, api: Api, mailb
     signed_in = factories.make_session(make_user(email="work@example.com", data={"name": "Work"}))
     github.set_user(address(EMAIL, verified=False))
 
-    answer = browser.callback(start_link_flow(api, signed_in.access_token))
+    response = browser.callback(start_link_flow(api, signed_in.access_token))
 
-    me = api.get("/user", bearer=redirect_fragment(answer)["access_token"]).json()
+    me = api.get("/user", bearer=redirect_fragment(response)["access_token"]).json()
     identity = Identity.objects.get(provider="github")
     assert (me["id"], me["email"]) == (str(signed_in.user.id), "work@example.com")
     assert [identity["provider"] for identity in me["identities"]] == ["email", "github"]
@@ -113,9 +113,9 @@ def test_linking_works_with_pkce(github: GitHub, browser: Browser, api: Api) -> 
     signed_in = factories.make_session()
     state = start_link_flow(api, signed_in.access_token, code_challenge=CHALLENGE, code_challenge_method="s256")
 
-    answer = browser.callback(state)
+    response = browser.callback(state)
 
-    code = dict(parse_location(answer)[1])["code"]
+    code = dict(parse_location(response)[1])["code"]
     body = {"auth_code": code, "code_verifier": VERIFIER}
     tokens = api.post("/token?grant_type=pkce", body).json()
     assert tokens["user"]["id"] == str(signed_in.user.id)
@@ -127,9 +127,9 @@ def test_disabled_sign_up_does_not_affect_linking(
 ) -> None:
     auth_config(signup={"disabled": True})
 
-    answer = browser.callback(start_link_flow(api, factories.make_session().access_token))
+    response = browser.callback(start_link_flow(api, factories.make_session().access_token))
 
-    assert "access_token" in redirect_fragment(answer)
+    assert "access_token" in redirect_fragment(response)
 
 
 def test_an_identity_that_is_already_linked_is_an_error(github: GitHub, browser: Browser, api: Api) -> None:
@@ -140,8 +140,8 @@ def test_an_identity_that_is_already_linked_is_an_error(github: GitHub, browser:
         (linked, "Identity is already linked"),
         (other, "Identity is already linked to another user"),
     ]:
-        answer = browser.callback(start_link_flow(api, token))
-        assert_error_redirect(answer, "server_error", "identity_already_exists", text)
+        response = browser.callback(start_link_flow(api, token))
+        assert_error_redirect(response, "server_error", "identity_already_exists", text)
     assert Identity.objects.filter(provider="github").count() == 1
 
 
@@ -150,14 +150,14 @@ def test_a_user_deleted_during_the_flow_is_an_error(github: GitHub, browser: Bro
     state = start_link_flow(api, signed_in.access_token)
     User.objects.filter(id=signed_in.user.id).delete()
 
-    answer = browser.callback(state)
+    response = browser.callback(state)
 
     parameters = [
         ("error", "server_error"),
         ("error_code", "user_not_found"),
         ("error_description", "Linking target user not found"),
     ]
-    assert (answer.status_code, parse_location(answer)) == (303, (SITE, parameters, []))
+    assert (response.status_code, parse_location(response)) == (303, (SITE, parameters, []))
 
 
 # Revoked sessions
@@ -172,8 +172,8 @@ NOT_FOUND = [
 
 def reuse_refresh_token(api: Api, signed_in: SignIn) -> None:
     Session.objects.filter(id=signed_in.session.id).update(refresh_token_counter=5)
-    answer = api.post("/token?grant_type=refresh_token", {"refresh_token": signed_in.refresh_token})
-    assert answer.json()["error_code"] == "refresh_token_already_used"
+    response = api.post("/token?grant_type=refresh_token", {"refresh_token": signed_in.refresh_token})
+    assert response.json()["error_code"] == "refresh_token_already_used"
 
 
 ENDINGS: dict[str, Callable[[Api, SignIn], object]] = {
@@ -202,8 +202,8 @@ def test_a_revoked_session_ends_its_linking_flow(
 
     ENDINGS[ending](api, owner)
 
-    answer = browser.callback(state)
-    assert (answer.status_code, parse_location(answer)) == (303, (SITE, NOT_FOUND, []))
+    response = browser.callback(state)
+    assert (response.status_code, parse_location(response)) == (303, (SITE, NOT_FOUND, []))
     assert not Identity.objects.filter(provider="github").exists()
     assert "access_token" in redirect_fragment(browser.callback(other_flow))
 
@@ -215,8 +215,8 @@ def test_the_code_of_a_linking_flow_is_invalid_after_a_logout(github: GitHub, br
 
     api.post("/logout", bearer=signed_in.access_token)
 
-    answer = api.post("/token?grant_type=pkce", {"auth_code": code, "code_verifier": VERIFIER})
-    assert (answer.status_code, answer.json()["error_code"]) == (404, "flow_state_not_found")
+    response = api.post("/token?grant_type=pkce", {"auth_code": code, "code_verifier": VERIFIER})
+    assert (response.status_code, response.json()["error_code"]) == (404, "flow_state_not_found")
 
 
 def test_a_local_logout_keeps_the_linking_flow_of_another_session(github: GitHub, browser: Browser, api: Api) -> None:
@@ -254,9 +254,9 @@ def test_a_verified_address_makes_an_anonymous_user_permanent(
 ) -> None:
     user, token = sign_up_anonymously(api, auth_config)
 
-    answer = browser.callback(start_link_flow(api, token))
+    response = browser.callback(start_link_flow(api, token))
 
-    assert "access_token" in redirect_fragment(answer)
+    assert "access_token" in redirect_fragment(response)
     user.refresh_from_db()
     assert (user.email, user.is_anonymous, user.raw_user_meta_data) == (EMAIL, False, {"email_verified": True})
     assert user.email_confirmed_at is not None
@@ -272,9 +272,9 @@ def test_an_unverified_address_of_an_anonymous_user_gets_a_confirmation_email(
     user, token = sign_up_anonymously(api, auth_config)
     github.set_user(address(EMAIL, verified=False))
 
-    answer = browser.callback(start_link_flow(api, token, redirect_to=f"{SITE}/in"))
+    response = browser.callback(start_link_flow(api, token, redirect_to=f"{SITE}/in"))
 
-    assert_error_redirect(answer, "server_error", "email_not_confirmed", MAILED, to=f"{SITE}/in")
+    assert_error_redirect(response, "server_error", "email_not_confirmed", MAILED, to=f"{SITE}/in")
     user.refresh_from_db()
     assert (user.email, user.email_confirmed_at, user.is_anonymous) == (EMAIL, None, True)
     assert Identity.objects.get().user_id == user.id
@@ -290,9 +290,9 @@ def test_an_anonymous_user_links_an_identity_without_an_address(
     user, token = sign_up_anonymously(api, auth_config)
     github.set_user()
 
-    answer = browser.callback(start_link_flow(api, token))
+    response = browser.callback(start_link_flow(api, token))
 
-    assert "access_token" in redirect_fragment(answer)
+    assert "access_token" in redirect_fragment(response)
     user.refresh_from_db()
     assert (user.email, user.is_anonymous, mailbox.emails) == (None, False, [])
     assert "access_token" in redirect_fragment(browser.sign_in())

@@ -187,10 +187,10 @@ def test_a_sign_in_whose_account_changes_sends_the_confirmation_email_of_the_new
     )
     state = browser.start()
 
-    answer = _sign_in_during_a_change(lambda: browser.callback(state), user, email="other@example.com")
+    response = _sign_in_during_a_change(lambda: browser.callback(state), user, email="other@example.com")
 
     assert_error_redirect(
-        answer,
+        response,
         "access_denied",
         "provider_email_needs_verification",
         "Unverified email with github. A confirmation email has been sent to your github email",
@@ -207,13 +207,13 @@ def test_a_sign_in_with_an_id_token_whose_account_changes_creates_another_accoun
     user = make_user(email="ada@example.com")
     body = {"id_token": issuer.token(), "provider": "keycloak"}
 
-    answer = _sign_in_during_a_change(
+    response = _sign_in_during_a_change(
         lambda: api.post("/token?grant_type=id_token", body), user, email="other@example.com"
     )
 
-    assert answer.status_code == 200, answer.content
-    assert answer.json()["user"]["email"] == "ada@example.com"
-    assert answer.json()["user"]["id"] != str(user.id)
+    assert response.status_code == 200, response.content
+    assert response.json()["user"]["email"] == "ada@example.com"
+    assert response.json()["user"]["id"] != str(user.id)
 
 
 def log_out(signed_in: SignIn) -> None:
@@ -275,9 +275,9 @@ def test_a_session_that_ends_during_the_request_token_call_starts_no_flow(
         authorizing = threads.submit(_in_own_connection, authorize)
         with pause:
             ENDINGS[ending](signed_in)
-        answer = authorizing.result()
+        response = authorizing.result()
 
-    assert_error(answer, 403, "session_not_found", "Session from session_id claim in JWT does not exist")
+    assert_error(response, 403, "session_not_found", "Session from session_id claim in JWT does not exist")
     assert not FlowState.objects.exists()
     assert not ClientState.objects.exists()
 
@@ -309,9 +309,9 @@ def test_a_session_that_ends_during_the_calls_to_the_issuer_links_no_identity(
         with pause:
             assert fetch_rows(_BUSY, []) == []
             ENDINGS[ending](signed_in)
-        answer = signing_in.result()
+        response = signing_in.result()
 
-    assert (answer.status_code, answer.json()["error_code"]) == error
+    assert (response.status_code, response.json()["error_code"]) == error
     assert not Identity.objects.filter(provider="keycloak").exists()
     assert not Session.objects.exclude(id=signed_in.session.id).exists()
 

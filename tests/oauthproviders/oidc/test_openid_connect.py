@@ -70,7 +70,7 @@ def test_the_document_may_have_another_url(server: MockedServer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "reason"),
+    ("response", "reason"),
     [
         (Answer(status=500), "status 500"),
         (Answer(status=404), "status 404"),
@@ -86,8 +86,8 @@ def test_the_document_may_have_another_url(server: MockedServer) -> None:
         (Answer(body=b"x" * 2_000_000), "the answer is too long"),
     ],
 )
-def test_an_invalid_document_is_an_error(answer: Answer, reason: str, server: MockedServer) -> None:
-    server.answer(answer)
+def test_an_invalid_document_is_an_error(response: Answer, reason: str, server: MockedServer) -> None:
+    server.answer(response)
     with pytest.raises(ProviderUnavailable) as caught:
         openid_connect.discover(server.url)
     assert str(caught.value).startswith(
@@ -355,7 +355,7 @@ def test_a_short_key_is_not_used(issuer: Issuer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "reason"),
+    ("response", "reason"),
     [
         (Answer(status=500), "status 500"),
         (Answer(body=b"<html>"), "not of the form"),
@@ -365,8 +365,8 @@ def test_a_short_key_is_not_used(issuer: Issuer) -> None:
         (Answer(body=b'{"keys":[' + b"{}," * 500_000 + b"{}]}"), "too long"),
     ],
 )
-def test_an_invalid_key_set_is_an_error(answer: Answer, reason: str, issuer: Issuer) -> None:
-    issuer.server.answer(answer, path=issuer.keys_path)
+def test_an_invalid_key_set_is_an_error(response: Answer, reason: str, issuer: Issuer) -> None:
+    issuer.server.answer(response, path=issuer.keys_path)
     assert reason in get_error(issuer.token(), issuer)
 
 

@@ -21,11 +21,16 @@ FLOW = UUID("6f0c5c0e-6a0b-4d7e-9d0a-3f1f4b1d7c11")
 def publish(mocked_requests: RequestsMock, answers: Mapping[str, Answer]) -> None:
     """Replace all mocked responses; `answers` are by URL without a query."""
     mocked_requests.reset()
-    for url, answer in answers.items():
+    for url, response in answers.items():
         for method in ("GET", "POST"):
             mocked_requests.add(
                 Response(
-                    method, url, body=answer.body, status=answer.status, headers=dict(answer.headers), content_type=None
+                    method,
+                    url,
+                    body=response.body,
+                    status=response.status,
+                    headers=dict(response.headers),
+                    content_type=None,
                 )
             )
 

@@ -104,7 +104,7 @@ def test_a_profile_without_a_valid_subject_is_an_error(
 
 @EVERY
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
         Answer(status=500, body=b"{}"),
         Answer(status=302, headers={"Location": "https://elsewhere.example/"}),
@@ -116,23 +116,23 @@ def test_a_profile_without_a_valid_subject_is_an_error(
         Answer(headers={"Content-Type": "application/json"}, body=b" " * 2_000_000),
         *map(in_json, INVALID_DOCUMENTS),
     ],
-    ids=lambda answer: f"{answer.status}-{answer.body[:12]!r}",
+    ids=lambda response: f"{response.status}-{response.body[:12]!r}",
 )
-def test_an_invalid_response_is_an_error(recording: Recording, answer: Answer, mocked_requests: RequestsMock) -> None:
+def test_an_invalid_response_is_an_error(recording: Recording, response: Answer, mocked_requests: RequestsMock) -> None:
     recorded = recording.answers()
     for address in (recording.data["token"], *recording.data["documents"]):
-        publish(mocked_requests, {**recorded, address: answer})
+        publish(mocked_requests, {**recorded, address: response})
         provider = provider_of(recording)
-        if _is_empty_address_list(address, answer):
+        if _is_empty_address_list(address, response):
             continue
         with pytest.raises(InvalidProviderResponse):
             provider.profile(provider.exchange(code="authcode", secret="b"))
 
 
-def _is_empty_address_list(address: str, answer: Answer) -> bool:
+def _is_empty_address_list(address: str, response: Answer) -> bool:
     """True for a valid response without addresses."""
-    return ("email" in address.lower() and answer.body == b"[]") or (
-        "emailAddress" in address and answer.body.startswith(b"{") and answer.body.endswith(b"}")
+    return ("email" in address.lower() and response.body == b"[]") or (
+        "emailAddress" in address and response.body.startswith(b"{") and response.body.endswith(b"}")
     )
 
 

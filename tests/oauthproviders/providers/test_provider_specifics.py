@@ -153,8 +153,8 @@ def test_an_id_token_with_invalid_claims_is_an_error(
 @pytest.mark.parametrize("id_token", ["", "a.b.c", "a.b", "\0", "é", None, 7])
 def test_a_malformed_id_token_is_an_error(name: str, id_token: Any, mocked_requests: RequestsMock) -> None:
     recording = ALL[name]
-    answer = {**recording.token_response(), "id_token": id_token}
-    publish(mocked_requests, {**recording.answers(), recording.data["token"]: in_json(answer)})
+    response = {**recording.token_response(), "id_token": id_token}
+    publish(mocked_requests, {**recording.answers(), recording.data["token"]: in_json(response)})
     provider = provider_of(recording)
     with pytest.raises(InvalidProviderResponse):
         provider.profile(provider.exchange(code="authcode", secret=""))
@@ -633,7 +633,7 @@ def test_twitter_requests_are_signed_with_the_token_secret(mocked_requests: Requ
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
         Answer(status=500),
         Answer(body=b"oauth_token=a"),
@@ -643,10 +643,10 @@ def test_twitter_requests_are_signed_with_the_token_secret(mocked_requests: Requ
         Answer(body=b"<!doctype html>"),
         Answer(body=b""),
     ],
-    ids=lambda answer: repr(answer.body),
+    ids=lambda response: repr(response.body),
 )
-def test_an_invalid_request_token_response_is_an_error(answer: Answer, mocked_requests: RequestsMock) -> None:
-    publish(mocked_requests, {REQUEST_TOKEN: answer})
+def test_an_invalid_request_token_response_is_an_error(response: Answer, mocked_requests: RequestsMock) -> None:
+    publish(mocked_requests, {REQUEST_TOKEN: response})
     with pytest.raises(InvalidProviderResponse):
         authorization_request(ALL["twitter"])
 

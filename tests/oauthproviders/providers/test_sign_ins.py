@@ -39,8 +39,8 @@ def enable_at_peer(peer: HttpPeer, auth_config: ChangeConfig, monkeypatch: pytes
 
     def enable(recording: Recording) -> Recording:
         moved = recording.at_server(peer.url)
-        for address, answer in moved.answers().items():
-            peer.answer(answer, path=urlsplit(address).path)
+        for address, response in moved.answers().items():
+            peer.answer(response, path=urlsplit(address).path)
         kind = registry.PROVIDERS[recording.name]
         if hasattr(kind, "issuer"):
             monkeypatch.setattr(kind, "issuer", moved.issuer)
@@ -54,9 +54,9 @@ def enable_at_peer(peer: HttpPeer, auth_config: ChangeConfig, monkeypatch: pytes
 
 def sign_in(api: Api, recording: Recording) -> Answer:
     """Start a flow and return the response of its callback."""
-    answer = api.get(f"/authorize?provider={recording.name}")
-    assert answer.status_code == 302, answer.content
-    address, _, query = answer.headers["Location"].partition("?")
+    response = api.get(f"/authorize?provider={recording.name}")
+    assert response.status_code == 302, response.content
+    address, _, query = response.headers["Location"].partition("?")
     assert address == recording.authorize
     sent = dict(parse_qsl(query))
     if recording.is_oauth1:
@@ -116,9 +116,9 @@ def test_a_profile_without_a_subject_is_an_error(
             recording.name: dataclasses.replace(settings.AUTH.providers[recording.name], email_optional=True),
         }
     )
-    answer = sign_in(api, moved)
-    assert answer.status_code == 302
-    fragment = redirect_fragment(answer)
+    response = sign_in(api, moved)
+    assert response.status_code == 302
+    fragment = redirect_fragment(response)
     assert fragment["error"] == "server_error"
     assert fragment["error_code"] == "unexpected_failure"
     assert "access_token" not in fragment

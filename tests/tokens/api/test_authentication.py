@@ -54,9 +54,9 @@ def get_user(api: Api, header: str) -> Answer:
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
 def test_bearer_scheme_is_case_insensitive(scheme: str, signed_in: SignIn, api: Api) -> None:
-    answer = get_user(api, f"{scheme} {signed_in.access_token}")
-    assert answer.status_code == 200
-    assert answer.json()["id"] == str(signed_in.user.id)
+    response = get_user(api, f"{scheme} {signed_in.access_token}")
+    assert response.status_code == 200
+    assert response.json()["id"] == str(signed_in.user.id)
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def test_bearer_scheme_is_case_insensitive(scheme: str, signed_in: SignIn, api: 
 @pytest.mark.parametrize(("method", "path"), [("GET", "/user"), ("POST", "/logout")])
 def test_header_without_bearer_token_gets_401(method: str, path: str, header: str, signed_in: SignIn, api: Api) -> None:
     value = header.format(token=signed_in.access_token)
-    answer = api.request(method, path, headers={"Authorization": value} if value else {})
-    assert error_of(answer) == NO_AUTHORIZATION
+    response = api.request(method, path, headers={"Authorization": value} if value else {})
+    assert error_of(response) == NO_AUTHORIZATION
 
 
 def test_token_in_query_or_cookie_gets_401(signed_in: SignIn, api: Api) -> None:
@@ -250,8 +250,8 @@ def test_requested_audience_must_be_first_audience_of_token(
     changes: dict[str, Any], requested_audience: str, error: tuple[int, str, str] | None, signed_in: SignIn, api: Api
 ) -> None:
     token = encode_token(signed_in, **changes)
-    answer = api.get("/user", bearer=token, headers={"X-JWT-AUD": requested_audience} if requested_audience else {})
-    assert (error_of(answer) if answer.status_code != 200 else None) == error
+    response = api.get("/user", bearer=token, headers={"X-JWT-AUD": requested_audience} if requested_audience else {})
+    assert (error_of(response) if response.status_code != 200 else None) == error
 
 
 def test_empty_default_audience_works(api: Api, auth_config: ChangeConfig) -> None:

@@ -48,31 +48,31 @@ def fetch_jwks(api: Api) -> dict[str, jwt.PyJWK]:
 
 @pytest.mark.parametrize("path", ["/.well-known/jwks.json", "/.well-known/jwks.json/"])
 def test_shared_secret_is_not_published(path: str, api: Api) -> None:
-    answer = api.get(path)
-    assert (answer.status_code, answer.json()) == (200, {"keys": []})
-    assert answer.headers["Cache-Control"] == CACHE_CONTROL
+    response = api.get(path)
+    assert (response.status_code, response.json()) == (200, {"keys": []})
+    assert response.headers["Cache-Control"] == CACHE_CONTROL
 
 
 def test_public_parts_of_asymmetric_keys_are_published(api: Api, auth_config: ChangeConfig) -> None:
     keys = (SHARED_KEY, verification_key("RS256"), generate_key("ES256"), verification_key("EdDSA"))
     auth_config(jwt={"keys": keys})
 
-    answer = api.get("/.well-known/jwks.json")
+    response = api.get("/.well-known/jwks.json")
 
-    published = {key["kid"]: key for key in answer.json()["keys"]}
+    published = {key["kid"]: key for key in response.json()["keys"]}
     assert set(published) == {"rs256", "es256", "eddsa"}
     for jwk in published.values():
         assert (jwk["use"], jwk["key_ops"]) == ("sig", ["verify"])
         assert not {"d", "p", "q", "dp", "dq", "qi", "k"} & set(jwk)
-    assert answer.headers["Cache-Control"] == CACHE_CONTROL
+    assert response.headers["Cache-Control"] == CACHE_CONTROL
 
 
 def test_discovery_document_has_url_of_key_set(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(jwt={"issuer": "https://auth.example.com/", "keys": (generate_key("ES256"),)})
-    answer = api.get("/.well-known/openid-configuration")
-    body = answer.json()
-    assert answer.status_code == 200
-    assert answer.headers["Cache-Control"] == CACHE_CONTROL
+    response = api.get("/.well-known/openid-configuration")
+    body = response.json()
+    assert response.status_code == 200
+    assert response.headers["Cache-Control"] == CACHE_CONTROL
     assert body["issuer"] == "https://auth.example.com/"
     assert body["jwks_uri"] == "https://auth.example.com/.well-known/jwks.json"
     assert body["id_token_signing_alg_values_supported"] == ["ES256"]
@@ -140,5 +140,5 @@ def test_key_rotation_fails_no_request(api: Api, auth_config: ChangeConfig) -> N
     assert api.get("/user", bearer=body["access_token"]).status_code == 200
     rejected = api.get("/user", bearer=signed_in.access_token)
     assert (rejected.status_code, rejected.json()["error_code"]) == (403, "bad_jwt")
-    answer = api.post("/token?grant_type=refresh_token", {"refresh_token": body["refresh_token"]})
-    assert answer.status_code == 200
+    response = api.post("/token?grant_type=refresh_token", {"refresh_token": body["refresh_token"]})
+    assert response.status_code == 200

@@ -20,9 +20,9 @@ def test_concurrent_uses_of_pkce_link_yield_one_code(api: Api) -> None:
     flow = factories.make_flow(user, method="recovery", auth_code_issued_at=None)
     secret = factories.make_one_time_token(user, pkce=True)
 
-    answers = run_concurrently(*[lambda: api.get(f"/verify?type=recovery&token={secret.link_token}")] * 20)
+    responses = run_concurrently(*[lambda: api.get(f"/verify?type=recovery&token={secret.link_token}")] * 20)
 
-    assert Counter(verification_result(answer) for answer in answers) == {"code": 1, "otp_expired": 19}
+    assert Counter(verification_result(response) for response in responses) == {"code": 1, "otp_expired": 19}
     assert not Session.objects.exists()
     assert exchange_code(api, flow.auth_code).status_code == 200
 
@@ -31,9 +31,9 @@ def test_concurrent_exchanges_of_one_code_start_one_session(api: Api) -> None:
     user = factories.make_user()
     flow = factories.make_flow(user)
 
-    answers = run_concurrently(*[lambda: exchange_code(api, flow.auth_code)] * 20)
+    responses = run_concurrently(*[lambda: exchange_code(api, flow.auth_code)] * 20)
 
-    assert status_counts(answers) == {200: 1, 404: 19}
+    assert status_counts(responses) == {200: 1, 404: 19}
     assert Session.objects.count() == 1
     assert not FlowState.objects.exists()
     assert audited_actions(user) == ["login"]

@@ -175,11 +175,11 @@ def test_code_is_valid_for_its_address_only(api: Api) -> None:
 def test_code_and_link_expire(method: str, age: int, accepted: bool, api: Api) -> None:
     user = factories.make_user()
     secret = factories.make_one_time_token(user, at=timezone.now() - timedelta(seconds=age))
-    answer = verify_link(api, secret) if method == "link" else verify_code(api, user, secret.code)
+    response = verify_link(api, secret) if method == "link" else verify_code(api, user, secret.code)
     if accepted:
-        assert answer.status_code == 200
+        assert response.status_code == 200
     else:
-        assert error_of(answer) == (LINK_INVALID if method == "link" else CODE_INVALID)
+        assert error_of(response) == (LINK_INVALID if method == "link" else CODE_INVALID)
         assert OneTimeToken.objects.exists()
         assert not Session.objects.exists()
 
@@ -273,5 +273,5 @@ def test_wrong_link_does_not_count_as_wrong_code(api: Api) -> None:
 
 
 def test_wrong_code_for_unknown_address_gets_same_error(api: Api) -> None:
-    answer = api.post("/verify", {"type": "email", "email": "nobody@example.com", "token": "123456"})
-    assert error_of(answer) == CODE_INVALID
+    response = api.post("/verify", {"type": "email", "email": "nobody@example.com", "token": "123456"})
+    assert error_of(response) == CODE_INVALID

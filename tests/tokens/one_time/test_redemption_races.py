@@ -28,7 +28,7 @@ def test_concurrent_redemptions_of_one_email_start_one_session(
     token_type = TokenType.RECOVERY if type == "recovery" else TokenType.CONFIRMATION
     secret = factories.make_one_time_token(user, token_type)
 
-    answers = run_concurrently(
+    responses = run_concurrently(
         *[lambda: api.post("/verify", {"type": type, "token_hash": secret.link_token})] * links,
         *[lambda: api.get(f"/verify?type={type}&token={secret.link_token}")] * browsers,
         *[lambda: api.post("/verify", {"type": type, "email": user.email, "token": secret.code})] * codes,
@@ -36,7 +36,7 @@ def test_concurrent_redemptions_of_one_email_start_one_session(
 
     assert Session.objects.count() == 1
     assert not OneTimeToken.objects.exists()
-    assert Counter(verification_result(answer) for answer in answers) == {"session": 1, "otp_expired": 19}
+    assert Counter(verification_result(response) for response in responses) == {"session": 1, "otp_expired": 19}
     assert audited_actions(user) == ["login" if type == "recovery" else "user_signedup"]
 
 
@@ -46,11 +46,11 @@ def test_concurrent_wrong_codes_are_all_counted(api: Api, auth_config: ChangeCon
     secret = factories.make_one_time_token(user)
     wrong_code = f"{(int(secret.code) + 1) % 1_000_000:06d}"
 
-    answers = run_concurrently(
+    responses = run_concurrently(
         *[lambda: api.post("/verify", {"type": "recovery", "email": user.email, "token": wrong_code})] * 20
     )
 
-    assert Counter(verification_result(answer) for answer in answers) == {"otp_expired": 20}
+    assert Counter(verification_result(response) for response in responses) == {"otp_expired": 20}
     assert OneTimeToken.objects.get().attempts == 20
     assert (
         verification_result(api.post("/verify", {"type": "recovery", "email": user.email, "token": secret.code}))
@@ -109,11 +109,11 @@ def test_concurrent_redemptions_of_sms_code_start_one_session(api: Api, type: st
     token_type = TokenType.CONFIRMATION if type == "sms" else TokenType.PHONE_CHANGE
     secret = factories.make_one_time_token(user, token_type, identifier=phone)
 
-    answers = run_concurrently(
+    responses = run_concurrently(
         *[lambda: api.post("/verify", {"type": type, "phone": phone, "token": secret.code})] * 20
     )
 
-    assert Counter(verification_result(answer) for answer in answers) == {
+    assert Counter(verification_result(response) for response in responses) == {
         "session": 1,
         "otp_expired": 19,
     }

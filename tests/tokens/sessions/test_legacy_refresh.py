@@ -53,13 +53,13 @@ def test_active_legacy_token_is_exchanged_for_counter_token(api: Api) -> None:
     user = User.objects.filter(id=get_session(parent).user_id).values()
     user_before = user.get()
 
-    answer = refresh(api, active.token or "", headers={"User-Agent": "a browser"})
+    response = refresh(api, active.token or "", headers={"User-Agent": "a browser"})
 
-    assert answer.status_code == 200, answer.content
+    assert response.status_code == 200, response.content
     session = get_session(active)
-    assert answer.json()["refresh_token"] == factories.refresh_token(session, 0)
-    assert read_claims(answer.json()["access_token"])["session_id"] == str(session.id)
-    assert answer.json()["user"]["id"] == str(active.user_id)
+    assert response.json()["refresh_token"] == factories.refresh_token(session, 0)
+    assert read_claims(response.json()["access_token"])["session_id"] == str(session.id)
+    assert response.json()["user"]["id"] == str(active.user_id)
     assert session.refresh_token_counter == 0
     assert session.refreshed_at is not None
     assert before <= session.refreshed_at <= timezone.now()
@@ -71,7 +71,7 @@ def test_active_legacy_token_is_exchanged_for_counter_token(api: Api) -> None:
     assert LegacyRefreshToken.objects.get(id=parent.id).updated_at == parent.updated_at
     assert user.get() == user_before
     assert audited_actions(User.objects.get()) == CONVERSION_ACTIONS
-    assert rotate(api, answer.json()["refresh_token"]) == factories.refresh_token(session, 1)
+    assert rotate(api, response.json()["refresh_token"]) == factories.refresh_token(session, 1)
 
 
 def test_22_character_legacy_token_is_accepted(api: Api) -> None:
@@ -270,14 +270,14 @@ def test_legacy_token_after_conversion_with_lenient_settings(
         newest = rotate(api, newest)
     backdate(rows, by=seconds * SECOND)
 
-    answer = refresh(api, rows[presented].token or "")
+    response = refresh(api, rows[presented].token or "")
 
     session = get_session(rows[0])
     assert session.refresh_token_counter == refreshes
     if counter is None:
-        assert error_of(answer) == REFRESH_TOKEN_REUSED
+        assert error_of(response) == REFRESH_TOKEN_REUSED
     else:
-        assert answer.json()["refresh_token"] == factories.refresh_token(session, counter) == newest
+        assert response.json()["refresh_token"] == factories.refresh_token(session, counter) == newest
 
 
 def test_legacy_token_with_null_updated_at_is_not_the_converting_token(api: Api) -> None:
@@ -310,8 +310,8 @@ def test_legacy_token_without_session_is_deleted(api: Api) -> None:
 def test_banned_user_gets_400(api: Api) -> None:
     user = factories.make_user(banned_until=timezone.now() + timedelta(hours=1))
     rows = factories.make_legacy_tokens(user)
-    answer = refresh(api, rows[1].token or "")
-    assert error_of(answer) == (400, "user_banned", "Invalid Refresh Token: User Banned")
+    response = refresh(api, rows[1].token or "")
+    assert error_of(response) == (400, "user_banned", "Invalid Refresh Token: User Banned")
     assert revoked_flags(rows) == [True, False]
 
 

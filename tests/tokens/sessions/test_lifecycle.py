@@ -44,14 +44,14 @@ def test_sign_in_starts_one_session(api: Api) -> None:
     user = factories.make_user()
     before = timezone.now()
 
-    answer = api.post(
+    response = api.post(
         "/token?grant_type=password",
         {"email": user.email, "password": PASSWORD},
         headers={"User-Agent": "a browser"},
     )
 
-    assert answer.status_code == 200, answer.content
-    body = answer.json()
+    assert response.status_code == 200, response.content
+    body = response.json()
     session = Session.objects.get()
     assert session.created_at is not None
     assert before <= session.created_at <= timezone.now()
@@ -129,8 +129,8 @@ def test_time_limits_before_first_refresh(
 ) -> None:
     auth_config(sessions=limits)
     signed_in = factories.make_session(at=timezone.now() - age * MINUTE)
-    answer = refresh(api, signed_in.refresh_token)
-    assert (error_of(answer) if answer.status_code != 200 else None) == error
+    response = refresh(api, signed_in.refresh_token)
+    assert (error_of(response) if response.status_code != 200 else None) == error
     # A refresh does not delete an expired session.
     assert session_exists(signed_in.session)
 
@@ -153,15 +153,15 @@ def test_refresh_counts_as_activity_but_does_not_extend_timebox(
     auth_config(sessions=limits)
     now = timezone.now()
     signed_in = factories.make_session(at=now - 120 * MINUTE, refreshed_at=now - since_refresh * MINUTE)
-    answer = refresh(api, signed_in.refresh_token)
-    assert (error_of(answer) if answer.status_code != 200 else None) == error
+    response = refresh(api, signed_in.refresh_token)
+    assert (error_of(response) if response.status_code != 200 else None) == error
 
 
 @pytest.mark.parametrize(("seconds", "error"), [(-1, session_expired()), (60, None)])
 def test_session_ends_at_not_after(seconds: int, error: tuple[int, str, str] | None, api: Api) -> None:
     signed_in = factories.make_session(not_after=timezone.now() + seconds * SECOND)
-    answer = refresh(api, signed_in.refresh_token)
-    assert (error_of(answer) if answer.status_code != 200 else None) == error
+    response = refresh(api, signed_in.refresh_token)
+    assert (error_of(response) if response.status_code != 200 else None) == error
 
 
 @pytest.mark.parametrize(
@@ -188,8 +188,8 @@ def test_low_aal_session_of_user_with_factor_expires(
     if status:
         factories.make_factor(user, status=status)
     signed_in = factories.make_session(user, at=timezone.now() - age * SECOND, aal=aal)
-    answer = refresh(api, signed_in.refresh_token)
-    assert (error_of(answer) if answer.status_code != 200 else None) == error
+    response = refresh(api, signed_in.refresh_token)
+    assert (error_of(response) if response.status_code != 200 else None) == error
 
 
 @pytest.mark.parametrize(
@@ -296,10 +296,10 @@ def test_single_session_applies_per_tag(
     auth_config(sessions={"single_per_user": True, "tags": tags})
     older = factories.make_session(tag=first)
     factories.make_session(older.user, tag=second)
-    answer = refresh(api, older.refresh_token)
-    assert (answer.status_code == 200) is is_accepted
+    response = refresh(api, older.refresh_token)
+    assert (response.status_code == 200) is is_accepted
     if not is_accepted:
-        assert error_of(answer) == NEWER_LOGIN
+        assert error_of(response) == NEWER_LOGIN
 
 
 @pytest.mark.usefixtures("single_session")

@@ -47,8 +47,8 @@ def sessions_exist(sign_ins: list[SignIn]) -> list[bool]:
     ],
 )
 def test_scope_selects_revoked_sessions(query: str, remaining: list[bool], sign_ins: list[SignIn], api: Api) -> None:
-    answer = api.post(f"/logout{query}", bearer=sign_ins[1].access_token)
-    assert (answer.status_code, answer.content) == (204, b"")
+    response = api.post(f"/logout{query}", bearer=sign_ins[1].access_token)
+    assert (response.status_code, response.content) == (204, b"")
     assert sessions_exist(sign_ins) == remaining
     assert Session.objects.exclude(user=sign_ins[0].user).count() == 1
     assert AmrClaim.objects.count() == sum(remaining) + 1
@@ -63,8 +63,8 @@ def test_scope_selects_revoked_sessions(query: str, remaining: list[bool], sign_
 
 @pytest.mark.parametrize("scope", ["foo", "GLOBAL", "local "])
 def test_unknown_scope_gets_400(scope: str, sign_ins: list[SignIn], api: Api) -> None:
-    answer = api.post(f"/logout?scope={scope}", bearer=sign_ins[0].access_token)
-    assert error_of(answer) == (400, "validation_failed", f'Unsupported logout scope "{scope}"')
+    response = api.post(f"/logout?scope={scope}", bearer=sign_ins[0].access_token)
+    assert error_of(response) == (400, "validation_failed", f'Unsupported logout scope "{scope}"')
     assert sessions_exist(sign_ins) == [True, True, True]
     assert not AuditLogEntry.objects.exists()
 

@@ -45,10 +45,10 @@ def test_refresh_returns_next_token_of_the_session(api: Api) -> None:
     user.refresh_from_db()
     before = timezone.now()
 
-    answer = refresh(api, signed_in.refresh_token, headers={"User-Agent": "a browser"})
+    response = refresh(api, signed_in.refresh_token, headers={"User-Agent": "a browser"})
 
-    assert answer.status_code == 200
-    body = answer.json()
+    assert response.status_code == 200
+    body = response.json()
     assert set(body) == {"access_token", "token_type", "expires_in", "expires_at", "refresh_token", "user"}
     assert body["token_type"] == "bearer"
     assert body["refresh_token"] == factories.refresh_token(session, 1)
@@ -142,10 +142,10 @@ def test_accepted_token_returns_expected_counter(
     rotated_at = timezone.now() - age * SECOND
     signed_in = factories.make_session(refresh_token_counter=5, refreshed_at=rotated_at)
 
-    answer = refresh(api, factories.refresh_token(signed_in.session, 5 - behind))
+    response = refresh(api, factories.refresh_token(signed_in.session, 5 - behind))
 
-    assert answer.status_code == 200, answer.content
-    assert answer.json()["refresh_token"] == factories.refresh_token(signed_in.session, returned_counter)
+    assert response.status_code == 200, response.content
+    assert response.json()["refresh_token"] == factories.refresh_token(signed_in.session, returned_counter)
     signed_in.session.refresh_from_db()
     assert signed_in.session.refresh_token_counter == returned_counter
     # With rotation, repeating a token must not extend its reuse interval.
@@ -166,9 +166,9 @@ def test_reused_token_revokes_session(behind: int, age: int, api: Api, auth_conf
     other = factories.make_session()
     signed_in = factories.make_session(other.user, refresh_token_counter=5, refreshed_at=timezone.now() - age * SECOND)
 
-    answer = refresh(api, factories.refresh_token(signed_in.session, 5 - behind))
+    response = refresh(api, factories.refresh_token(signed_in.session, 5 - behind))
 
-    assert error_of(answer) == REFRESH_TOKEN_REUSED
+    assert error_of(response) == REFRESH_TOKEN_REUSED
     assert not session_exists(signed_in.session)
     assert not AmrClaim.objects.filter(session_id=signed_in.session.id).exists()
     assert session_exists(other.session)
@@ -201,9 +201,9 @@ def test_rejected_token_changes_nothing(
     rows = Session.objects.filter(id=signed_in.session.id).values()
     row_before = rows.get()
 
-    answer = refresh(api, factories.refresh_token(signed_in.session, 5 - behind))
+    response = refresh(api, factories.refresh_token(signed_in.session, 5 - behind))
 
-    assert error_of(answer) == error
+    assert error_of(response) == error
     assert rows.get() == row_before
     assert audited_actions(signed_in.user) == []
     assert rotate(api, factories.refresh_token(signed_in.session, 5))
@@ -281,8 +281,8 @@ def test_malformed_token_gets_400_without_statements(
 
 @pytest.mark.parametrize("body", [{}, {"refresh_token": None}, None, "null"])
 def test_missing_token_gets_400(body: object, api: Api) -> None:
-    answer = api.post("/token?grant_type=refresh_token", "{}" if body is None else body)
-    assert error_of(answer) == NOT_VALID
+    response = api.post("/token?grant_type=refresh_token", "{}" if body is None else body)
+    assert error_of(response) == NOT_VALID
 
 
 @pytest.mark.parametrize("body", ["", "[]", '{"refresh_token": 5}', '{"refresh_token": ', "grant_type=refresh_token"])
@@ -293,8 +293,8 @@ def test_malformed_body_gets_400(body: str, api: Api) -> None:
 
 @pytest.mark.parametrize("query", ["", "?grant_type=", "?grant_type=foo", "?grant_type=REFRESH_TOKEN"])
 def test_unknown_grant_gets_400_before_body_is_parsed(query: str, api: Api) -> None:
-    answer = api.post(f"/token{query}", "no JSON")
-    assert error_of(answer) == (400, "invalid_credentials", "unsupported_grant_type")
+    response = api.post(f"/token{query}", "no JSON")
+    assert error_of(response) == (400, "invalid_credentials", "unsupported_grant_type")
 
 
 @pytest.mark.parametrize(
@@ -340,17 +340,17 @@ def test_token_of_deleted_user_gets_400(api: Api) -> None:
 def test_banned_user_gets_400_until_the_ban_ends(api: Api) -> None:
     user = factories.make_user(banned_until=timezone.now() + timedelta(hours=1))
     signed_in = factories.make_session(user)
-    answer = refresh(api, signed_in.refresh_token)
-    assert error_of(answer) == (400, "user_banned", "Invalid Refresh Token: User Banned")
+    response = refresh(api, signed_in.refresh_token)
+    assert error_of(response) == (400, "user_banned", "Invalid Refresh Token: User Banned")
     factories.backdate(user, by=timedelta(hours=2))
     assert rotate(api, signed_in.refresh_token) == factories.refresh_token(signed_in.session, 1)
 
 
 def test_session_of_oauth_client_requires_client_authentication(api: Api) -> None:
     signed_in = factories.make_session(oauth_client_id=uuid4())
-    answer = refresh(api, signed_in.refresh_token)
-    assert answer.status_code == 400
-    assert answer.json() == {
+    response = refresh(api, signed_in.refresh_token)
+    assert response.status_code == 400
+    assert response.json() == {
         "error": "invalid_client",
         "error_description": "Client authentication required for OAuth session",
     }
@@ -425,9 +425,9 @@ def test_undecryptable_key_gets_500(bound_to: UUID | None, api: Api, auth_config
     rows = Session.objects.values()
     row_before = rows.get()
 
-    answer = refresh(api, signed_in.refresh_token)
+    response = refresh(api, signed_in.refresh_token)
 
-    assert error_of(answer) == (
+    assert error_of(response) == (
         500,
         "unexpected_failure",
         "Unable to decrypt the refresh token key of the session",

@@ -31,10 +31,12 @@ _LOCK_WAITS = "SELECT query FROM pg_stat_activity WHERE wait_event_type = 'Lock'
 def test_concurrent_refreshes_return_the_same_token(api: Api) -> None:
     signed_in = factories.make_session()
 
-    answers = run_concurrently(*[lambda: refresh(api, signed_in.refresh_token)] * 64)
+    responses = run_concurrently(*[lambda: refresh(api, signed_in.refresh_token)] * 64)
 
-    assert status_counts(answers) == {200: 64}
-    assert {answer.json()["refresh_token"] for answer in answers} == {factories.refresh_token(signed_in.session, 1)}
+    assert status_counts(responses) == {200: 64}
+    assert {response.json()["refresh_token"] for response in responses} == {
+        factories.refresh_token(signed_in.session, 1)
+    }
     signed_in.session.refresh_from_db()
     assert signed_in.session.refresh_token_counter == 1
     assert audited_actions(signed_in.user) == ["token_refreshed"] * 64
@@ -46,11 +48,11 @@ def test_concurrent_refreshes_convert_a_legacy_session_once(api: Api) -> None:
         legacy_tokens = factories.make_legacy_tokens()
         user = User.objects.get(sessions__legacy_tokens=legacy_tokens[1])
 
-        answers = run_concurrently(*[lambda: refresh(api, legacy_tokens[1].token or "")] * 20)  # noqa: B023
+        responses = run_concurrently(*[lambda: refresh(api, legacy_tokens[1].token or "")] * 20)  # noqa: B023
 
         session = Session.objects.get(user=user)
-        assert status_counts(answers) == {200: 20}
-        assert {answer.json()["refresh_token"] for answer in answers} == {factories.refresh_token(session, 0)}
+        assert status_counts(responses) == {200: 20}
+        assert {response.json()["refresh_token"] for response in responses} == {factories.refresh_token(session, 0)}
         assert session.refresh_token_counter == 0
         assert LegacyRefreshToken.objects.filter(session=session, revoked=True).count() == 2
         assert audited_actions(user) == [*["token_refreshed"] * 20, "token_revoked"]
@@ -61,29 +63,31 @@ def test_concurrent_refreshes_with_single_session_per_user(api: Api, auth_config
     older = factories.make_session()
     newer = factories.make_session(older.user)
 
-    answers = run_concurrently(
+    responses = run_concurrently(
         *[lambda: refresh(api, older.refresh_token)] * 10,
         *[lambda: refresh(api, newer.refresh_token)] * 10,
     )
 
-    assert status_counts(answers[:10]) == {400: 10}
-    assert {error_of(answer)[1] for answer in answers[:10]} == {"session_expired"}
-    assert status_counts(answers[10:]) == {200: 10}
-    assert {answer.json()["refresh_token"] for answer in answers[10:]} == {factories.refresh_token(newer.session, 1)}
+    assert status_counts(responses[:10]) == {400: 10}
+    assert {error_of(response)[1] for response in responses[:10]} == {"session_expired"}
+    assert status_counts(responses[10:]) == {200: 10}
+    assert {response.json()["refresh_token"] for response in responses[10:]} == {
+        factories.refresh_token(newer.session, 1)
+    }
 
 
 def test_reuse_revokes_session_during_concurrent_refreshes(api: Api) -> None:
     session = factories.make_session(refresh_token_counter=2).session
     reused, newest = (factories.refresh_token(session, counter) for counter in (0, 2))
 
-    answers = run_concurrently(*[lambda: refresh(api, reused)] * 4, *[lambda: refresh(api, newest)] * 12)
+    responses = run_concurrently(*[lambda: refresh(api, reused)] * 4, *[lambda: refresh(api, newest)] * 12)
 
     assert not Session.objects.exists()
-    errors = {error_of(answer) for answer in answers if answer.status_code != 200}
+    errors = {error_of(response) for response in responses if response.status_code != 200}
     assert errors <= {REFRESH_TOKEN_REUSED, REFRESH_TOKEN_NOT_FOUND}
     assert REFRESH_TOKEN_REUSED in errors
-    assert 200 not in status_counts(answers[:4])
-    assert {answer.json()["refresh_token"] for answer in answers[4:] if answer.status_code == 200} <= {
+    assert 200 not in status_counts(responses[:4])
+    assert {response.json()["refresh_token"] for response in responses[4:] if response.status_code == 200} <= {
         factories.refresh_token(session, 3)
     }
 
@@ -91,15 +95,17 @@ def test_reuse_revokes_session_during_concurrent_refreshes(api: Api) -> None:
 def test_concurrent_logout_and_refreshes_leave_no_session(api: Api) -> None:
     signed_in = factories.make_session()
 
-    answers = run_concurrently(
+    responses = run_concurrently(
         *[lambda: api.post("/logout", bearer=signed_in.access_token)] * 4,
         *[lambda: refresh(api, signed_in.refresh_token)] * 12,
     )
 
     assert not Session.objects.exists()
-    assert 204 in status_counts(answers[:4])
-    assert set(status_counts(answers[:4])) <= {204, 403}
-    assert {error_of(answer) for answer in answers[4:] if answer.status_code != 200} <= {REFRESH_TOKEN_NOT_FOUND}
+    assert 204 in status_counts(responses[:4])
+    assert set(status_counts(responses[:4])) <= {204, 403}
+    assert {error_of(response) for response in responses[4:] if response.status_code != 200} <= {
+        REFRESH_TOKEN_NOT_FOUND
+    }
 
 
 def test_refresh_of_locked_session_gets_409_without_waiting_in_the_database(api: Api) -> None:
@@ -114,9 +120,9 @@ def test_refresh_of_locked_session_gets_409_without_waiting_in_the_database(api:
         return api.get("/health")
 
     with lock_session(signed_in.session):
-        answer, _ = run_concurrently(lambda: refresh(api, signed_in.refresh_token), observe_locks)
+        response, _ = run_concurrently(lambda: refresh(api, signed_in.refresh_token), observe_locks)
 
-    assert error_of(answer) == (
+    assert error_of(response) == (
         409,
         "conflict",
         "Too many concurrent token refresh requests on the same session or refresh token",

@@ -58,9 +58,9 @@ def test_table_is_larger_than_limits_of_search() -> None:
 
 
 def test_filter_with_overestimated_matches_returns_all_of_them(api: Api, partners: None) -> None:
-    answer = ask(api, "GET", "/admin/users?filter=partner&per_page=5")
-    assert [user["email"] for user in answer.json()["users"]] == [f"partner.{n}@example.com" for n in "cba"]
-    assert answer.headers["X-Total-Count"] == "3"
+    response = ask(api, "GET", "/admin/users?filter=partner&per_page=5")
+    assert [user["email"] for user in response.json()["users"]] == [f"partner.{n}@example.com" for n in "cba"]
+    assert response.headers["X-Total-Count"] == "3"
 
 
 def test_filter_with_many_matches_returns_full_page(api: Api) -> None:
@@ -91,10 +91,10 @@ def test_text_without_index_is_searched_at_beginning_and_among_newest(
     make_user(email="a.zq.newest@example.com")
     make_user(email="named.new@example.com", data={"full_name": "new Zq"})
     query = query if "sort" in query else f"{query}&sort=created_at+asc"
-    answer = ask(api, "GET", f"/admin/users?{query}")
-    assert [user["email"].removesuffix("@example.com") for user in answer.json()["users"]] == expected
+    response = ask(api, "GET", f"/admin/users?{query}")
+    assert [user["email"].removesuffix("@example.com") for user in response.json()["users"]] == expected
     if "per_page" not in query:
-        assert answer.headers["X-Total-Count"] == str(len(expected))
+        assert response.headers["X-Total-Count"] == str(len(expected))
 
 
 def test_pages_of_restricted_search_show_one_set() -> None:
