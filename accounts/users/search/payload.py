@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -10,9 +10,9 @@ import msgspec
 import orjson
 
 from accounts.users import records
-from accounts.users.records import Field, Row
+from accounts.users.records import Row
 from accounts.users.search.queries import USER_COLUMNS, ListedUser
-from authsvc.api.renderers import json_time
+from authsvc.api.renderers import json_time, rfc3339
 
 Moment = datetime | str | None
 
@@ -29,6 +29,9 @@ class _Identity(msgspec.Struct, omit_defaults=True):
     email: str | None = None
 
 
+_TIMES = [index for index, field in enumerate(USER_COLUMNS) if field.type == datetime | None]
+_JSON = [index for index, field in enumerate(USER_COLUMNS) if field.is_json]
+_FACTORS = next(index for index, field in enumerate(USER_COLUMNS) if field.name == "factors")
 _REQUIRED = sum(not field.is_optional for field in USER_COLUMNS)
 # Construction by position takes a third of the time of construction by name.
 _User = msgspec.defstruct(
@@ -49,9 +52,15 @@ def render_users(users: Iterable[ListedUser]) -> orjson.Fragment:
 
 def _user(user: ListedUser) -> msgspec.Struct:
     values, user_id = list(user.values), user.id
-    for index, write in _WRITERS:
-        if value := values[index]:
-            values[index] = write(value)
+    for index in _TIMES:
+        time = values[index]
+        # As `json_time`, without a call for each of the many times.
+        if time is not None and not time.microsecond:
+            values[index] = rfc3339(time)
+    for index in _JSON:
+        values[index] = msgspec.Raw(values[index].encode())
+    if values[_FACTORS]:
+        values[_FACTORS] = records.render_factors(records.read_factors(values[_FACTORS]))
     values.insert(_REQUIRED, [_identity(identity, user_id=user_id) for identity in user.identities])
     return _User(*values)
 
@@ -69,14 +78,3 @@ def _identity(values: Row, *, user_id: str) -> _Identity:
         last_sign_in_at and json_time(last_sign_in_at),
         email or None,
     )
-
-
-def _writer(field: Field) -> Callable[[Any], Any] | None:
-    if field.is_json:
-        return lambda text: msgspec.Raw(text.encode())
-    if field.name == "factors":
-        return lambda array: records.render_factors(records.read_factors(array))
-    return json_time if field.type == datetime | None else None
-
-
-_WRITERS = [(index, write) for index, field in enumerate(USER_COLUMNS) if (write := _writer(field))]
