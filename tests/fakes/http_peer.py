@@ -12,6 +12,7 @@ import json
 import re
 import ssl
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from email.message import Message
@@ -113,6 +114,14 @@ class FakeServer:
             self.received.append(received)
             waiting = self._answers.get(received.path) or self._answers.get("") or [Answer(status=404)]
             return waiting.pop(0) if len(waiting) > 1 else waiting[0]
+
+    def wait_for_requests(self, count: int) -> None:
+        """Waits until it has received so many; a client that gave up may be ahead of this server."""
+        until = time.monotonic() + 60
+        while len(self.received) < count:
+            if time.monotonic() > until:
+                raise TimeoutError(f"received {len(self.received)} of {count} requests")
+            time.sleep(0.01)
 
 
 class MockedServer(FakeServer):

@@ -338,6 +338,7 @@ def _assert_failure(api: Api, service: FakeServer, caplog: pytest.LogCaptureFixt
         "unexpected_failure",
         FAILED,
     )
+    service.wait_for_requests(1)
     assert len(service.received) == 1
     assert table_contents() == before
     assert SECRET not in caplog.text

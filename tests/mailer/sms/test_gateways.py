@@ -320,6 +320,7 @@ def test_broken_connections_are_reported_and_retryable(
     gateway_peer.answer(response)
     failure = send_failure()
     assert (str(failure), failure.permanent) == (f"{provider} error: {text}", TEMPORARY)
+    gateway_peer.wait_for_requests(1)
     assert len(gateway_peer.received) == 1
 
 

@@ -432,7 +432,7 @@ def test_a_broken_connection_is_an_error(
     path: str, response: Answer, github_peer: GitHub, browser: Browser, auth_config: ChangeConfig,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
-    auth_config(api={"internal_http_timeout": timedelta(seconds=0.5)})
+    auth_config(api={"internal_http_timeout": timedelta(seconds=3)})
     github_peer.server.answer(response, path=path)
     state = browser.start()
     before = ()

@@ -321,11 +321,11 @@ def test_an_invalid_document_of_the_issuer_is_an_error(api: Api, issuer: Issuer,
 
 
 def test_an_issuer_that_hangs_is_an_error(api: Api, issuer_peer: Issuer, auth_config: ChangeConfig) -> None:
-    auth_config(api={"internal_http_timeout": timedelta(seconds=0.3)})
+    auth_config(api={"internal_http_timeout": timedelta(seconds=3)})
     issuer_peer.server.answer(PeerAnswer(hang=True), path=issuer_peer.keys_path)
     began = time.monotonic()
     assert parse_error(exchange(api, issuer_peer.token())) == invalid("Bad ID token")
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 60
 
 
 def test_calls_to_an_issuer_share_a_deadline(api: Api, issuer_peer: Issuer, auth_config: ChangeConfig) -> None:
