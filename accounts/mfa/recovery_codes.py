@@ -23,7 +23,7 @@ from tokens.sessions.users import SignedInUser
 METHOD = "mfa/recovery_code"
 SET_SIZE = 10
 
-# Without letters that look like digits or like one another; sixteen characters contain 80 bits.
+# The alphabet omits letters that look like digits or like each other. Sixteen characters contain 80 bits.
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _LENGTH = 16
 _GROUP = 4

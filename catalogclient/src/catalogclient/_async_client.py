@@ -25,7 +25,7 @@ class AsyncRestCatalog(CatalogConstructors, CatalogOperations):
             raise InvalidArgumentError("session is an option of RestCatalog only")
         try:
             # Importing asyncio and httpx takes longer than importing this library.
-            from catalogclient._async_transport import AsyncioRuntime, AsyncTransport  # noqa: PLC0415
+            from catalogclient._async_transport import AsyncioRuntime, AsyncTransport  # noqa: PLC0415  (extra)
         except ModuleNotFoundError as missing:
             if missing.name != "httpx":
                 raise

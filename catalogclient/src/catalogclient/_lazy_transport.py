@@ -27,7 +27,7 @@ class LazyTransport:
         """Returns the transport."""
         if self._transport is None:
             # Importing requests takes longer than importing this whole library.
-            from catalogclient import _transport  # noqa: PLC0415
+            from catalogclient import _transport  # noqa: PLC0415  (imports requests)
 
             with self._lock:
                 if self._transport is None:

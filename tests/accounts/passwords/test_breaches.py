@@ -213,6 +213,7 @@ def _assert_accepted(api: Api, service: FakeServer, caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.WARNING, logger="accounts.passwords.breaches"):
         assert sign_up(api).status_code == 200
     assert [(each.levelname, each.message) for each in caplog.records] == [("WARNING", NO_CHECK_ALLOWED)]
+    service.wait_for_requests(1)
     assert len(service.received) == 1
 
 
