@@ -330,6 +330,7 @@ def test_failed_look_up_neither_prevents_nor_delays_sign_in(
     assert (first.status_code, first.json()["weak_password"]) == (200, None)
     assert (second.status_code, second.json()["weak_password"]) == (200, None)
     assert timeouts == [1.0]
+    service_peer.wait_for_requests(1)
     assert len(service_peer.received) == 1
 
 
