@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any
+from uuid import UUID
 
 from django.http import HttpRequest
 
@@ -22,6 +23,18 @@ _MAX_AUDIENCE_LENGTH = 255
 _MAX_ADDRESS_LENGTH = 45
 
 
+@dataclass(slots=True, kw_only=True)
+class AuditContext:
+    """What the audit entries of one request have in common, as far as the request is known when they are written."""
+
+    session_id: UUID | None = None
+    """The session that authenticated the request, or that the request has started."""
+    next_session_id: UUID | None = None
+    """The id of the session that the request is about to start."""
+    payloads: list[Mapping[str, Any]] = field(default_factory=list, repr=False)
+    """The payloads of the entries, for the access log."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
     """`address` is the client IP address, `""` if unknown; `audience` is the audience of the users to search."""
@@ -34,8 +47,7 @@ class Caller:
     """The URL of this service as the client reached it, for links in emails."""
     authorization: str = field(default="", repr=False)
     """The unverified Authorization header, `""` without one."""
-    audit_payloads: list[Mapping[str, Any]] = field(default_factory=list, repr=False, compare=False)
-    """The payloads of the audit entries of this request, for the access log."""
+    audit: AuditContext = field(default_factory=AuditContext, repr=False, compare=False)
 
 
 def caller_of(request: HttpRequest) -> Caller:

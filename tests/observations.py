@@ -42,8 +42,9 @@ def audit_trail() -> list[Audit]:
 
 
 def audit_payloads() -> list[dict[str, Any]]:
+    """Payloads without the ids of request and session, in insertion order."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT payload FROM audit_log_entries ORDER BY ctid")
+        cursor.execute("SELECT payload - 'request_id' - 'session_id' FROM audit_log_entries ORDER BY ctid")
         return [orjson.loads(payload) for (payload,) in cursor.fetchall()]
 
 

@@ -148,11 +148,11 @@ def _sign_in(
         # A password change ends all sessions. It must also end a sign-in that started before it.
         if not models.User.objects.filter(id=user.id, password=user.password_hash).update(**changes):
             return None
+        signed_in = dataclasses.replace(user, last_sign_in_at=at, updated_at=at)
+        tokens = lifecycle.start_session(user=signed_in, method="password", caller=caller, at=at, not_after=not_after)
         traits = {"provider": "email" if email else "phone"}
         audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
-        user = dataclasses.replace(user, last_sign_in_at=at, updated_at=at)
-        tokens = lifecycle.start_session(user=user, method="password", caller=caller, at=at, not_after=not_after)
-    return PasswordSignIn(user=user, tokens=tokens, weakness=policy.find_weakness(password))
+    return PasswordSignIn(user=signed_in, tokens=tokens, weakness=policy.find_weakness(password))
 
 
 def _find(*, email: str, phone: str, aud: str) -> UserRecord | None:

@@ -235,6 +235,8 @@ def _redeem(
         if secret.type == "email_change" and contact_changes.confirm_first_address(user, at=at):
             _spend_first(secret)
             return Redemption(user=user, type=secret.type)
+        if not pkce:
+            lifecycle.announce_session(caller)
         _apply(secret, new_hash=new_hash, signing_in=not pkce, caller=caller, at=at)
         if secret.token is None:
             one_time_tokens.delete_all(user.id)

@@ -111,8 +111,8 @@ class RequestMiddleware:
         if request.resolver_match is not None:
             fields["route"] = route_template(request)
         caller: Caller | None = request.META.get("authsvc.caller")
-        if caller is not None and caller.audit_payloads:
-            event = fields["auth_event"] = caller.audit_payloads[-1]
+        if caller is not None and caller.audit.payloads:
+            event = fields["auth_event"] = caller.audit.payloads[-1]
             if event["actor_id"] != _NO_ACTOR:
                 fields.setdefault("user_id", event["actor_id"])
         logger.log(level, "request completed", extra=fields)

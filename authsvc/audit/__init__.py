@@ -10,6 +10,7 @@ from authsvc.audit.recording import (
     Actor,
     Administrator,
     PendingEntry,
+    describe_changes,
     prepare_entry,
     record,
 )
@@ -19,6 +20,7 @@ __all__ = [
     "Actor",
     "Administrator",
     "PendingEntry",
+    "describe_changes",
     "prepare_entry",
     "record",
 ]

@@ -12,6 +12,7 @@ from django.db.models import Q, QuerySet, TextField
 from django.db.models.functions import Cast
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 
 from authsvc.audit import Action, search
 from authsvc.console import filters, formatting
@@ -21,8 +22,9 @@ from authsvc.console.read_only_admin import MAX_COUNTED
 from authsvc.console.user_panels import MAX_PANEL_ROWS, Panel, PanelRow
 from authsvc.models import AuditLogEntry
 
-_SUBJECT_TRAITS = ("user_id", "user_email", "user_phone")
-"""Traits that identify the user on whom an administrator acted."""
+_HIDDEN_TRAITS = ("user_id", "user_email", "user_phone", "changes")
+"""Traits that the details do not list: the user on whom an administrator acted, and changes, which follow them."""
+_MAX_DETAILS_LENGTH = 500
 _TITLES = {
     Action.LOGIN: "Signed in",
     Action.LOGOUT: "Signed out",
@@ -51,6 +53,11 @@ _TITLES = {
     Action.PASSKEY_CREATED: "Passkey registered",
     Action.PASSKEY_UPDATED: "Passkey renamed",
     Action.PASSKEY_DELETED: "Passkey removed",
+    Action.CUSTOM_PROVIDER_CREATED: "Custom provider created",
+    Action.CUSTOM_PROVIDER_UPDATED: "Custom provider changed",
+    Action.CUSTOM_PROVIDER_DELETED: "Custom provider deleted",
+    Action.MESSAGE_RETRIED: "Message retried",
+    Action.MESSAGES_RETRIED: "Failed messages retried",
 }
 _HIGHLIGHTED = frozenset({Action.DELETED, Action.FACTOR_DELETED, Action.TOKEN_REVOKED})
 
@@ -69,7 +76,18 @@ class AuditLogEntryAdmin(OperatorAdmin):
     search_help_text = "A user ID, an address, or any text of the chosen day"
     ordering = ("-created_at", "-id")
     sortable_by = ()
-    fields = ("created_at", "action", "actor", "subject", "address", "full_entry", "id")
+    fields = (
+        "created_at",
+        "action",
+        "actor",
+        "subject",
+        "address",
+        "session",
+        "request",
+        "details",
+        "full_entry",
+        "id",
+    )
 
     class Media:
         css = {"all": ("operator/content.css",)}
@@ -124,8 +142,8 @@ class AuditLogEntryAdmin(OperatorAdmin):
     def actor(self, row: AuditLogEntry) -> SafeString | str:
         payload = _payload(row)
         name = _actor_name(payload)
-        is_administrator = payload.get("actor_id") == str(UUID(int=0))
-        return name if is_administrator else formatting.user_link(payload.get("actor_id"), name)
+        has_account = payload.get("actor_id") != str(UUID(int=0))
+        return formatting.user_link(payload.get("actor_id"), name) if has_account else name
 
     @admin.display(description="subject")
     def subject(self, row: AuditLogEntry) -> SafeString | str:
@@ -134,14 +152,26 @@ class AuditLogEntryAdmin(OperatorAdmin):
 
     @admin.display(description="details")
     def details(self, row: AuditLogEntry) -> str:
-        details = (
-            f"{name.replace('_', ' ')}: {value}" for name, value in _traits(row).items() if name not in _SUBJECT_TRAITS
-        )
-        return ", ".join(details) or EMPTY
+        traits = {name: value for name, value in _traits(row).items() if name not in _HIDDEN_TRAITS}
+        if reason := _payload(row).get("reason"):
+            traits["reason"] = reason
+        details = [f"{name.replace('_', ' ')}: {value}" for name, value in traits.items()]
+        changes = _traits(row).get("changes")
+        if isinstance(changes, dict):
+            details += [_describe_change(name, change) for name, change in changes.items()]
+        return Truncator(", ".join(details)).chars(_MAX_DETAILS_LENGTH) or EMPTY
 
     @admin.display(description="address")
     def address(self, row: AuditLogEntry) -> str:
         return row.ip_address or EMPTY
+
+    @admin.display(description="session ID")
+    def session(self, row: AuditLogEntry) -> SafeString | str:
+        return formatting.code(_payload(row).get("session_id"))
+
+    @admin.display(description="request ID")
+    def request(self, row: AuditLogEntry) -> SafeString | str:
+        return formatting.code(_payload(row).get("request_id"))
 
     @admin.display(description="full entry")
     def full_entry(self, row: AuditLogEntry) -> SafeString | str:
@@ -164,7 +194,17 @@ def _title(row: AuditLogEntry) -> str:
 
 def _actor_name(payload: Mapping[str, Any]) -> str:
     name = str(payload.get("actor_username") or payload.get("actor_id") or EMPTY)
-    return f"{name} (administrator)" if payload.get("actor_id") == str(UUID(int=0)) else name
+    if subject := payload.get("actor_sub"):
+        name = f"{name}, {subject}"
+    is_administrator = "actor_role" in payload or payload.get("actor_id") == str(UUID(int=0))
+    return f"{name} (administrator)" if is_administrator else name
+
+
+def _describe_change(name: str, change: Any) -> str:
+    if not isinstance(change, dict):
+        return name
+    old, new = ("none" if change.get(key) is None else change[key] for key in ("old", "new"))
+    return f"{name}: {old} → {new}"
 
 
 def _uuid(text: str) -> UUID | None:

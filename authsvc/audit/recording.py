@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -37,17 +37,25 @@ class Actor(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Administrator:
-    """An actor identified by role only: service tokens, commands, and operators or administrators with a session."""
+    """An operator or administrator: a user, a program with a service token, or a command."""
 
     role: str
+    user_id: UUID | None = None
+    """None for a service token and for commands."""
+    address: str = ""
+    """Email address or phone of the user."""
+    subject: str = ""
+    """`sub` of a service token without a session; the system user of a command."""
+    reason: str = ""
+    """The reason that the operator states for the action."""
 
     @property
     def id(self) -> UUID:
-        return UUID(int=0)
+        return self.user_id or UUID(int=0)
 
     @property
     def email(self) -> str:
-        return self.role
+        return self.address or self.role
 
     @property
     def phone(self) -> str:
@@ -90,6 +98,11 @@ class Action(StrEnum):
     PASSKEY_CREATED = "passkey_created"
     PASSKEY_UPDATED = "passkey_updated"
     PASSKEY_DELETED = "passkey_deleted"
+    CUSTOM_PROVIDER_CREATED = "custom_provider_created"
+    CUSTOM_PROVIDER_UPDATED = "custom_provider_updated"
+    CUSTOM_PROVIDER_DELETED = "custom_provider_deleted"
+    MESSAGE_RETRIED = "message_retried"
+    MESSAGES_RETRIED = "messages_retried"
 
 
 _LOG_TYPES = {
@@ -105,17 +118,14 @@ _LOG_TYPES = {
         Action.FACTOR_ENROLLED, Action.CHALLENGE_CREATED, Action.FACTOR_VERIFIED, Action.FACTOR_UNENROLLED,
         Action.FACTOR_DELETED, Action.FACTOR_UPDATED, Action.RECOVERY_CODES_CREATED, Action.RECOVERY_CODE_USED,
     ),
+    "custom_provider": (
+        Action.CUSTOM_PROVIDER_CREATED, Action.CUSTOM_PROVIDER_UPDATED, Action.CUSTOM_PROVIDER_DELETED,
+    ),
+    "message": (Action.MESSAGE_RETRIED, Action.MESSAGES_RETRIED),
 }  # fmt: skip
 _LOG_TYPE_OF = {action: log_type for log_type, actions in _LOG_TYPES.items() for action in actions}
-
-# Actions that change the ways to sign in. Entries of other actions store an empty address.
-_ACTIONS_WITH_ADDRESS = frozenset(
-    {
-        Action.IDENTITY_LINKED, Action.IDENTITY_UNLINKED, Action.FACTOR_ENROLLED, Action.CHALLENGE_CREATED,
-        Action.FACTOR_VERIFIED, Action.FACTOR_UNENROLLED, Action.FACTOR_DELETED, Action.PASSKEY_CREATED,
-        Action.PASSKEY_UPDATED, Action.PASSKEY_DELETED, Action.RECOVERY_CODES_CREATED, Action.RECOVERY_CODE_USED,
-    }
-)  # fmt: skip
+_MAX_VALUE_LENGTH = 256
+"""Characters of a value in `describe_changes`."""
 
 
 class PendingEntry(NamedTuple):
@@ -163,19 +173,55 @@ def prepare_entry(
     }
     if actor.full_name is not None:
         payload["actor_name"] = actor.full_name
+    if isinstance(actor, Administrator):
+        payload["actor_role"] = actor.role
+        if actor.subject:
+            payload["actor_sub"] = actor.subject
+        if actor.reason:
+            payload["reason"] = actor.reason
     if traits:
         payload["traits"] = dict(traits)
-    caller.audit_payloads.append(payload)
+    if caller.request_id:
+        payload["request_id"] = caller.request_id
+    if caller.audit.session_id is not None:
+        payload["session_id"] = str(caller.audit.session_id)
+    caller.audit.payloads.append(payload)
     entry_id = uuid4()
-    address = caller.address if action in _ACTIONS_WITH_ADDRESS else ""
     if logger.isEnabledFor(logging.INFO):
         event = {
             **payload,
             "audit_log_id": str(entry_id),
-            "ip_address": address,
+            "ip_address": caller.address,
             "created_at": f"{at:%Y-%m-%dT%H:%M:%S.%fZ}",
         }
-        event |= {k: v for k, v in (("request_id", caller.request_id), ("user_agent", caller.user_agent)) if v}
+        if caller.user_agent:
+            event["user_agent"] = caller.user_agent
         logger.info("audit_event", extra={"auth_audit_event": event})
     stored = None if conf.current().audit.disable_postgres else orjson.dumps(payload).decode()
-    return PendingEntry(id=entry_id, payload=stored, address=address)
+    return PendingEntry(id=entry_id, payload=stored, address=caller.address)
+
+
+def describe_changes(
+    before: Mapping[str, Any], after: Mapping[str, Any], *, secret: Collection[str] = ()
+) -> dict[str, dict[str, Any]]:
+    """Name → old and new value of each value that differs; None stands for an absent value.
+
+    Values under the names in `secret` are hidden, and long ones are shortened.
+    """
+    return {
+        name: {
+            "old": _show(before.get(name), is_secret=name in secret),
+            "new": _show(after.get(name), is_secret=name in secret),
+        }
+        for name in {**before, **after}
+        if before.get(name) != after.get(name)
+    }
+
+
+def _show(value: Any, *, is_secret: bool) -> Any:
+    if value is None or value == "":
+        return None
+    if is_secret:
+        return "[hidden]"
+    text = orjson.dumps(value).decode()
+    return value if len(text) <= _MAX_VALUE_LENGTH else f"{text[:_MAX_VALUE_LENGTH]}…"

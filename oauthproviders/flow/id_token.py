@@ -121,6 +121,8 @@ def _sign_in(identity: ExternalIdentity, *, caller: Caller, at: datetime) -> IdT
 
 def _store_sign_in(match: AccountMatch, *, caller: Caller, at: datetime) -> IdTokenSignIn:
     with transaction.atomic(durable=True):
+        if match.error is None:
+            lifecycle.announce_session(caller)
         signed_in = external_sign_in.sign_in(
             match, starts_session=True, redirect_to=conf.current().site.url, caller=caller, at=at
         )
@@ -135,6 +137,8 @@ def _link(identity: ExternalIdentity, target: SignedInUser, *, caller: Caller, a
     with transaction.atomic(durable=True):
         user = linking.lock_user(request, at=at)
         lifecycle.lock_signed_in_user(target)
+        if request.error is None:
+            lifecycle.announce_session(caller)
         linked = linking.link(
             request, user, starts_session=True, redirect_to=conf.current().site.url, caller=caller, at=at
         )

@@ -159,8 +159,6 @@ def exchange_code(*, auth_code: str, verifier: str, caller: Caller, at: datetime
     with transaction.atomic(durable=True):
         if not delete_flow(flow.id):
             raise errors.FlowStateNotFound
-        traits = {"provider_type": flow.provider_type}
-        audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
         user = users.user_source.record_sign_in(user, at=at)
         tokens = lifecycle.start_session(
             user=user,
@@ -169,6 +167,8 @@ def exchange_code(*, auth_code: str, verifier: str, caller: Caller, at: datetime
             at=at,
             not_after=flow.session_not_after,
         )
+        traits = {"provider_type": flow.provider_type}
+        audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
     return CodeExchange(
         user=user,
         tokens=tokens,

@@ -51,9 +51,11 @@ def start_session(
 ) -> TokenPair:
     """Starts a session of a user who has just authenticated with `method`. Joins the caller's transaction.
 
-    Callers record the sign-in in the user's row themselves, together with their other changes to it.
+    Callers record the sign-in in the user's row themselves, together with their other changes to it. Audit entries that
+    follow contain the session; `announce_session` adds it to earlier ones.
     """
-    session_id = uuid4()
+    session_id = caller.audit.next_session_id or uuid4()
+    caller.audit.next_session_id, caller.audit.session_id = None, session_id
     key = crypto.generate_key()
     with transaction.atomic(savepoint=False):
         session = Session.objects.create(
@@ -74,6 +76,11 @@ def start_session(
         access=issue_access_token(user=user, session=record, amr=[AmrEntry(method=method, at=at)], at=at),
         refresh_token=refresh_tokens.encode(session_id=session_id, counter=0, key=crypto.base64url_decode(key)),
     )
+
+
+def announce_session(caller: Caller) -> None:
+    """Chooses the id of the session that the request is about to start, so that its audit entries contain it."""
+    caller.audit.next_session_id = caller.audit.session_id = uuid4()
 
 
 def issue_access_token(
