@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -21,6 +22,9 @@ logger = logging.getLogger(__name__)
 _MAX_AUDIENCE_LENGTH = 255
 # An IPv6 address whose last two groups are written as an IPv4 address.
 _MAX_ADDRESS_LENGTH = 45
+# Some proxies write the port too: `192.0.2.1:4711`, `[2001:db8::1]:4711`. Brackets may also enclose an address alone.
+_WITH_PORT = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+))(?::[0-9]{1,5})?")
+_MAX_PORT_LENGTH = len("[]:65535")
 _MAX_CLIENT_KEY_LENGTH = 255
 # Stateless translators (RFC 6052 §2.1) write the client's IPv4 address into the last 32 bits of this network.
 _TRANSLATED_IPV4 = IPv6Network("64:ff9b::/96")
@@ -187,10 +191,12 @@ def _classify_address(text: str, networks: tuple[Network, ...]) -> tuple[str | N
 
 
 def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
-    if len(text) > _MAX_ADDRESS_LENGTH or "%" in text:
+    """The address in a header or of a peer, with or without a port; None if it is malformed."""
+    if len(text) > _MAX_ADDRESS_LENGTH + _MAX_PORT_LENGTH or "%" in text:
         return None
+    match = _WITH_PORT.fullmatch(text)
     try:
-        address = ip_address(text)
+        address = ip_address(match[1] or match[2] if match else text)
     except ValueError:
         return None
     # A dual-stack socket reports IPv4 peers as IPv4-mapped addresses.

@@ -41,11 +41,13 @@ def audit_trail() -> list[Audit]:
         return [(action, traits and orjson.loads(traits)) for action, traits in cursor.fetchall()]
 
 
-def audit_payloads() -> list[dict[str, Any]]:
-    """Payloads without the ids of request and session, in insertion order."""
+def audit_payloads(*, with_ids: bool = False) -> list[dict[str, Any]]:
+    """Payloads in insertion order, without the ids of request and session unless `with_ids`."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT payload - 'request_id' - 'session_id' FROM audit_log_entries ORDER BY ctid")
-        return [orjson.loads(payload) for (payload,) in cursor.fetchall()]
+        cursor.execute("SELECT payload FROM audit_log_entries ORDER BY ctid")
+        payloads = [orjson.loads(payload) for (payload,) in cursor.fetchall()]
+    dropped = () if with_ids else ("request_id", "session_id")
+    return [{name: value for name, value in payload.items() if name not in dropped} for payload in payloads]
 
 
 # Placeholder jobs send no message; they exist only to equalize response times.

@@ -17,6 +17,7 @@ from authsvc.models import AuditLogEntry
 from tests.accounts.administration.admin_requests import ask
 from tests.conftest import Api, ChangeConfig
 from tests.factories import make_user
+from tests.observations import audit_payloads
 
 pytestmark = pytest.mark.django_db
 
@@ -69,16 +70,16 @@ def test_every_entry_contains_the_client_address_the_request_and_the_session(act
     context = AuditContext(session_id=session_id)
     caller = Caller(address="203.0.113.7", request_id="r1", audit=context)
     audit.record(action, actor=Administrator(role="x"), caller=caller, at=timezone.now())
-    entry = AuditLogEntry.objects.get()
-    assert entry.ip_address == "203.0.113.7"
-    assert (entry.payload["request_id"], entry.payload["session_id"]) == ("r1", str(session_id))
+    assert AuditLogEntry.objects.get().ip_address == "203.0.113.7"
+    [payload] = audit_payloads(with_ids=True)
+    assert (payload["request_id"], payload["session_id"]) == ("r1", str(session_id))
 
 
 def test_entry_names_the_administrator_and_the_reason() -> None:
     user_id = uuid4()
     actor = Administrator(role="svc_admin", user_id=user_id, address="op@example.com", reason="ticket 17")
     audit.record(Action.DELETED, actor=actor, caller=Caller(), at=timezone.now())
-    payload = AuditLogEntry.objects.get().payload
+    [payload] = audit_payloads()
     assert (payload["actor_id"], payload["actor_username"]) == (str(user_id), "op@example.com")
     assert (payload["actor_role"], payload["reason"]) == ("svc_admin", "ticket 17")
 
