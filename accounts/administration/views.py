@@ -35,7 +35,6 @@ from authsvc import conf
 from authsvc.api import pagination, parsing, throttling
 from authsvc.api.openapi.document import REDIRECT_TO, TOTALS, Empty, Parameter, ResponseDoc, document
 from authsvc.api.views import Endpoint, ServiceRequest
-from authsvc.security import redirects
 from tokens.api import authentication
 from tokens.api.authentication import AdminAuthentication
 from tokens.api.permissions import IsAdmin
@@ -327,7 +326,7 @@ class GenerateLinkView(AdminEndpoint):
             new_email=body.new_email or "",
             password=body.password or "",
             data=body.data or {},
-            redirect_to=self._redirect_target(request, requested=body.redirect_to or ""),
+            redirect_to=self.redirect_target(request, requested=body.redirect_to or ""),
         )
         link = action_links.generate(
             link_request,
@@ -336,12 +335,6 @@ class GenerateLinkView(AdminEndpoint):
             at=timezone.now(),
         )
         return Response(_action_link(link))
-
-    def _redirect_target(self, request: ServiceRequest, *, requested: str) -> str:
-        """The target in the body where it is permitted; other endpoints ignore the body."""
-        if redirects.is_permitted(requested):
-            return redirects.resolve(header=requested, query=None, referer=None)
-        return self.redirect_target(request)
 
 
 def _list_slot(user_filter: UserFilter) -> AbstractContextManager[None]:

@@ -16,7 +16,6 @@ from authsvc.api import exception_handler
 from authsvc.caller import Caller, client_address
 from authsvc.errors import RequestTimedOut
 from authsvc.observability.routes import route_template
-from authsvc.security import redirects
 
 logger = logging.getLogger("authsvc.api")
 
@@ -86,11 +85,8 @@ class RequestMiddleware:
         level = logging.ERROR if status >= 500 else logging.WARNING if status >= 400 else logging.INFO
         if not logger.isEnabledFor(level):
             return
-        target = redirects.resolve(
-            header=request.headers.get("redirect_to"),
-            query=_query_parameter(request, "redirect_to"),
-            referer=request.headers.get("Referer"),
-        )
+        # Only views that redirect validate a target; the log does not, because it is written for every request.
+        target: str = request.META.get("authsvc.redirect_target") or conf.current().site.url
         fields: dict[str, object] = {
             "component": "api",
             "method": request.method,

@@ -108,13 +108,21 @@ class Endpoint(APIView):
         return response
 
     @staticmethod
-    def redirect_target(request: ServiceRequest) -> str:
-        """The first permitted target of header, query parameter and Referer, else the site URL."""
-        return redirects.resolve(
-            header=request.META.get("HTTP_REDIRECT_TO"),
-            query=request.query_params.get("redirect_to"),
-            referer=request.META.get("HTTP_REFERER"),
-        )
+    def redirect_target(request: ServiceRequest, *, requested: str = "") -> str:
+        """The first permitted target of `requested`, header, query parameter and Referer, else the site URL.
+
+        Sets `authsvc.redirect_target` of the request for the access log.
+        """
+        if requested and redirects.is_permitted(requested):
+            target = redirects.resolve(header=requested, query=None, referer=None)
+        else:
+            target = redirects.resolve(
+                header=request.META.get("HTTP_REDIRECT_TO"),
+                query=request.query_params.get("redirect_to"),
+                referer=request.META.get("HTTP_REFERER"),
+            )
+        request.META["authsvc.redirect_target"] = target
+        return target
 
 
 def slash_optional(route: str, view: Callable[..., HttpResponseBase], **kwargs: Any) -> list[URLPattern]:
