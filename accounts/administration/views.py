@@ -40,6 +40,7 @@ from tokens.api.authentication import AdminAuthentication
 from tokens.api.permissions import IsAdmin
 
 _NEW_USER_ERRORS = (
+    account_errors.MetadataTooLarge,
     *account_errors.EMAIL_FORMAT_ERRORS,
     account_errors.PhoneInvalid,
     account_errors.PasswordTooLong,
@@ -58,6 +59,7 @@ _NEW_USER_ERRORS = (
 
 
 class AdminEndpoint(Endpoint):
+    max_body = parsing.MAX_BODY
     authentication_classes = (AdminAuthentication,)
     permission_classes = (IsAdmin,)
 
@@ -168,6 +170,7 @@ class UserView(AdminEndpoint):
             account_errors.PhoneInvalid,
             account_errors.EmailExists,
             errors.PhoneRegistered,
+            account_errors.MetadataTooLarge,
             errors.RoleTooLong,
             errors.BanDurationInvalid,
         ),
@@ -278,7 +281,12 @@ class InviteView(AdminEndpoint):
         body=InviteInput,
         query=(REDIRECT_TO,),
         responses={200: account_schemas.User},
-        errors=(*account_errors.EMAIL_FORMAT_ERRORS, *account_errors.EMAIL_DELIVERY_ERRORS, account_errors.EmailExists),
+        errors=(
+            *account_errors.EMAIL_FORMAT_ERRORS,
+            *account_errors.EMAIL_DELIVERY_ERRORS,
+            account_errors.EmailExists,
+            account_errors.MetadataTooLarge,
+        ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Create an account for an email address and send an invitation.
@@ -306,6 +314,7 @@ class GenerateLinkView(AdminEndpoint):
             *account_errors.EMAIL_FORMAT_ERRORS,
             *account_errors.EMAIL_DELIVERY_ERRORS,
             *account_errors.NEW_PASSWORD_ERRORS,
+            account_errors.MetadataTooLarge,
             errors.LinkTypeUnknown,
             account_errors.PasswordRequired,
             errors.UserWithEmailNotFound,

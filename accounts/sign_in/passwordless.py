@@ -14,7 +14,7 @@ from accounts.messages import confirmation_emails, recipients, sms_codes
 from accounts.sign_in import errors
 from accounts.sign_up import sign_up
 from accounts.sign_up.sign_up import SignUpRequest
-from accounts.users import identifiers, queries
+from accounts.users import identifiers, metadata_limits, queries
 from authsvc import conf, messaging
 from authsvc.caller import Caller
 from authsvc.messaging import EmailKind, IntervalGroup
@@ -36,6 +36,8 @@ def send_magic_link(
     Raises the errors of the magic-link and sign-up endpoints, and OtpDisabled when `create_user` forbids a new account.
     """
     config = conf.current()
+    # Before the look-up, so that the refusal does not reveal whether the account exists.
+    metadata_limits.check_user_metadata(data)
     user = queries.find_by("email", identifiers.lower_email(email), aud=caller.audience) if email else None
     if user is None and not create_user and not config.signup.strict_privacy_enabled:
         raise errors.OtpDisabled  # also for an invalid address
@@ -77,6 +79,8 @@ def send_sms_code(
     Raises the errors of the passwordless and sign-up endpoints.
     """
     config = conf.current()
+    # Before the look-up, so that the refusal does not reveal whether the account exists.
+    metadata_limits.check_user_metadata(data)
     user = queries.find_by("phone", identifiers.bare_phone(phone), aud=caller.audience)
     if user is None and not create_user and not config.signup.strict_privacy_enabled:
         raise errors.OtpDisabled

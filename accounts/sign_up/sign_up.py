@@ -18,7 +18,7 @@ from accounts.messages import confirmation_emails, recipients, sms_codes
 from accounts.models import User
 from accounts.passwords import hashing, policy
 from accounts.sign_up import errors, queries
-from accounts.users import account_creation, identifiers, updates
+from accounts.users import account_creation, identifiers, metadata_limits, updates
 from accounts.users import queries as user_queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
@@ -81,6 +81,7 @@ def sign_up(
     config = conf.current()
     if config.signup.disabled:
         raise account_errors.SignupDisabled
+    metadata_limits.check_user_metadata(data)
     if not password:
         raise account_errors.PasswordRequired
     policy.validate_password(password)

@@ -20,6 +20,8 @@ from authsvc.observability.routes import route_template
 logger = logging.getLogger("authsvc.api")
 
 _NO_ACTOR = str(UUID(int=0))
+_MAX_REQUEST_ID_LENGTH = 255
+_MAX_PATH_LENGTH = 2_048
 _UNLOGGED = frozenset({"/health", "/health/"})
 
 _CORS_METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
@@ -67,7 +69,8 @@ class RequestMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         started = time.monotonic()
         header = conf.current().api.request_id_header
-        request.META["authsvc.request_id"] = request.headers.get(header, "") if header else str(uuid4())
+        sent_id = request.headers.get(header, "")[:_MAX_REQUEST_ID_LENGTH] if header else ""
+        request.META["authsvc.request_id"] = sent_id if header else str(uuid4())
         response = self.get_response(request)
         duration = time.monotonic() - started
         limit = conf.current().api.max_request_duration.total_seconds()
@@ -90,7 +93,7 @@ class RequestMiddleware:
         fields: dict[str, object] = {
             "component": "api",
             "method": request.method,
-            "path": request.path_info,
+            "path": request.path_info[:_MAX_PATH_LENGTH],
             "remote_addr": client_address(request),
             # The query of a redirect target may contain a code.
             "referer": target.partition("#")[0].partition("?")[0],

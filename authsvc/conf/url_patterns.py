@@ -1,8 +1,8 @@
 """The glob patterns of URI_ALLOW_LIST, matched in linear time.
 
-Regular expressions backtrack, so a hostile URL could keep a pattern with several wildcards busy for seconds. A pattern is
-an automaton without empty transitions instead (Glushkov's construction), whose set of states is one integer: a match
-takes one step per character.
+Regular expressions backtrack, so a hostile URL could keep a pattern with several wildcards busy for seconds. A pattern
+is an automaton without empty transitions instead (Glushkov's construction), whose set of states is one integer: a
+match takes one step per character.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ def compile_pattern(text: str) -> UrlPattern:
     """Compile the allow-list glob `text`.
 
     `*` is any run without `/`, and before the path also without `.`; `**` any run; `?` one character but `.` and `/`;
-    `[abc]`, `[!abc]`, `[a-z]`, `[!a-z]` one character; `{p,q}` alternatives; `\\c` the character c. A `**` that is only a
-    part of the authority never matches `/`; otherwise `https://**.example.com/` would match a path on any host.
+    `[abc]`, `[!abc]`, `[a-z]`, `[!a-z]` one character; `{p,q}` alternatives; `\\c` the character c. A `**` that is only
+    a part of the authority never matches `/`; otherwise `https://**.example.com/` would match a path on any host.
     Raises ValueError for anything unfinished.
     """
     return _Compiler(text).compile()

@@ -26,6 +26,8 @@ _CAPTCHA_PROVIDERS = ("hcaptcha", "turnstile")
 # Together at most 128 MiB in each process.
 _MAX_BLOOM_ITEMS = 10_000_000
 _MIN_FALSE_POSITIVES = 1e-12
+# Access tokens contain both kinds of metadata, and proxies limit the size of headers.
+_MAX_METADATA = 65_536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,14 +77,38 @@ class Signup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Metadata:
+    max_user_bytes: int = setting(
+        "AUTH_USER_METADATA_MAX_BYTES",
+        type=INTEGER,
+        default=16_384,
+        minimum=1_024,
+        maximum=_MAX_METADATA,
+        unit="bytes",
+        help="Maximum size of the user metadata of an account, and of the data of each identity.",
+        since="0.2.0",
+    )
+    max_app_bytes: int = setting(
+        "AUTH_APP_METADATA_MAX_BYTES",
+        type=INTEGER,
+        default=16_384,
+        minimum=1_024,
+        maximum=_MAX_METADATA,
+        unit="bytes",
+        help="Maximum size of the app metadata of an account.",
+        since="0.2.0",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Passwords:
     min_length: int = setting(
         "AUTH_PASSWORD_MIN_LENGTH",
         type=INTEGER,
         default=6,
         minimum=6,
-        unit="bytes of UTF-8",
-        help="Minimum length of a password.",
+        unit="characters",
+        help="Minimum length of a password, in Unicode code points.",
     )
     required_characters: tuple[str, ...] = setting(
         "AUTH_PASSWORD_REQUIRED_CHARACTERS",
