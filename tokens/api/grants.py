@@ -24,7 +24,7 @@ class Grant(Protocol):
     """Issues a token response for one `grant_type`."""
 
     @property
-    def input(self) -> type[msgspec.Struct]:
+    def input(self) -> type[Body]:
         """The type that the request body is parsed into."""
 
     response_schema: ClassVar[Any]
