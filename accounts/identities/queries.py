@@ -40,7 +40,7 @@ def _merge_user_metadata() -> str:
             raw_user_meta_data = CASE WHEN octet_length(({merged})::text) <= %(max_bytes)s THEN {merged}
                 ELSE coalesce(u.raw_user_meta_data, '{{}}') END,
             last_sign_in_at = coalesce(%(signed_in_at)s, u.last_sign_in_at), updated_at = %(at)s
-        WHERE u.id = %(user_id)s RETURNING {records.user_columns()}
+        WHERE u.id = %(user_id)s AND u.deleted_at IS NULL RETURNING {records.user_columns()}
     """
 
 
@@ -51,7 +51,8 @@ def merge_user_metadata(
 
     The merge is left out where its result is larger than permitted, because a sign-in must not fail for it.
 
-    Returns the updated user with the identities from before the statement; None when the user does not exist.
+    Returns the updated user with the identities from before the statement; None when the user does not exist or
+    is soft-deleted.
     """
     values = {
         "identity_data": identity_data,

@@ -52,7 +52,7 @@ def test_cache_is_bounded_by_bytes_and_holds_no_token(api: Api, monkeypatch: pyt
     cache = access_tokens._cache
     assert cache is not None
     assert 0 < len(cache.claims) < 60
-    assert all(isinstance(key, bytes) and len(key) == 32 for key in cache.claims)
+    assert {len(digest) for digest in cache.claims} == {32}
     held = {text for claims in cache.claims.values() for text in gc.get_referents(claims) if isinstance(text, str)}
     assert held.isdisjoint(tokens)
 

@@ -152,6 +152,7 @@ def test_name_of_an_actor_is_cut_in_audit_and_logs(api: Api, caplog: pytest.LogC
     assert signed_in.status_code == 200
     assert signed_in.json()["user"]["user_metadata"]["full_name"] == name
     (entry,) = AuditLogEntry.objects.filter(payload__action="login")
+    assert entry.payload is not None
     assert len(orjson.dumps(entry.payload)) < 800
     if isinstance(name, str):
         assert entry.payload["actor_name"] == name[:256]
