@@ -64,10 +64,10 @@ def test_a_sign_up_never_changes_an_invited_account(
 ) -> None:
     invited = admin_requests.done(api, "POST", "/invite", {"email": EMAIL, "data": {"team": "red"}})
     invitation = mailbox.emails[-1].variables["TokenHash"]
-    before = User.objects.values().get()
+    before: dict[str, Any] = dict(User.objects.values().get())
     shown = sign_up(api, STRANGERS, path=path, **strangers).json()
     api.post("/resend", {"type": "signup", "email": EMAIL})
-    after = User.objects.values().get()
+    after: dict[str, Any] = dict(User.objects.values().get())
     changed = {name for name in before if before[name] != after[name]}
     # A magic link to the owner leaves the time of sending. A sign-up leaves nothing.
     assert changed <= (set() if path == "/signup" else {"recovery_sent_at", "updated_at"})
