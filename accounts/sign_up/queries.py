@@ -14,7 +14,7 @@ from authsvc.db.sql import fetch_row, namespaced
 def _repeat_sign_up(provider: str, time_column: str, is_unowned: bool, has_to_agree: bool) -> str:
     unconfirmed = ("email", "phone") if is_unowned else (provider,)
     conditions = [f"{kind}_confirmed_at IS NULL" for kind in unconfirmed]
-    conditions += ["(invited_at IS NULL OR email_confirmed_at IS NOT NULL)"]
+    conditions += ["deleted_at IS NULL", "(invited_at IS NULL OR email_confirmed_at IS NOT NULL)"]
     agrees = "encrypted_password = %(agreed_password)s::text"
     if has_to_agree:
         conditions += [agrees]
@@ -27,7 +27,7 @@ def _repeat_sign_up(provider: str, time_column: str, is_unowned: bool, has_to_ag
         WITH repeated AS (
             UPDATE {namespaced("users")} SET {unowned_columns if is_unowned else ""}
                 {time_column} = %(at)s, updated_at = %(at)s
-            WHERE id = %(user_id)s AND {" AND ".join(conditions)}
+            WHERE id = %(user_id)s AND deleted_at IS NULL AND {" AND ".join(conditions)}
             RETURNING id, {agrees} AS agrees
         ), updated_identity AS (
             UPDATE {namespaced("identities")} i SET identity_data = %(identity_data)s::jsonb, updated_at = %(at)s

@@ -138,7 +138,7 @@ def process_request(request: SignUpRequest, *, group: IntervalGroup, caller: Cal
             existing = _find_existing(request)  # another request was first
             if existing is None:
                 raise
-    is_repeatable = _is_repeatable(request, existing, auto_confirms=auto_confirms, audience=caller.audience)
+    is_repeatable = _is_repeatable(request, existing, auto_confirms=auto_confirms, audience=caller.audience, at=at)
     agreed_password = _agreed_password(request, existing if is_repeatable else None)
     if is_repeatable and (agreed_password is not None or not auto_confirms):
         repeated = _repeat(
@@ -149,13 +149,15 @@ def process_request(request: SignUpRequest, *, group: IntervalGroup, caller: Cal
     return _duplicate_result(request, existing, is_error=auto_confirms, caller=caller, at=at)
 
 
-def _is_repeatable(request: SignUpRequest, existing: UserRecord, *, auto_confirms: bool, audience: str) -> bool:
+def _is_repeatable(
+    request: SignUpRequest, existing: UserRecord, *, auto_confirms: bool, audience: str, at: datetime
+) -> bool:
     """True if the account waits for the confirmation of a sign-up with this email or phone."""
     confirmed_at = existing.email_confirmed_at if request.email else existing.phone_confirmed_at
     if confirmed_at is not None or existing.aud != audience or existing.has_pending_invitation:
         return False
-    # The owner has verified the other identifier. Confirming this one without a message would give it to anyone.
-    return not (auto_confirms and existing.confirmed_at is not None)
+    # The owner has verified the other identifier, or is banned. Without a message nothing proves the address.
+    return not (auto_confirms and (existing.confirmed_at is not None or existing.is_banned(at)))
 
 
 def _agreed_password(request: SignUpRequest, existing: UserRecord | None) -> str | None:
