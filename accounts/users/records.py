@@ -118,6 +118,10 @@ class UserRecord:
         return any(factor.status == "verified" for factor in self.factors)
 
     @property
+    def has_pending_invitation(self) -> bool:
+        return self.invited_at is not None and self.email_confirmed_at is None
+
+    @property
     def full_name(self) -> object:
         """`user_metadata.full_name`, of any type; the metadata is parsed only when the key can be in it."""
         return self._user_metadata_value("full_name")

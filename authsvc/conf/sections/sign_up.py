@@ -74,6 +74,12 @@ class Signup:
         default=False,
         help="No response reveals whether an account exists, even where clients of other servers expect it.",
     )
+    duplicate_empty_identities_enabled: bool = setting(
+        "AUTH_SIGNUP_DUPLICATE_EMPTY_IDENTITIES_ENABLED",
+        type=BOOLEAN,
+        default=False,
+        help="A sign-up with the address of an account returns an empty list of identities, which reveals the account.",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
