@@ -34,17 +34,23 @@ def replace_table(name: str) -> None:
         cursor.execute(f'TRUNCATE "{name}" CASCADE')
 
 
+# Rows of one transaction are ordered by their command; positions are not enough, as space of dead rows is used again.
+_INSERTION_ORDER = "CASE WHEN pg_current_xact_id_if_assigned() IS NULL THEN xmin::text::bigint END, cmin::text::bigint"
+
+
 def audit_trail() -> list[Audit]:
     """Actions with their traits, in insertion order."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT payload ->> 'action', payload -> 'traits' FROM audit_log_entries ORDER BY ctid")
+        cursor.execute(
+            f"SELECT payload ->> 'action', payload -> 'traits' FROM audit_log_entries ORDER BY {_INSERTION_ORDER}, ctid"
+        )
         return [(action, traits and orjson.loads(traits)) for action, traits in cursor.fetchall()]
 
 
 def audit_payloads(*, with_ids: bool = False) -> list[dict[str, Any]]:
     """Payloads in insertion order, without the ids of request and session unless `with_ids`."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT payload FROM audit_log_entries ORDER BY ctid")
+        cursor.execute(f"SELECT payload FROM audit_log_entries ORDER BY {_INSERTION_ORDER}, ctid")
         payloads = [orjson.loads(payload) for (payload,) in cursor.fetchall()]
     dropped = () if with_ids else ("request_id", "session_id")
     return [{name: value for name, value in payload.items() if name not in dropped} for payload in payloads]

@@ -128,6 +128,10 @@ _MAX_VALUE_LENGTH = 256
 """Characters of a value in `describe_changes`."""
 
 
+# Users choose their names, and clients the ids of requests; each entry and log line contains them.
+_MAX_NAME_LENGTH = 256
+
+
 class PendingEntry(NamedTuple):
     """An entry that is logged but not stored yet; `record` or a statement of the caller stores it."""
 
@@ -167,12 +171,15 @@ def prepare_entry(
     payload: dict[str, Any] = {
         "actor_id": str(actor.id),
         "actor_via_sso": actor.is_sso_user,
-        "actor_username": actor.phone or actor.email,
+        "actor_username": (actor.phone or actor.email)[:_MAX_NAME_LENGTH],
         "action": action,
         "log_type": _LOG_TYPE_OF[action],
     }
-    if actor.full_name is not None:
-        payload["actor_name"] = actor.full_name
+    name = actor.full_name
+    if isinstance(name, str):
+        payload["actor_name"] = name[:_MAX_NAME_LENGTH]
+    elif isinstance(name, int | float):
+        payload["actor_name"] = name
     if isinstance(actor, Administrator):
         payload["actor_role"] = actor.role
         if actor.subject:
@@ -182,7 +189,7 @@ def prepare_entry(
     if traits:
         payload["traits"] = dict(traits)
     if caller.request_id:
-        payload["request_id"] = caller.request_id
+        payload["request_id"] = caller.request_id[:_MAX_NAME_LENGTH]
     if caller.audit.session_id is not None:
         payload["session_id"] = str(caller.audit.session_id)
     caller.audit.payloads.append(payload)
