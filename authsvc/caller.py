@@ -40,6 +40,8 @@ class AuditContext:
     """The session that authenticated the request, or that the request has started."""
     next_session_id: UUID | None = None
     """The id of the session that the request is about to start."""
+    account: Any = None
+    """The account (an `audit.Actor`) that the request tries to sign in to; None if it is unknown."""
     payloads: list[Mapping[str, Any]] = field(default_factory=list, repr=False)
     """The payloads of the entries, for the access log."""
 

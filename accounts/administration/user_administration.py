@@ -15,7 +15,7 @@ from django.db import IntegrityError, transaction
 from accounts import errors as account_errors
 from accounts.administration import bans, errors
 from accounts.models import Identity, User
-from accounts.passwords import hashing, policy
+from accounts.passwords import hash_kinds, hashing, policy
 from accounts.users import account_creation, identifiers, metadata_limits, queries, updates
 from accounts.users.records import UserRecord
 from authsvc import audit, conf
@@ -113,6 +113,8 @@ def create(request: NewUser, *, actor: Administrator, caller: Caller, at: dateti
                 at=at,
                 **columns,
             )
+            if request.password_hash and (kind := hash_kinds.kind_of(request.password_hash)):
+                hash_kinds.add(kind)
             created = queries.require(user.id)
             traits = {**_traits(user), "provider": providers[0], "changes": _describe_changes(None, created)}
             audit.record(audit.Action.SIGNED_UP, actor=actor, caller=caller, at=at, traits=traits)

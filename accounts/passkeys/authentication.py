@@ -51,6 +51,7 @@ def complete(response: CredentialResponse, *, caller: Caller, at: datetime) -> P
     except webauthn_responses.MalformedCredential:
         raise errors.CredentialMalformed from None
     user, passkey = _find(assertion)
+    caller.audit.account = user
     try:
         sign_count = verification.verify_assertion(
             assertion,

@@ -21,6 +21,7 @@ from authsvc import audit, conf
 from authsvc.api.openapi.document import ErrorTypes
 from authsvc.api.parsing import Body
 from authsvc.caller import Caller
+from authsvc.errors import ApiError
 from authsvc.security import encryption
 from tokens.api import grants
 from tokens.api.schemas import Session
@@ -128,18 +129,15 @@ def _sign_in(
     not_after: datetime | None,
 ) -> PasswordSignIn | None:
     """None when the stored password has changed since it was verified; the caller then tries once more."""
-    user = _find(email=email, phone=phone, aud=caller.audience)
+    user = caller.audit.account = _find(email=email, phone=phone, aud=caller.audience)
     stored = hashing.stored_hash(user) if user else None
     if not hashing.verify_password(password, stored) or user is None or stored is None:
+        hashing.learn_kind(stored)
         raise errors.InvalidCredentials
-    if roles is not None and user.role not in roles:
-        raise errors.InvalidCredentials
-    if user.is_banned(at):
-        raise UserBannedAtSignIn
-    if email and user.email_confirmed_at is None:
-        raise errors.EmailNotConfirmed
-    if phone and user.phone_confirmed_at is None:
-        raise errors.PhoneNotConfirmed
+    refusal = _find_refusal(user, by_email=bool(email), roles=roles, at=at)
+    if refusal is not None:
+        hashing.complete_refusal(password, stored)
+        raise refusal
     changes: dict[str, Any] = {"last_sign_in_at": at, "updated_at": at}
     new_hash = hashing.hash_password(password) if hashing.needs_rehash(stored) else stored
     if new_hash != stored or encryption.needs_reencryption(user.password_hash):
@@ -153,6 +151,21 @@ def _sign_in(
         traits = {"provider": "email" if email else "phone"}
         audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
     return PasswordSignIn(user=signed_in, tokens=tokens, weakness=policy.find_weakness(password))
+
+
+def _find_refusal(
+    user: UserRecord, *, by_email: bool, roles: Collection[str] | None, at: datetime
+) -> type[ApiError] | None:
+    """The error for a user who may not sign in although the password is correct."""
+    if roles is not None and user.role not in roles:
+        return errors.InvalidCredentials
+    if user.is_banned(at):
+        return UserBannedAtSignIn
+    if by_email and user.email_confirmed_at is None:
+        return errors.EmailNotConfirmed
+    if not by_email and user.phone_confirmed_at is None:
+        return errors.PhoneNotConfirmed
+    return None
 
 
 def _find(*, email: str, phone: str, aud: str) -> UserRecord | None:

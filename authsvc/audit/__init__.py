@@ -13,6 +13,7 @@ from authsvc.audit.recording import (
     describe_changes,
     prepare_entry,
     record,
+    record_refused_sign_in,
 )
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
     "describe_changes",
     "prepare_entry",
     "record",
+    "record_refused_sign_in",
 ]

@@ -28,6 +28,7 @@ _MAX_DETAILS_LENGTH = 500
 _TITLES = {
     Action.LOGIN: "Signed in",
     Action.LOGOUT: "Signed out",
+    Action.SIGN_IN_REFUSED: "Sign-in refused",
     Action.INVITE_ACCEPTED: "Invitation accepted",
     Action.SIGNED_UP: "Signed up",
     Action.INVITED: "Invited",
@@ -59,7 +60,7 @@ _TITLES = {
     Action.MESSAGE_RETRIED: "Message retried",
     Action.MESSAGES_RETRIED: "Failed messages retried",
 }
-_HIGHLIGHTED = frozenset({Action.DELETED, Action.FACTOR_DELETED, Action.TOKEN_REVOKED})
+_HIGHLIGHTED = frozenset({Action.DELETED, Action.FACTOR_DELETED, Action.TOKEN_REVOKED, Action.SIGN_IN_REFUSED})
 
 
 class ActionFilter(filters.ChoiceFilter):
@@ -193,6 +194,8 @@ def _title(row: AuditLogEntry) -> str:
 
 
 def _actor_name(payload: Mapping[str, Any]) -> str:
+    if payload.get("action") == Action.SIGN_IN_REFUSED:
+        return str(payload.get("actor_username") or "unknown account")
     name = str(payload.get("actor_username") or payload.get("actor_id") or EMPTY)
     if subject := payload.get("actor_sub"):
         name = f"{name}, {subject}"
@@ -204,7 +207,7 @@ def _describe_change(name: str, change: Any) -> str:
     if not isinstance(change, dict):
         return name
     old, new = ("none" if change.get(key) is None else change[key] for key in ("old", "new"))
-    return f"{name}: {old} → {new}"
+    return f"{name.replace('_', ' ')}: {old} → {new}"
 
 
 def _uuid(text: str) -> UUID | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID, uuid4
@@ -15,6 +15,7 @@ import orjson
 from authsvc import conf
 from authsvc.caller import Caller
 from authsvc.db.sql import fetch_rows, namespaced
+from authsvc.security import rate_limits
 
 logger = logging.getLogger("authsvc.audit")
 
@@ -70,9 +71,20 @@ class Administrator:
         return None
 
 
+class _UnknownActor(NamedTuple):
+    """The actor of a refused sign-in to no known account."""
+
+    id: UUID
+    email: str = ""
+    phone: str = ""
+    is_sso_user: bool = False
+    full_name: object = None
+
+
 class Action(StrEnum):
     LOGIN = "login"
     LOGOUT = "logout"
+    SIGN_IN_REFUSED = "sign_in_refused"
     INVITE_ACCEPTED = "invite_accepted"
     SIGNED_UP = "user_signedup"
     INVITED = "user_invited"
@@ -106,7 +118,7 @@ class Action(StrEnum):
 
 
 _LOG_TYPES = {
-    "account": (Action.LOGIN, Action.LOGOUT, Action.INVITE_ACCEPTED),
+    "account": (Action.LOGIN, Action.LOGOUT, Action.SIGN_IN_REFUSED, Action.INVITE_ACCEPTED),
     "team": (Action.SIGNED_UP, Action.INVITED, Action.DELETED),
     "user": (
         Action.MODIFIED, Action.RECOVERY_REQUESTED, Action.REAUTHENTICATION_REQUESTED, Action.CONFIRMATION_REQUESTED,
@@ -124,6 +136,12 @@ _LOG_TYPES = {
     "message": (Action.MESSAGE_RETRIED, Action.MESSAGES_RETRIED),
 }  # fmt: skip
 _LOG_TYPE_OF = {action: log_type for log_type, actions in _LOG_TYPES.items() for action in actions}
+REFUSALS = "RefusedSignIn"
+"""The bucket that limits entries of refused sign-ins."""
+MAX_REFUSALS_PER_CLIENT = 20
+"""Entries of refused sign-ins at once for each client address (or /64), and as many more in each hour."""
+MAX_REFUSALS = 2_000
+"""The same for the installation."""
 _MAX_VALUE_LENGTH = 256
 """Characters of a value in `describe_changes`."""
 
@@ -157,6 +175,30 @@ def record(
             " VALUES (%s, %s::jsonb, %s, %s)",
             (pending.id, pending.payload, at, pending.address),
         )
+
+
+def record_refused_sign_in(*, method: str, error_code: str, caller: Caller, at: datetime) -> None:
+    """Store and log a refused sign-in to the account of `caller.audit`, with the kind of failure and no secret.
+
+    Entries are limited per client and for the installation, so that an attacker cannot fill the table; those beyond
+    the limits are left out. At most four statements; call it outside a transaction.
+    """
+    if not _is_within_limits(caller.client or caller.address or "unknown"):
+        return
+    if caller.audit.next_session_id is not None:
+        caller.audit.next_session_id = caller.audit.session_id = None  # it was not started
+    actor = caller.audit.account or _UnknownActor(UUID(int=0))
+    traits = {"method": method, "error_code": error_code}
+    record(Action.SIGN_IN_REFUSED, actor=actor, caller=caller, at=at, traits=traits)
+
+
+def _is_within_limits(client: str) -> bool:
+    per_hour = timedelta(hours=1)
+    for key, limit in ((client, MAX_REFUSALS_PER_CLIENT), ("", MAX_REFUSALS)):
+        rate = limit / per_hour.total_seconds()
+        if rate_limits.consume(bucket=REFUSALS, key=key, burst=limit, per_second=rate, life=per_hour) is not None:
+            return False
+    return True
 
 
 def prepare_entry(

@@ -147,6 +147,7 @@ def exchange_code(*, auth_code: str, verifier: str, caller: Caller, at: datetime
     if is_expired(flow, at):
         raise errors.FlowStateExpired
     user = users.user_source.find_user(flow.user_id)
+    caller.audit.account = user
     if user is None:
         raise errors.FlowStateNotFound  # deleted since the link was opened
     if not pkce.matches(
