@@ -36,7 +36,7 @@ def send_magic_link(
     Raises the errors of the magic-link and sign-up endpoints, and OtpDisabled when `create_user` forbids a new account.
     """
     config = conf.current()
-    user = queries.find_by("email", identifiers.lower_email(email), aud=caller.audience) if email else None
+    user = queries.find_claimant("email", identifiers.lower_email(email), aud=caller.audience) if email else None
     if user is None and not create_user and not config.signup.strict_privacy_enabled:
         raise errors.OtpDisabled  # also for an invalid address
     if not config.signup.email_enabled:
@@ -77,7 +77,7 @@ def send_sms_code(
     Raises the errors of the passwordless and sign-up endpoints.
     """
     config = conf.current()
-    user = queries.find_by("phone", identifiers.bare_phone(phone), aud=caller.audience)
+    user = queries.find_claimant("phone", identifiers.bare_phone(phone), aud=caller.audience)
     if user is None and not create_user and not config.signup.strict_privacy_enabled:
         raise errors.OtpDisabled
     if not config.signup.phone_enabled:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from django.db import IntegrityError, transaction
 
@@ -46,7 +46,7 @@ class SignUpRequest:
     redirect_to: str
 
     @property
-    def provider(self) -> str:
+    def provider(self) -> Literal["email", "phone"]:
         return "email" if self.email else "phone"
 
     @property
@@ -131,19 +131,23 @@ def process_request(request: SignUpRequest, *, group: IntervalGroup, caller: Cal
             messaging.enforce_email_interval(group, address=request.email)
         else:
             messaging.enforce_sms_interval(group, address=request.phone)
-    existing = _find_existing(request)
+    existing, claimant = _find_existing(request), None
+    if existing is not None and existing.holds_foreign(request.provider) and not is_confirmed:
+        existing, claimant = None, existing
     # Always hash, so that the response time does not reveal whether the account exists.
     password_hash = hashing.unusable_hash() if request.password is None else hashing.hash_password(request.password)
     if existing is None:
         try:
-            return _create(request, password_hash=password_hash, is_confirmed=is_confirmed, caller=caller, at=at)
+            return _create(
+                request, claimant, password_hash=password_hash, is_confirmed=is_confirmed, caller=caller, at=at
+            )
         except IntegrityError:
             existing = _find_existing(request)  # another request was first
             if existing is None:
                 raise
     confirmed_at = existing.email_confirmed_at if request.email else existing.phone_confirmed_at
-    # The owner has verified the other identifier. Confirming this one without a message would give it to anyone.
-    is_owned = is_confirmed and existing.confirmed_at is not None
+    # A person controls the account. Confirming this identifier without a message would give it to anyone.
+    is_owned = existing.is_controlled
     if confirmed_at is not None or is_owned or existing.aud != caller.audience:
         return _duplicate_result(request, existing, caller=caller, at=at)
     repeated = _repeat(request, existing, password_hash=password_hash, is_confirmed=is_confirmed, caller=caller, at=at)
@@ -166,11 +170,20 @@ def _reserve_message(request: SignUpRequest, *, at: datetime) -> None:
 
 
 def _create(
-    request: SignUpRequest, *, password_hash: str, is_confirmed: bool, caller: Caller, at: datetime
+    request: SignUpRequest,
+    claimant: UserRecord | None,
+    *,
+    password_hash: str,
+    is_confirmed: bool,
+    caller: Caller,
+    at: datetime,
 ) -> SignUpResult:
+    """Create the account. `claimant` is the account of another person that loses the unconfirmed email or phone."""
     if not is_confirmed:
         _reserve_message(request, at=at)
     with transaction.atomic(durable=True):
+        if claimant is not None:
+            account_claiming.withdraw_claim(claimant, request.provider, at=at)
         user = account_creation.create_user(
             email=request.email,
             phone=request.phone,
