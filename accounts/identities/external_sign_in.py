@@ -256,7 +256,7 @@ def _lock_unchanged(user: UserRecord) -> None:
     control of it.
     """
     with transaction.atomic(savepoint=False):
-        current = queries.get(user.id, lock=True)
+        current = queries.lock(user.id)
     if current is None or _state(current) != _state(user):
         raise AccountChanged
 

@@ -146,9 +146,10 @@ def process_request(request: SignUpRequest, *, group: IntervalGroup, caller: Cal
             if existing is None:
                 raise
     confirmed_at = existing.email_confirmed_at if request.email else existing.phone_confirmed_at
-    # A person controls the account. Confirming this identifier without a message would give it to anyone.
-    is_owned = existing.is_controlled
-    if confirmed_at is not None or is_owned or existing.aud != caller.audience:
+    # Without a message nothing proves the address, so a session must not be started and a ban must not be revealed.
+    is_refused = is_confirmed and existing.is_banned(at)
+    # A person controls the account: nothing that this request proves may change it.
+    if confirmed_at is not None or existing.is_controlled or is_refused or existing.aud != caller.audience:
         return _duplicate_result(request, existing, caller=caller, at=at)
     repeated = _repeat(request, existing, password_hash=password_hash, is_confirmed=is_confirmed, caller=caller, at=at)
     return repeated or _duplicate_result(request, existing, caller=caller, at=at)
