@@ -123,17 +123,20 @@ def release_claim(existing: UserRecord | None, *, at: datetime) -> UserRecord | 
 def reset_unconfirmed(existing: UserRecord, *, password: str, at: datetime, **columns: Any) -> UserRecord:
     """Store `columns` and `password` (as stored) in an account whose email address is not confirmed.
 
-    Its creator may not own the address, so the previous password, sessions and data of sign-ups end. Must run inside a
-    transaction. Raises EmailExists when a person has confirmed an identifier of the account, or has signed in to it,
-    meanwhile.
+    Its creator may not own the address, so the previous password, sessions and data of sign-ups end. An invited account
+    that a person controls keeps them. Must run inside a transaction. Raises EmailExists when a person has confirmed an
+    identifier of the account, or has signed in to it, meanwhile.
     """
-    unconfirmed = User.objects.filter(
-        id=existing.id, email=existing.email, email_confirmed_at=None, phone_confirmed_at=None, last_sign_in_at=None
-    )
+    unconfirmed = User.objects.filter(id=existing.id, email=existing.email, email_confirmed_at=None)
+    if not existing.is_controlled:
+        unconfirmed = unconfirmed.filter(phone_confirmed_at=None, last_sign_in_at=None)
+        columns["password"] = password
     with transaction.atomic(savepoint=False):
-        queries.remove_sign_up_data(existing.id)
-        if not unconfirmed.update(password=password, updated_at=at, **columns):
+        if not existing.is_controlled:
+            queries.remove_sign_up_data(existing.id)
+        if not unconfirmed.update(updated_at=at, **columns):
             raise errors.EmailExists
-        revocation.revoke_all_sessions(existing.id)
-        account_claiming.remove_unverified_identities(existing, at=at)
+        if not existing.is_controlled:
+            revocation.revoke_all_sessions(existing.id)
+            account_claiming.remove_unverified_identities(existing, at=at)
         return queries.get(existing.id) or existing

@@ -10,7 +10,8 @@ after the confirmation of one of its identifiers, or after a sign-in (`UserRecor
    pending change, and the owner of the email or phone gets a new account.
 
 Therefore an account that a person controls never gets an unconfirmed address: linking an identity stores it as a
-pending change. Its link confirms a change of that account only, never a sign-up or sign-in with the address.
+pending change. Its link confirms a change of that account only, never a sign-up or sign-in with the address. An
+invitation is the exception: the administrator has named the account of the address.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def withdraw_claim(user: UserRecord, column: Literal["email", "phone"], *, at: d
 
 def withdraw_other_claim(user: UserRecord, *, proven: Literal["email", "phone"], at: datetime) -> None:
     """Apply `withdraw_claim` to the other identifier of an account whose email or phone has just been proven."""
-    if proven == "phone" and user.email and user.email_confirmed_at is None:
+    if proven == "phone" and user.email and user.email_confirmed_at is None and not user.has_pending_invitation:
         withdraw_claim(user, "email", at=at)
     elif proven == "email" and user.phone and user.phone_confirmed_at is None:
         withdraw_claim(user, "phone", at=at)

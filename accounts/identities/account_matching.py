@@ -23,13 +23,8 @@ class AddressOwner:
     email: str
     verified: bool
     audience: str
-    is_controlled: bool
-    """A person has confirmed an identifier of the account, or has signed in to it."""
-
-    @property
-    def is_claim(self) -> bool:
-        """True for the unconfirmed address of an account that a person controls (`account_claiming`)."""
-        return self.provider is None and not self.verified and self.is_controlled
+    is_claim: bool = False
+    """The account has not confirmed the address, although a person controls it (`account_claiming`)."""
 
 
 class Outcome(Enum):

@@ -160,9 +160,9 @@ def _address_owners(identity: ExternalIdentity) -> list[AddressOwner]:
             email=email,
             verified=bool(verified),
             audience=audience or "",
-            is_controlled=is_controlled,
+            is_claim=is_claim,
         )
-        for user_id, provider, email, verified, audience, is_controlled in rows
+        for user_id, provider, email, verified, audience, is_claim in rows
     ]
 
 
@@ -232,7 +232,7 @@ def _update(
             account_claiming.claim_unverified_account(user.id, keep_identity=added.id)
     elif match.needs_verification and not user.is_controlled and (user.password_hash or len(user.identities) > 1):
         account_claiming.claim_unverified_account(user.id, keep_identity=identity_id)
-    if match.needs_verification and match.is_verified:
+    if match.is_verified and user.email_confirmed_at is None and (match.needs_verification or user.email):
         one_time_tokens.delete_all(user.id)
         User.objects.filter(id=user.id).update(email_confirmed_at=at)
         user_data["email_verified"] = True

@@ -159,9 +159,10 @@ class UserRecord:
 
     def holds_foreign(self, column: Literal["email", "phone"]) -> bool:
         """True if a person controls the account without having confirmed its email or phone (`account_claiming`)."""
-        if column == "email":
-            return bool(self.email) and self.email_confirmed_at is None and self.is_controlled
-        return bool(self.phone) and self.phone_confirmed_at is None and self.is_controlled
+        if column == "phone":
+            return bool(self.phone) and self.phone_confirmed_at is None and self.is_controlled
+        is_unconfirmed = bool(self.email) and self.email_confirmed_at is None
+        return is_unconfirmed and self.is_controlled and not self.has_pending_invitation
 
     def is_banned(self, at: datetime) -> bool:
         return self.banned_until is not None and at < self.banned_until

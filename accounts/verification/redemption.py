@@ -335,8 +335,8 @@ def _confirm_or_sign_in(
 
 def _update_claimed(secret: VerifiedSecret, columns: dict[str, Any]) -> None:
     """Update the user. Raises the secret's `error` if, before this first proof, a person has gained control."""
-    user, rows = secret.user, User.objects.filter(id=secret.user.id)
-    if (user.phone_confirmed_at if secret.proves == "phone" else user.email_confirmed_at) is not None:
+    rows = User.objects.filter(id=secret.user.id)
+    if secret.user.is_controlled:
         rows.update(**columns)
     elif not rows.filter(email_confirmed_at=None, phone_confirmed_at=None, last_sign_in_at=None).update(**columns):
         raise secret.error

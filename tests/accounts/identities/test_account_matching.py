@@ -21,7 +21,7 @@ def account(
     provider: str | None = None,
     verified: bool = True,
     audience: str = "here",
-    is_controlled: bool = True,
+    is_claim: bool = False,
 ) -> AddressOwner:
     return AddressOwner(
         user_id=user,
@@ -29,7 +29,7 @@ def account(
         email=email,
         verified=verified,
         audience=audience,
-        is_controlled=is_controlled,
+        is_claim=is_claim,
     )
 
 
@@ -62,13 +62,13 @@ AMBIGUOUS = Decision(outcome=Outcome.AMBIGUOUS)
     [
         ((), create()),
         ((account(),), link()),
-        ((account(verified=False, is_controlled=False),), link()),
-        ((account(verified=False),), Decision(outcome=Outcome.CREATE, email=MAIL, claimant_id=ADA)),
+        ((account(verified=False, is_claim=False),), link()),
+        ((account(verified=False, is_claim=True),), Decision(outcome=Outcome.CREATE, email=MAIL, claimant_id=ADA)),
         (
-            (account(verified=False), account(BOB, provider="github")),
+            (account(verified=False, is_claim=True), account(BOB, provider="github")),
             Decision(outcome=Outcome.CREATE, email=MAIL, claimant_id=ADA),
         ),
-        ((account(verified=False), account(BOB, provider="gitlab")), link(BOB)),
+        ((account(verified=False, is_claim=True), account(BOB, provider="gitlab")), link(BOB)),
         ((account(provider="email"),), link()),
         ((account(), account(provider="email")), link()),
         ((account(provider="email", verified=False),), create()),
