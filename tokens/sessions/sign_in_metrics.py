@@ -18,6 +18,7 @@ P = ParamSpec("P")
 Result = TypeVar("Result")
 
 SUCCEEDED = "succeeded"
+_FAILURES = frozenset({"server_error", "temporarily_unavailable"})
 _NO_REFUSALS = frozenset({"validation_failed", "bad_json", "signup_disabled"})
 _INSTANCE = str(UUID(int=0))
 
@@ -74,7 +75,7 @@ def log_sign_in(method: str, *, user_id: UUID, provider: str = "") -> None:
 def _is_refusal(error: Exception) -> bool:
     """True if a credential or an account was refused; False for malformed requests, limits and server failures."""
     if isinstance(error, OAuthError):
-        return True
+        return error.error not in _FAILURES
     return (
         isinstance(error, ApiError)
         and error.status < 500
