@@ -72,6 +72,24 @@ class BodyTooLarge(ApiError):
     message = "Request body too large (max 1048576 bytes)"
 
 
+class RequestBodyTimedOut(ApiError):
+    status = 408
+    error_code = "request_timeout"
+    message = "The request body did not arrive in time"
+
+
+class RequestBodyIncomplete(ValidationFailed):
+    message = "The request body is incomplete"
+
+
+class ServiceBusy(ApiError):
+    """Too many requests wait for other servers, or too much of unfinished requests is in memory."""
+
+    status = 503
+    error_code = "over_capacity"
+    message = "The service is busy, please retry after a moment"
+
+
 class NotFound(ApiError):
     status = 404
     error_code = "unknown"

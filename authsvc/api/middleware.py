@@ -13,6 +13,7 @@ from django.utils.cache import patch_vary_headers
 
 from authsvc import conf
 from authsvc.api import exception_handler
+from authsvc.api.parsing import BODY_ERROR
 from authsvc.caller import Caller, client_address
 from authsvc.errors import RequestTimedOut
 from authsvc.observability.routes import route_template
@@ -69,7 +70,11 @@ class RequestMiddleware:
         started = time.monotonic()
         header = conf.current().api.request_id_header
         request.META["authsvc.request_id"] = request.headers.get(header, "") if header else str(uuid4())
-        response = self.get_response(request)
+        body_error = request.META.get(BODY_ERROR)
+        if body_error is None:
+            response = self.get_response(request)
+        else:
+            response = exception_handler.error_response(body_error, request)
         duration = time.monotonic() - started
         limit = conf.current().api.max_request_duration.total_seconds()
         if 0 < limit < duration:

@@ -14,6 +14,8 @@ from authsvc.errors import BadJson, BodyTooLarge
 
 MAX_BODY = 1_048_576
 """Longest permitted request body in bytes."""
+BODY_ERROR = "authsvc.body_error"
+"""Key of the WSGI environment: the error because of which the server has received no body."""
 
 Input = TypeVar("Input", bound=msgspec.Struct)
 
