@@ -9,7 +9,7 @@ from accounts.models import FactorStatus
 from accounts.users.search import indexes
 from authsvc import conf, jobs
 from authsvc.jobs import cleanup
-from authsvc.jobs.cleanup import CleanupRule
+from authsvc.jobs.cleanup import MANDATORY_BATCH_SIZE, CleanupRule
 
 _EVERY = timedelta(hours=1)
 _CHALLENGE_KEPT_FOR = timedelta(hours=24)
@@ -39,8 +39,20 @@ def _anonymous(at: datetime) -> Sequence[datetime] | None:
 
 
 cleanup.register(
-    CleanupRule(table="mfa_challenges", condition="t.created_at < %s", parameters=_challenged),
+    CleanupRule(
+        table="mfa_challenges",
+        condition="t.created_at < %s",
+        parameters=_challenged,
+        batch_size=MANDATORY_BATCH_SIZE,
+        is_mandatory=True,
+    ),
     CleanupRule(table="mfa_factors", condition="t.status = %s AND t.created_at < %s", parameters=_unverified),
-    CleanupRule(table="webauthn_challenges", condition="t.expires_at < %s", parameters=_now),
+    CleanupRule(
+        table="webauthn_challenges",
+        condition="t.expires_at < %s",
+        parameters=_now,
+        batch_size=MANDATORY_BATCH_SIZE,
+        is_mandatory=True,
+    ),
     CleanupRule(table="users", condition="t.is_anonymous AND t.created_at < %s", parameters=_anonymous),
 )

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Any
 
 from django.http import HttpRequest
@@ -20,6 +20,9 @@ logger = logging.getLogger(__name__)
 _MAX_AUDIENCE_LENGTH = 255
 # An IPv6 address whose last two groups are written as an IPv4 address.
 _MAX_ADDRESS_LENGTH = 45
+_MAX_CLIENT_KEY_LENGTH = 255
+# Stateless translators (RFC 6052 §2.1) write the client's IPv4 address into the last 32 bits of this network.
+_TRANSLATED_IPV4 = IPv6Network("64:ff9b::/96")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +30,8 @@ class Caller:
     """`address` is the client IP address, `""` if unknown; `audience` is the audience of the users to search."""
 
     address: str = ""
+    client: str = ""
+    """The key by which limits recognise the client, `""` if unknown: see `client_key`."""
     user_agent: str = ""
     request_id: str = ""
     audience: str = ""
@@ -51,6 +56,7 @@ def caller_of(request: HttpRequest) -> Caller:
             raise ValidationFailed("The audience is too long")
         caller = meta["authsvc.caller"] = Caller(
             address=client_address(request),
+            client=client_key(request) or network_key(client_address(request)),
             user_agent=meta.get("HTTP_USER_AGENT", ""),
             request_id=meta["authsvc.request_id"],
             audience=audience,
@@ -71,6 +77,38 @@ def client_address(request: HttpRequest) -> str:
             svc_forwarded_for=meta.get("HTTP_SVC_FORWARDED_FOR"),
         )
     return address
+
+
+def client_key(request: HttpRequest) -> str:
+    """The key of the client in rate limits, `""` if the configured header is missing.
+
+    A valid Svc-Forwarded-For address comes first, if that header is enabled; then the header of
+    AUTH_RATE_LIMIT_HEADER. The client address is used only if no header is configured. Addresses count by network.
+    """
+    name = conf.current().limits.header
+    if not name or _parse_svc_forwarded_for(request.META.get("HTTP_SVC_FORWARDED_FOR")) is not None:
+        return network_key(client_address(request))
+    text = (request.headers.get(name) or "").partition(",")[0].strip()
+    return network_key(text) if len(text) <= _MAX_CLIENT_KEY_LENGTH else text
+
+
+@lru_cache(maxsize=4096)
+def network_key(address: str) -> str:
+    """The network that counts as one client: an IPv4 address, or the /64 of an IPv6 address; other text unchanged.
+
+    A provider assigns at least a /64 to each subscriber (RFC 6177 §2), so a client chooses among 2^64 addresses. IPv6
+    addresses that contain the client's IPv4 address count as that address.
+    """
+    parsed = _parse_address(address)
+    if parsed is None:
+        return address
+    if isinstance(parsed, IPv4Address):
+        return str(parsed)
+    if parsed.sixtofour is not None:
+        return str(parsed.sixtofour)
+    if parsed in _TRANSLATED_IPV4:
+        return str(IPv4Address(int(parsed) & 0xFFFF_FFFF))
+    return str(IPv6Network((parsed, 64), strict=False))
 
 
 def resolve_address(*, peer: str, forwarded_for: str | None, svc_forwarded_for: str | None) -> str:
@@ -102,11 +140,17 @@ def svc_forwarded_address(header: str | None) -> str | None:
     """The address in Svc-Forwarded-For; None if the setting is off, or the header is missing or invalid."""
     if not header or not conf.current().api.forwarded_for_enabled:
         return None
-    address = _parse_address(header.partition(",")[0].strip())
+    address = _parse_svc_forwarded_for(header)
     if address is None:
         logger.warning("error processing Svc-Forwarded-For")
         return None
     return str(address)
+
+
+def _parse_svc_forwarded_for(header: str | None) -> IPv4Address | IPv6Address | None:
+    if not header or not conf.current().api.forwarded_for_enabled:
+        return None
+    return _parse_address(header.partition(",")[0].strip())
 
 
 def _link_base(request: HttpRequest) -> str:

@@ -11,7 +11,6 @@ from authsvc.security import rate_limits
 
 @jobs.periodic(name="core.cleanup", cron="* * * * *")
 def clean_up() -> None:
-    # Expired counters have no further use, so the cleanup setting does not apply to them.
+    # Expired counters and flows have no further use, so the cleanup setting does not apply to them.
     rate_limits.delete_expired()
-    if conf.current().database.cleanup_enabled:
-        cleanup.run(at=timezone.now())
+    cleanup.run(at=timezone.now(), only_mandatory=not conf.current().database.cleanup_enabled)

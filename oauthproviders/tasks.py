@@ -10,11 +10,11 @@ from django.utils import timezone
 
 from authsvc import conf, jobs
 from authsvc.jobs import cleanup
-from authsvc.jobs.cleanup import CleanupRule
+from authsvc.jobs.cleanup import MANDATORY_BATCH_SIZE, CleanupRule
 from oauthproviders.providers import apple
 
 _WARNING_PERIOD = timedelta(days=30)
-_CLIENT_STATE_RETENTION = timedelta(hours=24)
+_CLIENT_STATE_RETENTION = timedelta(hours=1)
 
 logger = logging.getLogger(__name__)
 
@@ -41,8 +41,16 @@ def warn_of_apple_secret() -> None:
         )
 
 
-def _a_day_ago(at: datetime) -> Sequence[datetime]:
+def _expired_client_states(at: datetime) -> Sequence[datetime]:
     return (at - _CLIENT_STATE_RETENTION,)
 
 
-cleanup.register(CleanupRule(table="oauth_client_states", condition="t.created_at < %s", parameters=_a_day_ago))
+cleanup.register(
+    CleanupRule(
+        table="oauth_client_states",
+        condition="t.created_at < %s",
+        parameters=_expired_client_states,
+        batch_size=MANDATORY_BATCH_SIZE,
+        is_mandatory=True,
+    )
+)

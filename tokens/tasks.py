@@ -8,14 +8,19 @@ from datetime import datetime, timedelta
 from authsvc import conf
 from authsvc.db.sql import namespaced
 from authsvc.jobs import cleanup
-from authsvc.jobs.cleanup import CleanupRule
+from authsvc.jobs.cleanup import MANDATORY_BATCH_SIZE, CleanupRule
 
+_HOUR = timedelta(hours=1)
 _DAY = timedelta(hours=24)
 _SESSIONS_AT_ONCE = 10
 
 
 def _a_day_ago(at: datetime) -> Sequence[datetime]:
     return (at - _DAY,)
+
+
+def _ends_of_flows(at: datetime) -> Sequence[datetime]:
+    return (at - max(_HOUR, conf.current().flows.expiry), at - _DAY)
 
 
 def _three_days_ago(at: datetime) -> Sequence[datetime]:
@@ -47,6 +52,9 @@ _NEVER_REFRESHED = (
     " WHERE r.session_id = t.id AND NOT r.revoked AND r.updated_at >= %s)"
 )
 
+# A flow that waits for a provider has no user and expires soon. A flow of an email lives as long as its link.
+_FLOW_IS_OVER = "t.created_at < %s AND (t.created_at < %s OR (t.user_id IS NULL AND t.authentication_method = 'oauth'))"
+
 cleanup.register(
     CleanupRule(table="refresh_tokens", condition="t.revoked AND t.updated_at < %s", parameters=_a_day_ago),
     CleanupRule(
@@ -58,7 +66,13 @@ cleanup.register(
     CleanupRule(
         table="sessions", condition="t.not_after < %s", parameters=_three_days_ago, batch_size=_SESSIONS_AT_ONCE
     ),
-    CleanupRule(table="flow_state", condition="t.created_at < %s", parameters=_a_day_ago),
+    CleanupRule(
+        table="flow_state",
+        condition=_FLOW_IS_OVER,
+        parameters=_ends_of_flows,
+        batch_size=MANDATORY_BATCH_SIZE,
+        is_mandatory=True,
+    ),
     CleanupRule(table="sessions", condition="t.created_at < %s", parameters=_older_than_timebox),
     CleanupRule(table="sessions", condition="t.refreshed_at < %s", parameters=_inactive_since),
     CleanupRule(table="sessions", condition=_NEVER_REFRESHED, parameters=_inactive_since_twice),

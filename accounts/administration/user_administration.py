@@ -132,10 +132,12 @@ def create_with_id(
 def update(user_id: UUID, request: UserChanges, *, actor: Administrator, caller: Caller, at: datetime) -> UserRecord:
     """Change an account without a confirmation or message to its user; return the changed user.
 
-    A new password revokes all sessions and outstanding secrets. Raises UserNotFound and the errors of the update in
-    their documented order.
+    A new password revokes all sessions and outstanding secrets. Raises UserNotFound, for a soft-deleted user too, and
+    the errors of the update in their documented order.
     """
     user = queries.require(user_id)
+    if user.deleted_at is not None:
+        raise account_errors.UserNotFound
     email = identifiers.email(request.email) if request.email else ""
     phone = identifiers.phone(request.phone) if request.phone else ""
     columns: dict[str, Any] = {"updated_at": at}
@@ -252,20 +254,7 @@ def _store_identity(user_id: UUID, provider: str, *, value: str, is_verified: bo
     if existing.update(identity_data=updates.merged_json("identity_data", claims), updated_at=at):
         return
     data = {"sub": str(user_id), "email_verified": False, "phone_verified": False, **claims}
-    Identity.objects.bulk_create(
-        [
-            Identity(
-                id=uuid4(),
-                provider_id=str(user_id),
-                user_id=user_id,
-                identity_data=data,
-                provider=provider,
-                last_sign_in_at=at,
-                created_at=at,
-                updated_at=at,
-            )
-        ]
-    )
+    account_creation.add_identity(user_id, provider=provider, subject=str(user_id), identity_data=data, at=at)
 
 
 def _add_email_identity(user_id: UUID, request: UserChanges, *, at: datetime) -> None:

@@ -33,7 +33,7 @@ from accounts.users.search import filters, listing, payload
 from accounts.users.search.filters import UserFilter
 from authsvc import conf
 from authsvc.api import pagination, parsing, throttling
-from authsvc.api.openapi.document import REDIRECT_TO, TOTALS, Empty, Parameter, ResponseDoc, document
+from authsvc.api.openapi.document import PAGE, PER_PAGE, REDIRECT_TO, TOTALS, Empty, Parameter, ResponseDoc, document
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.security import redirects
 from tokens.api import authentication
@@ -66,8 +66,8 @@ class AdminEndpoint(Endpoint):
 class UsersView(AdminEndpoint):
     @document(
         query=(
-            Parameter("page", "The page, from 1."),
-            Parameter("per_page", "Users per page, 50 by default."),
+            PAGE,
+            PER_PAGE,
             Parameter("count", "`exact` counts every row for the total instead of estimating a large one.", ("exact",)),
             Parameter("sort", "The order, `created_at desc` by default.", ("created_at asc", "created_at desc")),
             Parameter(
@@ -77,7 +77,7 @@ class UsersView(AdminEndpoint):
             Parameter("phone", "The exact phone."),
             Parameter("id", "The exact id."),
             Parameter("cursor", "With pagination by cursor: `next_cursor` of the previous page."),
-            Parameter("limit", "With pagination by cursor: users per page, up to 1000."),
+            Parameter("limit", "With pagination by cursor: users per page, up to 1000.", minimum=1),
         ),
         responses={
             200: ResponseDoc(

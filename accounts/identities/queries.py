@@ -37,7 +37,7 @@ def _merge_user_metadata() -> str:
             raw_app_meta_data = coalesce(u.raw_app_meta_data, '{{}}') || coalesce(({providers}), '{{}}'),
             raw_user_meta_data = (coalesce(u.raw_user_meta_data, '{{}}') || %s::jsonb) - %s::text[],
             last_sign_in_at = coalesce(%s, u.last_sign_in_at), updated_at = %s
-        WHERE u.id = %s RETURNING {records.user_columns()}
+        WHERE u.id = %s AND u.deleted_at IS NULL RETURNING {records.user_columns()}
     """
 
 
@@ -46,7 +46,8 @@ def merge_user_metadata(
 ) -> UserRecord | None:
     """Write a user's providers into `app_metadata`, and merge `identity_data`, a JSON object, into `user_metadata`.
 
-    Returns the updated user with the identities from before the statement; None when the user does not exist.
+    Returns the updated user with the identities from before the statement; None when the user does not exist or
+    is soft-deleted.
     """
     updated = fetch_row(_merge_user_metadata(), (identity_data, deleted_keys, signed_in_at, at, user_id))
     return records.read(updated) if updated else None

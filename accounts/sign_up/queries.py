@@ -17,7 +17,8 @@ def _repeat_sign_up(provider: str, time_column: str, is_unowned: bool) -> str:
             UPDATE {namespaced("users")} SET {time_column} = %(at)s, updated_at = %(at)s,
                 encrypted_password = coalesce(%(password)s, encrypted_password),
                 raw_user_meta_data = coalesce(%(user_metadata)s::jsonb, raw_user_meta_data)
-            WHERE id = %(user_id)s AND {" AND ".join(f"{kind}_confirmed_at IS NULL" for kind in unconfirmed)}
+            WHERE id = %(user_id)s AND deleted_at IS NULL
+                AND {" AND ".join(f"{kind}_confirmed_at IS NULL" for kind in unconfirmed)}
             RETURNING id
         ), updated_identity AS (
             UPDATE {namespaced("identities")} i SET identity_data = %(identity_data)s::jsonb, updated_at = %(at)s

@@ -144,7 +144,9 @@ def process_request(request: SignUpRequest, *, group: IntervalGroup, caller: Cal
     confirmed_at = existing.email_confirmed_at if request.email else existing.phone_confirmed_at
     # The owner has verified the other identifier. Confirming this one without a message would give it to anyone.
     is_owned = is_confirmed and existing.confirmed_at is not None
-    if confirmed_at is not None or is_owned or existing.aud != caller.audience:
+    # Without a message nothing proves the address, so a session must not be started and a ban must not be revealed.
+    is_refused = is_confirmed and existing.is_banned(at)
+    if confirmed_at is not None or is_owned or is_refused or existing.aud != caller.audience:
         return _duplicate_result(request, existing, caller=caller, at=at)
     repeated = _repeat(request, existing, password_hash=password_hash, is_confirmed=is_confirmed, caller=caller, at=at)
     return repeated or _duplicate_result(request, existing, caller=caller, at=at)

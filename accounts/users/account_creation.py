@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 
 from django.db import transaction
 
+from accounts import errors
 from accounts.models import Identity, User
 from accounts.users import queries
 from accounts.users.records import IdentityRecord, UserRecord
@@ -146,11 +147,20 @@ def add_identity(
 ) -> Identity:
     """Insert a further identity of a user. One statement; must run inside a transaction.
 
-    Raises IntegrityError when an account has it already.
+    Raises IntegrityError when an account has it already, and UserNotFound for a deleted user.
     """
     identity = _identity(user_id, provider=provider, data=identity_data, at=at, subject=subject)
     with transaction.atomic(savepoint=False):
-        Identity.objects.bulk_create([identity])
+        is_inserted = queries.insert_identity(
+            id=identity.id,
+            provider_id=identity.provider_id,
+            user_id=user_id,
+            identity_data=json.dumps(identity.identity_data),
+            provider=provider,
+            at=at,
+        )
+    if not is_inserted:
+        raise errors.UserNotFound
     return identity
 
 

@@ -243,7 +243,7 @@ def _redeem(
         if new_hash is not None:
             revocation.revoke_all_sessions(user.id)
         stored = queries.get(user.id)
-        if stored is None:
+        if stored is None or stored.deleted_at is not None:
             raise secret.error  # deleted by a concurrent request
         user = stored
         if pkce:

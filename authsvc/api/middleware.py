@@ -16,6 +16,7 @@ from authsvc.api import exception_handler
 from authsvc.api.parsing import BODY_ERROR
 from authsvc.caller import Caller, client_address
 from authsvc.errors import RequestTimedOut
+from authsvc.observability.logs import REQUEST_COMPLETED
 from authsvc.observability.routes import route_template
 from authsvc.security import redirects
 
@@ -120,7 +121,7 @@ class RequestMiddleware:
             event = fields["auth_event"] = caller.audit_payloads[-1]
             if event["actor_id"] != _NO_ACTOR:
                 fields.setdefault("user_id", event["actor_id"])
-        logger.log(level, "request completed", extra=fields)
+        logger.log(level, REQUEST_COMPLETED, extra=fields)
 
 
 def _query_parameter(request: HttpRequest, name: str) -> str | None:

@@ -24,10 +24,11 @@ class Body(msgspec.Struct, frozen=True):
     """Base class of request bodies. Its `repr` shows the names of the members that are set, never their values.
 
     Every member is optional, because services report missing members with their own errors. `needs` names the members
-    without which the request always fails, for the API description.
+    without which the request always fails, and `example` those of the example, both for the API description.
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
+    example: ClassVar[tuple[str, ...]] = ()
 
     def __repr__(self) -> str:
         names = [name for name in self.__struct_fields__ if getattr(self, name) is not None]

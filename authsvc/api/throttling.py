@@ -15,8 +15,7 @@ from django.http import HttpRequest
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
-from authsvc import conf
-from authsvc.caller import client_address, svc_forwarded_address
+from authsvc import caller, conf
 from authsvc.errors import RequestRateExceeded
 from authsvc.observability import metrics
 from authsvc.security import rate_limits
@@ -61,6 +60,8 @@ class Bucket(StrEnum):
     FACTOR_CHALLENGE = "FactorChallenge"
     FACTOR_VERIFY = "FactorVerify"
     PASSKEY_AUTHENTICATION = "PasskeyAuthentication"
+    AUTHORIZE = "Authorize"
+    CALLBACK = "Callback"
 
     @property
     def field(self) -> str:
@@ -83,6 +84,8 @@ _FIELDS = {
     Bucket.FACTOR_CHALLENGE: "factors",
     Bucket.FACTOR_VERIFY: "factors",
     Bucket.TOKEN: "token_refresh",
+    Bucket.AUTHORIZE: "token_refresh",
+    Bucket.CALLBACK: "token_refresh",
     Bucket.PASSKEY_AUTHENTICATION: "passkey",
     Bucket.VERIFY: "verify",
 }
@@ -143,27 +146,20 @@ def list_slot() -> Iterator[None]:
 def client_key(request: HttpRequest) -> str | None:
     """The key of the client that the request counts against, None for a request that is not limited.
 
-    A valid Svc-Forwarded-For address comes first, if that header is enabled; then the header of
-    AUTH_RATE_LIMIT_HEADER. The client address is used only if no header is configured.
+    Only a request without the header of AUTH_RATE_LIMIT_HEADER is not limited, which is logged.
     """
-    forwarded = svc_forwarded_address(request.META.get("HTTP_SVC_FORWARDED_FOR"))
-    if forwarded is not None:
-        return forwarded
+    key = caller.client_key(request)
     name = conf.current().limits.header
-    if not name:
-        return client_address(request)
-    value = request.headers.get(name)
-    if not value:
-        logger.warning(
-            "request does not have a value for the rate limiting header, rate limiting is not applied",
-            extra={"header": name},
-        )
-        return None
-    first = value.partition(",")[0].strip()
-    if not first:
+    if key or not name:
+        return key
+    if request.headers.get(name):
         logger.warning(
             "first rate limit header value is empty, rate limiting is not applied",
             extra={"header": name},
         )
-        return None
-    return first
+    else:
+        logger.warning(
+            "request does not have a value for the rate limiting header, rate limiting is not applied",
+            extra={"header": name},
+        )
+    return None

@@ -16,6 +16,8 @@ from authsvc.db.sql import namespaced
 from authsvc.observability import metrics
 
 BATCH_SIZE = 100
+MANDATORY_BATCH_SIZE = 1_000
+_MAX_BATCHES = 200
 
 Parameters = Callable[[datetime], Sequence[Any] | None]
 
@@ -35,6 +37,9 @@ class CleanupRule:
     change: str = ""
     """SET clause of an UPDATE instead of deleting the row; may use `now()`."""
     batch_size: int = BATCH_SIZE
+    is_mandatory: bool = False
+    """True for rows that requests without a session create: they are removed whatever the cleanup setting is, and in
+    as many batches as needed, so that no client fills the table."""
 
     def run(self, *, at: datetime) -> int:
         """Apply the rule once and return the number of rows. Locked rows are left for a later run."""
@@ -59,15 +64,28 @@ def register(*added: CleanupRule) -> None:
     rules.extend(added)
 
 
-def run(*, at: datetime) -> int:
-    """Apply every rule once, each in its own transaction. Returns the number of rows."""
+def run(*, at: datetime, only_mandatory: bool = False) -> int:
+    """Apply every rule, or the mandatory ones, each batch in its own transaction. Returns the number of rows."""
     affected = 0
     for rule in rules:
+        if only_mandatory and not rule.is_mandatory:
+            continue
         try:
-            affected += rule.run(at=at)
+            affected += _run_batches(rule, at=at)
         except DatabaseError as error:
             logger.warning("database cleanup failed", extra={"table": rule.table, "error": str(error)})
     if affected:
         metrics.CLEANED_ROWS.inc(affected)
         logger.debug("cleaned up expired or stale rows", extra={"affected_rows": affected})
+    return affected
+
+
+def _run_batches(rule: CleanupRule, *, at: datetime) -> int:
+    """Apply a rule once; a mandatory one until no expired row is left, at most `_MAX_BATCHES` times."""
+    affected = 0
+    for _ in range(_MAX_BATCHES if rule.is_mandatory else 1):
+        number = rule.run(at=at)
+        affected += number
+        if number < rule.batch_size:
+            break
     return affected

@@ -31,6 +31,10 @@ class InvitedUserNotFound(ApiError):
     message = "User identified by token not found"
 
 
+class QueryTooLong(ValidationFailed):
+    message = "The query is too long (max 8192 characters)"
+
+
 class ChallengeMethodInvalid(ValidationFailed):
     message = "Invalid code_challenge_method"
 

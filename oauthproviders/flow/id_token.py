@@ -43,6 +43,7 @@ logger = logging.getLogger(__name__)
 
 class IdTokenInput(Body, frozen=True):
     needs: ClassVar[tuple[str, ...]] = ("id_token",)
+    example: ClassVar[tuple[str, ...]] = ("provider", "id_token")
     id_token: str | None = None
     provider: str | None = None
     """The provider's name; otherwise `client_id` and `issuer` are required."""

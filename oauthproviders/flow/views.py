@@ -18,8 +18,9 @@ from authsvc.api import exception_handler
 from authsvc.api.openapi.document import REDIRECT_TO, Parameter, ResponseDoc, document
 from authsvc.api.parsing import Body
 from authsvc.api.renderers import Found, SeeOther
+from authsvc.api.throttling import Bucket
 from authsvc.api.views import OAUTH_ERRORS, Endpoint, ServiceRequest
-from authsvc.errors import ApiError, BodyTooLarge, OAuthError
+from authsvc.errors import ApiError, BodyTooLarge, OAuthError, RequestRateExceeded
 from authsvc.security import redirects
 from oauthproviders.flow import authorize, callback, errors
 from oauthproviders.flow.authorize import FlowRequest
@@ -33,6 +34,8 @@ _NEVER_FORWARDED = frozenset(
     "client_id client_secret redirect_uri response_type state code_challenge code_challenge_method code_verifier"
     " scopes provider redirect_to invite_token skip_http_redirect".split()
 )
+MAX_QUERY_LENGTH = 8192
+"""Maximum number of characters in the query that starts a flow; it is stored or forwarded to the provider."""
 _FLOW_PARAMETERS = (
     Parameter("provider", "The provider: `github`, `google`, `custom:…`.", required=True),
     Parameter("scopes", "Additional scopes, separated by spaces."),
@@ -52,6 +55,7 @@ _CALLBACK_PARAMETERS = (
 _TO_PROVIDER = ResponseDoc("Redirect to the provider.", headers=("Location",))
 _START_ERRORS = (
     *PKCE_ERRORS,
+    errors.QueryTooLong,
     errors.ChallengeMethodInvalid,
     errors.ProviderNotUsable,
     errors.InvitedUserNotFound,
@@ -78,6 +82,8 @@ class CallbackForm(Body, frozen=True):
 
 
 class AuthorizeView(Endpoint):
+    throttle_scope = Bucket.AUTHORIZE
+
     @document(query=_FLOW_PARAMETERS, responses={302: _TO_PROVIDER}, errors=_START_ERRORS)
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Redirect the browser to a provider.
@@ -85,7 +91,7 @@ class AuthorizeView(Endpoint):
         Other parameters are forwarded to the provider, except those of the protocol.
         """
         start = authorize.start_flow(
-            _flow_request(request.http.GET),
+            _flow_request(request),
             target=self.redirect_target(request),
             linking_to=None,
             at=timezone.now(),
@@ -96,6 +102,7 @@ class AuthorizeView(Endpoint):
 
 
 class LinkIdentityView(Endpoint):
+    throttle_scope = Bucket.AUTHORIZE
     authentication_classes = (BearerAuthentication,)
     permission_classes = (IsSignedIn,)
 
@@ -112,7 +119,7 @@ class LinkIdentityView(Endpoint):
         if not conf.current().signup.manual_linking_enabled:
             raise identity_errors.ManualLinkingDisabled
         start = authorize.start_flow(
-            _flow_request(request.http.GET),
+            _flow_request(request),
             target=self.redirect_target(request),
             linking_to=authentication.get_signed_in_user(request),
             at=timezone.now(),
@@ -130,6 +137,7 @@ class CallbackView(Endpoint):
     """
 
     parser_classes = (FormParser,)
+    throttle_scope = Bucket.CALLBACK
     target: str | None = None
 
     @document(
@@ -148,6 +156,7 @@ class CallbackView(Endpoint):
         redirect_errors=(
             *identity_errors.EXTERNAL_IDENTITY,
             BodyTooLarge,
+            RequestRateExceeded,
             identity_errors.InviteNotFound,
             identity_errors.InvitedEmailMismatch,
             errors.StateMissing,
@@ -191,8 +200,11 @@ class CallbackView(Endpoint):
         return Found(redirects.with_error(self.target, parameters, in_query=True))
 
 
-def _flow_request(query: QueryDict) -> FlowRequest:
-    parameters = _first_values(query)
+def _flow_request(request: ServiceRequest) -> FlowRequest:
+    """Raises QueryTooLong."""
+    if len(request.META.get("QUERY_STRING", "")) > MAX_QUERY_LENGTH:
+        raise errors.QueryTooLong
+    parameters = _first_values(request.http.GET)
     extra = {name: value for name, value in parameters.items() if name.lower() not in _NEVER_FORWARDED}
     if workos := extra.pop("workos_provider", ""):
         extra["provider"] = workos

@@ -110,7 +110,8 @@ class Database:
         "AUTH_DB_CLEANUP_ENABLED",
         type=BOOLEAN,
         default=False,
-        help="Delete expired and abandoned rows every minute.",
+        help="Delete expired sessions and abandoned users and factors every minute. Expired flows and challenges"
+        " are always deleted.",
     )
 
 

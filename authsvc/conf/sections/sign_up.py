@@ -223,7 +223,7 @@ class Limits:
         "AUTH_RATE_LIMIT_TOKEN_REFRESH",
         type=NUMBER,
         default=150,
-        help="Requests of a client for tokens in five minutes.",
+        help="Requests of a client for tokens in five minutes; also its sign-ins started at providers, and callbacks.",
     )
     otp: float = setting(
         "AUTH_RATE_LIMIT_OTP",

@@ -26,7 +26,7 @@ from tokens.models import FlowState, LegacyRefreshToken, Session
 pytestmark = pytest.mark.django_db
 
 AT = timezone.now()
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 LIMITS = {"timebox": timedelta(days=7), "inactivity_timeout": timedelta(days=2)}
 
 
@@ -77,6 +77,10 @@ def flow(*, created_at: datetime) -> FlowState:
     return factories.make_flow(factories.make_user(), created_at=created_at)
 
 
+def provider_flow(*, created_at: datetime) -> FlowState:
+    return FlowState.objects.create(provider_type="github", authentication_method="oauth", created_at=created_at)
+
+
 def user(**columns: Any) -> User:
     return factories.make_user(**columns)
 
@@ -95,9 +99,13 @@ CASES: dict[str, tuple[Make, Make]] = {
         lambda: flow(created_at=AT - DAY - HOUR),
         lambda: flow(created_at=AT - DAY + HOUR),
     ),
-    "client states of provider flows, after a day": (
-        lambda: client_state(created_at=AT - DAY - HOUR),
-        lambda: client_state(created_at=AT - DAY + HOUR),
+    "a flow that waits for a provider, after an hour": (
+        lambda: provider_flow(created_at=AT - HOUR - MINUTE),
+        lambda: provider_flow(created_at=AT - HOUR + MINUTE),
+    ),
+    "client states of provider flows, after an hour": (
+        lambda: client_state(created_at=AT - HOUR - MINUTE),
+        lambda: client_state(created_at=AT - HOUR + MINUTE),
     ),
     "a challenge of a factor, after a day": (
         lambda: challenge(created_at=AT - DAY - HOUR),
@@ -245,11 +253,11 @@ def test_a_failed_rule_does_not_stop_the_others(
 
 
 @pytest.mark.parametrize(("enabled", "left"), [(False, 1), (True, 0)])
-def test_cleanup_can_be_disabled(auth_config: ChangeConfig, enabled: bool, left: int) -> None:
-    flow(created_at=timezone.now() - 2 * DAY)
+def test_cleanup_of_sessions_and_users_can_be_disabled(auth_config: ChangeConfig, enabled: bool, left: int) -> None:
+    session(not_after=timezone.now() - 4 * DAY)
     auth_config(database={"cleanup_enabled": enabled})
     tasks.clean_up()
-    assert FlowState.objects.count() == left
+    assert Session.objects.count() == left
 
 
 def test_expired_rate_limits_are_always_deleted() -> None:
