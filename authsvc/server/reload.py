@@ -32,6 +32,8 @@ from authsvc.server import processes, serving
 from authsvc.server.request_slots import RequestSlots
 
 MAX_ENTRIES = 1000
+SETTINGS = "authsvc.settings"
+"""Key of the WSGI environment: the settings that a request started with, at the arrival of its headers."""
 _CHECKED = (checks.Tags.compatibility, checks.Tags.security, checks.Tags.templates)
 _MESSAGE_LIMITS = ("email_sent", "sms_sent")
 _LIMIT_VARIABLES = {place.path[-1]: place.setting.documented_name for place in settings_of(conf.Limits)}
@@ -73,12 +75,12 @@ def start() -> None:
 
 
 def keep_settings(application: Application) -> Application:
-    """The application with each request on the settings it began with; unchanged where settings do not change."""
+    """The application with each request on the settings it started with; unchanged where settings do not change."""
     if _reloader is None:
         return application
 
     def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        with conf.keep():
+        with conf.keep(environ.get(SETTINGS)):
             return application(environ, start_response)
 
     return serve

@@ -13,10 +13,11 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from authsvc import conf
 from authsvc.api.parsing import BODY_ERROR, MAX_BODY
 from authsvc.errors import ApiError, BodyTooLarge, ServiceBusy
 from authsvc.outgoing import bulkhead
-from authsvc.server import serving
+from authsvc.server import reload, serving
 from authsvc.server.bodies import Bodies, Body, Outcome
 from authsvc.server.request_slots import RequestSlots
 from authsvc.server.stalled_connections import ConnectionMonitor
@@ -42,6 +43,7 @@ class Requests:
         request = _Request(watcher.proto, watcher.scope.client)
         try:
             request.environ = self._environ | read_scope(watcher.scope)
+            request.environ[reload.SETTINGS] = conf.newest()
             self.monitor.active.add(request.peer)
             if "CONTENT_LENGTH" in request.environ or "HTTP_TRANSFER_ENCODING" in request.environ:
                 self._receive_body(request)

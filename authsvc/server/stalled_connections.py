@@ -24,7 +24,9 @@ UNREAD_SECONDS = 60
 """Time after which a connection is closed whose client acknowledges nothing of a response."""
 LARGE_RESPONSE_BYTES = 65_536
 MAX_UNREAD_BYTES = 64 * 1_048_576
-"""Limit of all large responses of a process that clients have not read to the end."""
+"""Size of all large responses of a process that clients have not read, beyond which the oldest are given up."""
+UNREAD_LIMIT_BYTES = 4 * MAX_UNREAD_BYTES
+"""Size beyond which there are no further large responses until the oldest are given up, within a second."""
 _INTERVAL_SECONDS = 1.0
 _ESTABLISHED = 1
 _INFO_BYTES = 160
@@ -53,6 +55,7 @@ class ConnectionMonitor:
         self._port = port
         self._tasks = tasks
         self._unread: dict[str, tuple[int, float]] = {}
+        self._lock = threading.Lock()
         self._stalls: dict[tuple[str, bool], _Stall] = {}
 
     def start(self) -> None:
@@ -60,18 +63,19 @@ class ConnectionMonitor:
         threading.Thread(target=self._run, name="connections", daemon=True).start()
 
     def count_response(self, peer: str, size: int) -> bool:
-        """Count a response until its client has read it. Returns False if too much is unread."""
+        """Count a response until its client has read it. Returns False if too much is unread for another one."""
         if size <= LARGE_RESPONSE_BYTES or sys.platform != "linux":
             return True
-        if sum(unread for unread, _ in list(self._unread.values())) + size > MAX_UNREAD_BYTES:
-            return False
-        self._unread[peer] = size, time.monotonic()
+        with self._lock:
+            if self._unread_bytes() + size > UNREAD_LIMIT_BYTES:
+                return False
+            self._unread[peer] = size, time.monotonic()
         return True
 
     def check(self, now: float) -> None:
         """Close the connections that have stalled too long."""
         stalls: dict[tuple[str, bool], _Stall] = {}
-        unread_peers = set()
+        unread: dict[str, int] = {}
         for number in _descriptors():
             info = _tcp_info(number)
             if info is None or info[0] != _ESTABLISHED:
@@ -83,12 +87,10 @@ class ConnectionMonitor:
             if not (is_unread or is_reading):
                 continue
             peer = self._peer(number)
-            if peer is None:
+            if peer is None or (peer in self.active and not is_unread):
                 continue
             if is_unread:
-                unread_peers.add(peer)
-            elif peer in self.active:
-                continue
+                unread[peer] = number
             progress = bytes_acked if is_unread else segments_sent
             stall = self._stalls.get((peer, is_unread))
             if stall is None or stall.progress != progress:
@@ -97,10 +99,29 @@ class ConnectionMonitor:
             if now - stall.since >= (UNREAD_SECONDS if is_unread else HEADER_SECONDS):
                 self._close(number, peer)
         self._stalls = stalls
-        for peer, (_, sent_at) in list(self._unread.items()):
-            # The kernel may not have received the response yet.
-            if peer not in unread_peers and now - sent_at > 2 * _INTERVAL_SECONDS:
+        self._give_up_responses(unread, now)
+
+    def _give_up_responses(self, unread: dict[str, int], now: float) -> None:
+        """Forget the responses that have been read, and close the oldest connections while too much is unread.
+
+        `unread` maps the peers to which something is unsent or unacknowledged to the descriptors of their connections.
+        """
+        with self._lock:
+            for peer, (_, sent_at) in list(self._unread.items()):
+                # The kernel may not have received the response yet.
+                if peer not in unread and now - sent_at > 2 * _INTERVAL_SECONDS:
+                    del self._unread[peer]
+            closing = []
+            while self._unread_bytes() > MAX_UNREAD_BYTES:
+                peer = min(self._unread, key=lambda peer: self._unread[peer][1])
                 del self._unread[peer]
+                closing.append(peer)
+        for peer in closing:
+            if peer in unread:
+                self._close(unread[peer], peer)
+
+    def _unread_bytes(self) -> int:
+        return sum(size for size, _ in self._unread.values())
 
     def _run(self) -> None:
         while True:

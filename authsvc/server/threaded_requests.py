@@ -17,6 +17,7 @@ from typing import Any
 from authsvc import conf
 from authsvc.api.parsing import BODY_ERROR, MAX_BODY
 from authsvc.errors import ApiError, BodyTooLarge, RequestBodyIncomplete, RequestBodyTimedOut
+from authsvc.server import reload
 from authsvc.server.bodies import is_too_slow
 from authsvc.server.request_slots import RequestSlots
 from authsvc.server.stalled_connections import ConnectionMonitor
@@ -46,6 +47,7 @@ def wrap(application: Application, slots: RequestSlots) -> Application:
         peer = f"{environ.get('REMOTE_ADDR')}:{environ.get('REMOTE_PORT')}"
         if _monitor is not None:
             _monitor.active.add(peer)
+        environ[reload.SETTINGS] = conf.newest()
         try:
             _receive_body(environ)
             needs_slot = environ.get("PATH_INFO") != "/health"
@@ -123,7 +125,9 @@ class _Reception:
                     self._connection.shutdown(socket.SHUT_RD)
 
     def _next_size(self) -> int:
-        return _CHUNK_BYTES if self._length is None else min(_CHUNK_BYTES, self._length - self._size)
+        # The stream waits until so many bytes have arrived.
+        end = MAX_BODY + 1 if self._length is None else self._length
+        return min(_CHUNK_BYTES, end - self._size)
 
     def _failure(self) -> ApiError:
         return RequestBodyTimedOut() if self._is_late else RequestBodyIncomplete()
