@@ -71,18 +71,13 @@ class RequestMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         started = time.monotonic()
         header = conf.current().api.request_id_header
-<<<<<<< HEAD
-        request.META["authsvc.request_id"] = request.headers.get(header, "") if header else str(uuid4())
+        sent_id = request.headers.get(header, "")[:_MAX_REQUEST_ID_LENGTH] if header else ""
+        request.META["authsvc.request_id"] = sent_id if header else str(uuid4())
         body_error = request.META.get(BODY_ERROR)
         if body_error is None:
             response = self.get_response(request)
         else:
             response = exception_handler.error_response(body_error, request)
-=======
-        sent_id = request.headers.get(header, "")[:_MAX_REQUEST_ID_LENGTH] if header else ""
-        request.META["authsvc.request_id"] = sent_id if header else str(uuid4())
-        response = self.get_response(request)
->>>>>>> main
         duration = time.monotonic() - started
         limit = conf.current().api.max_request_duration.total_seconds()
         if 0 < limit < duration:

@@ -126,7 +126,7 @@ class _Scheduler(CallbackScheduler):
         self._schedule_fn = schedule
 
 
-@WorkerProcess.wrap_target  # type: ignore[untyped-decorator,no-untyped-call]  # granian's, untyped
+@WorkerProcess.wrap_target  # type: ignore[untyped-decorator]  # granian's
 def _serve_process(
     number: int,
     requests: Requests,
@@ -144,7 +144,7 @@ def _serve_process(
 ) -> None:
     """What granian runs in each forked process. `options` are those of HTTP, static files, logs, TLS and metrics."""
     http_mode, http1, http2, has_websockets, static_path, _log_format, ssl_context, _scope_options, metrics = options
-    stopping = set_sync_signals()
+    stopping = set_sync_signals()  # type: ignore[no-untyped-call]  # granian's
     stopped = threading.Event()
     stopping.add_cb(stopped.set)
     worker_class: Any = RSGIWorker  # its stub lacks parameters
