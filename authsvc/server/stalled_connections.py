@@ -137,7 +137,7 @@ class ConnectionMonitor:
     def _peer(self, number: int) -> str | None:
         """The peer of a connection to this server, None for another connection."""
         try:
-            connection = _borrow(number)
+            connection = socket.socket(fileno=number)
             try:
                 port = connection.getsockname()[1]
                 host, peer_port = connection.getpeername()[:2]
@@ -160,14 +160,10 @@ def _descriptors() -> list[int]:
     return [int(name) for name in os.listdir("/proc/self/fd")]  # noqa: PTH208  (paths cost ten times as much)
 
 
-def _borrow(number: int) -> socket.socket:
-    """A socket object that must be detached. The address family does not matter, and finding it out takes a call."""
-    return socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=number)
-
-
 def _tcp_info(number: int) -> tuple[int, ...] | None:
     try:
-        connection = _borrow(number)
+        # The family does not matter here, and finding it out takes three calls.
+        connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=number)
         try:
             info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
         finally:
