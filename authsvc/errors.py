@@ -83,10 +83,6 @@ class RequestBodyTimedOut(ApiError):
     message = "The request body did not arrive in time"
 
 
-class RequestBodyIncomplete(ValidationFailed):
-    message = "The request body is incomplete"
-
-
 class ServiceBusy(ApiError):
     """Too many requests wait for other servers, or too much of unfinished requests is in memory."""
 

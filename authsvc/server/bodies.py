@@ -9,7 +9,7 @@ from typing import Any
 
 from authsvc import conf
 from authsvc.api.parsing import MAX_BODY
-from authsvc.errors import ApiError, BodyTooLarge, RequestBodyIncomplete, RequestBodyTimedOut, ServiceBusy
+from authsvc.errors import ApiError, BodyTooLarge, RequestBodyTimedOut, ServiceBusy, ValidationFailed
 
 MIN_BYTES_PER_SECOND = 1024
 RATE_GRACE_SECONDS = 15
@@ -19,6 +19,7 @@ UNCOUNTED_BYTES = 16_384
 MAX_BUFFERED_BYTES = 64 * 1_048_576
 """Limit of the further bytes of all bodies of a process, until their requests are answered."""
 RETRY_SECONDS = 5
+INCOMPLETE = "The request body is incomplete"
 
 Outcome = bytes | ApiError
 
@@ -80,7 +81,7 @@ class Body:
             try:
                 chunk: bytes = future.result()
             except RuntimeError:  # the connection has ended
-                self._end(RequestBodyIncomplete())
+                self._end(ValidationFailed(INCOMPLETE))
                 return
             if not chunk:
                 self._end_stream()
@@ -106,11 +107,11 @@ class Body:
         except StopAsyncIteration:
             self._complete()
         else:
-            self._end(RequestBodyIncomplete())
+            self._end(ValidationFailed(INCOMPLETE))
 
     def _complete(self) -> None:
         is_complete = self._length is None or self._size == self._length
-        self._end(b"".join(self._chunks) if is_complete else RequestBodyIncomplete())
+        self._end(b"".join(self._chunks) if is_complete else ValidationFailed(INCOMPLETE))
 
     def _end(self, outcome: Outcome) -> None:
         self._has_ended = True

@@ -16,9 +16,9 @@ from typing import Any
 
 from authsvc import conf
 from authsvc.api.parsing import BODY_ERROR, MAX_BODY
-from authsvc.errors import ApiError, BodyTooLarge, RequestBodyIncomplete, RequestBodyTimedOut
+from authsvc.errors import ApiError, BodyTooLarge, RequestBodyTimedOut, ValidationFailed
 from authsvc.server import reload
-from authsvc.server.bodies import is_too_slow
+from authsvc.server.bodies import INCOMPLETE, is_too_slow
 from authsvc.server.request_slots import RequestSlots
 from authsvc.server.stalled_connections import ConnectionMonitor
 
@@ -130,7 +130,7 @@ class _Reception:
         return min(_CHUNK_BYTES, end - self._size)
 
     def _failure(self) -> ApiError:
-        return RequestBodyTimedOut() if self._is_late else RequestBodyIncomplete()
+        return RequestBodyTimedOut() if self._is_late else ValidationFailed(INCOMPLETE)
 
 
 def _check_times() -> None:
