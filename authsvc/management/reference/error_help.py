@@ -72,7 +72,7 @@ REMEDIES = {
     "refresh_token_already_used": f"{_SIGN_IN} Keep one refresh token for each session, the newest one.",
     "refresh_token_not_found": _SIGN_IN,
     "request_entity_too_large": "Send less than 1 MiB.",
-    "request_timeout": "Try again after a moment; the limits are `AUTH_API_MAX_REQUEST_DURATION` and, for the arrival of a body,"
+    "request_timeout": "Try again after a moment; the limits are `AUTH_API_MAX_REQUEST_DURATION` and"
     " `AUTH_API_REQUEST_BODY_TIMEOUT`.",
     "same_password": "Choose another password.",
     "session_expired": _SIGN_IN,
