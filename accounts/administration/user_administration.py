@@ -15,7 +15,7 @@ from accounts import errors as account_errors
 from accounts.administration import bans, errors
 from accounts.models import Identity, User
 from accounts.passwords import hashing, policy
-from accounts.users import account_creation, identifiers, queries, updates
+from accounts.users import account_creation, identifiers, metadata_limits, queries, updates
 from accounts.users.records import UserRecord
 from authsvc import audit, conf
 from authsvc.audit import Administrator
@@ -174,6 +174,7 @@ def update(user_id: UUID, request: UserChanges, *, actor: Administrator, caller:
             if request.password is not None and not user.password_hash:
                 _add_email_identity(user_id, request, at=at)
             changed = queries.require(user_id)
+            metadata_limits.check_change(changed, before=user)
             audit.record(audit.Action.MODIFIED, actor=actor, caller=caller, at=at, traits=_traits(changed))
             return changed
     except IntegrityError as error:

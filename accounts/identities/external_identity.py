@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from accounts.users import identifiers
-from authsvc import conf
+from accounts.users import identifiers, metadata_limits
 from authsvc.errors import ApiError
 
 
@@ -46,7 +45,7 @@ class ExternalIdentity:
 
     @classmethod
     def from_profile(cls, profile: ProviderProfile, *, provider: str, email_optional: bool) -> ExternalIdentity:
-        """The identity of a profile; addresses that an account cannot have are left out."""
+        """The identity of a profile; addresses that an account cannot have are left out. Raises MetadataTooLarge."""
         addresses = tuple(valid for address in profile.addresses if (valid := _normalise(address)) is not None)
         claimed = claimed_address(addresses)
         identity_data = {key: value for key, value in profile.claims.items() if key != "email"}
@@ -54,6 +53,7 @@ class ExternalIdentity:
             identity_data["email"] = claimed.email
         identity_data["email_verified"] = claimed is not None and claimed.verified
         identity_data["phone_verified"] = identity_data.get("phone_verified") is True
+        metadata_limits.check_user_metadata(identity_data)
         return cls(
             provider=provider,
             subject=str(profile.claims["sub"]),
@@ -79,17 +79,14 @@ class ExternalIdentity:
 
     @property
     def verified_emails(self) -> frozenset[str]:
-        """The addresses that count as verified: with auto-confirm, all of them."""
-        autoconfirm = conf.current().mailer.autoconfirm
-        return frozenset(address.email for address in self.addresses if address.verified or autoconfirm)
+        """The addresses that the provider has verified. Auto-confirm does not count: it never links to an account."""
+        return frozenset(address.email for address in self.addresses if address.verified)
 
     def audit_traits(self, identity_id: UUID) -> dict[str, str]:
         return {"identity_id": str(identity_id), "provider": self.provider, "provider_id": self.subject}
 
     def verifies(self, email: str) -> bool:
         """True when the identity verifies `email`, the address of an account; for `""`, its own candidate address."""
-        if conf.current().mailer.autoconfirm:
-            return True
         return email in self.verified_emails if email else self.candidate.verified
 
 

@@ -71,6 +71,7 @@ class UserView(Endpoint):
             *PKCE_ERRORS,
             RequestRateExceeded,
             account_errors.PhoneInvalid,
+            account_errors.MetadataTooLarge,
             account_errors.EmailExists,
             account_errors.PhoneExists,
             errors.AppMetadataNotAllowed,

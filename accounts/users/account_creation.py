@@ -12,7 +12,7 @@ from django.db import transaction
 
 from accounts import errors
 from accounts.models import Identity, User
-from accounts.users import queries
+from accounts.users import metadata_limits, queries
 from accounts.users.records import IdentityRecord, UserRecord
 from authsvc import conf
 from authsvc.api.renderers import rfc3339
@@ -202,6 +202,7 @@ def _build(
 def _identity(
     user_id: UUID, *, provider: str, data: Mapping[str, Any], at: datetime, subject: str | None = None
 ) -> Identity:
+    metadata_limits.check_user_metadata(data)
     return Identity(
         id=uuid4(),
         provider_id=str(user_id) if subject is None else subject,
@@ -231,7 +232,9 @@ def create_anonymous_user(*, data: Mapping[str, Any], audience: str, at: datetim
 
 
 def _user(*, id: UUID, audience: str, at: datetime, **columns: Any) -> User:
-    """A row with the default values of a new account, changed by `columns`."""
+    """A row with the default values of a new account, changed by `columns`. Raises MetadataTooLarge."""
+    metadata_limits.check_user_metadata(columns["raw_user_meta_data"])
+    metadata_limits.check_app_metadata(columns["raw_app_meta_data"])
     return User(
         **{
             "id": id,

@@ -60,6 +60,12 @@ def find_by(column: Literal["email", "phone", "phone_change"], value: str, *, au
     return records.read(row) if row else None
 
 
+def find_claimant(column: Literal["email", "phone"], value: str, *, aud: str) -> UserRecord | None:
+    """As `find_by`, but only the account that a proof of the email or phone may lead into (`account_claiming`)."""
+    user = find_by(column, value, aud=aud)
+    return None if user is None or user.holds_foreign(column) else user
+
+
 def find_by_identity(*, provider: str, provider_id: str) -> tuple[UserRecord, UUID] | None:
     """The user with this identity, and the id of the identity."""
     row = fetch_row(
@@ -139,6 +145,35 @@ def insert_user(**values: Any) -> None:
     has the address or phone.
     """
     fetch_rows(_insert_user(), values)
+
+
+@cache
+def _remove_sign_up_data() -> str:
+    users, identities = namespaced("users"), namespaced("identities")
+    own = "('sub', 'email', 'email_verified', 'phone_verified')"
+    return f"""
+        WITH cleaned AS (
+            UPDATE {users} u SET raw_user_meta_data = (
+                SELECT coalesce(jsonb_object_agg(m.key, m.value), '{{}}'::jsonb) FROM jsonb_each(u.raw_user_meta_data) m
+                WHERE m.key IN {own} OR NOT EXISTS (
+                    SELECT FROM {identities} i WHERE i.user_id = u.id AND i.provider IN ('email', 'phone')
+                        AND i.identity_data -> m.key = m.value))
+            WHERE u.id = %(user_id)s AND jsonb_typeof(u.raw_user_meta_data) = 'object'
+        )
+        UPDATE {identities} i SET identity_data = (
+            SELECT coalesce(jsonb_object_agg(d.key, d.value), '{{}}'::jsonb) FROM jsonb_each(i.identity_data) d
+            WHERE d.key IN {own} OR (d.key = 'phone' AND i.provider = 'phone'))
+        WHERE i.user_id = %(user_id)s AND i.provider IN ('email', 'phone')
+    """
+
+
+def remove_sign_up_data(user_id: UUID) -> None:
+    """Remove the data that sign-ups by email or phone have stored in an unconfirmed account.
+
+    Metadata that an administrator has set stays, because it is in no identity. One statement; must run inside a
+    transaction.
+    """
+    fetch_rows(_remove_sign_up_data(), {"user_id": user_id})
 
 
 @cache

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from operator import attrgetter
-from typing import Annotated, Any, NamedTuple, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 from uuid import UUID
 
 import orjson
@@ -118,24 +118,51 @@ class UserRecord:
         return any(factor.status == "verified" for factor in self.factors)
 
     @property
+    def has_pending_invitation(self) -> bool:
+        return self.invited_at is not None and self.email_confirmed_at is None
+
+    @property
     def full_name(self) -> object:
-        """`user_metadata.full_name`; the metadata is parsed only when the key can be in it."""
-        if '"full_name"' not in self.user_metadata_json:
-            return None
-        return orjson.loads(self.user_metadata_json).get("full_name")
+        """`user_metadata.full_name`, of any type; the metadata is parsed only when the key can be in it."""
+        return self._user_metadata_value("full_name")
 
     @property
     def name(self) -> str:
         """`user_metadata.name` when that is a text."""
-        if '"name"' not in self.user_metadata_json:
-            return ""
-        name = orjson.loads(self.user_metadata_json).get("name")
+        name = self._user_metadata_value("name")
         return name if isinstance(name, str) else ""
+
+    def _user_metadata_value(self, key: str) -> object:
+        """A value of the user metadata; None also for metadata that is nested too deeply for the parser."""
+        if f'"{key}"' not in self.user_metadata_json:
+            return None
+        try:
+            metadata = orjson.loads(self.user_metadata_json)
+        except orjson.JSONDecodeError:
+            return None
+        return metadata.get(key) if isinstance(metadata, dict) else None
 
     @property
     def providers(self) -> list[str]:
         """Distinct providers of the identities, oldest first."""
         return list(dict.fromkeys(identity.provider for identity in self.identities))
+
+    @property
+    def is_controlled(self) -> bool:
+        """True if a person has confirmed an identifier of the account, or has signed in to it."""
+        return self.confirmed_at is not None or self.last_sign_in_at is not None
+
+    @property
+    def verified_email(self) -> str:
+        """The address if it is confirmed, else `""`."""
+        return self.email if self.email_confirmed_at is not None else ""
+
+    def holds_foreign(self, column: Literal["email", "phone"]) -> bool:
+        """True if a person controls the account without having confirmed its email or phone (`account_claiming`)."""
+        if column == "phone":
+            return bool(self.phone) and self.phone_confirmed_at is None and self.is_controlled
+        is_unconfirmed = bool(self.email) and self.email_confirmed_at is None
+        return is_unconfirmed and self.is_controlled and not self.has_pending_invitation
 
     def is_banned(self, at: datetime) -> bool:
         return self.banned_until is not None and at < self.banned_until

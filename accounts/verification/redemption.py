@@ -5,9 +5,10 @@ Redeeming confirms an address, completes a change, or signs in.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from django.db import transaction
@@ -44,7 +45,11 @@ _EMAIL_TOKEN_TYPES = {
     "email": (TokenType.CONFIRMATION, TokenType.RECOVERY),
     "email_change": (TokenType.EMAIL_CHANGE_CURRENT, TokenType.EMAIL_CHANGE_NEW),
 }
-_SMS_TOKEN_TYPES = {"sms": TokenType.CONFIRMATION, "phone_change": TokenType.PHONE_CHANGE}
+_SMS_TOKEN_TYPES = {
+    # A code for an invited user has the type of a recovery.
+    "sms": (TokenType.CONFIRMATION, TokenType.RECOVERY),
+    "phone_change": (TokenType.PHONE_CHANGE,),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +69,15 @@ class VerifiedSecret:
         if self.requested_type != "email":
             return self.requested_type
         return "signup" if self.token and self.token.token_type == TokenType.CONFIRMATION else "magiclink"
+
+    @property
+    def proves(self) -> Literal["email", "phone"] | None:
+        """The present identifier of the account that the secret proves; None for the new one of a change."""
+        if self.type == "sms":
+            return "phone"
+        if self.type == "phone_change" or (self.token and self.token.token_type == TokenType.EMAIL_CHANGE_NEW):
+            return None
+        return "email"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +163,7 @@ def redeem_sms_code(*, type: str, phone: str, code: str, caller: Caller, at: dat
     number = identifiers.phone(phone)
     if type not in _SMS_TOKEN_TYPES:
         raise account_errors.CodeExpired
-    sent = _newest_secrets(number, types=(_SMS_TOKEN_TYPES[type],), audience=caller.audience)
+    sent = _newest_secrets(number, types=_SMS_TOKEN_TYPES[type], audience=caller.audience)
     test_code = conf.current().sms.test_code(number, at=at)
     by_code = False
     if test_code is not None and crypto.constant_time_equal(test_code, code):
@@ -229,6 +243,8 @@ def _redeem(
     PhoneExists or the errors of a new password.
     """
     user = secret.user
+    if secret.proves is not None and user.holds_foreign(secret.proves):
+        raise secret.error
     new_hash = _first_password(secret, password=password, by_browser=by_browser)
     with transaction.atomic(durable=True):
         # The user's row before the secrets, as everywhere, so that concurrent requests cannot deadlock.
@@ -276,7 +292,12 @@ def _apply(secret: VerifiedSecret, *, new_hash: str | None, signing_in: bool, ca
         case "sms":
             audit.record(Action.SIGNED_UP, actor=user, caller=caller, at=at, traits={"provider": "phone"})
             columns |= {"phone_confirmed_at": at, "is_anonymous": False, **_providers(user), "updated_at": at}
-            User.objects.filter(id=user.id).update(**columns)
+            if hashing.awaits_password(user):
+                columns["password"] = ""
+            _update_claimed(secret, columns)
+            if user.phone_confirmed_at is None:
+                account_claiming.withdraw_other_claim(user, proven="phone", at=at)
+                account_claiming.remove_unverified_identities(dataclasses.replace(user, email=""), at=at)
         case _:
             _confirm_or_sign_in(secret, columns, new_hash=new_hash, caller=caller, at=at)
 
@@ -286,7 +307,10 @@ def _confirm_or_sign_in(
 ) -> None:
     """Confirm a sign-up or invitation, or sign in by magic link or recovery, which confirms the address as well."""
     user = secret.user
+    awaits_password = hashing.awaits_password(user)
     columns |= {**_providers(user), "updated_at": at}
+    if awaits_password:
+        columns["password"] = ""
     if secret.type in _CONFIRMING or user.email_confirmed_at is None:
         audit.record(Action.SIGNED_UP, actor=user, caller=caller, at=at, traits={"provider": "email"})
         columns["email_confirmed_at"] = at
@@ -300,13 +324,24 @@ def _confirm_or_sign_in(
     if new_hash is not None:
         columns["password"] = encryption.encrypt(new_hash, bound_to=user.id)
         columns |= updates.cleared_pending_changes()
-    User.objects.filter(id=user.id).update(**columns)
-    if secret.type not in _CONFIRMING and user.email_confirmed_at is None:
-        account_claiming.remove_unverified_identities(user, at=at)
+    _update_claimed(secret, columns)
+    if user.email_confirmed_at is None:
+        account_claiming.withdraw_other_claim(user, proven="email", at=at)
+        if awaits_password or secret.type not in _CONFIRMING:
+            account_claiming.remove_unverified_identities(user, at=at)
     if secret.type in _CONFIRMING:
         Identity.objects.filter(user_id=user.id, email=user.email).update(
             identity_data=updates.merged_json("identity_data", {"email_verified": True})
         )
+
+
+def _update_claimed(secret: VerifiedSecret, columns: dict[str, Any]) -> None:
+    """Update the user. Raises the secret's `error` if, before this first proof, a person has gained control."""
+    rows = User.objects.filter(id=secret.user.id)
+    if secret.user.is_controlled:
+        rows.update(**columns)
+    elif not rows.filter(email_confirmed_at=None, phone_confirmed_at=None, last_sign_in_at=None).update(**columns):
+        raise secret.error
 
 
 def _providers(user: UserRecord) -> dict[str, Any]:
@@ -320,11 +355,14 @@ def _providers(user: UserRecord) -> dict[str, Any]:
 def _first_password(secret: VerifiedSecret, *, password: str | None, by_browser: bool) -> str | None:
     """The hash of the first password of an account without one; None to leave the account unchanged."""
     user = secret.user
-    if secret.type not in _CONFIRMING or user.password_hash:
+    awaits_password = hashing.awaits_password(user)
+    if secret.type not in _CONFIRMING or (user.password_hash and not awaits_password):
         return None
     if password is not None:
         policy.validate_password(password)
         return hashing.hash_password(password)
+    if awaits_password:
+        return None
     if (
         secret.requested_type == "signup"
         and not by_browser
