@@ -79,7 +79,7 @@ def test_manage_requires_a_path_after_its_flags(tmp_path: Path) -> None:
 def test_manage_prints_help_without_settings(tmp_path: Path) -> None:
     done = manage(tmp_path, "help")
     assert done.returncode == 0
-    assert "Type 'manage.py help <subcommand>'" in done.stdout
+    assert "usage: manage.py COMMAND" in done.stdout
 
 
 def test_problems_are_a_list_on_a_terminal() -> None:
