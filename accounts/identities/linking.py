@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,14 +18,15 @@ from accounts.identities import queries as identity_queries
 from accounts.identities.external_identity import ExternalIdentity
 from accounts.messages import confirmation_emails, notification_emails
 from accounts.models import Identity, User
+from accounts.passwords import change_proofs
 from accounts.users import account_creation, queries, updates
 from accounts.users.records import IdentityRecord, UserRecord
-from authsvc import audit, conf, messaging
+from authsvc import audit, messaging
 from authsvc.audit import Action
 from authsvc.caller import Caller
 from tokens.one_time import one_time_tokens
 from tokens.sessions import lifecycle
-from tokens.sessions.errors import UserBanned
+from tokens.sessions.errors import UserBanned, UserNotFoundForToken
 from tokens.sessions.users import SignedInUser
 
 
@@ -34,11 +36,13 @@ class LinkRequest:
 
     identity: ExternalIdentity
     user: UserRecord
+    keeps_contacts: bool
+    """The account gets no address from the identity, because a new address needs a proof that linking cannot carry."""
 
     @property
     def new_email(self) -> str:
         """The address that an account without one gets from the identity, `""` to leave the account's as it is."""
-        return "" if self.user.email else self.identity.email
+        return "" if self.user.email or self.keeps_contacts else self.identity.email
 
     @property
     def is_verified(self) -> bool:
@@ -58,32 +62,34 @@ class Linked:
     """The caller raises it after the commit, without starting a session."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrimaryEmail:
-    """The account's new address, `""` for none."""
-
-    email: str
-    verified: bool
-
-
-def prepare(identity: ExternalIdentity, user: UserRecord) -> LinkRequest:
+def prepare(identity: ExternalIdentity, signed_in: SignedInUser, *, at: datetime) -> LinkRequest:
     """Check that the identity can be linked, and reserve the confirmation email that linking will send, if any.
 
     Call it before the transaction, because it may use the network. Raises IdentityAlreadyLinked,
     IdentityOfAnotherUser, LinkedEmailExists and the errors of sending an email.
     """
-    request = LinkRequest(identity=identity, user=user)
+    request = LinkRequest(
+        identity=identity,
+        user=queries.get_user_record(signed_in),
+        keeps_contacts=change_proofs.is_needed(signed_in, at=at),
+    )
     _check(request)
     if not request.is_verified:
         confirmation_emails.reserve_confirmation(request.new_email)
     return request
 
 
-def lock_user(request: LinkRequest, *, at: datetime) -> UserRecord:
-    """Lock the account until the end of the caller's transaction and read it. Raises UserNotFound, UserBanned."""
-    user = queries.lock(request.user.id)
-    if user is None:
-        raise account_errors.UserNotFound
+def lock_user(signed_in: SignedInUser, *, at: datetime) -> UserRecord:
+    """Lock the account until the end of the caller's transaction and read it, with the session that links.
+
+    The session and its level may have changed since the link was requested. Raises UserNotFound, SessionNotFound,
+    LinkingNeedsAal2, UserBanned.
+    """
+    try:
+        locked = lifecycle.lock_for_credential_change(signed_in, error=errors.LinkingNeedsAal2)
+    except UserNotFoundForToken:
+        raise account_errors.UserNotFound from None
+    user = queries.get_user_record(locked)
     if user.is_banned(at):
         raise UserBanned
     return user
@@ -100,13 +106,14 @@ def link(
 ) -> Linked:
     """Add the identity to the account, which `lock_user` has locked and read as `user`.
 
-    An account without an address gets the identity's; an anonymous user becomes permanent once it is verified. Must
-    run inside a transaction. Raises the errors of `prepare`, and IdentityNotCreated when the request needs an email
-    that `prepare` has not reserved.
+    An account without an address gets the identity's if the provider has verified it; otherwise it becomes a pending
+    change with a mailed link. An anonymous user becomes permanent once it is verified. Must run inside a transaction.
+    Raises the errors of `prepare`, and IdentityNotCreated when the request needs an email that `prepare` has not
+    reserved.
     """
     is_reserved = not request.is_verified
     if user.email != request.user.email:
-        request = LinkRequest(identity=request.identity, user=user)
+        request = dataclasses.replace(request, user=user)
         _check(request)
         if not request.is_verified and not is_reserved:
             raise errors.IdentityNotCreated
@@ -117,18 +124,21 @@ def link(
         _check(request)  # raises when another request has taken the identity or the address
         raise errors.IdentityNotCreated from None
     if not request.is_verified:
-        confirmation_emails.send_confirmation(linked, redirect_to=redirect_to, caller=caller, at=at)
+        confirmation_emails.send_new_address(
+            linked, email=request.new_email, redirect_to=redirect_to, caller=caller, at=at
+        )
     return Linked(user=linked, error=request.error)
 
 
 def unlink(signed_in: SignedInUser, user: UserRecord, *, identity_id: UUID, caller: Caller, at: datetime) -> None:
     """Remove an identity from a user who has another; its address is then replaced by that of another identity.
 
-    Opens the transaction. Raises SingleIdentity, IdentityNotFound, NoFreeEmail.
+    Opens the transaction. Raises LinkingNeedsAal2, SingleIdentity, IdentityNotFound, NoFreeEmail,
+    AddressChangeNeedsProof.
     """
     with transaction.atomic(durable=True):
-        lifecycle.lock_signed_in_user(signed_in)
-        user = queries.get(user.id) or user
+        locked = lifecycle.lock_for_credential_change(signed_in, error=errors.LinkingNeedsAal2)
+        user = queries.get_user_record(locked)
         if len(user.identities) < 2:
             raise errors.SingleIdentity
         removed = next((identity for identity in user.identities if identity.id == str(identity_id)), None)
@@ -141,28 +151,25 @@ def unlink(signed_in: SignedInUser, user: UserRecord, *, identity_id: UUID, call
         if removed.provider == "phone":
             User.objects.filter(id=user.id).update(phone=None, phone_confirmed_at=None)
         else:
-            _replace_email(user, remaining)
+            _replace_email(user, remaining, keeps_contacts=change_proofs.is_needed(locked, at=at), at=at)
         account_claiming.merge_user_metadata(user.id, at=at)
         if user.email:
             messaging.send(notification_emails.identity_unlinked(user, provider=removed.provider))
 
 
-def choose_primary_email(
-    email: str, remaining: Sequence[IdentityRecord], *, taken: Collection[str]
-) -> PrimaryEmail | None:
-    """The replacement for an account's `email`; None when a remaining identity still has it.
+def choose_primary_email(email: str, remaining: Sequence[IdentityRecord], *, taken: Collection[str]) -> str | None:
+    """The replacement for an account's `email`, `""` for none; None when a remaining identity still has `email`.
 
-    `remaining` is in order of creation; `taken` are addresses of other accounts. A verified address is preferred to an
-    unverified one, and that to none. Raises NoFreeEmail.
+    `remaining` is in order of creation; `taken` are addresses of other accounts. An unverified address counts as none.
+    Raises NoFreeEmail when every remaining identity has a verified address that is taken.
     """
     if email and any(identity.email == email for identity in remaining):
         return None
-    for identity in sorted(remaining, key=_email_rank):
-        if not identity.email:
-            return PrimaryEmail(email="", verified=False)
-        if identity.email not in taken:
-            return PrimaryEmail(email=identity.email, verified=_has_verified_email(identity))
-    raise errors.NoFreeEmail
+    verified = [identity.email for identity in remaining if identity.email and _has_verified_email(identity)]
+    free = next((address for address in verified if address not in taken), "")
+    if not free and len(verified) == len(remaining):
+        raise errors.NoFreeEmail
+    return free
 
 
 def _check(request: LinkRequest) -> None:
@@ -170,8 +177,16 @@ def _check(request: LinkRequest) -> None:
     linked = queries.find_by_identity(provider=identity.provider, provider_id=identity.subject)
     if linked is not None:
         raise errors.IdentityAlreadyLinked if linked[0].id == user.id else errors.IdentityOfAnotherUser
-    if request.new_email and _emails_of_others([request.new_email], user_id=user.id):
+    if request.new_email and _claimant(request) is None and _emails_of_others([request.new_email], user_id=user.id):
         raise errors.LinkedEmailExists
+
+
+def _claimant(request: LinkRequest) -> UserRecord | None:
+    """The account of another person that loses the identity's verified address, because it has not confirmed it."""
+    if not (request.new_email and request.is_verified):
+        return None
+    other = queries.find_by("email", request.new_email, aud=None)
+    return other if other is not None and other.id != request.user.id and other.holds_foreign("email") else None
 
 
 def _apply(request: LinkRequest, *, starts_session: bool, caller: Caller, at: datetime) -> UserRecord:
@@ -182,13 +197,14 @@ def _apply(request: LinkRequest, *, starts_session: bool, caller: Caller, at: da
     traits = identity.audit_traits(added.id)
     audit.record(Action.IDENTITY_LINKED, actor=user, caller=caller, at=at, traits=traits)
     columns: dict[str, Any] = {}
-    if email:
+    if email and request.is_verified:
+        claimant = _claimant(request)
+        if claimant is not None:
+            account_claiming.withdraw_claim(claimant, "email", at=at)
         one_time_tokens.delete_all(user.id)
-        metadata = updates.merged_json("raw_user_meta_data", {"email_verified": request.is_verified})
+        metadata = updates.merged_json("raw_user_meta_data", {"email_verified": True})
         columns = {**updates.cleared_pending_changes(), "email": email, "raw_user_meta_data": metadata}
-        columns["email_confirmed_at"] = at if request.is_verified else None
-        if not request.is_verified:
-            columns["confirmation_sent_at"] = at
+        columns["email_confirmed_at"] = at
     if user.is_anonymous and request.is_verified:
         columns["is_anonymous"] = False
     if columns:
@@ -200,15 +216,20 @@ def _apply(request: LinkRequest, *, starts_session: bool, caller: Caller, at: da
     return linked
 
 
-def _replace_email(user: UserRecord, remaining: list[IdentityRecord]) -> None:
-    """Give the account the address of a remaining identity when the removed identity was the source of its address."""
+def _replace_email(user: UserRecord, remaining: list[IdentityRecord], *, keeps_contacts: bool, at: datetime) -> None:
+    """Give the account the address of a remaining identity when the removed identity was the source of its address.
+
+    Raises AddressChangeNeedsProof where it would get one in spite of `keeps_contacts`.
+    """
     taken = _emails_of_others([identity.email for identity in remaining if identity.email], user_id=user.id)
     email = choose_primary_email(user.email, remaining, taken=taken)
     if email is None:
         return
-    columns: dict[str, Any] = {**updates.cleared_pending_changes(), "email": email.email or None}
-    if not email.email or not (email.verified or conf.current().mailer.autoconfirm):
-        columns["email_confirmed_at"] = None
+    if keeps_contacts and email:
+        raise errors.AddressChangeNeedsProof
+    columns: dict[str, Any] = {**updates.cleared_pending_changes(), "email": email or None}
+    columns["email_confirmed_at"] = (user.email_confirmed_at or at) if email else None
+    if not email:
         columns["raw_user_meta_data"] = updates.merged_json("raw_user_meta_data", {"email_verified": False})
     try:
         User.objects.filter(id=user.id).update(**columns)
@@ -220,13 +241,7 @@ def _replace_email(user: UserRecord, remaining: list[IdentityRecord]) -> None:
 def _emails_of_others(emails: list[str], *, user_id: UUID) -> set[str]:
     """The addresses of other accounts among `emails`, in all audiences."""
     rows = identity_queries.address_owners(emails) if emails else []
-    return {email for owner_id, provider, email, _, _ in rows if provider is None and owner_id != user_id}
-
-
-def _email_rank(identity: IdentityRecord) -> int:
-    if not identity.email:
-        return 2
-    return 0 if _has_verified_email(identity) else 1
+    return {email for owner_id, provider, email, *_ in rows if provider is None and owner_id != user_id}
 
 
 def _has_verified_email(identity: IdentityRecord) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.db import transaction
@@ -13,7 +13,7 @@ from django.db import transaction
 from accounts import errors as account_errors
 from accounts.messages import notification_emails, recipients, sms_codes
 from accounts.models import User
-from accounts.passwords import hashing, policy
+from accounts.passwords import change_proofs, hashing, policy
 from accounts.profile import errors, reauthentication
 from accounts.users import identifiers, metadata_limits, queries, updates
 from accounts.users.records import UserRecord
@@ -27,9 +27,6 @@ from tokens.flows.pkce import Challenge
 from tokens.one_time import one_time_tokens
 from tokens.sessions import lifecycle, revocation
 from tokens.sessions.users import SignedInUser
-
-_RECENT_SESSION = timedelta(hours=24)
-"""A session younger than this may change the password without reauthentication."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,15 +80,15 @@ def update_user(
 
     Raises the errors of the user endpoint in their documented order. An error of a message undoes all changes.
     """
-    change = _check_availability(_validate(signed_in, user, request))
-    if change.password is not None:
-        _reauthenticate(signed_in, user, request, at=at)
+    change = _check_availability(user, _validate(signed_in, user, request))
+    if change.changes_credentials:
+        _check_proofs(signed_in, user, request, at=at)
     password_hash = _new_hash(user, change.password)
     _reserve_messages(user, change, at=at)
     with transaction.atomic(durable=True):
         locked = lifecycle.lock_signed_in_user(signed_in)
         if change.changes_credentials:
-            _check_level(locked)
+            lifecycle.check_aal(locked, error=errors.InsufficientAal)
         if password_hash is not None:
             _set_password(signed_in, user, password_hash, caller=caller, at=at)
         _merge_metadata(user, change, at=at)
@@ -111,8 +108,8 @@ def _validate(signed_in: SignedInUser, user: UserRecord, request: UserUpdateRequ
     channel = identifiers.channel(request.channel or "") if phone else "sms"
     if request.password is not None:
         policy.validate_password(request.password)
-    email = email if email != user.email else ""
-    phone = phone if phone != user.phone else ""
+    email = email if email != user.verified_email else ""
+    phone = phone if phone != user.phone or user.phone_confirmed_at is None else ""
     challenge = (
         pkce.parse_challenge(challenge=request.code_challenge, method=request.code_challenge_method) if email else None
     )
@@ -121,7 +118,7 @@ def _validate(signed_in: SignedInUser, user: UserRecord, request: UserUpdateRequ
         raise errors.AppMetadataNotAllowed
     changes_credentials = bool(email or phone or request.password is not None)
     if changes_credentials:
-        _check_level(signed_in)
+        lifecycle.check_aal(signed_in, error=errors.InsufficientAal)
     if user.is_anonymous and request.password is not None and not email and not phone:
         raise errors.PasswordOfAnonymousUser
     if user.is_sso_user and (changes_credentials or request.nonce):
@@ -137,37 +134,30 @@ def _validate(signed_in: SignedInUser, user: UserRecord, request: UserUpdateRequ
     )
 
 
-def _check_level(signed_in: SignedInUser) -> None:
-    """Require AAL2 for changes of email, phone and password when the user has a verified factor."""
-    if signed_in.user.has_verified_factor and not signed_in.is_aal2:
-        raise errors.InsufficientAal
-
-
-def _check_availability(change: _Change) -> _Change:
+def _check_availability(user: UserRecord, change: _Change) -> _Change:
     """Refuse an email or phone of another user; with strict privacy, record it in the result instead."""
     strict = conf.current().signup.strict_privacy_enabled
     owner = queries.find_by("email", change.email, aud=None) if change.email else None
+    if owner is not None and owner.id == user.id:
+        owner = None  # the unconfirmed address of the account itself
     if owner and not strict:
         raise account_errors.EmailExists
-    phone_is_taken = bool(change.phone) and User.objects.with_phone(change.phone).exists()
+    phone_is_taken = bool(change.phone) and User.objects.with_phone(change.phone).exclude(id=user.id).exists()
     if phone_is_taken and not strict:
         raise account_errors.PhoneExists
     return dataclasses.replace(change, owner=owner, phone_is_taken=phone_is_taken)
 
 
-def _reauthenticate(signed_in: SignedInUser, user: UserRecord, request: UserUpdateRequest, *, at: datetime) -> None:
-    """Check the nonce and the current password, as far as the configuration requires them for a password change."""
-    config, session = conf.current().passwords, signed_in.session
-    if config.update_requires_reauthentication and (session is None or at > session.created_at + _RECENT_SESSION):
+def _check_proofs(signed_in: SignedInUser, user: UserRecord, request: UserUpdateRequest, *, at: datetime) -> None:
+    """Check the nonce and the current password, as far as the change needs them."""
+    if change_proofs.needs_nonce(signed_in, at=at):
         if not request.nonce:
             raise errors.ReauthenticationNeeded
         reauthentication.redeem_code(user, nonce=request.nonce, at=at)
-    stored = hashing.stored_hash(user)
-    recovering = lifecycle.is_recovery(entry.method for entry in signed_in.amr)
-    if config.update_requires_current and stored and not recovering:
+    if change_proofs.needs_current_password(signed_in):
         if not request.current_password:
             raise errors.CurrentPasswordRequired
-        if not hashing.verify_password(request.current_password, stored):
+        if not hashing.verify_password(request.current_password, hashing.stored_hash(user)):
             raise errors.CurrentPasswordInvalid
 
 
@@ -184,7 +174,7 @@ def _reserve_messages(user: UserRecord, change: _Change, *, at: datetime) -> Non
     """Check interval, recipient and quota of the messages that the change will send. Call it before the transaction."""
     if change.email and not _is_email_autoconfirmed(user, change):
         messaging.check_user_interval(EmailKind.EMAIL_CHANGE, user.email_change_sent_at, at=at)
-        both = bool(user.email) and conf.current().mailer.secure_email_change_enabled
+        both = bool(user.verified_email) and conf.current().mailer.secure_email_change_enabled
         recipients.reserve_email(*([change.email, user.email] if both else [change.email]), kind=EmailKind.EMAIL_CHANGE)
         messaging.enforce_user_interval(EmailKind.EMAIL_CHANGE, user_id=user.id)
         messaging.start_change_interval(EmailKind.EMAIL_CHANGE, address=user.email or change.email)
