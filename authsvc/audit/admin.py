@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
@@ -12,7 +11,6 @@ from django.db.models import Q, QuerySet, TextField
 from django.db.models.functions import Cast
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
-from django.utils.text import Truncator
 
 from authsvc.audit import Action, search
 from authsvc.console import filters, formatting
@@ -20,11 +18,12 @@ from authsvc.console.formatting import EMPTY, Tone
 from authsvc.console.model_admin import OperatorAdmin
 from authsvc.console.read_only_admin import MAX_COUNTED
 from authsvc.console.user_panels import MAX_PANEL_ROWS, Panel, PanelRow
+from authsvc.db.fields import parse_json
 from authsvc.models import AuditLogEntry
 
 _HIDDEN_TRAITS = ("user_id", "user_email", "user_phone", "changes")
 """Traits that the details do not list: the user on whom an administrator acted, and changes, which follow them."""
-_MAX_DETAILS_LENGTH = 500
+_MAX_DETAILS = 20
 _TITLES = {
     Action.LOGIN: "Signed in",
     Action.LOGOUT: "Signed out",
@@ -97,12 +96,12 @@ class AuditLogEntryAdmin(OperatorAdmin):
         entries = search.entries_about_user(user_id, limit=MAX_PANEL_ROWS + 1)
         rows = []
         for entry in entries[:MAX_PANEL_ROWS]:
-            payload = json.loads(entry.payload_json)
+            payload = parse_json(entry.payload_json)
             row = AuditLogEntry(id=entry.id, payload=payload, created_at=entry.created_at, ip_address=entry.address)
             cells = (
                 row.created_at,
                 self.action(row),
-                _actor_name(payload),
+                _actor_name(_payload(row)),
                 self.details(row),
                 row.ip_address or None,
             )
@@ -136,7 +135,7 @@ class AuditLogEntryAdmin(OperatorAdmin):
 
     @admin.display(description="action")
     def action(self, row: AuditLogEntry) -> SafeString | str:
-        action = _payload(row).get("action")
+        action = str(_payload(row).get("action"))
         return formatting.badge(_title(row), Tone.BAD) if action in _HIGHLIGHTED else _title(row)
 
     @admin.display(description="actor")
@@ -144,23 +143,27 @@ class AuditLogEntryAdmin(OperatorAdmin):
         payload = _payload(row)
         name = _actor_name(payload)
         has_account = payload.get("actor_id") != str(UUID(int=0))
-        return formatting.user_link(payload.get("actor_id"), name) if has_account else name
+        return formatting.user_link(_short(payload.get("actor_id")), name) if has_account else name
 
     @admin.display(description="subject")
     def subject(self, row: AuditLogEntry) -> SafeString | str:
         traits = _traits(row)
-        return formatting.user_link(traits.get("user_id"), traits.get("user_email") or traits.get("user_phone"))
+        name = _short(traits.get("user_email") or traits.get("user_phone"))
+        return formatting.user_link(_short(traits.get("user_id")), name)
 
     @admin.display(description="details")
     def details(self, row: AuditLogEntry) -> str:
         traits = {name: value for name, value in _traits(row).items() if name not in _HIDDEN_TRAITS}
         if reason := _payload(row).get("reason"):
             traits["reason"] = reason
-        details = [f"{name.replace('_', ' ')}: {value}" for name, value in traits.items()]
+        details = [
+            f"{formatting.short_text(name.replace('_', ' '))}: {formatting.short_text(value)}"
+            for name, value in list(traits.items())[:_MAX_DETAILS]
+        ]
         changes = _traits(row).get("changes")
         if isinstance(changes, dict):
-            details += [_describe_change(name, change) for name, change in changes.items()]
-        return Truncator(", ".join(details)).chars(_MAX_DETAILS_LENGTH) or EMPTY
+            details += [_describe_change(name, change) for name, change in list(changes.items())[:_MAX_DETAILS]]
+        return ", ".join(details) or EMPTY
 
     @admin.display(description="address")
     def address(self, row: AuditLogEntry) -> str:
@@ -168,11 +171,11 @@ class AuditLogEntryAdmin(OperatorAdmin):
 
     @admin.display(description="session ID")
     def session(self, row: AuditLogEntry) -> SafeString | str:
-        return formatting.code(_payload(row).get("session_id"))
+        return formatting.code(_short(_payload(row).get("session_id")))
 
     @admin.display(description="request ID")
     def request(self, row: AuditLogEntry) -> SafeString | str:
-        return formatting.code(_payload(row).get("request_id"))
+        return formatting.code(_short(_payload(row).get("request_id")))
 
     @admin.display(description="full entry")
     def full_entry(self, row: AuditLogEntry) -> SafeString | str:
@@ -190,24 +193,30 @@ def _traits(row: AuditLogEntry) -> Mapping[str, Any]:
 
 def _title(row: AuditLogEntry) -> str:
     action = str(_payload(row).get("action", "unknown"))
-    return _TITLES.get(Action(action), action) if action in set(Action) else action.replace("_", " ")
+    known = action in set(Action)
+    return _TITLES.get(Action(action), action) if known else formatting.short_text(action.replace("_", " "))
 
 
 def _actor_name(payload: Mapping[str, Any]) -> str:
     if payload.get("action") == Action.SIGN_IN_REFUSED:
-        return str(payload.get("actor_username") or "unknown account")
-    name = str(payload.get("actor_username") or payload.get("actor_id") or EMPTY)
+        return _short(payload.get("actor_username")) or "unknown account"
+    name = formatting.short_text(payload.get("actor_username") or payload.get("actor_id"))
     if subject := payload.get("actor_sub"):
-        name = f"{name}, {subject}"
+        name = f"{name}, {formatting.short_text(subject)}"
     is_administrator = "actor_role" in payload or payload.get("actor_id") == str(UUID(int=0))
     return f"{name} (administrator)" if is_administrator else name
 
 
 def _describe_change(name: str, change: Any) -> str:
+    title = formatting.short_text(name.replace("_", " "))
     if not isinstance(change, dict):
-        return name
-    old, new = ("none" if change.get(key) is None else change[key] for key in ("old", "new"))
-    return f"{name.replace('_', ' ')}: {old} → {new}"
+        return title
+    old, new = ("none" if change.get(key) is None else formatting.short_text(change[key]) for key in ("old", "new"))
+    return f"{title}: {old} → {new}"
+
+
+def _short(value: object) -> str:
+    return formatting.short_text(value) if value else ""
 
 
 def _uuid(text: str) -> UUID | None:
