@@ -33,9 +33,9 @@ class CustomOAuthProvider(OAuth2):
         provider.public_only = is_public_only()
         return provider
 
-    def authorization_request(self, *, flow_id: UUID, scopes: str, extra: Mapping[str, str]) -> AuthorizationRequest:
+    def authorization_request(self, *, state: UUID, scopes: str, extra: Mapping[str, str]) -> AuthorizationRequest:
         return super().authorization_request(
-            flow_id=flow_id, scopes=scopes, extra={**extra, **self.row.authorization_params}
+            state=state, scopes=scopes, extra={**extra, **self.row.authorization_params}
         )
 
     def scopes(self, requested: str) -> list[str]:

@@ -67,10 +67,10 @@ def find_flow(*, state: str, cookies: Mapping[str, str], at: datetime) -> Pendin
     """
     if not state:
         raise errors.StateMissing
-    flow_id = identifiers.uuid(state)
-    if flow_id is None:
+    state_id = identifiers.uuid(state)
+    if state_id is None:
         raise errors.StateInvalid
-    flow = flow_states.find_provider_flow(flow_id)
+    flow = flow_states.find_provider_flow(state_id)
     if flow is None:
         raise errors.StateNotFound
     if flow_states.is_expired(flow, at):
@@ -242,16 +242,16 @@ def _finish(pending: PendingFlow, user: UserRecord, token: Token, *, caller: Cal
     """
     flow = pending.flow
     if pending.has_pkce:
-        is_completed = flow_states.complete_provider_flow(
+        code = flow_states.complete_provider_flow(
             flow.id,
             user_id=user.id,
             provider_token=token.access_token,
             provider_refresh_token=token.refresh_token,
             at=at,
         )
-        if not is_completed:
+        if code is None:
             raise errors.StateAlreadyUsed
-        return redirects.with_query(pending.target, {"code": flow.auth_code or ""})
+        return redirects.with_query(pending.target, {"code": code})
     if not flow_states.delete_flow(flow.id):
         raise errors.StateNotFound
     tokens = lifecycle.start_session(user=user, method=flow.authentication_method, caller=caller, at=at)

@@ -669,6 +669,6 @@ def test_the_twitter_redirect_uri_may_have_a_query(mocked_requests: RequestsMock
     publish(mocked_requests, recording.answers())
     config = conf.Provider(client_ids=("cid",), secret=conf.Secret(SECRET), redirect_uri="https://a.example/c?d=e")
     provider: Any = registry.PROVIDERS["twitter"].make(config, data={})
-    provider.authorization_request(flow_id=FLOW, scopes="", extra={})
+    provider.authorization_request(state=FLOW, scopes="", extra={})
     callback = verify_signature(request_to(mocked_requests, REQUEST_TOKEN), "")["oauth_callback"]
     assert callback == f"https://a.example/c?d=e&state={FLOW}"
