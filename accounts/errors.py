@@ -49,8 +49,6 @@ class PasswordTooLong(ValidationFailed):
 class MetadataTooLarge(ValidationFailed):
     """The user or app metadata of the account, or the data of an identity, would be larger than permitted."""
 
-    message = "User metadata must not be larger than 16384 bytes"
-
     def __init__(self, name: str, limit: int) -> None:
         super().__init__(f"{name} must not be larger than {limit} bytes")
 

@@ -74,7 +74,7 @@ def _send_recovery_email(
         raise errors.RecoveryAddressMissing
     address = identifiers.email(email)
     messaging.enforce_email_interval(IntervalGroup.PASSWORDLESS, address=address)
-    user = queries.find_by("email", address, aud=caller.audience)
+    user = queries.find_claimant("email", address, aud=caller.audience)
     if user is None:
         recipients.check_email(address, kind=EmailKind.RECOVERY)
         confirmation_emails.simulate_send(confirmation_emails.RECOVERY, address=address, at=at)

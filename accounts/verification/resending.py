@@ -53,7 +53,9 @@ def resend(
     address = identifiers.email(email) if email else identifiers.phone(phone)
     group = IntervalGroup.CONFIRMATION if type in ("signup", "sms") else IntervalGroup.CHANGE
     (messaging.enforce_email_interval if is_email else messaging.enforce_sms_interval)(group, address=address)
-    user = queries.find_by("email" if email else "phone", address, aud=caller.audience)
+    # A change is confirmed by its new identifier. The other messages prove the identifier that names the account.
+    find = queries.find_by if type in ("email_change", "phone_change") else queries.find_claimant
+    user = find("email" if email else "phone", address, aud=caller.audience)
     to = _unconfirmed_contact(user, type)
     kind = EmailKind.CONFIRMATION if type == "signup" else EmailKind.EMAIL_CHANGE
     if user is None or not to:
@@ -65,7 +67,7 @@ def resend(
         return sms_codes.simulate_send(address, at=at)
     owner = _other_owner(to, type, user=user)
     if is_email:
-        both = type == "email_change" and user.email and conf.current().mailer.secure_email_change_enabled
+        both = type == "email_change" and user.verified_email and conf.current().mailer.secure_email_change_enabled
         recipients.reserve_email(*([to, user.email] if both else [to]), kind=kind)
     else:
         (sms_codes.check_sms if owner else sms_codes.reserve_sms)(to, at=at)
