@@ -291,5 +291,5 @@ def test_sessions_are_imported_unchanged(reference: Reference) -> None:
     assert (session.user_agent, session.ip) == ("tab\there", "2001:db8::1")
     assert AmrClaim.objects.get().updated_at == reference.at
     token = LegacyRefreshToken.objects.get()
-    assert (token.id, token.token, token.revoked) == (4711, "ab2c3def4ghi", False)
+    assert (token.id, token.token, token.revoked) == (4711, crypto.key_digest("ab2c3def4ghi"), False)
     assert (token.created_at, token.updated_at) == (reference.at, reference.at)
