@@ -40,7 +40,7 @@ def _load() -> ModuleType:
 
 conformance: Any = _load()
 SCENARIOS: dict[str, tuple[str, Any]] = conformance.engine.SCENARIOS
-# UUIDs are numbered in their order. The fabricated identity of a duplicate sign-up shifts those of the next step by one.
+# UUIDs are numbered in their order. The fabricated identity of a duplicate sign-up shifts those of the next step.
 _RENUMBERED = (
     "id", "identities[0].id", "identities[0].identity_data.sub", "identities[0].identity_id", "identities[0].user_id",
     "user_metadata.sub",
