@@ -57,6 +57,7 @@ REMEDIES = {
     "otp_disabled": "Sign up the user first, or set `create_user` while sign-up is enabled.",
     "otp_expired": f"{_REQUEST_NEW_CODE} Only the last one is valid, and only once.",
     "over_custom_provider_quota": "Remove a provider, or raise `AUTH_CUSTOM_OAUTH_MAX_PROVIDERS`.",
+    "over_capacity": "Try again after the time in `Retry-After`.",
     "over_email_send_rate_limit": f"{_WAIT} Limits: `AUTH_SMTP_MAX_FREQUENCY`, `AUTH_RATE_LIMIT_EMAIL_SENT`.",
     "over_request_rate_limit": f"{_WAIT} Limits: `AUTH_RATE_LIMIT_*`.",
     "over_sms_send_rate_limit": f"{_WAIT} Limits: `AUTH_SMS_MAX_FREQUENCY`, `AUTH_RATE_LIMIT_SMS_SENT`.",
@@ -66,12 +67,16 @@ REMEDIES = {
     "phone_provider_disabled": f"{_USE_ANOTHER_METHOD} `AUTH_EXTERNAL_PHONE_ENABLED`.",
     "provider_disabled": "Enable the provider.",
     "provider_email_needs_verification": "Open the link in the email, then sign in at the provider again.",
-    "reauthentication_needed": "Call `GET /reauthenticate` and send the code of its message as `nonce`.",
+    "reauthentication_needed": (
+        "For `PUT /user`, call `GET /reauthenticate` and send the code of its message as `nonce`."
+        " Otherwise sign in again."
+    ),
     "reauthentication_not_valid": "Call `GET /reauthenticate` again and send the new code as `nonce`.",
     "refresh_token_already_used": f"{_SIGN_IN} Keep one refresh token for each session, the newest one.",
     "refresh_token_not_found": _SIGN_IN,
     "request_entity_too_large": "Send less than 1 MiB.",
-    "request_timeout": "Try again after a moment; the limit is `AUTH_API_MAX_REQUEST_DURATION`.",
+    "request_timeout": "Try again after a moment; the limits are `AUTH_API_MAX_REQUEST_DURATION` and"
+    " `AUTH_API_REQUEST_BODY_TIMEOUT`.",
     "same_password": "Choose another password.",
     "session_expired": _SIGN_IN,
     "session_not_found": _SIGN_IN,
