@@ -18,7 +18,7 @@ from social_core.exceptions import SocialAuthBaseException
 
 from accounts.identities import errors as identity_errors
 from accounts.identities import external_sign_in, invitation_acceptance, linking
-from accounts.identities.external_identity import ExternalIdentity
+from accounts.identities.external_identity import ExternalIdentity, UnusableSubject
 from accounts.identities.external_sign_in import AccountMatch
 from accounts.users import identifiers
 from accounts.users.queries import AccountUsers
@@ -169,15 +169,16 @@ def _fetch_profile(provider: Provider, name: str, token: Token, *, email_optiona
     try:
         profile = provider.profile(token)
         profiles.check_storable(profile.claims)
-    except (InvalidProviderResponse, SocialAuthBaseException) as error:
+        return ExternalIdentity.from_profile(profile, provider=name, email_optional=email_optional)
+    except (InvalidProviderResponse, UnusableSubject, SocialAuthBaseException) as error:
         _log_failure(name, "profile", error)
         raise errors.ProviderEmailMissing if provider.is_oauth1 else errors.ProfileUnavailable from None
-    return ExternalIdentity.from_profile(profile, provider=name, email_optional=email_optional)
 
 
 def _log_failure(name: str, stage: str, error: Exception) -> None:
     # The texts of social-auth-core may quote a response.
-    reason = str(error) if isinstance(error, InvalidProviderResponse) else type(error).__name__
+    is_own = isinstance(error, InvalidProviderResponse | UnusableSubject)
+    reason = str(error) if is_own else type(error).__name__
     fields = {"event": f"provider.{stage}", "provider": name, "error": reason}
     logger.warning("the provider sent no usable response", extra=fields)
 

@@ -1,4 +1,8 @@
-"""Twitter by OAuth 1.0a (RFC 5849), for applications with OAuth 1.0a keys."""
+"""Twitter by OAuth 1.0a (RFC 5849), for applications with OAuth 1.0a keys.
+
+`email` is verified: "if the email address is not verified, null will be returned"
+(https://developer.x.com/en/docs/accounts-and-users/manage-account-settings/api-reference/get-account-verify_credentials).
+"""
 
 from __future__ import annotations
 
