@@ -22,6 +22,7 @@ from accounts.users.records import IdentityRecord, UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.audit import Action
 from authsvc.caller import Caller
+from authsvc.messaging import Sender
 from tokens.one_time import one_time_tokens
 from tokens.sessions import lifecycle
 from tokens.sessions.errors import UserBanned
@@ -66,7 +67,7 @@ class PrimaryEmail:
     verified: bool
 
 
-def prepare(identity: ExternalIdentity, user: UserRecord) -> LinkRequest:
+def prepare(identity: ExternalIdentity, user: UserRecord, *, caller: Caller) -> LinkRequest:
     """Check that the identity can be linked, and reserve the confirmation email that linking will send, if any.
 
     Call it before the transaction, because it may use the network. Raises IdentityAlreadyLinked,
@@ -75,7 +76,8 @@ def prepare(identity: ExternalIdentity, user: UserRecord) -> LinkRequest:
     request = LinkRequest(identity=identity, user=user)
     _check(request)
     if not request.is_verified:
-        confirmation_emails.reserve_confirmation(request.new_email)
+        sender = Sender.of_request(caller, user_id=user.id)
+        confirmation_emails.reserve_confirmation(request.new_email, sender=sender)
     return request
 
 

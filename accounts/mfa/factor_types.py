@@ -10,6 +10,7 @@ from uuid import UUID
 
 from accounts.models import Factor, FactorChallenge
 from accounts.users.records import UserRecord
+from authsvc.caller import Caller
 from authsvc.messaging import Sms
 
 
@@ -76,7 +77,7 @@ class FactorHandler(Protocol):
     def check_response(self, response: FactorResponse) -> None:
         """Raise the error of a malformed response. Calls `require_verification_enabled` at the documented position."""
 
-    def check_challenge_allowed(self, user: UserRecord, *, phone: str, channel: str) -> None:
+    def check_challenge_allowed(self, user: UserRecord, *, phone: str, channel: str, caller: Caller) -> None:
         """Raise an error when the factor cannot be challenged now. Runs before the transaction of `create_challenge`.
 
         `phone` is the phone of the factor, `""` for a factor without one.

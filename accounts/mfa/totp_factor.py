@@ -12,6 +12,7 @@ from accounts.mfa.factor_types import FactorResponse, NewChallenge, Proof, Verif
 from accounts.models import Factor, FactorStatus
 from accounts.users.records import UserRecord
 from authsvc import conf
+from authsvc.caller import Caller
 from authsvc.errors import UnexpectedFailure
 from authsvc.security import encryption
 
@@ -34,7 +35,7 @@ class Totp:
             raise errors.FactorCodeMissing
         self.require_verification_enabled()
 
-    def check_challenge_allowed(self, user: UserRecord, *, phone: str, channel: str) -> None:
+    def check_challenge_allowed(self, user: UserRecord, *, phone: str, channel: str, caller: Caller) -> None:
         """An app can be challenged at any time."""
 
     def create_challenge(

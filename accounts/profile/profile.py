@@ -20,7 +20,7 @@ from accounts.users.records import UserRecord
 from accounts.verification import contact_changes
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind, SmsKind
+from authsvc.messaging import EmailKind, Sender, SmsKind
 from authsvc.security import encryption
 from tokens.flows import flow_states, pkce
 from tokens.flows.pkce import Challenge
@@ -87,7 +87,7 @@ def update_user(
     if change.password is not None:
         _reauthenticate(signed_in, user, request, at=at)
     password_hash = _new_hash(user, change.password)
-    _reserve_messages(user, change, at=at)
+    _reserve_messages(user, change, caller=caller, at=at)
     with transaction.atomic(durable=True):
         locked = lifecycle.lock_signed_in_user(signed_in)
         if change.changes_credentials:
@@ -178,21 +178,23 @@ def _new_hash(user: UserRecord, password: str | None) -> str | None:
     return hashing.hash_password(password)
 
 
-def _reserve_messages(user: UserRecord, change: _Change, *, at: datetime) -> None:
+def _reserve_messages(user: UserRecord, change: _Change, *, caller: Caller, at: datetime) -> None:
     """Check interval, recipient and quota of the messages that the change will send. Call it before the transaction."""
+    sender = Sender.of_request(caller, user_id=user.id)
     if change.email and not _is_email_autoconfirmed(user, change):
         messaging.check_user_interval(EmailKind.EMAIL_CHANGE, user.email_change_sent_at, at=at)
         both = bool(user.email) and conf.current().mailer.secure_email_change_enabled
-        recipients.reserve_email(*([change.email, user.email] if both else [change.email]), kind=EmailKind.EMAIL_CHANGE)
-        messaging.enforce_user_interval(EmailKind.EMAIL_CHANGE, user_id=user.id)
+        addresses = [change.email, user.email] if both else [change.email]
+        recipients.reserve_email(*addresses, kind=EmailKind.EMAIL_CHANGE, sender=sender)
+        messaging.enforce_user_interval(EmailKind.EMAIL_CHANGE, user_id=user.id, recipients=addresses)
         messaging.start_change_interval(EmailKind.EMAIL_CHANGE, address=user.email or change.email)
     if change.phone and not _is_phone_autoconfirmed(change):
         messaging.check_user_interval(SmsKind.PHONE_CHANGE, user.phone_change_sent_at, at=at)
         if not change.phone_is_taken:
-            sms_codes.reserve_sms(change.phone, at=at)
+            sms_codes.reserve_sms(change.phone, sender=sender, at=at)
         elif not conf.current().sms.autoconfirm:
-            sms_codes.check_sms(change.phone, at=at)
-        messaging.enforce_user_interval(SmsKind.PHONE_CHANGE, user_id=user.id)
+            sms_codes.check_sms(change.phone, sender=sender, at=at)
+        messaging.enforce_user_interval(SmsKind.PHONE_CHANGE, user_id=user.id, recipients=(change.phone,))
         messaging.start_change_interval(SmsKind.PHONE_CHANGE, address=user.phone or change.phone)
 
 

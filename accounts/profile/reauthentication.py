@@ -13,7 +13,7 @@ from accounts.profile import errors
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind, SmsKind, contract
+from authsvc.messaging import EmailKind, Sender, SmsKind, contract
 from authsvc.security import crypto
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
@@ -30,14 +30,15 @@ def send_code(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
         raise errors.EmailNotVerified
     if not user.email and user.phone_confirmed_at is None:
         raise errors.PhoneNotVerified
+    sender = Sender.of_request(caller, user_id=user.id)
     if user.email:
         messaging.check_user_interval(EmailKind.REAUTHENTICATION, user.reauthentication_sent_at, at=at)
-        recipients.reserve_email(user.email, kind=EmailKind.REAUTHENTICATION)
-        messaging.enforce_user_interval(EmailKind.REAUTHENTICATION, user_id=user.id)
+        recipients.reserve_email(user.email, kind=EmailKind.REAUTHENTICATION, sender=sender)
+        messaging.enforce_user_interval(EmailKind.REAUTHENTICATION, user_id=user.id, recipients=(user.email,))
     else:
         messaging.check_user_interval(SmsKind.REAUTHENTICATION, user.reauthentication_sent_at, at=at)
-        sms_codes.reserve_sms(user.phone, at=at)
-        messaging.enforce_user_interval(SmsKind.REAUTHENTICATION, user_id=user.id)
+        sms_codes.reserve_sms(user.phone, sender=sender, at=at)
+        messaging.enforce_user_interval(SmsKind.REAUTHENTICATION, user_id=user.id, recipients=(user.phone,))
     with transaction.atomic(durable=True):
         audit.record(audit.Action.REAUTHENTICATION_REQUESTED, actor=user, caller=caller, at=at)
         User.objects.filter(id=user.id).update(reauthentication_sent_at=at, updated_at=at)

@@ -23,7 +23,7 @@ from accounts.users import queries as user_queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind, IntervalGroup
+from authsvc.messaging import EmailKind, IntervalGroup, Sender
 from authsvc.security import encryption
 from tokens.flows import pkce
 from tokens.flows.pkce import Challenge
@@ -126,11 +126,14 @@ def process_request(request: SignUpRequest, *, group: IntervalGroup, caller: Cal
     only with a password. Call it outside a transaction.
     """
     is_confirmed = conf.current().mailer.autoconfirm if request.email else conf.current().sms.autoconfirm
-    if not is_confirmed:
-        if request.email:
-            messaging.enforce_email_interval(group, address=request.email)
-        else:
-            messaging.enforce_sms_interval(group, address=request.phone)
+    if is_confirmed:
+        return _process_request(request, is_confirmed=is_confirmed, caller=caller, at=at)
+    interval = messaging.email_interval if request.email else messaging.sms_interval
+    with interval(group, address=request.email or request.phone):
+        return _process_request(request, is_confirmed=is_confirmed, caller=caller, at=at)
+
+
+def _process_request(request: SignUpRequest, *, is_confirmed: bool, caller: Caller, at: datetime) -> SignUpResult:
     existing = _find_existing(request)
     # Always hash, so that the response time does not reveal whether the account exists.
     password_hash = hashing.unusable_hash() if request.password is None else hashing.hash_password(request.password)
@@ -157,19 +160,19 @@ def _find_existing(request: SignUpRequest) -> UserRecord | None:
     return user_queries.find_by("phone", request.phone, aud=None)
 
 
-def _reserve_message(request: SignUpRequest, *, at: datetime) -> None:
+def _reserve_message(request: SignUpRequest, *, caller: Caller, at: datetime) -> None:
     """Check recipient and quota of the confirmation message. Call it before the transaction."""
     if request.email:
-        recipients.reserve_email(request.email, kind=EmailKind.CONFIRMATION)
+        recipients.reserve_email(request.email, kind=EmailKind.CONFIRMATION, sender=Sender.of_request(caller))
     else:
-        sms_codes.reserve_sms(request.phone, at=at)
+        sms_codes.reserve_sms(request.phone, sender=Sender.of_request(caller), at=at)
 
 
 def _create(
     request: SignUpRequest, *, password_hash: str, is_confirmed: bool, caller: Caller, at: datetime
 ) -> SignUpResult:
     if not is_confirmed:
-        _reserve_message(request, at=at)
+        _reserve_message(request, caller=caller, at=at)
     with transaction.atomic(durable=True):
         user = account_creation.create_user(
             email=request.email,
@@ -199,7 +202,7 @@ def _repeat(
     None when the address was confirmed while the password was hashed: the account then stays as it is.
     """
     if not is_confirmed:
-        _reserve_message(request, at=at)
+        _reserve_message(request, caller=caller, at=at)
     # An owner who has verified the other identifier keeps the password and metadata of the account.
     is_unowned = existing.confirmed_at is None
     identity_data = None
@@ -268,9 +271,9 @@ def _duplicate_result(request: SignUpRequest, existing: UserRecord, *, caller: C
     if (conf.current().mailer.autoconfirm or conf.current().sms.autoconfirm) and not strict:
         raise account_errors.UserAlreadyRegistered if request.email else account_errors.PhoneAlreadyRegistered
     if request.email:
-        recipients.check_email(request.email, kind=EmailKind.CONFIRMATION)
+        recipients.check_email(request.email, kind=EmailKind.CONFIRMATION, sender=Sender.of_request(caller))
     elif not conf.current().sms.autoconfirm:
-        sms_codes.check_sms(request.phone, at=at)
+        sms_codes.check_sms(request.phone, sender=Sender.of_request(caller), at=at)
     with transaction.atomic(durable=True):
         audit.record(audit.Action.REPEATED_SIGNUP, actor=existing, caller=caller, at=at, traits=request.traits)
         messaging.simulate_send()

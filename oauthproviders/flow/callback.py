@@ -171,14 +171,12 @@ def _log_failure(name: str, stage: str, error: Exception) -> None:
 
 
 def _sign_in(pending: PendingFlow, identity: ExternalIdentity, token: Token, *, caller: Caller, at: datetime) -> str:
-    match = external_sign_in.prepare(identity, audience=caller.audience, at=at)
+    match = external_sign_in.prepare(identity, caller=caller, at=at)
     try:
         return _store_sign_in(pending, match, token, caller=caller, at=at)
     except identity_errors.IdentityNotCreated:
         # Another request has changed the account since `prepare`. A second failure is final.
-        match = external_sign_in.prepare(
-            identity, audience=caller.audience, at=at, reserved=match.confirmation_recipient
-        )
+        match = external_sign_in.prepare(identity, caller=caller, at=at, reserved=match.confirmation_recipient)
         return _store_sign_in(pending, match, token, caller=caller, at=at)
 
 
@@ -216,7 +214,7 @@ def _link(
     caller: Caller,
     at: datetime,
 ) -> str:
-    request = linking.prepare(identity, target)
+    request = linking.prepare(identity, target, caller=caller)
     with transaction.atomic(durable=True):
         user = linking.lock_user(request, at=at)
         # Logout deletes the flow. For a verified address `_finish` deletes the flow and fails without it.

@@ -204,14 +204,15 @@ class Limits:
         "AUTH_RATE_LIMIT_EMAIL_SENT",
         type=RATE,
         default=Rate(events=30),
-        help="Emails of the whole service: `N` per hour, or `N/D`: N at once, then one each D.",
+        help="Emails of the whole service: `N` per hour, or `N/D`: N at once, then one each D. One client or user may"
+        " use a tenth, at least one; administrators and operators have a quota of the same size of their own.",
         example="10/1h",
     )
     sms_sent: Rate = setting(
         "AUTH_RATE_LIMIT_SMS_SENT",
         type=RATE,
         default=Rate(events=30),
-        help="Text messages of the whole service: `N` per hour, or `N/D`: N at once, then one each D.",
+        help="Text messages of the whole service; shares as for emails.",
     )
     verify: float = setting(
         "AUTH_RATE_LIMIT_VERIFY",
