@@ -46,6 +46,13 @@ class PasswordTooLong(ValidationFailed):
     message = "Password cannot be longer than 72 characters"
 
 
+class MetadataTooLarge(ValidationFailed):
+    """The user or app metadata of the account, or the data of an identity, would be larger than permitted."""
+
+    def __init__(self, name: str, limit: int) -> None:
+        super().__init__(f"{name} must not be larger than {limit} bytes")
+
+
 class WeakPassword(ApiError):
     """The password violates the policy. `reasons` are stable codes for programs, `sentences` are for users."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 from uuid import UUID
 
 from django.db.models import Model, QuerySet
@@ -19,6 +19,17 @@ class AccountQuerySet(QuerySet[_ModelT_co]):
 
 
 class UserQuerySet(AccountQuerySet[_ModelT_co]):
+    def update(self, **columns: Any) -> int:
+        """Update the rows, except soft-deleted ones, which never change again. Returns the number of updated rows.
+
+        A sign-in or a change that read the row before the deletion therefore cannot undo it.
+        """
+        return super(UserQuerySet, self.filter(deleted_at=None)).update(**columns)
+
+    def erase_deleted(self, **columns: Any) -> int:
+        """Update soft-deleted rows, for the erasure of the personal data that they still contain."""
+        return super(UserQuerySet, self.filter(deleted_at__isnull=False)).update(**columns)
+
     def with_email(self, email: str) -> Self:
         """The user with this normalised address, unless SSO manages them."""
         return self.filter(email=email, is_sso_user=False)

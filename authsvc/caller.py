@@ -18,6 +18,8 @@ from authsvc.errors import ValidationFailed
 logger = logging.getLogger(__name__)
 
 _MAX_AUDIENCE_LENGTH = 255
+# Sessions store the user agent; browsers send about 150 characters.
+_MAX_USER_AGENT_LENGTH = 512
 # An IPv6 address whose last two groups are written as an IPv4 address.
 _MAX_ADDRESS_LENGTH = 45
 _MAX_CLIENT_KEY_LENGTH = 255
@@ -57,7 +59,7 @@ def caller_of(request: HttpRequest) -> Caller:
         caller = meta["authsvc.caller"] = Caller(
             address=client_address(request),
             client=client_key(request) or network_key(client_address(request)),
-            user_agent=meta.get("HTTP_USER_AGENT", ""),
+            user_agent=meta.get("HTTP_USER_AGENT", "")[:_MAX_USER_AGENT_LENGTH],
             request_id=meta["authsvc.request_id"],
             audience=audience,
             link_base=_link_base(request),

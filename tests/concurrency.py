@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
+from uuid import UUID
 
 from django.db import connection, transaction
 
+from accounts.models import User
 from tests.conftest import Answer
 from tokens.models import Session
 
@@ -36,6 +39,57 @@ def run_concurrently(*calls: Callable[[], Result]) -> list[Result]:
 def status_counts(responses: Sequence[Answer]) -> dict[int, int]:
     """Number of responses by status."""
     return dict(Counter(response.status_code for response in responses))
+
+
+def run_in_order(user_id: UUID, *calls: Callable[[], Result]) -> list[Result]:
+    """The results of calls that all wait for the row of a user and then get it one after the other, in their order.
+
+    Another connection holds the row until every call waits for it. A call that needs no lock runs at once.
+    """
+    locked, release = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        try:
+            with transaction.atomic():
+                User.objects.lock(user_id)
+                locked.set()
+                release.wait(60)
+        finally:
+            connection.close()
+
+    def run(call: Callable[[], Result]) -> Result:
+        try:
+            return call()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(calls) + 1) as threads:
+        holder = threads.submit(hold)
+        try:
+            assert locked.wait(30)
+            running: list[Future[Result]] = []
+            for call in calls:
+                running.append(threads.submit(run, call))
+                _wait_for_lock_waiters(running)
+        finally:
+            release.set()
+        holder.result()
+        return [future.result() for future in running]
+
+
+def _wait_for_lock_waiters(running: Sequence[Future[Any]]) -> None:
+    """Returns when every running call waits for a lock or has ended."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            )
+            [waiting] = cursor.fetchone()
+        if waiting >= sum(not future.done() for future in running):
+            return
+        time.sleep(0.01)
+    raise AssertionError("the calls do not reach the lock")
 
 
 @contextmanager

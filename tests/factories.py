@@ -83,14 +83,23 @@ def make_factor(user: User, *, factor_type: str = "totp", status: str = "verifie
 def make_session(
     user: User | None = None, *, method: str = "password", at: datetime | None = None, **columns: Any
 ) -> SignIn:
-    """A sign-in of `user`, or of a new user, by `method`; `columns` are set on the session row."""
+    """A sign-in of `user`, or of a new user, by `method`; `columns` are set on the session row.
+
+    The session of a banned user began before the ban.
+    """
     user = user or make_user()
+    rows = User.objects.filter(id=user.id)
+    banned_until = rows.values_list("banned_until", flat=True).get()
+    if banned_until is not None:
+        rows.update(banned_until=None)
     tokens = lifecycle.start_session(
         user=_record(user),
         method=method,
         caller=Caller(address="192.0.2.1", user_agent="factory", audience=AUDIENCE),
         at=at or timezone.now(),
     )
+    if banned_until is not None:
+        rows.update(banned_until=banned_until)
     session_id = refresh_tokens.decode(tokens.refresh_token).session_id
     if columns:
         Session.objects.filter(id=session_id).update(**columns)

@@ -34,16 +34,22 @@ def replace_table(name: str) -> None:
         cursor.execute(f'TRUNCATE "{name}" CASCADE')
 
 
+# Rows of one transaction are ordered by their command; positions are not enough, as space of dead rows is used again.
+_INSERTION_ORDER = "CASE WHEN pg_current_xact_id_if_assigned() IS NULL THEN xmin::text::bigint END, cmin::text::bigint"
+
+
 def audit_trail() -> list[Audit]:
     """Actions with their traits, in insertion order."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT payload ->> 'action', payload -> 'traits' FROM audit_log_entries ORDER BY ctid")
+        cursor.execute(
+            f"SELECT payload ->> 'action', payload -> 'traits' FROM audit_log_entries ORDER BY {_INSERTION_ORDER}, ctid"
+        )
         return [(action, traits and orjson.loads(traits)) for action, traits in cursor.fetchall()]
 
 
 def audit_payloads() -> list[dict[str, Any]]:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT payload FROM audit_log_entries ORDER BY ctid")
+        cursor.execute(f"SELECT payload FROM audit_log_entries ORDER BY {_INSERTION_ORDER}, ctid")
         return [orjson.loads(payload) for (payload,) in cursor.fetchall()]
 
 

@@ -14,7 +14,7 @@ from accounts.administration import errors, invitations
 from accounts.messages import confirmation_emails, recipients
 from accounts.models import User
 from accounts.passwords import hashing, policy
-from accounts.users import account_creation, identifiers, queries, updates
+from accounts.users import account_creation, identifiers, metadata_limits, queries, updates
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
@@ -149,6 +149,7 @@ def _sign_up(address: str, request: LinkRequest, *, caller: Caller, at: datetime
                 confirmation_sent_at=at,
                 raw_user_meta_data=updates.merged_json("raw_user_meta_data", request.data),
             )
+            metadata_limits.check_change(user, before=existing)
         secret = _issue(user, TokenType.CONFIRMATION, identifier=address, at=at)
         return _link("signup", user, secret, request, caller=caller)
 

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from accounts.administration import errors, schemas
 from authsvc.api import pagination, throttling
-from authsvc.api.openapi.document import TOTALS, Parameter, ResponseDoc, document
+from authsvc.api.openapi.document import PAGE, PER_PAGE, TOTALS, Parameter, ResponseDoc, document
 from authsvc.api.renderers import rfc3339
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.audit import search
@@ -26,8 +26,8 @@ class AuditView(Endpoint):
 
     @document(
         query=(
-            Parameter("page", "The page, from 1."),
-            Parameter("per_page", "Entries per page, 50 by default."),
+            PAGE,
+            PER_PAGE,
             Parameter("count", "`exact` counts every row for the total instead of estimating a large one.", ("exact",)),
             Parameter("query", "`action:…`, `author:…` or `type:…` with a part of the value."),
         ),

@@ -111,8 +111,8 @@ def prepare(
 def reset_unconfirmed(existing: UserRecord, *, password: str, at: datetime, **columns: Any) -> UserRecord:
     """Store `columns` and `password` (as stored) in an account whose email address is not confirmed.
 
-    Its creator may not own the address, so the previous password and sessions end when the owner confirms it. An
-    account with a confirmed phone keeps its password. Must run inside a transaction. Raises EmailExists when the
+    Its creator may not own the address, so the previous password, sessions and data of sign-ups end. An account with a
+    confirmed phone keeps them. Must run inside a transaction. Raises EmailExists when the
     address has been confirmed meanwhile.
     """
     unconfirmed = User.objects.filter(id=existing.id, email=existing.email, email_confirmed_at=None)
@@ -120,6 +120,8 @@ def reset_unconfirmed(existing: UserRecord, *, password: str, at: datetime, **co
         unconfirmed = unconfirmed.filter(phone_confirmed_at=None)
         columns["password"] = password
     with transaction.atomic(savepoint=False):
+        if existing.confirmed_at is None:
+            queries.remove_sign_up_data(existing.id)
         if not unconfirmed.update(updated_at=at, **columns):
             raise errors.EmailExists
         if existing.confirmed_at is None:

@@ -51,6 +51,7 @@ class NewUserInput(Body, frozen=True):
 
 
 class ChangeUserInput(Body, frozen=True):
+    example: ClassVar[tuple[str, ...]] = ("email", "ban_duration")
     role: str | None = None
     email: str | None = None
     phone: str | None = None
@@ -73,6 +74,7 @@ class DeleteUserInput(Body, frozen=True):
 
 
 class ChangeFactorInput(Body, frozen=True):
+    example: ClassVar[tuple[str, ...]] = ("friendly_name",)
     friendly_name: str | None = None
     phone: str | None = None
     """The phone of a phone factor."""

@@ -15,7 +15,7 @@ from accounts import errors as account_errors
 from accounts.administration import bans, errors
 from accounts.models import Identity, User
 from accounts.passwords import hashing, policy
-from accounts.users import account_creation, identifiers, queries, updates
+from accounts.users import account_creation, identifiers, metadata_limits, queries, updates
 from accounts.users.records import UserRecord
 from authsvc import audit, conf
 from authsvc.audit import Administrator
@@ -132,10 +132,12 @@ def create_with_id(
 def update(user_id: UUID, request: UserChanges, *, actor: Administrator, caller: Caller, at: datetime) -> UserRecord:
     """Change an account without a confirmation or message to its user; return the changed user.
 
-    A new password revokes all sessions and outstanding secrets. Raises UserNotFound and the errors of the update in
-    their documented order.
+    A new password revokes all sessions and outstanding secrets. Raises UserNotFound, for a soft-deleted user too, and
+    the errors of the update in their documented order.
     """
     user = queries.require(user_id)
+    if user.deleted_at is not None:
+        raise account_errors.UserNotFound
     email = identifiers.email(request.email) if request.email else ""
     phone = identifiers.phone(request.phone) if request.phone else ""
     columns: dict[str, Any] = {"updated_at": at}
@@ -172,6 +174,7 @@ def update(user_id: UUID, request: UserChanges, *, actor: Administrator, caller:
             if request.password is not None and not user.password_hash:
                 _add_email_identity(user_id, request, at=at)
             changed = queries.require(user_id)
+            metadata_limits.check_change(changed, before=user)
             audit.record(audit.Action.MODIFIED, actor=actor, caller=caller, at=at, traits=_traits(changed))
             return changed
     except IntegrityError as error:
@@ -252,20 +255,7 @@ def _store_identity(user_id: UUID, provider: str, *, value: str, is_verified: bo
     if existing.update(identity_data=updates.merged_json("identity_data", claims), updated_at=at):
         return
     data = {"sub": str(user_id), "email_verified": False, "phone_verified": False, **claims}
-    Identity.objects.bulk_create(
-        [
-            Identity(
-                id=uuid4(),
-                provider_id=str(user_id),
-                user_id=user_id,
-                identity_data=data,
-                provider=provider,
-                last_sign_in_at=at,
-                created_at=at,
-                updated_at=at,
-            )
-        ]
-    )
+    account_creation.add_identity(user_id, provider=provider, subject=str(user_id), identity_data=data, at=at)
 
 
 def _add_email_identity(user_id: UUID, request: UserChanges, *, at: datetime) -> None:

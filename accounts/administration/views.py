@@ -33,14 +33,14 @@ from accounts.users.search import filters, listing, payload
 from accounts.users.search.filters import UserFilter
 from authsvc import conf
 from authsvc.api import pagination, parsing, throttling
-from authsvc.api.openapi.document import REDIRECT_TO, TOTALS, Empty, Parameter, ResponseDoc, document
+from authsvc.api.openapi.document import PAGE, PER_PAGE, REDIRECT_TO, TOTALS, Empty, Parameter, ResponseDoc, document
 from authsvc.api.views import Endpoint, ServiceRequest
-from authsvc.security import redirects
 from tokens.api import authentication
 from tokens.api.authentication import AdminAuthentication
 from tokens.api.permissions import IsAdmin
 
 _NEW_USER_ERRORS = (
+    account_errors.MetadataTooLarge,
     *account_errors.EMAIL_FORMAT_ERRORS,
     account_errors.PhoneInvalid,
     account_errors.PasswordTooLong,
@@ -59,6 +59,7 @@ _NEW_USER_ERRORS = (
 
 
 class AdminEndpoint(Endpoint):
+    max_body = parsing.MAX_BODY
     authentication_classes = (AdminAuthentication,)
     permission_classes = (IsAdmin,)
 
@@ -66,8 +67,8 @@ class AdminEndpoint(Endpoint):
 class UsersView(AdminEndpoint):
     @document(
         query=(
-            Parameter("page", "The page, from 1."),
-            Parameter("per_page", "Users per page, 50 by default."),
+            PAGE,
+            PER_PAGE,
             Parameter("count", "`exact` counts every row for the total instead of estimating a large one.", ("exact",)),
             Parameter("sort", "The order, `created_at desc` by default.", ("created_at asc", "created_at desc")),
             Parameter(
@@ -77,7 +78,7 @@ class UsersView(AdminEndpoint):
             Parameter("phone", "The exact phone."),
             Parameter("id", "The exact id."),
             Parameter("cursor", "With pagination by cursor: `next_cursor` of the previous page."),
-            Parameter("limit", "With pagination by cursor: users per page, up to 1000."),
+            Parameter("limit", "With pagination by cursor: users per page, up to 1000.", minimum=1),
         ),
         responses={
             200: ResponseDoc(
@@ -169,6 +170,7 @@ class UserView(AdminEndpoint):
             account_errors.PhoneInvalid,
             account_errors.EmailExists,
             errors.PhoneRegistered,
+            account_errors.MetadataTooLarge,
             errors.RoleTooLong,
             errors.BanDurationInvalid,
         ),
@@ -279,7 +281,12 @@ class InviteView(AdminEndpoint):
         body=InviteInput,
         query=(REDIRECT_TO,),
         responses={200: account_schemas.User},
-        errors=(*account_errors.EMAIL_FORMAT_ERRORS, *account_errors.EMAIL_DELIVERY_ERRORS, account_errors.EmailExists),
+        errors=(
+            *account_errors.EMAIL_FORMAT_ERRORS,
+            *account_errors.EMAIL_DELIVERY_ERRORS,
+            account_errors.EmailExists,
+            account_errors.MetadataTooLarge,
+        ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Create an account for an email address and send an invitation.
@@ -307,6 +314,7 @@ class GenerateLinkView(AdminEndpoint):
             *account_errors.EMAIL_FORMAT_ERRORS,
             *account_errors.EMAIL_DELIVERY_ERRORS,
             *account_errors.NEW_PASSWORD_ERRORS,
+            account_errors.MetadataTooLarge,
             errors.LinkTypeUnknown,
             account_errors.PasswordRequired,
             errors.UserWithEmailNotFound,
@@ -327,7 +335,7 @@ class GenerateLinkView(AdminEndpoint):
             new_email=body.new_email or "",
             password=body.password or "",
             data=body.data or {},
-            redirect_to=self._redirect_target(request, requested=body.redirect_to or ""),
+            redirect_to=self.redirect_target(request, requested=body.redirect_to or ""),
         )
         link = action_links.generate(
             link_request,
@@ -336,12 +344,6 @@ class GenerateLinkView(AdminEndpoint):
             at=timezone.now(),
         )
         return Response(_action_link(link))
-
-    def _redirect_target(self, request: ServiceRequest, *, requested: str) -> str:
-        """The target in the body where it is permitted; other endpoints ignore the body."""
-        if redirects.is_permitted(requested):
-            return redirects.resolve(header=requested, query=None, referer=None)
-        return self.redirect_target(request)
 
 
 def _list_slot(user_filter: UserFilter) -> AbstractContextManager[None]:

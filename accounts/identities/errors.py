@@ -119,6 +119,7 @@ class UnexpectedAudience(ApiError):
 
 EXTERNAL_IDENTITY = (
     *account_errors.EMAIL_REQUEST_ERRORS,
+    account_errors.MetadataTooLarge,
     account_errors.SignupDisabled,
     UserBanned,
     ProviderEmailNotVerified,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from accounts.users import identifiers
+from accounts.users import identifiers, metadata_limits
 from authsvc import conf
 from authsvc.errors import ApiError
 
@@ -46,7 +46,7 @@ class ExternalIdentity:
 
     @classmethod
     def from_profile(cls, profile: ProviderProfile, *, provider: str, email_optional: bool) -> ExternalIdentity:
-        """The identity of a profile; addresses that an account cannot have are left out."""
+        """The identity of a profile; addresses that an account cannot have are left out. Raises MetadataTooLarge."""
         addresses = tuple(valid for address in profile.addresses if (valid := _normalise(address)) is not None)
         claimed = claimed_address(addresses)
         identity_data = {key: value for key, value in profile.claims.items() if key != "email"}
@@ -54,6 +54,7 @@ class ExternalIdentity:
             identity_data["email"] = claimed.email
         identity_data["email_verified"] = claimed is not None and claimed.verified
         identity_data["phone_verified"] = identity_data.get("phone_verified") is True
+        metadata_limits.check_user_metadata(identity_data)
         return cls(
             provider=provider,
             subject=str(profile.claims["sub"]),

@@ -220,6 +220,6 @@ def _update(
 def _lock_unchanged(user: UserRecord) -> None:
     """Lock the user's row. Raises AccountChanged when its address or confirmation is no longer the one in `user`."""
     with transaction.atomic(savepoint=False):
-        current = queries.get(user.id, lock=True)
+        current = queries.lock(user.id)
     if current is None or (current.email, current.email_confirmed_at) != (user.email, user.email_confirmed_at):
         raise AccountChanged

@@ -18,6 +18,7 @@ from authsvc.caller import Caller
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
 from tokens.one_time.one_time_tokens import StoredToken
+from tokens.sessions.errors import UserBanned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +54,15 @@ def accept(
 ) -> UserRecord:
     """Spend the invitation, add the identity to the invited account and confirm the account's address.
 
-    Must run inside a transaction. Raises InviteNotFound when another request was first, and IdentityNotCreated when
-    another account has the identity.
+    Must run inside a transaction. Raises InviteNotFound when another request was first, UserBanned, and
+    IdentityNotCreated when another account has the identity.
     """
-    user = invitation.user
-    if queries.get(user.id, lock=True) is None or not one_time_tokens.consume_all(
-        invitation.token, user_id=user.id, by_code=False
-    ):
+    user = queries.lock(invitation.user.id)
+    if user is None:
+        raise errors.InviteNotFound
+    if user.is_banned(at):
+        raise UserBanned
+    if not one_time_tokens.consume_all(invitation.token, user_id=user.id, by_code=False):
         raise errors.InviteNotFound
     try:
         added = account_creation.add_identity(

@@ -83,7 +83,7 @@ def prepare(identity: ExternalIdentity, user: UserRecord, *, caller: Caller) -> 
 
 def lock_user(request: LinkRequest, *, at: datetime) -> UserRecord:
     """Lock the account until the end of the caller's transaction and read it. Raises UserNotFound, UserBanned."""
-    user = queries.get(request.user.id, lock=True)
+    user = queries.lock(request.user.id)
     if user is None:
         raise account_errors.UserNotFound
     if user.is_banned(at):

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from accounts.users import records
 from accounts.users.records import Row, UserRecord
+from authsvc import conf
 from authsvc.db.sql import fetch_row, fetch_rows, namespaced
 
 
@@ -32,12 +33,14 @@ def _merge_user_metadata() -> str:
         FROM (SELECT i.provider, min(i.created_at) since, min(i.id::text) id FROM {namespaced("identities")} i
               WHERE i.user_id = u.id GROUP BY i.provider) p HAVING count(*) > 0
     """
+    merged = "(coalesce(u.raw_user_meta_data, '{}') || %(identity_data)s::jsonb) - %(deleted_keys)s::text[]"
     return f"""
         UPDATE {namespaced("users")} u SET
             raw_app_meta_data = coalesce(u.raw_app_meta_data, '{{}}') || coalesce(({providers}), '{{}}'),
-            raw_user_meta_data = (coalesce(u.raw_user_meta_data, '{{}}') || %s::jsonb) - %s::text[],
-            last_sign_in_at = coalesce(%s, u.last_sign_in_at), updated_at = %s
-        WHERE u.id = %s RETURNING {records.user_columns()}
+            raw_user_meta_data = CASE WHEN octet_length(({merged})::text) <= %(max_bytes)s THEN {merged}
+                ELSE coalesce(u.raw_user_meta_data, '{{}}') END,
+            last_sign_in_at = coalesce(%(signed_in_at)s, u.last_sign_in_at), updated_at = %(at)s
+        WHERE u.id = %(user_id)s AND u.deleted_at IS NULL RETURNING {records.user_columns()}
     """
 
 
@@ -46,7 +49,18 @@ def merge_user_metadata(
 ) -> UserRecord | None:
     """Write a user's providers into `app_metadata`, and merge `identity_data`, a JSON object, into `user_metadata`.
 
-    Returns the updated user with the identities from before the statement; None when the user does not exist.
+    The merge is left out where its result is larger than permitted, because a sign-in must not fail for it.
+
+    Returns the updated user with the identities from before the statement; None when the user does not exist or
+    is soft-deleted.
     """
-    updated = fetch_row(_merge_user_metadata(), (identity_data, deleted_keys, signed_in_at, at, user_id))
+    values = {
+        "identity_data": identity_data,
+        "deleted_keys": deleted_keys,
+        "max_bytes": conf.current().metadata.max_user_bytes,
+        "signed_in_at": signed_in_at,
+        "at": at,
+        "user_id": user_id,
+    }
+    updated = fetch_row(_merge_user_metadata(), values)
     return records.read(updated) if updated else None

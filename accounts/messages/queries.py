@@ -15,9 +15,10 @@ from tokens.one_time.one_time_tokens import NewToken
 def _store_secret_request(sent_at: str) -> str:
     users = namespaced("users")
     requested = (
-        f"UPDATE {users} SET {sent_at} = %(at)s, updated_at = %(at)s WHERE id = %(user_id)s RETURNING id"
+        f"UPDATE {users} SET {sent_at} = %(at)s, updated_at = %(at)s WHERE id = %(user_id)s AND deleted_at IS NULL"
+        " RETURNING id"
         if sent_at
-        else f"SELECT id FROM {users} WHERE id = %(user_id)s"
+        else f"SELECT id FROM {users} WHERE id = %(user_id)s AND deleted_at IS NULL"
     )
     # The user's row is locked first, as everywhere. Without a user nothing is written, in about the same time.
     return f"""
@@ -32,7 +33,8 @@ def _store_secret_request(sent_at: str) -> str:
 def store_secret_request(*, user_id: UUID, sent_at: str, entry: audit.PendingEntry, token: NewToken) -> None:
     """Store the request for a secret: its audit entry, its digests, and the time in the user's column `sent_at`.
 
-    One statement. `""` as `sent_at` writes no time. Without such a user nothing is written.
+    One statement. `""` as `sent_at` writes no time. Without such a user, or for a
+    soft-deleted one, nothing is written.
     """
     values = {**token, "user_id": user_id, "entry_id": entry.id, "entry": entry.payload}
     fetch_rows(_store_secret_request(sent_at), values)

@@ -66,20 +66,24 @@ def send_sign_up_code(
 ) -> str:
     """Send a code that confirms the user's phone, with an audit entry; as `send_code`."""
     entry = audit.prepare_entry(Action.CONFIRMATION_REQUESTED, actor=user, caller=caller, at=at, traits=traits)
-    return _send_with_entry(user, entry, sent_at="", channel=channel, at=at)
+    return _send_with_entry(user, entry, TokenType.CONFIRMATION, sent_at="", channel=channel, at=at)
 
 
 def send_sign_in_code(
     user: UserRecord, *, channel: str, traits: Mapping[str, str] | None = None, caller: Caller, at: datetime
 ) -> str:
-    """Send a code that signs in, or confirms the phone again; as `send_sign_up_code`."""
+    """Send a code that signs in, or confirms the phone again; as `send_sign_up_code`.
+
+    The code does not replace the link of a pending invitation.
+    """
     entry = audit.prepare_entry(Action.RECOVERY_REQUESTED, actor=user, caller=caller, at=at, traits=traits)
-    return _send_with_entry(user, entry, sent_at="confirmation_sent_at", channel=channel, at=at)
+    token_type = TokenType.RECOVERY if user.has_pending_invitation else TokenType.CONFIRMATION
+    return _send_with_entry(user, entry, token_type, sent_at="confirmation_sent_at", channel=channel, at=at)
 
 
 def simulate_send(phone: str, *, at: datetime) -> str:
     """Run the statements of `send_sign_in_code` for a phone without an account; returns an id of no message."""
-    token = _token(_code(phone, at=at), phone=phone, at=at)
+    token = _token(_code(phone, at=at), TokenType.CONFIRMATION, phone=phone, at=at)
     with transaction.atomic(savepoint=False):
         entry = PendingEntry(id=uuid4(), payload="{}")
         queries.store_secret_request(user_id=uuid4(), sent_at="confirmation_sent_at", entry=entry, token=token)
@@ -87,9 +91,11 @@ def simulate_send(phone: str, *, at: datetime) -> str:
     return str(uuid4())
 
 
-def _send_with_entry(user: UserRecord, entry: PendingEntry, *, sent_at: str, channel: str, at: datetime) -> str:
+def _send_with_entry(
+    user: UserRecord, entry: PendingEntry, token_type: TokenType, *, sent_at: str, channel: str, at: datetime
+) -> str:
     code = _code(user.phone, at=at)
-    token = _token(code, phone=user.phone, at=at)
+    token = _token(code, token_type, phone=user.phone, at=at)
     with transaction.atomic(savepoint=False):
         queries.store_secret_request(user_id=user.id, sent_at=sent_at, entry=entry, token=token)
         return _post(code, kind=SmsKind.CONFIRMATION, phone=user.phone, channel=channel, user_id=user.id, at=at)
@@ -100,9 +106,9 @@ def _code(phone: str, *, at: datetime) -> str:
     return sms.test_code(phone, at=at) or crypto.generate_code(digits=sms.otp_length)
 
 
-def _token(code: str, *, phone: str, at: datetime) -> NewToken:
+def _token(code: str, token_type: TokenType, *, phone: str, at: datetime) -> NewToken:
     secret = OneTimeSecret(code=code, link_token="")
-    return one_time_tokens.hash_secret(secret, token_type=TokenType.CONFIRMATION, identifier=phone, at=at)
+    return one_time_tokens.hash_secret(secret, token_type=token_type, identifier=phone, at=at)
 
 
 def _post(

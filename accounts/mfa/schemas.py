@@ -10,6 +10,7 @@ from authsvc.api.parsing import Body
 
 class FactorInput(Body, frozen=True):
     needs: ClassVar[tuple[str, ...]] = ("factor_type",)
+    example: ClassVar[tuple[str, ...]] = ("factor_type", "friendly_name")
     factor_type: str | None = None
     """`totp`, `phone` or `webauthn`."""
     friendly_name: str | None = None
@@ -28,6 +29,7 @@ class ChallengeInput(Body, frozen=True):
 
 class FactorAnswerInput(Body, frozen=True):
     needs: ClassVar[tuple[str, ...]] = ("challenge_id",)
+    example: ClassVar[tuple[str, ...]] = ("challenge_id", "code")
     challenge_id: UUID | None = None
     code: str | None = None
     """The code of an authenticator app or a text message."""

@@ -87,7 +87,7 @@ def _find(assertion: Assertion) -> tuple[UserRecord, Passkey]:
         user_id = None
     passkey = Passkey.objects.filter(user_id=user_id, credential_id=assertion.raw_id).first() if user_id else None
     user = queries.get(passkey.user_id) if passkey else None
-    if passkey is None or user is None:
+    if passkey is None or user is None or user.deleted_at is not None:
         raise errors.CredentialNotVerified
     return user, passkey
 

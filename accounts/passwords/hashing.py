@@ -39,6 +39,9 @@ from authsvc.errors import UnexpectedFailure
 from authsvc.observability import metrics
 from authsvc.security import encryption
 
+NO_PASSWORD = "!"
+"""Stored in place of a hash while an account is unconfirmed and its sign-ups name no password, or different ones."""
+
 MAX_BYTES = 72
 """Maximum length of a password in bytes of UTF-8. bcrypt ignores the rest."""
 
@@ -202,6 +205,11 @@ def stored_hash(user: UserRecord) -> str | None:
         return encryption.decrypt(user.password_hash, bound_to=user.id)
     except encryption.DecryptionError as error:
         raise UnexpectedFailure("Unable to decrypt the password hash of the user") from error
+
+
+def awaits_password(user: UserRecord) -> bool:
+    """True if the owner of an unconfirmed account chooses its password after the confirmation (`NO_PASSWORD`)."""
+    return stored_hash(user) == NO_PASSWORD
 
 
 def matches_hash(password: str, stored: str) -> bool:

@@ -49,7 +49,7 @@ def _weakness(password: str, *, is_breached: bool) -> Weakness | None:
     policy = conf.current().passwords
     weaknesses: dict[str, str] = {}
     min_length = max(policy.min_length, _MIN_LENGTH)
-    if len(password.encode()) < min_length:
+    if len(password) < min_length:
         weaknesses["length"] = f"Password should be at least {min_length} characters."
     if any(set(characters).isdisjoint(password) for characters in policy.required_characters):
         sets = ", ".join(policy.required_characters)

@@ -15,7 +15,7 @@ from accounts.messages import notification_emails, recipients, sms_codes
 from accounts.models import User
 from accounts.passwords import hashing, policy
 from accounts.profile import errors, reauthentication
-from accounts.users import identifiers, queries, updates
+from accounts.users import identifiers, metadata_limits, queries, updates
 from accounts.users.records import UserRecord
 from accounts.verification import contact_changes
 from authsvc import audit, conf, messaging
@@ -100,7 +100,9 @@ def update_user(
         if change.email:
             _change_email(_read(user), change, redirect_to=redirect_to, caller=caller, at=at)
         audit.record(audit.Action.MODIFIED, actor=user, caller=caller, at=at)
-        return _read(user)
+        updated = _read(user)
+        metadata_limits.check_change(updated, before=user)
+        return updated
 
 
 def _validate(signed_in: SignedInUser, user: UserRecord, request: UserUpdateRequest) -> _Change:

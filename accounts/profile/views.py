@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from django.http import HttpResponse
@@ -28,6 +28,7 @@ from tokens.flows.errors import PKCE_ERRORS
 
 
 class UserInput(Body, frozen=True):
+    example: ClassVar[tuple[str, ...]] = ("data",)
     email: str | None = None
     phone: str | None = None
     password: str | None = None
@@ -70,6 +71,7 @@ class UserView(Endpoint):
             *PKCE_ERRORS,
             RequestRateExceeded,
             account_errors.PhoneInvalid,
+            account_errors.MetadataTooLarge,
             account_errors.EmailExists,
             account_errors.PhoneExists,
             errors.AppMetadataNotAllowed,

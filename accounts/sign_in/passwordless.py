@@ -14,7 +14,7 @@ from accounts.messages import confirmation_emails, recipients, sms_codes
 from accounts.sign_in import errors
 from accounts.sign_up import sign_up
 from accounts.sign_up.sign_up import SignUpRequest
-from accounts.users import identifiers, queries
+from accounts.users import identifiers, metadata_limits, queries
 from authsvc import conf, messaging
 from authsvc.caller import Caller
 from authsvc.messaging import EmailKind, IntervalGroup, Sender
@@ -36,6 +36,8 @@ def send_magic_link(
     Raises the errors of the magic-link and sign-up endpoints, and OtpDisabled when `create_user` forbids a new account.
     """
     config = conf.current()
+    # Before the look-up, so that the refusal does not reveal whether the account exists.
+    metadata_limits.check_user_metadata(data)
     user = queries.find_by("email", identifiers.lower_email(email), aud=caller.audience) if email else None
     if user is None and not create_user and not config.signup.strict_privacy_enabled:
         raise errors.OtpDisabled  # also for an invalid address
@@ -51,14 +53,17 @@ def send_magic_link(
             recipients.check_email(address, kind=EmailKind.MAGIC_LINK, sender=Sender.of_request(caller))
         confirmation_emails.simulate_send(confirmation_emails.MAGIC_LINK, address=address, at=at)
         return
-    signs_up = user is None or user.email_confirmed_at is None
-    if signs_up and config.signup.disabled:
+    if (user is None or user.email_confirmed_at is None) and config.signup.disabled:
         raise account_errors.SignupDisabled
-    if not signs_up or config.mailer.autoconfirm:
+    auto_confirms = config.mailer.autoconfirm
+    # A magic link keeps the link of an invitation valid. With auto-confirm only the link proves an existing address.
+    is_repeated = user is not None and user.email_confirmed_at is None and not user.has_pending_invitation
+    signs_up = user is None or (is_repeated and not auto_confirms)
+    if not signs_up or auto_confirms:
         # Before the sign-up, so that a refused email leaves no account behind.
         with messaging.email_interval(IntervalGroup.PASSWORDLESS, address=address):
             recipients.reserve_email(address, kind=EmailKind.MAGIC_LINK, sender=Sender.of_request(caller))
-    if user is None or user.email_confirmed_at is None:
+    if user is None or signs_up:
         request = SignUpRequest(email=address, password=None, data=data, challenge=challenge, redirect_to=redirect_to)
         user = sign_up.process_request(request, group=IntervalGroup.PASSWORDLESS, caller=caller, at=at).user
         if user.email_confirmed_at is None:
@@ -77,6 +82,8 @@ def send_sms_code(
     Raises the errors of the passwordless and sign-up endpoints.
     """
     config = conf.current()
+    # Before the look-up, so that the refusal does not reveal whether the account exists.
+    metadata_limits.check_user_metadata(data)
     user = queries.find_by("phone", identifiers.bare_phone(phone), aud=caller.audience)
     if user is None and not create_user and not config.signup.strict_privacy_enabled:
         raise errors.OtpDisabled
@@ -88,13 +95,16 @@ def send_sms_code(
         with messaging.sms_interval(IntervalGroup.PASSWORDLESS, address=number):
             sms_codes.check_sms(number, sender=Sender.of_request(caller), at=at)
         return sms_codes.simulate_send(number, at=at)
-    signs_up = user is None or user.phone_confirmed_at is None
-    if signs_up and config.signup.disabled:
+    if (user is None or user.phone_confirmed_at is None) and config.signup.disabled:
         raise account_errors.SignupDisabled
-    if not signs_up or config.sms.autoconfirm:
+    auto_confirms = config.sms.autoconfirm
+    # A code keeps the link of an invitation valid. With auto-confirm only the code proves an existing phone.
+    is_repeated = user is not None and user.phone_confirmed_at is None and not user.has_pending_invitation
+    signs_up = user is None or (is_repeated and not auto_confirms)
+    if not signs_up or auto_confirms:
         with messaging.sms_interval(IntervalGroup.PASSWORDLESS, address=number):
             sms_codes.reserve_sms(number, sender=Sender.of_request(caller), at=at)
-    if user is None or user.phone_confirmed_at is None:
+    if user is None or signs_up:
         request = SignUpRequest(phone=number, password=None, data=data, channel=channel, redirect_to=config.site.url)
         result = sign_up.process_request(request, group=IntervalGroup.PASSWORDLESS, caller=caller, at=at)
         user = result.user

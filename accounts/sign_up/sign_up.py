@@ -18,13 +18,12 @@ from accounts.messages import confirmation_emails, recipients, sms_codes
 from accounts.models import User
 from accounts.passwords import hashing, policy
 from accounts.sign_up import errors, queries
-from accounts.users import account_creation, identifiers, updates
+from accounts.users import account_creation, identifiers, metadata_limits, updates
 from accounts.users import queries as user_queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
 from authsvc.messaging import EmailKind, IntervalGroup, Sender
-from authsvc.security import encryption
 from tokens.flows import pkce
 from tokens.flows.pkce import Challenge
 from tokens.one_time import one_time_tokens
@@ -81,6 +80,7 @@ def sign_up(
     config = conf.current()
     if config.signup.disabled:
         raise account_errors.SignupDisabled
+    metadata_limits.check_user_metadata(data)
     if not password:
         raise account_errors.PasswordRequired
     policy.validate_password(password)
@@ -125,32 +125,56 @@ def process_request(request: SignUpRequest, *, group: IntervalGroup, caller: Cal
     Magic links and SMS codes call it too. With auto-confirm the address counts as confirmed at once; a session starts
     only with a password. Call it outside a transaction.
     """
-    is_confirmed = conf.current().mailer.autoconfirm if request.email else conf.current().sms.autoconfirm
-    if is_confirmed:
-        return _process_request(request, is_confirmed=is_confirmed, caller=caller, at=at)
+    auto_confirms = conf.current().mailer.autoconfirm if request.email else conf.current().sms.autoconfirm
+    if auto_confirms:
+        return _process_request(request, auto_confirms=auto_confirms, caller=caller, at=at)
     interval = messaging.email_interval if request.email else messaging.sms_interval
     with interval(group, address=request.email or request.phone):
-        return _process_request(request, is_confirmed=is_confirmed, caller=caller, at=at)
+        return _process_request(request, auto_confirms=auto_confirms, caller=caller, at=at)
 
 
-def _process_request(request: SignUpRequest, *, is_confirmed: bool, caller: Caller, at: datetime) -> SignUpResult:
+def _process_request(request: SignUpRequest, *, auto_confirms: bool, caller: Caller, at: datetime) -> SignUpResult:
     existing = _find_existing(request)
-    # Always hash, so that the response time does not reveal whether the account exists.
-    password_hash = hashing.unusable_hash() if request.password is None else hashing.hash_password(request.password)
     if existing is None:
         try:
-            return _create(request, password_hash=password_hash, is_confirmed=is_confirmed, caller=caller, at=at)
+            return _create(request, is_confirmed=auto_confirms, caller=caller, at=at)
         except IntegrityError:
             existing = _find_existing(request)  # another request was first
             if existing is None:
                 raise
+    is_repeatable = _is_repeatable(request, existing, auto_confirms=auto_confirms, audience=caller.audience, at=at)
+    agreed_password = _agreed_password(request, existing if is_repeatable else None)
+    if is_repeatable and (agreed_password is not None or not auto_confirms):
+        repeated = _repeat(
+            request, existing, agreed_password=agreed_password, is_confirmed=auto_confirms, caller=caller, at=at
+        )
+        if repeated is not None:
+            return repeated
+    return _duplicate_result(request, existing, is_error=auto_confirms, caller=caller, at=at)
+
+
+def _is_repeatable(
+    request: SignUpRequest, existing: UserRecord, *, auto_confirms: bool, audience: str, at: datetime
+) -> bool:
+    """True if the account waits for the confirmation of a sign-up with this email or phone."""
     confirmed_at = existing.email_confirmed_at if request.email else existing.phone_confirmed_at
-    # The owner has verified the other identifier. Confirming this one without a message would give it to anyone.
-    is_owned = is_confirmed and existing.confirmed_at is not None
-    if confirmed_at is not None or is_owned or existing.aud != caller.audience:
-        return _duplicate_result(request, existing, caller=caller, at=at)
-    repeated = _repeat(request, existing, password_hash=password_hash, is_confirmed=is_confirmed, caller=caller, at=at)
-    return repeated or _duplicate_result(request, existing, caller=caller, at=at)
+    if confirmed_at is not None or existing.aud != audience or existing.has_pending_invitation:
+        return False
+    # The owner has verified the other identifier, or is banned. Without a message nothing proves the address.
+    return not (auto_confirms and (existing.confirmed_at is not None or existing.is_banned(at)))
+
+
+def _agreed_password(request: SignUpRequest, existing: UserRecord | None) -> str | None:
+    """The stored password of the account if the request names the same one, or neither has one; else None.
+
+    Always hashes a password once, so that the response time does not reveal whether the account exists.
+    """
+    stored = hashing.stored_hash(existing) if existing else None
+    if request.password is None:
+        agrees = stored == hashing.NO_PASSWORD
+    else:
+        agrees = hashing.verify_password(request.password, stored)
+    return existing.password_hash if existing and agrees else None
 
 
 def _find_existing(request: SignUpRequest) -> UserRecord | None:
@@ -168,9 +192,9 @@ def _reserve_message(request: SignUpRequest, *, caller: Caller, at: datetime) ->
         sms_codes.reserve_sms(request.phone, sender=Sender.of_request(caller), at=at)
 
 
-def _create(
-    request: SignUpRequest, *, password_hash: str, is_confirmed: bool, caller: Caller, at: datetime
-) -> SignUpResult:
+def _create(request: SignUpRequest, *, is_confirmed: bool, caller: Caller, at: datetime) -> SignUpResult:
+    """Create the account. Raises IntegrityError when another request was first."""
+    password_hash = hashing.NO_PASSWORD if request.password is None else hashing.hash_password(request.password)
     if not is_confirmed:
         _reserve_message(request, caller=caller, at=at)
     with transaction.atomic(durable=True):
@@ -192,14 +216,16 @@ def _repeat(
     request: SignUpRequest,
     existing: UserRecord,
     *,
-    password_hash: str,
+    agreed_password: str | None,
     is_confirmed: bool,
     caller: Caller,
     at: datetime,
 ) -> SignUpResult | None:
-    """Repeat the sign-up of an unconfirmed address: the last request counts and withdraws the earlier ones.
+    """Repeat the sign-up of an unconfirmed account, which withdraws its earlier message.
 
-    None when the address was confirmed while the password was hashed: the account then stays as it is.
+    A request with the stored password repeats the sign-up of the same client, and replaces its data. A request with
+    another password is made by somebody else, or the first one was: the account is left without a password and without
+    the data of sign-ups, and the response is that of a new account. None when the account is no longer repeatable.
     """
     if not is_confirmed:
         _reserve_message(request, caller=caller, at=at)
@@ -209,32 +235,46 @@ def _repeat(
     if is_unowned and request.password is not None:
         identity_data = account_creation.own_identity_data(user_id=existing.id, email=request.email, data=request.data)
     with transaction.atomic(durable=True):
-        is_repeated = queries.repeat_sign_up(
+        agrees = queries.repeat_sign_up(
             user_id=existing.id,
             provider=request.provider,
             time_column=f"{request.provider}_confirmed_at" if is_confirmed else "confirmation_sent_at",
             is_unowned=is_unowned,
-            password=encryption.encrypt(password_hash, bound_to=existing.id) if is_unowned else None,
+            has_to_agree=is_confirmed,
+            agreed_password=agreed_password,
             user_metadata=None if identity_data is None else json.dumps(account_creation.user_metadata(identity_data)),
             identity_data=None if identity_data is None else json.dumps(identity_data),
             at=at,
         )
-        if not is_repeated:
+        if agrees is None:
             return None
-        if is_unowned:
-            account_claiming.remove_unverified_identities(existing, identity_data=identity_data, at=at)
-        if is_confirmed and request.email:
-            merged = updates.merged_json("raw_user_meta_data", {"email_verified": True})
-            User.objects.filter(id=existing.id).update(raw_user_meta_data=merged)
-        user = user_queries.get(existing.id) or existing
+        if is_unowned and not agrees:
+            user_queries.remove_sign_up_data(existing.id)
         if is_confirmed:
-            one_time_tokens.delete_all(user.id)
-            return _complete_confirmed(request, user, caller=caller, at=at)
+            return _confirm_repeated(request, existing, identity_data=identity_data, caller=caller, at=at)
+        user = user_queries.get(existing.id) or existing
         message_id = _send_confirmation(request, user, caller=caller, at=at)
-    if user.invited_at is not None or user.confirmed_at is not None:
-        # The inviting administrator or the owner wrote this data. The client that signs up must not see it.
-        user = dataclasses.replace(user, user_metadata_json="{}", identities=())
+    if not agrees:
+        user = _fabricated_user(request, caller=caller, at=at)
     return SignUpResult(user=user, message_id=message_id)
+
+
+def _confirm_repeated(
+    request: SignUpRequest,
+    existing: UserRecord,
+    *,
+    identity_data: Mapping[str, Any] | None,
+    caller: Caller,
+    at: datetime,
+) -> SignUpResult:
+    """Complete the repeated sign-up of an account that auto-confirm has confirmed, and sign in."""
+    account_claiming.remove_unverified_identities(existing, identity_data=identity_data, at=at)
+    if request.email:
+        merged = updates.merged_json("raw_user_meta_data", {"email_verified": True})
+        User.objects.filter(id=existing.id).update(raw_user_meta_data=merged)
+    one_time_tokens.delete_all(existing.id)
+    user = user_queries.get(existing.id) or existing
+    return _complete_confirmed(request, user, caller=caller, at=at)
 
 
 def _send_confirmation(request: SignUpRequest, user: UserRecord, *, caller: Caller, at: datetime) -> str:
@@ -265,22 +305,28 @@ def _complete_confirmed(request: SignUpRequest, user: UserRecord, *, caller: Cal
     return SignUpResult(user=user, tokens=lifecycle.start_session(user=user, method="password", caller=caller, at=at))
 
 
-def _duplicate_result(request: SignUpRequest, existing: UserRecord, *, caller: Caller, at: datetime) -> SignUpResult:
-    """The result for a confirmed account: with auto-confirm an error, otherwise that of a new account."""
-    strict = conf.current().signup.strict_privacy_enabled
-    if (conf.current().mailer.autoconfirm or conf.current().sms.autoconfirm) and not strict:
+def _duplicate_result(
+    request: SignUpRequest, existing: UserRecord, *, is_error: bool, caller: Caller, at: datetime
+) -> SignUpResult:
+    """The result for an account that a sign-up does not change: that of a new account, or an error."""
+    if is_error and not conf.current().signup.strict_privacy_enabled:
         raise account_errors.UserAlreadyRegistered if request.email else account_errors.PhoneAlreadyRegistered
     if request.email:
         recipients.check_email(request.email, kind=EmailKind.CONFIRMATION, sender=Sender.of_request(caller))
-    elif not conf.current().sms.autoconfirm:
+    elif not is_error:
         sms_codes.check_sms(request.phone, sender=Sender.of_request(caller), at=at)
     with transaction.atomic(durable=True):
         audit.record(audit.Action.REPEATED_SIGNUP, actor=existing, caller=caller, at=at, traits=request.traits)
         messaging.simulate_send()
-    user = account_creation.fabricated_user(
-        email=request.email, phone=request.phone, data=request.data, audience=caller.audience, at=at
-    )
-    if not strict:
-        # Existing clients detect a duplicate by these empty values.
+    user = _fabricated_user(request, caller=caller, at=at)
+    if conf.current().signup.duplicate_empty_identities_enabled:
+        # Some clients detect a duplicate by these empty values.
         user = dataclasses.replace(user, role="", user_metadata_json=json.dumps(dict(request.data)), identities=())
     return SignUpResult(user=user)
+
+
+def _fabricated_user(request: SignUpRequest, *, caller: Caller, at: datetime) -> UserRecord:
+    """The user that the response for a new account would show."""
+    return account_creation.fabricated_user(
+        email=request.email, phone=request.phone, data=request.data, audience=caller.audience, at=at
+    )

@@ -54,6 +54,7 @@ class SignUpView(Endpoint):
             *PKCE_ERRORS,
             RequestRateExceeded,
             account_errors.PhoneInvalid,
+            account_errors.MetadataTooLarge,
             errors.OnlyOneIdentifierOnSignup,
             account_errors.PasswordRequired,
             errors.PkceNotForPhone,

@@ -10,8 +10,9 @@ from uuid import UUID, uuid4
 
 from django.db import transaction
 
+from accounts import errors
 from accounts.models import Identity, User
-from accounts.users import queries
+from accounts.users import metadata_limits, queries
 from accounts.users.records import IdentityRecord, UserRecord
 from authsvc import conf
 from authsvc.api.renderers import rfc3339
@@ -146,11 +147,20 @@ def add_identity(
 ) -> Identity:
     """Insert a further identity of a user. One statement; must run inside a transaction.
 
-    Raises IntegrityError when an account has it already.
+    Raises IntegrityError when an account has it already, and UserNotFound for a deleted user.
     """
     identity = _identity(user_id, provider=provider, data=identity_data, at=at, subject=subject)
     with transaction.atomic(savepoint=False):
-        Identity.objects.bulk_create([identity])
+        is_inserted = queries.insert_identity(
+            id=identity.id,
+            provider_id=identity.provider_id,
+            user_id=user_id,
+            identity_data=json.dumps(identity.identity_data),
+            provider=provider,
+            at=at,
+        )
+    if not is_inserted:
+        raise errors.UserNotFound
     return identity
 
 
@@ -192,6 +202,7 @@ def _build(
 def _identity(
     user_id: UUID, *, provider: str, data: Mapping[str, Any], at: datetime, subject: str | None = None
 ) -> Identity:
+    metadata_limits.check_user_metadata(data)
     return Identity(
         id=uuid4(),
         provider_id=str(user_id) if subject is None else subject,
@@ -221,7 +232,9 @@ def create_anonymous_user(*, data: Mapping[str, Any], audience: str, at: datetim
 
 
 def _user(*, id: UUID, audience: str, at: datetime, **columns: Any) -> User:
-    """A row with the default values of a new account, changed by `columns`."""
+    """A row with the default values of a new account, changed by `columns`. Raises MetadataTooLarge."""
+    metadata_limits.check_user_metadata(columns["raw_user_meta_data"])
+    metadata_limits.check_app_metadata(columns["raw_app_meta_data"])
     return User(
         **{
             "id": id,

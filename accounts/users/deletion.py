@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -38,45 +39,51 @@ def delete(user_id: UUID, *, soft: bool, actor: Administrator, caller: Caller, a
         if not soft:
             # The database deletes the related rows by cascade.
             User.objects.filter(id=user_id).delete_rows()
-        elif user.deleted_at is None:
-            _erase_columns(user, at=at)
         else:
-            return
+            _erase_account(user, at=at)
         data_subject = DataSubject(id=user_id, addresses=frozenset({user.email, user.phone}) - {""})
         for source in personal_data.sources:
             source.erase(data_subject)
 
 
-def _erase_columns(user: UserRecord, *, at: datetime) -> None:
-    def hashed(text: str) -> str:
-        return crypto.base64url_encode(hashlib.sha256(f"{user.id}{text}".encode()).digest())
+def _erase_account(user: UserRecord, *, at: datetime) -> None:
+    """Mark the row as deleted, replace identifiers by hashes, erase the other personal data and revoke all access.
 
-    User.objects.filter(id=user.id).update(
-        email=hashed(user.email),
-        phone=hashed(user.phone)[:_MAX_PHONE_LENGTH],
-        email_change=hashed(user.email_change),
-        phone_change=hashed(user.phone_change)[:_MAX_PHONE_LENGTH],
-        password=None,
-        raw_app_meta_data={},
-        raw_user_meta_data={},
-        deleted_at=at,
-        updated_at=at,
-    )
+    A second deletion keeps the hashes and repeats the rest, because earlier versions could add data to a deleted row.
+    """
+    erased: dict[str, Any] = {"password": None, "raw_app_meta_data": {}, "raw_user_meta_data": {}}
+    if user.deleted_at is None:
+        User.objects.filter(id=user.id).update(
+            email=_hash(user, user.email),
+            phone=_hash(user, user.phone)[:_MAX_PHONE_LENGTH],
+            email_change=_hash(user, user.email_change),
+            phone_change=_hash(user, user.phone_change)[:_MAX_PHONE_LENGTH],
+            deleted_at=at,
+            updated_at=at,
+            **erased,
+        )
+    else:
+        User.objects.filter(id=user.id).erase_deleted(**erased)
     Identity.objects.bulk_update(
         [
             Identity(
                 id=identity.id,
-                provider_id=hashed(f"{identity.provider}:{identity.provider_id}"),
+                provider_id=_hash(user, f"{identity.provider}:{identity.provider_id}"),
                 identity_data={},
                 updated_at=at,
             )
             for identity in user.identities
+            if user.deleted_at is None or identity.data_json != "{}"
         ],
         ["provider_id", "identity_data", "updated_at"],
     )
     delete_factors(user.id)
     one_time_tokens.delete_all(user.id)
     revocation.revoke_all_sessions(user.id)
+
+
+def _hash(user: UserRecord, text: str) -> str:
+    return crypto.base64url_encode(hashlib.sha256(f"{user.id}{text}".encode()).digest())
 
 
 def delete_factors(user_id: UUID) -> None:

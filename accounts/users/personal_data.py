@@ -115,7 +115,7 @@ def _erase_columns(user_id: UUID, *, at: datetime) -> None:
     """
     times = [f"{name}_sent_at" for name in ("confirmation", "recovery", "email_change", "phone_change")]
     times += ["reauthentication_sent_at", "invited_at", "email_confirmed_at", "phone_confirmed_at", "last_sign_in_at"]
-    User.objects.filter(id=user_id).update(
+    User.objects.filter(id=user_id).erase_deleted(
         email=None, phone=None, email_change="", phone_change="", updated_at=at, **dict.fromkeys(times)
     )
     Identity.objects.filter(user_id=user_id).delete_rows()

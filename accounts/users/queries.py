@@ -25,9 +25,15 @@ _SESSION = (
 _TOKEN = "id token_type token_hash relates_to created_at attempts".split()
 
 
-def get(user_id: UUID, *, lock: bool = False) -> UserRecord | None:
-    """The user with this id; with `lock` the row stays locked until the caller's transaction is over."""
-    row = fetch_row(_select("WHERE u.id = %s" + (" FOR UPDATE OF u" if lock else "")), (user_id,))
+def get(user_id: UUID) -> UserRecord | None:
+    """The user with this id, soft-deleted or not."""
+    row = fetch_row(_select("WHERE u.id = %s"), (user_id,))
+    return records.read(row) if row else None
+
+
+def lock(user_id: UUID) -> UserRecord | None:
+    """The user with this id, unless soft-deleted; the row stays locked until the caller's transaction is over."""
+    row = fetch_row(_select("WHERE u.id = %s AND u.deleted_at IS NULL FOR UPDATE OF u"), (user_id,))
     return records.read(row) if row else None
 
 
@@ -70,7 +76,7 @@ def find_by_link(*, link_hash: str, token_types: list[str]) -> tuple[UserRecord,
     row = fetch_row(
         _select(
             f"JOIN {namespaced('one_time_tokens')} t ON t.user_id = u.id"
-            " WHERE t.link_hash = %s AND t.token_type = ANY(%s)",
+            " WHERE t.link_hash = %s AND t.token_type = ANY(%s) AND u.deleted_at IS NULL",
             _columns("t", _TOKEN),
         ),
         (link_hash, token_types),
@@ -86,7 +92,8 @@ def find_newest_tokens(*, identifier: str, aud: str, token_types: list[str]) -> 
     newest = (
         "(SELECT DISTINCT ON (t.token_type) t.*, count(*) OVER (PARTITION BY t.token_type) AS waiting"
         f" FROM {namespaced('one_time_tokens')} t JOIN {namespaced('users')} u ON u.id = t.user_id"
-        " WHERE t.relates_to = %s AND u.aud = %s AND NOT u.is_sso_user AND t.token_type = ANY(%s)"
+        " WHERE t.relates_to = %s AND u.aud = %s AND NOT u.is_sso_user AND u.deleted_at IS NULL"
+        " AND t.token_type = ANY(%s)"
         " ORDER BY t.token_type, t.created_at DESC, t.id)"
     )
     rows = fetch_rows(
@@ -133,19 +140,70 @@ def insert_user(**values: Any) -> None:
     fetch_rows(_insert_user(), values)
 
 
+@cache
+def _remove_sign_up_data() -> str:
+    users, identities = namespaced("users"), namespaced("identities")
+    own = "('sub', 'email', 'email_verified', 'phone_verified')"
+    return f"""
+        WITH cleaned AS (
+            UPDATE {users} u SET raw_user_meta_data = (
+                SELECT coalesce(jsonb_object_agg(m.key, m.value), '{{}}'::jsonb) FROM jsonb_each(u.raw_user_meta_data) m
+                WHERE m.key IN {own} OR NOT EXISTS (
+                    SELECT FROM {identities} i WHERE i.user_id = u.id AND i.provider IN ('email', 'phone')
+                        AND i.identity_data -> m.key = m.value))
+            WHERE u.id = %(user_id)s AND jsonb_typeof(u.raw_user_meta_data) = 'object'
+        )
+        UPDATE {identities} i SET identity_data = (
+            SELECT coalesce(jsonb_object_agg(d.key, d.value), '{{}}'::jsonb) FROM jsonb_each(i.identity_data) d
+            WHERE d.key IN {own} OR (d.key = 'phone' AND i.provider = 'phone'))
+        WHERE i.user_id = %(user_id)s AND i.provider IN ('email', 'phone')
+    """
+
+
+def remove_sign_up_data(user_id: UUID) -> None:
+    """Remove the data that sign-ups by email or phone have stored in an unconfirmed account.
+
+    Metadata that an administrator has set stays, because it is in no identity. One statement; must run inside a
+    transaction.
+    """
+    fetch_rows(_remove_sign_up_data(), {"user_id": user_id})
+
+
+@cache
+def _insert_identity() -> str:
+    return f"""
+        INSERT INTO {namespaced("identities")} (id, provider_id, user_id, identity_data, provider, last_sign_in_at,
+            created_at, updated_at)
+        SELECT %(id)s, %(provider_id)s, u.id, %(identity_data)s::jsonb, %(provider)s, %(at)s, %(at)s, %(at)s
+        FROM {namespaced("users")} u WHERE u.id = %(user_id)s AND u.deleted_at IS NULL FOR KEY SHARE
+        RETURNING id
+    """
+
+
+def insert_identity(**values: Any) -> bool:
+    """Insert an identity; False when the user does not exist or is soft-deleted. One statement.
+
+    It waits for a deletion that has begun. The names of `values` are those in the statement; `identity_data` is text.
+    Raises IntegrityError when an account has the identity.
+    """
+    return fetch_row(_insert_identity(), values) is not None
+
+
 class AccountUsers:
     """Reads users and sessions for `tokens` (`tokens.sessions.users.UserSource`)."""
 
     def find_user(self, user_id: UUID) -> UserRecord | None:
-        return get(user_id)
+        row = fetch_row(_select("WHERE u.id = %s AND u.deleted_at IS NULL"), (user_id,))
+        return records.read(row) if row else None
 
     def find_signed_in_user(self, *, user_id: UUID, session_id: UUID | None) -> SignedInUser | None:
-        join = f"LEFT JOIN {namespaced('sessions')} s ON s.user_id = u.id AND s.id = %s WHERE u.id = %s"
+        sessions = namespaced("sessions")
+        join = f"LEFT JOIN {sessions} s ON s.user_id = u.id AND s.id = %s AND u.deleted_at IS NULL WHERE u.id = %s"
         row = fetch_row(_select(join, _session_columns()), (session_id, user_id))
         return _signed_in_user(row) if row else None
 
     def find_by_session(self, session_id: UUID) -> SignedInUser | None:
-        join = f"JOIN {namespaced('sessions')} s ON s.user_id = u.id WHERE s.id = %s"
+        join = f"JOIN {namespaced('sessions')} s ON s.user_id = u.id WHERE s.id = %s AND u.deleted_at IS NULL"
         row = fetch_row(_select(join, _session_columns()), (session_id,))
         return _signed_in_user(row) if row else None
 

@@ -118,19 +118,29 @@ class UserRecord:
         return any(factor.status == "verified" for factor in self.factors)
 
     @property
+    def has_pending_invitation(self) -> bool:
+        return self.invited_at is not None and self.email_confirmed_at is None
+
+    @property
     def full_name(self) -> object:
-        """`user_metadata.full_name`; the metadata is parsed only when the key can be in it."""
-        if '"full_name"' not in self.user_metadata_json:
-            return None
-        return orjson.loads(self.user_metadata_json).get("full_name")
+        """`user_metadata.full_name`, of any type; the metadata is parsed only when the key can be in it."""
+        return self._user_metadata_value("full_name")
 
     @property
     def name(self) -> str:
         """`user_metadata.name` when that is a text."""
-        if '"name"' not in self.user_metadata_json:
-            return ""
-        name = orjson.loads(self.user_metadata_json).get("name")
+        name = self._user_metadata_value("name")
         return name if isinstance(name, str) else ""
+
+    def _user_metadata_value(self, key: str) -> object:
+        """A value of the user metadata; None also for metadata that is nested too deeply for the parser."""
+        if f'"{key}"' not in self.user_metadata_json:
+            return None
+        try:
+            metadata = orjson.loads(self.user_metadata_json)
+        except orjson.JSONDecodeError:
+            return None
+        return metadata.get(key) if isinstance(metadata, dict) else None
 
     @property
     def providers(self) -> list[str]:

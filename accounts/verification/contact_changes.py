@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 from datetime import datetime
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
 from accounts import errors
 from accounts.messages import confirmation_emails, notification_emails, sms_codes
 from accounts.models import Identity, User
-from accounts.users import updates
+from accounts.users import account_creation, updates
 from accounts.users.records import UserRecord
 from authsvc import conf, messaging
 from authsvc.caller import Caller
@@ -98,7 +98,8 @@ def confirm_first_address(user: UserRecord, *, at: datetime) -> bool:
     Of two concurrent confirmations one is recorded as the first; the other is the second.
     """
     config = conf.current().mailer
-    if not config.secure_email_change_enabled or config.autoconfirm or not user.email:
+    # Auto-confirm is about the addresses of new accounts; it never replaces the consent of the present address.
+    if not config.secure_email_change_enabled or not user.email:
         return False
     # An imported row may contain NULL, which means 0.
     unconfirmed = User.objects.filter(id=user.id).exclude(email_change_confirm_status=1)
@@ -160,20 +161,8 @@ def _verify_own_identity(user: UserRecord, *, provider: str, data: dict[str, Any
     if existing.update(identity_data=updates.merged_json("identity_data", data), updated_at=at):
         return False
     unverified = {"email_verified": False, "phone_verified": False}
-    Identity.objects.bulk_create(
-        [
-            Identity(
-                id=uuid4(),
-                provider_id=str(user.id),
-                user_id=user.id,
-                identity_data={"sub": str(user.id), **unverified, **data},
-                provider=provider,
-                last_sign_in_at=at,
-                created_at=at,
-                updated_at=at,
-            )
-        ]
-    )
+    identity_data = {"sub": str(user.id), **unverified, **data}
+    account_creation.add_identity(user.id, provider=provider, subject=str(user.id), identity_data=identity_data, at=at)
     return True
 
 

@@ -44,7 +44,11 @@ _EMAIL_TOKEN_TYPES = {
     "email": (TokenType.CONFIRMATION, TokenType.RECOVERY),
     "email_change": (TokenType.EMAIL_CHANGE_CURRENT, TokenType.EMAIL_CHANGE_NEW),
 }
-_SMS_TOKEN_TYPES = {"sms": TokenType.CONFIRMATION, "phone_change": TokenType.PHONE_CHANGE}
+_SMS_TOKEN_TYPES = {
+    # A code for an invited user has the type of a recovery.
+    "sms": (TokenType.CONFIRMATION, TokenType.RECOVERY),
+    "phone_change": (TokenType.PHONE_CHANGE,),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +153,7 @@ def redeem_sms_code(*, type: str, phone: str, code: str, caller: Caller, at: dat
     number = identifiers.phone(phone)
     if type not in _SMS_TOKEN_TYPES:
         raise account_errors.CodeExpired
-    sent = _newest_secrets(number, types=(_SMS_TOKEN_TYPES[type],), audience=caller.audience)
+    sent = _newest_secrets(number, types=_SMS_TOKEN_TYPES[type], audience=caller.audience)
     test_code = conf.current().sms.test_code(number, at=at)
     by_code = False
     if test_code is not None and crypto.constant_time_equal(test_code, code):
@@ -243,7 +247,7 @@ def _redeem(
         if new_hash is not None:
             revocation.revoke_all_sessions(user.id)
         stored = queries.get(user.id)
-        if stored is None:
+        if stored is None or stored.deleted_at is not None:
             raise secret.error  # deleted by a concurrent request
         user = stored
         if pkce:
@@ -274,6 +278,8 @@ def _apply(secret: VerifiedSecret, *, new_hash: str | None, signing_in: bool, ca
         case "sms":
             audit.record(Action.SIGNED_UP, actor=user, caller=caller, at=at, traits={"provider": "phone"})
             columns |= {"phone_confirmed_at": at, "is_anonymous": False, **_providers(user), "updated_at": at}
+            if hashing.awaits_password(user):
+                columns["password"] = ""
             User.objects.filter(id=user.id).update(**columns)
         case _:
             _confirm_or_sign_in(secret, columns, new_hash=new_hash, caller=caller, at=at)
@@ -284,7 +290,10 @@ def _confirm_or_sign_in(
 ) -> None:
     """Confirm a sign-up or invitation, or sign in by magic link or recovery, which confirms the address as well."""
     user = secret.user
+    awaits_password = hashing.awaits_password(user)
     columns |= {**_providers(user), "updated_at": at}
+    if awaits_password:
+        columns["password"] = ""
     if secret.type in _CONFIRMING or user.email_confirmed_at is None:
         audit.record(Action.SIGNED_UP, actor=user, caller=caller, at=at, traits={"provider": "email"})
         columns["email_confirmed_at"] = at
@@ -299,7 +308,7 @@ def _confirm_or_sign_in(
         columns["password"] = encryption.encrypt(new_hash, bound_to=user.id)
         columns |= updates.cleared_pending_changes()
     User.objects.filter(id=user.id).update(**columns)
-    if secret.type not in _CONFIRMING and user.email_confirmed_at is None:
+    if user.email_confirmed_at is None and (awaits_password or secret.type not in _CONFIRMING):
         account_claiming.remove_unverified_identities(user, at=at)
     if secret.type in _CONFIRMING:
         Identity.objects.filter(user_id=user.id, email=user.email).update(
@@ -318,11 +327,14 @@ def _providers(user: UserRecord) -> dict[str, Any]:
 def _first_password(secret: VerifiedSecret, *, password: str | None, by_browser: bool) -> str | None:
     """The hash of the first password of an account without one; None to leave the account unchanged."""
     user = secret.user
-    if secret.type not in _CONFIRMING or user.password_hash:
+    awaits_password = hashing.awaits_password(user)
+    if secret.type not in _CONFIRMING or (user.password_hash and not awaits_password):
         return None
     if password is not None:
         policy.validate_password(password)
         return hashing.hash_password(password)
+    if awaits_password:
+        return None
     if (
         secret.requested_type == "signup"
         and not by_browser

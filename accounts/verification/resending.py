@@ -128,7 +128,8 @@ def _unconfirmed_contact(user: UserRecord | None, type: str) -> str:
         return ""
     match type:
         case "signup":
-            return "" if user.email_confirmed_at else user.email
+            # Another link would replace that of the invitation.
+            return "" if user.email_confirmed_at or user.has_pending_invitation else user.email
         case "sms":
             return "" if user.phone_confirmed_at else user.phone
         case "email_change":

@@ -49,6 +49,7 @@ _SECOND_CONFIRMATION_NEEDED = "Confirmation link accepted. Please proceed to con
 
 class VerifyInput(Body, frozen=True):
     needs: ClassVar[tuple[str, ...]] = ("type",)
+    example: ClassVar[tuple[str, ...]] = ("type", "email", "token")
     type: str | None = None
     """One of `signup`, `invite`, `recovery`, `magiclink`, `email`, `email_change`, `sms`, `phone_change`."""
     token: str | None = None
@@ -73,6 +74,7 @@ class ConfirmForm(Body, frozen=True):
 
 class ResendInput(Body, frozen=True):
     needs: ClassVar[tuple[str, ...]] = ("type",)
+    example: ClassVar[tuple[str, ...]] = ("type", "email")
     type: str | None = None
     """`signup`, `email_change`, `sms` or `phone_change`."""
     email: str | None = None

@@ -15,12 +15,14 @@ from authsvc import conf
 from authsvc.api import exception_handler
 from authsvc.caller import Caller, client_address
 from authsvc.errors import RequestTimedOut
+from authsvc.observability.logs import REQUEST_COMPLETED
 from authsvc.observability.routes import route_template
-from authsvc.security import redirects
 
 logger = logging.getLogger("authsvc.api")
 
 _NO_ACTOR = str(UUID(int=0))
+_MAX_REQUEST_ID_LENGTH = 255
+_MAX_PATH_LENGTH = 2_048
 _UNLOGGED = frozenset({"/health", "/health/"})
 
 _CORS_METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
@@ -68,7 +70,8 @@ class RequestMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         started = time.monotonic()
         header = conf.current().api.request_id_header
-        request.META["authsvc.request_id"] = request.headers.get(header, "") if header else str(uuid4())
+        sent_id = request.headers.get(header, "")[:_MAX_REQUEST_ID_LENGTH] if header else ""
+        request.META["authsvc.request_id"] = sent_id if header else str(uuid4())
         response = self.get_response(request)
         duration = time.monotonic() - started
         limit = conf.current().api.max_request_duration.total_seconds()
@@ -86,15 +89,12 @@ class RequestMiddleware:
         level = logging.ERROR if status >= 500 else logging.WARNING if status >= 400 else logging.INFO
         if not logger.isEnabledFor(level):
             return
-        target = redirects.resolve(
-            header=request.headers.get("redirect_to"),
-            query=_query_parameter(request, "redirect_to"),
-            referer=request.headers.get("Referer"),
-        )
+        # Only views that redirect validate a target; the log does not, because it is written for every request.
+        target: str = request.META.get("authsvc.redirect_target") or conf.current().site.url
         fields: dict[str, object] = {
             "component": "api",
             "method": request.method,
-            "path": request.path_info,
+            "path": request.path_info[:_MAX_PATH_LENGTH],
             "remote_addr": client_address(request),
             # The query of a redirect target may contain a code.
             "referer": target.partition("#")[0].partition("?")[0],
@@ -115,7 +115,7 @@ class RequestMiddleware:
             event = fields["auth_event"] = caller.audit_payloads[-1]
             if event["actor_id"] != _NO_ACTOR:
                 fields.setdefault("user_id", event["actor_id"])
-        logger.log(level, "request completed", extra=fields)
+        logger.log(level, REQUEST_COMPLETED, extra=fields)
 
 
 def _query_parameter(request: HttpRequest, name: str) -> str | None:

@@ -13,7 +13,11 @@ from rest_framework.request import Request
 from authsvc.errors import BadJson, BodyTooLarge
 
 MAX_BODY = 1_048_576
-"""Longest permitted request body in bytes."""
+"""Longest permitted request body in bytes; most endpoints permit less (`Endpoint.max_body`)."""
+MAX_DEPTH = 32
+"""Maximum nesting of the objects and lists of a JSON body, which is level 1 itself."""
+MAX_KEYS = 10_000
+"""Maximum number of keys in all objects of a JSON body."""
 
 Input = TypeVar("Input", bound=msgspec.Struct)
 
@@ -22,10 +26,11 @@ class Body(msgspec.Struct, frozen=True):
     """Base class of request bodies. Its `repr` shows the names of the members that are set, never their values.
 
     Every member is optional, because services report missing members with their own errors. `needs` names the members
-    without which the request always fails, for the API description.
+    without which the request always fails, and `example` those of the example, both for the API description.
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
+    example: ClassVar[tuple[str, ...]] = ()
 
     def __repr__(self) -> str:
         names = [name for name in self.__struct_fields__ if getattr(self, name) is not None]
@@ -35,8 +40,8 @@ class Body(msgspec.Struct, frozen=True):
 class StrictJSONParser(BaseParser):
     """Parses `request.data` as a JSON object, for every Content-Type; `null` means `{}`.
 
-    Raises BadJson for invalid JSON, for other JSON values, and for text that PostgreSQL cannot store (NUL, lone
-    surrogates, invalid UTF-8).
+    Raises BadJson for invalid JSON, for other JSON values, for text that PostgreSQL cannot store (NUL, lone surrogates,
+    invalid UTF-8), for deeper nesting than MAX_DEPTH and for more keys than MAX_KEYS.
     """
 
     media_type = "application/json"
@@ -52,6 +57,9 @@ class StrictJSONParser(BaseParser):
                 msgspec.convert(document, type=dict)
         except (msgspec.MsgspecError, RecursionError, ValueError) as error:
             raise BadJson(str(error)) from None
+        # The marks in the text are an upper bound, so that ordinary bodies are not walked through.
+        if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH or raw.count(b":") > MAX_KEYS:
+            _check_structure(document)
         if b"\\u0000" in raw:
             _reject_nul(document)
         return cast("dict[str, Any]", document)
@@ -82,8 +90,8 @@ def read_body(request: HttpRequest) -> bytes:
 def parse_body(request: Request, body_type: type[Input]) -> Input:
     """The JSON body as `body_type`; unknown members are ignored.
 
-    Raises BodyTooLarge, and BadJson where StrictJSONParser does, for members of another type, for numbers beyond a
-    double, and for nesting beyond 1024 levels.
+    Raises BodyTooLarge, and BadJson where StrictJSONParser does, for members of another type, and for numbers beyond a
+    double.
     """
     if not request.data:
         return _decode(b"{}", body_type)
@@ -101,6 +109,25 @@ def _decode(raw: bytes, body_type: type[Input]) -> Input:
         return msgspec.json.decode(raw, type=body_type)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise BadJson(str(error)) from None
+
+
+def _check_structure(document: object) -> None:
+    """Raise BadJson for a document with too many levels or keys. Uses no recursion."""
+    level, keys = [document], 0
+    for _ in range(MAX_DEPTH):
+        inner: list[object] = []
+        for value in level:
+            if isinstance(value, dict):
+                keys += len(value)
+                inner.extend(value.values())
+            elif isinstance(value, list):
+                inner.extend(value)
+        if keys > MAX_KEYS:
+            raise BadJson(f"more than {MAX_KEYS} keys")
+        level = [value for value in inner if isinstance(value, dict | list)]
+        if not level:
+            return
+    raise BadJson(f"more than {MAX_DEPTH} levels of nesting")
 
 
 def _reject_nul(value: object) -> None:

@@ -19,7 +19,7 @@ from authsvc.api.openapi.document import ErrorTypes
 from authsvc.api.renderers import NO_STORE, SeeOther
 from authsvc.api.throttling import Bucket
 from authsvc.caller import Caller, caller_of
-from authsvc.errors import ApiError
+from authsvc.errors import ApiError, BodyTooLarge
 from authsvc.security import redirects
 
 
@@ -41,8 +41,15 @@ class ServiceRequest(Request):
 
     @property
     def stream(self) -> BytesIO:
-        """The body, at most 1 MiB; parsers read an empty and a chunked one too. Raises BodyTooLarge."""
-        return BytesIO(parsing.read_body(self._request))
+        """The body, at most `max_body` bytes of the view; parsers read an empty and a chunked one too.
+
+        Raises BodyTooLarge.
+        """
+        body = parsing.read_body(self._request)
+        view: Endpoint | None = self.parser_context.get("view")
+        if view is not None and len(body) > view.max_body:
+            raise BodyTooLarge.beyond(view.max_body)
+        return BytesIO(body)
 
 
 class Endpoint(APIView):
@@ -54,6 +61,8 @@ class Endpoint(APIView):
     http_method_names = ["get", "post", "put", "patch", "delete"]
     throttle_scope: ClassVar[Bucket | None] = None
     """The rate limit of the view; a method whose limit depends on the request calls `throttling.check`."""
+    max_body: ClassVar[int] = 131_072
+    """Longest permitted body in bytes, at most `parsing.MAX_BODY`. The default fits escaped metadata of 16 KiB."""
     captcha: ClassVar[bool] = False
     """True if the client must solve a captcha, if captchas are enabled."""
     documented_errors: ClassVar[ErrorTypes] = ()
@@ -108,13 +117,21 @@ class Endpoint(APIView):
         return response
 
     @staticmethod
-    def redirect_target(request: ServiceRequest) -> str:
-        """The first permitted target of header, query parameter and Referer, else the site URL."""
-        return redirects.resolve(
-            header=request.META.get("HTTP_REDIRECT_TO"),
-            query=request.query_params.get("redirect_to"),
-            referer=request.META.get("HTTP_REFERER"),
-        )
+    def redirect_target(request: ServiceRequest, *, requested: str = "") -> str:
+        """The first permitted target of `requested`, header, query parameter and Referer, else the site URL.
+
+        Sets `authsvc.redirect_target` of the request for the access log.
+        """
+        if requested and redirects.is_permitted(requested):
+            target = redirects.resolve(header=requested, query=None, referer=None)
+        else:
+            target = redirects.resolve(
+                header=request.META.get("HTTP_REDIRECT_TO"),
+                query=request.query_params.get("redirect_to"),
+                referer=request.META.get("HTTP_REFERER"),
+            )
+        request.META["authsvc.redirect_target"] = target
+        return target
 
 
 def slash_optional(route: str, view: Callable[..., HttpResponseBase], **kwargs: Any) -> list[URLPattern]:

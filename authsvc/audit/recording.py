@@ -118,6 +118,10 @@ _ACTIONS_WITH_ADDRESS = frozenset(
 )  # fmt: skip
 
 
+# Users choose their names, and each entry and log line contains them.
+_MAX_NAME_LENGTH = 256
+
+
 class PendingEntry(NamedTuple):
     """An entry that is logged but not stored yet; `record` or a statement of the caller stores it."""
 
@@ -157,12 +161,15 @@ def prepare_entry(
     payload: dict[str, Any] = {
         "actor_id": str(actor.id),
         "actor_via_sso": actor.is_sso_user,
-        "actor_username": actor.phone or actor.email,
+        "actor_username": (actor.phone or actor.email)[:_MAX_NAME_LENGTH],
         "action": action,
         "log_type": _LOG_TYPE_OF[action],
     }
-    if actor.full_name is not None:
-        payload["actor_name"] = actor.full_name
+    name = actor.full_name
+    if isinstance(name, str):
+        payload["actor_name"] = name[:_MAX_NAME_LENGTH]
+    elif isinstance(name, int | float):
+        payload["actor_name"] = name
     if traits:
         payload["traits"] = dict(traits)
     caller.audit_payloads.append(payload)

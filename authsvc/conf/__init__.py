@@ -26,7 +26,7 @@ from authsvc.conf.sections.mfa import Mfa, Passkeys, WebAuthn
 from authsvc.conf.sections.observability import Audit, Logging, Telemetry
 from authsvc.conf.sections.providers import PROVIDERS, CustomProviders, Federation, Flows, Provider
 from authsvc.conf.sections.service import Api, Console, Experimental, Reloading, Site
-from authsvc.conf.sections.sign_up import Breaches, Captcha, Limits, OneTimeCodes, Passwords, Signup
+from authsvc.conf.sections.sign_up import Breaches, Captcha, Limits, Metadata, OneTimeCodes, Passwords, Signup
 from authsvc.conf.sections.sms import SMS_PROVIDERS, Messagebird, Sms, Textlocal, Twilio, Vonage
 from authsvc.conf.sections.tokens import Jwt, Refresh, Sessions
 from authsvc.conf.sources import export_variables, process_environment, read_directory
@@ -53,6 +53,7 @@ __all__ = [
     "Logging",
     "Mailer",
     "Messagebird",
+    "Metadata",
     "Mfa",
     "Network",
     "Notice",

@@ -1,5 +1,8 @@
 """Validates `redirect_to` against the allow list, and builds redirect URLs with results or errors.
 
+Permitted are targets with the origin of SITE_URL, targets that an entry of URI_ALLOW_LIST matches, and loopback targets
+if SITE_URL itself is a loopback address.
+
 Targets are parsed with a WHATWG URL parser, because browsers follow them: the validation has to see backslashes, tabs,
 `0x7f.1` and user names before the host as a browser does.
 """
@@ -18,9 +21,14 @@ import ada_url
 
 from authsvc import conf
 from authsvc.conf import url_patterns
+from authsvc.conf.url_patterns import UrlPattern
+
+MAX_TARGET_LENGTH = 2048
+"""Longest target in bytes."""
 
 _FORBIDDEN_PROTOCOLS = frozenset({"javascript:", "data:", "vbscript:", "blob:", "file:"})
 _WEB_PROTOCOLS = frozenset({"http:", "https:"})
+_LOOPBACK_NAME = "localhost"
 _WEB_HOST = re.compile(r"[a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 # The parser drops tab, LF and CR; every other control character is rejected.
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -33,9 +41,10 @@ _FRAGMENT_MARK = "sb"
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    host: str
-    protocols: frozenset[str]
-    patterns: tuple[re.Pattern[str], ...]
+    site: tuple[str, str, str] | None
+    """Origin of SITE_URL."""
+    permits_loopback: bool
+    patterns: tuple[UrlPattern, ...]
 
 
 def is_permitted(url: str) -> bool:
@@ -84,6 +93,8 @@ def with_error(target: str, values: Mapping[str, str], *, in_query: bool) -> str
 
 def _permitted_target(original: str) -> str | None:
     """The URL to redirect to, None if it is not permitted."""
+    if len(original) > MAX_TARGET_LENGTH or len(original.encode(errors="replace")) > MAX_TARGET_LENGTH:
+        return None
     if _CONTROL_CHARACTERS.search(original):
         return None
     try:
@@ -97,17 +108,18 @@ def _is_allowed(original: str, parsed: ada_url.URL, rules: _Rules) -> bool:
     host, protocol = parsed.hostname, parsed.protocol
     if protocol in _FORBIDDEN_PROTOCOLS or parsed.username or parsed.password:
         return False
-    if host and host.lower() == rules.host and protocol in rules.protocols:
+    if host and _origin(parsed) == rules.site:
         return True
     if host.isdecimal():
         return False
     if protocol in _WEB_PROTOCOLS:
-        if parsed.host_type != ada_url.HostType.DEFAULT:
-            return _is_loopback(host)
-        if not _WEB_HOST.fullmatch(host):
+        if _is_loopback(parsed):
+            if rules.permits_loopback:
+                return True
+        elif parsed.host_type != ada_url.HostType.DEFAULT or not _WEB_HOST.fullmatch(host):
             return False
     text = _matched_text(original, parsed)
-    return any(pattern.fullmatch(text) for pattern in rules.patterns)
+    return any(pattern.matches(text) for pattern in rules.patterns)
 
 
 def _matched_text(original: str, parsed: ada_url.URL) -> str:
@@ -138,8 +150,15 @@ def _has_added_slash(original: str, parsed: ada_url.URL) -> bool:
     return special and _PATHLESS.match(original.translate(_DROPPED_CHARACTERS).strip(" ")) is not None
 
 
-def _is_loopback(host: str) -> bool:
-    address = ip_address(host.strip("[]"))
+def _origin(url: ada_url.URL) -> tuple[str, str, str]:
+    """Protocol, host and port; the port is empty for the default one."""
+    return url.protocol, url.hostname.lower(), url.port
+
+
+def _is_loopback(url: ada_url.URL) -> bool:
+    if url.host_type == ada_url.HostType.DEFAULT:
+        return url.hostname.lower() == _LOOPBACK_NAME
+    address = ip_address(url.hostname.strip("[]"))
     if isinstance(address, IPv6Address) and address.ipv4_mapped:
         return address.ipv4_mapped.is_loopback
     return address.is_loopback
@@ -151,8 +170,8 @@ def _compile_rules(site: conf.Site) -> _Rules:
     try:
         url = ada_url.URL(site.url)
     except ValueError:
-        return _Rules("", _WEB_PROTOCOLS, patterns)
-    return _Rules(url.hostname.lower(), _WEB_PROTOCOLS | {url.protocol}, patterns)
+        return _Rules(None, False, patterns)
+    return _Rules(_origin(url), url.protocol in _WEB_PROTOCOLS and _is_loopback(url), patterns)
 
 
 def _form_encode(values: Mapping[str, str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from authsvc.api.parsing import Body
 from authsvc.errors import ValidationFailed
@@ -30,6 +30,7 @@ _PROTECTED_CLAIMS = frozenset(
 class ProviderDefinition(Body, frozen=True):
     """A new provider, or the changes of an existing one; None and `""` count as absent."""
 
+    example: ClassVar[tuple[str, ...]] = ("provider_type", "identifier", "name", "client_id", "client_secret", "issuer")
     provider_type: str | None = None
     identifier: str | None = None
     name: str | None = None

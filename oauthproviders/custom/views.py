@@ -32,6 +32,7 @@ class CustomProvidersEnabled(BasePermission):
 
 
 class CustomProvidersView(Endpoint):
+    max_body = parsing.MAX_BODY
     authentication_classes = (AdminAuthentication,)
     permission_classes = (IsAdmin, CustomProvidersEnabled)
 
@@ -57,6 +58,7 @@ class CustomProvidersView(Endpoint):
 
 
 class CustomProviderView(Endpoint):
+    max_body = parsing.MAX_BODY
     authentication_classes = (AdminAuthentication,)
     permission_classes = (IsAdmin, CustomProvidersEnabled)
 

@@ -31,6 +31,7 @@ from oauthproviders.flow.id_token_audiences import IdTokenCredential, TrustedIss
 from oauthproviders.oidc import openid_connect
 from tokens.api import authentication, grants, schemas
 from tokens.api.authentication import BearerAuthentication
+from tokens.jwt.access_tokens import MAX_TOKEN_LENGTH
 from tokens.sessions import lifecycle, sign_in_metrics
 from tokens.sessions.lifecycle import TokenPair
 from tokens.sessions.users import SignedInUser
@@ -43,6 +44,7 @@ logger = logging.getLogger(__name__)
 
 class IdTokenInput(Body, frozen=True):
     needs: ClassVar[tuple[str, ...]] = ("id_token",)
+    example: ClassVar[tuple[str, ...]] = ("provider", "id_token")
     id_token: str | None = None
     provider: str | None = None
     """The provider's name; otherwise `client_id` and `issuer` are required."""
@@ -90,6 +92,8 @@ def sign_in(credential: IdTokenCredential, *, caller: Caller, at: datetime) -> I
     """
     if not credential.id_token:
         raise OAuthError(_INVALID, "id_token required")
+    if len(credential.id_token) > MAX_TOKEN_LENGTH:
+        raise OAuthError(_INVALID, "id_token too long")
     if not credential.provider and not (credential.client_id and credential.issuer):
         raise OAuthError(_INVALID, "provider or client_id and issuer required")
     target = _authenticate(caller, at=at) if credential.link_identity else None

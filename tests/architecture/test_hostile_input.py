@@ -95,9 +95,11 @@ NOT_JSON: dict[str, bytes] = {
     "leading zero": b'{"x":007}',
     "hexadecimal": b'{"x":0x10}',
     "100,000 brackets": b"[" * 100_000,
-    "100,000 nested lists": b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
-    "100,000 nested objects": b'{"x":' * 100_000 + b"1" + b"}" * 100_000,
+    "60,000 nested lists": b'{"x":' + b"[" * 60_000 + b"]" * 60_000 + b"}",
+    "20,000 nested objects": b'{"x":' * 20_000 + b"1" + b"}" * 20_000,
     "1,400 nested lists": b'{"data":{"x":' + b"[" * 1_400 + b"]" * 1_400 + b"}}",
+    "33 levels": b'{"data":{"x":' + b"[" * 31 + b"]" * 31 + b"}}",
+    "10,001 keys": orjson.dumps({f"k{number}": number for number in range(10_001)}),
     "gzip": b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff\xabV\x02\x00",
 }
 TOO_LARGE: dict[str, bytes] = {
@@ -294,7 +296,7 @@ def test_invalid_phone_is_rejected(number: str, auth_config: ChangeConfig) -> No
     assert table_contents() == before
 
 
-@pytest.mark.parametrize("password", ["x" * 73, "x" * 5_000, "ü" * 37, "x" * 1_000_000, "\U0001f511" * 5_000])
+@pytest.mark.parametrize("password", ["x" * 73, "x" * 5_000, "ü" * 37, "x" * 100_000, "\U0001f511" * 5_000])
 def test_too_long_password_is_rejected(password: str) -> None:
     make_user(email=EMAIL)
     invited = make_user(email="invited@example.com", password="", confirmed=False, invited_at=timezone.now())
@@ -312,7 +314,7 @@ def test_too_long_password_is_rejected(password: str) -> None:
     assert table_contents() == before
 
 
-@pytest.mark.parametrize("challenge", ["x" * 1_000_000, "ü" * 43, "x" * 42 + "\n", "'" * 43, "x" * 42 + "="])
+@pytest.mark.parametrize("challenge", ["x" * 100_000, "ü" * 43, "x" * 42 + "\n", "'" * 43, "x" * 42 + "="])
 @pytest.mark.parametrize("path", ["/signup", "/otp", "/magiclink", "/recover", "/resend"])
 def test_invalid_code_challenge_is_rejected(path: str, challenge: str) -> None:
     before = table_contents()
@@ -334,7 +336,7 @@ def test_invalid_code_challenge_is_rejected(path: str, challenge: str) -> None:
             "AAAAAAAAAAAA",
             "------------",
             "ü" * 12,
-            "x" * 1_000_000,
+            "x" * 100_000,
             "A" * 51,
             "=" * 56,
             "../../etc",
@@ -364,7 +366,7 @@ def test_forged_refresh_tokens_are_rejected() -> None:
     assert table_contents() == before
 
 
-@pytest.mark.parametrize("value", ["x", "x" * 1_000_000, "ü", "' OR 1=1 --", "00000000-0000-0000-0000-000000000000"])
+@pytest.mark.parametrize("value", ["x", "x" * 100_000, "ü", "' OR 1=1 --", "00000000-0000-0000-0000-000000000000"])
 def test_invalid_auth_code_or_verifier_is_rejected(value: str) -> None:
     flow = make_flow(make_user())
     before = table_contents()
@@ -375,7 +377,7 @@ def test_invalid_auth_code_or_verifier_is_rejected(value: str) -> None:
     assert table_contents() == before
 
 
-@pytest.mark.parametrize("value", ["x" * 1_000_000, "ü" * 56, "' OR 1=1 --", "pkce_", "pkce_" * 9_000, "\r\n", "%00"])
+@pytest.mark.parametrize("value", ["x" * 100_000, "ü" * 56, "' OR 1=1 --", "pkce_", "pkce_" * 9_000, "\r\n", "%00"])
 def test_invalid_link_token_or_type_is_rejected(value: str) -> None:
     make_one_time_token(make_user(email=EMAIL))
     before = table_contents()
@@ -408,13 +410,13 @@ def test_unknown_grant_type_is_rejected_before_body_is_parsed(grant_type: str) -
 @pytest.mark.parametrize(
     "data",
     [
-        pytest.param('{"x":"' + "x" * 1_000_000 + '"}', id="1 MB of text"),
-        pytest.param(orjson.dumps({f"k{number}": number for number in range(10_000)}).decode(), id="10,000 keys"),
+        pytest.param('{"x":"' + "x" * 16_000 + '"}', id="16 KiB of text"),
+        pytest.param(orjson.dumps({f"k{number}": number for number in range(1_000)}).decode(), id="1,000 keys"),
         pytest.param('{"x":18446744073709551616,"y":-9223372036854775809}', id="beyond 64 bit"),
         pytest.param('{"x":1' + "0" * 300 + "}", id="300 digits"),
         pytest.param('{"x":0.' + "1" * 5_000 + "}", id="5,000 decimals"),
         pytest.param('{"x":1e308,"y":1e-400,"z":-0.0,"w":1E5}', id="floats"),
-        pytest.param('{"x":' + "[" * 500 + "]" * 500 + "}", id="500 levels"),
+        pytest.param('{"x":' + "[" * 30 + "]" * 30 + "}", id="32 levels"),
         pytest.param('{"":{"":[null,false]},"a\\"b":"\\\\u0000","</script>":"<b>","$where":"1"}', id="odd keys"),
         pytest.param(
             '{"sub":1,"email":null,"email_verified":"yes","role":"svc_admin","full_name":{"a":[1]}}', id="ours"
@@ -463,7 +465,7 @@ def test_nested_metadata_is_rejected_or_stored(path: str, depth: int, mailbox: M
 
 def test_phone_sign_up_ignores_email_in_metadata(auth_config: ChangeConfig) -> None:
     auth_config(signup={"phone_enabled": True}, sms={"autoconfirm": True})
-    for number, address in enumerate([secrets.token_hex(50_000), "victim@example.com", {"a": 1}, 7]):
+    for number, address in enumerate([secrets.token_hex(8_000), "victim@example.com", {"a": 1}, 7]):
         body = {"phone": f"1555123456{number}", "password": PASSWORD, "data": {"email": address}}
         assert post("/signup", body).status_code == 200
     assert not User.objects.filter(email__isnull=False).exists()

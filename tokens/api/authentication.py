@@ -207,6 +207,8 @@ def _load_signed_in_user(claims: Claims) -> SignedInUser:
         raise errors.SessionIdNotAUuid
     if has_session and signed_in.session is None:
         raise session_errors.SessionNotFound
+    if signed_in.user.deleted_at is not None:
+        raise session_errors.UserNotFoundForToken
     return signed_in
 
 

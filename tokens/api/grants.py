@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, ClassVar, Protocol
 
-import msgspec
-
 from authsvc.api.openapi.document import ErrorTypes
 from authsvc.api.parsing import Body
 from authsvc.caller import Caller
@@ -24,7 +22,7 @@ class Grant(Protocol):
     """Issues a token response for one `grant_type`."""
 
     @property
-    def input(self) -> type[msgspec.Struct]:
+    def input(self) -> type[Body]:
         """The type that the request body is parsed into."""
 
     response_schema: ClassVar[Any]

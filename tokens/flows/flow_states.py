@@ -12,7 +12,6 @@ from django.db.models import Q
 from authsvc import audit, conf
 from authsvc.caller import Caller
 from authsvc.db.sql import fetch_row, namespaced
-from authsvc.errors import UnexpectedFailure
 from tokens.flows import errors, pkce
 from tokens.flows.pkce import Challenge
 from tokens.models import FlowState
@@ -149,7 +148,7 @@ def exchange_code(*, auth_code: str, verifier: str, caller: Caller, at: datetime
         raise errors.FlowStateExpired
     user = users.user_source.find_user(flow.user_id)
     if user is None:
-        raise UnexpectedFailure
+        raise errors.FlowStateNotFound  # deleted since the link was opened
     if not pkce.matches(
         challenge=flow.code_challenge or "", method=flow.code_challenge_method or "", verifier=verifier
     ):
@@ -157,11 +156,12 @@ def exchange_code(*, auth_code: str, verifier: str, caller: Caller, at: datetime
     if user.banned_until is not None and at < user.banned_until:
         raise UserBannedAtSignIn
     with transaction.atomic(durable=True):
+        # The user's row before the flow, as everywhere, so that concurrent requests cannot deadlock.
+        user = users.user_source.record_sign_in(user, at=at)
         if not delete_flow(flow.id):
             raise errors.FlowStateNotFound
         traits = {"provider_type": flow.provider_type}
         audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
-        user = users.user_source.record_sign_in(user, at=at)
         tokens = lifecycle.start_session(
             user=user,
             method=flow.authentication_method,

@@ -5,9 +5,11 @@ Verification does not query the database. Callers check that the user and the se
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from threading import Lock
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID
@@ -21,7 +23,16 @@ from authsvc.errors import ApiError
 from authsvc.security import crypto
 from tokens.jwt import signing_keys
 
-_CACHE_SIZE = 4096
+MAX_TOKEN_LENGTH = 49_152
+"""Longest token that is read, in characters, while metadata has its default limits."""
+_MAX_OTHER_CLAIMS = 4_096
+
+_MAX_CACHED_LENGTH = 8_192
+"""Longer tokens are verified each time, so that a few of them cannot displace the others."""
+_CACHE_BYTES = 32 * 1024 * 1024
+# Claims as Python objects take up to twelve times the length of their token, and a few objects of their own.
+_BYTES_PER_CHARACTER = 12
+_BYTES_PER_ENTRY = 2_048
 _NIL_UUID = str(UUID(int=0))
 
 # RFC 7518 §3.1, RFC 8037 §3.1: the registered values of `alg`.
@@ -94,31 +105,63 @@ def decode(token: str, *, at: datetime) -> Claims:
 
     Verified tokens are cached per process as long as the keys stay the same; `exp` and `nbf` are checked every time.
     """
+    if len(token) > MAX_TOKEN_LENGTH and len(token) > _max_length():
+        raise BadJwt("token is malformed: token is too long")
     keyset = signing_keys.current()
     cache = _cache_of(keyset)
-    claims = cache.get(token)
+    digest = hashlib.sha256(token.encode(errors="surrogatepass")).digest()
+    claims = cache.claims.get(digest)
     if claims is not None:
         _check_time(claims, at=at)
         return claims
     claims = _verify(token, keyset=keyset, at=at)
     _check_time(claims, at=at)
-    if len(cache) >= _CACHE_SIZE:
-        cache.clear()
-    cache[token] = claims
+    if len(token) <= _MAX_CACHED_LENGTH:
+        cache.add(digest, claims, length=len(token))
     return claims
 
 
-_cache: tuple[signing_keys.KeySet, dict[str, Claims]] | None = None
+def _max_length() -> int:
+    """The limit that follows from the limits of metadata: every token that the service issues is below it."""
+    limits = conf.current().metadata
+    return max(MAX_TOKEN_LENGTH, (limits.max_user_bytes + limits.max_app_bytes) * 4 // 3 + _MAX_OTHER_CLAIMS)
 
 
-def _cache_of(keyset: signing_keys.KeySet) -> dict[str, Claims]:
-    # One dictionary per key set, replaced together with it. Single dictionary operations are atomic, and a thread
-    # that still uses the old keys writes into the old dictionary, which is no longer read.
+@dataclass(slots=True)
+class _Cache:
+    """The claims of verified tokens by the SHA-256 of the token; it holds no token.
+
+    Reading takes no lock, because single dictionary operations are atomic.
+    """
+
+    keyset: signing_keys.KeySet
+    claims: dict[bytes, Claims] = field(default_factory=dict)
+    _bytes: int = 0
+    _lock: Lock = field(default_factory=Lock)
+
+    def add(self, digest: bytes, claims: Claims, *, length: int) -> None:
+        """Store the claims of a token of this length. A full cache is emptied first."""
+        size = _BYTES_PER_ENTRY + length * _BYTES_PER_CHARACTER
+        with self._lock:
+            if self._bytes + size > _CACHE_BYTES:
+                self.claims.clear()
+                self._bytes = 0
+            if digest not in self.claims:
+                self._bytes += size
+            self.claims[digest] = claims
+
+
+_cache: _Cache | None = None
+
+
+def _cache_of(keyset: signing_keys.KeySet) -> _Cache:
+    # One cache per key set, replaced together with it. A thread that still uses the old keys writes into the old
+    # cache, which is no longer read.
     global _cache
     cache = _cache
-    if cache is None or cache[0] is not keyset:
-        cache = _cache = (keyset, {})
-    return cache[1]
+    if cache is None or cache.keyset is not keyset:
+        cache = _cache = _Cache(keyset)
+    return cache
 
 
 def _check_time(claims: Claims, *, at: datetime) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -14,10 +15,11 @@ from django.db import transaction
 
 from authsvc import conf
 from authsvc.caller import Caller
+from authsvc.db.sql import fetch_row, namespaced
 from authsvc.security import crypto, encryption
 from tokens.jwt import signing_keys
 from tokens.jwt.access_tokens import AmrEntry
-from tokens.models import AmrClaim, Session
+from tokens.models import Session
 from tokens.sessions import errors, refresh_tokens, users
 from tokens.sessions.users import EPOCH, SessionRecord, SignedInUser, TokenUser
 
@@ -51,29 +53,56 @@ def start_session(
 ) -> TokenPair:
     """Starts a session of a user who has just authenticated with `method`. Joins the caller's transaction.
 
-    Callers record the sign-in in the user's row themselves, together with their other changes to it.
+    Callers record the sign-in in the user's row themselves, together with their other changes to it. One statement. It
+    starts no session for a user who was banned or deleted since the caller read the row, and waits for a deletion that
+    has begun. Raises UserBanned or UserNotFoundForToken.
     """
     session_id = uuid4()
     key = crypto.generate_key()
     with transaction.atomic(savepoint=False):
-        session = Session.objects.create(
-            id=session_id,
-            user_id=user.id,
-            created_at=at,
-            updated_at=at,
-            aal=AAL1,
-            not_after=not_after,
-            user_agent=caller.user_agent or None,
-            ip=caller.address or None,
-            refresh_token_hmac_key=encryption.encrypt(key, bound_to=session_id),
-            refresh_token_counter=0,
+        started = fetch_row(
+            _start_sql(),
+            {
+                "user_id": user.id,
+                "session_id": session_id,
+                "at": at,
+                "not_after": not_after,
+                "user_agent": caller.user_agent or None,
+                "ip": caller.address or None,
+                "key": encryption.encrypt(key, bound_to=session_id),
+                "claim_id": uuid4(),
+                "method": method,
+            },
         )
-        AmrClaim.objects.create(session=session, authentication_method=method, created_at=at, updated_at=at)
+        if started is None:
+            if users.user_source.find_user(user.id) is None:
+                raise errors.UserNotFoundForToken
+            raise errors.UserBanned
     record = SessionRecord(id=session_id, user_id=user.id, created_at=at)
     return TokenPair(
         access=issue_access_token(user=user, session=record, amr=[AmrEntry(method=method, at=at)], at=at),
         refresh_token=refresh_tokens.encode(session_id=session_id, counter=0, key=crypto.base64url_decode(key)),
     )
+
+
+@cache
+def _start_sql() -> str:
+    # The lock conflicts with that of a deletion, and with no other change of the user's row.
+    return f"""
+        WITH allowed AS (
+            SELECT id FROM {get_user_model()._meta.db_table}
+            WHERE id = %(user_id)s AND deleted_at IS NULL AND (banned_until IS NULL OR banned_until <= %(at)s)
+            FOR KEY SHARE
+        ), started AS (
+            INSERT INTO {namespaced("sessions")} (id, user_id, created_at, updated_at, aal, not_after, user_agent, ip,
+                refresh_token_hmac_key, refresh_token_counter)
+            SELECT %(session_id)s, id, %(at)s, %(at)s, '{AAL1}', %(not_after)s::timestamptz, %(user_agent)s::text,
+                %(ip)s::inet, %(key)s, 0 FROM allowed
+            RETURNING id
+        )
+        INSERT INTO {namespaced("mfa_amr_claims")} (id, session_id, authentication_method, created_at, updated_at)
+        SELECT %(claim_id)s, id, %(method)s, %(at)s, %(at)s FROM started RETURNING session_id
+    """  # noqa: S608  (own table names)
 
 
 def issue_access_token(
@@ -178,8 +207,8 @@ def lock_signed_in_user(signed_in: SignedInUser) -> SignedInUser:
     """Locks the user's row and returns the user and session as they are now. Must run inside a transaction.
 
     Hashing and outgoing requests lie between the check of a token and the write that it allows. In that time the
-    session may be revoked or lose its second factor, so writes check the returned state. Raises UserNotFoundForToken
-    or SessionNotFound.
+    session may be revoked or lose its second factor, and the user may be deleted, so writes check the returned state.
+    Raises UserNotFoundForToken or SessionNotFound.
     """
     if not lock_user(signed_in.user.id):
         raise errors.UserNotFoundForToken
@@ -190,6 +219,8 @@ def lock_signed_in_user(signed_in: SignedInUser) -> SignedInUser:
         raise errors.UserNotFoundForToken
     if session_id is not None and current.session is None:
         raise errors.SessionNotFound
+    if current.user.deleted_at is not None:
+        raise errors.UserNotFoundForToken
     return current
 
 

@@ -46,6 +46,10 @@ class TokenUser(Protocol):
     @property
     def banned_until(self) -> datetime | None: ...
     @property
+    def deleted_at(self) -> datetime | None:
+        """The time of a soft deletion."""
+
+    @property
     def has_verified_factor(self) -> bool: ...
 
 
@@ -89,13 +93,17 @@ class SignedInUser:
 class UserSource(Protocol):
     """Reads users and sessions; implemented by the app that owns the users."""
 
-    def find_user(self, user_id: UUID) -> TokenUser | None: ...
+    def find_user(self, user_id: UUID) -> TokenUser | None:
+        """A user by id; None for a soft-deleted one."""
 
     def find_signed_in_user(self, *, user_id: UUID, session_id: UUID | None) -> SignedInUser | None:
-        """A user by id, with the session if it exists and belongs to them. One statement."""
+        """A user by id, with the session if it exists and belongs to them. One statement.
+
+        A soft-deleted user has no session.
+        """
 
     def find_by_session(self, session_id: UUID) -> SignedInUser | None:
-        """A session with its user. One statement."""
+        """A session with its user; None for a soft-deleted user. One statement."""
 
     def record_sign_in(self, user: TokenUser, *, at: datetime) -> TokenUser:
         """Updates `last_sign_in_at` and returns the changed user. Joins the caller's transaction."""

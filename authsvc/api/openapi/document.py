@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypedDict, TypeVar
 
-import msgspec
-
+from authsvc.api.parsing import Body
 from authsvc.errors import ApiError, OAuthError
 
 ErrorTypes = tuple[type[ApiError] | type[OAuthError], ...]
@@ -22,12 +21,13 @@ _ATTRIBUTE = "operation_doc"
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A query parameter. `values` lists the permitted values, empty for any value."""
+    """A query parameter. `values` lists the permitted values, empty for any value; `minimum` makes it an integer."""
 
     name: str
     description: str
     values: tuple[str, ...] = ()
     required: bool = False
+    minimum: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class BodyVariant(Protocol):
     """One operation of an endpoint that a query parameter selects; a grant of `/token`, for example."""
 
     @property
-    def input(self) -> type[msgspec.Struct]: ...
+    def input(self) -> type[Body]: ...
 
     response_schema: ClassVar[Any]
     documented_errors: ClassVar[ErrorTypes]
@@ -63,9 +63,9 @@ class BodyChoice:
 class OperationDoc:
     """The arguments of `@document`."""
 
-    body: type[msgspec.Struct] | None = None
+    body: type[Body] | None = None
     body_optional: bool = False
-    form: type[msgspec.Struct] | None = None
+    form: type[Body] | None = None
     """The body, if it is `application/x-www-form-urlencoded`."""
     query: tuple[Parameter, ...] = ()
     choice: BodyChoice | None = None
@@ -78,9 +78,9 @@ class OperationDoc:
 
 def document(
     *,
-    body: type[msgspec.Struct] | None = None,
+    body: type[Body] | None = None,
     body_optional: bool = False,
-    form: type[msgspec.Struct] | None = None,
+    form: type[Body] | None = None,
     query: tuple[Parameter, ...] = (),
     choice: BodyChoice | None = None,
     responses: Mapping[int, Any],
@@ -119,4 +119,6 @@ class Empty(TypedDict):
 REDIRECT_TO = Parameter(
     "redirect_to", "The final target of the link or redirect; a request header of this name takes precedence."
 )
+PAGE = Parameter("page", "The page, from 1.", minimum=0)
+PER_PAGE = Parameter("per_page", "Items per page, 50 by default.", minimum=1)
 TOTALS = ("X-Total-Count", "Link")

@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
 import orjson
 
 import authsvc
 from authsvc.api.captcha import WithCaptcha
-from authsvc.api.openapi import descriptions, responses, schemas
+from authsvc.api.openapi import descriptions, examples, responses, schemas
 from authsvc.api.openapi import operations as routes
 from authsvc.api.openapi.document import Parameter, ResponseDoc
 from authsvc.api.openapi.operations import Operation
+from authsvc.api.parsing import Body
 from authsvc.errors import ApiError, OAuthError
 
 _ABOUT = (
@@ -63,7 +63,7 @@ _SHARED_PARAMETERS = {
         "name": "X-Supabase-Api-Version",
         "in": "header",
         "description": "`2024-01-01` or later: errors have the format `VersionedError`.",
-        "schema": {"type": "string", "format": "date"},
+        "schema": {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$"},
     },
     "Audience": {
         "name": "X-JWT-AUD",
@@ -82,7 +82,9 @@ def build() -> dict[str, Any]:
     schema_of = dict(zip(types, type_schemas, strict=True))
     paths: dict[str, Any] = {}
     for operation in operations:
-        paths.setdefault(operation.path, _path(operation))[operation.method] = _operation(operation, schema_of)
+        described = _operation(operation, schema_of)
+        _add_examples(operation, described, components)
+        paths.setdefault(operation.path, _path(operation))[operation.method] = described
     return {
         "openapi": "3.1.0",
         "info": {
@@ -153,7 +155,7 @@ def _operation(operation: Operation, schema_of: dict[Any, dict[str, Any]]) -> di
     described: dict[str, Any] = {
         "tags": [next(name for name, starts, _ in _TAGS if operation.path.startswith(starts))],
         "summary": summary,
-        "operationId": "_".join([operation.method, *re.findall(r"[\w-]+", operation.path)]),
+        "operationId": "_".join([operation.method, *re.findall(r"[a-z0-9]+", operation.path)]),
     }
     if text:
         described["description"] = text
@@ -171,6 +173,8 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "string"}
     if parameter.values:
         schema["enum"] = list(parameter.values)
+    if parameter.minimum is not None:
+        schema = {"type": "integer", "minimum": parameter.minimum}
     return {
         "name": parameter.name,
         "in": "query",
@@ -184,7 +188,7 @@ def _body(operation: Operation, schema_of: dict[Any, dict[str, Any]]) -> dict[st
     doc = operation.doc
     if doc.form is not None and operation.method == "post":
         return {"content": {"application/x-www-form-urlencoded": {"schema": schema_of[doc.form]}}}
-    body_types: list[type[msgspec.Struct]] = [doc.body] if doc.body is not None else []
+    body_types: list[type[Body]] = [doc.body] if doc.body is not None else []
     if doc.choice is not None:
         body_types = [alternative.input for alternative in doc.choice.variants().values()]
     alternatives = [schema_of[body_type] for body_type in body_types]
@@ -194,6 +198,24 @@ def _body(operation: Operation, schema_of: dict[Any, dict[str, Any]]) -> dict[st
     if schema is None:
         return None
     return {"required": not doc.body_optional, "content": {"application/json": {"schema": schema}}}
+
+
+def _add_examples(operation: Operation, described: dict[str, Any], components: dict[str, Any]) -> None:
+    """Add an example to the body and to each response of a successful request; to `/token` one for each grant."""
+    doc = operation.doc
+    body = doc.form if operation.method == "post" and doc.form is not None else doc.body
+    for media in described.get("requestBody", {}).get("content", {}).values():
+        if doc.choice is not None:
+            media["examples"] = {
+                name: {"value": examples.request_example(variant.input, components)}
+                for name, variant in doc.choice.variants().items()
+            }
+        else:
+            media["example"] = examples.request_example(body or WithCaptcha, components)
+    for status, response in described["responses"].items():
+        media = response.get("content", {}).get("application/json")
+        if media is not None and "examples" not in media and status.startswith("2"):
+            media["example"] = examples.response_example(media["schema"], components)
 
 
 def _examples(operations: list[Operation]) -> dict[str, Any]:

@@ -13,8 +13,6 @@ from django.utils.safestring import SafeString, mark_safe
 
 _CODE = re.compile(r"`([^`]+)`")
 _METHODS = ("get", "post", "put", "patch", "delete")
-_SAMPLES = {"email": "ada@example.com", "password": "correct horse 1", "phone": "15551234567", "type": "signup"}
-_MAX_SAMPLED = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,12 +101,10 @@ def _operations(document: Mapping[str, Any]) -> Iterator[tuple[str, Operation]]:
         path_parameters = [parameter for parameter in item["parameters"] if "$ref" not in parameter]
         for method in _METHODS:
             if method in item:
-                yield item[method]["tags"][0], _operation(document, path, method, item[method], path_parameters)
+                yield item[method]["tags"][0], _operation(path, method, item[method], path_parameters)
 
 
-def _operation(
-    document: Mapping[str, Any], path: str, method: str, operation: Mapping[str, Any], path_parameters: list[Any]
-) -> Operation:
+def _operation(path: str, method: str, operation: Mapping[str, Any], path_parameters: list[Any]) -> Operation:
     content = operation.get("requestBody", {}).get("content", {})
     schema = next((media["schema"] for media in content.values()), None)
     return Operation(
@@ -125,7 +121,7 @@ def _operation(
             for status, response in operation["responses"].items()
             if "description" in response
         ),
-        curl=_curl(document, path, method, operation, schema),
+        curl=_curl(path, method, operation),
     )
 
 
@@ -161,38 +157,17 @@ def _members(schema: Mapping[str, Any]) -> Iterator[Row]:
         )
 
 
-def _curl(
-    document: Mapping[str, Any], path: str, method: str, operation: Mapping[str, Any], schema: Mapping[str, Any] | None
-) -> str:
+def _curl(path: str, method: str, operation: Mapping[str, Any]) -> str:
     """A curl command for the operation; `$URL` is the address of the service."""
     required = [parameter for parameter in operation.get("parameters", ()) if parameter["required"]]
     query = "&".join(f"{parameter['name']}={parameter['schema'].get('enum', ['…'])[0]}" for parameter in required)
     parts = [f"curl -X {method.upper()}" if method != "get" else "curl", f'"$URL{path}{"?" + query if query else ""}"']
     if operation["security"]:
         parts.append('-H "Authorization: Bearer $TOKEN"')
-    if schema is not None:
-        is_form = "application/x-www-form-urlencoded" in operation["requestBody"]["content"]
-        sample = _sample(document, schema)
-        parts += (
-            [f"-d '{name}={value}'" for name, value in sample.items()]
-            if is_form
-            else [f"-d '{orjson.dumps(sample).decode()}'"]
-        )
-    return " ".join(parts)
-
-
-def _sample(document: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, str]:
-    """Sample values of the required members, else of the sign-in credentials, else of the first members."""
-    while "properties" not in schema:
-        inner = schema.get("allOf") or schema.get("anyOf")
-        if inner:
-            schema = inner[0]
-        elif "$ref" in schema:
-            schema = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    for media_type, media in operation.get("requestBody", {}).get("content", {}).items():
+        example = media["example"] if "example" in media else next(iter(media["examples"].values()))["value"]
+        if media_type == "application/json":
+            parts.append(f"-d '{orjson.dumps(example).decode()}'")
         else:
-            return {}
-    names = list(schema.get("required", ()))
-    if not names or names == ["password"]:
-        names = [name for name in ("email", "password") if name in schema["properties"]]
-    names = names or list(schema["properties"])[:_MAX_SAMPLED]
-    return {name: _SAMPLES.get(name, "…") for name in names if name in schema["properties"]}
+            parts += [f"-d '{name}={value}'" for name, value in example.items()]
+    return " ".join(parts)

@@ -130,7 +130,10 @@ def _describe(schema: dict[str, Any], source: type) -> dict[str, Any]:
 
 
 def _simplify(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema without default and title, and with `T or null` as a list of types where possible."""
+    """The schema without default and title, and with `T or null` as a list of types where possible.
+
+    Arrays name their items and enumerations their type, because generators of clients need both.
+    """
     simplified = {key: value for key, value in schema.items() if key not in ("default", "title")}
     choices = simplified.get("anyOf", [])
     if len(choices) == 2 and _NULL in choices:
@@ -138,6 +141,10 @@ def _simplify(schema: dict[str, Any]) -> dict[str, Any]:
         if "type" in type_schema:
             del simplified["anyOf"]
             simplified |= {**type_schema, "type": [type_schema["type"], "null"]}
+    if "array" in simplified.get("type", ()):
+        simplified.setdefault("items", {})
+    if "enum" in simplified and all(isinstance(value, str) for value in simplified["enum"]):
+        simplified.setdefault("type", "string")
     for key in ("items", "additionalProperties"):
         if isinstance(simplified.get(key), dict):
             simplified[key] = _simplify(simplified[key])

@@ -18,6 +18,7 @@ from authsvc.conf.sections.sign_up import (
     Breaches,
     Captcha,
     Limits,
+    Metadata,
     OneTimeCodes,
     Passwords,
     Signup,
@@ -37,6 +38,7 @@ class AuthConfig:
     database: Database = section(Database, "Database")
     jwt: Jwt = section(Jwt, "Tokens")
     signup: Signup = section(Signup, "Sign-up and sign-in")
+    metadata: Metadata = section(Metadata, "Metadata")
     passwords: Passwords = section(Passwords, "Passwords")
     breaches: Breaches = section(Breaches, "Passwords known from breaches")
     refresh: Refresh = section(Refresh, "Refresh tokens")

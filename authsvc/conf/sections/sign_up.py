@@ -26,6 +26,8 @@ _CAPTCHA_PROVIDERS = ("hcaptcha", "turnstile")
 # Together at most 128 MiB in each process.
 _MAX_BLOOM_ITEMS = 10_000_000
 _MIN_FALSE_POSITIVES = 1e-12
+# Access tokens contain both kinds of metadata, and proxies limit the size of headers.
+_MAX_METADATA = 65_536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +74,36 @@ class Signup:
         default=False,
         help="No response reveals whether an account exists, even where clients of other servers expect it.",
     )
+    duplicate_empty_identities_enabled: bool = setting(
+        "AUTH_SIGNUP_DUPLICATE_EMPTY_IDENTITIES_ENABLED",
+        type=BOOLEAN,
+        default=False,
+        help="A sign-up with the address of an account returns an empty list of identities, which reveals the account.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metadata:
+    max_user_bytes: int = setting(
+        "AUTH_USER_METADATA_MAX_BYTES",
+        type=INTEGER,
+        default=16_384,
+        minimum=1_024,
+        maximum=_MAX_METADATA,
+        unit="bytes",
+        help="Maximum size of the user metadata of an account, and of the data of each identity.",
+        since="0.2.0",
+    )
+    max_app_bytes: int = setting(
+        "AUTH_APP_METADATA_MAX_BYTES",
+        type=INTEGER,
+        default=16_384,
+        minimum=1_024,
+        maximum=_MAX_METADATA,
+        unit="bytes",
+        help="Maximum size of the app metadata of an account.",
+        since="0.2.0",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +113,8 @@ class Passwords:
         type=INTEGER,
         default=6,
         minimum=6,
-        unit="bytes of UTF-8",
-        help="Minimum length of a password.",
+        unit="characters",
+        help="Minimum length of a password, in Unicode code points.",
     )
     required_characters: tuple[str, ...] = setting(
         "AUTH_PASSWORD_REQUIRED_CHARACTERS",

@@ -25,8 +25,6 @@ from authsvc.conf.value_types import (
     WHOLE_SECONDS,
 )
 
-_UNSUPPORTED = "DEPRECATION NOTICE: {} is not supported, will be removed soon"
-
 # Key type → its algorithms and the members of its private form (RFC 7518 §6, RFC 8037 §2).
 _KEY_TYPES: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "RSA": (frozenset({"RS256", "RS512"}), frozenset({"n", "e", "d"})),
@@ -80,14 +78,13 @@ class Jwt:
         "AUTH_JWT_ADMIN_GROUP_NAME",
         type=TEXT,
         default="admin",
-        deprecation=_UNSUPPORTED,
+        deprecation="DEPRECATION NOTICE: {} is not supported, will be removed soon",
         help="Role whose users may change their own `app_metadata`.",
     )
     default_group_name: str = setting(
         "AUTH_JWT_DEFAULT_GROUP_NAME",
         type=TEXT,
         default="",
-        deprecation=_UNSUPPORTED,
         help="Role of new users.",
         example="authenticated",
     )

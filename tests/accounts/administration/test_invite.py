@@ -237,7 +237,10 @@ def test_sign_up_with_invited_address_reveals_no_invitation(api: Api, admin: str
     invite(api, admin, data={"salary": 1})
     response = api.post("/signup", {"email": EMAIL, "password": OTHER_PASSWORD})
     assert response.status_code == 200
-    assert (response.json()["identities"], response.json()["user_metadata"]) == ([], {})
+    shown = response.json()
+    assert shown["id"] != str(User.objects.get().id)
+    known = {"sub": shown["id"], "email": EMAIL, "email_verified": False, "phone_verified": False}
+    assert (shown["user_metadata"], "invited_at" in shown) == (known, False)
 
 
 def test_invitation_ignores_email_interval(api: Api, admin: str, mailbox: Mailbox) -> None:
@@ -245,7 +248,7 @@ def test_invitation_ignores_email_interval(api: Api, admin: str, mailbox: Mailbo
         assert invite(api, admin).status_code == 200
     assert api.post("/signup", {"email": EMAIL, "password": OTHER_PASSWORD}).status_code == 200
     assert invite(api, admin).status_code == 200
-    assert len(mailbox.emails) == 4
+    assert [mail.kind for mail in mailbox.emails] == [EmailKind.INVITE] * 3
 
 
 def test_the_target_is_the_permitted_one_of_the_query(

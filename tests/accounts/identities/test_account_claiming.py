@@ -105,9 +105,15 @@ def assert_access_is_removed(user: User) -> None:
     assert not Session.objects.filter(user=user).exists()
 
 
-def test_the_owners_sign_up_removes_an_earlier_external_identity(api: Api) -> None:
+def test_the_owners_sign_up_removes_an_earlier_external_identity(api: Api, mailbox: Mailbox) -> None:
     user = make_planted_account()
     assert api.post("/signup", {"email": EMAIL, "password": NEW_PASSWORD}).status_code == 200
+    earlier = Session.objects.get(user=user)
+    link = mailbox.emails[-1].variables["TokenHash"]
+    assert api.get(f"/verify?type=signup&token={link}").status_code == 303
+    [own] = Session.objects.filter(user=user)
+    assert own.id != earlier.id
+    own.delete()
     assert_access_is_removed(user)
 
 

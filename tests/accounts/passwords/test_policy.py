@@ -23,6 +23,7 @@ CHARACTERS = "Password should contain at least one character of each: a, b, c."
         ("12345", ("a", "b", "c"), ("length", "characters"), f"{LENGTH} {CHARACTERS}"),
         ("123", ("a", "b", "c"), ("length", "characters"), f"{LENGTH} {CHARACTERS}"),
         ("ab123", ("a", "b", "c"), ("length", "characters"), f"{LENGTH} {CHARACTERS}"),
+        ("\U0001f511" * 5, (), ("length",), LENGTH),
         ("ab1234", ("a", "b", "c"), ("characters",), CHARACTERS),
     ],
 )
@@ -46,7 +47,8 @@ def test_weak_password_is_rejected_with_every_reason(
         ("abc123", 6, ("a", "b", "c")),
         ("ccбbaa", 6, ("a", "b", "cd")),
         ("123456", 6, ()),
-        ("ééé", 6, ()),
+        ("éééééé", 6, ()),
+        ("\U0001f511" * 8, 8, ()),
         ("12345678", 8, ()),
         ("      ", 6, (" ",)),
         ("x" * 72, 6, ()),

@@ -324,7 +324,9 @@ def test_confirmation_of_imported_row_is_first_of_two(api: Api, mailbox: Mailbox
 
 
 @pytest.mark.parametrize("which", [0, 1])
-@pytest.mark.parametrize("config", [{"autoconfirm": True}, {"secure_email_change_enabled": False}])
+@pytest.mark.parametrize(
+    "config", [{"secure_email_change_enabled": False}, {"secure_email_change_enabled": False, "autoconfirm": True}]
+)
 def test_one_confirmation_suffices_when_configured(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn, which: int, config: dict[str, bool]
 ) -> None:

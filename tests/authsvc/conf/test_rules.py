@@ -176,7 +176,6 @@ def test_an_unusable_key_set_is_rejected(keys: list[dict[str, Any]], expected: s
         ({"AUTH_JWT_KEYS": json.dumps([P521])}, "warning", "signed with ES512"),
         ({"AUTH_JWT_KEYS": json.dumps([RSA, EC | {"kty": "OKP"}])}, "warning", "an OKP key is published"),
         ({"AUTH_JWT_KEYS": json.dumps([RSA, OCT, OCT])}, "warning", "several keys have the same kid"),
-        ({"AUTH_JWT_DEFAULT_GROUP_NAME": ""}, "warning", UNSUPPORTED.format("AUTH_JWT_DEFAULT_GROUP_NAME")),
         ({"AUTH_JWT_ADMIN_GROUP_NAME": "x"}, "warning", UNSUPPORTED.format("AUTH_JWT_ADMIN_GROUP_NAME")),
         ({"AUTH_MULTI_INSTANCE_MODE": "x"}, "warning", UNSUPPORTED.format("AUTH_MULTI_INSTANCE_MODE")),
         ({"AUTH_SERVER": "gunicorn"}, "warning", UNSUPPORTED.format("AUTH_SERVER")),

@@ -300,14 +300,41 @@ def test_a_terminal_gets_readable_lines(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr("sys.stderr", stderr)
         dictConfig(logs.build_config(conf.Logging()))
         fields = {"status": 200, "path": "/x y", "agent": "\x1b[31m\nforged", "password": "hunter2"}
-        logging.getLogger("authsvc.api").info("request completed", extra=fields)
+        logging.getLogger("authsvc.api").info("a line", extra=fields)
     written = os.read(terminal, 10_000).decode()
     os.close(terminal)
     assert written.count("\n") == 1
     time, words = written.split(" ", 1)
     assert re.fullmatch(r"\d\d:\d\d:\d\d", time)
     expected_text = r'agent="\u001b[31m\nforged" password=*** path="/x y" status=200'
-    assert words == f"info    request completed  {expected_text}\r\n"
+    assert words == f"info    a line {expected_text}\r\n"
+
+
+def test_a_request_is_one_short_line_at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal, theirs = os.openpty()
+    with os.fdopen(theirs, "w") as stream:
+        monkeypatch.setattr(sys, "stderr", stream)
+        dictConfig(logs.build_config(conf.Logging(level="info")))
+        logger = logging.getLogger("authsvc.api")
+        fields = {
+            "method": "POST",
+            "path": "/token\x1b[2J",
+            "status": 200,
+            "duration": 86_400_000,
+            "grant_type": "password",
+        }
+        event = {"actor_username": "ada@example.com", "action": "login"}
+        logger.info("audit_event", extra={"auth_audit_event": "{}"})
+        logger.info(logs.REQUEST_COMPLETED, extra={**fields, "auth_event": event, "remote_addr": "203.0.113.7"})
+        refused = {**fields, "path": "/token", "status": 400, "error_code": "invalid_credentials"}
+        logger.warning(logs.REQUEST_COMPLETED, extra=refused)
+        stream.flush()
+    first, second = os.read(terminal, 10_000).decode().splitlines()
+    os.close(terminal)
+    assert re.fullmatch(
+        r"\d\d:\d\d:\d\d POST /token\N{REPLACEMENT CHARACTER}\[2J 200 86 ms grant_type=password user=ada@…", first
+    )
+    assert second.endswith(" POST /token 400 86 ms error_code=invalid_credentials grant_type=password")
 
 
 def test_a_broken_pipe_does_not_fail_the_request(monkeypatch: pytest.MonkeyPatch) -> None:

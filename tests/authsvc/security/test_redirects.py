@@ -65,7 +65,7 @@ LOCAL = (
     ],
 )
 def test_a_pattern_matches_the_whole_text(pattern: str, text: str, matches: bool) -> None:
-    assert (url_patterns.compile_pattern(pattern).fullmatch(text) is not None) is matches
+    assert url_patterns.compile_pattern(pattern).matches(text) is matches
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_an_unfinished_pattern_does_not_compile(pattern: str) -> None:
         ("http:\\\\localhost:8000", False),
         ("http://localhost:3000", False),
         ("http://localhost:8000/path/to/page", False),
-        ("http://localhost:8000/a.html", False),
+        ("http://localhost:8000/a.html", True),
         ("http://a.localhost:8000/path", True),
         ("http://123?.localhost:8000/path", False),
         ("http://evil?.localhost:8000/path", False),
@@ -125,8 +125,13 @@ def test_targets_are_matched_against_the_allow_list(auth_config: AuthConfig, url
     ("site", "url", "permitted"),
     [
         ("https://example.com", "https://example.com/dashboard", True),
-        ("https://example.com", "https://example.com:8443/dashboard", True),
-        ("https://example.com", "http://example.com/dashboard", True),
+        ("https://example.com", "https://example.com:443/dashboard", True),
+        ("https://example.com", "https://example.com:8443/dashboard", False),
+        ("https://example.com:8443", "https://example.com:8443/dashboard", True),
+        ("https://example.com:8443", "https://example.com/dashboard", False),
+        ("https://example.com", "http://example.com/dashboard", False),
+        ("http://example.com", "http://example.com/dashboard", True),
+        ("http://example.com", "https://example.com/dashboard", False),
         ("https://example.com", "HTTPS://EXAMPLE.com", True),
         ("https://EXAMPLE.com/app", "https://example.com/", True),
         ("https://example.com", "https:\\\\example.com\\dashboard", True),
@@ -148,7 +153,8 @@ def test_targets_are_matched_against_the_allow_list(auth_config: AuthConfig, url
         ("https://example.com", "file://example.com/x", False),
         ("javascript://example.com", "javascript://example.com/x", False),
         ("http://localhost:3000", "http://localhost:8080/cb", True),
-        ("http://192.168.1.5:3000", "http://192.168.1.5/cb", True),
+        ("http://192.168.1.5:3000", "http://192.168.1.5:3000/cb", True),
+        ("http://192.168.1.5:3000", "http://192.168.1.5/cb", False),
         ("com.example.app://Home", "com.example.app://home/x", True),
         ("com.example.app://", "com.example.app://home/x", False),
         ("not a url", "https://example.com/", False),
@@ -159,32 +165,62 @@ def test_the_host_of_the_site_is_permitted(auth_config: AuthConfig, site: str, u
     assert redirects.is_permitted(url) is permitted
 
 
+LOOPBACK_TARGETS = (
+    "http://127.0.0.1:9/x",
+    "https://127.8.9.10/x",
+    "http://[0:0:0:0:0:0:0:1]:123/path",
+    "http://[::1]:123/p",
+    "http://[::ffff:127.0.0.1]/",
+    "http://0x7f.1/",
+    "http://2130706433/",
+    "http://localhost:8080/cb",
+    "https://LOCALHOST/",
+)
+OTHER_ADDRESSES = (
+    "http://123/",
+    "http://0.0.0.0/",
+    "http://10.0.0.1:12345/p",
+    "http://0xa.1:12345/p",
+    "http://[::ffff:10.0.0.1]/",
+    "http://[fe80::1]:12345/p",
+    "http://localhost.evil.example/",
+)
+
+
+@pytest.mark.parametrize("site", ["http://localhost:3000", "http://127.0.0.1:3000", "https://[::1]:3000"])
+def test_a_loopback_site_permits_loopback_targets(auth_config: AuthConfig, site: str) -> None:
+    auth_config(site={"url": site, "allow_list": ()})
+    assert [url for url in LOOPBACK_TARGETS if not redirects.is_permitted(url)] == []
+    assert [url for url in OTHER_ADDRESSES if redirects.is_permitted(url)] == []
+
+
+@pytest.mark.parametrize("site", ["https://example.com", "https://localhost.example.com", "localhost://app"])
+def test_another_site_permits_no_loopback_target(auth_config: AuthConfig, site: str) -> None:
+    auth_config(site={"url": site, "allow_list": ()})
+    assert [url for url in (*LOOPBACK_TARGETS, *OTHER_ADDRESSES) if redirects.is_permitted(url)] == []
+
+
 @pytest.mark.parametrize(
-    ("url", "permitted"),
+    ("entry", "url", "permitted"),
     [
-        ("http://127.0.0.1:12345/path", True),
-        ("http://127.0.0.1:9/x", True),
-        ("https://127.8.9.10/x", True),
-        ("http://[0:0:0:0:0:0:0:1]:12345/path", True),
-        ("http://[::1]:12345/p", True),
-        ("http://[::ffff:127.0.0.1]/", True),
-        ("http://0x7f.1/", True),
-        ("http://2130706433/", True),
-        ("http://123/", False),
-        ("http://0.0.0.0/", False),
-        ("http://10.0.0.1:12345/p", False),
-        ("http://0xa.1:12345/p", False),
-        ("http://[::ffff:10.0.0.1]/", False),
-        ("http://[fe80::1]:12345/p", False),
-        ("exp://192.168.1.1:8081/--/x", True),
-        ("exp://127.0.0.1:9/x", False),
-        ("exp://123:8081/--/x", False),
+        ("http://127.0.0.1:9/*", "http://127.0.0.1:9/x", True),
+        ("http://127.0.0.1:9/*", "http://127.0.0.1:10/x", False),
+        ("http://127.0.0.1:9/*", "http://0x7f.1:9/x", True),
+        (r"http://\[::1\]:9/*", "http://[0::1]:9/x", True),
+        ("http://localhost:*/cb", "http://localhost:8080/cb", True),
+        ("http://localhost:*/cb", "http://127.0.0.1:8080/cb", False),
+        ("**:12345/*", "http://127.0.0.1:12345/path", True),
+        ("**:12345/*", "http://10.0.0.1:12345/path", False),
+        ("**:12345/*", "http://[fe80::1]:12345/p", False),
+        ("exp://*.*.*.*:8081/**", "exp://192.168.1.1:8081/--/x", True),
+        ("exp://*.*.*.*:8081/**", "exp://127.0.0.1:9/x", False),
+        ("exp://123**", "exp://123:8081/--/x", False),
     ],
 )
-def test_only_loopback_ip_addresses_are_permitted(auth_config: AuthConfig, url: str, permitted: bool) -> None:
-    auth_config(
-        site={"url": "https://example.com", "allow_list": ("**:12345/*", "exp://*.*.*.*:8081/**", "exp://123**")}
-    )
+def test_an_entry_can_name_a_loopback_address_but_no_other(
+    auth_config: AuthConfig, entry: str, url: str, permitted: bool
+) -> None:
+    auth_config(site={"url": "https://example.com", "allow_list": (entry,)})
     assert redirects.is_permitted(url) is permitted
 
 
@@ -196,6 +232,25 @@ def test_only_loopback_ip_addresses_are_permitted(auth_config: AuthConfig, url: 
         ("http://test.dev:3000/*", "http://test.dev:3000/bar/foo", False),
         ("http://test.dev:3000/*/*", "http://test.dev:3000/bar/foo", True),
         ("http://test.dev:3000/bar/*", "http://test.dev:3000/bar/../foo", False),
+        ("https://x.dev/*", "https://x.dev/callback.html", True),
+        ("https://x.dev/*", "https://x.dev/v1.2/a", False),
+        ("https://x.dev/**", "https://x.dev/v1.2/a.b/c", True),
+        ("https://x.dev/**", "https://x.dev.evil.example/", False),
+        ("https://*.x.dev/*", "https://a.b.x.dev/c.d", False),
+        ("https://**.x.dev/*", "https://a.b.x.dev/c.d", True),
+        ("https://**.x.dev/*", "https://evil.example/.x.dev/c", False),
+        ("https://**.x.dev/*", "https://evil.example:443/a.x.dev/c", False),
+        ("https://**/cb", "https://any.example/a/b/cb", True),
+        ("https://**", "https://any.example/a/b", True),
+        ("https://x.dev**", "https://x.dev/a/b", True),
+        ("https://x-*.dev", "https://x-evil.example.dev", False),
+        (r"https:[/]/*.x.dev", "https://evil.example.x.dev", False),
+        (r"https:{/,//}*.x.dev/*", "https://evil.example.x.dev/a", False),
+        ("{https,http}://*.x.dev/*", "http://a.x.dev/b.c", True),
+        ("{https,http}://*.x.dev/*", "http://a.b.x.dev/b.c", False),
+        ("https://{x.dev/a,*.y.dev}/*", "https://a.b.y.dev/c", False),
+        ("com.example.app:/*", "com.example.app:/a.b", True),
+        ("com.example.app:*", "com.example.app:a.b", True),
         ("http://*.example.org/*", "http://something#.example.org/abc", False),
         ("http://*.example.org/*", "http://japanese。.example.org/abc", False),
         ("http://*.example.org/*", "http://japanese.example。org/abc", True),
@@ -250,7 +305,7 @@ def test_the_first_permitted_candidate_is_the_target(
         ("https://example.com/a\r\nSet-Cookie: b", "https://example.com/aSet-Cookie:%20b"),
         ("https://example.com/a/%2e%2e/b", "https://example.com/b"),
         ("https://@example.com/", "https://example.com/"),
-        ("http://0x7f.1/", "http://127.0.0.1/"),
+        ("https://0xa.1/", "https://example.com"),
     ],
 )
 def test_a_target_is_returned_unchanged_unless_browsers_read_it_differently(
@@ -258,6 +313,25 @@ def test_a_target_is_returned_unchanged_unless_browsers_read_it_differently(
 ) -> None:
     auth_config(site={"url": "https://example.com", "allow_list": ("com.example.app://**",)})
     assert redirects.resolve(header=None, query=requested, referer=None) == target
+
+
+def test_a_target_of_2_kib_is_the_longest(auth_config: AuthConfig) -> None:
+    auth_config(site={"url": "https://example.com", "allow_list": ("**",)})
+    for start in ("https://example.com/", "https://other.example/"):
+        longest = start + "a" * (2048 - len(start))
+        assert redirects.is_permitted(longest)
+        assert not redirects.is_permitted(longest + "a")
+        assert not redirects.is_permitted(longest[:-1] + "é")
+
+
+def test_a_hostile_target_takes_one_step_per_character() -> None:
+    """The number of states that a match visits, because a duration would depend on the machine."""
+    pattern = url_patterns.compile_pattern("https://" + "**a*a" * 20 + "/end")
+    visited: set[int] = set()
+    follow = pattern._follow
+    pattern._follow = lambda states: (visited.add(states), follow(states))[1]  # type: ignore[method-assign,func-returns-value]
+    assert not pattern.matches("https://" + "a" * 2000)
+    assert len(visited) <= 2008
 
 
 def test_a_changed_allow_list_applies_at_once(auth_config: AuthConfig) -> None:

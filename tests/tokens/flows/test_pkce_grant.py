@@ -178,11 +178,15 @@ def test_ban_is_reported_only_with_correct_verifier(api: Api) -> None:
     assert not Session.objects.exists()
 
 
-def test_code_of_deleted_user_gets_500(api: Api) -> None:
+@pytest.mark.parametrize("soft", [False, True])
+def test_code_of_deleted_user_gets_404(api: Api, soft: bool) -> None:
     flow = factories.make_flow(factories.make_user())
-    User.objects.all().delete()
+    if soft:
+        User.objects.all().update(deleted_at=timezone.now())
+    else:
+        User.objects.all().delete()
     status, error_code, _ = error_of(exchange_code(api, flow.auth_code))
-    assert (status, error_code) == (500, "unexpected_failure")
+    assert (status, error_code) == (404, "flow_state_not_found")
 
 
 def test_code_of_flow_without_challenge_gets_400(api: Api) -> None:

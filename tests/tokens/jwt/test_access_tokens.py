@@ -46,6 +46,7 @@ class FakeUser:
     user_metadata_json: str = '{"name": "Grüße"}'
     is_anonymous: bool = False
     banned_until: datetime | None = None
+    deleted_at: datetime | None = None
     has_verified_factor: bool = False
 
 

@@ -1,0 +1,151 @@
+"""Attack: a banned user, or one who was invited and then banned, gets tokens on a path that does not check the ban."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from accounts.models import Identity, User
+from tests import factories
+from tests.accounts.administration import admin_requests
+from tests.conftest import Answer, Api, ChangeConfig
+from tests.factories import CHALLENGE, PASSWORD, VERIFIER, make_one_time_token, make_user
+from tests.oauthproviders.browser import Browser, start_link_flow
+from tests.oauthproviders.conftest import github, server  # noqa: F401  (fixtures)
+from tests.observations import redirect_query
+from tests.tokens.token_requests import exchange_code, refresh
+from tokens.models import Session, TokenType
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_request_limits", "github")]
+
+EMAIL = "ada@example.com"
+PHONE = "15551234567"
+CODE = "123456"
+PKCE = {"code_challenge": CHALLENGE, "code_challenge_method": "s256"}
+
+Attempt = Callable[[], Answer]
+
+
+@pytest.fixture(autouse=True)
+def sign_in_methods(auth_config: ChangeConfig) -> None:
+    auth_config(signup={"phone_enabled": True, "manual_linking_enabled": True}, sms={"test_codes": {PHONE: CODE}})
+
+
+def ban(api: Api, user: User, duration: str = "24h") -> None:
+    admin_requests.done(api, "PUT", f"/admin/users/{user.id}", {"ban_duration": duration})
+
+
+def invited(**columns: Any) -> tuple[User, str]:
+    """An invited user, and the token of the mailed link."""
+    user = make_user(email=EMAIL, confirmed=False, password="", invited_at=timezone.now(), **columns)
+    return user, make_one_time_token(user, TokenType.CONFIRMATION).link_token
+
+
+@pytest.mark.parametrize("pkce", [False, True])
+@pytest.mark.parametrize("during_the_flow", [False, True])
+def test_banned_user_cannot_accept_the_invitation_at_a_provider(pkce: bool, during_the_flow: bool, api: Api) -> None:
+    browser = Browser()
+    user, token = invited()
+    if not during_the_flow:
+        ban(api, user)
+    state = browser.start(invite_token=token, **(PKCE if pkce else {}))
+    if during_the_flow:
+        ban(api, user)
+    response = browser.callback(state)
+    assert redirect_query(response)["error_code"] == "user_banned"
+    assert not Session.objects.exists()
+    assert not Identity.objects.filter(provider="github").exists()
+    assert User.objects.get(id=user.id).email_confirmed_at is None
+    ban(api, user, "none")
+    accepted = browser.callback(state).headers["Location"]
+    assert "code=" in accepted if pkce else "access_token=" in accepted
+
+
+@pytest.mark.parametrize("by", ["email", "phone"])
+def test_banned_user_cannot_sign_up_again_under_auto_confirm(by: str, api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(mailer={"autoconfirm": True}, sms={"autoconfirm": True})
+    contact = {"email": EMAIL} if by == "email" else {"phone": PHONE}
+    user = make_user(email=EMAIL, confirmed=False, phone=PHONE)
+    ban(api, user)
+    response = api.post("/signup", {**contact, "password": "another long password"})
+    assert "access_token" not in response.json()
+    assert not Session.objects.exists()
+    row = User.objects.get(id=user.id)
+    assert (row.password, row.confirmed_at) == (user.password, None)
+    other = {"email": "bob@example.com"} if by == "email" else {"phone": "15557654321"}
+    assert "access_token" in api.post("/signup", {**other, "password": PASSWORD}).json()
+
+
+def password(api: Api, user: User) -> Attempt:
+    return lambda: api.post("/token?grant_type=password", {"email": EMAIL, "password": PASSWORD})
+
+
+def link(type: str, token_type: TokenType = TokenType.RECOVERY) -> Callable[[Api, User], Attempt]:
+    def prepare(api: Api, user: User) -> Attempt:
+        if token_type is TokenType.CONFIRMATION:
+            User.objects.filter(id=user.id).update(email_confirmed_at=None)
+        secret = make_one_time_token(user, token_type)
+        return lambda: api.post("/verify", {"type": type, "token_hash": secret.link_token})
+
+    return prepare
+
+
+def opened_link(api: Api, user: User) -> Attempt:
+    secret = make_one_time_token(user)
+    return lambda: api.get(f"/verify?type=magiclink&token={secret.link_token}")
+
+
+def email_code(api: Api, user: User) -> Attempt:
+    secret = make_one_time_token(user)
+    return lambda: api.post("/verify", {"type": "email", "email": EMAIL, "token": secret.code})
+
+
+def sms_code(api: Api, user: User) -> Attempt:
+    return lambda: api.post("/verify", {"type": "sms", "phone": PHONE, "token": CODE})
+
+
+def flow(api: Api, user: User) -> Attempt:
+    made = factories.make_flow(user)
+    return lambda: exchange_code(api, made.auth_code, VERIFIER)
+
+
+def provider(api: Api, user: User) -> Attempt:
+    Browser().sign_in()
+    state = Browser().start()
+    return lambda: Browser().callback(state)
+
+
+def linking(api: Api, user: User) -> Attempt:
+    state = start_link_flow(api, factories.make_session(user).access_token)
+    return lambda: Browser().callback(state)
+
+
+def refreshed(api: Api, user: User) -> Attempt:
+    token = factories.make_session(user).refresh_token
+    return lambda: refresh(api, token)
+
+
+@pytest.mark.parametrize(
+    "prepare",
+    [
+        password, link("recovery"), link("signup", TokenType.CONFIRMATION), link("invite", TokenType.CONFIRMATION),
+        opened_link, email_code, sms_code, flow, provider, linking, refreshed,
+    ],
+)  # fmt: skip
+def test_no_sign_in_gives_a_banned_user_tokens(prepare: Callable[[Api, User], Attempt], api: Api) -> None:
+    user = make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=timezone.now())
+    attempt = prepare(api, user)
+    before = set(Session.objects.values_list("id", flat=True))
+    ban(api, user)
+    response = attempt()
+    shown = response.content.decode() + response.headers.get("Location", "")
+    assert "user_banned" in shown
+    assert "access_token" not in shown
+    assert set(Session.objects.values_list("id", flat=True)) == before
+    factories.backdate(User.objects.get(id=user.id), by=timedelta(hours=25))
+    User.objects.filter(id=user.id).update(email_confirmed_at=timezone.now())
+    assert admin_requests.can_sign_in(api, PASSWORD, email=EMAIL)
