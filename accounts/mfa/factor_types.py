@@ -11,6 +11,7 @@ from uuid import UUID
 from accounts.models import Factor, FactorChallenge
 from accounts.users.records import UserRecord
 from authsvc.caller import Caller
+from authsvc.errors import ApiError
 from authsvc.messaging import Sms
 
 
@@ -67,6 +68,10 @@ class FactorHandler(Protocol):
     """True if a used challenge is deleted; otherwise its `verified_at` is set."""
     is_guessable: bool
     """True if responses are short enough to be guessed, so that wrong ones are counted."""
+
+    @property
+    def wrong_code(self) -> type[ApiError]:
+        """The error of a wrong response."""
 
     def require_enrolment_enabled(self) -> None:
         """Raise an error when the operator has disabled enrolment."""

@@ -24,6 +24,7 @@ class Phone:
     method = "mfa/phone"
     deletes_used_challenges = False
     is_guessable = True
+    wrong_code = errors.PhoneCodeInvalid
 
     def require_enrolment_enabled(self) -> None:
         if not conf.current().mfa.phone_enroll_enabled:

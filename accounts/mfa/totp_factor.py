@@ -21,6 +21,7 @@ class Totp:
     method = "totp"
     deletes_used_challenges = False
     is_guessable = True
+    wrong_code = errors.TotpCodeInvalid
 
     def require_enrolment_enabled(self) -> None:
         if not conf.current().mfa.totp_enroll_enabled:

@@ -32,6 +32,7 @@ class WebAuthn:
     method = "mfa/webauthn"
     deletes_used_challenges = True
     is_guessable = False
+    wrong_code = errors.WebAuthnResponseInvalid
 
     def require_enrolment_enabled(self) -> None:
         if not conf.current().mfa.web_authn_enroll_enabled:

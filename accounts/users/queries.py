@@ -59,6 +59,14 @@ def find_by(column: Literal["email", "phone", "phone_change"], value: str, *, au
     return records.read(row) if row else None
 
 
+def find_with_failures(
+    column: Literal["email", "phone"], value: str, *, aud: str, failures: str
+) -> tuple[UserRecord, int] | None:
+    """As `find_by`, with the number of wrong passwords and codes; `failures` is the SQL for it. One statement."""
+    row = fetch_row(_select(f"WHERE u.{column} = %s AND NOT u.is_sso_user AND u.aud = %s", failures), (value, aud))
+    return (records.read(row), row[USER_WIDTH]) if row else None
+
+
 def find_by_identity(*, provider: str, provider_id: str) -> tuple[UserRecord, UUID] | None:
     """The user with this identity, and the id of the identity."""
     row = fetch_row(

@@ -191,6 +191,15 @@ class OneTimeCodes:
         unit="attempts",
         help="Wrong attempts after which a one-time code becomes invalid; 0 = no limit.",
     )
+    max_failed_attempts: int = setting(
+        "AUTH_SECURITY_MAX_FAILED_ATTEMPTS_PER_ACCOUNT",
+        type=COUNT,
+        default=100,
+        unit="attempts",
+        help="Wrong passwords and codes of an account in 24 hours, after which it accepts correct ones only from"
+        " addresses of earlier sign-ins, until a link in an email is opened or an administrator resets the count;"
+        " 0 = no limit.",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import jwt
@@ -13,7 +12,7 @@ from authsvc.conf import Rate, Secret, Vonage
 from authsvc.messaging import EmailKind
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import CHALLENGE, VERIFIER, make_user
-from tests.observations import assert_error, audit_trail, backdate_rate_limits, redirect_query, table_contents
+from tests.observations import assert_error, audit_trail, redirect_query, table_contents
 from tokens.models import AmrClaim, OneTimeToken, Session
 
 pytestmark = pytest.mark.django_db
@@ -216,7 +215,6 @@ def test_an_anonymous_user_cannot_take_a_used_email_or_phone(
 def test_a_pending_address_of_an_anonymous_user_is_still_available(api: Api, mailbox: Mailbox) -> None:
     changed(put(api, sign_in_anonymously(api), {"email": EMAIL}))
     pending = mailbox.emails[0]
-    backdate_rate_limits(timedelta(minutes=1))
     made = api.post("/signup", {"email": EMAIL, "password": PASSWORD}).json()
     response = api.post("/verify", {"type": "email_change", "token_hash": pending.variables["TokenHash"]})
     text = "A user with this email address has already been registered"

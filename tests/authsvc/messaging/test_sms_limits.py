@@ -40,8 +40,7 @@ def test_a_second_sms_within_the_interval_is_rejected(number: str, auth_config: 
     assert (error.status, error.error_code) == (429, "over_sms_send_rate_limit")
     assert error.message == "For security purposes, you can only request this after 59 seconds."
     assert error.retry_after == 59
-    with pytest.raises(SmsSentTooRecently):  # the interval of the recipient holds for every group
-        messaging.enforce_sms_interval(IntervalGroup.CONFIRMATION, address=number)
+    messaging.enforce_sms_interval(IntervalGroup.CONFIRMATION, address=number)
     messaging.enforce_sms_interval(IntervalGroup.PASSWORDLESS, address=f"{number}0")
 
 
