@@ -94,7 +94,7 @@ def generate(request: LinkRequest, *, actor: audit.Administrator, caller: Caller
 def _generate(
     address: str, request: LinkRequest, *, actor: audit.Administrator, caller: Caller, at: datetime
 ) -> ActionLink:
-    user = queries.find_by("email", address, aud=caller.audience)
+    user = queries.find_claimant("email", address, aud=caller.audience)
     if request.type == "invite":
         return _invitation(address, request, actor=actor, caller=caller, at=at)
     if request.type == "signup" or (request.type == "magiclink" and user is None):
@@ -130,8 +130,9 @@ def _invitation(
 
 def _sign_up(address: str, request: LinkRequest, *, caller: Caller, at: datetime) -> ActionLink:
     existing = invitations.find_unconfirmed(address, audience=caller.audience)
-    password_hash = _password_hash(request, is_new=existing is None)
+    password_hash = _password_hash(request, is_new=existing is None or existing.holds_foreign("email"))
     with transaction.atomic(durable=True):
+        existing = invitations.release_claim(existing, at=at)
         if existing is None:
             user = account_creation.create_user_as_administrator(
                 email=address,

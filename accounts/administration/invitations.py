@@ -94,6 +94,7 @@ def prepare(
     """
     timestamps: dict[str, Any] = {"invited_at": at, "confirmation_sent_at": at}
     with transaction.atomic(savepoint=False):
+        existing = release_claim(existing, at=at)
         if existing is None:
             user = account_creation.create_user_as_administrator(
                 email=address, password_hash="", metadata=data, audience=caller.audience, at=at, **timestamps
@@ -108,23 +109,34 @@ def prepare(
     return user, secret
 
 
+def release_claim(existing: UserRecord | None, *, at: datetime) -> UserRecord | None:
+    """The account that the owner of the address may take over, or None for a new account.
+
+    Another account that a person controls loses the address. Must run inside a transaction.
+    """
+    if existing is not None and existing.holds_foreign("email"):
+        account_claiming.withdraw_claim(existing, "email", at=at)
+        return None
+    return existing
+
+
 def reset_unconfirmed(existing: UserRecord, *, password: str, at: datetime, **columns: Any) -> UserRecord:
     """Store `columns` and `password` (as stored) in an account whose email address is not confirmed.
 
-    Its creator may not own the address, so the previous password, sessions and data of sign-ups end. An account with a
-    confirmed phone keeps them. Must run inside a transaction. Raises EmailExists when the
-    address has been confirmed meanwhile.
+    Its creator may not own the address, so the previous password, sessions and data of sign-ups end. An invited account
+    that a person controls keeps them. Must run inside a transaction. Raises EmailExists when a person has confirmed an
+    identifier of the account, or has signed in to it, meanwhile.
     """
     unconfirmed = User.objects.filter(id=existing.id, email=existing.email, email_confirmed_at=None)
-    if existing.confirmed_at is None:
-        unconfirmed = unconfirmed.filter(phone_confirmed_at=None)
+    if not existing.is_controlled:
+        unconfirmed = unconfirmed.filter(phone_confirmed_at=None, last_sign_in_at=None)
         columns["password"] = password
     with transaction.atomic(savepoint=False):
-        if existing.confirmed_at is None:
+        if not existing.is_controlled:
             queries.remove_sign_up_data(existing.id)
         if not unconfirmed.update(updated_at=at, **columns):
             raise errors.EmailExists
-        if existing.confirmed_at is None:
+        if not existing.is_controlled:
             revocation.revoke_all_sessions(existing.id)
             account_claiming.remove_unverified_identities(existing, at=at)
         return queries.get(existing.id) or existing

@@ -1,10 +1,24 @@
-"""Changes of an account when an identity proves its address: claiming it, and merging the identity's metadata."""
+"""Account claiming: decides which account the first proof of an email or phone leads to, and merges metadata.
+
+An email or phone of an account is only a claim until a message or a provider proves it. A person controls an account
+after the confirmation of one of its identifiers, or after a sign-in (`UserRecord.is_controlled`). The rule is:
+
+1. The first proof takes over the account with the claim if no person controls that account. Its credentials, sessions,
+   other identities and other unconfirmed identifier are removed; the confirmed request itself keeps its own password
+   or identity.
+2. The first proof never leads into an account that a person controls. That account loses the claim, which becomes a
+   pending change, and the owner of the email or phone gets a new account.
+
+Therefore an account that a person controls never gets an unconfirmed address: linking an identity stores it as a
+pending change. Its link confirms a change of that account only, never a sign-up or sign-in with the address. An
+invitation is the exception: the administrator has named the account of the address.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 import orjson
@@ -23,6 +37,32 @@ _OWN_PROVIDERS = ("email", "phone")
 
 class AccountChanged(Exception):
     """The account is no longer the one on which a decision was made."""
+
+
+def withdraw_claim(user: UserRecord, column: Literal["email", "phone"], *, at: datetime) -> None:
+    """Take an unconfirmed email or phone from an account that a person controls, in favour of its owner.
+
+    It becomes a pending change of the account, and secrets that were sent to it are deleted. Changes nothing when it
+    has been confirmed meanwhile. Must run inside the transaction that gives it to another account.
+    """
+    value = user.email if column == "email" else user.phone
+    pending = user.email_change if column == "email" else user.phone_change
+    columns: dict[str, Any] = {column: None, f"{column}_change": pending or value, "updated_at": at}
+    with transaction.atomic(savepoint=False):
+        unconfirmed = User.objects.filter(id=user.id, **{column: value, f"{column}_confirmed_at": None})
+        if not unconfirmed.update(**columns):
+            return
+        Identity.objects.filter(user_id=user.id, provider=column, provider_id=str(user.id)).delete()
+        one_time_tokens.delete_sent_to(value, user_id=user.id)
+        merge_user_metadata(user.id, at=at)
+
+
+def withdraw_other_claim(user: UserRecord, *, proven: Literal["email", "phone"], at: datetime) -> None:
+    """Apply `withdraw_claim` to the other identifier of an account whose email or phone has just been proven."""
+    if proven == "phone" and user.email and user.email_confirmed_at is None and not user.has_pending_invitation:
+        withdraw_claim(user, "email", at=at)
+    elif proven == "email" and user.phone and user.phone_confirmed_at is None:
+        withdraw_claim(user, "phone", at=at)
 
 
 def claim_unverified_account(user_id: UUID, *, keep_identity: UUID) -> None:

@@ -23,6 +23,8 @@ class AddressOwner:
     email: str
     verified: bool
     audience: str
+    is_claim: bool = False
+    """The account has not confirmed the address, although a person controls it (`account_claiming`)."""
 
 
 class Outcome(Enum):
@@ -38,6 +40,8 @@ class Decision:
     """The account to link to; only with LINK."""
     email: str = ""
     """The address of the new account, `""` for none; only with CREATE."""
+    claimant_id: UUID | None = None
+    """The account that loses this address, because it has not confirmed it; only with CREATE."""
 
 
 def linking_domain(provider: str, domains: Mapping[str, str]) -> str:
@@ -59,8 +63,9 @@ def match_account(
     """Decide which account gets an identity that no account has yet.
 
     `candidate` is the address that a new account would get, `verified` the addresses that the provider has verified,
-    `owners` the users who have one of these addresses. An account matches only by an address that is verified on both
-    sides, within one audience and one linking domain.
+    `owners` the users who have one of these addresses. An account matches only by an address that the provider has
+    verified, within one audience and one linking domain. Its own side must be verified too, unless no person controls
+    the account yet.
     """
     domain = linking_domain(provider, domains)
     in_audience = [owner for owner in owners if owner.audience == audience]
@@ -75,17 +80,21 @@ def match_account(
     by_account = {
         owner.user_id
         for owner in in_audience
-        if domain == DEFAULT_DOMAIN and owner.provider is None and owner.email in verified
+        if domain == DEFAULT_DOMAIN and owner.provider is None and owner.email in verified and not owner.is_claim
     }
     matches = by_identity or by_account
     if len(matches) > 1:
         return Decision(outcome=Outcome.AMBIGUOUS)
     if matches:
         return Decision(outcome=Outcome.LINK, user_id=matches.pop())
+    claimant_id = None
+    if domain == DEFAULT_DOMAIN and candidate in verified:
+        claimant_id = next((owner.user_id for owner in owners if owner.is_claim and owner.email == candidate), None)
+    others = [owner for owner in owners if owner.user_id != claimant_id]
     is_taken = _is_taken(
-        candidate, has_verified=bool(verified), owners=owners, audience=audience, domain=domain, domains=domains
+        candidate, has_verified=bool(verified), owners=others, audience=audience, domain=domain, domains=domains
     )
-    return Decision(outcome=Outcome.CREATE, email="" if is_taken else candidate)
+    return Decision(outcome=Outcome.CREATE, email="" if is_taken else candidate, claimant_id=claimant_id)
 
 
 def _is_taken(

@@ -8,7 +8,6 @@ from typing import Any
 from uuid import UUID
 
 from accounts.users import identifiers, metadata_limits
-from authsvc import conf
 from authsvc.errors import ApiError
 
 
@@ -80,17 +79,14 @@ class ExternalIdentity:
 
     @property
     def verified_emails(self) -> frozenset[str]:
-        """The addresses that count as verified: with auto-confirm, all of them."""
-        autoconfirm = conf.current().mailer.autoconfirm
-        return frozenset(address.email for address in self.addresses if address.verified or autoconfirm)
+        """The addresses that the provider has verified. Auto-confirm does not count: it never links to an account."""
+        return frozenset(address.email for address in self.addresses if address.verified)
 
     def audit_traits(self, identity_id: UUID) -> dict[str, str]:
         return {"identity_id": str(identity_id), "provider": self.provider, "provider_id": self.subject}
 
     def verifies(self, email: str) -> bool:
         """True when the identity verifies `email`, the address of an account; for `""`, its own candidate address."""
-        if conf.current().mailer.autoconfirm:
-            return True
         return email in self.verified_emails if email else self.candidate.verified
 
 

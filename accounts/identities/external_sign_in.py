@@ -37,18 +37,35 @@ class AccountMatch:
     """None: no account has the identity yet."""
     email: str
     """The account's address, `""` for none."""
+    claimant_id: UUID | None = None
+    """The account of another person that has claimed the address without confirming it, and loses it."""
 
     @property
     def needs_verification(self) -> bool:
         """The account's address has to be verified first."""
         if self.identity.email_optional and not self.email:
             return False
-        return self.user is None or self.user.email_confirmed_at is None
+        if self.user is None:
+            return True
+        if self.user.confirmed_at is not None:
+            return False
+        # An identity that a signed-in user has linked needs no address.
+        return bool(self.email) or not self.user.is_controlled
 
     @property
     def is_verified(self) -> bool:
-        """The identity proves the account's address."""
+        """The identity proves the account's address. Auto-confirm counts only for the address of a new account."""
+        if self.user is None and self.email and conf.current().mailer.autoconfirm:
+            return True
         return self.identity.verifies(self.email)
+
+    @property
+    def is_pending(self) -> bool:
+        """The address is unconfirmed and the account is used without it, so it is stored as a pending change."""
+        is_used = conf.current().mailer.allow_unverified_email_sign_ins or (
+            self.user is not None and self.user.is_controlled
+        )
+        return bool(self.confirmation_recipient) and is_used
 
     @property
     def confirmation_recipient(self) -> str:
@@ -110,7 +127,7 @@ def find_account(identity: ExternalIdentity, *, audience: str, at: datetime) -> 
         case _:
             if conf.current().signup.disabled:
                 raise account_errors.SignupDisabled
-            return AccountMatch(identity=identity, user=None, email=decision.email)
+            return AccountMatch(identity=identity, user=None, email=decision.email, claimant_id=decision.claimant_id)
 
 
 def sign_in(
@@ -138,8 +155,15 @@ def _address_owners(identity: ExternalIdentity) -> list[AddressOwner]:
     emails = {*identity.verified_emails, *([candidate] if candidate else [])}
     rows = identity_queries.address_owners(sorted(emails)) if emails else []
     return [
-        AddressOwner(user_id=user_id, provider=provider, email=email, verified=bool(verified), audience=audience or "")
-        for user_id, provider, email, verified, audience in rows
+        AddressOwner(
+            user_id=user_id,
+            provider=provider,
+            email=email,
+            verified=bool(verified),
+            audience=audience or "",
+            is_claim=is_claim,
+        )
+        for user_id, provider, email, verified, audience, is_claim in rows
     ]
 
 
@@ -157,7 +181,11 @@ def _apply(match: AccountMatch, *, starts_session: bool, redirect_to: str, calle
         audit.record(Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
     elif match.is_verified:
         audit.record(Action.SIGNED_UP, actor=user, caller=caller, at=at, traits=traits)
-    elif user.email:
+    elif match.is_pending:
+        confirmation_emails.send_new_address(
+            user, email=match.confirmation_recipient, redirect_to=redirect_to, caller=caller, at=at
+        )
+    elif match.confirmation_recipient:
         confirmation_emails.send_confirmation(user, redirect_to=redirect_to, caller=caller, at=at)
     if is_linked and not match.needs_verification and user.email:
         messaging.send(notification_emails.identity_linked(user, provider=match.identity.provider))
@@ -166,16 +194,19 @@ def _apply(match: AccountMatch, *, starts_session: bool, redirect_to: str, calle
 
 def _create(match: AccountMatch, *, audience: str, signed_in_at: datetime | None, at: datetime) -> UserRecord:
     identity = match.identity
+    claimant = queries.get(match.claimant_id) if match.claimant_id else None
+    if claimant is not None:
+        account_claiming.withdraw_claim(claimant, "email", at=at)
     domain = account_matching.linking_domain(identity.provider, conf.current().federation.domain_by_provider)
     return account_creation.create_user_from_provider(
-        email=match.email,
+        email="" if match.is_pending else match.email,
         provider=identity.provider,
         subject=identity.subject,
         identity_data=identity.identity_data,
         is_sso_user=domain != account_matching.DEFAULT_DOMAIN,
         audience=audience,
         email_confirmed_at=at if match.needs_verification and match.is_verified else None,
-        confirmation_sent_at=at if match.confirmation_recipient else None,
+        confirmation_sent_at=at if match.confirmation_recipient and not match.is_pending else None,
         last_sign_in_at=signed_in_at,
         at=at,
     )
@@ -198,15 +229,17 @@ def _update(
         )
         traits = identity.audit_traits(added.id)
         audit.record(Action.IDENTITY_LINKED, actor=user, caller=caller, at=at, traits=traits)
-        if match.needs_verification:
+        if match.needs_verification and not user.is_controlled:
             account_claiming.claim_unverified_account(user.id, keep_identity=added.id)
-    elif match.needs_verification and (user.password_hash or len(user.identities) > 1):
+    elif match.needs_verification and not user.is_controlled and (user.password_hash or len(user.identities) > 1):
         account_claiming.claim_unverified_account(user.id, keep_identity=identity_id)
-    if match.needs_verification and match.is_verified:
+    if match.is_verified and user.email_confirmed_at is None and (match.needs_verification or user.email):
         one_time_tokens.delete_all(user.id)
         User.objects.filter(id=user.id).update(email_confirmed_at=at)
         user_data["email_verified"] = True
-    elif match.confirmation_recipient:
+    elif match.is_pending and user.holds_foreign("email"):
+        account_claiming.withdraw_claim(user, "email", at=at)
+    elif match.confirmation_recipient and not match.is_pending:
         User.objects.filter(id=user.id).update(confirmation_sent_at=at)
     # The user's row before the identity's, as everywhere, so that concurrent requests cannot deadlock.
     updated = account_claiming.merge_user_metadata(user.id, identity_data=user_data, signed_in_at=signed_in_at, at=at)
@@ -218,8 +251,16 @@ def _update(
 
 
 def _lock_unchanged(user: UserRecord) -> None:
-    """Lock the user's row. Raises AccountChanged when its address or confirmation is no longer the one in `user`."""
+    """Lock the user's row.
+
+    Raises AccountChanged when its address or confirmation is no longer the one in `user`, or when a person has gained
+    control of it.
+    """
     with transaction.atomic(savepoint=False):
         current = queries.lock(user.id)
-    if current is None or (current.email, current.email_confirmed_at) != (user.email, user.email_confirmed_at):
+    if current is None or _state(current) != _state(user):
         raise AccountChanged
+
+
+def _state(user: UserRecord) -> tuple[object, ...]:
+    return user.email, user.email_confirmed_at, user.is_controlled

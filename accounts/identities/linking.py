@@ -19,7 +19,7 @@ from accounts.messages import confirmation_emails, notification_emails
 from accounts.models import Identity, User
 from accounts.users import account_creation, queries, updates
 from accounts.users.records import IdentityRecord, UserRecord
-from authsvc import audit, conf, messaging
+from authsvc import audit, messaging
 from authsvc.audit import Action
 from authsvc.caller import Caller
 from authsvc.messaging import Sender
@@ -59,14 +59,6 @@ class Linked:
     """The caller raises it after the commit, without starting a session."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrimaryEmail:
-    """The account's new address, `""` for none."""
-
-    email: str
-    verified: bool
-
-
 def prepare(identity: ExternalIdentity, user: UserRecord, *, caller: Caller) -> LinkRequest:
     """Check that the identity can be linked, and reserve the confirmation email that linking will send, if any.
 
@@ -102,9 +94,10 @@ def link(
 ) -> Linked:
     """Add the identity to the account, which `lock_user` has locked and read as `user`.
 
-    An account without an address gets the identity's; an anonymous user becomes permanent once it is verified. Must
-    run inside a transaction. Raises the errors of `prepare`, and IdentityNotCreated when the request needs an email
-    that `prepare` has not reserved.
+    An account without an address gets the identity's if the provider has verified it; otherwise it becomes a pending
+    change with a mailed link. An anonymous user becomes permanent once it is verified. Must run inside a transaction.
+    Raises the errors of `prepare`, and IdentityNotCreated when the request needs an email that `prepare` has not
+    reserved.
     """
     is_reserved = not request.is_verified
     if user.email != request.user.email:
@@ -119,7 +112,9 @@ def link(
         _check(request)  # raises when another request has taken the identity or the address
         raise errors.IdentityNotCreated from None
     if not request.is_verified:
-        confirmation_emails.send_confirmation(linked, redirect_to=redirect_to, caller=caller, at=at)
+        confirmation_emails.send_new_address(
+            linked, email=request.new_email, redirect_to=redirect_to, caller=caller, at=at
+        )
     return Linked(user=linked, error=request.error)
 
 
@@ -143,28 +138,25 @@ def unlink(signed_in: SignedInUser, user: UserRecord, *, identity_id: UUID, call
         if removed.provider == "phone":
             User.objects.filter(id=user.id).update(phone=None, phone_confirmed_at=None)
         else:
-            _replace_email(user, remaining)
+            _replace_email(user, remaining, at=at)
         account_claiming.merge_user_metadata(user.id, at=at)
         if user.email:
             messaging.send(notification_emails.identity_unlinked(user, provider=removed.provider))
 
 
-def choose_primary_email(
-    email: str, remaining: Sequence[IdentityRecord], *, taken: Collection[str]
-) -> PrimaryEmail | None:
-    """The replacement for an account's `email`; None when a remaining identity still has it.
+def choose_primary_email(email: str, remaining: Sequence[IdentityRecord], *, taken: Collection[str]) -> str | None:
+    """The replacement for an account's `email`, `""` for none; None when a remaining identity still has `email`.
 
-    `remaining` is in order of creation; `taken` are addresses of other accounts. A verified address is preferred to an
-    unverified one, and that to none. Raises NoFreeEmail.
+    `remaining` is in order of creation; `taken` are addresses of other accounts. An unverified address counts as none.
+    Raises NoFreeEmail when every remaining identity has a verified address that is taken.
     """
     if email and any(identity.email == email for identity in remaining):
         return None
-    for identity in sorted(remaining, key=_email_rank):
-        if not identity.email:
-            return PrimaryEmail(email="", verified=False)
-        if identity.email not in taken:
-            return PrimaryEmail(email=identity.email, verified=_has_verified_email(identity))
-    raise errors.NoFreeEmail
+    verified = [identity.email for identity in remaining if identity.email and _has_verified_email(identity)]
+    free = next((address for address in verified if address not in taken), "")
+    if not free and len(verified) == len(remaining):
+        raise errors.NoFreeEmail
+    return free
 
 
 def _check(request: LinkRequest) -> None:
@@ -172,8 +164,16 @@ def _check(request: LinkRequest) -> None:
     linked = queries.find_by_identity(provider=identity.provider, provider_id=identity.subject)
     if linked is not None:
         raise errors.IdentityAlreadyLinked if linked[0].id == user.id else errors.IdentityOfAnotherUser
-    if request.new_email and _emails_of_others([request.new_email], user_id=user.id):
+    if request.new_email and _claimant(request) is None and _emails_of_others([request.new_email], user_id=user.id):
         raise errors.LinkedEmailExists
+
+
+def _claimant(request: LinkRequest) -> UserRecord | None:
+    """The account of another person that loses the identity's verified address, because it has not confirmed it."""
+    if not (request.new_email and request.is_verified):
+        return None
+    other = queries.find_by("email", request.new_email, aud=None)
+    return other if other is not None and other.id != request.user.id and other.holds_foreign("email") else None
 
 
 def _apply(request: LinkRequest, *, starts_session: bool, caller: Caller, at: datetime) -> UserRecord:
@@ -184,13 +184,14 @@ def _apply(request: LinkRequest, *, starts_session: bool, caller: Caller, at: da
     traits = identity.audit_traits(added.id)
     audit.record(Action.IDENTITY_LINKED, actor=user, caller=caller, at=at, traits=traits)
     columns: dict[str, Any] = {}
-    if email:
+    if email and request.is_verified:
+        claimant = _claimant(request)
+        if claimant is not None:
+            account_claiming.withdraw_claim(claimant, "email", at=at)
         one_time_tokens.delete_all(user.id)
-        metadata = updates.merged_json("raw_user_meta_data", {"email_verified": request.is_verified})
+        metadata = updates.merged_json("raw_user_meta_data", {"email_verified": True})
         columns = {**updates.cleared_pending_changes(), "email": email, "raw_user_meta_data": metadata}
-        columns["email_confirmed_at"] = at if request.is_verified else None
-        if not request.is_verified:
-            columns["confirmation_sent_at"] = at
+        columns["email_confirmed_at"] = at
     if user.is_anonymous and request.is_verified:
         columns["is_anonymous"] = False
     if columns:
@@ -202,15 +203,15 @@ def _apply(request: LinkRequest, *, starts_session: bool, caller: Caller, at: da
     return linked
 
 
-def _replace_email(user: UserRecord, remaining: list[IdentityRecord]) -> None:
+def _replace_email(user: UserRecord, remaining: list[IdentityRecord], *, at: datetime) -> None:
     """Give the account the address of a remaining identity when the removed identity was the source of its address."""
     taken = _emails_of_others([identity.email for identity in remaining if identity.email], user_id=user.id)
     email = choose_primary_email(user.email, remaining, taken=taken)
     if email is None:
         return
-    columns: dict[str, Any] = {**updates.cleared_pending_changes(), "email": email.email or None}
-    if not email.email or not (email.verified or conf.current().mailer.autoconfirm):
-        columns["email_confirmed_at"] = None
+    columns: dict[str, Any] = {**updates.cleared_pending_changes(), "email": email or None}
+    columns["email_confirmed_at"] = (user.email_confirmed_at or at) if email else None
+    if not email:
         columns["raw_user_meta_data"] = updates.merged_json("raw_user_meta_data", {"email_verified": False})
     try:
         User.objects.filter(id=user.id).update(**columns)
@@ -222,13 +223,7 @@ def _replace_email(user: UserRecord, remaining: list[IdentityRecord]) -> None:
 def _emails_of_others(emails: list[str], *, user_id: UUID) -> set[str]:
     """The addresses of other accounts among `emails`, in all audiences."""
     rows = identity_queries.address_owners(emails) if emails else []
-    return {email for owner_id, provider, email, _, _ in rows if provider is None and owner_id != user_id}
-
-
-def _email_rank(identity: IdentityRecord) -> int:
-    if not identity.email:
-        return 2
-    return 0 if _has_verified_email(identity) else 1
+    return {email for owner_id, provider, email, *_ in rows if provider is None and owner_id != user_id}
 
 
 def _has_verified_email(identity: IdentityRecord) -> bool:

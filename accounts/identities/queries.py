@@ -13,12 +13,18 @@ from authsvc.db.sql import fetch_row, fetch_rows, namespaced
 
 
 def address_owners(emails: list[str]) -> list[Row]:
-    """The owners of these addresses: user id, provider (None for the account's own), address, verified, audience."""
+    """The owners of these addresses: user id, provider (None for the account's own), address, verified, audience.
+
+    The last column is true for the unconfirmed address of an account that a person controls
+    (`UserRecord.holds_foreign`).
+    """
+    is_claim = """u.email_confirmed_at IS NULL AND u.invited_at IS NULL
+            AND (u.phone_confirmed_at IS NOT NULL OR u.last_sign_in_at IS NOT NULL)"""
     sql = f"""
-        SELECT u.id, NULL, u.email, true, u.aud FROM {namespaced("users")} u
-        WHERE u.email = ANY(%s) AND NOT u.is_sso_user
+        SELECT u.id, NULL, u.email, u.email_confirmed_at IS NOT NULL, u.aud, {is_claim}
+        FROM {namespaced("users")} u WHERE u.email = ANY(%s) AND NOT u.is_sso_user
         UNION ALL
-        SELECT u.id, i.provider, i.email, i.identity_data -> 'email_verified' = 'true'::jsonb, u.aud
+        SELECT u.id, i.provider, i.email, i.identity_data -> 'email_verified' = 'true'::jsonb, u.aud, false
         FROM {namespaced("identities")} i JOIN {namespaced("users")} u ON u.id = i.user_id WHERE i.email = ANY(%s)
     """
     return fetch_rows(sql, (emails, emails))

@@ -13,6 +13,7 @@ import orjson
 from django.db import transaction
 
 from accounts.messages import queries, recipients
+from accounts.models import User
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.audit import Action, PendingEntry
@@ -148,6 +149,23 @@ def send_confirmation(user: UserRecord, *, redirect_to: str, caller: Caller, at:
         user_id=user.id, token_type=TokenType.CONFIRMATION, identifier=user.email, pkce=False, at=at
     )
     messaging.send(confirmation(user, secret=secret, redirect_to=redirect_to, caller=caller, at=at))
+
+
+def send_new_address(user: UserRecord, *, email: str, redirect_to: str, caller: Caller, at: datetime) -> None:
+    """Store `email` as a pending change of an account without a confirmed address, and send the link that completes it.
+
+    The link confirms a change of this account only. Must run inside a transaction.
+    """
+    with transaction.atomic(savepoint=False):
+        User.objects.filter(id=user.id).update(
+            email_change=email, email_change_sent_at=at, email_change_confirm_status=0, updated_at=at
+        )
+        one_time_tokens.delete(user_id=user.id, token_type=TokenType.EMAIL_CHANGE_CURRENT)
+        secret = one_time_tokens.issue(
+            user_id=user.id, token_type=TokenType.EMAIL_CHANGE_NEW, identifier=email, pkce=False, at=at
+        )
+        pending = dataclasses.replace(user, email_change=email)
+        messaging.send(email_change(pending, to=email, secret=secret, redirect_to=redirect_to, caller=caller, at=at))
 
 
 def action_link(*, base: str, purpose: str, token: str, link_type: str, redirect_to: str) -> str:

@@ -22,6 +22,10 @@ _WINDOW = (-1, 0, 1)
 """Accepted time steps relative to the present one, for inaccurate clocks and slow typing."""
 _MAX_URI_LENGTH = 1273
 """Capacity in bytes of the largest QR code at the highest level of error correction (ISO/IEC 18004)."""
+MAX_ISSUER_LENGTH = 128
+"""Maximum number of characters in an issuer."""
+_MAX_ROBUST_LENGTH = 300
+"""Longest text of a QR code at the highest level of error correction. Beyond it, its size would cost 0.1 s and more."""
 _QUIET = 4
 _PIXELS = 3
 
@@ -37,6 +41,8 @@ def new_secret() -> str:
 
 def uri(*, issuer: str, account: str, secret: str) -> str:
     """The URI that an app imports, for example from a QR code. Raises TooLong."""
+    if len(issuer) > MAX_ISSUER_LENGTH:
+        raise TooLong
     name = quote(issuer, safe="")
     uri = (
         f"otpauth://totp/{name}:{quote(account, safe='@')}?algorithm=SHA1&digits={_DIGITS}&issuer={name}"
@@ -52,7 +58,9 @@ def qr_code(text: str) -> str:
 
     Clients put it into a data URI unchanged, so it contains neither `#` nor `%` and colours have names.
     """
-    code = segno.make_qr(text, error="h", boost_error=False)
+    is_robust = len(text) <= _MAX_ROBUST_LENGTH
+    # Comparing the masks takes most of the time. Any mask is readable.
+    code = segno.make_qr(text, error="h" if is_robust else "l", mask=None if is_robust else 0, boost_error=False)
     rows = list(code.matrix_iter(border=_QUIET))
     side = len(rows)
     path = "".join(f"M{x} {y}h{width}v1h-{width}z" for y, row in enumerate(rows) for x, width in _dark(row))

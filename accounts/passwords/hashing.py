@@ -38,6 +38,13 @@ from accounts.users.records import UserRecord
 from authsvc.errors import UnexpectedFailure
 from authsvc.observability import metrics
 from authsvc.security import encryption
+from authsvc.security.hash_limits import (
+    MAX_ARGON2_MEMORY,
+    MAX_ARGON2_TIME,
+    MAX_ARGON2_WORK,
+    MAX_BCRYPT_COST,
+    MAX_SCRYPT_WORK,
+)
 
 NO_PASSWORD = "!"
 """Stored in place of a hash while an account is unconfirmed and its sign-ups name no password, or different ones."""
@@ -63,13 +70,15 @@ class Argon2id(Argon2PasswordHasher):
     _form = re.compile(
         rf"argon2\$argon2(id?)\$v=19\$m=(\d{{1,7}}),t=(\d{{1,2}}),p=(\d{{1,2}})\${_UNPADDED}\${_UNPADDED}"
     )
-    _max_costs = (1_048_576, 20, 16)
+    _max_costs = (MAX_ARGON2_MEMORY, MAX_ARGON2_TIME, 16)
 
     def accepts(self, encoded: str) -> bool:
         form = self._form.fullmatch(encoded)
-        return form is not None and all(
-            int(cost) <= maximum for cost, maximum in zip(form.groups()[1:], self._max_costs, strict=True)
-        )
+        if form is None:
+            return False
+        costs = [int(cost) for cost in form.groups()[1:]]
+        is_bounded = all(cost <= maximum for cost, maximum in zip(costs, self._max_costs, strict=True))
+        return is_bounded and costs[0] * costs[1] <= MAX_ARGON2_WORK
 
     def verify(self, password: str, encoded: str) -> bool:
         return self.accepts(encoded) and super().verify(password, encoded)
@@ -88,10 +97,11 @@ class Bcrypt(BCryptPasswordHasher):
     _form = re.compile(r"bcrypt\$\$2[a-z]?(\$(?:0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53})")
 
     def accepts(self, encoded: str) -> bool:
-        return self._form.fullmatch(encoded) is not None
+        form = self._form.fullmatch(encoded)
+        return form is not None and int(form[1][1:3]) <= MAX_BCRYPT_COST
 
     def verify(self, password: str, encoded: str) -> bool:
-        form = self._form.fullmatch(encoded)
+        form = self._form.fullmatch(encoded) if self.accepts(encoded) else None
         # bcrypt uses 72 bytes; the library refuses longer passwords.
         return form is not None and bcrypt.checkpw(password.encode()[:72], f"$2b{form[1]}".encode())
 
@@ -139,6 +149,8 @@ class FirebaseScrypt(BasePasswordHasher):
         n, r, p = (int(form[name]) for name in "nrp")
         # RFC 7914 §2: N is below 2^(16 r).
         if not (0 < n < 16 * r and 0 < p < 256) or 128 * r * ((1 << n) + p) > self.max_memory:
+            return None
+        if (r * p) << n > MAX_SCRYPT_WORK:
             return None
         try:
             salt, separator, signer_key, expected = (

@@ -83,7 +83,7 @@ def update_user(
 
     Raises the errors of the user endpoint in their documented order. An error of a message undoes all changes.
     """
-    change = _check_availability(_validate(signed_in, user, request))
+    change = _check_availability(user, _validate(signed_in, user, request))
     if change.password is not None:
         _reauthenticate(signed_in, user, request, at=at)
     password_hash = _new_hash(user, change.password)
@@ -111,8 +111,8 @@ def _validate(signed_in: SignedInUser, user: UserRecord, request: UserUpdateRequ
     channel = identifiers.channel(request.channel or "") if phone else "sms"
     if request.password is not None:
         policy.validate_password(request.password)
-    email = email if email != user.email else ""
-    phone = phone if phone != user.phone else ""
+    email = email if email != user.verified_email else ""
+    phone = phone if phone != user.phone or user.phone_confirmed_at is None else ""
     challenge = (
         pkce.parse_challenge(challenge=request.code_challenge, method=request.code_challenge_method) if email else None
     )
@@ -143,13 +143,15 @@ def _check_level(signed_in: SignedInUser) -> None:
         raise errors.InsufficientAal
 
 
-def _check_availability(change: _Change) -> _Change:
+def _check_availability(user: UserRecord, change: _Change) -> _Change:
     """Refuse an email or phone of another user; with strict privacy, record it in the result instead."""
     strict = conf.current().signup.strict_privacy_enabled
     owner = queries.find_by("email", change.email, aud=None) if change.email else None
+    if owner is not None and owner.id == user.id:
+        owner = None  # the unconfirmed address of the account itself
     if owner and not strict:
         raise account_errors.EmailExists
-    phone_is_taken = bool(change.phone) and User.objects.with_phone(change.phone).exists()
+    phone_is_taken = bool(change.phone) and User.objects.with_phone(change.phone).exclude(id=user.id).exists()
     if phone_is_taken and not strict:
         raise account_errors.PhoneExists
     return dataclasses.replace(change, owner=owner, phone_is_taken=phone_is_taken)
@@ -185,7 +187,7 @@ def _reserve_messages(user: UserRecord, change: _Change, *, caller: Caller, at: 
     sender = Sender.of_request(caller, user_id=user.id)
     if change.email and not _is_email_autoconfirmed(user, change):
         messaging.check_user_interval(EmailKind.EMAIL_CHANGE, user.email_change_sent_at, at=at)
-        both = bool(user.email) and conf.current().mailer.secure_email_change_enabled
+        both = bool(user.verified_email) and conf.current().mailer.secure_email_change_enabled
         addresses = [change.email, user.email] if both else [change.email]
         recipients.reserve_email(*addresses, kind=EmailKind.EMAIL_CHANGE, sender=sender)
         messaging.enforce_user_interval(EmailKind.EMAIL_CHANGE, user_id=user.id, recipients=addresses)

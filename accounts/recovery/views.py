@@ -74,7 +74,7 @@ def _send_recovery_email(
         raise errors.RecoveryAddressMissing
     address = identifiers.email(email)
     with messaging.email_interval(IntervalGroup.PASSWORDLESS, address=address):
-        user = queries.find_by("email", address, aud=caller.audience)
+        user = queries.find_claimant("email", address, aud=caller.audience)
         reserve = recipients.check_email if user is None else recipients.reserve_email
         reserve(address, kind=EmailKind.RECOVERY, sender=Sender.of_request(caller))
     if user is None:

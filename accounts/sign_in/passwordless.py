@@ -38,7 +38,7 @@ def send_magic_link(
     config = conf.current()
     # Before the look-up, so that the refusal does not reveal whether the account exists.
     metadata_limits.check_user_metadata(data)
-    user = queries.find_by("email", identifiers.lower_email(email), aud=caller.audience) if email else None
+    user = queries.find_claimant("email", identifiers.lower_email(email), aud=caller.audience) if email else None
     if user is None and not create_user and not config.signup.strict_privacy_enabled:
         raise errors.OtpDisabled  # also for an invalid address
     if not config.signup.email_enabled:
@@ -84,7 +84,7 @@ def send_sms_code(
     config = conf.current()
     # Before the look-up, so that the refusal does not reveal whether the account exists.
     metadata_limits.check_user_metadata(data)
-    user = queries.find_by("phone", identifiers.bare_phone(phone), aud=caller.audience)
+    user = queries.find_claimant("phone", identifiers.bare_phone(phone), aud=caller.audience)
     if user is None and not create_user and not config.signup.strict_privacy_enabled:
         raise errors.OtpDisabled
     if not config.signup.phone_enabled:

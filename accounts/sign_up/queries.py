@@ -11,23 +11,21 @@ from authsvc.db.sql import fetch_row, namespaced
 
 
 @cache
-def _repeat_sign_up(provider: str, time_column: str, is_unowned: bool, has_to_agree: bool) -> str:
-    unconfirmed = ("email", "phone") if is_unowned else (provider,)
-    conditions = [f"{kind}_confirmed_at IS NULL" for kind in unconfirmed]
-    conditions += ["deleted_at IS NULL", "(invited_at IS NULL OR email_confirmed_at IS NOT NULL)"]
+def _repeat_sign_up(time_column: str, has_to_agree: bool) -> str:
+    conditions = [
+        f"{column} IS NULL"
+        for column in ("email_confirmed_at", "phone_confirmed_at", "last_sign_in_at", "invited_at", "deleted_at")
+    ]
     agrees = "encrypted_password = %(agreed_password)s::text"
     if has_to_agree:
         conditions += [agrees]
-    unowned_columns = f"""
-        encrypted_password = CASE WHEN {agrees} THEN encrypted_password ELSE %(no_password)s END,
-        raw_user_meta_data = CASE WHEN {agrees} THEN coalesce(%(user_metadata)s::jsonb, raw_user_meta_data)
-            ELSE raw_user_meta_data END,
-    """
     return f"""
         WITH repeated AS (
-            UPDATE {namespaced("users")} SET {unowned_columns if is_unowned else ""}
-                {time_column} = %(at)s, updated_at = %(at)s
-            WHERE id = %(user_id)s AND deleted_at IS NULL AND {" AND ".join(conditions)}
+            UPDATE {namespaced("users")} SET {time_column} = %(at)s, updated_at = %(at)s,
+                encrypted_password = CASE WHEN {agrees} THEN encrypted_password ELSE %(no_password)s END,
+                raw_user_meta_data = CASE WHEN {agrees} THEN coalesce(%(user_metadata)s::jsonb, raw_user_meta_data)
+                    ELSE raw_user_meta_data END
+            WHERE id = %(user_id)s AND {" AND ".join(conditions)}
             RETURNING id, {agrees} AS agrees
         ), updated_identity AS (
             UPDATE {namespaced("identities")} i SET identity_data = %(identity_data)s::jsonb, updated_at = %(at)s
@@ -43,19 +41,18 @@ def repeat_sign_up(
     user_id: UUID,
     provider: str,
     time_column: str,
-    is_unowned: bool,
     has_to_agree: bool,
     agreed_password: str | None,
     user_metadata: str | None,
     identity_data: str | None,
     at: datetime,
 ) -> bool | None:
-    """Repeat the sign-up of an account whose `provider` (email or phone) is unconfirmed; None when that has changed.
+    """Repeat the sign-up of an account that no person controls; None when that has changed, or it has been invited.
 
     `agreed_password` is the stored password if it is that of the request, else None. True when it is still stored: the
     request then replaces the data. Otherwise False, and the account is left without a password; with `has_to_agree`
-    None, and nothing is written. With `is_unowned` both identifiers must be unconfirmed; otherwise password and data
-    stay. The time is written to `time_column`. JSON values are text; None leaves a column unchanged.
+    None, and nothing is written. The time is written to `time_column`. JSON values are text; None leaves a column
+    unchanged.
     """
     values = {
         "user_id": user_id,
@@ -66,5 +63,5 @@ def repeat_sign_up(
         "identity_data": identity_data,
         "at": at,
     }
-    row = fetch_row(_repeat_sign_up(provider, time_column, is_unowned, has_to_agree), values)
+    row = fetch_row(_repeat_sign_up(time_column, has_to_agree), values)
     return None if row is None else bool(row[0])

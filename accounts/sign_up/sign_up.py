@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from django.db import IntegrityError, transaction
 
@@ -45,7 +45,7 @@ class SignUpRequest:
     redirect_to: str
 
     @property
-    def provider(self) -> str:
+    def provider(self) -> Literal["email", "phone"]:
         return "email" if self.email else "phone"
 
     @property
@@ -134,15 +134,17 @@ def process_request(request: SignUpRequest, *, group: IntervalGroup, caller: Cal
 
 
 def _process_request(request: SignUpRequest, *, auto_confirms: bool, caller: Caller, at: datetime) -> SignUpResult:
-    existing = _find_existing(request)
+    existing, claimant = _find_existing(request), None
+    if existing is not None and existing.holds_foreign(request.provider) and not auto_confirms:
+        existing, claimant = None, existing
     if existing is None:
         try:
-            return _create(request, is_confirmed=auto_confirms, caller=caller, at=at)
+            return _create(request, claimant, is_confirmed=auto_confirms, caller=caller, at=at)
         except IntegrityError:
             existing = _find_existing(request)  # another request was first
             if existing is None:
                 raise
-    is_repeatable = _is_repeatable(request, existing, auto_confirms=auto_confirms, audience=caller.audience, at=at)
+    is_repeatable = _is_repeatable(existing, auto_confirms=auto_confirms, audience=caller.audience, at=at)
     agreed_password = _agreed_password(request, existing if is_repeatable else None)
     if is_repeatable and (agreed_password is not None or not auto_confirms):
         repeated = _repeat(
@@ -153,15 +155,12 @@ def _process_request(request: SignUpRequest, *, auto_confirms: bool, caller: Cal
     return _duplicate_result(request, existing, is_error=auto_confirms, caller=caller, at=at)
 
 
-def _is_repeatable(
-    request: SignUpRequest, existing: UserRecord, *, auto_confirms: bool, audience: str, at: datetime
-) -> bool:
-    """True if the account waits for the confirmation of a sign-up with this email or phone."""
-    confirmed_at = existing.email_confirmed_at if request.email else existing.phone_confirmed_at
-    if confirmed_at is not None or existing.aud != audience or existing.has_pending_invitation:
+def _is_repeatable(existing: UserRecord, *, auto_confirms: bool, audience: str, at: datetime) -> bool:
+    """True if the account waits for the confirmation of a sign-up, and no person controls it yet."""
+    if existing.is_controlled or existing.aud != audience or existing.has_pending_invitation:
         return False
-    # The owner has verified the other identifier, or is banned. Without a message nothing proves the address.
-    return not (auto_confirms and (existing.confirmed_at is not None or existing.is_banned(at)))
+    # The account is banned. Without a message nothing proves the address.
+    return not (auto_confirms and existing.is_banned(at))
 
 
 def _agreed_password(request: SignUpRequest, existing: UserRecord | None) -> str | None:
@@ -192,12 +191,19 @@ def _reserve_message(request: SignUpRequest, *, caller: Caller, at: datetime) ->
         sms_codes.reserve_sms(request.phone, sender=Sender.of_request(caller), at=at)
 
 
-def _create(request: SignUpRequest, *, is_confirmed: bool, caller: Caller, at: datetime) -> SignUpResult:
-    """Create the account. Raises IntegrityError when another request was first."""
+def _create(
+    request: SignUpRequest, claimant: UserRecord | None, *, is_confirmed: bool, caller: Caller, at: datetime
+) -> SignUpResult:
+    """Create the account. Raises IntegrityError when another request was first.
+
+    `claimant` is the account of another person that loses the unconfirmed email or phone.
+    """
     password_hash = hashing.NO_PASSWORD if request.password is None else hashing.hash_password(request.password)
     if not is_confirmed:
         _reserve_message(request, caller=caller, at=at)
     with transaction.atomic(durable=True):
+        if claimant is not None:
+            account_claiming.withdraw_claim(claimant, request.provider, at=at)
         user = account_creation.create_user(
             email=request.email,
             phone=request.phone,
@@ -229,17 +235,14 @@ def _repeat(
     """
     if not is_confirmed:
         _reserve_message(request, caller=caller, at=at)
-    # An owner who has verified the other identifier keeps the password and metadata of the account.
-    is_unowned = existing.confirmed_at is None
     identity_data = None
-    if is_unowned and request.password is not None:
+    if request.password is not None:
         identity_data = account_creation.own_identity_data(user_id=existing.id, email=request.email, data=request.data)
     with transaction.atomic(durable=True):
         agrees = queries.repeat_sign_up(
             user_id=existing.id,
             provider=request.provider,
             time_column=f"{request.provider}_confirmed_at" if is_confirmed else "confirmation_sent_at",
-            is_unowned=is_unowned,
             has_to_agree=is_confirmed,
             agreed_password=agreed_password,
             user_metadata=None if identity_data is None else json.dumps(account_creation.user_metadata(identity_data)),
@@ -248,7 +251,7 @@ def _repeat(
         )
         if agrees is None:
             return None
-        if is_unowned and not agrees:
+        if not agrees:
             user_queries.remove_sign_up_data(existing.id)
         if is_confirmed:
             return _confirm_repeated(request, existing, identity_data=identity_data, caller=caller, at=at)

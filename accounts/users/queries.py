@@ -67,6 +67,12 @@ def find_with_failures(
     return (records.read(row), row[USER_WIDTH]) if row else None
 
 
+def find_claimant(column: Literal["email", "phone"], value: str, *, aud: str) -> UserRecord | None:
+    """As `find_by`, but only the account that a proof of the email or phone may lead into (`account_claiming`)."""
+    user = find_by(column, value, aud=aud)
+    return None if user is None or user.holds_foreign(column) else user
+
+
 def find_by_identity(*, provider: str, provider_id: str) -> tuple[UserRecord, UUID] | None:
     """The user with this identity, and the id of the identity."""
     row = fetch_row(

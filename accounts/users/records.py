@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from operator import attrgetter
-from typing import Annotated, Any, NamedTuple, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 from uuid import UUID
 
 import orjson
@@ -146,6 +146,23 @@ class UserRecord:
     def providers(self) -> list[str]:
         """Distinct providers of the identities, oldest first."""
         return list(dict.fromkeys(identity.provider for identity in self.identities))
+
+    @property
+    def is_controlled(self) -> bool:
+        """True if a person has confirmed an identifier of the account, or has signed in to it."""
+        return self.confirmed_at is not None or self.last_sign_in_at is not None
+
+    @property
+    def verified_email(self) -> str:
+        """The address if it is confirmed, else `""`."""
+        return self.email if self.email_confirmed_at is not None else ""
+
+    def holds_foreign(self, column: Literal["email", "phone"]) -> bool:
+        """True if a person controls the account without having confirmed its email or phone (`account_claiming`)."""
+        if column == "phone":
+            return bool(self.phone) and self.phone_confirmed_at is None and self.is_controlled
+        is_unconfirmed = bool(self.email) and self.email_confirmed_at is None
+        return is_unconfirmed and self.is_controlled and not self.has_pending_invitation
 
     def is_banned(self, at: datetime) -> bool:
         return self.banned_until is not None and at < self.banned_until

@@ -50,7 +50,7 @@ def start_email_change(
                 challenge=challenge, provider_type="email_change", method="email_change", user_id=user.id, at=at
             )
         pending = dataclasses.replace(user, email_change=email)
-        if user.email and conf.current().mailer.secure_email_change_enabled:
+        if user.verified_email and conf.current().mailer.secure_email_change_enabled:
             secret = one_time_tokens.issue(
                 user_id=user.id, token_type=TokenType.EMAIL_CHANGE_CURRENT, identifier=user.email, pkce=pkce, at=at
             )
@@ -99,7 +99,7 @@ def confirm_first_address(user: UserRecord, *, at: datetime) -> bool:
     """
     config = conf.current().mailer
     # Auto-confirm is about the addresses of new accounts; it never replaces the consent of the present address.
-    if not config.secure_email_change_enabled or not user.email:
+    if not config.secure_email_change_enabled or not user.verified_email:
         return False
     # An imported row may contain NULL, which means 0.
     unconfirmed = User.objects.filter(id=user.id).exclude(email_change_confirm_status=1)

@@ -5,9 +5,10 @@ Redeeming confirms an address, completes a change, or signs in.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from django.db import transaction
@@ -70,6 +71,15 @@ class VerifiedSecret:
         if self.requested_type != "email":
             return self.requested_type
         return "signup" if self.token and self.token.token_type == TokenType.CONFIRMATION else "magiclink"
+
+    @property
+    def proves(self) -> Literal["email", "phone"] | None:
+        """The present identifier of the account that the secret proves; None for the new one of a change."""
+        if self.type == "sms":
+            return "phone"
+        if self.type == "phone_change" or (self.token and self.token.token_type == TokenType.EMAIL_CHANGE_NEW):
+            return None
+        return "email"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,6 +262,8 @@ def _redeem(
     PhoneExists or the errors of a new password.
     """
     user = secret.user
+    if secret.proves is not None and user.holds_foreign(secret.proves):
+        raise secret.error
     new_hash = _first_password(secret, password=password, by_browser=by_browser)
     with transaction.atomic(durable=True):
         # The user's row before the secrets, as everywhere, so that concurrent requests cannot deadlock.
@@ -301,7 +313,10 @@ def _apply(secret: VerifiedSecret, *, new_hash: str | None, signing_in: bool, ca
             columns |= {"phone_confirmed_at": at, "is_anonymous": False, **_providers(user), "updated_at": at}
             if hashing.awaits_password(user):
                 columns["password"] = ""
-            User.objects.filter(id=user.id).update(**columns)
+            _update_claimed(secret, columns)
+            if user.phone_confirmed_at is None:
+                account_claiming.withdraw_other_claim(user, proven="phone", at=at)
+                account_claiming.remove_unverified_identities(dataclasses.replace(user, email=""), at=at)
         case _:
             _confirm_or_sign_in(secret, columns, new_hash=new_hash, caller=caller, at=at)
 
@@ -328,13 +343,24 @@ def _confirm_or_sign_in(
     if new_hash is not None:
         columns["password"] = encryption.encrypt(new_hash, bound_to=user.id)
         columns |= updates.cleared_pending_changes()
-    User.objects.filter(id=user.id).update(**columns)
-    if user.email_confirmed_at is None and (awaits_password or secret.type not in _CONFIRMING):
-        account_claiming.remove_unverified_identities(user, at=at)
+    _update_claimed(secret, columns)
+    if user.email_confirmed_at is None:
+        account_claiming.withdraw_other_claim(user, proven="email", at=at)
+        if awaits_password or secret.type not in _CONFIRMING:
+            account_claiming.remove_unverified_identities(user, at=at)
     if secret.type in _CONFIRMING:
         Identity.objects.filter(user_id=user.id, email=user.email).update(
             identity_data=updates.merged_json("identity_data", {"email_verified": True})
         )
+
+
+def _update_claimed(secret: VerifiedSecret, columns: dict[str, Any]) -> None:
+    """Update the user. Raises the secret's `error` if, before this first proof, a person has gained control."""
+    rows = User.objects.filter(id=secret.user.id)
+    if secret.user.is_controlled:
+        rows.update(**columns)
+    elif not rows.filter(email_confirmed_at=None, phone_confirmed_at=None, last_sign_in_at=None).update(**columns):
+        raise secret.error
 
 
 def _providers(user: UserRecord) -> dict[str, Any]:

@@ -70,12 +70,14 @@ def _resend(
     at: datetime,
 ) -> str:
     by_email = "@" in address
-    user = queries.find_by("email" if by_email else "phone", address, aud=caller.audience)
+    # A change is confirmed by its new identifier. The other messages prove the identifier that names the account.
+    find = queries.find_by if type in ("email_change", "phone_change") else queries.find_claimant
+    user = find("email" if by_email else "phone", address, aud=caller.audience)
     sender = Sender.of_request(caller)
     to = _unconfirmed_contact(user, type)
     kind = EmailKind.CONFIRMATION if type == "signup" else EmailKind.EMAIL_CHANGE
     addresses = [to]
-    if type == "email_change" and user and user.email and conf.current().mailer.secure_email_change_enabled:
+    if type == "email_change" and user and user.verified_email and conf.current().mailer.secure_email_change_enabled:
         addresses.append(user.email)
     # The interval of `address` has started above. An error for another recipient would reveal a pending change.
     others = [recipient for recipient in addresses if recipient not in ("", address)]

@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _ES384 = -35
+# Each part is verified by itself; authenticators send two or three.
+_MAX_COMPOUND_PARTS = 4
 
 
 class CredentialRejected(Exception):
@@ -181,8 +183,8 @@ def _statements(creation: Creation) -> Iterator[bytes]:
     attestation = creation.attestation
     is_compound = attestation["fmt"] == "compound"
     parts = attestation["attStmt"] if is_compound else [attestation]
-    if is_compound and len(parts) < 2:
-        raise CredentialRejected("a compound attestation with fewer than two parts")
+    if is_compound and not 2 <= len(parts) <= _MAX_COMPOUND_PARTS:
+        raise CredentialRejected(f"a compound attestation needs two to {_MAX_COMPOUND_PARTS} parts")
     for part in parts:
         if part["fmt"] == "none" and part["attStmt"] != {}:
             raise CredentialRejected("a statement in the attestation format none")

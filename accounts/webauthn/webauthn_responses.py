@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _MAX_CREDENTIAL_ID_LENGTH = 1023
 _MAX_TRANSPORTS = 16
+# Decoding and verification take time that grows with the size. Statements with certificate chains need about 10 KiB.
+_MAX_ATTESTATION_BYTES = 32_768
+_MAX_PART_BYTES = 4_096
 
 
 class MalformedCredential(ValueError):
@@ -96,7 +99,8 @@ def parse_creation(content: object) -> Creation:
     with _reading():
         credential = _parse(content)
         response = msgspec.convert(credential.response, _Attestation)
-        client_data_json, attestation_object = _decode(response.client_data), _decode(response.attestation)
+        client_data_json = _decode(response.client_data)
+        attestation_object = _decode(response.attestation, max_bytes=_MAX_ATTESTATION_BYTES)
         attestation = helpers.parse_cbor(attestation_object)
         data = helpers.parse_attestation_object(attestation_object).auth_data
         attested = data.attested_credential_data
@@ -152,7 +156,9 @@ def _members(credential: _Credential, response: _Attestation | _Assertion) -> di
     return {**members, "response": msgspec.to_builtins(response)}
 
 
-def _decode(text: str) -> bytes:
+def _decode(text: str, *, max_bytes: int = _MAX_PART_BYTES) -> bytes:
+    if len(text) > max_bytes * 4 // 3 + 4:
+        raise MalformedCredential("a part is too long")
     return crypto.base64url_decode(text.rstrip("="))
 
 

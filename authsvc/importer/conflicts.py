@@ -8,10 +8,27 @@ from authsvc import conf
 from authsvc.db.sql import namespaced
 from authsvc.importer import queries, table_definitions
 from authsvc.importer.report import ImportRejected
+from authsvc.security import hash_limits
 
 _MAX_LISTED = 20
 _UNIQUE_ADDRESSES = (("email", "NOT {}.is_sso_user", "email address"), ("phone", "true", "phone number"))
 _READABLE_HASH = r"^(\$argon2id?\$|\$fbscrypt\$|\$2[a-z]?\$|\{)"
+# Only short numbers are converted; longer ones are beyond every limit.
+_COSTS = r"""
+    SELECT encrypted_password AS stored, (substring(encrypted_password FROM '^\$2[a-z]?\$(\d\d)\$'))::int AS bcrypt,
+        (substring(encrypted_password FROM '^\$argon2id?\$v=19\$m=(\d{1,9}),'))::bigint AS memory,
+        (substring(encrypted_password FROM '^\$argon2id?\$v=19\$m=\d+,t=(\d{1,9}),'))::bigint AS time,
+        (substring(encrypted_password FROM '^\$fbscrypt\$v=1,n=(\d{1,2}),'))::int AS n,
+        (substring(encrypted_password FROM '^\$fbscrypt\$v=1,n=\d+,r=(\d{1,6}),'))::bigint AS r,
+        (substring(encrypted_password FROM '^\$fbscrypt\$v=1,n=\d+,r=\d+,p=(\d{1,3})'))::bigint AS p
+    FROM staged_users WHERE skip IS NULL AND encrypted_password <> '' AND encrypted_password !~ '^\{'
+"""
+_TOO_EXPENSIVE = f"""
+    bcrypt > {hash_limits.MAX_BCRYPT_COST} OR memory > {hash_limits.MAX_ARGON2_MEMORY}
+    OR time > {hash_limits.MAX_ARGON2_TIME} OR memory * time > {hash_limits.MAX_ARGON2_WORK}
+    OR stored LIKE '$argon2%%' AND (memory IS NULL OR time IS NULL) OR stored LIKE '$fbscrypt%%'
+    AND (n IS NULL OR n > 20 OR r IS NULL OR p IS NULL OR r * p * (1 << least(n, 20)) > {hash_limits.MAX_SCRYPT_WORK})
+"""
 
 
 def reject_shared_addresses() -> None:
@@ -69,6 +86,8 @@ def reject_if_in_use() -> None:
 def warnings() -> Iterator[str]:
     """Imported data that will not work with the present settings."""
     yield from _unknown_hashes()
+    yield from _expensive_hashes()
+    yield from _large_metadata()
     yield from _missing_keys()
     yield from _other_audiences()
 
@@ -81,6 +100,29 @@ def _unknown_hashes() -> Iterator[str]:
     )
     if number:
         yield f"{number:,} users have a password hash of an unknown format and must recover their password"
+
+
+def _expensive_hashes() -> Iterator[str]:
+    number = queries.count(f"SELECT count(*) FROM ({_COSTS}) x WHERE {_TOO_EXPENSIVE}")  # noqa: S608  (own text)
+    if number:
+        yield (
+            f"{number:,} users have a password hash whose verification would cost more than a second and must recover"
+            " their password"
+        )
+
+
+def _large_metadata() -> Iterator[str]:
+    limits = conf.current().metadata
+    number = queries.count(
+        "SELECT count(*) FROM staged_users WHERE skip IS NULL AND (octet_length(raw_user_meta_data::text) > %s"
+        " OR octet_length(raw_app_meta_data::text) > %s)",
+        [limits.max_user_bytes, limits.max_app_bytes],
+    )
+    if number:
+        yield (
+            f"{number:,} users have metadata beyond AUTH_USER_METADATA_MAX_BYTES or AUTH_APP_METADATA_MAX_BYTES; it can"
+            " only shrink, and access tokens over 48 KiB are refused"
+        )
 
 
 def _missing_keys() -> Iterator[str]:

@@ -63,10 +63,11 @@ class ServiceCommand(BaseCommand):
             return _first_line(file)
         if not sys.stdin.isatty():
             raise CommandError("a terminal is required to enter a password; use --password-file instead")
-        password = getpass("Password: ", stream=sys.stderr)
-        if getpass("Password (again): ", stream=sys.stderr) != password:
-            raise CommandError("the passwords differ")
-        return password
+        while True:
+            password = getpass("Password: ", stream=sys.stderr)
+            if getpass("Password (again): ", stream=sys.stderr) == password:
+                return password
+            self.print_notice("The passwords differ.")
 
 
 def _first_line(file: str) -> str:

@@ -179,6 +179,12 @@ def delete_all(user_id: UUID) -> None:
     OneTimeToken.objects.filter(user_id=user_id)._raw_delete("default")
 
 
+def delete_sent_to(identifier: str, *, user_id: UUID) -> None:
+    """Delete the tokens that were sent to this address or phone for the user. Must run inside a transaction."""
+    with transaction.atomic(savepoint=False):
+        OneTimeToken.objects.filter(user_id=user_id, relates_to=identifier).delete()
+
+
 def record_wrong_code(token_ids: list[UUID]) -> None:
     """Counts a wrong code on each token that it was compared with."""
     OneTimeToken.objects.filter(id__in=token_ids, attempts__lt=_MAX_ATTEMPTS).update(attempts=F("attempts") + 1)

@@ -5,12 +5,21 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from django.core.management.base import CommandParser
 
-from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, Outcome, diagnostics
+from authsvc.diagnostics.registry import (
+    CheckResult,
+    Diagnostic,
+    DiagnosticContext,
+    Outcome,
+    diagnostics,
+    failure,
+)
 from authsvc.management.service_command import ServiceCommand
+from authsvc.observability import logs
 
 _SIGNS = {Outcome.OK: "ok     ", Outcome.UNUSED: "unused ", Outcome.WARNING: "WARNING", Outcome.FAILURE: "FAILURE"}
 
@@ -26,7 +35,7 @@ class Command(ServiceCommand):
         context = DiagnosticContext(public_url=url)
         results: list[CheckResult] = []
         for diagnostic in diagnostics:
-            for result in diagnostic.run(context):
+            for result in _run(diagnostic, context):
                 results.append(result)
                 if not options["json"]:
                     self._print(result)
@@ -43,6 +52,16 @@ class Command(ServiceCommand):
         self.stdout.write(f"{_SIGNS[result.outcome]}  {result.subject}: {result.message}")
         if result.remedy:
             self.stdout.write(f"         -> {result.remedy}")
+
+
+def _run(diagnostic: Diagnostic, context: DiagnosticContext) -> Iterator[CheckResult]:
+    """The results of a diagnostic; an error that it does not report itself is a failure and ends only this one."""
+    try:
+        yield from diagnostic.run(context)
+    except Exception as error:  # noqa: BLE001  (the other diagnostics must run)
+        reason = logs.redact(str(error)).partition("\n")[0]
+        remedy = "Report this error: the diagnostic did not expect it."
+        yield failure(type(diagnostic).__module__, f"{type(error).__name__}: {reason}", remedy)
 
 
 def _as_json(result: CheckResult) -> dict[str, str]:

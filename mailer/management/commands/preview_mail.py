@@ -12,12 +12,19 @@ from mailer.inbox import previews, storage
 RECIPIENT = "preview@example.com"
 
 
+def _kind(text: str) -> str:
+    """The kind as it is written in EMAIL_KINDS; `magic-link` and `MAGIC_LINK` are the same."""
+    name = text.replace("-", "_").lower()
+    return next((kind for kind in previews.EMAIL_KINDS if kind.lower() == name), text)
+
+
 class Command(BaseCommand):
     help = "Print an email with sample values, rendered from the configured template."
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("kind", metavar="KIND", choices=previews.EMAIL_KINDS, help=", ".join(previews.EMAIL_KINDS))
+        kinds = previews.EMAIL_KINDS
+        parser.add_argument("kind", metavar="KIND", type=_kind, choices=kinds, help=", ".join(kinds))
         parser.add_argument("--text", action="store_true", help="print the plain text instead of the HTML")
         parser.add_argument("--to-inbox", action="store_true", help="save it to the development inbox instead")
 

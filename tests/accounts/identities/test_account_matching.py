@@ -15,9 +15,22 @@ DOMAINS = {"github": "social", "custom:google": "social"}
 
 
 def account(
-    user: UUID = ADA, email: str = MAIL, *, provider: str | None = None, verified: bool = True, audience: str = "here"
+    user: UUID = ADA,
+    email: str = MAIL,
+    *,
+    provider: str | None = None,
+    verified: bool = True,
+    audience: str = "here",
+    is_claim: bool = False,
 ) -> AddressOwner:
-    return AddressOwner(user_id=user, provider=provider, email=email, verified=verified, audience=audience)
+    return AddressOwner(
+        user_id=user,
+        provider=provider,
+        email=email,
+        verified=verified,
+        audience=audience,
+        is_claim=is_claim,
+    )
 
 
 def decide(
@@ -49,6 +62,13 @@ AMBIGUOUS = Decision(outcome=Outcome.AMBIGUOUS)
     [
         ((), create()),
         ((account(),), link()),
+        ((account(verified=False, is_claim=False),), link()),
+        ((account(verified=False, is_claim=True),), Decision(outcome=Outcome.CREATE, email=MAIL, claimant_id=ADA)),
+        (
+            (account(verified=False, is_claim=True), account(BOB, provider="github")),
+            Decision(outcome=Outcome.CREATE, email=MAIL, claimant_id=ADA),
+        ),
+        ((account(verified=False, is_claim=True), account(BOB, provider="gitlab")), link(BOB)),
         ((account(provider="email"),), link()),
         ((account(), account(provider="email")), link()),
         ((account(provider="email", verified=False),), create()),

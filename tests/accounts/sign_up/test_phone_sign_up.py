@@ -14,7 +14,7 @@ from authsvc.conf import Rate, Secret, Twilio, Vonage
 from authsvc.messaging import SmsKind
 from authsvc.security import crypto
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
-from tests.factories import PASSWORD, backdate, make_one_time_token, make_session, make_user
+from tests.factories import PASSWORD, backdate, make_one_time_token, make_user
 from tests.observations import assert_error, audit_payloads, audit_trail, backdate_rate_limits, table_contents
 from tokens.models import AmrClaim, OneTimeToken, Session, TokenType
 
@@ -395,7 +395,8 @@ def test_sign_up_cannot_set_password_of_verified_account(api: Api, mailbox: Mail
         assert (after.password, after.raw_user_meta_data) == (before.password, before.raw_user_meta_data)
     assert sign_in(api, strange["password"]).status_code == 400  # type: ignore[arg-type]
     assert sign_in(api).status_code == 200
-    signed_in(confirm(api, code_in(mailbox), "15550000000"))
+    shown = signed_in(confirm(api, code_in(mailbox), "15550000000"))["user"]
+    assert shown["id"] not in (str(by_number.id), str(by_address.id))
 
 
 # Sign-ups by another person
@@ -422,10 +423,10 @@ def test_a_verified_phone_invalidates_all_other_secrets_of_the_account(api: Api,
     assert OneTimeToken.objects.count() == 1
 
 
-def test_a_code_for_an_account_without_a_phone_identity_confirms_as_well(api: Api) -> None:
-    made = make_session(make_user(phone=PHONE))
-    secret = make_one_time_token(made.user, TokenType.CONFIRMATION, identifier=PHONE)
+def test_the_first_verified_identifier_turns_the_other_one_into_a_pending_change(api: Api) -> None:
+    user = make_user(email="ann@example.com", confirmed=False, phone=PHONE)
+    secret = make_one_time_token(user, TokenType.CONFIRMATION, identifier=PHONE)
     shown = signed_in(confirm(api, secret.code))["user"]
-    assert (shown["id"], shown["app_metadata"]["providers"]) == (str(made.user.id), ["email"])
-    assert shown["phone_confirmed_at"] == shown["updated_at"]
-    assert Session.objects.count() == 2
+    assert (shown["id"], shown["phone"], "phone_confirmed_at" in shown) == (str(user.id), PHONE, True)
+    assert (shown["email"], shown["new_email"], shown["identities"]) == ("", "ann@example.com", [])
+    assert Session.objects.count() == 1

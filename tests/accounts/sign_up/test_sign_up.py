@@ -568,10 +568,12 @@ def test_an_address_of_another_audience_is_a_duplicate(api: Api, mailbox: Mailbo
 def test_address_gets_no_session_when_only_phone_is_confirmed(api: Api, mailbox: Mailbox) -> None:
     user = make_user(email=EMAIL, confirmed=False, phone=PHONE, phone_confirmed_at=timezone.now())
     response = api.post("/signup", SIGN_UP)
-    assert response.json()["id"] == str(user.id)
+    assert response.json()["id"] != str(user.id)
     assert "access_token" not in response.json()
     assert len(mailbox.emails) == 1
     assert not Session.objects.exists()
+    user.refresh_from_db()
+    assert (user.email, user.email_change, user.phone) == (None, EMAIL, PHONE)
 
 
 def test_an_sso_account_does_not_own_its_address(api: Api) -> None:

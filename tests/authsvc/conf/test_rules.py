@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.authsvc.conf.variables import EC, KEY, OCT, P521, REQUIRED, RSA, load, only_problem, problems
+from tests.authsvc.conf.variables import EC, KEY, MAIL, OCT, P521, REQUIRED, RSA, load, only_problem, problems
 
 UNSUPPORTED = "DEPRECATION NOTICE: {} is not supported, will be removed soon"
 
@@ -209,7 +209,7 @@ def test_an_unusable_key_set_is_rejected(keys: list[dict[str, Any]], expected: s
     ],
 )
 def test_a_questionable_setting_is_a_warning(variables: dict[str, str], level: str, message: str) -> None:
-    (notice,) = load(**{"AUTH_JWT_KEYS": json.dumps([RSA])} | variables).notices
+    (notice,) = load(**{"AUTH_JWT_KEYS": json.dumps([RSA])} | MAIL | variables).notices
     assert message in notice.message
     assert notice.level == level
     assert notice.fields["setting"] in variables
@@ -217,7 +217,14 @@ def test_a_questionable_setting_is_a_warning(variables: dict[str, str], level: s
 
 
 def test_common_settings_cause_no_warning() -> None:
-    assert load(AUTH_JWT_KEYS=json.dumps([RSA])).notices == ()
+    assert load(AUTH_JWT_KEYS=json.dumps([RSA]), **MAIL).notices == ()
+
+
+def test_a_service_that_can_send_no_email_is_a_warning() -> None:
+    (notice,) = [notice for notice in load().notices if "no email leaves" in notice.message]
+    assert (notice.level, notice.fields["setting"]) == ("warning", "AUTH_SMTP_HOST")
+    inbox = load(AUTH_MAILER_DEV_INBOX_ENABLED="true")
+    assert not [notice for notice in inbox.notices if "no email leaves" in notice.message]
 
 
 def test_an_enabled_provider_with_missing_values_is_rejected() -> None:
@@ -240,14 +247,14 @@ def test_an_enabled_provider_with_missing_values_is_rejected() -> None:
     ],
 )
 def test_an_unknown_variable_is_a_warning_with_the_most_similar_name(name: str, similar: str) -> None:
-    (notice,) = load(AUTH_JWT_KEYS=json.dumps([RSA]), **{name: "hunter2"}).notices
+    (notice,) = load(AUTH_JWT_KEYS=json.dumps([RSA]), **MAIL, **{name: "hunter2"}).notices
     hint = f", did you mean {similar}?" if similar else ""
     assert (notice.level, notice.message) == ("warning", f"{name} is not a setting and has no effect{hint}")
 
 
 @pytest.mark.parametrize("name", ["AUTH_OTEL_SERVICE_NAME", "AUTH_EXTERNAL_REDIRECTURL", "AUTHSVC_X", "OTHER"])
 def test_supported_and_foreign_variables_cause_no_warning(name: str) -> None:
-    assert load(AUTH_JWT_KEYS=json.dumps([RSA]), **{name: "x"}).notices == ()
+    assert load(AUTH_JWT_KEYS=json.dumps([RSA]), **MAIL, **{name: "x"}).notices == ()
 
 
 @pytest.mark.parametrize("switch", ["PASSKEY_ENABLED", "MFA_WEB_AUTHN_ENROLL_ENABLED", "MFA_WEB_AUTHN_VERIFY_ENABLED"])
@@ -262,7 +269,7 @@ def test_webauthn_needs_its_library(monkeypatch: pytest.MonkeyPatch, switch: str
 @pytest.mark.parametrize("missing", ["RP_ID", "RP_DISPLAY_NAME", "RP_ORIGINS"])
 def test_webauthn_without_a_complete_relying_party_is_a_warning(switch: str, missing: str) -> None:
     party = {f"AUTH_WEBAUTHN_{part}": "https://x" for part in ("RP_ID", "RP_DISPLAY_NAME", "RP_ORIGINS")}
-    variables = {"AUTH_JWT_KEYS": json.dumps([RSA]), **party}
+    variables = {"AUTH_JWT_KEYS": json.dumps([RSA]), **MAIL, **party}
     assert load(**variables, **{f"AUTH_{switch}": "true"}).notices == ()
     del variables[f"AUTH_WEBAUTHN_{missing}"]
     assert load(**variables).notices == ()

@@ -24,6 +24,10 @@ REQUIRED = {
 }
 
 
+MAIL = {"AUTH_SMTP_HOST": "localhost", "AUTH_SMTP_PORT": "25", "AUTH_SMTP_ADMIN_EMAIL": "auth@example.com"}
+"""Without a mail server there is a warning."""
+
+
 KEY = base64.urlsafe_b64encode(b"k" * 32).rstrip(b"=").decode()
 
 

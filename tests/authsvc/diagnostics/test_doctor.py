@@ -19,7 +19,7 @@ from authsvc.conf import Provider, Secret
 from authsvc.diagnostics import proxy_echo
 from authsvc.diagnostics.database import DatabaseDiagnostic
 from authsvc.diagnostics.proxy import ProxyDiagnostic
-from authsvc.diagnostics.registry import CheckResult, Diagnostic, DiagnosticContext, Outcome
+from authsvc.diagnostics.registry import CheckResult, Diagnostic, DiagnosticContext, Outcome, diagnostics, ok
 from mailer.diagnostics import EmailDiagnostic, TemplateDiagnostic
 from oauthproviders.diagnostics import ProviderDiagnostic
 from tests import ports
@@ -105,6 +105,28 @@ def test_success_exits_with_0_and_prints_a_line_per_check() -> None:
     assert any(line.startswith("ok       database version: PostgreSQL ") for line in lines)
     assert any(line.startswith("unused   email: no mail server is configured") for line in lines)
     assert lines[-1] == "0 failures, 0 warnings"
+
+
+class FaultyDiagnostic:
+    def run(self, context: DiagnosticContext) -> Iterator[CheckResult]:
+        yield ok("first", "works")
+        raise RuntimeError("token=hunter2 is\nnot expected")
+
+
+@pytest.mark.django_db
+def test_a_diagnostic_that_raises_is_a_failure_and_the_others_run() -> None:
+    diagnostics.insert(0, FaultyDiagnostic())
+    try:
+        printed = io.StringIO()
+        with pytest.raises(SystemExit) as caught:
+            call_command("doctor", stdout=printed)
+    finally:
+        del diagnostics[0]
+    first, failed, *others = printed.getvalue().splitlines()
+    assert caught.value.code == 1
+    assert first == "ok       first: works"
+    assert failed == f"FAILURE  {__name__}: RuntimeError: token=*** is"
+    assert any(line.startswith("ok       database version: PostgreSQL ") for line in others)
 
 
 def test_the_mail_server_is_contacted_without_sending_an_email(auth_config: ChangeConfig) -> None:

@@ -404,6 +404,32 @@ def test_unusable_data_is_reported(reference: Reference) -> None:
     assert "1 users have an audience other than AUTH_JWT_AUD ('authenticated')" in ran.warnings
 
 
+@pytest.mark.parametrize(
+    ("stored", "is_too_expensive"),
+    [
+        (f"$2a$14${'a' * 53}", False),
+        (f"$2a$15${'a' * 53}", True),
+        ("$argon2id$v=19$m=262144,t=3,p=1$c2FsdHNhbHQ$aGFzaGhhc2g", False),
+        ("$argon2id$v=19$m=262145,t=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2g", True),
+        ("$argon2id$v=19$m=262144,t=4,p=1$c2FsdHNhbHQ$aGFzaGhhc2g", True),
+        ("$argon2i$v=19$m=99999999999999999999,t=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2g", True),
+        ("$fbscrypt$v=1,n=14,r=8,p=1,ss=Bw==,sk=YQ==$YQ==$YQ==", False),
+        ("$fbscrypt$v=1,n=14,r=8,p=9,ss=Bw==,sk=YQ==$YQ==$YQ==", True),
+        ("$fbscrypt$v=1,n=99,r=8,p=1,ss=Bw==,sk=YQ==$YQ==$YQ==", True),
+    ],
+)
+def test_hashes_of_excessive_cost_are_reported(reference: Reference, stored: str, is_too_expensive: bool) -> None:
+    reference.user(encrypted_password=stored)
+    ran = run(reference.url)
+    assert ran.error == ""
+    assert ("1 users have a password hash whose verification" in ran.warnings) is is_too_expensive
+
+
+def test_large_metadata_is_reported(reference: Reference) -> None:
+    reference.user(raw_user_meta_data={"a": "x" * 17_000})
+    assert "1 users have metadata beyond AUTH_USER_METADATA_MAX_BYTES" in run(reference.url).warnings
+
+
 def test_a_valid_source_causes_no_warning(reference: Reference) -> None:
     fill(reference)
     assert run(reference.url).warnings == ""

@@ -147,6 +147,19 @@ def test_createsuperuser_makes_a_confirmed_operator(api: Api, password_file: str
     assert api.get("/admin/users", bearer=token).status_code == 200
 
 
+def test_createsuperuser_takes_values_from_variables_and_never_prompts(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs_email = "--noinput needs --email or the variable DJANGO_SUPERUSER_EMAIL"
+    needs_password = "--noinput needs --password-file or the variable DJANGO_SUPERUSER_PASSWORD"
+    assert error_of("createsuperuser", "--noinput") == needs_email
+    monkeypatch.setenv("DJANGO_SUPERUSER_EMAIL", EMAIL)
+    assert error_of("createsuperuser", "--noinput") == needs_password
+    monkeypatch.setenv("DJANGO_SUPERUSER_PASSWORD", PASSWORD)
+    run("createsuperuser", "--noinput")
+    assert signs_in(api, PASSWORD)
+
+
 def test_createsuperuser_changes_an_existing_user_only_with_promote(api: Api, password_file: str) -> None:
     user = make_user(email=EMAIL, password="somebody else's 1", confirmed=False)
     old = make_session(user).session

@@ -96,6 +96,11 @@ def test_the_command_reports_an_unavailable_template(peer: HttpPeer) -> None:
     assert err.startswith("The template cannot be used: status 404.")
 
 
+@pytest.mark.parametrize("written", ["MAGIC_LINK", "magic-link", "Magic_Link"])
+def test_the_command_accepts_a_type_in_any_case(written: str) -> None:
+    assert run(written) == run("magic_link")
+
+
 def test_an_unknown_type_is_rejected_with_the_valid_ones() -> None:
     with pytest.raises(CommandError) as caught:
         run("nonsense")

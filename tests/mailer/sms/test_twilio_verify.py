@@ -58,10 +58,18 @@ def test_other_results_are_rejected(
     assert "15551234567" not in str([vars(record) for record in caplog.records])
 
 
-@pytest.mark.parametrize("response", [Answer(hang=True), Answer(body=b"<html>"), Answer(raw=b"")])
+@pytest.mark.parametrize(
+    ("response", "timeout_seconds"), [(Answer(hang=True), 1), (Answer(body=b"<html>"), 60), (Answer(raw=b""), 60)]
+)
 def test_an_unverifiable_code_is_rejected(
-    gateway_peer: HttpPeer, verifier: PhoneVerifier, caplog: pytest.LogCaptureFixture, response: Answer
+    gateway_peer: HttpPeer,
+    verifier: PhoneVerifier,
+    use_gateway: UseGateway,
+    caplog: pytest.LogCaptureFixture,
+    response: Answer,
+    timeout_seconds: float,
 ) -> None:
+    use_gateway("twilio_verify", timeout_seconds=timeout_seconds)
     caplog.set_level(logging.WARNING)
     gateway_peer.answer(response)
     assert not verifier.is_approved(phone="15551234567", code="123456")

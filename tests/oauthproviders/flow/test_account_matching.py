@@ -69,7 +69,7 @@ def test_with_sign_up_disabled_only_existing_users_sign_in(
 
 @pytest.mark.parametrize(
     ("secondary_is_verified", "autoconfirm", "is_linked"),
-    [(True, False, True), (False, False, False), (False, True, True)],
+    [(True, False, True), (False, False, False), (False, True, False)],
 )
 def test_every_verified_address_matches_an_account(
     secondary_is_verified: bool, autoconfirm: bool, is_linked: bool, github: GitHub, browser: Browser,

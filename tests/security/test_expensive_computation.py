@@ -1,0 +1,118 @@
+"""Attack: requests whose verification or rendering takes seconds of CPU: attestations, QR codes, password hashes."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Any
+
+import argon2
+import bcrypt
+import pytest
+import webauthn
+
+from accounts.models import User
+from tests.accounts.administration.admin_requests import token as admin_token
+from tests.accounts.mfa import factor_requests
+from tests.accounts.passkeys import passkey_requests
+from tests.conftest import Api, ChangeConfig
+from tests.factories import make_session, make_user
+from tests.fakes.authenticator import Authenticator
+
+pytestmark = pytest.mark.django_db
+
+
+def parts(number: int) -> list[dict[str, Any]]:
+    return [{"fmt": "none", "attStmt": {}}] * number
+
+
+@pytest.mark.parametrize(
+    ("fmt", "statement"),
+    [
+        ("compound", parts(5)),
+        ("compound", parts(1_000)),
+        ("compound", parts(30_000)),
+        ("packed", {"alg": -7, "sig": b"x", "x5c": [b"x" * 40_000]}),
+        ("packed", {"alg": -7, "sig": b"x" * 40_000}),
+        ("none", {f"{number}": number for number in range(8_000)}),
+    ],
+)
+def test_large_attestation_is_refused_without_verification(
+    api: Api, monkeypatch: pytest.MonkeyPatch, auth_config: ChangeConfig, fmt: str, statement: Any
+) -> None:
+    verified: list[object] = []
+    monkeypatch.setattr(webauthn, "verify_registration_response", lambda **_: verified.append(1))
+    auth_config(passkeys={"enabled": True}, webauthn=passkey_requests.PARTY)
+    answer = passkey_requests.register(api, make_session().access_token, Authenticator(), fmt=fmt, statement=statement)
+    assert answer.status_code in (400, 413)
+    assert verified == []
+
+
+@pytest.mark.parametrize("fmt", ["none", "packed", "compound"])
+def test_usual_attestation_is_verified(api: Api, auth_config: ChangeConfig, fmt: str) -> None:
+    auth_config(passkeys={"enabled": True}, webauthn=passkey_requests.PARTY)
+    assert passkey_requests.register(api, make_session().access_token, Authenticator(), fmt=fmt).status_code == 200
+
+
+@pytest.mark.parametrize("issuer", ["x" * 129, "x" * 590, "\u20ac" * 128, "x" * 100_000])
+def test_long_issuer_is_refused(api: Api, issuer: str) -> None:
+    answer = factor_requests.enroll(api, make_session().access_token, issuer=issuer)
+    assert answer.status_code == 400
+    assert answer.json()["msg"] == "The issuer is too long"
+
+
+def test_qr_code_has_a_bounded_size(api: Api) -> None:
+    signed_in = make_session(make_user(email=f"{'x' * 200}@example.com"))
+    answer = factor_requests.enroll(api, signed_in.access_token, issuer="\u20ac" * 40)
+    assert answer.status_code == 200
+    side = re.search(r'viewBox="0 0 (\d+)', answer.json()["totp"]["qr_code"])
+    assert side is not None
+    assert int(side[1]) <= 4 * 25 + 17 + 8  # version 25 of 40
+
+
+EXPENSIVE = (
+    f"$2b$15${'a' * 53}",
+    f"$2y$31${'a' * 53}",
+    "$argon2id$v=19$m=1048576,t=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaA",
+    "$argon2id$v=19$m=262144,t=20,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaA",
+    "$argon2i$v=19$m=65536,t=20,p=16$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaA",
+    "$fbscrypt$v=1,n=14,r=8,p=255,ss=Bw==,sk=YQ==$YQ==$YQ==",
+)
+
+
+@pytest.mark.parametrize("stored", EXPENSIVE)
+def test_expensive_hash_is_refused_and_never_computed(api: Api, monkeypatch: pytest.MonkeyPatch, stored: str) -> None:
+    new = {"email": "new@example.com", "password_hash": stored, "email_confirm": True}
+    assert api.post("/admin/users", new, bearer=admin_token()).status_code == 400
+    # A row from before the limits, or written past the service.
+    make_user(email="old@example.com", password_hash=stored)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("the hash is computed")
+
+    def verify(_hasher: object, encoded: str, password: str) -> Any:
+        if encoded == stored:
+            raise AssertionError("the hash is computed")
+        return original(_hasher, encoded, password)  # the hash that a refusal is compared with
+
+    original: Any = argon2.PasswordHasher.verify
+    monkeypatch.setattr(bcrypt, "checkpw", refuse)
+    monkeypatch.setattr(hashlib, "scrypt", refuse)
+    monkeypatch.setattr(argon2.PasswordHasher, "verify", verify)
+    answer = api.post("/token?grant_type=password", {"email": "old@example.com", "password": "test"})
+    assert (answer.status_code, answer.json()["error_code"]) == (400, "invalid_credentials")
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        "$2a$04$abcdefghijklmnopqrstuuZ0Y1Z3n5n5n5n5n5n5n5n5n5n5n5n5n",
+        "$2b$14$abcdefghijklmnopqrstuuZ0Y1Z3n5n5n5n5n5n5n5n5n5n5n5n5n",
+        "$argon2id$v=19$m=65536,t=4,p=4$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaA",
+        "$fbscrypt$v=1,n=14,r=8,p=1,ss=Bw==,sk=YQ==$YQ==$YQ==",
+    ],
+)
+def test_usual_hash_is_imported(api: Api, stored: str) -> None:
+    new = {"email": "new@example.com", "password_hash": stored, "email_confirm": True}
+    assert api.post("/admin/users", new, bearer=admin_token()).status_code == 200
+    assert User.objects.filter(email="new@example.com").exists()
