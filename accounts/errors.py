@@ -139,6 +139,14 @@ class MailRequestsDisabled(ApiError):
     message = "Email logins are disabled"
 
 
+class RecentSignInNeeded(ApiError):
+    """The session is older than AUTH_SECURITY_REAUTHENTICATION_INTERVAL, and the request cannot carry a nonce."""
+
+    status = 400
+    error_code = "reauthentication_needed"
+    message = "This change requires a recent sign-in"
+
+
 class UserNotFound(ApiError):
     status = 404
     error_code = "user_not_found"

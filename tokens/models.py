@@ -161,6 +161,8 @@ class FlowState(models.Model):
     referrer = models.TextField(null=True)
     oauth_client_state_id = models.UUIDField(null=True)
     linking_target_id = models.UUIDField(null=True)
+    linking_session_id = models.UUIDField(null=True)
+    """The session that started a flow that links an identity; NULL for a token without a session."""
     email_optional = models.BooleanField(db_default=False)
     session_not_after = models.DateTimeField(null=True)
 

@@ -105,6 +105,22 @@ class NoFreeEmail(ApiError):
     message = "Unable to unlink identity due to email conflict"
 
 
+class LinkingNeedsAal2(ApiError):
+    """A user with a verified factor links or unlinks an identity from a session at aal1."""
+
+    status = 403
+    error_code = "insufficient_aal"
+    message = "AAL2 session is required to link or unlink identities when MFA is enabled"
+
+
+class AddressChangeNeedsProof(ApiError):
+    """Unlinking would change the account's address, which needs a proof that the request cannot carry."""
+
+    status = 400
+    error_code = "reauthentication_needed"
+    message = "Change the email address of the account before unlinking its identity"
+
+
 class ManualLinkingDisabled(ApiError):
     status = 404
     error_code = "manual_linking_disabled"
@@ -130,5 +146,6 @@ EXTERNAL_IDENTITY = (
     IdentityOfAnotherUser,
     LinkedEmailExists,
     LinkedEmailNotVerified,
+    LinkingNeedsAal2,
 )
 """Errors of signing in, or linking, with an external identity."""

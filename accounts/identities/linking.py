@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +18,7 @@ from accounts.identities import queries as identity_queries
 from accounts.identities.external_identity import ExternalIdentity
 from accounts.messages import confirmation_emails, notification_emails
 from accounts.models import Identity, User
+from accounts.passwords import change_proofs
 from accounts.users import account_creation, queries, updates
 from accounts.users.records import IdentityRecord, UserRecord
 from authsvc import audit, messaging
@@ -25,7 +27,7 @@ from authsvc.caller import Caller
 from authsvc.messaging import Sender
 from tokens.one_time import one_time_tokens
 from tokens.sessions import lifecycle
-from tokens.sessions.errors import UserBanned
+from tokens.sessions.errors import UserBanned, UserNotFoundForToken
 from tokens.sessions.users import SignedInUser
 
 
@@ -35,11 +37,13 @@ class LinkRequest:
 
     identity: ExternalIdentity
     user: UserRecord
+    keeps_contacts: bool
+    """The account gets no address from the identity, because a new address needs a proof that linking cannot carry."""
 
     @property
     def new_email(self) -> str:
         """The address that an account without one gets from the identity, `""` to leave the account's as it is."""
-        return "" if self.user.email else self.identity.email
+        return "" if self.user.email or self.keeps_contacts else self.identity.email
 
     @property
     def is_verified(self) -> bool:
@@ -59,25 +63,35 @@ class Linked:
     """The caller raises it after the commit, without starting a session."""
 
 
-def prepare(identity: ExternalIdentity, user: UserRecord, *, caller: Caller) -> LinkRequest:
+def prepare(identity: ExternalIdentity, signed_in: SignedInUser, *, caller: Caller, at: datetime) -> LinkRequest:
     """Check that the identity can be linked, and reserve the confirmation email that linking will send, if any.
 
     Call it before the transaction, because it may use the network. Raises IdentityAlreadyLinked,
     IdentityOfAnotherUser, LinkedEmailExists and the errors of sending an email.
     """
-    request = LinkRequest(identity=identity, user=user)
+    request = LinkRequest(
+        identity=identity,
+        user=queries.get_user_record(signed_in),
+        keeps_contacts=change_proofs.is_needed(signed_in, at=at),
+    )
     _check(request)
     if not request.is_verified:
-        sender = Sender.of_request(caller, user_id=user.id)
+        sender = Sender.of_request(caller, user_id=request.user.id)
         confirmation_emails.reserve_confirmation(request.new_email, sender=sender)
     return request
 
 
-def lock_user(request: LinkRequest, *, at: datetime) -> UserRecord:
-    """Lock the account until the end of the caller's transaction and read it. Raises UserNotFound, UserBanned."""
-    user = queries.lock(request.user.id)
-    if user is None:
-        raise account_errors.UserNotFound
+def lock_user(signed_in: SignedInUser, *, at: datetime) -> UserRecord:
+    """Lock the account until the end of the caller's transaction and read it, with the session that links.
+
+    The session and its level may have changed since the link was requested. Raises UserNotFound, SessionNotFound,
+    LinkingNeedsAal2, UserBanned.
+    """
+    try:
+        locked = lifecycle.lock_for_credential_change(signed_in, error=errors.LinkingNeedsAal2)
+    except UserNotFoundForToken:
+        raise account_errors.UserNotFound from None
+    user = queries.get_user_record(locked)
     if user.is_banned(at):
         raise UserBanned
     return user
@@ -101,7 +115,7 @@ def link(
     """
     is_reserved = not request.is_verified
     if user.email != request.user.email:
-        request = LinkRequest(identity=request.identity, user=user)
+        request = dataclasses.replace(request, user=user)
         _check(request)
         if not request.is_verified and not is_reserved:
             raise errors.IdentityNotCreated
@@ -121,11 +135,12 @@ def link(
 def unlink(signed_in: SignedInUser, user: UserRecord, *, identity_id: UUID, caller: Caller, at: datetime) -> None:
     """Remove an identity from a user who has another; its address is then replaced by that of another identity.
 
-    Opens the transaction. Raises SingleIdentity, IdentityNotFound, NoFreeEmail.
+    Opens the transaction. Raises LinkingNeedsAal2, SingleIdentity, IdentityNotFound, NoFreeEmail,
+    AddressChangeNeedsProof.
     """
     with transaction.atomic(durable=True):
-        lifecycle.lock_signed_in_user(signed_in)
-        user = queries.get(user.id) or user
+        locked = lifecycle.lock_for_credential_change(signed_in, error=errors.LinkingNeedsAal2)
+        user = queries.get_user_record(locked)
         if len(user.identities) < 2:
             raise errors.SingleIdentity
         removed = next((identity for identity in user.identities if identity.id == str(identity_id)), None)
@@ -138,7 +153,7 @@ def unlink(signed_in: SignedInUser, user: UserRecord, *, identity_id: UUID, call
         if removed.provider == "phone":
             User.objects.filter(id=user.id).update(phone=None, phone_confirmed_at=None)
         else:
-            _replace_email(user, remaining, at=at)
+            _replace_email(user, remaining, keeps_contacts=change_proofs.is_needed(locked, at=at), at=at)
         account_claiming.merge_user_metadata(user.id, at=at)
         if user.email:
             messaging.send(notification_emails.identity_unlinked(user, provider=removed.provider))
@@ -203,12 +218,17 @@ def _apply(request: LinkRequest, *, starts_session: bool, caller: Caller, at: da
     return linked
 
 
-def _replace_email(user: UserRecord, remaining: list[IdentityRecord], *, at: datetime) -> None:
-    """Give the account the address of a remaining identity when the removed identity was the source of its address."""
+def _replace_email(user: UserRecord, remaining: list[IdentityRecord], *, keeps_contacts: bool, at: datetime) -> None:
+    """Give the account the address of a remaining identity when the removed identity was the source of its address.
+
+    Raises AddressChangeNeedsProof where it would get one in spite of `keeps_contacts`.
+    """
     taken = _emails_of_others([identity.email for identity in remaining if identity.email], user_id=user.id)
     email = choose_primary_email(user.email, remaining, taken=taken)
     if email is None:
         return
+    if keeps_contacts and email:
+        raise errors.AddressChangeNeedsProof
     columns: dict[str, Any] = {**updates.cleared_pending_changes(), "email": email or None}
     columns["email_confirmed_at"] = (user.email_confirmed_at or at) if email else None
     if not email:

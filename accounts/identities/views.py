@@ -28,8 +28,10 @@ class IdentityView(Endpoint):
             errors.IdentityIdNotAUuid,
             errors.UnexpectedAudience,
             errors.IdentityNotFound,
+            errors.LinkingNeedsAal2,
             errors.SingleIdentity,
             errors.NoFreeEmail,
+            errors.AddressChangeNeedsProof,
         ),
     )
     def delete(self, request: ServiceRequest, identity_id: str) -> HttpResponse:

@@ -144,8 +144,7 @@ def _check(signed_in: SignedInUser, user: UserRecord, *, name: str) -> None:
     verified = sum(factor.status == FactorStatus.VERIFIED for factor in user.factors)
     if len(user.factors) >= config.max_enrolled or verified >= config.max_verified:
         raise errors.TooManyFactors
-    if verified and not signed_in.is_aal2:
-        raise errors.FactorNeedsAal2
+    lifecycle.check_aal(signed_in, error=errors.FactorNeedsAal2)
 
 
 def _read(user: UserRecord) -> UserRecord:

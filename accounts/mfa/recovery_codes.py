@@ -56,8 +56,7 @@ def create(signed_in: SignedInUser, user: UserRecord, *, caller: Caller, at: dat
         locked = lifecycle.lock_signed_in_user(signed_in)
         if not locked.user.has_verified_factor:
             raise errors.RecoveryCodesNeedFactor
-        if not locked.is_aal2:
-            raise errors.RecoveryCodesNeedAal2
+        lifecycle.check_aal(locked, error=errors.RecoveryCodesNeedAal2)
         RecoveryCode.objects.filter(user_id=user.id).delete_rows()
         RecoveryCode.objects.bulk_create(
             RecoveryCode(user_id=user.id, code_hash=hash_code(code, user_id=user.id), created_at=at) for code in codes

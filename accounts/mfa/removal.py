@@ -30,8 +30,8 @@ def unenroll(signed_in: SignedInUser, user: UserRecord, factor_id: UUID, *, call
         factor = Factor.objects.select_for_update().filter(id=factor_id, user_id=user.id).first()
         if factor is None:
             raise errors.FactorNotFound
-        if factor.status == FactorStatus.VERIFIED and not locked.is_aal2:
-            raise errors.UnenrolmentNeedsAal2
+        if factor.status == FactorStatus.VERIFIED:
+            lifecycle.check_aal(locked, error=errors.UnenrolmentNeedsAal2)
         traits = {
             "factor_id": str(factor.id),
             "factor_status": str(factor.status),

@@ -196,13 +196,14 @@ def _redeem(
     ):  # deleted, or its phone changed, since the first read
         raise errors.FactorNotFound
     is_first_use = locked_factor.status == FactorStatus.UNVERIFIED
-    has_verified_factor = locked.user.has_verified_factor
-    if is_first_use and has_verified_factor and not locked.is_aal2:
-        # The enrolment began before there was a verified factor, perhaps with a stolen password alone.
-        raise errors.FactorNeedsAal2
-    if is_first_use and not has_verified_factor:
+    if is_first_use:
+        # The enrolment may have begun before there was a verified factor, perhaps with a stolen password alone.
+        lifecycle.check_aal(locked, error=errors.FactorNeedsAal2)
+    if is_first_use and not locked.user.has_verified_factor:
         # Recovery codes of factors that no longer exist must not replace this one.
         RecoveryCode.objects.filter(user_id=attempt.user.id).delete_rows()
+        # A change that began without a factor must not be completed from now on, perhaps by another person.
+        queries.withdraw_pending_changes(attempt.user.id)
     traits = {
         "factor_id": str(factor.id),
         "challenge_id": str(challenge.id),

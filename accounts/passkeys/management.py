@@ -50,9 +50,7 @@ def remove(signed_in: SignedInUser, user: UserRecord, passkey_id: UUID | None, *
     `passkey_id` is None for a malformed id.
     """
     with transaction.atomic(durable=True):
-        locked = lifecycle.lock_signed_in_user(signed_in)
-        if locked.user.has_verified_factor and not locked.is_aal2:
-            raise errors.PasskeysNeedAal2
+        lifecycle.lock_for_credential_change(signed_in, error=errors.PasskeysNeedAal2)
         _delete(user.id, passkey_id)
         traits = {"passkey_id": str(passkey_id)}
         audit.record(audit.Action.PASSKEY_DELETED, actor=user, caller=caller, at=at, traits=traits)

@@ -9,6 +9,7 @@ from django.db import IntegrityError, transaction
 from accounts.models import CeremonyType, Passkey
 from accounts.passkeys import challenges, errors
 from accounts.passkeys.challenges import CredentialResponse, StartedCeremony
+from accounts.passwords import change_proofs
 from accounts.users.records import UserRecord
 from accounts.webauthn import authenticators, ceremonies, verification, webauthn_responses
 from accounts.webauthn.ceremonies import Descriptor
@@ -22,13 +23,13 @@ def check_allowed(signed_in: SignedInUser) -> None:
     """Raises PasskeysOfSsoUser or PasskeysNeedAal2."""
     if signed_in.user.is_sso_user:
         raise errors.PasskeysOfSsoUser
-    if signed_in.user.has_verified_factor and not signed_in.is_aal2:
-        raise errors.PasskeysNeedAal2
+    lifecycle.check_aal(signed_in, error=errors.PasskeysNeedAal2)
 
 
 def start(signed_in: SignedInUser, user: UserRecord, *, at: datetime) -> StartedCeremony:
-    """Raises the errors of `check_allowed`, TooManyPasskeys or RelyingPartyUnknown."""
+    """Raises the errors of `check_allowed`, RecentSignInNeeded, TooManyPasskeys or RelyingPartyUnknown."""
     check_allowed(signed_in)
+    change_proofs.check_new_sign_in_method(signed_in, at=at)
     credential_ids = [
         bytes(value) for value in Passkey.objects.filter(user_id=user.id).values_list("credential_id", flat=True)
     ]
@@ -51,10 +52,11 @@ def complete(
 ) -> Passkey:
     """Verify and store the new credential. Raises the errors of `check_allowed` and of the response, in this order:
 
-    RelyingPartyUnknown, those of `challenges.consume`, CredentialMalformed, CredentialNotVerified, TooManyPasskeys,
-    CredentialExists.
+    RecentSignInNeeded, RelyingPartyUnknown, those of `challenges.consume`, CredentialMalformed, CredentialNotVerified,
+    TooManyPasskeys, CredentialExists.
     """
     check_allowed(signed_in)
+    change_proofs.check_new_sign_in_method(signed_in, at=at)
     challenges.require_relying_party()
     state = challenges.consume(response, type=CeremonyType.REGISTRATION, user_id=user.id, at=at)
     try:

@@ -9,6 +9,7 @@ from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.errors import RecentSignInNeeded
 from accounts.passkeys import authentication as passkey_authentication
 from accounts.passkeys import challenges, errors, management, registration, schemas
 from accounts.passkeys.challenges import CredentialResponse
@@ -50,6 +51,7 @@ class RegistrationOptionsView(_Endpoint):
             errors.TooManyPasskeys,
             errors.PasskeysNeedAal2,
             errors.PasskeysOfSsoUser,
+            RecentSignInNeeded,
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
@@ -73,6 +75,7 @@ class RegistrationView(_Endpoint):
             errors.CredentialExists,
             errors.PasskeysNeedAal2,
             errors.PasskeysOfSsoUser,
+            RecentSignInNeeded,
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:

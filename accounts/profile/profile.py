@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.db import transaction
@@ -13,7 +13,7 @@ from django.db import transaction
 from accounts import errors as account_errors
 from accounts.messages import notification_emails, recipients, sms_codes
 from accounts.models import User
-from accounts.passwords import hashing, policy
+from accounts.passwords import change_proofs, hashing, policy
 from accounts.profile import errors, reauthentication
 from accounts.users import identifiers, metadata_limits, queries, updates
 from accounts.users.records import UserRecord
@@ -27,9 +27,6 @@ from tokens.flows.pkce import Challenge
 from tokens.one_time import one_time_tokens
 from tokens.sessions import lifecycle, revocation
 from tokens.sessions.users import SignedInUser
-
-_RECENT_SESSION = timedelta(hours=24)
-"""A session younger than this may change the password without reauthentication."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,14 +81,14 @@ def update_user(
     Raises the errors of the user endpoint in their documented order. An error of a message undoes all changes.
     """
     change = _check_availability(user, _validate(signed_in, user, request))
-    if change.password is not None:
-        _reauthenticate(signed_in, user, request, at=at)
+    if change.changes_credentials:
+        _check_proofs(signed_in, user, request, at=at)
     password_hash = _new_hash(user, change.password)
     _reserve_messages(user, change, caller=caller, at=at)
     with transaction.atomic(durable=True):
         locked = lifecycle.lock_signed_in_user(signed_in)
         if change.changes_credentials:
-            _check_level(locked)
+            lifecycle.check_aal(locked, error=errors.InsufficientAal)
         if password_hash is not None:
             _set_password(signed_in, user, password_hash, caller=caller, at=at)
         _merge_metadata(user, change, at=at)
@@ -121,7 +118,7 @@ def _validate(signed_in: SignedInUser, user: UserRecord, request: UserUpdateRequ
         raise errors.AppMetadataNotAllowed
     changes_credentials = bool(email or phone or request.password is not None)
     if changes_credentials:
-        _check_level(signed_in)
+        lifecycle.check_aal(signed_in, error=errors.InsufficientAal)
     if user.is_anonymous and request.password is not None and not email and not phone:
         raise errors.PasswordOfAnonymousUser
     if user.is_sso_user and (changes_credentials or request.nonce):
@@ -135,12 +132,6 @@ def _validate(signed_in: SignedInUser, user: UserRecord, request: UserUpdateRequ
         data=request.data or {},
         app_metadata=request.app_metadata or {},
     )
-
-
-def _check_level(signed_in: SignedInUser) -> None:
-    """Require AAL2 for changes of email, phone and password when the user has a verified factor."""
-    if signed_in.user.has_verified_factor and not signed_in.is_aal2:
-        raise errors.InsufficientAal
 
 
 def _check_availability(user: UserRecord, change: _Change) -> _Change:
@@ -157,19 +148,16 @@ def _check_availability(user: UserRecord, change: _Change) -> _Change:
     return dataclasses.replace(change, owner=owner, phone_is_taken=phone_is_taken)
 
 
-def _reauthenticate(signed_in: SignedInUser, user: UserRecord, request: UserUpdateRequest, *, at: datetime) -> None:
-    """Check the nonce and the current password, as far as the configuration requires them for a password change."""
-    config, session = conf.current().passwords, signed_in.session
-    if config.update_requires_reauthentication and (session is None or at > session.created_at + _RECENT_SESSION):
+def _check_proofs(signed_in: SignedInUser, user: UserRecord, request: UserUpdateRequest, *, at: datetime) -> None:
+    """Check the nonce and the current password, as far as the change needs them."""
+    if change_proofs.needs_nonce(signed_in, at=at):
         if not request.nonce:
             raise errors.ReauthenticationNeeded
         reauthentication.redeem_code(user, nonce=request.nonce, at=at)
-    stored = hashing.stored_hash(user)
-    recovering = lifecycle.is_recovery(entry.method for entry in signed_in.amr)
-    if config.update_requires_current and stored and not recovering:
+    if change_proofs.needs_current_password(signed_in):
         if not request.current_password:
             raise errors.CurrentPasswordRequired
-        if not hashing.verify_password(request.current_password, stored):
+        if not hashing.verify_password(request.current_password, hashing.stored_hash(user)):
             raise errors.CurrentPasswordInvalid
 
 

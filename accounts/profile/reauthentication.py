@@ -1,4 +1,4 @@
-"""Reauthentication before a password change: a code sent to the user's own email or phone."""
+"""Reauthentication before a change of password, email or phone: a code sent to the user's own email or phone."""
 
 from __future__ import annotations
 

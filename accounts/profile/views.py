@@ -33,7 +33,7 @@ class UserInput(Body, frozen=True):
     phone: str | None = None
     password: str | None = None
     current_password: str | None = None
-    """Required when the operator has configured it."""
+    """Required for a new password, email or phone when the operator has configured it."""
     nonce: str | None = None
     """The code of `GET /reauthenticate`, when reauthentication is required."""
     data: dict[str, Any] | None = None
@@ -122,7 +122,7 @@ class ReauthenticateView(Endpoint):
         ),
     )
     def get(self, request: ServiceRequest) -> HttpResponse:
-        """Send the user a code: the `nonce` that a password change may require."""
+        """Send the user a code: the `nonce` that a change of password, email or phone may require."""
         user = get_user_record(authentication.get_signed_in_user(request))
         message_id = reauthentication.send_code(user, caller=request.caller, at=timezone.now())
         return Response({"message_id": message_id} if message_id else {})

@@ -16,6 +16,7 @@ from accounts.users import records
 from accounts.users.records import USER_WIDTH, Row, UserRecord, user_columns
 from authsvc.db.sql import fetch_row, fetch_rows, namespaced
 from tokens.jwt.access_tokens import AmrEntry
+from tokens.models import TokenType
 from tokens.sessions.users import EPOCH, SessionRecord, SignedInUser, TokenUser
 
 _SESSION = (
@@ -201,6 +202,29 @@ def insert_identity(**values: Any) -> bool:
     Raises IntegrityError when an account has the identity.
     """
     return fetch_row(_insert_identity(), values) is not None
+
+
+@cache
+def _withdraw_pending_changes() -> str:
+    return f"""
+        WITH withdrawn AS (
+            DELETE FROM {namespaced("one_time_tokens")}
+            WHERE user_id = %(user_id)s AND token_type = ANY(%(token_types)s)
+        ), abandoned AS (
+            DELETE FROM {namespaced("flow_state")} WHERE linking_target_id = %(user_id)s AND user_id IS NULL
+        )
+        UPDATE {namespaced("users")} SET email_change = '', phone_change = '', email_change_confirm_status = 0
+        WHERE id = %(user_id)s AND (email_change <> '' OR phone_change <> '')
+    """
+
+
+def withdraw_pending_changes(user_id: UUID) -> None:
+    """Withdraw the unconfirmed changes of email and phone and the unfinished flows that link an identity.
+
+    One statement. Must run inside a transaction that has locked the user's row.
+    """
+    types = [TokenType.EMAIL_CHANGE_NEW, TokenType.EMAIL_CHANGE_CURRENT, TokenType.PHONE_CHANGE]
+    fetch_rows(_withdraw_pending_changes(), {"user_id": user_id, "token_types": [str(type) for type in types]})
 
 
 class AccountUsers:

@@ -287,7 +287,9 @@ def _redeem(
             method = _FLOW_METHODS.get(secret.type, secret.type)
             code = flow_states.issue_code(user_id=user.id, method=method, at=at)
             return Redemption(user=user, type=secret.type, auth_code=code)
-        tokens = lifecycle.start_session(user=user, method="otp", caller=caller, at=at)
+        # The code of a change proves the new address or phone only, so its session is not one of a recovery.
+        method = secret.type if secret.type in lifecycle.CHANGE_METHODS else "otp"
+        tokens = lifecycle.start_session(user=user, method=method, caller=caller, at=at)
     return Redemption(user=user, type=secret.type, tokens=tokens)
 
 

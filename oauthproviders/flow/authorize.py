@@ -10,7 +10,9 @@ from uuid import UUID, uuid4
 
 from django.db import transaction
 
+from accounts.identities import errors as identity_errors
 from accounts.identities import invitation_acceptance
+from accounts.passwords import change_proofs
 from authsvc.security import crypto
 from oauthproviders import registry
 from oauthproviders.base import deadline
@@ -55,8 +57,12 @@ def start_flow(
     """Starts a flow that ends at `target`; with `linking_to` it links an identity to this user.
 
     Raises ProviderNotUsable, InvitedUserNotFound, the errors of PKCE parameters, ChallengeMethodInvalid,
-    RequestTokenFailed, and for a linking flow UserNotFoundForToken and SessionNotFound.
+    RequestTokenFailed, and for a linking flow UserNotFoundForToken, SessionNotFound, LinkingNeedsAal2 and
+    RecentSignInNeeded.
     """
+    if linking_to is not None:
+        lifecycle.check_aal(linking_to, error=identity_errors.LinkingNeedsAal2)
+        change_proofs.check_new_sign_in_method(linking_to, at=at)
     try:
         provider = registry.find(request.provider, data={})
         invite_token = crypto.hash_link_token(request.invite_token) if request.invite_token else None
@@ -76,7 +82,7 @@ def start_flow(
     with transaction.atomic(durable=True):
         if linking_to is not None:
             # The session may have been revoked during the request to the provider.
-            lifecycle.lock_signed_in_user(linking_to)
+            lifecycle.lock_for_credential_change(linking_to, error=identity_errors.LinkingNeedsAal2)
         client_state_id = uuid4() if authorization.secret else None
         if client_state_id is not None:
             ClientState.objects.create(
@@ -89,7 +95,7 @@ def start_flow(
             referrer=target,
             invite_token=invite_token,
             client_state_id=client_state_id,
-            linking_target_id=linking_to.user.id if linking_to is not None else None,
+            linking_to=linking_to,
             email_optional=provider.config.email_optional,
             at=at,
         )

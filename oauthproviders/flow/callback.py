@@ -36,6 +36,8 @@ from tokens.api import grants
 from tokens.flows import flow_states
 from tokens.models import FlowState
 from tokens.sessions import lifecycle, sign_in_metrics
+from tokens.sessions.errors import SessionNotFound
+from tokens.sessions.users import SignedInUser
 
 _COOKIE_KEY_LABEL = "oauthproviders.flow-binding"
 _CLIENT_STATE_LIFETIME = timedelta(minutes=5)
@@ -45,10 +47,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingFlow:
-    """A flow that waits for its callback, with the user to whom the identity is linked, if any."""
+    """A flow that waits for its callback."""
 
     flow: FlowState = field(repr=False)
-    linking_to: UserRecord | None
+    linking_to: SignedInUser | None
+    """The user to whom the identity is linked, if any, with the session that started the flow."""
 
     @property
     def target(self) -> str:
@@ -82,10 +85,19 @@ def find_flow(*, state: str, cookies: Mapping[str, str], at: datetime) -> Pendin
     is_checked = conf.current().federation.flow_binding_enabled and needs_cookie
     if is_checked and not _has_flow_cookie(flow.id, cookies):
         raise errors.StateNotFound
-    linking_to = AccountUsers().find_user(flow.linking_target_id) if flow.linking_target_id else None
-    if flow.linking_target_id and linking_to is None:
+    return PendingFlow(flow=flow, linking_to=_find_linking_user(flow))
+
+
+def _find_linking_user(flow: FlowState) -> SignedInUser | None:
+    """The user to whom the flow links an identity, with the session that started it; None for other flows."""
+    if flow.linking_target_id is None:
+        return None
+    linking_to = AccountUsers().find_signed_in_user(user_id=flow.linking_target_id, session_id=flow.linking_session_id)
+    if linking_to is None or linking_to.user.deleted_at is not None:
         raise errors.LinkingTargetNotFound
-    return PendingFlow(flow=flow, linking_to=linking_to)
+    if flow.linking_session_id is not None and linking_to.session is None:
+        raise errors.StateNotFound
+    return linking_to
 
 
 @sign_in_metrics.measure_sign_in("oauth", user_id=lambda _: None)
@@ -207,16 +219,19 @@ def _accept_invitation(
 
 def _link(
     pending: PendingFlow,
-    target: UserRecord,
+    target: SignedInUser,
     identity: ExternalIdentity,
     token: Token,
     *,
     caller: Caller,
     at: datetime,
 ) -> str:
-    request = linking.prepare(identity, target, caller=caller)
+    request = linking.prepare(identity, target, caller=caller, at=at)
     with transaction.atomic(durable=True):
-        user = linking.lock_user(request, at=at)
+        try:
+            user = linking.lock_user(target, at=at)
+        except SessionNotFound:
+            raise errors.StateNotFound from None  # a flow ends with its session
         # Logout deletes the flow. For a verified address `_finish` deletes the flow and fails without it.
         if not identity.is_email_verified and not flow_states.lock_pending_flow(pending.flow.id):
             raise errors.StateNotFound

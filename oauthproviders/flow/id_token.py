@@ -12,11 +12,13 @@ from typing import Any, ClassVar
 import msgspec
 from django.db import transaction
 
+from accounts.errors import RecentSignInNeeded
 from accounts.identities import errors as identity_errors
 from accounts.identities import external_sign_in, linking
 from accounts.identities.external_identity import ExternalIdentity
 from accounts.identities.external_sign_in import AccountMatch
-from accounts.users.queries import AccountUsers, get_user_record
+from accounts.passwords import change_proofs
+from accounts.users.queries import AccountUsers
 from accounts.users.records import UserRecord
 from authsvc import conf
 from authsvc.api.openapi.document import ErrorTypes
@@ -72,6 +74,7 @@ class IdTokenGrant:
     documented_errors: ClassVar[ErrorTypes] = (
         OAuthError,
         ValidationFailed,
+        RecentSignInNeeded,
         errors.ProviderDisabled,
         *BearerAuthentication.documented_errors,
         *identity_errors.EXTERNAL_IDENTITY,
@@ -133,10 +136,10 @@ def _store_sign_in(match: AccountMatch, *, caller: Caller, at: datetime) -> IdTo
 
 
 def _link(identity: ExternalIdentity, target: SignedInUser, *, caller: Caller, at: datetime) -> IdTokenSignIn:
-    request = linking.prepare(identity, get_user_record(target), caller=caller)
+    change_proofs.check_new_sign_in_method(target, at=at)
+    request = linking.prepare(identity, target, caller=caller, at=at)
     with transaction.atomic(durable=True):
-        user = linking.lock_user(request, at=at)
-        lifecycle.lock_signed_in_user(target)
+        user = linking.lock_user(target, at=at)
         linked = linking.link(
             request, user, starts_session=True, redirect_to=conf.current().site.url, caller=caller, at=at
         )

@@ -12,6 +12,7 @@ from rest_framework.parsers import FormParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.errors import RecentSignInNeeded
 from accounts.identities import errors as identity_errors
 from authsvc import conf
 from authsvc.api import exception_handler
@@ -112,7 +113,12 @@ class LinkIdentityView(Endpoint):
             Parameter("skip_http_redirect", "`true`: return the address instead of a redirect.", ("true",)),
         ),
         responses={302: _TO_PROVIDER, 200: AuthorizationUrl},
-        errors=(*_START_ERRORS, identity_errors.ManualLinkingDisabled),
+        errors=(
+            *_START_ERRORS,
+            identity_errors.ManualLinkingDisabled,
+            identity_errors.LinkingNeedsAal2,
+            RecentSignInNeeded,
+        ),
     )
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Redirect the browser to a provider to link another identity to the signed-in user."""

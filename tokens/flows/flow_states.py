@@ -18,7 +18,7 @@ from tokens.models import FlowState
 from tokens.sessions import lifecycle, sign_in_metrics, users
 from tokens.sessions.errors import UserBannedAtSignIn
 from tokens.sessions.lifecycle import TokenPair
-from tokens.sessions.users import TokenUser
+from tokens.sessions.users import SignedInUser, TokenUser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +51,14 @@ def start_provider_flow(
     referrer: str,
     invite_token: str | None,
     client_state_id: UUID | None,
-    linking_target_id: UUID | None,
+    linking_to: SignedInUser | None,
     email_optional: bool,
     at: datetime,
 ) -> None:
-    """Stores a flow before the browser is redirected to a provider. One statement; joins the caller's transaction."""
+    """Stores a flow before the browser is redirected to a provider. One statement; joins the caller's transaction.
+
+    `linking_to` is the user, with the session, for whom the flow links an identity.
+    """
     FlowState.objects.create(
         id=flow_id,
         auth_code=str(uuid4()) if challenge else None,
@@ -70,7 +73,8 @@ def start_provider_flow(
         invite_token=invite_token,
         referrer=referrer,
         oauth_client_state_id=client_state_id,
-        linking_target_id=linking_target_id,
+        linking_target_id=linking_to.user.id if linking_to is not None else None,
+        linking_session_id=linking_to.session.id if linking_to is not None and linking_to.session is not None else None,
         email_optional=email_optional,
     )
 

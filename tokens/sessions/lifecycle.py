@@ -16,6 +16,7 @@ from django.db import transaction
 from authsvc import conf
 from authsvc.caller import Caller
 from authsvc.db.sql import fetch_row, namespaced
+from authsvc.errors import ApiError
 from authsvc.security import crypto, encryption
 from tokens.jwt import signing_keys
 from tokens.jwt.access_tokens import AmrEntry
@@ -29,6 +30,8 @@ AAL2 = "aal2"
 SECOND_FACTORS = frozenset({"totp", "mfa/phone", "mfa/webauthn", "mfa/recovery_code"})
 """Methods that raise a session to `aal2`."""
 _RECOVERY_METHODS = frozenset({"otp", "magiclink", "recovery"})
+CHANGE_METHODS = frozenset({"email_change", "phone_change"})
+"""Methods of sessions that the confirmation of a new email address or phone started. They recover nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +155,11 @@ def is_recovery(methods: Iterable[str]) -> bool:
     return not _RECOVERY_METHODS.isdisjoint(methods)
 
 
+def began_with_change(methods: Iterable[str]) -> bool:
+    """True if the session began with the confirmation of a new email address or phone."""
+    return not CHANGE_METHODS.isdisjoint(methods)
+
+
 def amr_claim(entries: Iterable[AmrEntry]) -> list[dict[str, str | int]]:
     """The `amr` claim, most recent method first; `timestamp` in Unix seconds."""
     newest_first = sorted(entries, key=lambda entry: entry.at, reverse=True)
@@ -222,6 +230,23 @@ def lock_signed_in_user(signed_in: SignedInUser) -> SignedInUser:
     if current.user.deleted_at is not None:
         raise errors.UserNotFoundForToken
     return current
+
+
+def check_aal(signed_in: SignedInUser, *, error: type[ApiError]) -> None:
+    """Raises `error` for a session below `aal2` of a user who has a verified factor.
+
+    The rule of every change of sign-in methods: email, phone, password, identities, factors, recovery codes, passkeys.
+    The level is that of the session's row, which removal of the factor lowers at once, and not that of the token.
+    """
+    if signed_in.user.has_verified_factor and not signed_in.is_aal2:
+        raise error
+
+
+def lock_for_credential_change(signed_in: SignedInUser, *, error: type[ApiError]) -> SignedInUser:
+    """As `lock_signed_in_user`, for a change of sign-in methods: raises `error` where `check_aal` does."""
+    locked = lock_signed_in_user(signed_in)
+    check_aal(locked, error=error)
+    return locked
 
 
 def lock_user(user_id: UUID) -> bool:

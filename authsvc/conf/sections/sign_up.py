@@ -127,13 +127,21 @@ class Passwords:
         "AUTH_SECURITY_UPDATE_PASSWORD_REQUIRE_REAUTHENTICATION",
         type=BOOLEAN,
         default=False,
-        help="A new password needs a mailed code when the session is older than 24 hours.",
+        help="A new password, email address or phone needs the code of `GET /reauthenticate`.",
+    )
+    reauthentication_interval: timedelta = setting(
+        "AUTH_SECURITY_REAUTHENTICATION_INTERVAL",
+        type=DURATION,
+        default=timedelta(),
+        minimum=timedelta(),
+        help="Sessions younger than this need no such code; 0 = every session needs one.",
+        example="24h",
     )
     update_requires_current: bool = setting(
         "AUTH_SECURITY_UPDATE_PASSWORD_REQUIRE_CURRENT_PASSWORD",
         type=BOOLEAN,
         default=False,
-        help="A new password needs the current one.",
+        help="A new password, email address or phone needs the current password.",
     )
 
 

@@ -66,7 +66,10 @@ REMEDIES = {
     "phone_provider_disabled": f"{_USE_ANOTHER_METHOD} `AUTH_EXTERNAL_PHONE_ENABLED`.",
     "provider_disabled": "Enable the provider.",
     "provider_email_needs_verification": "Open the link in the email, then sign in at the provider again.",
-    "reauthentication_needed": "Call `GET /reauthenticate` and send the code of its message as `nonce`.",
+    "reauthentication_needed": (
+        "For `PUT /user`, call `GET /reauthenticate` and send the code of its message as `nonce`."
+        " Otherwise sign in again."
+    ),
     "reauthentication_not_valid": "Call `GET /reauthenticate` again and send the new code as `nonce`.",
     "refresh_token_already_used": f"{_SIGN_IN} Keep one refresh token for each session, the newest one.",
     "refresh_token_not_found": _SIGN_IN,

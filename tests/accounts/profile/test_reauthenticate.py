@@ -203,10 +203,18 @@ def test_code_is_used_up_by_rejected_change(api: Api, mailbox: Mailbox) -> None:
 
 
 @pytest.mark.parametrize(
-    ("age", "needed"),
-    [(timedelta(hours=23, minutes=59), False), (timedelta(hours=24, seconds=1), True), (timedelta(days=9), True)],
+    ("interval", "age", "needed"),
+    [
+        (timedelta(0), timedelta(0), True),
+        (timedelta(hours=24), timedelta(hours=23, minutes=59), False),
+        (timedelta(hours=24), timedelta(hours=24, seconds=1), True),
+        (timedelta(hours=24), timedelta(days=9), True),
+    ],
 )
-def test_session_younger_than_a_day_needs_no_code(api: Api, age: timedelta, needed: bool) -> None:
+def test_session_younger_than_the_interval_needs_no_code(
+    api: Api, auth_config: ChangeConfig, interval: timedelta, age: timedelta, needed: bool
+) -> None:
+    auth_config(passwords={"reauthentication_interval": interval})
     made = make_session(make_user(email=EMAIL), created_at=timezone.now() - age)
     response = change(api, made, None)
     if needed:
@@ -222,7 +230,8 @@ def test_refresh_does_not_reset_session_age(api: Api) -> None:
     assert_error(again, *NEEDED)
 
 
-def test_unneeded_code_is_ignored(api: Api, mailbox: Mailbox) -> None:
+def test_unneeded_code_is_ignored(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
+    auth_config(passwords={"reauthentication_interval": timedelta(hours=24)})
     made = user_with()
     ask(api, made)
     young = make_session(made.user)
@@ -231,9 +240,24 @@ def test_unneeded_code_is_ignored(api: Api, mailbox: Mailbox) -> None:
     assert change(api, young, "wrong").status_code == 200
 
 
-def test_other_changes_need_no_code(api: Api) -> None:
-    body = {"data": {"a": 1}, "email": "new@example.com"}
+def test_unchanged_values_and_metadata_need_no_code(api: Api) -> None:
+    body = {"data": {"a": 1}, "email": EMAIL}
     assert api.put("/user", body, bearer=user_with().access_token).status_code == 200
+
+
+@pytest.mark.parametrize("contact", [{"email": "new@example.com"}, {"phone": "15557654321"}])
+def test_new_contact_needs_a_code(api: Api, mailbox: Mailbox, contact: dict[str, str]) -> None:
+    made = user_with()
+    assert_error(api.put("/user", contact, bearer=made.access_token), *NEEDED)
+    ask(api, made)
+    code = mailbox.emails[0].variables["Token"]
+    assert_error(api.put("/user", {**contact, "nonce": wrong(code)}, bearer=made.access_token), *INVALID)
+    assert api.put("/user", {**contact, "nonce": code}, bearer=made.access_token).status_code == 200
+
+
+def test_first_contact_of_an_anonymous_user_needs_no_code(api: Api) -> None:
+    token = user_with("", is_anonymous=True).access_token
+    assert api.put("/user", {"email": EMAIL, "password": NEW_PASSWORD}, bearer=token).status_code == 200
 
 
 def test_ten_wrong_codes_invalidate_code(api: Api, mailbox: Mailbox) -> None:

@@ -460,7 +460,11 @@ def test_errors_have_documented_order_and_change_nothing(
     if columns.get("factor"):
         make_factor(made.user)
     auth_config(
-        passwords={"update_requires_reauthentication": True, "update_requires_current": True},
+        passwords={
+            "update_requires_reauthentication": True,
+            "update_requires_current": True,
+            "reauthentication_interval": timedelta(days=1),
+        },
         limits={"email_sent": Rate(events=0)},
     )
     before = table_contents()

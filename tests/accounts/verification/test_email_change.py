@@ -279,7 +279,7 @@ def test_the_change_takes_effect_when_both_have_confirmed(
     assert (after.email, after.email_change, after.email_change_confirm_status) == (NEW, "", 0)
     assert not OneTimeToken.objects.exists()
     assert Session.objects.count() == 2
-    assert [claim.authentication_method for claim in AmrClaim.objects.exclude(session=made.session)] == ["otp"]
+    assert [claim.authentication_method for claim in AmrClaim.objects.exclude(session=made.session)] == ["email_change"]
     assert audit_trail() == [MODIFIED] * 2
     assert [mail.kind for mail in mailbox.emails][2:] == [EmailKind.EMAIL_CHANGED]
     assert api.get("/user", bearer=session["access_token"]).json() == shown

@@ -26,7 +26,10 @@ NONCE_DEAD = (422, "reauthentication_not_valid", "Nonce has expired or is invali
 
 @pytest.fixture(autouse=True)
 def limits(auth_config: ChangeConfig) -> None:
-    auth_config(codes={"max_attempts": LIMIT}, passwords={"update_requires_reauthentication": True})
+    auth_config(
+        codes={"max_attempts": LIMIT},
+        passwords={"update_requires_reauthentication": True, "reauthentication_interval": timedelta(days=1)},
+    )
 
 
 def by_half(api: Api, mailbox: Mailbox) -> Callable[[str], Answer]:
