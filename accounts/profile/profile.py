@@ -15,7 +15,7 @@ from accounts.messages import notification_emails, recipients, sms_codes
 from accounts.models import User
 from accounts.passwords import change_proofs, hashing, policy
 from accounts.profile import errors, reauthentication
-from accounts.users import identifiers, metadata_limits, queries, updates
+from accounts.users import failed_attempts, identifiers, metadata_limits, queries, updates
 from accounts.users.records import UserRecord
 from accounts.verification import contact_changes
 from authsvc import audit, conf, messaging
@@ -82,7 +82,7 @@ def update_user(
     """
     change = _check_availability(user, _validate(signed_in, user, request))
     if change.changes_credentials:
-        _check_proofs(signed_in, user, request, at=at)
+        _check_proofs(signed_in, user, request, caller=caller, at=at)
     password_hash = _new_hash(user, change.password)
     _reserve_messages(user, change, caller=caller, at=at)
     with transaction.atomic(durable=True):
@@ -148,17 +148,27 @@ def _check_availability(user: UserRecord, change: _Change) -> _Change:
     return dataclasses.replace(change, owner=owner, phone_is_taken=phone_is_taken)
 
 
-def _check_proofs(signed_in: SignedInUser, user: UserRecord, request: UserUpdateRequest, *, at: datetime) -> None:
+def _check_proofs(
+    signed_in: SignedInUser, user: UserRecord, request: UserUpdateRequest, *, caller: Caller, at: datetime
+) -> None:
     """Check the nonce and the current password, as far as the change needs them."""
-    if change_proofs.needs_nonce(signed_in, at=at):
-        if not request.nonce:
-            raise errors.ReauthenticationNeeded
-        reauthentication.redeem_code(user, nonce=request.nonce, at=at)
-    if change_proofs.needs_current_password(signed_in):
-        if not request.current_password:
-            raise errors.CurrentPasswordRequired
-        if not hashing.verify_password(request.current_password, hashing.stored_hash(user)):
-            raise errors.CurrentPasswordInvalid
+    needs_nonce = change_proofs.needs_nonce(signed_in, at=at)
+    needs_current_password = change_proofs.needs_current_password(signed_in)
+    if not needs_nonce and not needs_current_password:
+        return
+    session_id = signed_in.session.id if signed_in.session else None
+    refused = failed_attempts.is_refused(user.id, caller=caller, session_id=session_id)
+    wrong = (errors.NonceInvalid, errors.CurrentPasswordInvalid, account_errors.CodeExpired)
+    with failed_attempts.recorded(user.id, *wrong, at=at):
+        if needs_nonce:
+            if not request.nonce:
+                raise errors.ReauthenticationNeeded
+            reauthentication.redeem_code(user, nonce=request.nonce, refused=refused, at=at)
+        if needs_current_password:
+            if not request.current_password:
+                raise errors.CurrentPasswordRequired
+            if not hashing.verify_password(request.current_password, hashing.stored_hash(user)) or refused:
+                raise errors.CurrentPasswordInvalid
 
 
 def _new_hash(user: UserRecord, password: str | None) -> str | None:

@@ -59,10 +59,11 @@ def send_code(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
         )
 
 
-def redeem_code(user: UserRecord, *, nonce: str, at: datetime) -> None:
+def redeem_code(user: UserRecord, *, nonce: str, refused: bool, at: datetime) -> None:
     """Spend the code, and all other secrets of the user, even if the rest of the request fails.
 
-    Raises NonceInvalid, NonceWithoutAddress, and CodeExpired when Twilio Verify refuses the code.
+    With `refused` every code is wrong. Raises NonceInvalid, NonceWithoutAddress, and CodeExpired when Twilio Verify
+    refuses the code.
     """
     if not user.email and not user.phone:
         raise errors.NonceWithoutAddress
@@ -72,9 +73,9 @@ def redeem_code(user: UserRecord, *, nonce: str, at: datetime) -> None:
     sms = conf.current().sms
     if not user.email and sms.provider == "twilio_verify" and sms.test_code(user.phone, at=at) is None:
         verifier = contract.phone_verifier
-        if not verifier.is_approved(phone=user.phone, code=nonce):
+        if not verifier.is_approved(phone=user.phone, code=nonce) or refused:
             raise account_errors.CodeExpired
-    elif not token.matches(nonce):
+    elif not token.matches(nonce) or refused:
         one_time_tokens.record_wrong_code([token.id])
         raise errors.NonceInvalid
     elif not token.is_fresh(at):

@@ -39,6 +39,12 @@ def count_column() -> str:
     return f"COALESCE((SELECT f.attempts FROM {namespaced('failed_attempts')} f WHERE f.user_id = u.id), 0)"  # noqa: S608
 
 
+def read_count(user_id: UUID) -> int:
+    """The number of wrong passwords and codes of an account. One statement."""
+    row = fetch_row(f"SELECT attempts FROM {namespaced('failed_attempts')} WHERE user_id = %s", (user_id,))  # noqa: S608
+    return row[0] if row else 0
+
+
 def is_limited(count: int) -> bool:
     """True if an account with this number of failures is limited to known networks."""
     limit = _limit()
@@ -61,10 +67,7 @@ def is_refused(
     """
     if not _limit():
         return False
-    if count is None:
-        row = fetch_row(f"SELECT attempts FROM {namespaced('failed_attempts')} WHERE user_id = %s", (user_id,))  # noqa: S608
-        count = row[0] if row else 0
-    if not is_limited(count):
+    if not is_limited(read_count(user_id) if count is None else count):
         return False
     network = network_key(caller.address)
     addresses = _known_addresses(user_id, by_second_factor=by_second_factor, session_id=session_id)

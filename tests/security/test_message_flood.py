@@ -23,7 +23,7 @@ MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture(autouse=True)
-def settings(auth_config: ChangeConfig) -> None:
+def small_quotas(auth_config: ChangeConfig) -> None:
     auth_config(
         signup={"phone_enabled": True},
         mfa={"phone_enroll_enabled": True, "phone_verify_enabled": True},
