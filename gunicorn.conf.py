@@ -22,7 +22,7 @@ except ImproperlyConfigured as error:
     sys.exit(conf.describe_error(error, is_terminal=sys.stderr.isatty()))
 
 
-from authsvc.server import connection_draining, processes, serving, startup
+from authsvc.server import connection_draining, processes, serving, startup, threaded_requests
 from authsvc.server.reload import start as start_reload
 
 try:
@@ -38,7 +38,8 @@ preload_app = True
 processes.preload()
 # The modules of the application are no garbage, and looking for some takes a seventh of the start.
 gc.disable()
-threads = serving.threads(_config)
+threads = threaded_requests.THREADS
+worker_connections = serving.MAX_CONNECTIONS
 http_parser = "auto"  # the one in C where it could be compiled, at half the cost of the Python one
 graceful_timeout = serving.DRAIN_SECONDS
 keepalive = serving.IDLE_SECONDS
@@ -50,6 +51,8 @@ reuse_port = True
 limit_request_line = 8190
 limit_request_fields = 100
 limit_request_field_size = 16_384
+# WSGI cannot distinguish `X_Forwarded_For` from `X-Forwarded-For`.
+header_map = "drop"
 # The service writes its own access log; other records of gunicorn go to the common log.
 accesslog = None
 logconfig_dict = {
@@ -88,3 +91,4 @@ def post_worker_init(worker: Any) -> None:
     for number in processes.further_signals():
         signal.signal(number, lambda received, _frame: processes.handle_signal(received))
     processes.start()
+    threaded_requests.start_monitor(_config.api.port)

@@ -77,6 +77,20 @@ class BodyTooLarge(ApiError):
         return cls(f"Request body too large (max {limit} bytes)")
 
 
+class RequestBodyTimedOut(ApiError):
+    status = 408
+    error_code = "request_timeout"
+    message = "The request body did not arrive in time"
+
+
+class ServiceBusy(ApiError):
+    """Too many requests wait for other servers, or too much of unfinished requests is in memory."""
+
+    status = 503
+    error_code = "over_capacity"
+    message = "The service is busy, please retry after a moment"
+
+
 class NotFound(ApiError):
     status = 404
     error_code = "unknown"

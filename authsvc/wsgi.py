@@ -19,14 +19,18 @@ _django = get_wsgi_application()
 
 from django.urls import resolve  # noqa: E402  (needs loaded apps)
 
-from authsvc import jobs  # noqa: E402  (the same)
+from authsvc import conf, jobs  # noqa: E402  (the same)
 from authsvc.observability import logs  # noqa: E402  (the same)
-from authsvc.server import malloc_trim, processes, reload, structs  # noqa: E402  (the same)
+from authsvc.server import malloc_trim, processes, reload, serving, structs, threaded_requests  # noqa: E402  (the same)
+from authsvc.server.request_slots import RequestSlots  # noqa: E402  (the same)
 
 resolve("/health")  # loads every view, so that no first request waits for it
 structs.inspect_all()
-reload.prepare()
-application = reload.wrap(_django)
+slots = RequestSlots(max(1, serving.threads(conf.current())))
+reload.prepare(slots)
+handler = reload.keep_settings(_django)
+"""The application for servers that take a slot for each request themselves."""
+application = threaded_requests.wrap(handler, slots) if processes.is_supervised() else handler
 processes.in_each_process(functools.partial(telemetry.start_in_process, is_leader=processes.is_leader))
 processes.in_each_process(reload.start)
 processes.in_each_process(jobs.start_in_process)

@@ -18,7 +18,7 @@ from accounts import errors
 from accounts.messages import mail_hosts
 from authsvc import conf, messaging
 from authsvc.messaging import EmailKind, Sender
-from authsvc.outgoing import http
+from authsvc.outgoing import bulkhead, http
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ def validate_address(address: str, *, kind: EmailKind) -> None:
     if not configured.service_url:
         _check_host(address, kind=kind, deadline=deadline)
         return
-    with ThreadPoolExecutor(max_workers=1) as executor:
+    with bulkhead.wait_for("dns"), ThreadPoolExecutor(max_workers=1) as executor:
         host_check = executor.submit(_check_host, address, kind=kind, deadline=deadline)
         _check_service(address)
     host_check.result()
@@ -109,7 +109,8 @@ def _check_text(address: str) -> None:
 
 
 def _check_host(address: str, *, kind: EmailKind, deadline: float) -> None:
-    exchangers = mail_hosts.mail_exchangers(address.lower().rpartition("@")[2], deadline=deadline)
+    with bulkhead.wait_for("dns"):
+        exchangers = mail_hosts.mail_exchangers(address.lower().rpartition("@")[2], deadline=deadline)
     if exchangers is None:
         raise errors.EmailAddressInvalid(address)
     if exchangers & conf.current().recipients.blocked_exchangers:

@@ -14,11 +14,13 @@ from threading import Lock
 from accounts.errors import BreachLookupFailed
 from accounts.passwords.bloom_filter import BloomFilter
 from authsvc import conf
-from authsvc.outgoing import http
+from authsvc.errors import ServiceBusy
+from authsvc.outgoing import bulkhead, http
 
 logger = logging.getLogger(__name__)
 
-_RANGES = "https://api.pwnedpasswords.com/range/"
+_HOST = "api.pwnedpasswords.com"
+_RANGES = f"https://{_HOST}/range/"
 _PREFIX = 5
 _MAX_RANGE_BYTES = 4 * 1_048_576
 _TIMEOUT = timedelta(seconds=5)
@@ -77,8 +79,12 @@ def _look_up(password: str, *, timeout: timedelta) -> bool:
     cache = _cache()
     if cache is not None and digest in cache:
         return True
+    call = _shared_call(digest.hex()[:_PREFIX].upper())
     try:
-        return digest in _shared_call(digest.hex()[:_PREFIX].upper()).result(timeout=timeout.total_seconds())
+        with bulkhead.wait_for(_HOST):
+            return digest in call.result(timeout=timeout.total_seconds())
+    except ServiceBusy:
+        raise _LookupFailed("too many requests wait") from None
     except TimeoutError:
         raise _LookupFailed("timed out") from None
 

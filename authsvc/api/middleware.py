@@ -13,6 +13,7 @@ from django.utils.cache import patch_vary_headers
 
 from authsvc import conf
 from authsvc.api import exception_handler
+from authsvc.api.parsing import BODY_ERROR
 from authsvc.caller import Caller, client_address
 from authsvc.errors import RequestTimedOut
 from authsvc.observability.logs import REQUEST_COMPLETED
@@ -72,7 +73,11 @@ class RequestMiddleware:
         header = conf.current().api.request_id_header
         sent_id = request.headers.get(header, "")[:_MAX_REQUEST_ID_LENGTH] if header else ""
         request.META["authsvc.request_id"] = sent_id if header else str(uuid4())
-        response = self.get_response(request)
+        body_error = request.META.get(BODY_ERROR)
+        if body_error is None:
+            response = self.get_response(request)
+        else:
+            response = exception_handler.error_response(body_error, request)
         duration = time.monotonic() - started
         limit = conf.current().api.max_request_duration.total_seconds()
         if 0 < limit < duration:

@@ -109,13 +109,6 @@ CHECKS = (
         hint="Set DATABASE_URL to a PostgreSQL server with backups and a role that is not a superuser.",
     ),
     DeployCheck(
-        number=9,
-        applies=lambda config: bool(config.api.trusted_proxies),
-        warning="Granian reads a header X_Forwarded_For as X-Forwarded-For, so a client could choose its own address.",
-        source="ASVS v5.0.0-4.1.3",
-        hint="Let the proxy drop header names with underscores (nginx does), or run gunicorn.",
-    ),
-    DeployCheck(
         number=10,
         applies=lambda config: (
             any(provider.enabled for provider in config.providers.values())

@@ -19,7 +19,7 @@ import urllib3
 from requests.adapters import HTTPAdapter
 
 from authsvc import __version__
-from authsvc.outgoing import connections
+from authsvc.outgoing import bulkhead, connections
 
 _MAX_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -70,7 +70,7 @@ def send(
     follow_redirects: bool = False,
     public_only: bool = False,
 ) -> Reply:
-    """Send one request and read the complete response within `timeout`. Raises Unreachable.
+    """Send one request and read the complete response within `timeout`. Raises Unreachable, and ServiceBusy.
 
     At most one of `form`, `json` and `content` is the body; `auth` is user and password (RFC 7617). A response longer
     than `max_bytes` is an error, or is cut there with `truncate`. `follow_redirects`, for GET only, follows up to five
@@ -90,7 +90,8 @@ def send(
         request = requests.Request(
             method, url, headers={**_HEADERS, **(headers or {})}, auth=_encode_auth(auth), **body
         )
-        reply = _exchange(request, call, max_bytes=max_bytes, truncate=truncate)
+        with bulkhead.wait_for(_loggable_address(url)[0]):
+            reply = _exchange(request, call, max_bytes=max_bytes, truncate=truncate)
         location = reply.headers.get("Location") if follow_redirects and reply.status in _REDIRECTS else None
         if location is None:
             return reply

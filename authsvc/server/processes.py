@@ -83,6 +83,11 @@ def preload() -> None:
     _group = _Group(lifeline=os.pipe(), leader_lock=_unnamed_file())
 
 
+def is_supervised() -> bool:
+    """True if this process, or the one that has forked it, has called `preload`."""
+    return _group is not None
+
+
 def freeze() -> None:
     """Exempt all loaded objects from garbage collection, so that it does not copy pages shared with the children.
 

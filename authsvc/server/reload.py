@@ -21,7 +21,7 @@ import watchfiles
 from django.conf import settings
 from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
-from django.db import DatabaseError, connection, connections
+from django.db import DatabaseError, connection
 
 from authsvc import conf
 from authsvc.api.throttling import Bucket
@@ -30,8 +30,11 @@ from authsvc.conf.declaration import settings_of
 from authsvc.messaging import quotas
 from authsvc.security import rate_limits
 from authsvc.server import processes, serving
+from authsvc.server.request_slots import RequestSlots
 
 MAX_ENTRIES = 1000
+SETTINGS = "authsvc.settings"
+"""Key of the WSGI environment: the settings that a request started with, at the arrival of its headers."""
 _CHECKED = (checks.Tags.compatibility, checks.Tags.security, checks.Tags.templates)
 _MESSAGE_LIMITS = {"email_sent": quotas.buckets_of("email_sent"), "sms_sent": quotas.buckets_of("sms_sent")}
 _LIMIT_VARIABLES = {place.path[-1]: place.setting.documented_name for place in settings_of(conf.Limits)}
@@ -50,13 +53,16 @@ _watcher: Watcher | None = None
 """The watcher of this process. A forked child inherits that of its parent and replaces it."""
 
 
-def prepare() -> None:
-    """Remember the settings the process was started with; called once, where the application is loaded."""
+def prepare(slots: RequestSlots) -> None:
+    """Remember the settings the process was started with; called once, where the application is loaded.
+
+    The number of `slots` follows DB_MAX_POOL_SIZE.
+    """
     global _reloader
     folder, config = conf.directory(), conf.current().reloading
     if not folder or _reloader is not None:
         return
-    _reloader = Reloader(Path(folder))
+    _reloader = Reloader(Path(folder), slots)
     if config.signal_enabled:
         processes.on_signal(signal.Signals(config.signal_number), _request_reload)
 
@@ -69,16 +75,13 @@ def start() -> None:
         threading.Thread(target=_watcher.run, name="reload", daemon=True).start()
 
 
-def wrap(application: Application) -> Application:
-    """The application with each request on the settings it began with; unchanged where settings do not change."""
+def keep_settings(application: Application) -> Application:
+    """The application with each request on the settings it started with; unchanged where settings do not change."""
     if _reloader is None:
         return application
-    limit = _reloader.connection_limit
 
     def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        # The liveness check must not wait for database connections.
-        needs_connection = environ.get("PATH_INFO") != "/health"
-        with conf.keep(), limit.acquire() if needs_connection else contextlib.nullcontext():
+        with conf.keep(environ.get(SETTINGS)):
             return application(environ, start_response)
 
     return serve
@@ -87,53 +90,6 @@ def wrap(application: Application) -> Application:
 def _request_reload() -> None:
     if _watcher is not None:
         _watcher.request_reload()
-
-
-class ConnectionLimit:
-    """Limits the requests of this process that use the database at a time, once DB_MAX_POOL_SIZE has become smaller.
-
-    Threads and processes are started once. With fewer connections than threads some threads wait, and a connection is
-    closed at the end of its request. A larger limit than at the start needs a restart.
-    """
-
-    def __init__(self, config: conf.AuthConfig) -> None:
-        self._processes = serving.processes(config)
-        self._threads = self._size = serving.threads(config)
-        self._in_use = 0
-        self._changed = threading.Condition()
-
-    @property
-    def size(self) -> int:
-        return self._size
-
-    def check(self, config: conf.AuthConfig) -> None:
-        """Raises _Rejected when DB_MAX_POOL_SIZE is too small for the running processes."""
-        if serving.threads_of(config, processes=self._processes) < 1:
-            smallest = self._processes * (1 + config.background_connections)
-            raise _Rejected(
-                f"AUTH_DB_MAX_POOL_SIZE: must be at least {smallest} while {self._processes} processes run,"
-                f" was {config.database.max_pool_size}"
-            )
-
-    def apply(self, config: conf.AuthConfig) -> None:
-        with self._changed:
-            self._size = min(self._threads, serving.threads_of(config, processes=self._processes))
-            self._changed.notify_all()
-
-    @contextlib.contextmanager
-    def acquire(self) -> Iterator[None]:
-        """Wait for one of the connections and hold it in the block."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._in_use < self._size)
-            self._in_use += 1
-        try:
-            yield
-        finally:
-            if self._size < self._threads:
-                connections.close_all()
-            with self._changed:
-                self._in_use -= 1
-                self._changed.notify()
 
 
 class _Rejected(Exception):
@@ -158,8 +114,11 @@ class Reloader:
     A variable that is removed from the files keeps its last value until a restart.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.connection_limit = ConnectionLimit(conf.newest())
+    def __init__(self, folder: Path, slots: RequestSlots) -> None:
+        self._slots = slots
+        # Threads and processes are started once: a larger limit than at the start needs a restart.
+        self._max_slots = slots.size
+        self._processes = serving.processes(conf.newest())
         self._folder = folder
         self._base = conf.without_directory()
         self.last_content = read_content(folder)
@@ -185,7 +144,7 @@ class Reloader:
                 raise _Rejected(content)
             overlay = {**self._overlay, **content}
             new = _load_checked({**self._base, **overlay})
-            self.connection_limit.check(new)
+            self._check_connections(new)
         except _Rejected as error:
             if processes.is_leader():
                 logger.error("reloader: error loading config", extra={"error": str(error)})
@@ -193,16 +152,25 @@ class Reloader:
         old = conf.newest()
         new, postponed = loading.keep_until_restart(new, old)
         settings.AUTH = new
-        self.connection_limit.apply(new)
+        self._slots.resize(min(self._max_slots, serving.threads_of(new, processes=self._processes)))
         self._overlay = overlay
         if processes.is_leader():
             logger.info("reloading api with new configuration")
             for variable in postponed:
                 logger.warning("a changed setting takes effect after a restart", extra={"setting": variable})
             conf.log_notices(new.notices)
-            with self.connection_limit.acquire():
+            with self._slots.hold():
                 _reset_limiters(old.limits, new.limits)
         return True
+
+    def _check_connections(self, config: conf.AuthConfig) -> None:
+        """Raises _Rejected when DB_MAX_POOL_SIZE is too small for the running processes."""
+        if serving.threads_of(config, processes=self._processes) < 1:
+            smallest = self._processes * (1 + config.background_connections)
+            raise _Rejected(
+                f"AUTH_DB_MAX_POOL_SIZE: must be at least {smallest} while {self._processes} processes run,"
+                f" was {config.database.max_pool_size}"
+            )
 
 
 def _load_checked(variables: Mapping[str, str]) -> conf.AuthConfig:

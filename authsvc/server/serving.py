@@ -8,13 +8,24 @@ import socket
 from authsvc import conf
 
 THREADS = 4
-"""Blocking threads per process, more than cores because threads wait for PostgreSQL. Each holds one connection."""
+"""Requests per process that run at a time, more than cores because they wait for PostgreSQL. Each has one connection.
+
+Requests that wait for other servers do not count (`authsvc.outgoing.bulkhead`).
+"""
+LIVENESS_THREADS = 2
+"""Further threads for `/health`, which must not wait for a database connection."""
 IDLE_SECONDS = 75
-"""Timeout of a silent connection, between requests or inside a request head.
+"""Timeout of a silent connection between requests.
 
 Longer than the idle timeout of proxies (60 s are common): if the service closes a connection first, the proxy can lose
 a request that it must not repeat. A silent connection holds no thread.
 """
+MAX_CONNECTIONS = 8192
+"""Open connections per process, as far as the limit of open files permits; further ones wait in the kernel."""
+BACKLOG = 2048
+"""Connections per process that wait in the kernel."""
+OTHER_FILES = 256
+"""Files per process beside client connections: of the database, of calls to other servers, of Python."""
 HEADER_BYTES = 65_536
 DRAIN_SECONDS = 60
 

@@ -6,7 +6,7 @@ import ipaddress
 import re
 from urllib.parse import urlsplit
 
-from authsvc.outgoing import connections
+from authsvc.outgoing import bulkhead, connections
 from oauthproviders.base import deadline
 from oauthproviders.base.contract import InvalidProviderResponse
 
@@ -38,7 +38,8 @@ def check(url: str, *, private_allowed: bool) -> None:
         raise UnsafeUrl("URL cannot point to localhost or loopback addresses")
     try:
         seconds = min(_DNS_TIMEOUT_SECONDS, deadline.remaining().total_seconds())
-        addresses = connections.look_up(host, port, seconds=seconds)
+        with bulkhead.wait_for("dns"):
+            addresses = connections.look_up(host, port, seconds=seconds)
     except (OSError, UnicodeError, InvalidProviderResponse):
         raise UnsafeUrl("Unable to resolve hostname") from None
     for _family, address in addresses:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 from authsvc import conf
+from authsvc.outgoing import bulkhead
 from oauthproviders.base import deadline
 from oauthproviders.base.contract import InvalidProviderResponse
 
@@ -33,9 +34,12 @@ class _Entry(Generic[Document]):
 
 @contextmanager
 def _acquire(lock: threading.Lock) -> Iterator[None]:
-    """Acquires the lock; another thread may hold it during a request. Raises InvalidProviderResponse on a timeout."""
-    if not lock.acquire(timeout=deadline.remaining().total_seconds()):
-        raise InvalidProviderResponse("timed out")
+    """Acquires the lock; another thread may hold it during a request. Raises InvalidProviderResponse, ServiceBusy."""
+    if not lock.acquire(blocking=False):
+        with bulkhead.wait_for("documents"):
+            has_lock = lock.acquire(timeout=deadline.remaining().total_seconds())
+        if not has_lock:
+            raise InvalidProviderResponse("timed out")
     try:
         yield
     finally:

@@ -433,9 +433,12 @@ def test_a_refused_correct_password_costs_as_much_as_a_wrong_one(
     reach_limit(owner)
     compared: list[str] = []
     verify = hashing.verify_password
-    monkeypatch.setattr(
-        hashing, "verify_password", lambda given, stored: compared.append(given) or verify(given, stored)
-    )
+
+    def recorded(given: str, stored: str | None) -> bool:
+        compared.append(given)
+        return verify(given, stored)
+
+    monkeypatch.setattr(hashing, "verify_password", recorded)
 
     with django_assert_num_queries(3):
         assert outcome(sign_in(api, password, headers=at(AWAY))) == REFUSED

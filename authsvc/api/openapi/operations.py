@@ -13,7 +13,7 @@ from authsvc.api.captcha import CaptchaFailed, CaptchaUnavailable
 from authsvc.api.openapi import document
 from authsvc.api.openapi.document import ErrorTypes, OperationDoc
 from authsvc.api.views import Endpoint
-from authsvc.errors import BadJson, BodyTooLarge, RequestRateExceeded
+from authsvc.errors import BadJson, BodyTooLarge, RequestBodyTimedOut, RequestRateExceeded
 
 _VARIABLE = re.compile(r"<(?:\w+:)?(\w+)>")
 
@@ -52,7 +52,7 @@ class Operation:
         errors: ErrorTypes = tuple(error for policy in policies for error in getattr(policy, "documented_errors", ()))
         doc = self.doc
         if doc.body is not None or doc.choice is not None or self.view.captcha:
-            errors += (BadJson, BodyTooLarge)
+            errors += (BadJson, BodyTooLarge, RequestBodyTimedOut)
         if self.view.throttle_scope is not None:
             errors += (RequestRateExceeded,)
         if self.view.captcha:

@@ -9,12 +9,20 @@ from authsvc.api.exception_handler import InternalServerError
 from authsvc.api.openapi import descriptions
 from authsvc.api.openapi.document import ResponseDoc
 from authsvc.api.openapi.operations import Operation
-from authsvc.errors import ApiError, MethodNotAllowed, OAuthError, RequestTimedOut, UnexpectedFailure, ValidationFailed
+from authsvc.errors import (
+    ApiError,
+    MethodNotAllowed,
+    OAuthError,
+    RequestTimedOut,
+    ServiceBusy,
+    UnexpectedFailure,
+    ValidationFailed,
+)
 
 SchemaOf = Callable[[Any], dict[str, Any]]
 """Maps a type to its schema."""
 
-ANYWHERE = (ValidationFailed, MethodNotAllowed, UnexpectedFailure, InternalServerError, RequestTimedOut)
+ANYWHERE = (ValidationFailed, MethodNotAllowed, UnexpectedFailure, InternalServerError, ServiceBusy, RequestTimedOut)
 """Errors of every endpoint: unreadable headers, unsupported methods and server failures."""
 HEADERS = {
     "Location": "The target of the redirect.",

@@ -88,6 +88,14 @@ class Api:
         default=timedelta(seconds=10),
         help="A request that takes longer gets the response 504; 0 = no limit.",
     )
+    request_body_timeout: timedelta = setting(
+        "AUTH_API_REQUEST_BODY_TIMEOUT",
+        type=DURATION,
+        default=timedelta(seconds=15),
+        falsy_is_default=True,
+        minimum=timedelta(),
+        help="Time for the body of a request to arrive, with at least 1 KiB/s; 0 = the default.",
+    )
     internal_http_timeout: timedelta = setting(
         "AUTH_INTERNAL_HTTP_TIMEOUT",
         type=DURATION,

@@ -24,4 +24,4 @@ class Command(BaseCommand):
         startup.prepare(config)
         processes.preload()
         wsgi = import_module("authsvc.wsgi")
-        granian_server.run(config, wsgi.application)
+        granian_server.run(config, wsgi.handler, wsgi.slots)

@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand
 from authsvc import jobs
 from authsvc.observability import telemetry
 from authsvc.server import reload, structs
+from authsvc.server.request_slots import RequestSlots
 
 DRAIN_SECONDS = 60.0
 
@@ -28,7 +29,7 @@ class Command(BaseCommand):
         structs.inspect_all()
         telemetry.prepare()
         telemetry.start_in_process(is_leader=lambda: True)
-        reload.prepare()
+        reload.prepare(RequestSlots(1))
         reload.start()
         worker = jobs.Worker()
         worker.start()

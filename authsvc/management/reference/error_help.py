@@ -57,6 +57,7 @@ REMEDIES = {
     "otp_disabled": "Sign up the user first, or set `create_user` while sign-up is enabled.",
     "otp_expired": f"{_REQUEST_NEW_CODE} Only the last one is valid, and only once.",
     "over_custom_provider_quota": "Remove a provider, or raise `AUTH_CUSTOM_OAUTH_MAX_PROVIDERS`.",
+    "over_capacity": "Try again after the time in `Retry-After`.",
     "over_email_send_rate_limit": f"{_WAIT} Limits: `AUTH_SMTP_MAX_FREQUENCY`, `AUTH_RATE_LIMIT_EMAIL_SENT`.",
     "over_request_rate_limit": f"{_WAIT} Limits: `AUTH_RATE_LIMIT_*`.",
     "over_sms_send_rate_limit": f"{_WAIT} Limits: `AUTH_SMS_MAX_FREQUENCY`, `AUTH_RATE_LIMIT_SMS_SENT`.",
@@ -74,7 +75,8 @@ REMEDIES = {
     "refresh_token_already_used": f"{_SIGN_IN} Keep one refresh token for each session, the newest one.",
     "refresh_token_not_found": _SIGN_IN,
     "request_entity_too_large": "Send less than 1 MiB.",
-    "request_timeout": "Try again after a moment; the limit is `AUTH_API_MAX_REQUEST_DURATION`.",
+    "request_timeout": "Try again after a moment; the limits are `AUTH_API_MAX_REQUEST_DURATION` and"
+    " `AUTH_API_REQUEST_BODY_TIMEOUT`.",
     "same_password": "Choose another password.",
     "session_expired": _SIGN_IN,
     "session_not_found": _SIGN_IN,

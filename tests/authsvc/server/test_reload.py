@@ -19,7 +19,8 @@ from django.conf import settings
 from authsvc import conf
 from authsvc.security import rate_limits
 from authsvc.server import reload
-from authsvc.server.reload import ConnectionLimit, Reloader
+from authsvc.server.reload import Reloader
+from authsvc.server.request_slots import RequestSlots
 from tests.conftest import ChangeConfig
 from tests.live import servers
 from tests.live.robustness import conftest as robust
@@ -149,7 +150,7 @@ def test_a_signal_reloads_and_a_later_process_starts_with_the_new_settings(
 def reloader(folder: Path) -> Iterator[Reloader]:
     """Reloads the settings of this process from `folder`; the previous ones are restored afterwards."""
     before = settings.AUTH
-    yield Reloader(folder)
+    yield Reloader(folder, RequestSlots(4))
     settings.AUTH = before
 
 
@@ -275,7 +276,7 @@ class CountingReloader(Reloader):
     """Counts the reloads that were applied; `has_run` is set after the first attempt, which starts the watch."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
+        super().__init__(folder, RequestSlots(4))
         self.count = 0
         self.has_run = threading.Event()
 
@@ -385,52 +386,29 @@ def test_without_a_directory_the_application_is_unchanged() -> None:
     def application(_environ: object, _start: object) -> list[bytes]:
         return []
 
-    assert reload.wrap(application) is application
+    assert reload.keep_settings(application) is application
 
 
 @pytest.mark.parametrize(
     ("limit", "worker", "size"), [(0, True, 4), (100, True, 4), (14, True, 2), (12, True, 1), (8, False, 3)]
 )
-def test_the_live_pool_follows_its_limit(limit: int, worker: bool, size: int, auth_config: ChangeConfig) -> None:
-    connection_limit = ConnectionLimit(auth_config(api={"processes": 2}, mailer={"worker_enabled": worker}))
-    assert connection_limit.size == 4
-    connection_limit.apply(auth_config(database={"max_pool_size": limit}))
-    assert connection_limit.size == size
+def test_the_request_slots_follow_the_pool_limit(
+    limit: int, worker: bool, size: int, folder: Path, auth_config: ChangeConfig
+) -> None:
+    auth_config(api={"processes": 2}, mailer={"worker_enabled": worker})
+    slots = RequestSlots(4)
+    reloader = Reloader(folder, slots)
+    put(folder / "01.env", AUTH_DB_MAX_POOL_SIZE=str(limit), AUTH_MAILER_WORKER_ENABLED=str(worker).lower())
+    assert reloader.reload()
+    assert slots.size == size
 
 
 def test_a_pool_limit_too_small_for_the_running_processes_is_not_applied(
     folder: Path, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = auth_config(api={"processes": 2})
-    reloader = Reloader(folder)
+    reloader = Reloader(folder, RequestSlots(4))
     put(folder / "01.env", AUTH_DB_MAX_POOL_SIZE="11")
     assert not reloader.reload()
     assert settings.AUTH is before
     assert "at least 12 while 2 processes run" in vars(caplog.records[-1])["error"]
-
-
-def test_concurrent_requests_stay_within_the_connection_limit(auth_config: ChangeConfig) -> None:
-    connection_limit = ConnectionLimit(auth_config(api={"processes": 1}, mailer={"worker_enabled": False}))
-    connection_limit.apply(auth_config(database={"max_pool_size": 3}))
-    running: list[int] = []
-    observed: list[int] = []
-    start = threading.Barrier(8)
-
-    def run() -> None:
-        start.wait()
-        with connection_limit.acquire():
-            running.append(1)
-            observed.append(len(running))
-            time.sleep(0.02)
-            running.pop()
-
-    threads = [threading.Thread(target=run) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(observed) == 8
-    assert max(observed) <= 2
-
-    connection_limit.apply(auth_config(database={"max_pool_size": 0}))
-    assert connection_limit.size == 4

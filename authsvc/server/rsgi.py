@@ -1,0 +1,177 @@
+"""Serves the WSGI application through granian's RSGI interface, with a thread only for complete requests.
+
+granian parses requests and writes responses in its own threads. A request takes a slot, and with it a thread, once its
+body has arrived, so slow clients occupy neither. There is no event loop: granian's futures call back directly.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import logging
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from authsvc import conf
+from authsvc.api.parsing import BODY_ERROR, MAX_BODY
+from authsvc.errors import ApiError, BodyTooLarge, ServiceBusy
+from authsvc.outgoing import bulkhead
+from authsvc.server import reload, serving
+from authsvc.server.bodies import Bodies, Body, Outcome
+from authsvc.server.request_slots import RequestSlots
+from authsvc.server.stalled_connections import ConnectionMonitor
+
+Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+logger = logging.getLogger(__name__)
+
+
+class Requests:
+    """The requests of a serving process, from the arrival of their headers to their response."""
+
+    def __init__(self, application: Application, *, slots: RequestSlots, port: int) -> None:
+        self._application = application
+        self._slots = slots
+        self._liveness_slots = RequestSlots(serving.LIVENESS_THREADS)
+        self._environ = _base_environ(port)
+        self._bodies = Bodies()
+        self.monitor = ConnectionMonitor(port=port, tasks=(self._bodies.check_times,))
+
+    def schedule(self, watcher: Any) -> None:
+        """Receive a request whose headers have arrived. granian calls this in a thread that must not block."""
+        request = _Request(watcher.proto, watcher.scope.client)
+        try:
+            request.environ = self._environ | read_scope(watcher.scope)
+            request.environ[reload.SETTINGS] = conf.newest()
+            self.monitor.active.add(request.peer)
+            if "CONTENT_LENGTH" in request.environ or "HTTP_TRANSFER_ENCODING" in request.environ:
+                self._receive_body(request)
+            else:
+                self._submit(request)
+        except Exception:
+            logger.exception("request failed")
+            self._respond(request, 500, [], b"")
+
+    def _receive_body(self, request: _Request) -> None:
+        is_chunked = "HTTP_TRANSFER_ENCODING" in request.environ
+        length = None if is_chunked else int(request.environ["CONTENT_LENGTH"])
+        if length is not None and length > MAX_BODY:
+            request.environ[BODY_ERROR] = BodyTooLarge()
+            self._submit(request)
+        elif length == 0:
+            self._submit(request)
+        else:
+            on_end = functools.partial(self._add_body, request)
+            request.body = Body(request.protocol, length=length, bodies=self._bodies, on_end=on_end)
+            self._bodies.receive(request.body)
+
+    def _add_body(self, request: _Request, outcome: Outcome) -> None:
+        if isinstance(outcome, ApiError):
+            request.environ[BODY_ERROR] = outcome
+        else:
+            # Django reads a body without a length as empty.
+            request.environ["CONTENT_LENGTH"] = str(len(outcome))
+            request.environ.pop("HTTP_TRANSFER_ENCODING", None)
+            request.environ["wsgi.input"] = io.BytesIO(outcome)
+        self._submit(request)
+
+    def _submit(self, request: _Request) -> None:
+        slots = self._liveness_slots if request.environ["PATH_INFO"] == "/health" else self._slots
+        slots.submit(functools.partial(self._serve, request))
+
+    def _serve(self, request: _Request) -> None:
+        try:
+            status, headers, content = respond(self._application, request.environ)
+            if not self.monitor.count_response(request.peer, len(content)):
+                request.environ[BODY_ERROR] = ServiceBusy(retry_after=bulkhead.RETRY_SECONDS)
+                status, headers, content = respond(self._application, request.environ)
+            if BODY_ERROR in request.environ:
+                headers = [*headers, ("Connection", "close")]
+            self._respond(request, status, headers, content)
+        except Exception:
+            logger.exception("request failed")
+            self._respond(request, 500, [], b"")
+
+    def _respond(self, request: _Request, status: int, headers: list[tuple[str, str]], content: bytes) -> None:
+        # First, because the client may send its next request at once.
+        self.monitor.active.discard(request.peer)
+        if request.body is not None:
+            request.body.discard()
+        request.protocol.response_bytes(status, headers, content)
+
+
+class _Request:
+    """A request between its arrival and its response."""
+
+    __slots__ = ("body", "environ", "peer", "protocol")
+
+    def __init__(self, protocol: Any, peer: str) -> None:
+        self.protocol = protocol
+        self.peer = peer
+        self.environ: dict[str, Any] = {}
+        self.body: Body | None = None
+
+
+def respond(application: Application, environ: dict[str, Any]) -> tuple[int, list[tuple[str, str]], bytes]:
+    """Status, headers and body of the application's response."""
+    started: list[Any] = []
+
+    def start_response(status: str, headers: list[tuple[str, str]], _exc_info: Any = None) -> None:
+        started[:] = int(status[:3]), headers
+
+    chunks = application(environ, start_response)
+    try:
+        content = b"".join(chunks)
+    finally:
+        if hasattr(chunks, "close"):
+            chunks.close()
+    return started[0], started[1], content
+
+
+def read_scope(scope: Any) -> dict[str, Any]:
+    """The WSGI variables of a request."""
+    environ: dict[str, Any] = {
+        "REQUEST_METHOD": scope.method,
+        "PATH_INFO": _encode(scope.path),
+        "QUERY_STRING": _encode(scope.query_string),
+        "SERVER_PROTOCOL": f"HTTP/{scope.http_version}",
+        "REMOTE_ADDR": scope.client.rpartition(":")[0].strip("[]"),
+        "wsgi.input": io.BytesIO(),
+    }
+    for name, value in scope.headers.items():
+        variable = variable_of(name)
+        if variable in environ and variable != "CONTENT_LENGTH":
+            environ[variable] += f"{'; ' if variable == 'HTTP_COOKIE' else ','}{value}"
+        elif variable:
+            environ[variable] = value
+    return environ
+
+
+@functools.lru_cache(maxsize=1024)
+def variable_of(name: str) -> str:
+    """The WSGI variable of a header; empty for a name with an underscore, which WSGI confuses with a hyphen."""
+    if "_" in name:
+        return ""
+    variable = name.upper().replace("-", "_")
+    return variable if variable in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{variable}"
+
+
+def _encode(text: str) -> str:
+    """Text as WSGI passes it on: one character per byte (PEP 3333)."""
+    return text if text.isascii() else text.encode().decode("latin-1")
+
+
+def _base_environ(port: int) -> dict[str, Any]:
+    return {
+        "SCRIPT_NAME": "",
+        "SERVER_NAME": "localhost",
+        "SERVER_PORT": str(port),
+        "SERVER_SOFTWARE": "granian",
+        "wsgi.errors": sys.stderr,
+        "wsgi.multiprocess": True,
+        "wsgi.multithread": True,
+        "wsgi.run_once": False,
+        "wsgi.url_scheme": "http",
+        "wsgi.version": (1, 0),
+    }

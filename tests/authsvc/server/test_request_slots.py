@@ -1,0 +1,192 @@
+"""The requests that run at a time: their number, their order and their database connections."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+import pytest
+from django.db import connection, connections
+
+from authsvc.errors import ServiceBusy
+from authsvc.outgoing import bulkhead
+from authsvc.server.request_slots import RequestSlots
+
+SECONDS = 60
+
+
+class Task:
+    """A task that runs until it is released."""
+
+    def __init__(self, action: Callable[[], object] = lambda: None) -> None:
+        self.has_started = threading.Event()
+        self.has_ended = threading.Event()
+        self._may_end = threading.Event()
+        self._action = action
+
+    def __call__(self) -> None:
+        self.has_started.set()
+        assert self._may_end.wait(SECONDS)
+        try:
+            self._action()
+        finally:
+            self.has_ended.set()
+
+    def finish(self) -> None:
+        self._may_end.set()
+        assert self.has_ended.wait(SECONDS)
+
+
+def test_tasks_beyond_the_slots_wait_in_order_without_a_thread() -> None:
+    slots = RequestSlots(2)
+    ended: SimpleQueue[int] = SimpleQueue()
+    first = [Task(), Task()]
+    for task in first:
+        slots.submit(task)
+        assert task.has_started.wait(SECONDS)
+    threads = threading.active_count()
+    later = [threading.Event() for _ in range(50)]
+    for number, event in enumerate(later):
+
+        def run(number: int = number, event: threading.Event = event) -> None:
+            ended.put(number)
+            event.set()
+
+        slots.submit(run)
+    assert threading.active_count() == threads
+    assert ended.empty()
+
+    first[0].finish()
+    assert later[-1].wait(SECONDS)
+    assert [ended.get() for _ in later] == list(range(50))
+    first[1].finish()
+
+
+def test_a_failed_task_leaves_its_slot(caplog: pytest.LogCaptureFixture) -> None:
+    slots = RequestSlots(1)
+
+    def fail() -> None:
+        raise ValueError("the reason")
+
+    has_run = threading.Event()
+    slots.submit(fail)
+    slots.submit(has_run.set)
+    assert has_run.wait(SECONDS)
+    assert "the reason" in caplog.text
+
+
+def test_a_task_that_waits_for_another_server_leaves_its_slot() -> None:
+    slots = RequestSlots(1)
+    answer, is_waiting = threading.Event(), threading.Event()
+    ended = threading.Event()
+
+    def wait() -> None:
+        with bulkhead.wait_for("provider.example.com"):
+            is_waiting.set()
+            assert answer.wait(SECONDS)
+        ended.set()
+
+    slots.submit(wait)
+    assert is_waiting.wait(SECONDS)
+    other = Task()
+    slots.submit(other)
+    assert other.has_started.wait(SECONDS)
+    # The response arrives while the slot is taken.
+    answer.set()
+    assert not ended.wait(0.05)
+    other.finish()
+    assert ended.wait(SECONDS)
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+def test_waiting_requests_are_limited_in_total_and_per_server(servers: int) -> None:
+    slots = RequestSlots(1)
+    answer = threading.Event()
+    started: SimpleQueue[bool] = SimpleQueue()
+    ended: SimpleQueue[bool] = SimpleQueue()
+
+    def wait(name: str) -> None:
+        try:
+            with bulkhead.wait_for(name):
+                started.put(True)
+                assert answer.wait(SECONDS)
+        except ServiceBusy:
+            started.put(False)
+        ended.put(True)
+
+    count = 2 * bulkhead.MAX_WAITING
+    for number in range(count):
+        slots.submit(lambda number=number: wait(f"{number % servers}.example.com"))  # type: ignore[misc]
+    assert sum(started.get(timeout=SECONDS) for _ in range(count)) == servers * bulkhead.MAX_WAITING_PER_SERVER
+    answer.set()
+    for _ in range(count):
+        ended.get(timeout=SECONDS)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_connections_belong_to_slots_and_not_to_threads() -> None:
+    slots = RequestSlots(2)
+    pids: SimpleQueue[int] = SimpleQueue()
+
+    def backend() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_backend_pid()")
+            pids.put(cursor.fetchone()[0])
+
+    def wait() -> None:
+        backend()
+        with bulkhead.wait_for("provider.example.com"):
+            assert not connections.all(initialized_only=True)
+        backend()
+
+    for _ in range(20):
+        slots.submit(wait)
+    assert len({pids.get(timeout=SECONDS) for _ in range(40)}) <= 2
+    slots.resize(0)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_fewer_slots_close_connections_and_more_admit_waiting_requests() -> None:
+    slots = RequestSlots(2)
+    tasks = [Task(connection.ensure_connection) for _ in range(3)]
+    for task in tasks[:2]:
+        slots.submit(task)
+        assert task.has_started.wait(SECONDS)
+    slots.resize(1)
+    slots.submit(tasks[2])
+    tasks[0].finish()
+    assert not tasks[2].has_started.is_set()
+    slots.resize(2)
+    assert tasks[2].has_started.wait(SECONDS)
+    for task in tasks[1:]:
+        task.finish()
+    slots.resize(0)
+
+
+def test_threads_of_a_server_wait_for_a_slot() -> None:
+    slots = RequestSlots(2)
+    running: list[int] = []
+    observed: list[int] = []
+    start = threading.Barrier(8)
+
+    def run() -> None:
+        start.wait(SECONDS)
+        with slots.hold():
+            running.append(1)
+            observed.append(len(running))
+            running.pop()
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(observed) == 8
+    assert max(observed) <= 2
+
+
+def test_outside_of_requests_calls_to_other_servers_are_not_limited() -> None:
+    for _ in range(2 * bulkhead.MAX_WAITING):
+        with bulkhead.wait_for("provider.example.com"):
+            """A job."""

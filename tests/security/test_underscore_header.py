@@ -1,0 +1,44 @@
+"""A header name with underscores passes for the real header, because WSGI maps both to one variable."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable
+
+import pytest
+
+from tests.live import servers
+from tests.live.robustness import conftest as robust
+
+CLIENT = "198.51.100.7"
+
+
+def logged_address(server: servers.LiveServer, *headers: str) -> str:
+    """The client address in the access log of a request with these headers."""
+    request = "\r\n".join(["GET /settings HTTP/1.1", "Host: test", "Connection: close", *headers, "", ""])
+    count = len(_access_log(server))
+    with socket.create_connection(("127.0.0.1", server.port), timeout=robust.TIMEOUT_SECONDS) as connection:
+        connection.sendall(request.encode())
+        assert connection.recv(12) == b"HTTP/1.1 200"
+    robust.wait_until(lambda: len(_access_log(server)) > count, "a line in the access log")
+    return str(_access_log(server)[-1]["remote_addr"])
+
+
+def _access_log(server: servers.LiveServer) -> list[dict[str, object]]:
+    lines = [json.loads(line) for line in server.log.read_text().splitlines() if "request completed" in line]
+    return [line for line in lines if line["path"] == "/settings"]
+
+
+@pytest.mark.parametrize("http_server", ["granian", "gunicorn"])
+def test_only_the_real_header_sets_the_client_address(
+    http_server: str, serve: Callable[..., servers.LiveServer]
+) -> None:
+    server = serve(http_server, AUTH_TRUSTED_PROXIES="127.0.0.0/8", AUTH_SECURITY_FORWARDED_FOR_ENABLED="true")
+
+    for name in ("X_Forwarded_For", "X_Forwarded-For", "x-forwarded_for", "Svc_Forwarded_For"):
+        assert logged_address(server, f"{name}: {CLIENT}") == "127.0.0.1"
+        # After the real header, it neither replaces nor extends it.
+        assert logged_address(server, "X-Forwarded-For: 203.0.113.9", f"{name}: {CLIENT}") == "203.0.113.9"
+    assert logged_address(server, f"X-Forwarded-For: {CLIENT}") == CLIENT
+    assert logged_address(server, f"Svc-Forwarded-For: {CLIENT}") == CLIENT
