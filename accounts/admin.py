@@ -293,7 +293,7 @@ class UserAdmin(OperatorAdmin):
     @admin.display(description="name")
     def full_name(self, row: User) -> str:
         metadata = row.raw_user_meta_data if isinstance(row.raw_user_meta_data, dict) else {}
-        return str(metadata.get("full_name") or metadata.get("name") or EMPTY)
+        return formatting.short_text(metadata.get("full_name") or metadata.get("name"))
 
     @admin.display(description="audience")
     def audience(self, row: User) -> str:

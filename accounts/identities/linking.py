@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-import orjson
 from django.db import IntegrityError, transaction
 
 from accounts import errors as account_errors
@@ -24,6 +23,7 @@ from accounts.users.records import IdentityRecord, UserRecord
 from authsvc import audit, messaging
 from authsvc.audit import Action
 from authsvc.caller import Caller
+from authsvc.db.fields import parse_json
 from authsvc.messaging import Sender
 from tokens.one_time import one_time_tokens
 from tokens.sessions import lifecycle
@@ -247,4 +247,5 @@ def _emails_of_others(emails: list[str], *, user_id: UUID) -> set[str]:
 
 
 def _has_verified_email(identity: IdentityRecord) -> bool:
-    return orjson.loads(identity.data_json).get("email_verified") is True
+    data = parse_json(identity.data_json)
+    return isinstance(data, dict) and data.get("email_verified") is True

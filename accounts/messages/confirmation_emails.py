@@ -9,7 +9,6 @@ from datetime import datetime
 from urllib.parse import quote_plus, urljoin, urlsplit, urlunsplit
 from uuid import uuid4
 
-import orjson
 from django.db import transaction
 
 from accounts.messages import queries, recipients
@@ -210,6 +209,6 @@ def _email(
             "Token": secret.code,
             "TokenHash": secret.link_token,
             "RedirectTo": redirect_to,
-            "Data": orjson.loads(user.user_metadata_json),
+            "Data": user.user_metadata,
         },
     )

@@ -28,7 +28,7 @@ from authsvc.errors import RequestRateExceeded, UnexpectedFailure
 from authsvc.observability import metrics
 from authsvc.security import rate_limits
 from tokens.sessions import lifecycle, sign_in_metrics, step_up
-from tokens.sessions.errors import TooManyConcurrentRefreshes, UserNotFoundForToken
+from tokens.sessions.errors import TooManyConcurrentRefreshes, UserBanned, UserNotFoundForToken
 from tokens.sessions.lifecycle import TokenPair
 from tokens.sessions.users import SignedInUser
 
@@ -138,7 +138,7 @@ def complete_step_up(
     """Call `redeem`, which uses up the proof or raises, and step up the session in the same transaction.
 
     `redeem` takes the sign-in as read under the lock of the user's row. While a refresh holds the session, the
-    transaction is rolled back and repeated. Raises the errors of `redeem`, SessionNotFound and
+    transaction is rolled back and repeated. Raises the errors of `redeem`, SessionNotFound, UserBanned and
     TooManyConcurrentRefreshes.
     """
     deadline = time.monotonic() + _TIMEOUT
@@ -149,6 +149,8 @@ def complete_step_up(
             user = queries.get(signed_in.user.id)
             if user is None:
                 raise UserNotFoundForToken
+            if user.is_banned(at):
+                raise UserBanned
             tokens = step_up.step_up(signed_in, user=user, method=method, factor_id=factor_id, caller=caller, at=at)
             if tokens is None:
                 transaction.set_rollback(True)

@@ -379,6 +379,8 @@ def _first_password(secret: VerifiedSecret, *, password: str | None, by_browser:
     awaits_password = hashing.awaits_password(user)
     if secret.type not in _CONFIRMING or (user.password_hash and not awaits_password):
         return None
+    if user.has_verified_factor:
+        return None  # a password is a sign-in method, which this user changes in a session at aal2
     if password is not None:
         policy.validate_password(password)
         return hashing.hash_password(password)

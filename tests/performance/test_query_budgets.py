@@ -132,6 +132,8 @@ def confirm_email_change(token_type: TokenType, *, confirmed: int = 0) -> Callab
 def confirm_phone(type: str) -> Callable[[], Call]:
     def prepare() -> Call:
         columns: dict[str, Any] = {"phone" if type == "sms" else "phone_change": PHONE}
+        if type == "sms":
+            columns |= {"email": "", "confirmed": False}  # a sign-up by phone has nothing else
         user = factories.make_user(**columns)
         token_type = TokenType.CONFIRMATION if type == "sms" else TokenType.PHONE_CHANGE
         secret = factories.make_one_time_token(user, token_type, identifier=PHONE)
