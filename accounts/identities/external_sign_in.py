@@ -100,8 +100,8 @@ def prepare(identity: ExternalIdentity, *, caller: Caller, at: datetime, reserve
 
 
 def find_account(identity: ExternalIdentity, *, audience: str, at: datetime) -> AccountMatch:
-    """Find the account of an identity. One statement when an account has the identity, else two or three."""
-    existing = queries.find_by_identity(provider=identity.provider, provider_id=identity.subject)
+    """Find the account of an identity. One statement when an account has the identity, else two to four."""
+    existing = identity_queries.find_identity(identity)
     if existing is not None:
         user, identity_id = existing
         _check_not_banned(user, at=at)
@@ -245,7 +245,9 @@ def _update(
     updated = account_claiming.merge_user_metadata(user.id, identity_data=user_data, signed_in_at=signed_in_at, at=at)
     if identity_id is not None:
         rows = Identity.objects.filter(id=identity_id, user_id=user.id)
-        if not rows.update(identity_data=dict(identity.identity_data), last_sign_in_at=at, updated_at=at):
+        # An identity that is stored under its former key gets the one with the tenant.
+        key = {"provider_id": identity.subject} if identity.scope else {}
+        if not rows.update(**key, identity_data=dict(identity.identity_data), last_sign_in_at=at, updated_at=at):
             raise AccountChanged
     return updated
 

@@ -176,7 +176,7 @@ def choose_primary_email(email: str, remaining: Sequence[IdentityRecord], *, tak
 
 def _check(request: LinkRequest) -> None:
     identity, user = request.identity, request.user
-    linked = queries.find_by_identity(provider=identity.provider, provider_id=identity.subject)
+    linked = identity_queries.find_identity(identity)
     if linked is not None:
         raise errors.IdentityAlreadyLinked if linked[0].id == user.id else errors.IdentityOfAnotherUser
     if request.new_email and _claimant(request) is None and _emails_of_others([request.new_email], user_id=user.id):

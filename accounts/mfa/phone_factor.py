@@ -59,7 +59,7 @@ class Phone:
             user_id=user.id,
             expires_at=at + config.challenge_expiry,
         )
-        return NewChallenge(otp_code=encryption.encrypt(code, bound_to=challenge_id), message=message)
+        return NewChallenge(otp_code=encryption.encrypt(code, bound_to=challenge_id, always=True), message=message)
 
     def verify(self, attempt: VerificationAttempt) -> Proof:
         _require_gateway()
@@ -81,6 +81,8 @@ def _compare(challenge: FactorChallenge, code: str) -> None:
     try:
         expected = encryption.decrypt(stored, bound_to=challenge.id)
     except encryption.DecryptionError as error:
+        if encryption.key_id(stored) == encryption.DERIVED_KEY_ID:
+            raise errors.PhoneCodeInvalid from None  # sent before JWT_SECRET changed
         raise UnexpectedFailure("Database error verifying MFA Phone code") from error
     if expected and crypto.constant_time_equal(expected, code):
         return

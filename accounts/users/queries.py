@@ -86,15 +86,20 @@ def find_by_identity(*, provider: str, provider_id: str) -> tuple[UserRecord, UU
     return (records.read(row), row[USER_WIDTH]) if row else None
 
 
-def find_by_link(*, link_hash: str, token_types: list[str]) -> tuple[UserRecord, Row] | None:
-    """The user to whom this link was sent, and the columns of its one-time token."""
+def find_by_link(
+    *, link_hash: str, plain_digest: str | None = None, token_types: list[str]
+) -> tuple[UserRecord, Row] | None:
+    """The user to whom this link was sent, and the columns of its one-time token.
+
+    `plain_digest` is the digest that a former version has stored. Its link is valid until it expires.
+    """
     row = fetch_row(
         _select(
             f"JOIN {namespaced('one_time_tokens')} t ON t.user_id = u.id"
-            " WHERE t.link_hash = %s AND t.token_type = ANY(%s) AND u.deleted_at IS NULL",
+            " WHERE t.link_hash IN (%s, %s::text) AND t.token_type = ANY(%s) AND u.deleted_at IS NULL",
             _columns("t", _TOKEN),
         ),
-        (link_hash, token_types),
+        (link_hash, plain_digest, token_types),
     )
     return (records.read(row), row[USER_WIDTH:]) if row else None
 

@@ -199,6 +199,7 @@ def _find_by_link(*, type: str, token: str, at: datetime) -> VerifiedSecret:
         raise errors.InvalidEmailVerificationType
     match = queries.find_by_link(
         link_hash=crypto.hash_link_token(token),
+        plain_digest=crypto.plain_token_digest(token),
         token_types=[str(token_type) for token_type in _EMAIL_TOKEN_TYPES[type]],
     )
     if match is None:

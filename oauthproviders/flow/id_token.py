@@ -15,7 +15,7 @@ from django.db import transaction
 from accounts.errors import RecentSignInNeeded
 from accounts.identities import errors as identity_errors
 from accounts.identities import external_sign_in, linking
-from accounts.identities.external_identity import ExternalIdentity
+from accounts.identities.external_identity import ExternalIdentity, UnusableSubject
 from accounts.identities.external_sign_in import AccountMatch
 from accounts.passwords import change_proofs
 from accounts.users.queries import AccountUsers
@@ -169,9 +169,9 @@ def _verify_identity(credential: IdTokenCredential) -> ExternalIdentity:
         _check_nonce(credential.nonce, claimed=token_claims.get("nonce") or "")
     try:
         profile = trusted.profile_of(token_claims)
-    except InvalidProviderResponse as error:
+        return ExternalIdentity.from_profile(profile, provider=trusted.provider, email_optional=trusted.email_optional)
+    except (InvalidProviderResponse, UnusableSubject) as error:
         raise _invalid_token(trusted, error) from None
-    return ExternalIdentity.from_profile(profile, provider=trusted.provider, email_optional=trusted.email_optional)
 
 
 def _verify_token(credential: IdTokenCredential, trusted: TrustedIssuer) -> dict[str, Any]:

@@ -125,8 +125,10 @@ def test_phone_challenge_sends_sms_code(api: Api, mailbox: Mailbox, mobile: Owne
     assert (shown["id"], shown["type"]) == (str(challenge.id), "phone")
     (text,) = mailbox.texts
     assert (text.kind, text.to, text.channel, text.user_id) == (SmsKind.FACTOR, PHONE, channel or "sms", mobile.user.id)
-    assert text.variables == {"Code": challenge.otp_code}
-    assert len(challenge.otp_code or "") == 6
+    stored = challenge.otp_code or ""
+    assert encryption.key_id(stored) == encryption.DERIVED_KEY_ID
+    assert text.variables == {"Code": encryption.decrypt(stored, bound_to=challenge.id)}
+    assert len(text.variables["Code"]) == 6
     assert text.expires_at == challenge.created_at + timedelta(seconds=300)
     assert audit_trail()[-1][0] == "challenge_created"
 
