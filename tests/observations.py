@@ -15,7 +15,7 @@ from tests.conftest import Answer
 
 Audit = tuple[str, dict[str, Any] | None]
 
-_COUNTERS = frozenset({"rate_limits", "django_migrations", "password_hash_kinds"})
+_COUNTERS = frozenset({"rate_limits", "failed_attempts", "django_migrations", "password_hash_kinds"})
 _NO_REFUSAL = "payload ->> 'action' IS DISTINCT FROM 'sign_in_refused'"
 
 

@@ -15,7 +15,7 @@ from accounts import models  # not `User`: the response schemas of this module r
 from accounts.passwords import hashing, policy
 from accounts.passwords.policy import Weakness
 from accounts.sign_in import errors
-from accounts.users import identifiers, queries
+from accounts.users import failed_attempts, identifiers, queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf
 from authsvc.api.openapi.document import ErrorTypes
@@ -129,22 +129,34 @@ def _sign_in(
     not_after: datetime | None,
 ) -> PasswordSignIn | None:
     """None when the stored password has changed since it was verified; the caller then tries once more."""
-    user = caller.audit.account = _find(email=email, phone=phone, aud=caller.audience)
+    found = _find(email=email, phone=phone, aud=caller.audience)
+    user, failures = found or (None, 0)
+    caller.audit.account = user
     stored = hashing.stored_hash(user) if user else None
+    # Before the password is verified, so that the time does not reveal whether it is correct.
+    is_refused = user is not None and failed_attempts.is_refused(user.id, caller=caller, count=failures)
     if not hashing.verify_password(password, stored) or user is None or stored is None:
         hashing.learn_kind(stored)
+        _record_failure(user, identifier=email or phone, at=at)
         raise errors.InvalidCredentials
-    refusal = _find_refusal(user, by_email=bool(email), roles=roles, at=at)
+    by_email = bool(email)
+    refusal = errors.InvalidCredentials if is_refused else _find_refusal(user, by_email=by_email, roles=roles, at=at)
     if refusal is not None:
         hashing.complete_refusal(password, stored)
+        if refusal is errors.InvalidCredentials:
+            _record_failure(user, identifier=email or phone, at=at)
         raise refusal
     changes: dict[str, Any] = {"last_sign_in_at": at, "updated_at": at}
     new_hash = hashing.hash_password(password) if hashing.needs_rehash(stored) else stored
     if new_hash != stored or encryption.needs_reencryption(user.password_hash):
         changes["password"] = encryption.encrypt(new_hash, bound_to=user.id)
     with transaction.atomic(durable=True):
-        # A password change ends all sessions. It must also end a sign-in that started before it.
-        if not models.User.objects.filter(id=user.id, password=user.password_hash).update(**changes):
+        # A password change ends all sessions. It must also end a sign-in that started before it. Failures of concurrent
+        # requests count as well.
+        unchanged = models.User.objects.filter(id=user.id, password=user.password_hash)
+        if not failed_attempts.is_limited(failures):
+            unchanged = unchanged.filter(failed_attempts.below_limit())
+        if not unchanged.update(**changes):
             return None
         signed_in = dataclasses.replace(user, last_sign_in_at=at, updated_at=at)
         tokens = lifecycle.start_session(user=signed_in, method="password", caller=caller, at=at, not_after=not_after)
@@ -168,7 +180,13 @@ def _find_refusal(
     return None
 
 
-def _find(*, email: str, phone: str, aud: str) -> UserRecord | None:
+def _find(*, email: str, phone: str, aud: str) -> tuple[UserRecord, int] | None:
+    """The user and the number of wrong passwords and codes. One statement."""
+    failures = failed_attempts.count_column()
     if email:
-        return queries.find_by("email", identifiers.lower_email(email), aud=aud)
-    return queries.find_by("phone", identifiers.bare_phone(phone), aud=aud)
+        return queries.find_with_failures("email", identifiers.lower_email(email), aud=aud, failures=failures)
+    return queries.find_with_failures("phone", identifiers.bare_phone(phone), aud=aud, failures=failures)
+
+
+def _record_failure(user: UserRecord | None, *, identifier: str, at: datetime) -> None:
+    failed_attempts.record([user.id] if user else [], identifier=identifier, at=at)

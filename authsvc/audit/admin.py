@@ -58,6 +58,7 @@ _TITLES = {
     Action.CUSTOM_PROVIDER_DELETED: "Custom provider deleted",
     Action.MESSAGE_RETRIED: "Message retried",
     Action.MESSAGES_RETRIED: "Failed messages retried",
+    Action.FAILED_ATTEMPTS_RESET: "Failed attempts reset",
 }
 _HIGHLIGHTED = frozenset({Action.DELETED, Action.FACTOR_DELETED, Action.TOKEN_REVOKED, Action.SIGN_IN_REFUSED})
 

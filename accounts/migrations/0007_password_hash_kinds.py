@@ -6,7 +6,7 @@ from authsvc.db.sql import namespaced
 
 
 class Migration(migrations.Migration):
-    dependencies = [("accounts", "0005_unfinished_factors")]
+    dependencies = [("accounts", "0006_failed_attempts")]
 
     operations = [
         migrations.CreateModel(
