@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 SUCCEEDED = "succeeded"
 _FAILURES = frozenset({"server_error", "temporarily_unavailable"})
-_NO_REFUSALS = frozenset({"validation_failed", "bad_json", "signup_disabled"})
+_NO_REFUSALS = frozenset({"validation_failed", "bad_json", "signup_disabled", "provider_email_needs_verification"})
 _INSTANCE = str(UUID(int=0))
 
 logger = logging.getLogger(__name__)

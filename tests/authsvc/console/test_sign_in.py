@@ -135,8 +135,8 @@ def test_every_failure_verifies_one_hash_and_runs_the_same_statements(
     monkeypatch.setattr(argon2.PasswordHasher, "verify", spy)
     with CaptureQueriesContext(connection) as statements:
         assert console.sign_in(name, password).status_code == 400
-    # The limit of the client, the user, two limits of refusals and the audit entry.
-    assert (len(hashes), len(statements)) == (1, 5)
+    # The limit of the client, the user, the count of failures, two limits of audit entries, and the entry.
+    assert (len(hashes), len(statements)) == (1, 6)
 
 
 def test_too_many_attempts_are_rejected_with_a_waiting_time(
