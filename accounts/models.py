@@ -243,6 +243,21 @@ class RecoveryCode(models.Model):
         return str(self.id)
 
 
+class FailedAttempts(models.Model):
+    """The wrong passwords and codes of a user, or of identifiers without one (`accounts.users.failed_attempts`)."""
+
+    user_id = models.UUIDField(primary_key=True)
+    attempts = models.IntegerField()
+    started_at = models.DateTimeField()
+    updated_at = models.DateTimeField()
+
+    class Meta:
+        db_table = namespaced("failed_attempts")
+
+    def __str__(self) -> str:
+        return str(self.user_id)
+
+
 class CeremonyType(models.TextChoices):
     SIGNUP = "signup"
     REGISTRATION = "registration"

@@ -275,6 +275,22 @@ class UserPasskeyView(AdminEndpoint):
         return Response(status=204)
 
 
+class FailedAttemptsView(AdminEndpoint):
+    @document(responses={204: None}, errors=errors.USER_PATH)
+    def delete(self, request: ServiceRequest, user_id: str) -> HttpResponse:
+        """Reset the count of a user's wrong passwords and codes.
+
+        At `AUTH_SECURITY_MAX_FAILED_ATTEMPTS_PER_ACCOUNT` correct ones count only from addresses of earlier sign-ins.
+        """
+        user_administration.reset_failed_attempts(
+            _parse_user_id(user_id),
+            actor=authentication.get_admin(request).actor,
+            caller=request.caller,
+            at=timezone.now(),
+        )
+        return Response(status=204)
+
+
 class InviteView(AdminEndpoint):
     @document(
         body=InviteInput,

@@ -21,6 +21,7 @@ from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.audit import Action
 from authsvc.caller import Caller
+from authsvc.messaging import Sender
 from tokens.one_time import one_time_tokens
 from tokens.sessions.errors import UserBanned
 
@@ -86,15 +87,15 @@ class ExternalSignIn:
     """The caller raises it after the commit, without starting a session; None when the user is signed in."""
 
 
-def prepare(identity: ExternalIdentity, *, audience: str, at: datetime, reserved: str = "") -> AccountMatch:
+def prepare(identity: ExternalIdentity, *, caller: Caller, at: datetime, reserved: str = "") -> AccountMatch:
     """Find the account and reserve the confirmation email that the sign-in will send, if any.
 
     Call it before the transaction, because it may use the network. `reserved` is the address whose email an earlier
     call has reserved already. Raises SignupDisabled, AmbiguousAccount, UserBanned and the errors of sending an email.
     """
-    match = find_account(identity, audience=audience, at=at)
+    match = find_account(identity, audience=caller.audience, at=at)
     if match.confirmation_recipient not in ("", reserved):
-        confirmation_emails.reserve_confirmation(match.confirmation_recipient)
+        confirmation_emails.reserve_confirmation(match.confirmation_recipient, sender=Sender.of_request(caller))
     return match
 
 

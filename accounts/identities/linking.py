@@ -24,6 +24,7 @@ from authsvc import audit, messaging
 from authsvc.audit import Action
 from authsvc.caller import Caller
 from authsvc.db.fields import parse_json
+from authsvc.messaging import Sender
 from tokens.one_time import one_time_tokens
 from tokens.sessions import lifecycle
 from tokens.sessions.errors import UserBanned, UserNotFoundForToken
@@ -62,7 +63,7 @@ class Linked:
     """The caller raises it after the commit, without starting a session."""
 
 
-def prepare(identity: ExternalIdentity, signed_in: SignedInUser, *, at: datetime) -> LinkRequest:
+def prepare(identity: ExternalIdentity, signed_in: SignedInUser, *, caller: Caller, at: datetime) -> LinkRequest:
     """Check that the identity can be linked, and reserve the confirmation email that linking will send, if any.
 
     Call it before the transaction, because it may use the network. Raises IdentityAlreadyLinked,
@@ -75,7 +76,8 @@ def prepare(identity: ExternalIdentity, signed_in: SignedInUser, *, at: datetime
     )
     _check(request)
     if not request.is_verified:
-        confirmation_emails.reserve_confirmation(request.new_email)
+        sender = Sender.of_request(caller, user_id=request.user.id)
+        confirmation_emails.reserve_confirmation(request.new_email, sender=sender)
     return request
 
 

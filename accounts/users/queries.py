@@ -60,6 +60,14 @@ def find_by(column: Literal["email", "phone", "phone_change"], value: str, *, au
     return records.read(row) if row else None
 
 
+def find_with_failures(
+    column: Literal["email", "phone"], value: str, *, aud: str, failures: str
+) -> tuple[UserRecord, int] | None:
+    """As `find_by`, with the number of wrong passwords and codes; `failures` is the SQL for it. One statement."""
+    row = fetch_row(_select(f"WHERE u.{column} = %s AND NOT u.is_sso_user AND u.aud = %s", failures), (value, aud))
+    return (records.read(row), row[USER_WIDTH]) if row else None
+
+
 def find_claimant(column: Literal["email", "phone"], value: str, *, aud: str) -> UserRecord | None:
     """As `find_by`, but only the account that a proof of the email or phone may lead into (`account_claiming`)."""
     user = find_by(column, value, aud=aud)

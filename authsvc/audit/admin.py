@@ -52,6 +52,7 @@ _TITLES = {
     Action.PASSKEY_CREATED: "Passkey registered",
     Action.PASSKEY_UPDATED: "Passkey renamed",
     Action.PASSKEY_DELETED: "Passkey removed",
+    Action.FAILED_ATTEMPTS_RESET: "Failed attempts reset",
 }
 _HIGHLIGHTED = frozenset({Action.DELETED, Action.FACTOR_DELETED, Action.TOKEN_REVOKED})
 

@@ -184,14 +184,12 @@ def _log_failure(name: str, stage: str, error: Exception) -> None:
 
 
 def _sign_in(pending: PendingFlow, identity: ExternalIdentity, token: Token, *, caller: Caller, at: datetime) -> str:
-    match = external_sign_in.prepare(identity, audience=caller.audience, at=at)
+    match = external_sign_in.prepare(identity, caller=caller, at=at)
     try:
         return _store_sign_in(pending, match, token, caller=caller, at=at)
     except identity_errors.IdentityNotCreated:
         # Another request has changed the account since `prepare`. A second failure is final.
-        match = external_sign_in.prepare(
-            identity, audience=caller.audience, at=at, reserved=match.confirmation_recipient
-        )
+        match = external_sign_in.prepare(identity, caller=caller, at=at, reserved=match.confirmation_recipient)
         return _store_sign_in(pending, match, token, caller=caller, at=at)
 
 
@@ -229,7 +227,7 @@ def _link(
     caller: Caller,
     at: datetime,
 ) -> str:
-    request = linking.prepare(identity, target, at=at)
+    request = linking.prepare(identity, target, caller=caller, at=at)
     with transaction.atomic(durable=True):
         try:
             user = linking.lock_user(target, at=at)
