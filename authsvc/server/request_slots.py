@@ -94,13 +94,15 @@ class RequestSlots:
 
     def release(self) -> None:
         """Leave the slot with its connection to the next request."""
-        self._store_connections()
-        with self._lock:
-            waiting = self._waiting.popleft() if self._waiting and self._in_use <= self._size else None
-            if waiting is None:
-                self._in_use -= 1
-        if waiting is not None:
-            self._start(waiting)
+        try:
+            self._store_connections()
+        finally:
+            with self._lock:
+                waiting = self._waiting.popleft() if self._waiting and self._in_use <= self._size else None
+                if waiting is None:
+                    self._in_use -= 1
+            if waiting is not None:
+                self._start(waiting)
 
     def _start(self, waiting: _Waiting) -> None:
         """Let a request that has received a slot run in another thread."""
@@ -130,7 +132,7 @@ class RequestSlots:
         while following is not None:
             try:
                 following()
-            except Exception:
+            except BaseException:
                 logger.exception("request failed")
             following = self._next_task()
         bulkhead.set_slots(None)

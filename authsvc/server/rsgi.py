@@ -150,8 +150,11 @@ def read_scope(scope: Any) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=1024)
 def variable_of(name: str) -> str:
-    """The WSGI variable of a header; empty for a name with an underscore, which WSGI confuses with a hyphen."""
-    if "_" in name:
+    """The WSGI variable of a header; empty for a name with an underscore, which WSGI confuses with a hyphen.
+
+    The API has one such name: `redirect_to`.
+    """
+    if "_" in name and name != "redirect_to":
         return ""
     variable = name.upper().replace("-", "_")
     return variable if variable in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{variable}"

@@ -132,6 +132,8 @@ def confirm_email_change(token_type: TokenType, *, confirmed: int = 0) -> Callab
 def confirm_phone(type: str) -> Callable[[], Call]:
     def prepare() -> Call:
         columns: dict[str, Any] = {"phone" if type == "sms" else "phone_change": PHONE}
+        if type == "sms":
+            columns |= {"email": "", "confirmed": False}  # a sign-up by phone has nothing else
         user = factories.make_user(**columns)
         token_type = TokenType.CONFIRMATION if type == "sms" else TokenType.PHONE_CHANGE
         secret = factories.make_one_time_token(user, token_type, identifier=PHONE)
@@ -321,7 +323,7 @@ PATHS = [
     *(Path(f"POST /logout, {scope}", 3, 204, logout(scope)) for scope in ("global", "local", "others")),
     Path("POST /factors", 7, 200, enroll_factor),
     Path("POST /factors/{factor_id}/challenge", 5, 200, challenge_factor),
-    Path("POST /factors/{factor_id}/verify", 17, 200, verify_factor("verified")),
+    Path("POST /factors/{factor_id}/verify", 18, 200, verify_factor("verified")),
     Path("POST /factors/{factor_id}/verify, first", 19, 200, verify_factor("unverified")),
     Path("DELETE /factors/{factor_id}", 11, 200, unenroll_factor),
     Path("refresh", 3, 200, refresh(0)),
@@ -334,15 +336,15 @@ PATHS = [
         200,
         password_grant(stored="$2y$04$mIJxfrCaEI3GukZe11CiXublhEFanu5.ododkll1WphfSp6pn4zIu", password="test"),
     ),
-    Path("password grant, wrong password", 1, 400, password_grant(password="wrong")),
+    Path("password grant, wrong password", 2, 400, password_grant(password="wrong")),
     Path("PKCE grant", 6, 200, pkce_grant),
     Path("POST /signup", 4, 200, sign_up()),
     Path("POST /signup with PKCE", 5, 200, sign_up(pkce=True)),
     Path("POST /signup, address taken", 3, 200, sign_up(taken=True)),
-    Path("POST /verify, confirmation by link", 7, 200, verify(TokenType.CONFIRMATION)),
-    Path("POST /verify, confirmation by code", 7, 200, verify(TokenType.CONFIRMATION, code=True)),
-    Path("POST /verify, recovery by link", 6, 200, verify(TokenType.RECOVERY)),
-    Path("POST /verify, recovery by code", 6, 200, verify(TokenType.RECOVERY, code=True)),
+    Path("POST /verify, confirmation by link", 8, 200, verify(TokenType.CONFIRMATION)),
+    Path("POST /verify, confirmation by code", 8, 200, verify(TokenType.CONFIRMATION, code=True)),
+    Path("POST /verify, recovery by link", 7, 200, verify(TokenType.RECOVERY)),
+    Path("POST /verify, recovery by code", 7, 200, verify(TokenType.RECOVERY, code=True)),
     Path("POST /verify, first side of a change", 3, 200, confirm_email_change(TokenType.EMAIL_CHANGE_NEW)),
     Path(
         "POST /verify, second side of a change",
@@ -350,8 +352,8 @@ PATHS = [
         200,
         confirm_email_change(TokenType.EMAIL_CHANGE_CURRENT, confirmed=1),
     ),
-    Path("POST /verify, phone", 6, 200, confirm_phone("sms")),
-    Path("POST /verify, phone change", 8, 200, confirm_phone("phone_change")),
+    Path("POST /verify, phone", 7, 200, confirm_phone("sms")),
+    Path("POST /verify, phone change", 9, 200, confirm_phone("phone_change")),
     Path("POST /otp", 3, 200, request_email("/otp", exists=True)),
     Path("POST /otp, new address", 5, 200, request_email("/otp", exists=False)),
     Path("POST /recover", 3, 200, request_email("/recover", exists=True)),
@@ -403,10 +405,10 @@ PATHS = [
         200,
         administer("PUT", "/admin/users/{user}", {"email": "b@example.com"}),
     ),
-    Path("DELETE /admin/users/{user_id}", 9, 200, administer("DELETE", "/admin/users/{user}")),
+    Path("DELETE /admin/users/{user_id}", 10, 200, administer("DELETE", "/admin/users/{user}")),
     Path(
         "DELETE /admin/users/{user_id}, soft",
-        16,
+        17,
         200,
         administer("DELETE", "/admin/users/{user}", {"should_soft_delete": True}),
     ),

@@ -9,16 +9,21 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from accounts.mfa import verification
 from accounts.models import Identity, User
+from accounts.users.queries import AccountUsers
+from authsvc.caller import Caller
 from tests import factories
 from tests.accounts.administration import admin_requests
+from tests.accounts.mfa import factor_requests
 from tests.conftest import Answer, Api, ChangeConfig
-from tests.factories import CHALLENGE, PASSWORD, VERIFIER, make_one_time_token, make_user
+from tests.factories import AUDIENCE, CHALLENGE, PASSWORD, VERIFIER, make_one_time_token, make_user
 from tests.oauthproviders.browser import Browser, start_link_flow
 from tests.oauthproviders.conftest import github, server  # noqa: F401  (fixtures)
 from tests.observations import redirect_query
 from tests.tokens.token_requests import exchange_code, refresh
 from tokens.models import Session, TokenType
+from tokens.sessions.errors import UserBanned
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_request_limits", "github")]
 
@@ -149,3 +154,21 @@ def test_no_sign_in_gives_a_banned_user_tokens(prepare: Callable[[Api, User], At
     factories.backdate(User.objects.get(id=user.id), by=timedelta(hours=25))
     User.objects.filter(id=user.id).update(email_confirmed_at=timezone.now())
     assert admin_requests.can_sign_in(api, PASSWORD, email=EMAIL)
+
+
+def test_ban_during_the_verification_of_a_factor_wins(api: Api) -> None:
+    """The service function gets the sign-in that was read before the ban."""
+    owner = factor_requests.make_owner()
+    factor_requests.step_up(api, owner)
+    signed_in = AccountUsers().find_signed_in_user(user_id=owner.user.id, session_id=owner.session.id)
+    assert signed_in is not None
+    ban(api, owner.user)
+    with pytest.raises(UserBanned):
+        verification.complete_step_up(
+            signed_in,
+            method="totp",
+            factor_id=owner.factor.id,
+            redeem=lambda _: None,
+            caller=Caller(audience=AUDIENCE),
+            at=timezone.now(),
+        )

@@ -63,11 +63,12 @@ def test_tasks_beyond_the_slots_wait_in_order_without_a_thread() -> None:
     first[1].finish()
 
 
-def test_a_failed_task_leaves_its_slot(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("error", [ValueError, BaseException])
+def test_a_failed_task_leaves_its_slot(error: type[BaseException], caplog: pytest.LogCaptureFixture) -> None:
     slots = RequestSlots(1)
 
     def fail() -> None:
-        raise ValueError("the reason")
+        raise error("the reason")
 
     has_run = threading.Event()
     slots.submit(fail)
