@@ -59,7 +59,6 @@ _NEW_USER_ERRORS = (
 
 
 class AdminEndpoint(Endpoint):
-    max_body = parsing.MAX_BODY
     authentication_classes = (AdminAuthentication,)
     permission_classes = (IsAdmin,)
 

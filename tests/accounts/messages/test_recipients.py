@@ -500,7 +500,7 @@ def test_requests_without_message_use_no_quota(api: Api, mailbox: Mailbox, auth_
         assert api.post("/resend", body, headers=clients[1]).status_code == 200
         backdate_rate_limits(timedelta(minutes=16))
         response = api.post("/signup", {"email": "confirmed@shop.net", "password": PASSWORD}, headers=clients[2])
-        assert (response.status_code, response.json()["identities"]) == (200, [])
+        assert (response.status_code, len(response.json()["identities"])) == (200, 1)
     assert not RateLimit.objects.filter(bucket="email_sent").exists()
     assert mailbox.emails == []
     backdate_rate_limits(timedelta(minutes=1))
