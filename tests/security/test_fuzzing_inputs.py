@@ -307,7 +307,7 @@ def test_signed_claims_of_any_type_do_not_break_an_endpoint(
     claims = _plain({"sub": str(UUID(int=1)), **claims} if amr is None else {**claims, "amr": amr})
     token = _sign(claims, {"alg": "HS256"})
     for path in ("/user", "/admin/users", f"/admin/users/{UUID(int=1)}"):
-        assert Api().get(path, bearer=token).status_code in (200, 401, 403, 404)
+        assert Api().get(path, bearer=token).status_code < 500
 
 
 # Refresh tokens
