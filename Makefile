@@ -52,6 +52,8 @@ $(DEVELOPMENT): | $(INSTALLED)
 		echo AUTH_JWT_AUD=authenticated; \
 		echo AUTH_JWT_DEFAULT_GROUP_NAME=authenticated; \
 		echo AUTH_MAILER_DEV_INBOX_ENABLED=true; \
+		echo AUTH_RATE_LIMIT_EMAIL_SENT=10000; \
+		echo AUTH_RATE_LIMIT_SMS_SENT=10000; \
 		echo DATABASE_URL=embedded:$(CURDIR)/.data/pg; \
 		echo AUTH_JWT_SECRET=$$($(BIN)/python -c 'import secrets; print(secrets.token_urlsafe(48))'); \
 	} > $@

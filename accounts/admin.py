@@ -17,7 +17,7 @@ from accounts.administration import admin_factors, support_messages, user_admini
 from accounts.administration import errors as administration_errors
 from accounts.forms import BANS, BanForm, RoleForm
 from accounts.models import Factor, Identity, User
-from accounts.users import deletion
+from accounts.users import deletion, failed_attempts
 from accounts.users.search import listing
 from accounts.users.search.queries import NEWEST
 from authsvc import conf
@@ -66,7 +66,8 @@ class UserAdmin(OperatorAdmin):
     sortable_by = ()
     change_form_template = "operator/user.html"
     actions = (
-        "confirm_email", "confirm_phone", "resend_confirmation", "send_recovery", "set_role", "reset_factors",
+        "confirm_email", "confirm_phone", "resend_confirmation", "send_recovery", "set_role",
+        "reset_failed_attempts", "reset_factors",
         "end_sessions", "ban", "unban", "anonymise", "delete",
     )  # fmt: skip
     row_actions = actions
@@ -108,6 +109,15 @@ class UserAdmin(OperatorAdmin):
         changes = user_administration.UserChanges(role=context.values["role"])
         user_administration.update(row.pk, changes, actor=context.actor, caller=context.caller, at=context.at)
         return f"{self.display_name(row)} has the role {changes.role}"
+
+    @model_admin.action(
+        label="Reset failed attempts",
+        success_message="Failed attempts reset",
+        confirmation="Wrong passwords and codes are forgotten, and correct ones count from every address.",
+    )
+    def reset_failed_attempts(self, row: User, context: ActionContext) -> str | None:
+        user_administration.reset_failed_attempts(row.pk, actor=context.actor, caller=context.caller, at=context.at)
+        return None
 
     @model_admin.action(
         label="Reset second factors",
@@ -236,7 +246,14 @@ class UserAdmin(OperatorAdmin):
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         pending = (("Waiting for confirmation", {"fields": ("email_change", "phone_change")}),)
         return [
-            ("Account", {"fields": ("user_id", "email", "phone", "full_name", "role", "audience", "password_state")}),
+            (
+                "Account",
+                {
+                    "fields": (
+                        "user_id", "email", "phone", "full_name", "role", "audience", "password_state", "failures",
+                    )
+                },
+            ),
             (
                 "Times",
                 {
@@ -276,7 +293,7 @@ class UserAdmin(OperatorAdmin):
     @admin.display(description="name")
     def full_name(self, row: User) -> str:
         metadata = row.raw_user_meta_data if isinstance(row.raw_user_meta_data, dict) else {}
-        return str(metadata.get("full_name") or metadata.get("name") or EMPTY)
+        return formatting.short_text(metadata.get("full_name") or metadata.get("name"))
 
     @admin.display(description="audience")
     def audience(self, row: User) -> str:
@@ -285,6 +302,11 @@ class UserAdmin(OperatorAdmin):
     @admin.display(description="password")
     def password_state(self, row: Any) -> str:
         return "Set" if row.has_password else "None"
+
+    @admin.display(description="failed attempts")
+    def failures(self, row: User) -> str:
+        count = failed_attempts.read_count(row.pk)
+        return f"{count} (only known addresses may sign in)" if failed_attempts.is_limited(count) else str(count)
 
     @admin.display(description="user metadata")
     def user_metadata(self, row: User) -> SafeString | str:

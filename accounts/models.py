@@ -12,6 +12,7 @@ from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Least, Lower, Now
 
 from accounts.managers import AccountQuerySet, FactorQuerySet, IdentityQuerySet, UserQuerySet
+from authsvc.db.fields import JSONField
 from authsvc.db.sql import namespaced
 
 
@@ -36,8 +37,8 @@ class User(AbstractBaseUser):
     email_change = models.CharField(max_length=255, null=True)
     email_change_sent_at = models.DateTimeField(null=True)
     last_sign_in_at = models.DateTimeField(null=True)
-    raw_app_meta_data = models.JSONField(null=True)
-    raw_user_meta_data = models.JSONField(null=True)
+    raw_app_meta_data = JSONField(null=True)
+    raw_user_meta_data = JSONField(null=True)
     created_at = models.DateTimeField(null=True)
     updated_at = models.DateTimeField(null=True)
     phone = models.TextField(null=True)
@@ -92,7 +93,7 @@ class Identity(models.Model):
     user = models.ForeignKey(
         User, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="identities"
     )
-    identity_data = models.JSONField()
+    identity_data = JSONField()
     provider = models.TextField()
     last_sign_in_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField(null=True)
@@ -149,9 +150,9 @@ class Factor(models.Model):
     secret = models.TextField(null=True)
     phone = models.TextField(null=True)
     last_challenged_at = models.DateTimeField(null=True)
-    web_authn_credential = models.JSONField(null=True)
+    web_authn_credential = JSONField(null=True)
     web_authn_aaguid = models.UUIDField(null=True)
-    last_webauthn_challenge_data = models.JSONField(null=True)
+    last_webauthn_challenge_data = JSONField(null=True)
     last_totp_step = models.BigIntegerField(null=True)
     """Time step of the last code accepted after enrolment; codes up to that step are used up (RFC 6238 §5.2)."""
 
@@ -201,7 +202,7 @@ class FactorChallenge(models.Model):
     verified_at = models.DateTimeField(null=True)
     ip_address = models.GenericIPAddressField(null=True)
     otp_code = models.TextField(null=True)
-    web_authn_session_data = models.JSONField(null=True)
+    web_authn_session_data = JSONField(null=True)
     attempts = models.SmallIntegerField(db_default=0)
     session_id = models.UUIDField(null=True)
     """The session that requested the challenge; None for an imported one, or without a session."""
@@ -242,6 +243,21 @@ class RecoveryCode(models.Model):
         return str(self.id)
 
 
+class FailedAttempts(models.Model):
+    """The wrong passwords and codes of a user, or of identifiers without one (`accounts.users.failed_attempts`)."""
+
+    user_id = models.UUIDField(primary_key=True)
+    attempts = models.IntegerField()
+    started_at = models.DateTimeField()
+    updated_at = models.DateTimeField()
+
+    class Meta:
+        db_table = namespaced("failed_attempts")
+
+    def __str__(self) -> str:
+        return str(self.user_id)
+
+
 class CeremonyType(models.TextChoices):
     SIGNUP = "signup"
     REGISTRATION = "registration"
@@ -260,7 +276,7 @@ class Passkey(models.Model):
     attestation_type = models.TextField(db_default="")
     aaguid = models.UUIDField(null=True)
     sign_count = models.BigIntegerField(db_default=0)
-    transports = models.JSONField(db_default=Value([], models.JSONField()))
+    transports = JSONField(db_default=Value([], JSONField()))
     backup_eligible = models.BooleanField(db_default=False)
     backed_up = models.BooleanField(db_default=False)
     friendly_name = models.TextField(db_default="")
@@ -294,7 +310,7 @@ class PasskeyChallenge(models.Model):
         null=True,
     )
     challenge_type = models.TextField(choices=CeremonyType)
-    session_data = models.JSONField()
+    session_data = JSONField()
     created_at = models.DateTimeField(db_default=Now())
     expires_at = models.DateTimeField()
 

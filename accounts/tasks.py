@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from accounts.models import FactorStatus
+from accounts.users import failed_attempts
 from accounts.users.search import indexes
 from authsvc import conf, jobs
+from authsvc.db.sql import namespaced
 from authsvc.jobs import cleanup
 from authsvc.jobs.cleanup import MANDATORY_BATCH_SIZE, CleanupRule
 
 _EVERY = timedelta(hours=1)
 _CHALLENGE_KEPT_FOR = timedelta(hours=24)
 _FACTOR_UNVERIFIED_FOR = timedelta(hours=24)
+_MAX_INTEGER = 2**31 - 1
 _ANONYMOUS_FOR = timedelta(days=30)
 
 
@@ -38,6 +41,13 @@ def _anonymous(at: datetime) -> Sequence[datetime] | None:
     return (at - _ANONYMOUS_FOR,) if conf.current().signup.anonymous_enabled else None
 
 
+def _old_failures(at: datetime) -> Sequence[datetime | int]:
+    # Without a limit no row has a meaning.
+    return at - failed_attempts.WINDOW, conf.current().codes.max_failed_attempts or _MAX_INTEGER
+
+
+_USER_OF_FAILURES = f"SELECT FROM {namespaced('users')} u WHERE u.id = t.user_id"
+
 cleanup.register(
     CleanupRule(
         table="mfa_challenges",
@@ -51,6 +61,14 @@ cleanup.register(
         table="webauthn_challenges",
         condition="t.expires_at < %s",
         parameters=_now,
+        batch_size=MANDATORY_BATCH_SIZE,
+        is_mandatory=True,
+    ),
+    CleanupRule(
+        table="failed_attempts",
+        key="user_id",
+        condition=f"t.started_at < %s AND (t.attempts < %s OR NOT EXISTS ({_USER_OF_FAILURES}))",
+        parameters=_old_failures,
         batch_size=MANDATORY_BATCH_SIZE,
         is_mandatory=True,
     ),

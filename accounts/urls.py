@@ -44,6 +44,7 @@ urlpatterns = [
     *slash_optional("admin/users/<str:user_id>", admin_views.UserView.as_view()),
     *slash_optional("admin/users/<str:user_id>/factors", admin_views.UserFactorsView.as_view()),
     *slash_optional("admin/users/<str:user_id>/factors/<str:factor_id>", admin_views.UserFactorView.as_view()),
+    *slash_optional("admin/users/<str:user_id>/failed_attempts", admin_views.FailedAttemptsView.as_view()),
     *slash_optional("admin/users/<str:user_id>/passkeys", admin_views.UserPasskeysView.as_view()),
     *slash_optional("admin/users/<str:user_id>/passkeys/<str:passkey_id>", admin_views.UserPasskeyView.as_view()),
     *slash_optional("admin/audit", audit_views.AuditView.as_view()),

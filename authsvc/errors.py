@@ -71,11 +71,6 @@ class BodyTooLarge(ApiError):
     error_code = "request_entity_too_large"
     message = "Request body too large (max 1048576 bytes)"
 
-    @classmethod
-    def beyond(cls, limit: int) -> BodyTooLarge:
-        """The error of an endpoint that permits `limit` bytes."""
-        return cls(f"Request body too large (max {limit} bytes)")
-
 
 class RequestBodyTimedOut(ApiError):
     status = 408

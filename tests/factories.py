@@ -7,7 +7,6 @@ import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import uuid4
 
 import orjson
 from django.db import connection
@@ -170,11 +169,12 @@ def make_one_time_token(
 
 
 def make_flow(user: User, *, method: str = "magiclink", at: datetime | None = None, **columns: Any) -> FlowState:
-    """A PKCE flow with VERIFIER whose link has been opened, so that `auth_code` can be exchanged."""
+    """A PKCE flow with VERIFIER whose link has been opened, so that the code in `auth_code` can be exchanged."""
     at = at or timezone.now()
+    code = columns.pop("auth_code", None) or crypto.generate_auth_code()
     values = {
         "user_id": user.id,
-        "auth_code": str(uuid4()),
+        "auth_code": crypto.hash_auth_code(code),
         "code_challenge": CHALLENGE,
         "code_challenge_method": "s256",
         "provider_type": method,
@@ -183,7 +183,9 @@ def make_flow(user: User, *, method: str = "magiclink", at: datetime | None = No
         "updated_at": at,
         "auth_code_issued_at": at,
     }
-    return FlowState.objects.create(**{**values, **columns})
+    flow = FlowState.objects.create(**{**values, **columns})
+    flow.auth_code = code  # as the client gets it
+    return flow
 
 
 def make_audit_entries(count: int, *, payload: dict[str, Any], at: datetime) -> None:

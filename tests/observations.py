@@ -15,7 +15,7 @@ from tests.conftest import Answer
 
 Audit = tuple[str, dict[str, Any] | None]
 
-_COUNTERS = frozenset({"rate_limits", "django_migrations"})
+_COUNTERS = frozenset({"rate_limits", "failed_attempts", "django_migrations"})
 
 
 def assert_error(response: Answer, status: int, error_code: str, text: str, **further: Any) -> None:
@@ -63,7 +63,7 @@ _REAL = {
 
 
 def table_contents() -> dict[str, tuple[int, str]]:
-    """Table → row count and digest of the contents, for every table except rate-limit counters."""
+    """Table → row count and digest of the contents, for every table except counters of requests and failures."""
     with connection.cursor() as cursor:
         tables = sorted(set(connection.introspection.table_names(cursor)) - _COUNTERS)
         cursor.execute(

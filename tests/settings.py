@@ -16,6 +16,9 @@ ENVIRONMENT = {
     "AUTH_JWT_AUD": "authenticated",
     "AUTH_JWT_DEFAULT_GROUP_NAME": "authenticated",
     "AUTH_LOG_LEVEL": "error",
+    # All requests of a test come from one client, which may use a tenth of these.
+    "AUTH_RATE_LIMIT_EMAIL_SENT": "300",
+    "AUTH_RATE_LIMIT_SMS_SENT": "300",
 }
 """Base settings of every test, in this process and in servers that tests start."""
 

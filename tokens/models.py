@@ -34,6 +34,7 @@ class Session(models.Model):
     """One sign-in, with the counter of its refresh tokens. The row is deleted when the session ends."""
 
     encrypted_columns: ClassVar = ("refresh_token_hmac_key",)
+    always_encrypted: ClassVar = encrypted_columns
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     user = models.ForeignKey(

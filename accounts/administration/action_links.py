@@ -75,8 +75,8 @@ class ActionLink:
 def generate(request: LinkRequest, *, actor: audit.Administrator, caller: Caller, at: datetime) -> ActionLink:
     """Create a link of one of six types, and the account where sign-up or invitation needs one.
 
-    Works while sign-ups are disabled and does not count towards rate limits. An invitation is also sent by email,
-    unless the operator has disabled that. Raises the errors of an address and of a password, LinkTypeUnknown,
+    Works while sign-ups are disabled. An invitation is also sent by email, unless the operator has disabled that; it
+    counts against the quota of administrators. Raises the errors of an address and of a password, LinkTypeUnknown,
     UserWithEmailNotFound, EmailExists, SecureEmailChangeOff, and for an invitation the errors of sending an email.
     """
     address = identifiers.email(request.email)
@@ -116,7 +116,7 @@ def _invitation(
     existing = invitations.find_unconfirmed(address, audience=caller.audience)
     is_mailed = conf.current().mailer.generate_link_invite_enabled
     if is_mailed:
-        recipients.reserve_email(address, kind=EmailKind.INVITE)
+        recipients.reserve_email(address, kind=EmailKind.INVITE, sender=messaging.ADMINISTRATION)
     with transaction.atomic(durable=True):
         user, secret = invitations.prepare(address, existing, data=request.data, actor=actor, caller=caller, at=at)
         if is_mailed:

@@ -28,14 +28,14 @@ def end_of_ban(text: str, *, at: datetime) -> datetime | None:
 def _reason(text: str) -> str:
     """The reason why a duration is malformed, in the words that clients expect."""
     quoted = json.dumps(text, ensure_ascii=False)
-    rest = text[1:] if text[:1] in ("+", "-") else text
-    while rest:
-        part = _PART.match(rest)
+    position = 1 if text[:1] in ("+", "-") else 0
+    while position < len(text):
+        part = _PART.match(text, position)
         if part is None or not (part[1] or part[2]):
             break
         if not part[3]:
             return f"time: missing unit in duration {quoted}"
         if part[3] not in _UNITS:
             return f"time: unknown unit {json.dumps(part[3], ensure_ascii=False)} in duration {quoted}"
-        rest = rest[part.end() :]
+        position = part.end()
     return f"time: invalid duration {quoted}"

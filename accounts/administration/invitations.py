@@ -39,7 +39,7 @@ def invite(
     """
     address = identifiers.email(email)
     existing = find_unconfirmed(address, audience=caller.audience)
-    recipients.reserve_email(address, kind=EmailKind.INVITE)
+    recipients.reserve_email(address, kind=EmailKind.INVITE, sender=messaging.ADMINISTRATION)
     try:
         return _invite(address, existing, data=data, redirect_to=redirect_to, actor=actor, caller=caller, at=at)
     except IntegrityError:

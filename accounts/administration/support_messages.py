@@ -30,7 +30,7 @@ def send_recovery(user_id: UUID, *, actor: Administrator, caller: Caller, at: da
     user = queries.require(user_id)
     if not user.email or user.deleted_at is not None or user.is_sso_user:
         raise errors.NothingToSendTo
-    recipients.reserve_email(user.email, kind=EmailKind.RECOVERY)
+    recipients.reserve_email(user.email, kind=EmailKind.RECOVERY, sender=messaging.ADMINISTRATION)
     with transaction.atomic(durable=True):
         if not _of(user).filter(email=user.email).update(recovery_sent_at=at, updated_at=at):
             raise account_errors.UserNotFound
@@ -58,7 +58,7 @@ def resend_confirmation(user_id: UUID, *, actor: Administrator, caller: Caller, 
 
 
 def _mail_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller, at: datetime) -> str:
-    recipients.reserve_email(user.email, kind=EmailKind.CONFIRMATION)
+    recipients.reserve_email(user.email, kind=EmailKind.CONFIRMATION, sender=messaging.ADMINISTRATION)
     with transaction.atomic(durable=True):
         waiting = _of(user).filter(email=user.email, email_confirmed_at=None)
         if not waiting.update(confirmation_sent_at=at, updated_at=at):
@@ -72,7 +72,7 @@ def _mail_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller
 
 
 def _text_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller, at: datetime) -> str:
-    sms_codes.reserve_sms(user.phone, at=at)
+    sms_codes.reserve_sms(user.phone, sender=messaging.ADMINISTRATION, at=at)
     with transaction.atomic(durable=True):
         waiting = _of(user).filter(phone=user.phone, phone_confirmed_at=None)
         if not waiting.update(confirmation_sent_at=at, updated_at=at):

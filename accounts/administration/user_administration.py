@@ -15,7 +15,7 @@ from accounts import errors as account_errors
 from accounts.administration import bans, errors
 from accounts.models import Identity, User
 from accounts.passwords import hashing, policy
-from accounts.users import account_creation, identifiers, metadata_limits, queries, updates
+from accounts.users import account_creation, failed_attempts, identifiers, metadata_limits, queries, updates
 from accounts.users.records import UserRecord
 from authsvc import audit, conf
 from authsvc.audit import Administrator
@@ -184,6 +184,15 @@ def update(user_id: UUID, request: UserChanges, *, actor: Administrator, caller:
 def set_ban(user_id: UUID, *, ban_duration: str, actor: Administrator, caller: Caller, at: datetime) -> UserRecord:
     """Ban a user for a duration such as `24h`; `none` lifts the ban. Raises UserNotFound or BanDurationInvalid."""
     return update(user_id, UserChanges(ban_duration=ban_duration), actor=actor, caller=caller, at=at)
+
+
+def reset_failed_attempts(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) -> None:
+    """Forget the wrong passwords and codes of a user, so that every network may sign in again. Raises UserNotFound."""
+    user = queries.require(user_id)
+    with transaction.atomic(durable=True):
+        failed_attempts.reset(user.id)
+        traits = {"user_id": str(user.id), "user_email": user.email, "user_phone": user.phone}
+        audit.record(audit.Action.FAILED_ATTEMPTS_RESET, actor=actor, caller=caller, at=at, traits=traits)
 
 
 def confirm(

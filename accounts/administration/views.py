@@ -59,7 +59,6 @@ _NEW_USER_ERRORS = (
 
 
 class AdminEndpoint(Endpoint):
-    max_body = parsing.MAX_BODY
     authentication_classes = (AdminAuthentication,)
     permission_classes = (IsAdmin,)
 
@@ -272,6 +271,22 @@ class UserPasskeyView(AdminEndpoint):
         actor = authentication.get_admin(request).actor
         management.remove_as_admin(
             user, identifiers.uuid(passkey_id), actor=actor, caller=request.caller, at=timezone.now()
+        )
+        return Response(status=204)
+
+
+class FailedAttemptsView(AdminEndpoint):
+    @document(responses={204: None}, errors=errors.USER_PATH)
+    def delete(self, request: ServiceRequest, user_id: str) -> HttpResponse:
+        """Reset the count of a user's wrong passwords and codes.
+
+        At `AUTH_SECURITY_MAX_FAILED_ATTEMPTS_PER_ACCOUNT` correct ones count only from addresses of earlier sign-ins.
+        """
+        user_administration.reset_failed_attempts(
+            _parse_user_id(user_id),
+            actor=authentication.get_admin(request).actor,
+            caller=request.caller,
+            at=timezone.now(),
         )
         return Response(status=204)
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 from accounts.users import identifiers, metadata_limits
 from authsvc.errors import ApiError
+
+_MAX_SUBJECT_BYTES = 1024  # the size of an index entry minus the provider's name
+_EMPTY_VALUES = frozenset({"null", "none", "nil", "undefined", "nan", "true", "false"})
+
+
+class UnusableSubject(ValueError):
+    """A provider's profile has no id that identifies one user. The text contains nothing of the profile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +30,15 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SubjectScope:
+    """The tenant within which a provider's subjects are unique. The key of an identity contains it."""
+
+    tenant: str
+    tenant_of: Callable[[Mapping[str, Any]], str]
+    """The tenant in the data of a stored identity, `""` for none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderProfile:
     """A provider's profile of its user, in the same form for every provider; addresses as the provider writes them.
 
@@ -30,6 +47,7 @@ class ProviderProfile:
 
     claims: Mapping[str, Any] = field(repr=False)
     addresses: tuple[Address, ...] = field(default=(), repr=False)
+    scope: SubjectScope | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,14 +56,20 @@ class ExternalIdentity:
 
     provider: str
     subject: str
+    """The key of the identity within its provider: the provider's id of the user, with the tenant if it has any."""
     identity_data: Mapping[str, Any] = field(repr=False)
     addresses: tuple[Address, ...] = field(repr=False)
     email_optional: bool
     """The provider accepts users without an email address."""
+    scope: SubjectScope | None = None
 
     @classmethod
     def from_profile(cls, profile: ProviderProfile, *, provider: str, email_optional: bool) -> ExternalIdentity:
-        """The identity of a profile; addresses that an account cannot have are left out. Raises MetadataTooLarge."""
+        """The identity of a profile; addresses that an account cannot have are left out.
+
+        Raises UnusableSubject, MetadataTooLarge.
+        """
+        subject, scope = parse_subject(profile.claims.get("sub")), profile.scope
         addresses = tuple(valid for address in profile.addresses if (valid := _normalise(address)) is not None)
         claimed = claimed_address(addresses)
         identity_data = {key: value for key, value in profile.claims.items() if key != "email"}
@@ -56,11 +80,21 @@ class ExternalIdentity:
         metadata_limits.check_user_metadata(identity_data)
         return cls(
             provider=provider,
-            subject=str(profile.claims["sub"]),
+            subject=f"{scope.tenant}:{subject}" if scope else subject,
             identity_data=identity_data,
             addresses=addresses,
             email_optional=email_optional,
+            scope=scope,
         )
+
+    @property
+    def former_subject(self) -> str:
+        """The key without the tenant, under which earlier versions stored the identity; `""` for none."""
+        return str(self.identity_data["sub"]) if self.scope else ""
+
+    def is_former(self, identity_data: Mapping[str, Any]) -> bool:
+        """True if the data of an identity that is stored under `former_subject` are of the same tenant."""
+        return self.scope is not None and self.scope.tenant_of(identity_data) == self.scope.tenant
 
     @property
     def email(self) -> str:
@@ -107,3 +141,20 @@ def _normalise(address: Address) -> Address | None:
     except ApiError:
         return None
     return Address(email=email, verified=address.verified, primary=address.primary)
+
+
+def parse_subject(value: object) -> str:
+    """The id of a user at a provider as text, unchanged: ids that differ in case or in a space are different users.
+
+    Raises UnusableSubject for a missing or empty value, zero, a Boolean, another number than a positive integer, an
+    object or list, a text without a letter or a digit other than zero, and the names of empty values.
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return str(value)
+    if not isinstance(value, str) or value.strip().lower() in _EMPTY_VALUES:
+        raise UnusableSubject("the profile has no subject")
+    if not any(character.isalpha() or unicodedata.digit(character, 0) > 0 for character in value):
+        raise UnusableSubject("the profile has no subject")
+    if len(value.encode()) > _MAX_SUBJECT_BYTES:
+        raise UnusableSubject("the subject is too long")
+    return value

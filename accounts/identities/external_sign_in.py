@@ -21,6 +21,7 @@ from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.audit import Action
 from authsvc.caller import Caller
+from authsvc.messaging import Sender
 from tokens.one_time import one_time_tokens
 from tokens.sessions.errors import UserBanned
 
@@ -86,21 +87,21 @@ class ExternalSignIn:
     """The caller raises it after the commit, without starting a session; None when the user is signed in."""
 
 
-def prepare(identity: ExternalIdentity, *, audience: str, at: datetime, reserved: str = "") -> AccountMatch:
+def prepare(identity: ExternalIdentity, *, caller: Caller, at: datetime, reserved: str = "") -> AccountMatch:
     """Find the account and reserve the confirmation email that the sign-in will send, if any.
 
     Call it before the transaction, because it may use the network. `reserved` is the address whose email an earlier
     call has reserved already. Raises SignupDisabled, AmbiguousAccount, UserBanned and the errors of sending an email.
     """
-    match = find_account(identity, audience=audience, at=at)
+    match = find_account(identity, audience=caller.audience, at=at)
     if match.confirmation_recipient not in ("", reserved):
-        confirmation_emails.reserve_confirmation(match.confirmation_recipient)
+        confirmation_emails.reserve_confirmation(match.confirmation_recipient, sender=Sender.of_request(caller))
     return match
 
 
 def find_account(identity: ExternalIdentity, *, audience: str, at: datetime) -> AccountMatch:
-    """Find the account of an identity. One statement when an account has the identity, else two or three."""
-    existing = queries.find_by_identity(provider=identity.provider, provider_id=identity.subject)
+    """Find the account of an identity. One statement when an account has the identity, else two to four."""
+    existing = identity_queries.find_identity(identity)
     if existing is not None:
         user, identity_id = existing
         _check_not_banned(user, at=at)
@@ -244,7 +245,9 @@ def _update(
     updated = account_claiming.merge_user_metadata(user.id, identity_data=user_data, signed_in_at=signed_in_at, at=at)
     if identity_id is not None:
         rows = Identity.objects.filter(id=identity_id, user_id=user.id)
-        if not rows.update(identity_data=dict(identity.identity_data), last_sign_in_at=at, updated_at=at):
+        # An identity that is stored under its former key gets the one with the tenant.
+        key = {"provider_id": identity.subject} if identity.scope else {}
+        if not rows.update(**key, identity_data=dict(identity.identity_data), last_sign_in_at=at, updated_at=at):
             raise AccountChanged
     return updated
 

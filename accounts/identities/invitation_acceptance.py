@@ -8,6 +8,7 @@ from datetime import datetime
 from django.db import IntegrityError
 
 from accounts.identities import account_claiming, errors
+from accounts.identities import queries as identity_queries
 from accounts.identities.external_identity import ExternalIdentity
 from accounts.models import User
 from accounts.users import account_creation, queries
@@ -64,6 +65,8 @@ def accept(
         raise UserBanned
     if not one_time_tokens.consume_all(invitation.token, user_id=user.id, by_code=False):
         raise errors.InviteNotFound
+    if identity.former_subject and identity_queries.find_identity(identity) is not None:
+        raise errors.IdentityNotCreated
     try:
         added = account_creation.add_identity(
             user.id, provider=identity.provider, subject=identity.subject, identity_data=identity.identity_data, at=at

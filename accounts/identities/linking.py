@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-import orjson
 from django.db import IntegrityError, transaction
 
 from accounts import errors as account_errors
@@ -24,6 +23,8 @@ from accounts.users.records import IdentityRecord, UserRecord
 from authsvc import audit, messaging
 from authsvc.audit import Action
 from authsvc.caller import Caller
+from authsvc.db.fields import parse_json
+from authsvc.messaging import Sender
 from tokens.one_time import one_time_tokens
 from tokens.sessions import lifecycle
 from tokens.sessions.errors import UserBanned, UserNotFoundForToken
@@ -62,7 +63,7 @@ class Linked:
     """The caller raises it after the commit, without starting a session."""
 
 
-def prepare(identity: ExternalIdentity, signed_in: SignedInUser, *, at: datetime) -> LinkRequest:
+def prepare(identity: ExternalIdentity, signed_in: SignedInUser, *, caller: Caller, at: datetime) -> LinkRequest:
     """Check that the identity can be linked, and reserve the confirmation email that linking will send, if any.
 
     Call it before the transaction, because it may use the network. Raises IdentityAlreadyLinked,
@@ -75,7 +76,8 @@ def prepare(identity: ExternalIdentity, signed_in: SignedInUser, *, at: datetime
     )
     _check(request)
     if not request.is_verified:
-        confirmation_emails.reserve_confirmation(request.new_email)
+        sender = Sender.of_request(caller, user_id=request.user.id)
+        confirmation_emails.reserve_confirmation(request.new_email, sender=sender)
     return request
 
 
@@ -174,7 +176,7 @@ def choose_primary_email(email: str, remaining: Sequence[IdentityRecord], *, tak
 
 def _check(request: LinkRequest) -> None:
     identity, user = request.identity, request.user
-    linked = queries.find_by_identity(provider=identity.provider, provider_id=identity.subject)
+    linked = identity_queries.find_identity(identity)
     if linked is not None:
         raise errors.IdentityAlreadyLinked if linked[0].id == user.id else errors.IdentityOfAnotherUser
     if request.new_email and _claimant(request) is None and _emails_of_others([request.new_email], user_id=user.id):
@@ -245,4 +247,5 @@ def _emails_of_others(emails: list[str], *, user_id: UUID) -> set[str]:
 
 
 def _has_verified_email(identity: IdentityRecord) -> bool:
-    return orjson.loads(identity.data_json).get("email_verified") is True
+    data = parse_json(identity.data_json)
+    return isinstance(data, dict) and data.get("email_verified") is True

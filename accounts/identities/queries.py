@@ -6,10 +6,31 @@ from datetime import datetime
 from functools import cache
 from uuid import UUID
 
+import orjson
+
+from accounts.identities.external_identity import ExternalIdentity
+from accounts.users import queries as user_queries
 from accounts.users import records
 from accounts.users.records import Row, UserRecord
 from authsvc import conf
 from authsvc.db.sql import fetch_row, fetch_rows, namespaced
+
+
+def find_identity(identity: ExternalIdentity) -> tuple[UserRecord, UUID] | None:
+    """The user with this identity, and the id of the identity.
+
+    One statement, and a second one for an identity of a tenant that is not stored under its key. Its former key counts
+    only if the stored data are of the same tenant; `external_sign_in` then replaces the key.
+    """
+    found = user_queries.find_by_identity(provider=identity.provider, provider_id=identity.subject)
+    if found is not None or not identity.former_subject:
+        return found
+    found = user_queries.find_by_identity(provider=identity.provider, provider_id=identity.former_subject)
+    if found is None:
+        return None
+    user, identity_id = found
+    stored = next(record for record in user.identities if record.id == str(identity_id))
+    return found if identity.is_former(orjson.loads(stored.data_json)) else None
 
 
 def address_owners(emails: list[str]) -> list[Row]:

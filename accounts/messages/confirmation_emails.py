@@ -9,7 +9,6 @@ from datetime import datetime
 from urllib.parse import quote_plus, urljoin, urlsplit, urlunsplit
 from uuid import uuid4
 
-import orjson
 from django.db import transaction
 
 from accounts.messages import queries, recipients
@@ -18,7 +17,7 @@ from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.audit import Action, PendingEntry
 from authsvc.caller import Caller
-from authsvc.messaging import Email, EmailKind, IntervalGroup
+from authsvc.messaging import Email, EmailKind, IntervalGroup, Sender
 from tokens.flows import flow_states
 from tokens.flows.pkce import Challenge
 from tokens.models import TokenType
@@ -137,10 +136,10 @@ def simulate_send(kind: ConfirmationEmail, *, address: str, at: datetime) -> Non
         messaging.simulate_send()
 
 
-def reserve_confirmation(address: str) -> None:
+def reserve_confirmation(address: str, *, sender: Sender) -> None:
     """Check interval, recipient and quota of a `send_confirmation`. Call it before the transaction."""
-    messaging.enforce_email_interval(IntervalGroup.CONFIRMATION, address=address)
-    recipients.reserve_email(address, kind=EmailKind.CONFIRMATION)
+    with messaging.email_interval(IntervalGroup.CONFIRMATION, address=address):
+        recipients.reserve_email(address, kind=EmailKind.CONFIRMATION, sender=sender)
 
 
 def send_confirmation(user: UserRecord, *, redirect_to: str, caller: Caller, at: datetime) -> None:
@@ -210,6 +209,6 @@ def _email(
             "Token": secret.code,
             "TokenHash": secret.link_token,
             "RedirectTo": redirect_to,
-            "Data": orjson.loads(user.user_metadata_json),
+            "Data": user.user_metadata,
         },
     )

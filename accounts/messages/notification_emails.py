@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-import orjson
-
 from accounts.users.records import UserRecord
 from authsvc import conf
 from authsvc.messaging import Email, EmailKind
@@ -59,6 +57,6 @@ def _email(kind: EmailKind, user: UserRecord, *, expires_at: datetime | None = N
     common = {
         "SiteURL": conf.current().site.url,
         "Email": user.email,
-        "Data": orjson.loads(user.user_metadata_json),
+        "Data": user.user_metadata,
     }
     return Email(kind=kind, to=user.email, user_id=user.id, expires_at=expires_at, variables={**common, **variables})

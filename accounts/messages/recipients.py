@@ -17,7 +17,7 @@ import msgspec
 from accounts import errors
 from accounts.messages import mail_hosts
 from authsvc import conf, messaging
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailKind, Sender
 from authsvc.outgoing import bulkhead, http
 
 logger = logging.getLogger(__name__)
@@ -46,17 +46,17 @@ class _Validation(msgspec.Struct, frozen=True):
     valid: bool | None = None
 
 
-def reserve_email(*addresses: str, kind: EmailKind) -> None:
-    """Check the recipients of one email of this kind, and count it against the installation's quota.
+def reserve_email(*addresses: str, kind: EmailKind, sender: Sender) -> None:
+    """Check the recipients of one email of this kind, and count it against the quota and the sender's share.
 
     Raises EmailAddressNotAuthorized, EmailRateExceeded, EmailAddressInvalid or MessageNotAccepted, in this order.
     """
-    _check(*addresses, kind=kind, quota=messaging.consume_email_quota)
+    _check(*addresses, kind=kind, sender=sender, quota=messaging.consume_email_quota)
 
 
-def check_email(*addresses: str, kind: EmailKind) -> None:
-    """Raise the errors of `reserve_email`, in the same time, for a request that sends nothing; counts nothing."""
-    _check(*addresses, kind=kind, quota=messaging.check_email_quota)
+def check_email(*addresses: str, kind: EmailKind, sender: Sender) -> None:
+    """Raise the errors of `reserve_email`, equally fast, for a request that sends nothing. Counts only the share."""
+    _check(*addresses, kind=kind, sender=sender, quota=messaging.check_email_quota)
 
 
 def check_allowlist(address: str) -> None:
@@ -87,10 +87,10 @@ def validate_address(address: str, *, kind: EmailKind) -> None:
     host_check.result()
 
 
-def _check(*addresses: str, kind: EmailKind, quota: Callable[[], None]) -> None:
+def _check(*addresses: str, kind: EmailKind, sender: Sender, quota: Callable[[Sender], None]) -> None:
     for address in addresses:
         check_allowlist(address)
-    quota()
+    quota(sender)
     for address in addresses:
         validate_address(address, kind=kind)
 

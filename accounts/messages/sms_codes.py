@@ -13,7 +13,7 @@ from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.audit import Action, PendingEntry
 from authsvc.caller import Caller
-from authsvc.messaging import Sms, SmsKind
+from authsvc.messaging import Sender, Sms, SmsKind
 from authsvc.security import crypto
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
@@ -23,17 +23,20 @@ TEST_MESSAGE_ID = "test-otp"
 """The message id for a phone number with a test code, to which nothing is sent."""
 
 
-def reserve_sms(phone: str, *, at: datetime) -> None:
-    """Count an SMS against the quota, before the transaction. Raises SmsRateExceeded, SmsGatewayMissing."""
+def reserve_sms(phone: str, *, sender: Sender, at: datetime) -> None:
+    """Count an SMS against the quota and the sender's share, before the transaction.
+
+    Raises SmsRateExceeded, SmsGatewayMissing.
+    """
     if conf.current().sms.test_code(phone, at=at) is None:
-        messaging.consume_sms_quota()
+        messaging.consume_sms_quota(sender)
         messaging.check_sms_gateway()
 
 
-def check_sms(phone: str, *, at: datetime) -> None:
-    """Raise the errors of `reserve_sms` for a request that sends nothing; counts nothing."""
+def check_sms(phone: str, *, sender: Sender, at: datetime) -> None:
+    """Raise the errors of `reserve_sms` for a request that sends nothing; counts only the share."""
     if conf.current().sms.test_code(phone, at=at) is None:
-        messaging.check_sms_quota()
+        messaging.check_sms_quota(sender)
         messaging.check_sms_gateway()
 
 

@@ -10,6 +10,8 @@ from uuid import UUID
 
 from accounts.models import Factor, FactorChallenge
 from accounts.users.records import UserRecord
+from authsvc.caller import Caller
+from authsvc.errors import ApiError
 from authsvc.messaging import Sms
 
 
@@ -67,6 +69,10 @@ class FactorHandler(Protocol):
     is_guessable: bool
     """True if responses are short enough to be guessed, so that wrong ones are counted."""
 
+    @property
+    def wrong_code(self) -> type[ApiError]:
+        """The error of a wrong response."""
+
     def require_enrolment_enabled(self) -> None:
         """Raise an error when the operator has disabled enrolment."""
 
@@ -76,7 +82,7 @@ class FactorHandler(Protocol):
     def check_response(self, response: FactorResponse) -> None:
         """Raise the error of a malformed response. Calls `require_verification_enabled` at the documented position."""
 
-    def check_challenge_allowed(self, user: UserRecord, *, phone: str, channel: str) -> None:
+    def check_challenge_allowed(self, user: UserRecord, *, phone: str, channel: str, caller: Caller) -> None:
         """Raise an error when the factor cannot be challenged now. Runs before the transaction of `create_challenge`.
 
         `phone` is the phone of the factor, `""` for a factor without one.

@@ -14,17 +14,17 @@ from accounts.models import Factor, FactorChallenge
 from accounts.users import identifiers
 from accounts.users.records import UserRecord
 from authsvc import conf, messaging
-from authsvc.errors import SmsGatewayMissing, SmsSentTooRecently, UnexpectedFailure
-from authsvc.messaging import Sms, SmsKind, contract
-from authsvc.security import crypto, encryption, rate_limits
-
-_INTERVAL_GROUP = f"turn:{SmsKind.FACTOR}"
+from authsvc.caller import Caller
+from authsvc.errors import SmsGatewayMissing, UnexpectedFailure
+from authsvc.messaging import Sender, Sms, SmsKind, contract
+from authsvc.security import crypto, encryption
 
 
 class Phone:
     method = "mfa/phone"
     deletes_used_challenges = False
     is_guessable = True
+    wrong_code = errors.PhoneCodeInvalid
 
     def require_enrolment_enabled(self) -> None:
         if not conf.current().mfa.phone_enroll_enabled:
@@ -39,14 +39,12 @@ class Phone:
             raise errors.FactorCodeMissing
         self.require_verification_enabled()
 
-    def check_challenge_allowed(self, user: UserRecord, *, phone: str, channel: str) -> None:
+    def check_challenge_allowed(self, user: UserRecord, *, phone: str, channel: str, caller: Caller) -> None:
         identifiers.channel(channel)
         _require_gateway()
-        # The key is the phone, so that enrolling it again does not help; last, because it starts the interval.
-        interval = conf.current().mfa.phone_max_frequency
-        remaining = rate_limits.allow_once(group=_INTERVAL_GROUP, key=f"{user.id}/{phone}", interval=interval)
-        if remaining is not None:
-            raise SmsSentTooRecently(int(remaining))
+        # The key is the phone, so that enrolling it again, or with another account, does not help.
+        with messaging.recipient_interval(SmsKind.FACTOR, phone):
+            messaging.consume_sms_quota(Sender.of_request(caller, user_id=user.id))
 
     def create_challenge(
         self, user: UserRecord, factor: Factor, *, challenge_id: UUID, channel: str, at: datetime
@@ -61,7 +59,7 @@ class Phone:
             user_id=user.id,
             expires_at=at + config.challenge_expiry,
         )
-        return NewChallenge(otp_code=encryption.encrypt(code, bound_to=challenge_id), message=message)
+        return NewChallenge(otp_code=encryption.encrypt(code, bound_to=challenge_id, always=True), message=message)
 
     def verify(self, attempt: VerificationAttempt) -> Proof:
         _require_gateway()
@@ -83,6 +81,8 @@ def _compare(challenge: FactorChallenge, code: str) -> None:
     try:
         expected = encryption.decrypt(stored, bound_to=challenge.id)
     except encryption.DecryptionError as error:
+        if encryption.key_id(stored) == encryption.DERIVED_KEY_ID:
+            raise errors.PhoneCodeInvalid from None  # sent before JWT_SECRET changed
         raise UnexpectedFailure("Database error verifying MFA Phone code") from error
     if expected and crypto.constant_time_equal(expected, code):
         return

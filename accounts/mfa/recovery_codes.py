@@ -13,6 +13,7 @@ from accounts.messages import notification_emails
 from accounts.mfa import errors, verification
 from accounts.mfa.verification import StepUpResult
 from accounts.models import RecoveryCode
+from accounts.users import failed_attempts
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
@@ -83,7 +84,12 @@ def verify(signed_in: SignedInUser, user: UserRecord, *, code: str, caller: Call
     if signed_in.session is None:
         raise UnexpectedFailure("Cannot read SessionId claim as UUID")
     digest = hash_code(code, user_id=user.id)
-    with verification.limit_attempts(user.id, METHOD):
+    with (
+        verification.limit_attempts(user.id, METHOD),
+        failed_attempts.recorded(user.id, errors.RecoveryCodeInvalid, at=at),
+    ):
+        if failed_attempts.is_refused(user.id, caller=caller, by_second_factor=True, session_id=signed_in.session.id):
+            raise errors.RecoveryCodeInvalid
         return verification.complete_step_up(
             signed_in,
             method=METHOD,

@@ -12,6 +12,7 @@ from accounts.mfa.factor_types import FactorResponse, NewChallenge, Proof, Verif
 from accounts.models import Factor, FactorStatus
 from accounts.users.records import UserRecord
 from authsvc import conf
+from authsvc.caller import Caller
 from authsvc.errors import UnexpectedFailure
 from authsvc.security import encryption
 
@@ -20,6 +21,7 @@ class Totp:
     method = "totp"
     deletes_used_challenges = False
     is_guessable = True
+    wrong_code = errors.TotpCodeInvalid
 
     def require_enrolment_enabled(self) -> None:
         if not conf.current().mfa.totp_enroll_enabled:
@@ -34,7 +36,7 @@ class Totp:
             raise errors.FactorCodeMissing
         self.require_verification_enabled()
 
-    def check_challenge_allowed(self, user: UserRecord, *, phone: str, channel: str) -> None:
+    def check_challenge_allowed(self, user: UserRecord, *, phone: str, channel: str, caller: Caller) -> None:
         """An app can be challenged at any time."""
 
     def create_challenge(

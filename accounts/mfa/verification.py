@@ -15,11 +15,12 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Least
 
+from accounts import errors as account_errors
 from accounts.messages import notification_emails
 from accounts.mfa import errors, registry
 from accounts.mfa.factor_types import FactorHandler, FactorResponse, Proof, VerificationAttempt
 from accounts.models import Factor, FactorChallenge, FactorStatus, RecoveryCode
-from accounts.users import queries
+from accounts.users import failed_attempts, queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
@@ -73,16 +74,32 @@ def verify(
     limit = conf.current().codes.max_attempts
     if handler.is_guessable and not _count_attempt(challenge, limit=limit):
         raise errors.FactorChallengeExpired(challenge.id)
-    with limit_attempts(user.id, str(factor.id)) if handler.is_guessable else contextlib.nullcontext():
-        proof = handler.verify(attempt)
-        return complete_step_up(
-            signed_in,
-            method=handler.method,
-            factor_id=proof.factor_id,
-            redeem=lambda locked: _redeem(locked, attempt, handler, proof, caller=caller),
-            caller=caller,
-            at=at,
-        )
+    if not handler.is_guessable:
+        return _complete(signed_in, attempt, handler, handler.verify(attempt), caller=caller)
+    with limit_attempts(user.id, str(factor.id)):
+        if factor.status != FactorStatus.VERIFIED:  # guessing the secret of an enrolment gives access to nothing
+            return _complete(signed_in, attempt, handler, handler.verify(attempt), caller=caller)
+        with failed_attempts.recorded(user.id, handler.wrong_code, account_errors.CodeExpired, at=at):
+            refused = failed_attempts.is_refused(
+                user.id, caller=caller, by_second_factor=True, session_id=signed_in.session.id
+            )
+            proof = handler.verify(attempt)
+            if refused:
+                raise handler.wrong_code
+            return _complete(signed_in, attempt, handler, proof, caller=caller)
+
+
+def _complete(
+    signed_in: SignedInUser, attempt: VerificationAttempt, handler: FactorHandler, proof: Proof, *, caller: Caller
+) -> StepUpResult:
+    return complete_step_up(
+        signed_in,
+        method=handler.method,
+        factor_id=proof.factor_id,
+        redeem=lambda locked: _redeem(locked, attempt, handler, proof, caller=caller),
+        caller=caller,
+        at=attempt.at,
+    )
 
 
 @contextlib.contextmanager

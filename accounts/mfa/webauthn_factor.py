@@ -20,6 +20,7 @@ from accounts.webauthn.verification import NewCredential
 from accounts.webauthn.webauthn_responses import Creation
 from authsvc import conf
 from authsvc.api.renderers import rfc3339
+from authsvc.caller import Caller
 from authsvc.errors import UnexpectedFailure
 
 logger = logging.getLogger(__name__)
@@ -31,6 +32,7 @@ class WebAuthn:
     method = "mfa/webauthn"
     deletes_used_challenges = True
     is_guessable = False
+    wrong_code = errors.WebAuthnResponseInvalid
 
     def require_enrolment_enabled(self) -> None:
         if not conf.current().mfa.web_authn_enroll_enabled:
@@ -49,7 +51,7 @@ class WebAuthn:
         if response.webauthn.get("credential_response") is None:
             raise errors.CredentialResponseMissing
 
-    def check_challenge_allowed(self, user: UserRecord, *, phone: str, channel: str) -> None:
+    def check_challenge_allowed(self, user: UserRecord, *, phone: str, channel: str, caller: Caller) -> None:
         _require_relying_party()
 
     def create_challenge(

@@ -15,12 +15,12 @@ from accounts.messages import notification_emails, recipients, sms_codes
 from accounts.models import User
 from accounts.passwords import change_proofs, hashing, policy
 from accounts.profile import errors, reauthentication
-from accounts.users import identifiers, metadata_limits, queries, updates
+from accounts.users import failed_attempts, identifiers, metadata_limits, queries, updates
 from accounts.users.records import UserRecord
 from accounts.verification import contact_changes
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind, SmsKind
+from authsvc.messaging import EmailKind, Sender, SmsKind
 from authsvc.security import encryption
 from tokens.flows import flow_states, pkce
 from tokens.flows.pkce import Challenge
@@ -82,9 +82,9 @@ def update_user(
     """
     change = _check_availability(user, _validate(signed_in, user, request))
     if change.changes_credentials:
-        _check_proofs(signed_in, user, request, at=at)
+        _check_proofs(signed_in, user, request, caller=caller, at=at)
     password_hash = _new_hash(user, change.password)
-    _reserve_messages(user, change, at=at)
+    _reserve_messages(user, change, caller=caller, at=at)
     with transaction.atomic(durable=True):
         locked = lifecycle.lock_signed_in_user(signed_in)
         if change.changes_credentials:
@@ -148,17 +148,27 @@ def _check_availability(user: UserRecord, change: _Change) -> _Change:
     return dataclasses.replace(change, owner=owner, phone_is_taken=phone_is_taken)
 
 
-def _check_proofs(signed_in: SignedInUser, user: UserRecord, request: UserUpdateRequest, *, at: datetime) -> None:
+def _check_proofs(
+    signed_in: SignedInUser, user: UserRecord, request: UserUpdateRequest, *, caller: Caller, at: datetime
+) -> None:
     """Check the nonce and the current password, as far as the change needs them."""
-    if change_proofs.needs_nonce(signed_in, at=at):
-        if not request.nonce:
-            raise errors.ReauthenticationNeeded
-        reauthentication.redeem_code(user, nonce=request.nonce, at=at)
-    if change_proofs.needs_current_password(signed_in):
-        if not request.current_password:
-            raise errors.CurrentPasswordRequired
-        if not hashing.verify_password(request.current_password, hashing.stored_hash(user)):
-            raise errors.CurrentPasswordInvalid
+    needs_nonce = change_proofs.needs_nonce(signed_in, at=at)
+    needs_current_password = change_proofs.needs_current_password(signed_in)
+    if not needs_nonce and not needs_current_password:
+        return
+    session_id = signed_in.session.id if signed_in.session else None
+    refused = failed_attempts.is_refused(user.id, caller=caller, session_id=session_id)
+    wrong = (errors.NonceInvalid, errors.CurrentPasswordInvalid, account_errors.CodeExpired)
+    with failed_attempts.recorded(user.id, *wrong, at=at):
+        if needs_nonce:
+            if not request.nonce:
+                raise errors.ReauthenticationNeeded
+            reauthentication.redeem_code(user, nonce=request.nonce, refused=refused, at=at)
+        if needs_current_password:
+            if not request.current_password:
+                raise errors.CurrentPasswordRequired
+            if not hashing.verify_password(request.current_password, hashing.stored_hash(user)) or refused:
+                raise errors.CurrentPasswordInvalid
 
 
 def _new_hash(user: UserRecord, password: str | None) -> str | None:
@@ -170,21 +180,23 @@ def _new_hash(user: UserRecord, password: str | None) -> str | None:
     return hashing.hash_password(password)
 
 
-def _reserve_messages(user: UserRecord, change: _Change, *, at: datetime) -> None:
+def _reserve_messages(user: UserRecord, change: _Change, *, caller: Caller, at: datetime) -> None:
     """Check interval, recipient and quota of the messages that the change will send. Call it before the transaction."""
+    sender = Sender.of_request(caller, user_id=user.id)
     if change.email and not _is_email_autoconfirmed(user, change):
         messaging.check_user_interval(EmailKind.EMAIL_CHANGE, user.email_change_sent_at, at=at)
         both = bool(user.verified_email) and conf.current().mailer.secure_email_change_enabled
-        recipients.reserve_email(*([change.email, user.email] if both else [change.email]), kind=EmailKind.EMAIL_CHANGE)
-        messaging.enforce_user_interval(EmailKind.EMAIL_CHANGE, user_id=user.id)
+        addresses = [change.email, user.email] if both else [change.email]
+        recipients.reserve_email(*addresses, kind=EmailKind.EMAIL_CHANGE, sender=sender)
+        messaging.enforce_user_interval(EmailKind.EMAIL_CHANGE, user_id=user.id, recipients=addresses)
         messaging.start_change_interval(EmailKind.EMAIL_CHANGE, address=user.email or change.email)
     if change.phone and not _is_phone_autoconfirmed(change):
         messaging.check_user_interval(SmsKind.PHONE_CHANGE, user.phone_change_sent_at, at=at)
         if not change.phone_is_taken:
-            sms_codes.reserve_sms(change.phone, at=at)
+            sms_codes.reserve_sms(change.phone, sender=sender, at=at)
         elif not conf.current().sms.autoconfirm:
-            sms_codes.check_sms(change.phone, at=at)
-        messaging.enforce_user_interval(SmsKind.PHONE_CHANGE, user_id=user.id)
+            sms_codes.check_sms(change.phone, sender=sender, at=at)
+        messaging.enforce_user_interval(SmsKind.PHONE_CHANGE, user_id=user.id, recipients=(change.phone,))
         messaging.start_change_interval(SmsKind.PHONE_CHANGE, address=user.phone or change.phone)
 
 

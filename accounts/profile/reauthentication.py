@@ -13,7 +13,7 @@ from accounts.profile import errors
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind, SmsKind, contract
+from authsvc.messaging import EmailKind, Sender, SmsKind, contract
 from authsvc.security import crypto
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
@@ -30,14 +30,15 @@ def send_code(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
         raise errors.EmailNotVerified
     if not user.email and user.phone_confirmed_at is None:
         raise errors.PhoneNotVerified
+    sender = Sender.of_request(caller, user_id=user.id)
     if user.email:
         messaging.check_user_interval(EmailKind.REAUTHENTICATION, user.reauthentication_sent_at, at=at)
-        recipients.reserve_email(user.email, kind=EmailKind.REAUTHENTICATION)
-        messaging.enforce_user_interval(EmailKind.REAUTHENTICATION, user_id=user.id)
+        recipients.reserve_email(user.email, kind=EmailKind.REAUTHENTICATION, sender=sender)
+        messaging.enforce_user_interval(EmailKind.REAUTHENTICATION, user_id=user.id, recipients=(user.email,))
     else:
         messaging.check_user_interval(SmsKind.REAUTHENTICATION, user.reauthentication_sent_at, at=at)
-        sms_codes.reserve_sms(user.phone, at=at)
-        messaging.enforce_user_interval(SmsKind.REAUTHENTICATION, user_id=user.id)
+        sms_codes.reserve_sms(user.phone, sender=sender, at=at)
+        messaging.enforce_user_interval(SmsKind.REAUTHENTICATION, user_id=user.id, recipients=(user.phone,))
     with transaction.atomic(durable=True):
         audit.record(audit.Action.REAUTHENTICATION_REQUESTED, actor=user, caller=caller, at=at)
         User.objects.filter(id=user.id).update(reauthentication_sent_at=at, updated_at=at)
@@ -58,10 +59,11 @@ def send_code(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
         )
 
 
-def redeem_code(user: UserRecord, *, nonce: str, at: datetime) -> None:
+def redeem_code(user: UserRecord, *, nonce: str, refused: bool, at: datetime) -> None:
     """Spend the code, and all other secrets of the user, even if the rest of the request fails.
 
-    Raises NonceInvalid, NonceWithoutAddress, and CodeExpired when Twilio Verify refuses the code.
+    With `refused` every code is wrong. Raises NonceInvalid, NonceWithoutAddress, and CodeExpired when Twilio Verify
+    refuses the code.
     """
     if not user.email and not user.phone:
         raise errors.NonceWithoutAddress
@@ -71,9 +73,9 @@ def redeem_code(user: UserRecord, *, nonce: str, at: datetime) -> None:
     sms = conf.current().sms
     if not user.email and sms.provider == "twilio_verify" and sms.test_code(user.phone, at=at) is None:
         verifier = contract.phone_verifier
-        if not verifier.is_approved(phone=user.phone, code=nonce):
+        if not verifier.is_approved(phone=user.phone, code=nonce) or refused:
             raise account_errors.CodeExpired
-    elif not token.matches(nonce):
+    elif not token.matches(nonce) or refused:
         one_time_tokens.record_wrong_code([token.id])
         raise errors.NonceInvalid
     elif not token.is_fresh(at):

@@ -20,7 +20,7 @@ from authsvc.api.parsing import Body
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind, IntervalGroup
+from authsvc.messaging import EmailKind, IntervalGroup, Sender
 from tokens.flows import pkce
 from tokens.flows.errors import PKCE_ERRORS
 from tokens.flows.pkce import Challenge
@@ -73,13 +73,13 @@ def _send_recovery_email(
     if not email:
         raise errors.RecoveryAddressMissing
     address = identifiers.email(email)
-    messaging.enforce_email_interval(IntervalGroup.PASSWORDLESS, address=address)
-    user = queries.find_claimant("email", address, aud=caller.audience)
+    with messaging.email_interval(IntervalGroup.PASSWORDLESS, address=address):
+        user = queries.find_claimant("email", address, aud=caller.audience)
+        reserve = recipients.check_email if user is None else recipients.reserve_email
+        reserve(address, kind=EmailKind.RECOVERY, sender=Sender.of_request(caller))
     if user is None:
-        recipients.check_email(address, kind=EmailKind.RECOVERY)
         confirmation_emails.simulate_send(confirmation_emails.RECOVERY, address=address, at=at)
         return
-    recipients.reserve_email(address, kind=EmailKind.RECOVERY)
     with transaction.atomic(durable=True):
         confirmation_emails.send(
             confirmation_emails.RECOVERY, user, challenge=challenge, redirect_to=redirect_to, caller=caller, at=at

@@ -15,7 +15,7 @@ from accounts import models  # not `User`: the response schemas of this module r
 from accounts.passwords import hashing, policy
 from accounts.passwords.policy import Weakness
 from accounts.sign_in import errors
-from accounts.users import identifiers, queries
+from accounts.users import failed_attempts, identifiers, queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf
 from authsvc.api.openapi.document import ErrorTypes
@@ -128,11 +128,14 @@ def _sign_in(
     not_after: datetime | None,
 ) -> PasswordSignIn | None:
     """None when the stored password has changed since it was verified; the caller then tries once more."""
-    user = _find(email=email, phone=phone, aud=caller.audience)
+    found = _find(email=email, phone=phone, aud=caller.audience)
+    user, failures = found or (None, 0)
     stored = hashing.stored_hash(user) if user else None
-    if not hashing.verify_password(password, stored) or user is None or stored is None:
-        raise errors.InvalidCredentials
-    if roles is not None and user.role not in roles:
+    # Before the password is verified, so that the time does not reveal whether it is correct.
+    refused = user is not None and failed_attempts.is_refused(user.id, caller=caller, count=failures)
+    is_correct = hashing.verify_password(password, stored)
+    if not is_correct or refused or user is None or stored is None or (roles is not None and user.role not in roles):
+        _record_failure(user, identifier=email or phone, at=at)
         raise errors.InvalidCredentials
     if user.is_banned(at):
         raise UserBannedAtSignIn
@@ -145,8 +148,12 @@ def _sign_in(
     if new_hash != stored or encryption.needs_reencryption(user.password_hash):
         changes["password"] = encryption.encrypt(new_hash, bound_to=user.id)
     with transaction.atomic(durable=True):
-        # A password change ends all sessions. It must also end a sign-in that started before it.
-        if not models.User.objects.filter(id=user.id, password=user.password_hash).update(**changes):
+        # A password change ends all sessions. It must also end a sign-in that started before it. Failures of concurrent
+        # requests count as well.
+        unchanged = models.User.objects.filter(id=user.id, password=user.password_hash)
+        if not failed_attempts.is_limited(failures):
+            unchanged = unchanged.filter(failed_attempts.below_limit())
+        if not unchanged.update(**changes):
             return None
         traits = {"provider": "email" if email else "phone"}
         audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
@@ -155,7 +162,13 @@ def _sign_in(
     return PasswordSignIn(user=user, tokens=tokens, weakness=policy.find_weakness(password))
 
 
-def _find(*, email: str, phone: str, aud: str) -> UserRecord | None:
+def _find(*, email: str, phone: str, aud: str) -> tuple[UserRecord, int] | None:
+    """The user and the number of wrong passwords and codes. One statement."""
+    failures = failed_attempts.count_column()
     if email:
-        return queries.find_by("email", identifiers.lower_email(email), aud=aud)
-    return queries.find_by("phone", identifiers.bare_phone(phone), aud=aud)
+        return queries.find_with_failures("email", identifiers.lower_email(email), aud=aud, failures=failures)
+    return queries.find_with_failures("phone", identifiers.bare_phone(phone), aud=aud, failures=failures)
+
+
+def _record_failure(user: UserRecord | None, *, identifier: str, at: datetime) -> None:
+    failed_attempts.record([user.id] if user else [], identifier=identifier, at=at)

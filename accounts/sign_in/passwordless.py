@@ -17,7 +17,7 @@ from accounts.sign_up.sign_up import SignUpRequest
 from accounts.users import identifiers, metadata_limits, queries
 from authsvc import conf, messaging
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind, IntervalGroup
+from authsvc.messaging import EmailKind, IntervalGroup, Sender
 from tokens.flows.pkce import Challenge
 
 
@@ -49,8 +49,8 @@ def send_magic_link(
         raise errors.MagicLinkAddressMissing
     address = identifiers.email(email)
     if user is None and not create_user:
-        messaging.enforce_email_interval(IntervalGroup.PASSWORDLESS, address=address)
-        recipients.check_email(address, kind=EmailKind.MAGIC_LINK)
+        with messaging.email_interval(IntervalGroup.PASSWORDLESS, address=address):
+            recipients.check_email(address, kind=EmailKind.MAGIC_LINK, sender=Sender.of_request(caller))
         confirmation_emails.simulate_send(confirmation_emails.MAGIC_LINK, address=address, at=at)
         return
     if (user is None or user.email_confirmed_at is None) and config.signup.disabled:
@@ -61,8 +61,8 @@ def send_magic_link(
     signs_up = user is None or (is_repeated and not auto_confirms)
     if not signs_up or auto_confirms:
         # Before the sign-up, so that a refused email leaves no account behind.
-        messaging.enforce_email_interval(IntervalGroup.PASSWORDLESS, address=address)
-        recipients.reserve_email(address, kind=EmailKind.MAGIC_LINK)
+        with messaging.email_interval(IntervalGroup.PASSWORDLESS, address=address):
+            recipients.reserve_email(address, kind=EmailKind.MAGIC_LINK, sender=Sender.of_request(caller))
     if user is None or signs_up:
         request = SignUpRequest(email=address, password=None, data=data, challenge=challenge, redirect_to=redirect_to)
         user = sign_up.process_request(request, group=IntervalGroup.PASSWORDLESS, caller=caller, at=at).user
@@ -92,8 +92,8 @@ def send_sms_code(
     number = identifiers.phone(phone)
     channel = identifiers.channel(channel)
     if user is None and not create_user:
-        messaging.enforce_sms_interval(IntervalGroup.PASSWORDLESS, address=number)
-        sms_codes.check_sms(number, at=at)
+        with messaging.sms_interval(IntervalGroup.PASSWORDLESS, address=number):
+            sms_codes.check_sms(number, sender=Sender.of_request(caller), at=at)
         return sms_codes.simulate_send(number, at=at)
     if (user is None or user.phone_confirmed_at is None) and config.signup.disabled:
         raise account_errors.SignupDisabled
@@ -102,8 +102,8 @@ def send_sms_code(
     is_repeated = user is not None and user.phone_confirmed_at is None and not user.has_pending_invitation
     signs_up = user is None or (is_repeated and not auto_confirms)
     if not signs_up or auto_confirms:
-        messaging.enforce_sms_interval(IntervalGroup.PASSWORDLESS, address=number)
-        sms_codes.reserve_sms(number, at=at)
+        with messaging.sms_interval(IntervalGroup.PASSWORDLESS, address=number):
+            sms_codes.reserve_sms(number, sender=Sender.of_request(caller), at=at)
     if user is None or signs_up:
         request = SignUpRequest(phone=number, password=None, data=data, channel=channel, redirect_to=config.site.url)
         result = sign_up.process_request(request, group=IntervalGroup.PASSWORDLESS, caller=caller, at=at)

@@ -23,7 +23,7 @@ from accounts.users import queries as user_queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind, IntervalGroup
+from authsvc.messaging import EmailKind, IntervalGroup, Sender
 from tokens.flows import pkce
 from tokens.flows.pkce import Challenge
 from tokens.one_time import one_time_tokens
@@ -126,11 +126,14 @@ def process_request(request: SignUpRequest, *, group: IntervalGroup, caller: Cal
     only with a password. Call it outside a transaction.
     """
     auto_confirms = conf.current().mailer.autoconfirm if request.email else conf.current().sms.autoconfirm
-    if not auto_confirms:
-        if request.email:
-            messaging.enforce_email_interval(group, address=request.email)
-        else:
-            messaging.enforce_sms_interval(group, address=request.phone)
+    if auto_confirms:
+        return _process_request(request, auto_confirms=auto_confirms, caller=caller, at=at)
+    interval = messaging.email_interval if request.email else messaging.sms_interval
+    with interval(group, address=request.email or request.phone):
+        return _process_request(request, auto_confirms=auto_confirms, caller=caller, at=at)
+
+
+def _process_request(request: SignUpRequest, *, auto_confirms: bool, caller: Caller, at: datetime) -> SignUpResult:
     existing, claimant = _find_existing(request), None
     if existing is not None and existing.holds_foreign(request.provider) and not auto_confirms:
         existing, claimant = None, existing
@@ -180,12 +183,12 @@ def _find_existing(request: SignUpRequest) -> UserRecord | None:
     return user_queries.find_by("phone", request.phone, aud=None)
 
 
-def _reserve_message(request: SignUpRequest, *, at: datetime) -> None:
+def _reserve_message(request: SignUpRequest, *, caller: Caller, at: datetime) -> None:
     """Check recipient and quota of the confirmation message. Call it before the transaction."""
     if request.email:
-        recipients.reserve_email(request.email, kind=EmailKind.CONFIRMATION)
+        recipients.reserve_email(request.email, kind=EmailKind.CONFIRMATION, sender=Sender.of_request(caller))
     else:
-        sms_codes.reserve_sms(request.phone, at=at)
+        sms_codes.reserve_sms(request.phone, sender=Sender.of_request(caller), at=at)
 
 
 def _create(
@@ -197,7 +200,7 @@ def _create(
     """
     password_hash = hashing.NO_PASSWORD if request.password is None else hashing.hash_password(request.password)
     if not is_confirmed:
-        _reserve_message(request, at=at)
+        _reserve_message(request, caller=caller, at=at)
     with transaction.atomic(durable=True):
         if claimant is not None:
             account_claiming.withdraw_claim(claimant, request.provider, at=at)
@@ -231,7 +234,7 @@ def _repeat(
     the data of sign-ups, and the response is that of a new account. None when the account is no longer repeatable.
     """
     if not is_confirmed:
-        _reserve_message(request, at=at)
+        _reserve_message(request, caller=caller, at=at)
     identity_data = None
     if request.password is not None:
         identity_data = account_creation.own_identity_data(user_id=existing.id, email=request.email, data=request.data)
@@ -312,9 +315,9 @@ def _duplicate_result(
     if is_error and not conf.current().signup.strict_privacy_enabled:
         raise account_errors.UserAlreadyRegistered if request.email else account_errors.PhoneAlreadyRegistered
     if request.email:
-        recipients.check_email(request.email, kind=EmailKind.CONFIRMATION)
+        recipients.check_email(request.email, kind=EmailKind.CONFIRMATION, sender=Sender.of_request(caller))
     elif not is_error:
-        sms_codes.check_sms(request.phone, at=at)
+        sms_codes.check_sms(request.phone, sender=Sender.of_request(caller), at=at)
     with transaction.atomic(durable=True):
         audit.record(audit.Action.REPEATED_SIGNUP, actor=existing, caller=caller, at=at, traits=request.traits)
         messaging.simulate_send()

@@ -10,7 +10,16 @@ from uuid import UUID
 
 from django.db import transaction
 
-from accounts.models import Factor, FactorChallenge, Identity, Passkey, PasskeyChallenge, RecoveryCode, User
+from accounts.models import (
+    Factor,
+    FactorChallenge,
+    FailedAttempts,
+    Identity,
+    Passkey,
+    PasskeyChallenge,
+    RecoveryCode,
+    User,
+)
 from accounts.users import deletion
 from authsvc import audit, personal_data
 from authsvc.audit import erasure
@@ -38,8 +47,12 @@ class Account:
         ceremonies = PasskeyChallenge.objects.filter(user_id=data_subject.id).order_by("created_at", "id")
         yield "webauthn_challenges", export_rows(ceremonies, without={"session_data"})
 
+        failures = FailedAttempts.objects.filter(user_id=data_subject.id)
+        yield "failed_attempts", export_rows(failures)
+
     def erase(self, data_subject: DataSubject) -> Mapping[str, int]:
-        return {}  # all of it goes with the user's row
+        # All other rows go with the user's row.
+        return {"failed_attempts": FailedAttempts.objects.filter(user_id=data_subject.id)._raw_delete("default")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

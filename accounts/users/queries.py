@@ -60,6 +60,14 @@ def find_by(column: Literal["email", "phone", "phone_change"], value: str, *, au
     return records.read(row) if row else None
 
 
+def find_with_failures(
+    column: Literal["email", "phone"], value: str, *, aud: str, failures: str
+) -> tuple[UserRecord, int] | None:
+    """As `find_by`, with the number of wrong passwords and codes; `failures` is the SQL for it. One statement."""
+    row = fetch_row(_select(f"WHERE u.{column} = %s AND NOT u.is_sso_user AND u.aud = %s", failures), (value, aud))
+    return (records.read(row), row[USER_WIDTH]) if row else None
+
+
 def find_claimant(column: Literal["email", "phone"], value: str, *, aud: str) -> UserRecord | None:
     """As `find_by`, but only the account that a proof of the email or phone may lead into (`account_claiming`)."""
     user = find_by(column, value, aud=aud)
@@ -78,15 +86,20 @@ def find_by_identity(*, provider: str, provider_id: str) -> tuple[UserRecord, UU
     return (records.read(row), row[USER_WIDTH]) if row else None
 
 
-def find_by_link(*, link_hash: str, token_types: list[str]) -> tuple[UserRecord, Row] | None:
-    """The user to whom this link was sent, and the columns of its one-time token."""
+def find_by_link(
+    *, link_hash: str, plain_digest: str | None = None, token_types: list[str]
+) -> tuple[UserRecord, Row] | None:
+    """The user to whom this link was sent, and the columns of its one-time token.
+
+    `plain_digest` is the digest that a former version has stored. Its link is valid until it expires.
+    """
     row = fetch_row(
         _select(
             f"JOIN {namespaced('one_time_tokens')} t ON t.user_id = u.id"
-            " WHERE t.link_hash = %s AND t.token_type = ANY(%s) AND u.deleted_at IS NULL",
+            " WHERE t.link_hash IN (%s, %s::text) AND t.token_type = ANY(%s) AND u.deleted_at IS NULL",
             _columns("t", _TOKEN),
         ),
-        (link_hash, token_types),
+        (link_hash, plain_digest, token_types),
     )
     return (records.read(row), row[USER_WIDTH:]) if row else None
 

@@ -6,7 +6,7 @@ description in `accounts.schemas.User`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -17,7 +17,8 @@ from uuid import UUID
 import orjson
 
 from authsvc.api.renderers import rfc3339
-from authsvc.db.sql import namespaced
+from authsvc.db.fields import parse_json
+from authsvc.db.sql import json_object, namespaced
 
 Row = tuple[Any, ...]
 _Writer = Callable[[Any], Any]
@@ -40,9 +41,13 @@ class Column:
 
 
 _TEXT = "coalesce({table}.{name}, '')"
-_JSON = "coalesce({table}.{name}::text, '{{}}')"
+# Clients expect an object, whatever a program has written into the row.
+_JSON = json_object("{table}.{name}").replace("'{}'", "'{{}}'")
 # The database writes the wire format, so that moments in JSON arrays are not parsed and formatted again.
-_STAMP = """to_char({table}.{name} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')"""
+# Times that `authsvc.db.timestamps` replaces are replaced here too.
+_STAMP = """CASE WHEN {table}.{name} < '0001-01-02 00:00:00Z' THEN '0001-01-02T00:00:00.000000Z'
+    WHEN {table}.{name} >= '9999-12-31 00:00:00Z' THEN '9999-12-30T00:00:00.000000Z'
+    ELSE to_char({table}.{name} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') END"""
 
 Text = Annotated[str, Column(_TEXT)]
 """`""` where the row has NULL."""
@@ -57,7 +62,7 @@ class IdentityRecord:
 
     id: str
     provider_id: str
-    data_json: Annotated[str, Column("{table}.{name}::text", name="identity_data")]
+    data_json: Annotated[str, Column(_JSON, name="identity_data")]
     provider: str
     last_sign_in_at: Stamp
     created_at: Stamp
@@ -132,15 +137,14 @@ class UserRecord:
         name = self._user_metadata_value("name")
         return name if isinstance(name, str) else ""
 
+    @property
+    def user_metadata(self) -> Mapping[str, Any]:
+        """The parsed user metadata; empty for a stored value that is no object or cannot be parsed."""
+        metadata = parse_json(self.user_metadata_json)
+        return metadata if isinstance(metadata, dict) else {}
+
     def _user_metadata_value(self, key: str) -> object:
-        """A value of the user metadata; None also for metadata that is nested too deeply for the parser."""
-        if f'"{key}"' not in self.user_metadata_json:
-            return None
-        try:
-            metadata = orjson.loads(self.user_metadata_json)
-        except orjson.JSONDecodeError:
-            return None
-        return metadata.get(key) if isinstance(metadata, dict) else None
+        return self.user_metadata.get(key) if f'"{key}"' in self.user_metadata_json else None
 
     @property
     def providers(self) -> list[str]:

@@ -17,7 +17,7 @@ from accounts import errors as account_errors
 from accounts.identities import account_claiming
 from accounts.models import Identity, User
 from accounts.passwords import hashing, policy
-from accounts.users import identifiers, queries, updates
+from accounts.users import failed_attempts, identifiers, queries, updates
 from accounts.users.records import UserRecord
 from accounts.verification import contact_changes, errors
 from authsvc import audit, conf
@@ -61,6 +61,8 @@ class VerifiedSecret:
     """None for a test code, which is not stored and can be used repeatedly."""
     by_code: bool = False
     """The client presented the code, which allows a limited number of attempts, and not the link."""
+    by_link: bool = False
+    """The client presented the token of a link, which proves access to the mailbox."""
     requested_type: str
     error: type[errors.LinkExpired | account_errors.CodeExpired]
 
@@ -141,9 +143,9 @@ def redeem_email_code(
         address = identifiers.email(email)
     except ApiError:
         raise errors.InvalidEmailFormat from None
-    secret = _matching(
-        _newest_secrets(address, types=_EMAIL_TOKEN_TYPES.get(type, ()), audience=caller.audience), code=code
-    )
+    sent = _newest_secrets(address, types=_EMAIL_TOKEN_TYPES.get(type, ()), audience=caller.audience)
+    secret = _matching(sent, code=code, identifier=address, at=at)
+    _require_not_refused(secret.user, sent, caller=caller, at=at)
     if secret.user.is_banned(at):
         raise UserBanned
     if not secret.token.is_fresh(at):
@@ -168,17 +170,21 @@ def redeem_sms_code(*, type: str, phone: str, code: str, caller: Caller, at: dat
     by_code = False
     if test_code is not None and crypto.constant_time_equal(test_code, code):
         secret = sent[0] if sent else None
+        user = secret.user if secret else _user_with_phone(number, type=type, audience=caller.audience)
     elif conf.current().sms.provider == "twilio_verify":
         verifier = contract.phone_verifier
         # The gateway knows only the phone. With two users waiting for a code, the code would not identify the user.
         if not sent or not sent[0].is_only or not verifier.is_approved(phone=number, code=code):
+            _record_wrong_code(sent, identifier=number, at=at)
             raise account_errors.CodeExpired
         secret = sent[0]
+        user = secret.user
     else:
-        secret, by_code = _matching(sent, code=code), True
-        if not secret.token.is_fresh(at):
-            raise account_errors.CodeExpired
-    user = secret.user if secret else _user_with_phone(number, type=type, audience=caller.audience)
+        secret, by_code = _matching(sent, code=code, identifier=number, at=at), True
+        user = secret.user
+    _require_not_refused(user, sent, caller=caller, at=at)
+    if by_code and secret is not None and not secret.token.is_fresh(at):
+        raise account_errors.CodeExpired
     if user.is_banned(at):
         raise UserBanned
     token = secret.token if secret else None
@@ -193,6 +199,7 @@ def _find_by_link(*, type: str, token: str, at: datetime) -> VerifiedSecret:
         raise errors.InvalidEmailVerificationType
     match = queries.find_by_link(
         link_hash=crypto.hash_link_token(token),
+        plain_digest=crypto.plain_token_digest(token),
         token_types=[str(token_type) for token_type in _EMAIL_TOKEN_TYPES[type]],
     )
     if match is None:
@@ -202,17 +209,30 @@ def _find_by_link(*, type: str, token: str, at: datetime) -> VerifiedSecret:
         raise UserBanned
     if not secret.is_fresh(at):
         raise errors.LinkExpired
-    return VerifiedSecret(user=user, token=secret, requested_type=type, error=errors.LinkExpired)
+    return VerifiedSecret(user=user, token=secret, by_link=True, requested_type=type, error=errors.LinkExpired)
 
 
-def _matching(sent: list[_SentSecret], *, code: str) -> _SentSecret:
+def _matching(sent: list[_SentSecret], *, code: str, identifier: str, at: datetime) -> _SentSecret:
     """The secret that matches this code. Raises CodeExpired after counting a wrong code."""
     matching = [secret for secret in sent if secret.token.matches(code)]
     if not matching:
-        if sent:
-            one_time_tokens.record_wrong_code([secret.token.id for secret in sent])
+        _record_wrong_code(sent, identifier=identifier, at=at)
         raise account_errors.CodeExpired
     return min(matching, key=lambda secret: secret.token.token_type != TokenType.CONFIRMATION)
+
+
+def _record_wrong_code(sent: list[_SentSecret], *, identifier: str, at: datetime) -> None:
+    """Count a wrong code on the secrets that it was compared with, and on their accounts."""
+    if sent:
+        one_time_tokens.record_wrong_code([secret.token.id for secret in sent])
+    failed_attempts.record([secret.user.id for secret in sent], identifier=identifier, at=at)
+
+
+def _require_not_refused(user: UserRecord, sent: list[_SentSecret], *, caller: Caller, at: datetime) -> None:
+    """Raise CodeExpired, as for a wrong code, if wrong passwords and codes limit the account to known networks."""
+    if failed_attempts.is_refused(user.id, caller=caller):
+        _record_wrong_code(sent, identifier=user.email or user.phone, at=at)
+        raise account_errors.CodeExpired
 
 
 def _newest_secrets(identifier: str, *, types: tuple[TokenType, ...], audience: str) -> list[_SentSecret]:
@@ -256,6 +276,8 @@ def _redeem(
             one_time_tokens.delete_all(user.id)
         elif not one_time_tokens.consume_all(secret.token, user_id=user.id, by_code=secret.by_code):
             raise secret.error
+        if secret.by_link and secret.type != "email_change":
+            failed_attempts.reset(user.id)
         if new_hash is not None:
             revocation.revoke_all_sessions(user.id)
         stored = queries.get(user.id)

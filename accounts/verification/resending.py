@@ -14,8 +14,9 @@ from accounts.users.records import UserRecord
 from accounts.verification import contact_changes, errors
 from authsvc import conf, messaging
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind, IntervalGroup
+from authsvc.messaging import EmailKind, IntervalGroup, Sender, SmsKind
 from tokens.flows import pkce
+from tokens.flows.pkce import Challenge
 
 
 def resend(
@@ -52,25 +53,47 @@ def resend(
         raise errors.PhoneRequestsDisabled
     address = identifiers.email(email) if email else identifiers.phone(phone)
     group = IntervalGroup.CONFIRMATION if type in ("signup", "sms") else IntervalGroup.CHANGE
-    (messaging.enforce_email_interval if is_email else messaging.enforce_sms_interval)(group, address=address)
+    with (messaging.email_interval if is_email else messaging.sms_interval)(group, address=address):
+        return _resend(
+            type, address, is_email=is_email, challenge=challenge, redirect_to=redirect_to, caller=caller, at=at
+        )
+
+
+def _resend(
+    type: str,
+    address: str,
+    *,
+    is_email: bool,
+    challenge: Challenge | None,
+    redirect_to: str,
+    caller: Caller,
+    at: datetime,
+) -> str:
+    by_email = "@" in address
     # A change is confirmed by its new identifier. The other messages prove the identifier that names the account.
     find = queries.find_by if type in ("email_change", "phone_change") else queries.find_claimant
-    user = find("email" if email else "phone", address, aud=caller.audience)
+    user = find("email" if by_email else "phone", address, aud=caller.audience)
+    sender = Sender.of_request(caller)
     to = _unconfirmed_contact(user, type)
     kind = EmailKind.CONFIRMATION if type == "signup" else EmailKind.EMAIL_CHANGE
-    if user is None or not to:
+    addresses = [to]
+    if type == "email_change" and user and user.verified_email and conf.current().mailer.secure_email_change_enabled:
+        addresses.append(user.email)
+    # The interval of `address` has started above. An error for another recipient would reveal a pending change.
+    others = [recipient for recipient in addresses if recipient not in ("", address)]
+    is_due = messaging.start_recipient_intervals(kind if is_email else SmsKind.PHONE_CHANGE, *others)
+    if user is None or not to or not is_due:
         if is_email:
-            recipients.check_email(*([address] if email else []), kind=kind)
+            recipients.check_email(*([address] if by_email else []), kind=kind, sender=sender)
             confirmation_emails.simulate_send(confirmation_emails.CONFIRMATION, address=address, at=at)
             return str(uuid4())
-        sms_codes.check_sms(address, at=at)
+        sms_codes.check_sms(address, sender=sender, at=at)
         return sms_codes.simulate_send(address, at=at)
     owner = _other_owner(to, type, user=user)
     if is_email:
-        both = type == "email_change" and user.verified_email and conf.current().mailer.secure_email_change_enabled
-        recipients.reserve_email(*([to, user.email] if both else [to]), kind=kind)
+        recipients.reserve_email(*addresses, kind=kind, sender=sender)
     else:
-        (sms_codes.check_sms if owner else sms_codes.reserve_sms)(to, at=at)
+        (sms_codes.check_sms if owner else sms_codes.reserve_sms)(to, sender=sender, at=at)
     with transaction.atomic(durable=True):
         match type:
             case "signup":

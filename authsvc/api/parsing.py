@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from authsvc.errors import BadJson, BodyTooLarge
 
 MAX_BODY = 1_048_576
-"""Longest permitted request body in bytes; most endpoints permit less (`Endpoint.max_body`)."""
+"""Longest permitted request body in bytes."""
 BODY_ERROR = "authsvc.body_error"
 """Key of the WSGI environment: the error because of which the server has received no body."""
 MAX_DEPTH = 32

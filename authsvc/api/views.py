@@ -19,7 +19,7 @@ from authsvc.api.openapi.document import ErrorTypes
 from authsvc.api.renderers import NO_STORE, SeeOther
 from authsvc.api.throttling import Bucket
 from authsvc.caller import Caller, caller_of
-from authsvc.errors import ApiError, BodyTooLarge
+from authsvc.errors import ApiError
 from authsvc.security import redirects
 
 
@@ -41,15 +41,8 @@ class ServiceRequest(Request):
 
     @property
     def stream(self) -> BytesIO:
-        """The body, at most `max_body` bytes of the view; parsers read an empty and a chunked one too.
-
-        Raises BodyTooLarge.
-        """
-        body = parsing.read_body(self._request)
-        view: Endpoint | None = self.parser_context.get("view")
-        if view is not None and len(body) > view.max_body:
-            raise BodyTooLarge.beyond(view.max_body)
-        return BytesIO(body)
+        """The body, at most 1 MiB; parsers read an empty and a chunked one too. Raises BodyTooLarge."""
+        return BytesIO(parsing.read_body(self._request))
 
 
 class Endpoint(APIView):
@@ -61,8 +54,6 @@ class Endpoint(APIView):
     http_method_names = ["get", "post", "put", "patch", "delete"]
     throttle_scope: ClassVar[Bucket | None] = None
     """The rate limit of the view; a method whose limit depends on the request calls `throttling.check`."""
-    max_body: ClassVar[int] = 131_072
-    """Longest permitted body in bytes, at most `parsing.MAX_BODY`. The default fits escaped metadata of 16 KiB."""
     captcha: ClassVar[bool] = False
     """True if the client must solve a captcha, if captchas are enabled."""
     documented_errors: ClassVar[ErrorTypes] = ()

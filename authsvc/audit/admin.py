@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
@@ -19,10 +18,12 @@ from authsvc.console.formatting import EMPTY, Tone
 from authsvc.console.model_admin import OperatorAdmin
 from authsvc.console.read_only_admin import MAX_COUNTED
 from authsvc.console.user_panels import MAX_PANEL_ROWS, Panel, PanelRow
+from authsvc.db.fields import parse_json
 from authsvc.models import AuditLogEntry
 
 _SUBJECT_TRAITS = ("user_id", "user_email", "user_phone")
 """Traits that identify the user on whom an administrator acted."""
+_MAX_DETAILS = 20
 _TITLES = {
     Action.LOGIN: "Signed in",
     Action.LOGOUT: "Signed out",
@@ -51,6 +52,7 @@ _TITLES = {
     Action.PASSKEY_CREATED: "Passkey registered",
     Action.PASSKEY_UPDATED: "Passkey renamed",
     Action.PASSKEY_DELETED: "Passkey removed",
+    Action.FAILED_ATTEMPTS_RESET: "Failed attempts reset",
 }
 _HIGHLIGHTED = frozenset({Action.DELETED, Action.FACTOR_DELETED, Action.TOKEN_REVOKED})
 
@@ -78,12 +80,12 @@ class AuditLogEntryAdmin(OperatorAdmin):
         entries = search.entries_about_user(user_id, limit=MAX_PANEL_ROWS + 1)
         rows = []
         for entry in entries[:MAX_PANEL_ROWS]:
-            payload = json.loads(entry.payload_json)
+            payload = parse_json(entry.payload_json)
             row = AuditLogEntry(id=entry.id, payload=payload, created_at=entry.created_at, ip_address=entry.address)
             cells = (
                 row.created_at,
                 self.action(row),
-                _actor_name(payload),
+                _actor_name(_payload(row)),
                 self.details(row),
                 row.ip_address or None,
             )
@@ -117,7 +119,7 @@ class AuditLogEntryAdmin(OperatorAdmin):
 
     @admin.display(description="action")
     def action(self, row: AuditLogEntry) -> SafeString | str:
-        action = _payload(row).get("action")
+        action = str(_payload(row).get("action"))
         return formatting.badge(_title(row), Tone.BAD) if action in _HIGHLIGHTED else _title(row)
 
     @admin.display(description="actor")
@@ -125,17 +127,20 @@ class AuditLogEntryAdmin(OperatorAdmin):
         payload = _payload(row)
         name = _actor_name(payload)
         is_administrator = payload.get("actor_id") == str(UUID(int=0))
-        return name if is_administrator else formatting.user_link(payload.get("actor_id"), name)
+        return name if is_administrator else formatting.user_link(_short(payload.get("actor_id")), name)
 
     @admin.display(description="subject")
     def subject(self, row: AuditLogEntry) -> SafeString | str:
         traits = _traits(row)
-        return formatting.user_link(traits.get("user_id"), traits.get("user_email") or traits.get("user_phone"))
+        name = _short(traits.get("user_email") or traits.get("user_phone"))
+        return formatting.user_link(_short(traits.get("user_id")), name)
 
     @admin.display(description="details")
     def details(self, row: AuditLogEntry) -> str:
         details = (
-            f"{name.replace('_', ' ')}: {value}" for name, value in _traits(row).items() if name not in _SUBJECT_TRAITS
+            f"{formatting.short_text(name.replace('_', ' '))}: {formatting.short_text(value)}"
+            for name, value in list(_traits(row).items())[:_MAX_DETAILS]
+            if name not in _SUBJECT_TRAITS
         )
         return ", ".join(details) or EMPTY
 
@@ -159,12 +164,17 @@ def _traits(row: AuditLogEntry) -> Mapping[str, Any]:
 
 def _title(row: AuditLogEntry) -> str:
     action = str(_payload(row).get("action", "unknown"))
-    return _TITLES.get(Action(action), action) if action in set(Action) else action.replace("_", " ")
+    known = action in set(Action)
+    return _TITLES.get(Action(action), action) if known else formatting.short_text(action.replace("_", " "))
 
 
 def _actor_name(payload: Mapping[str, Any]) -> str:
-    name = str(payload.get("actor_username") or payload.get("actor_id") or EMPTY)
+    name = formatting.short_text(payload.get("actor_username") or payload.get("actor_id"))
     return f"{name} (administrator)" if payload.get("actor_id") == str(UUID(int=0)) else name
+
+
+def _short(value: object) -> str:
+    return formatting.short_text(value) if value else ""
 
 
 def _uuid(text: str) -> UUID | None:

@@ -47,15 +47,11 @@ def pseudonymise_entries(data_subject: DataSubject, *, keep_id: bool) -> Iterato
     for ids in _batches(entry_ids):
         with transaction.atomic(durable=True):
             locked = AuditLogEntry.objects.select_for_update().filter(id__in=ids).values_list("id", "payload")
-            changed = [
-                (
-                    str(id_),
-                    orjson.dumps(
-                        pseudonymise_payload(payload or {}, data_subject=data_subject, keep_id=keep_id)
-                    ).decode(),
-                )
-                for id_, payload in locked
-            ]
+            changed = []
+            for id_, stored in locked:
+                payload = stored if isinstance(stored, dict) else {}
+                replaced = pseudonymise_payload(payload, data_subject=data_subject, keep_id=keep_id)
+                changed.append((str(id_), orjson.dumps(replaced).decode()))
             fetch_rows(
                 f"UPDATE {namespaced('audit_log_entries')} e SET payload = n.payload::jsonb, ip_address = ''"  # noqa: S608  (own name)
                 " FROM unnest(%s::uuid[], %s::text[]) n (id, payload) WHERE e.id = n.id",

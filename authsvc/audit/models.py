@@ -6,12 +6,13 @@ import uuid
 
 from django.db import models
 
+from authsvc.db.fields import JSONField
 from authsvc.db.sql import namespaced
 
 
 class AuditLogEntry(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
-    payload = models.JSONField(null=True)
+    payload = JSONField(null=True)
     created_at = models.DateTimeField(null=True)
     ip_address = models.CharField(max_length=64, db_default="")
 

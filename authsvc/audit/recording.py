@@ -90,6 +90,7 @@ class Action(StrEnum):
     PASSKEY_CREATED = "passkey_created"
     PASSKEY_UPDATED = "passkey_updated"
     PASSKEY_DELETED = "passkey_deleted"
+    FAILED_ATTEMPTS_RESET = "failed_attempts_reset"
 
 
 _LOG_TYPES = {
@@ -98,7 +99,7 @@ _LOG_TYPES = {
     "user": (
         Action.MODIFIED, Action.RECOVERY_REQUESTED, Action.REAUTHENTICATION_REQUESTED, Action.CONFIRMATION_REQUESTED,
         Action.REPEATED_SIGNUP, Action.UPDATED_PASSWORD, Action.IDENTITY_LINKED, Action.IDENTITY_UNLINKED,
-        Action.PASSKEY_CREATED, Action.PASSKEY_UPDATED, Action.PASSKEY_DELETED,
+        Action.PASSKEY_CREATED, Action.PASSKEY_UPDATED, Action.PASSKEY_DELETED, Action.FAILED_ATTEMPTS_RESET,
     ),
     "token": (Action.TOKEN_REVOKED, Action.TOKEN_REFRESHED),
     "factor": (

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from authsvc.db.sql import explain, fetch_rows, namespaced
+from authsvc.db.sql import explain, fetch_rows, json_object, namespaced
 
 SCOPES: Mapping[str, tuple[str, ...]] = {
     "author": ("actor_username", "actor_name"),
@@ -65,11 +65,12 @@ def entries_about_user(user_id: UUID, *, limit: int) -> list[Entry]:
 
 def _read(condition: str, values: Sequence[Any], *, limit: int, offset: int = 0) -> list[Entry]:
     rows = fetch_rows(
-        f"SELECT id, payload::text, created_at, ip_address FROM {namespaced('audit_log_entries')} WHERE {condition}"  # noqa: S608  (own name)
+        f"SELECT id, {json_object('payload')}, created_at, ip_address FROM {namespaced('audit_log_entries')}"  # noqa: S608  (own name)
+        f" WHERE {condition}"
         f" ORDER BY created_at DESC, id DESC LIMIT {limit:d} OFFSET %s",
         [*values, offset],
     )
-    return [Entry(id=id_, payload_json=payload or "{}", created_at=at, address=ip) for id_, payload, at, ip in rows]
+    return [Entry(id=id_, payload_json=payload, created_at=at, address=ip) for id_, payload, at, ip in rows]
 
 
 def _count(sql: str, values: Sequence[Any]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -15,6 +16,10 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 EMPTY = "–"
+_MAX_TEXT_LENGTH = 200
+_MAX_BLOCK_LENGTH = 100_000
+# Control characters, and marks that change the direction of the text around a value.
+_INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
 class Tone(StrEnum):
@@ -29,11 +34,23 @@ def badge(text: object, tone: Tone) -> SafeString:
     return format_html('<span class="badge {}">{}</span>', tone.value, text)
 
 
-def json_block(value: Any) -> SafeString | str:
-    """Indented JSON."""
+def short_text(value: object) -> str:
+    """A value that a client has chosen, in one short line; `EMPTY` for an empty one."""
     if not value:
         return EMPTY
-    return format_html('<pre class="json">{}</pre>', json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True))
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    cut = f"{text[:_MAX_TEXT_LENGTH]}…" if len(text) > _MAX_TEXT_LENGTH else text
+    return _INVISIBLE.sub("\N{REPLACEMENT CHARACTER}", cut)
+
+
+def json_block(value: Any) -> SafeString | str:
+    """Indented JSON; text for a value that `authsvc.db.fields.JSONField` could not parse. Long values are cut."""
+    if not value:
+        return EMPTY
+    text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
+    if len(text) > _MAX_BLOCK_LENGTH:
+        text = f"{text[:_MAX_BLOCK_LENGTH]}\n… {len(text) - _MAX_BLOCK_LENGTH:,} more characters"
+    return format_html('<pre class="json">{}</pre>', text)
 
 
 def code(text: object) -> SafeString | str:

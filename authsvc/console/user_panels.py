@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 from uuid import UUID
 
+from authsvc.console import formatting
+
 MAX_PANEL_ROWS = 20
 
 
@@ -23,11 +25,15 @@ class Button:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelRow:
-    """One row: a text or time per column. The first cell is a link if `url` is set."""
+    """One row: a text or time per column; long texts are cut. The first cell is a link if `url` is set."""
 
     cells: Sequence[object]
     url: str = ""
     button: Button | None = None
+
+    def __post_init__(self) -> None:
+        shortened = [formatting.short_text(cell) if type(cell) is str and cell else cell for cell in self.cells]
+        object.__setattr__(self, "cells", shortened)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

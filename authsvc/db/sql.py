@@ -6,11 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import psycopg
 from django.db import connection
 from django.db.models import Model
 from django.db.models.signals import class_prepared
 
 from authsvc import conf
+from authsvc.db import timestamps
 
 
 def namespace_prefix(namespace: str) -> str:
@@ -21,6 +23,11 @@ def namespace_prefix(namespace: str) -> str:
 def namespaced(name: str) -> str:
     """`name` of a table, index or constraint with DB_NAMESPACE before it, which is fixed for the life of a process."""
     return namespace_prefix(conf.current().database.namespace) + name
+
+
+def json_object(column: str) -> str:
+    """The expression for a jsonb column as JSON text, `{}` for NULL and for a value that is not an object."""
+    return f"CASE jsonb_typeof({column}) WHEN 'object' THEN {column}::text ELSE '{{}}' END"
 
 
 def fetch_rows(sql: str, parameters: Sequence[Any] | Mapping[str, Any]) -> list[tuple[Any, ...]]:
@@ -35,7 +42,13 @@ def fetch_rows(sql: str, parameters: Sequence[Any] | Mapping[str, Any]) -> list[
     with connection.wrap_database_errors, connection.connection.cursor(binary=True) as cursor:
         cursor.execute(sql, parameters, prepare=conf.current().database.prepared_statements_enabled or None)
         # `cursor.description` would build an object per column, which takes as long as a short statement.
-        return cursor.fetchall() if cursor.pgresult and cursor.pgresult.nfields else []
+        if not cursor.pgresult or not cursor.pgresult.nfields:
+            return []
+        try:
+            rows: list[tuple[Any, ...]] = cursor.fetchall()
+            return rows
+        except psycopg.DataError:
+            return timestamps.read_rows(cursor.pgresult, connection.connection)
 
 
 def fetch_row(sql: str, parameters: Sequence[Any] | Mapping[str, Any]) -> tuple[Any, ...] | None:

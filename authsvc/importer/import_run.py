@@ -88,6 +88,8 @@ def _stage(snapshot: Source, table: Table, *, show: ShowProgress) -> Tally:
             tally.derived += number
         else:
             tally.read += number
+    if table.key_digests is not None:
+        table.key_digests(queries.staging_table(table.name))
     queries.analyze(table)
     return tally
 

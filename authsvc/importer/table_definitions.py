@@ -19,6 +19,8 @@ from authsvc.importer.column_rules import (
 )
 from authsvc.importer.source_database import Source
 from authsvc.importer.table_mapping import Owner, RowSource, Table, copied, same_table
+from tokens.one_time import one_time_tokens
+from tokens.sessions import legacy_refresh
 
 _NIL = "00000000-0000-0000-0000-000000000000"
 _USER = Owner(column="user_id", table="users", noun="user")
@@ -54,12 +56,16 @@ def _owner_as_uuid(_name: str, source_columns: Columns) -> str:
     return f"CASE WHEN x.user_id ~ '{_UUID}' THEN x.user_id::uuid END"
 
 
+def _sha256(text: str) -> str:
+    return f"encode(sha256(convert_to({text}, 'UTF8')), 'hex')"
+
+
 def _link_hash(_name: str, _source_columns: Columns) -> str:
     # An SMS contains no link. A short token is not accepted as a link, because it could be guessed.
     is_email_link = (
         "x.relates_to LIKE '%@%' AND x.token_type <> 'reauthentication_token' AND length(x.token_hash) >= 20"
     )
-    return f"CASE WHEN {is_email_link} THEN encode(sha256(convert_to(x.token_hash, 'UTF8')), 'hex') END"
+    return f"CASE WHEN {is_email_link} THEN {_sha256('x.token_hash')} END"
 
 
 def _payload(name: str, source_columns: Columns) -> str:
@@ -125,6 +131,7 @@ TABLES = (
         },
         ignored=frozenset({"instance_id"}),
         owners=(_USER, Owner(column="session_id", table="sessions", noun="session", is_optional=True)),
+        key_digests=legacy_refresh.hash_stored_tokens,
         is_essential=True,
     ),
     Table(
@@ -196,12 +203,16 @@ TABLES = (
         owners=(_USER,),
         skip_reason=expression("CASE WHEN x.sent_at IS NULL THEN 'was never sent' END"),
         distinct=("link_hash",),
+        key_digests=one_time_tokens.key_stored_digests,
         row_sources=legacy_schema.one_time_tokens,
     ),
     Table(
         name="flow_state",
         columns={
-            **copied("id", "user_id", "auth_code", "code_challenge", "provider_type", "created_at", "updated_at"),
+            **copied("user_id", "code_challenge", "provider_type", "created_at", "updated_at"),
+            # The id of a flow was its state, and the code was stored as it is.
+            "id": expression(derived_id("x.id::text")),
+            "auth_code": expression(_sha256("x.auth_code")),
             **copied("auth_code_issued_at", "invite_token", "referrer", "oauth_client_state_id", "linking_target_id"),
             **dict.fromkeys(("provider_access_token", "provider_refresh_token"), text_or_empty),
             "code_challenge_method": enum_as_text,

@@ -61,6 +61,8 @@ class Table:
     """Unique columns whose values may move from one row to another between two runs."""
     encrypted: tuple[str, ...] = ()
     """Columns that column encryption may have encrypted."""
+    key_digests: Callable[[str], None] | None = None
+    """Puts the digests of secrets in a table under the key of this server."""
     is_essential: bool = False
     """A skipped row of an imported user ends a session or locks the user out."""
     is_optional: bool = False

@@ -29,7 +29,7 @@ class CleanupRule:
     """Rows of a table to delete or change, and how many of them per run."""
 
     table: str
-    """Table name without namespace. Its primary key is `id`."""
+    """Table name without namespace."""
     condition: str
     """SQL condition on an expired row `t`."""
     parameters: Parameters
@@ -37,6 +37,8 @@ class CleanupRule:
     change: str = ""
     """SET clause of an UPDATE instead of deleting the row; may use `now()`."""
     batch_size: int = BATCH_SIZE
+    key: str = "id"
+    """The primary key."""
     is_mandatory: bool = False
     """True for rows that requests without a session create: they are removed whatever the cleanup setting is, and in
     as many batches as needed, so that no client fills the table."""
@@ -49,10 +51,10 @@ class CleanupRule:
         table = namespaced(self.table)
         # ARRAY() evaluates the subquery once; IN (subquery) could evaluate it for every row.
         limit = f"LIMIT {self.batch_size:d} FOR UPDATE OF t SKIP LOCKED"
-        expired = f"SELECT t.id FROM {table} t WHERE {self.condition} {limit}"
+        expired = f"SELECT t.{self.key} FROM {table} t WHERE {self.condition} {limit}"
         action = f"UPDATE {table} SET {self.change}" if self.change else f"DELETE FROM {table}"
         with connection.cursor() as cursor:
-            cursor.execute(f"{action} WHERE id = ANY(ARRAY({expired}))", parameters)
+            cursor.execute(f"{action} WHERE {self.key} = ANY(ARRAY({expired}))", parameters)
             return int(cursor.rowcount)
 
 

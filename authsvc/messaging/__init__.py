@@ -23,19 +23,32 @@ from authsvc.messaging.contract import (
 from authsvc.messaging.intervals import (
     IntervalGroup,
     check_user_interval,
+    email_interval,
     enforce_email_interval,
     enforce_sms_interval,
     enforce_user_interval,
+    recipient_interval,
+    sms_interval,
     start_change_interval,
+    start_recipient_intervals,
 )
-from authsvc.messaging.quotas import check_email_quota, check_sms_quota, consume_email_quota, consume_sms_quota
+from authsvc.messaging.quotas import (
+    ADMINISTRATION,
+    Sender,
+    check_email_quota,
+    check_sms_quota,
+    consume_email_quota,
+    consume_sms_quota,
+)
 
 __all__ = [
+    "ADMINISTRATION",
     "Email",
     "EmailKind",
     "IntervalGroup",
     "MessageNotAccepted",
     "PhoneVerifier",
+    "Sender",
     "Sms",
     "SmsKind",
     "check_email_quota",
@@ -44,13 +57,17 @@ __all__ = [
     "check_user_interval",
     "consume_email_quota",
     "consume_sms_quota",
+    "email_interval",
     "email_requested",
     "enforce_email_interval",
     "enforce_sms_interval",
     "enforce_user_interval",
     "placeholder_requested",
+    "recipient_interval",
     "send",
     "simulate_send",
+    "sms_interval",
     "sms_requested",
     "start_change_interval",
+    "start_recipient_intervals",
 ]

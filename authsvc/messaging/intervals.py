@@ -1,20 +1,29 @@
 """Minimum intervals between messages to one address or one user.
 
 Requests without a session are limited per group and address, with or without an account, so that a 429 reveals
-nothing. Requests of a signed-in user are limited per kind and user.
+nothing. Requests of a signed-in user are limited per kind and user, and per kind and recipient, whichever account sends
+them. Over all kinds a recipient gets one message per interval, of which three may come at once: a confirmation, a link
+and a change. Notifications and messages of administrators do not count.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from uuid import UUID
 
 from authsvc import conf
-from authsvc.errors import EmailSentTooRecently, SmsSentTooRecently
+from authsvc.errors import EmailRateExceeded, EmailSentTooRecently, SmsRateExceeded, SmsSentTooRecently
 from authsvc.messaging.contract import EmailKind, SmsKind
 from authsvc.observability import metrics
 from authsvc.security import rate_limits
+
+_BURST = 3
+"""Messages of different kinds that a recipient may get at once."""
+_LIFE = timedelta(days=1)
 
 
 class IntervalGroup(StrEnum):
@@ -25,21 +34,63 @@ class IntervalGroup(StrEnum):
     CHANGE = "change"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Interval:
+    """A minimum time between two events of (`bucket`, `key`), of which `burst` may come at once."""
+
+    bucket: str
+    key: str
+    length: timedelta
+    burst: int = 1
+
+    def start(self) -> float | None:
+        """None if the event is allowed, which starts the interval; else the remaining seconds."""
+        if self.burst == 1:
+            return rate_limits.allow_once(group=self.bucket, key=self.key, interval=self.length)
+        per_second = 1 / self.length.total_seconds()
+        return rate_limits.consume(
+            bucket=self.bucket, key=self.key, burst=self.burst, per_second=per_second, life=max(_LIFE, self.length)
+        )
+
+
 def enforce_email_interval(group: IntervalGroup, *, address: str) -> None:
     """Allow one request of this group per email address and interval. Raises EmailSentTooRecently.
 
-    The interval starts whether or not the request then sends a message.
+    The interval starts whether or not the request then sends a message. So does that of the recipient.
     """
-    remaining = rate_limits.allow_once(group=group, key=address, interval=_email_interval(group))
-    if remaining is not None:
-        raise _sent_too_recently(EmailSentTooRecently, remaining)
+    _require(_email_intervals(group, address), kind=EmailKind.CONFIRMATION)
 
 
 def enforce_sms_interval(group: IntervalGroup, *, address: str) -> None:
     """Allow one request of this group per phone number (in digits) and interval. Raises SmsSentTooRecently."""
-    remaining = rate_limits.allow_once(group=group, key=address, interval=conf.current().sms.max_frequency)
-    if remaining is not None:
-        raise _sent_too_recently(SmsSentTooRecently, remaining)
+    _require(_sms_intervals(group, address), kind=SmsKind.CONFIRMATION)
+
+
+@contextmanager
+def email_interval(group: IntervalGroup, *, address: str) -> Iterator[None]:
+    """As `enforce_email_interval`; a quota that refuses the body ends the intervals.
+
+    Otherwise a client that has used up its share could keep an address from getting any message.
+    """
+    with _required(_email_intervals(group, address), kind=EmailKind.CONFIRMATION):
+        yield
+
+
+@contextmanager
+def sms_interval(group: IntervalGroup, *, address: str) -> Iterator[None]:
+    """As `email_interval`, for a phone number."""
+    with _required(_sms_intervals(group, address), kind=SmsKind.CONFIRMATION):
+        yield
+
+
+@contextmanager
+def recipient_interval(kind: EmailKind | SmsKind, recipient: str) -> Iterator[None]:
+    """Allow one message of this kind to the recipient per interval; as `email_interval`.
+
+    Raises as `check_user_interval`.
+    """
+    with _required(_recipient_intervals(kind, (recipient,)), kind=kind):
+        yield
 
 
 def check_user_interval(kind: EmailKind | SmsKind, sent_at: datetime | None, *, at: datetime) -> None:
@@ -52,20 +103,77 @@ def check_user_interval(kind: EmailKind | SmsKind, sent_at: datetime | None, *, 
         raise _sent_too_recently(_error_for(kind), remaining)
 
 
-def enforce_user_interval(kind: EmailKind | SmsKind, *, user_id: UUID) -> None:
-    """Allow one message of this kind per signed-in user and interval, also across concurrent requests.
+def enforce_user_interval(kind: EmailKind | SmsKind, *, user_id: UUID, recipients: Sequence[str]) -> None:
+    """Allow one message of this kind per interval for a signed-in user, and for each recipient.
 
-    Call it after all other checks: the interval starts here, and a mistyped address should not start it. Raises as
-    `check_user_interval`.
+    Holds across concurrent requests. Call it after all other checks: the intervals start here, and a mistyped address
+    should not start them. Raises as `check_user_interval`.
     """
-    remaining = rate_limits.allow_once(group=f"turn:{kind}", key=str(user_id), interval=_user_interval(kind))
-    if remaining is not None:
-        raise _sent_too_recently(_error_for(kind), remaining)
+    own = _Interval(bucket=f"turn:{kind}", key=str(user_id), length=_user_interval(kind))
+    _require([own, *_recipient_intervals(kind, recipients)], kind=kind)
+
+
+def start_recipient_intervals(kind: EmailKind | SmsKind, *recipients: str) -> bool:
+    """Start the intervals of messages to these recipients; False if one of them had a message within it."""
+    return _start(_recipient_intervals(kind, recipients)) is None
 
 
 def start_change_interval(kind: EmailKind | SmsKind, *, address: str) -> None:
     """Start the interval of `/resend` for an address that a signed-in user is changing."""
     rate_limits.allow_once(group=IntervalGroup.CHANGE, key=address, interval=_user_interval(kind))
+
+
+def _email_intervals(group: IntervalGroup, address: str) -> list[_Interval]:
+    grouped = _Interval(bucket=group, key=address, length=_email_interval(group))
+    return [grouped, _recipient(address, _email_interval(IntervalGroup.PASSWORDLESS))]
+
+
+def _sms_intervals(group: IntervalGroup, number: str) -> list[_Interval]:
+    length = conf.current().sms.max_frequency
+    return [_Interval(bucket=group, key=number, length=length), _recipient(number, length)]
+
+
+def _recipient_intervals(kind: EmailKind | SmsKind, recipients: Sequence[str]) -> list[_Interval]:
+    length = _user_interval(kind)
+    of_kind = [_Interval(bucket=f"recipient:{kind}", key=recipient, length=length) for recipient in recipients]
+    return of_kind + [_recipient(recipient, length) for recipient in recipients]
+
+
+def _recipient(address: str, length: timedelta) -> _Interval:
+    """The interval over all kinds."""
+    return _Interval(bucket="recipient", key=address, length=length, burst=_BURST)
+
+
+@contextmanager
+def _required(intervals: Sequence[_Interval], *, kind: EmailKind | SmsKind) -> Iterator[None]:
+    _require(intervals, kind=kind)
+    try:
+        yield
+    except (EmailRateExceeded, SmsRateExceeded):
+        _end(intervals)
+        raise
+
+
+def _require(intervals: Sequence[_Interval], *, kind: EmailKind | SmsKind) -> None:
+    """Start all intervals, or none and raise the error of the first that does not allow the event."""
+    remaining = _start(intervals)
+    if remaining is not None:
+        raise _sent_too_recently(_error_for(kind), remaining)
+
+
+def _start(intervals: Sequence[_Interval]) -> float | None:
+    """Start all intervals, or none and return the remaining seconds of one."""
+    for number, interval in enumerate(intervals):
+        remaining = interval.start()
+        if remaining is not None:
+            _end(intervals[:number])
+            return remaining
+    return None
+
+
+def _end(intervals: Sequence[_Interval]) -> None:
+    for interval in intervals:
+        rate_limits.refund(bucket=interval.bucket, key=interval.key)
 
 
 TooRecent = type[EmailSentTooRecently] | type[SmsSentTooRecently]
@@ -81,6 +189,8 @@ def _sent_too_recently(error: TooRecent, remaining: float) -> EmailSentTooRecent
 
 
 def _user_interval(kind: EmailKind | SmsKind) -> timedelta:
+    if kind is SmsKind.FACTOR:
+        return conf.current().mfa.phone_max_frequency
     return _email_interval(IntervalGroup.CHANGE) if isinstance(kind, EmailKind) else conf.current().sms.max_frequency
 
 

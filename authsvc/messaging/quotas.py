@@ -1,60 +1,128 @@
-"""Hourly message quotas of the installation.
+"""Hourly message quotas of the installation, and the share of each client.
 
-The `check_…` functions raise the same errors as the `consume_…` functions and consume nothing. Requests that send
-nothing call them, so that their responses do not differ from those of requests that send a message.
+A client, that is an address or a signed-in user, may use a tenth of a quota, at least one message. Messages of
+administrators and operators have a quota of the same size of their own, so that clients cannot use it up. The mailer
+counts notifications when it delivers them.
+
+The `check_…` functions raise the same errors as the `consume_…` functions and consume only the client's share. Requests
+that send nothing call them, so that neither their responses nor the share tell them from requests that send a message.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Self
+from uuid import UUID
 
 from authsvc import conf
+from authsvc.caller import Caller, network_key
 from authsvc.errors import EmailRateExceeded, SmsRateExceeded
 from authsvc.observability import metrics
 from authsvc.security import rate_limits
 
+Quota = Literal["email_sent", "sms_sent"]
+"""The field of `conf.Limits` that holds the rate, which is also the bucket of the installation."""
 
-def consume_email_quota() -> None:
+_SHARE = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """The client and the user whose shares a message counts against; none for administrators and operators."""
+
+    keys: tuple[str, ...] = ()
+
+    @classmethod
+    def of_request(cls, caller: Caller, *, user_id: UUID | None = None) -> Self:
+        client = caller.client or network_key(caller.address) or "unknown"
+        return cls((client,) if user_id is None else (client, f"{user_id}/"))
+
+    @property
+    def is_administrator(self) -> bool:
+        return not self.keys
+
+
+ADMINISTRATION = Sender()
+"""Administrators and operators."""
+
+
+def consume_email_quota(sender: Sender) -> None:
     """Consume one email of the quota. Raises EmailRateExceeded.
 
-    The email is not returned to the quota if the request fails later. Under auto-confirm nothing is consumed, but a
-    quota of zero still raises.
+    The email is not returned to the quota if the request fails later.
     """
-    _require_email_quota(rate_limits.consume_event)
+    _require_email_quota(sender, is_sent=True)
 
 
-def check_email_quota() -> None:
-    """Raise EmailRateExceeded if the email quota is used up."""
-    _require_email_quota(rate_limits.check_event)
+def check_email_quota(sender: Sender) -> None:
+    """Raise EmailRateExceeded if the email quota, or the sender's share, is used up."""
+    _require_email_quota(sender, is_sent=False)
 
 
-def consume_sms_quota() -> None:
-    """Consume one SMS of the quota. Raises SmsRateExceeded.
-
-    Under auto-confirm nothing is consumed, and a quota of zero does not raise.
-    """
-    _require_sms_quota(rate_limits.consume_event)
+def consume_sms_quota(sender: Sender) -> None:
+    """Consume one SMS of the quota. Raises SmsRateExceeded."""
+    _require_sms_quota(sender, is_sent=True)
 
 
-def check_sms_quota() -> None:
-    """Raise SmsRateExceeded if the SMS quota is used up."""
-    _require_sms_quota(rate_limits.check_event)
+def check_sms_quota(sender: Sender) -> None:
+    """Raise SmsRateExceeded if the SMS quota, or the sender's share, is used up."""
+    _require_sms_quota(sender, is_sent=False)
 
 
-def _require_email_quota(wait_for: Callable[..., float | None]) -> None:
-    config = conf.current()
-    rate = config.limits.email_sent
-    if config.mailer.autoconfirm and rate.events:
-        return
-    wait = wait_for(bucket="email_sent", rate=rate)
+def buckets_of(quota: Quota) -> tuple[str, ...]:
+    """The buckets whose size depends on the rate of this quota."""
+    return quota, _client_bucket(quota), _administration_bucket(quota)
+
+
+def _require_email_quota(sender: Sender, *, is_sent: bool) -> None:
+    wait = _take("email_sent", sender, is_sent=is_sent)
     if wait is not None:
         metrics.LIMIT_REFUSALS.labels("email_sent").inc()
         raise EmailRateExceeded(wait)
 
 
-def _require_sms_quota(wait_for: Callable[..., float | None]) -> None:
-    config = conf.current()
-    wait = None if config.sms.autoconfirm else wait_for(bucket="sms_sent", rate=config.limits.sms_sent)
+def _require_sms_quota(sender: Sender, *, is_sent: bool) -> None:
+    wait = _take("sms_sent", sender, is_sent=is_sent)
     if wait is not None:
         metrics.LIMIT_REFUSALS.labels("sms_sent").inc()
         raise SmsRateExceeded(wait)
+
+
+def _take(quota: Quota, sender: Sender, *, is_sent: bool) -> float | None:
+    """Take one message from the shares of the sender, and from the quota if it is sent.
+
+    Returns None, or the seconds until a message is allowed; then nothing is taken.
+    """
+    rate: conf.Rate = getattr(conf.current().limits, quota)
+    if sender.is_administrator:
+        take = rate_limits.consume_event if is_sent else rate_limits.check_event
+        return take(bucket=_administration_bucket(quota), rate=rate)
+    taken: list[str] = []
+    wait: float | None = None
+    for key in sender.keys:
+        wait = rate_limits.consume_event(bucket=_client_bucket(quota), rate=_share(rate), key=key)
+        if wait is not None:
+            break
+        taken.append(key)
+    else:
+        wait = (rate_limits.consume_event if is_sent else rate_limits.check_event)(bucket=quota, rate=rate)
+    if wait is not None:
+        for key in taken:
+            rate_limits.refund(bucket=_client_bucket(quota), key=key)
+    return wait
+
+
+def _share(rate: conf.Rate) -> conf.Rate:
+    """A tenth of the rate, but at least one message at once, in the window or refill time of the whole rate."""
+    if not rate.events:
+        return rate
+    events = max(1, rate.events // _SHARE)
+    return conf.Rate(events=events, over=None if rate.over is None else rate.over * (rate.events // events))
+
+
+def _client_bucket(quota: Quota) -> str:
+    return f"{quota}:client"
+
+
+def _administration_bucket(quota: Quota) -> str:
+    return f"{quota}:administration"

@@ -104,7 +104,7 @@ def _create_series(metric: Counter, label_values: Iterable[tuple[str, ...]]) -> 
 
 
 _METHODS = ("password", "otp", "pkce", "oauth", "oidc", "passkey", "mfa")
-_LIMITS = ("email_sent", "sms_sent", "email_frequency", "sms_frequency", "Token", "Verify")
+_LIMITS = ("email_sent", "sms_sent", "email_frequency", "sms_frequency", "failed_attempts", "Token", "Verify")
 _OUTCOMES = ("delivered", "retry", "failed")
 _create_series(SIGN_INS, [(method, "succeeded") for method in _METHODS])
 _create_series(REFRESHES, [("succeeded",)])

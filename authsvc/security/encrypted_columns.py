@@ -28,6 +28,8 @@ class Column:
 
     table: str
     name: str
+    always: bool = False
+    """The column is encrypted also if encryption is disabled."""
 
     def __str__(self) -> str:
         return f"{self.table}.{self.name}"
@@ -41,9 +43,9 @@ class ReencryptionResult:
 
 
 def columns() -> list[Column]:
-    """The columns that models list in `encrypted_columns`."""
+    """The columns that models list in `encrypted_columns`; those in `always_encrypted` need no setting."""
     return [
-        Column(table=model._meta.db_table, name=name)
+        Column(table=model._meta.db_table, name=name, always=name in getattr(model, "always_encrypted", ()))
         for model in apps.get_models()
         for name in getattr(model, "encrypted_columns", ())
     ]
@@ -51,7 +53,7 @@ def columns() -> list[Column]:
 
 def warn_about_unknown_keys() -> None:
     """Log each key id that a sample of the stored values uses and that is not configured."""
-    known = conf.current().database.decryption_keys.keys()
+    known = {*conf.current().database.decryption_keys, encryption.DERIVED_KEY_ID}
     for column in columns():
         for key_id in sorted(_key_ids(column) - known):
             logger.warning(
@@ -61,8 +63,9 @@ def warn_about_unknown_keys() -> None:
 
 
 def reencrypt(column: Column, *, report_progress: Callable[[int], None]) -> ReencryptionResult:
-    """Encrypt every value that is unencrypted or uses another key with the current key; encryption must be enabled.
+    """Encrypt every value that is unencrypted or uses another key with the current key.
 
+    Without encryption this changes columns that are always encrypted only.
     Works in batches with a transaction each, so it can be interrupted and repeated. A value that changes concurrently
     is left unchanged. `report_progress` receives the number of rows of each batch.
     """
@@ -74,12 +77,11 @@ def reencrypt(column: Column, *, report_progress: Callable[[int], None]) -> Reen
     ):
         replacements: list[tuple[UUID, str, str]] = []
         for row_id, stored in rows:
-            if not stored or not encryption.needs_reencryption(stored):
+            if not stored or not encryption.needs_reencryption(stored, always=column.always):
                 continue
             try:
-                replacements.append(
-                    (row_id, stored, encryption.encrypt(encryption.decrypt(stored, bound_to=row_id), bound_to=row_id))
-                )
+                text = encryption.decrypt(stored, bound_to=row_id)
+                replacements.append((row_id, stored, encryption.encrypt(text, bound_to=row_id, always=column.always)))
             except encryption.DecryptionError:
                 unreadable += 1
         reencrypted += _replace(column, replacements)

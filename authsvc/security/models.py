@@ -29,7 +29,7 @@ class RateLimit(models.Model):
 
 
 class RateLimitCounters:
-    """Counters whose key is an address of the user, or begins with the user's id (PersonalDataSource)."""
+    """Counters whose key is an address of the user, or is or begins with the user's id (PersonalDataSource)."""
 
     def export(self, data_subject: DataSubject) -> Iterator[tuple[str, Iterable[Row]]]:
         yield "rate_limits", export_rows(_counters(data_subject))
@@ -39,5 +39,6 @@ class RateLimitCounters:
 
 
 def _counters(data_subject: DataSubject) -> models.QuerySet[RateLimit]:
-    is_about_user = models.Q(key__in=data_subject.addresses) | models.Q(key__startswith=f"{data_subject.id}/")
+    keys = {*data_subject.addresses, str(data_subject.id)}
+    is_about_user = models.Q(key__in=keys) | models.Q(key__startswith=f"{data_subject.id}/")
     return RateLimit.objects.filter(is_about_user)

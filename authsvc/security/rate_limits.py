@@ -71,8 +71,8 @@ def allow_once(*, group: str, key: str, interval: timedelta) -> float | None:
     return consume(bucket=group, key=key, burst=1, per_second=0, life=interval)
 
 
-def consume_event(*, bucket: str, rate: conf.Rate) -> float | None:
-    """Count one event of the whole installation.
+def consume_event(*, bucket: str, rate: conf.Rate, key: str = _INSTALLATION) -> float | None:
+    """Count one event of `key`, by default of the whole installation.
 
     Returns None if counted; else the seconds until the next event is allowed, infinite for a rate of zero. A window
     opens with the first event after the end of the previous one.
@@ -80,7 +80,7 @@ def consume_event(*, bucket: str, rate: conf.Rate) -> float | None:
     if rate.events < 1:
         return math.inf
     per_second, life = _refill(rate)
-    return consume(bucket=bucket, key=_INSTALLATION, burst=rate.events, per_second=per_second, life=life)
+    return consume(bucket=bucket, key=key, burst=rate.events, per_second=per_second, life=life)
 
 
 def check_event(*, bucket: str, rate: conf.Rate) -> float | None:
@@ -115,12 +115,17 @@ def reset(buckets: Iterable[str]) -> None:
 def delete_expired() -> int:
     """Delete counters that no longer limit anything, up to a million. Returns their number.
 
-    A row does not contain its life. Request limits end within an hour, message intervals after their setting; one day
-    covers both unless a longer interval is configured. The counters of the installation, one row each, are kept.
+    A row does not contain its life. Request limits end within an hour, message intervals after their setting, and a
+    client's share of a quota when it is full again; one day covers them unless longer times are configured. The
+    counters of the installation, one row each, are kept.
     """
     auth = conf.current()
     retention = max(
-        _RETENTION, auth.sms.max_frequency, auth.mfa.phone_max_frequency, auth.smtp.max_frequency or _RETENTION
+        _RETENTION,
+        auth.sms.max_frequency,
+        auth.mfa.phone_max_frequency,
+        auth.smtp.max_frequency or _RETENTION,
+        *(rate.over * rate.events for rate in (auth.limits.email_sent, auth.limits.sms_sent) if rate.over),
     )
     values: dict[str, Any] = {"installation": _INSTALLATION, "retention": retention, "limit": _DELETE_BATCH_SIZE}
     deleted = 0

@@ -27,6 +27,7 @@ from authsvc import conf
 from authsvc.api.throttling import Bucket
 from authsvc.conf import loading, value_types
 from authsvc.conf.declaration import settings_of
+from authsvc.messaging import quotas
 from authsvc.security import rate_limits
 from authsvc.server import processes, serving
 from authsvc.server.request_slots import RequestSlots
@@ -35,7 +36,7 @@ MAX_ENTRIES = 1000
 SETTINGS = "authsvc.settings"
 """Key of the WSGI environment: the settings that a request started with, at the arrival of its headers."""
 _CHECKED = (checks.Tags.compatibility, checks.Tags.security, checks.Tags.templates)
-_MESSAGE_LIMITS = ("email_sent", "sms_sent")
+_MESSAGE_LIMITS = {"email_sent": quotas.buckets_of("email_sent"), "sms_sent": quotas.buckets_of("sms_sent")}
 _LIMIT_VARIABLES = {place.path[-1]: place.setting.documented_name for place in settings_of(conf.Limits)}
 _MAX_STEP_SECONDS = 0.5
 _MIN_GRACE_SECONDS = 0.05
@@ -208,7 +209,7 @@ def _reset_limiters(old: conf.Limits, new: conf.Limits) -> None:
     if not changed:
         return
     try:
-        rate_limits.reset(bucket for bucket, _ in changed)
+        rate_limits.reset(name for bucket, _ in changed for name in _MESSAGE_LIMITS.get(bucket, (bucket,)))
     except DatabaseError as error:
         logger.warning("counters of changed limits are not reset", extra={"error": str(error)})
     finally:

@@ -163,7 +163,7 @@ class OAuth2(Backend, BaseOAuth2[Any]):
     extra_parameters: ClassVar[Mapping[str, str]] = {}
     """Parameters of the authorization URL; they override those of a client."""
 
-    def authorization_request(self, *, flow_id: UUID, scopes: str, extra: Mapping[str, str]) -> AuthorizationRequest:
+    def authorization_request(self, *, state: UUID, scopes: str, extra: Mapping[str, str]) -> AuthorizationRequest:
         requested = self.scopes(scopes)
         parameters = {
             **({"scope": " ".join(requested)} if requested else {}),
@@ -172,7 +172,7 @@ class OAuth2(Backend, BaseOAuth2[Any]):
             "client_id": self.config.client_ids[0],
             "redirect_uri": self.config.redirect_uri,
             "response_type": "code",
-            "state": str(flow_id),
+            "state": str(state),
         }
         verifier = crypto.generate_key() if self.requires_pkce else ""
         if verifier:

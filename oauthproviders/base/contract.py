@@ -50,7 +50,7 @@ class Provider(Protocol):
     """True if a callback requires the secret of the authorization request."""
     is_oauth1: ClassVar[bool]
 
-    def authorization_request(self, *, flow_id: UUID, scopes: str, extra: Mapping[str, str]) -> AuthorizationRequest:
+    def authorization_request(self, *, state: UUID, scopes: str, extra: Mapping[str, str]) -> AuthorizationRequest:
         """Builds the authorization request. `scopes` and `extra` are parameters of the client, as received.
 
         Raises InvalidProviderResponse, and ProviderUnavailable when the discovery document cannot be read.

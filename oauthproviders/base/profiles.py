@@ -8,6 +8,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from accounts.identities import external_identity
 from accounts.identities.external_identity import Address, ProviderProfile
 from oauthproviders.base.contract import InvalidProviderResponse
 
@@ -18,7 +19,6 @@ _TEXTS = frozenset(
     " zoneinfo locale email phone full_name avatar_url slug provider_id user_name".split()
 )
 CLAIM_KEYS = _TEXTS | {"sub", "aud", "iat", "exp", "updated_at", "email_verified", "phone_verified", "custom_claims"}
-_MAX_SUBJECT_BYTES = 1024  # the size of an index entry minus the provider's name
 _MAX_DEPTH = 32
 
 
@@ -33,8 +33,8 @@ def identity_data(
     unknown = values.keys() - _TEXTS
     if unknown:
         raise TypeError(f"no keys of identity_data: {', '.join(sorted(unknown))}")
-    subject = _subject(sub)
-    claims: dict[str, Any] = {"iss": iss, "sub": subject, **values, "provider_id": subject}
+    user_id = subject(sub)
+    claims: dict[str, Any] = {"iss": iss, "sub": user_id, **values, "provider_id": user_id}
     claims = {key: value for key, value in claims.items() if value}
     if custom_claims is not None:
         claims["custom_claims"] = dict(custom_claims)
@@ -46,7 +46,7 @@ def standard_claims(document: Mapping[str, Any]) -> dict[str, Any]:
 
     A value of a wrong type counts as absent. Raises InvalidProviderResponse for a document without a subject.
     """
-    claims: dict[str, Any] = {"sub": _subject(document.get("sub"))}
+    claims: dict[str, Any] = {"sub": subject(document.get("sub"))}
     for key in _TEXTS:
         value = document.get(key)
         if isinstance(value, str) and value:
@@ -112,28 +112,24 @@ def pick(document: Mapping[str, Any], *keys: str) -> dict[str, Any]:
     return {key: document[key] for key in keys if document.get(key) is not None}
 
 
-def generic(document: Mapping[str, Any], *, verified: bool = False) -> ProviderProfile:
+def generic(document: Mapping[str, Any]) -> ProviderProfile:
     """The profile from standard claims (OpenID Connect Core §5.1), for issuers without specific rules.
 
-    `verified` is for issuers that return verified addresses only. Raises InvalidProviderResponse.
+    Raises InvalidProviderResponse.
     """
     email = document.get("email")
     return ProviderProfile(
         claims=standard_claims(document),
-        addresses=one_address(
-            email if isinstance(email, str) else "", verified=verified or document.get("email_verified") is True
-        ),
+        addresses=one_address(email if isinstance(email, str) else "", verified=document.get("email_verified") is True),
     )
 
 
-def _subject(sub: object) -> str:
-    """The subject as text, unchanged: subjects that differ in case or in a space are different users."""
-    text = str(sub) if isinstance(sub, int) and not isinstance(sub, bool) else sub
-    if not isinstance(text, str) or not text.strip():
-        raise InvalidProviderResponse("the profile has no subject")
-    if len(text.encode()) > _MAX_SUBJECT_BYTES:
-        raise InvalidProviderResponse("the subject is too long")
-    return text
+def subject(value: object) -> str:
+    """The user's id as text. Raises InvalidProviderResponse for a value that identifies no user."""
+    try:
+        return external_identity.parse_subject(value)
+    except external_identity.UnusableSubject as error:
+        raise InvalidProviderResponse(str(error)) from None
 
 
 def _moment(value: object) -> str:

@@ -33,9 +33,9 @@ class CustomOAuthProvider(OAuth2):
         provider.public_only = is_public_only()
         return provider
 
-    def authorization_request(self, *, flow_id: UUID, scopes: str, extra: Mapping[str, str]) -> AuthorizationRequest:
+    def authorization_request(self, *, state: UUID, scopes: str, extra: Mapping[str, str]) -> AuthorizationRequest:
         return super().authorization_request(
-            flow_id=flow_id, scopes=scopes, extra={**extra, **self.row.authorization_params}
+            state=state, scopes=scopes, extra={**extra, **self.row.authorization_params}
         )
 
     def scopes(self, requested: str) -> list[str]:
@@ -143,6 +143,8 @@ def map_claims(
 
     The mapping is target → source: a text is the name of another claim, any other value is a constant. A mapping with
     an invalid result is ignored. A mapped email address counts as verified only if the mapping sets `email_verified`.
+    Raises InvalidProviderResponse if the source of `sub` is no usable id, because the original id could be the mapped
+    one of another user.
     """
     picked = {key: raw[key] for key in allowlist if key in raw}
     result = dict(identity_data)
@@ -153,6 +155,11 @@ def map_claims(
         for target, source in mapping.items()
         if target in profiles.CLAIM_KEYS and (not isinstance(source, str) or source in result)
     }
+    if "sub" in mapping:
+        source = mapping["sub"]
+        if not isinstance(source, str):
+            return result  # a constant would make all users one account
+        profiles.subject(result.get(source))
     try:
         changed = profiles.standard_claims({**result, **changes})
     except InvalidProviderResponse:

@@ -32,7 +32,6 @@ class CustomProvidersEnabled(BasePermission):
 
 
 class CustomProvidersView(Endpoint):
-    max_body = parsing.MAX_BODY
     authentication_classes = (AdminAuthentication,)
     permission_classes = (IsAdmin, CustomProvidersEnabled)
 
@@ -58,7 +57,6 @@ class CustomProvidersView(Endpoint):
 
 
 class CustomProviderView(Endpoint):
-    max_body = parsing.MAX_BODY
     authentication_classes = (AdminAuthentication,)
     permission_classes = (IsAdmin, CustomProvidersEnabled)
 

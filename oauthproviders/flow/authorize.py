@@ -69,8 +69,8 @@ def start_flow(
         if invite_token is not None and invitation_acceptance.find(invite_token, at=at) is None:
             raise errors.InvitedUserNotFound
         challenge = pkce.parse_challenge(challenge=request.code_challenge, method=request.code_challenge_method)
-        flow_id = uuid4()
-        authorization = provider.authorization_request(flow_id=flow_id, scopes=request.scopes, extra=request.extra)
+        state = uuid4()
+        authorization = provider.authorization_request(state=state, scopes=request.scopes, extra=request.extra)
     except ProviderUnavailable as error:
         raise errors.ProviderNotUsable(str(error)) from None
     except ChallengeMethodNotKnown:
@@ -89,7 +89,7 @@ def start_flow(
                 id=client_state_id, provider_type=request.provider, code_verifier=authorization.secret, created_at=at
             )
         flow_states.start_provider_flow(
-            flow_id=flow_id,
+            state=state,
             provider_type=request.provider,
             challenge=challenge,
             referrer=target,
@@ -99,4 +99,4 @@ def start_flow(
             email_optional=provider.config.email_optional,
             at=at,
         )
-    return AuthorizationStart(url=authorization.url, flow_id=flow_id)
+    return AuthorizationStart(url=authorization.url, flow_id=flow_states.flow_id(state))

@@ -18,7 +18,7 @@ from social_core.exceptions import SocialAuthBaseException
 
 from accounts.identities import errors as identity_errors
 from accounts.identities import external_sign_in, invitation_acceptance, linking
-from accounts.identities.external_identity import ExternalIdentity
+from accounts.identities.external_identity import ExternalIdentity, UnusableSubject
 from accounts.identities.external_sign_in import AccountMatch
 from accounts.users import identifiers
 from accounts.users.queries import AccountUsers
@@ -70,10 +70,10 @@ def find_flow(*, state: str, cookies: Mapping[str, str], at: datetime) -> Pendin
     """
     if not state:
         raise errors.StateMissing
-    flow_id = identifiers.uuid(state)
-    if flow_id is None:
+    state_id = identifiers.uuid(state)
+    if state_id is None:
         raise errors.StateInvalid
-    flow = flow_states.find_provider_flow(flow_id)
+    flow = flow_states.find_provider_flow(state_id)
     if flow is None:
         raise errors.StateNotFound
     if flow_states.is_expired(flow, at):
@@ -169,28 +169,27 @@ def _fetch_profile(provider: Provider, name: str, token: Token, *, email_optiona
     try:
         profile = provider.profile(token)
         profiles.check_storable(profile.claims)
-    except (InvalidProviderResponse, SocialAuthBaseException) as error:
+        return ExternalIdentity.from_profile(profile, provider=name, email_optional=email_optional)
+    except (InvalidProviderResponse, UnusableSubject, SocialAuthBaseException) as error:
         _log_failure(name, "profile", error)
         raise errors.ProviderEmailMissing if provider.is_oauth1 else errors.ProfileUnavailable from None
-    return ExternalIdentity.from_profile(profile, provider=name, email_optional=email_optional)
 
 
 def _log_failure(name: str, stage: str, error: Exception) -> None:
     # The texts of social-auth-core may quote a response.
-    reason = str(error) if isinstance(error, InvalidProviderResponse) else type(error).__name__
+    is_own = isinstance(error, InvalidProviderResponse | UnusableSubject)
+    reason = str(error) if is_own else type(error).__name__
     fields = {"event": f"provider.{stage}", "provider": name, "error": reason}
     logger.warning("the provider sent no usable response", extra=fields)
 
 
 def _sign_in(pending: PendingFlow, identity: ExternalIdentity, token: Token, *, caller: Caller, at: datetime) -> str:
-    match = external_sign_in.prepare(identity, audience=caller.audience, at=at)
+    match = external_sign_in.prepare(identity, caller=caller, at=at)
     try:
         return _store_sign_in(pending, match, token, caller=caller, at=at)
     except identity_errors.IdentityNotCreated:
         # Another request has changed the account since `prepare`. A second failure is final.
-        match = external_sign_in.prepare(
-            identity, audience=caller.audience, at=at, reserved=match.confirmation_recipient
-        )
+        match = external_sign_in.prepare(identity, caller=caller, at=at, reserved=match.confirmation_recipient)
         return _store_sign_in(pending, match, token, caller=caller, at=at)
 
 
@@ -228,7 +227,7 @@ def _link(
     caller: Caller,
     at: datetime,
 ) -> str:
-    request = linking.prepare(identity, target, at=at)
+    request = linking.prepare(identity, target, caller=caller, at=at)
     with transaction.atomic(durable=True):
         try:
             user = linking.lock_user(target, at=at)
@@ -257,16 +256,16 @@ def _finish(pending: PendingFlow, user: UserRecord, token: Token, *, caller: Cal
     """
     flow = pending.flow
     if pending.has_pkce:
-        is_completed = flow_states.complete_provider_flow(
+        code = flow_states.complete_provider_flow(
             flow.id,
             user_id=user.id,
             provider_token=token.access_token,
             provider_refresh_token=token.refresh_token,
             at=at,
         )
-        if not is_completed:
+        if code is None:
             raise errors.StateAlreadyUsed
-        return redirects.with_query(pending.target, {"code": flow.auth_code or ""})
+        return redirects.with_query(pending.target, {"code": code})
     if not flow_states.delete_flow(flow.id):
         raise errors.StateNotFound
     tokens = lifecycle.start_session(user=user, method=flow.authentication_method, caller=caller, at=at)

@@ -15,7 +15,7 @@ from django.db import transaction
 from accounts.errors import RecentSignInNeeded
 from accounts.identities import errors as identity_errors
 from accounts.identities import external_sign_in, linking
-from accounts.identities.external_identity import ExternalIdentity
+from accounts.identities.external_identity import ExternalIdentity, UnusableSubject
 from accounts.identities.external_sign_in import AccountMatch
 from accounts.passwords import change_proofs
 from accounts.users.queries import AccountUsers
@@ -115,14 +115,12 @@ def sign_in(credential: IdTokenCredential, *, caller: Caller, at: datetime) -> I
 
 
 def _sign_in(identity: ExternalIdentity, *, caller: Caller, at: datetime) -> IdTokenSignIn:
-    match = external_sign_in.prepare(identity, audience=caller.audience, at=at)
+    match = external_sign_in.prepare(identity, caller=caller, at=at)
     try:
         return _store_sign_in(match, caller=caller, at=at)
     except identity_errors.IdentityNotCreated:
         # Another request has changed the account since `prepare`. A second failure is final.
-        match = external_sign_in.prepare(
-            identity, audience=caller.audience, at=at, reserved=match.confirmation_recipient
-        )
+        match = external_sign_in.prepare(identity, caller=caller, at=at, reserved=match.confirmation_recipient)
         return _store_sign_in(match, caller=caller, at=at)
 
 
@@ -139,7 +137,7 @@ def _store_sign_in(match: AccountMatch, *, caller: Caller, at: datetime) -> IdTo
 
 def _link(identity: ExternalIdentity, target: SignedInUser, *, caller: Caller, at: datetime) -> IdTokenSignIn:
     change_proofs.check_new_sign_in_method(target, at=at)
-    request = linking.prepare(identity, target, at=at)
+    request = linking.prepare(identity, target, caller=caller, at=at)
     with transaction.atomic(durable=True):
         user = linking.lock_user(target, at=at)
         linked = linking.link(
@@ -171,9 +169,9 @@ def _verify_identity(credential: IdTokenCredential) -> ExternalIdentity:
         _check_nonce(credential.nonce, claimed=token_claims.get("nonce") or "")
     try:
         profile = trusted.profile_of(token_claims)
-    except InvalidProviderResponse as error:
+        return ExternalIdentity.from_profile(profile, provider=trusted.provider, email_optional=trusted.email_optional)
+    except (InvalidProviderResponse, UnusableSubject) as error:
         raise _invalid_token(trusted, error) from None
-    return ExternalIdentity.from_profile(profile, provider=trusted.provider, email_optional=trusted.email_optional)
 
 
 def _verify_token(credential: IdTokenCredential, trusted: TrustedIssuer) -> dict[str, Any]:

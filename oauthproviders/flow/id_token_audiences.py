@@ -90,10 +90,13 @@ def _find(credential: IdTokenCredential) -> TrustedIssuer:
     if provider.startswith(custom.PREFIX):
         return _custom(provider)
     if issuer and issuer in federation.id_token_issuers:
+        # The client selects one of the configured audiences. Otherwise it could present the token of another
+        # application, whose operator would be able to sign in as that application's users.
+        configured = federation.audiences_of(issuer)
         return TrustedIssuer(
             provider=issuer,
             issuer=openid_connect.Issuer(name=issuer),
-            audiences=_without_empty(credential.client_id),
+            audiences=tuple(audience for audience in configured if audience == credential.client_id),
             checks_nonce=True,
             email_optional=False,
         )

@@ -1,4 +1,8 @@
-"""Apple. Its client secret is a JWT signed with the developer's key, valid for at most six months."""
+"""Apple. Its client secret is a JWT signed with the developer's key, valid for at most six months.
+
+The claim `email_verified` states whether Apple has verified the address; it is false for some managed accounts
+(https://developer.apple.com/documentation/signinwithapple/authenticating-users-with-sign-in-with-apple).
+"""
 
 from __future__ import annotations
 
@@ -35,6 +39,7 @@ class _Claims(msgspec.Struct, frozen=True):
     iss: str
     sub: str
     email: str = ""
+    email_verified: bool | str | None = None
     is_private_email: bool | str | None = None
     auth_time: float | int | None = None
     transfer_sub: str | None = None
@@ -81,8 +86,11 @@ def profile_of(token: Mapping[str, Any]) -> ProviderProfile:
     custom = {"is_private_email": private, "auth_time": user.auth_time, "transfer_sub": user.transfer_sub}
     custom_claims = profiles.pick(custom, *custom)
     identity_data = profiles.identity_data(iss=user.iss, sub=user.sub, custom_claims=custom_claims or None)
-    # Accounts of an organisation may have no address; it counts as verified, so no confirmation is requested.
-    return ProviderProfile(claims=identity_data, addresses=(Address(email=user.email, verified=True, primary=True),))
+    # Accounts of an organisation may have no address.
+    verified = user.email_verified in (True, "true")
+    return ProviderProfile(
+        claims=identity_data, addresses=(Address(email=user.email, verified=verified, primary=True),)
+    )
 
 
 def create_client_secret(

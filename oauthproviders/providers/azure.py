@@ -1,7 +1,15 @@
-"""Microsoft Entra ID: a single tenant, all tenants, or external tenants for customers (CIAM)."""
+"""Microsoft Entra ID: a single tenant, all tenants, or external tenants for customers (CIAM).
+
+The key of an identity contains the tenant, because `sub` identifies a user of an application within a tenant
+(https://learn.microsoft.com/en-us/entra/identity-platform/id-token-claims-reference). `email` can be set by the
+administrator of the tenant; `xms_edov` states whether Microsoft has verified its domain
+(https://learn.microsoft.com/en-us/entra/identity-platform/migrate-off-email-claim-authorization). Without the claim the
+address is unverified, unless the operator has configured the tenant.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +18,7 @@ from typing import Any
 import msgspec
 from social_core.backends.azuread_tenant import AzureADV2TenantOAuth2
 
-from accounts.identities.external_identity import ProviderProfile
+from accounts.identities.external_identity import ProviderProfile, SubjectScope
 from authsvc import conf
 from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
@@ -21,6 +29,7 @@ ID_TOKEN_ISSUER = re.compile(r"https://login[.]microsoftonline[.]com/[A-Za-z0-9.
 _CIAM_ISSUER = re.compile(r"https://[a-z0-9-]+[.]ciamlogin[.]com/[A-Za-z0-9.-]+/v2[.]0/?")
 # Issuers of tokens that an application obtained itself, including version 1 tokens.
 _ANY_ISSUER = re.compile(r"https://(login[.]microsoftonline[.]com|sts[.]windows[.]net)(/[\w-][\w.-]*)+/?", re.ASCII)
+_TENANT = re.compile(r"https?://[^/]+/([^/]+)(/.*)?")
 _MICROSOFT = "https://login.microsoftonline.com"
 _MULTI_TENANT = frozenset({"common", "organizations", "consumers"})
 _STANDARD_CLAIMS = frozenset(
@@ -68,7 +77,7 @@ class Authority:
         if not self.is_single_tenant:
             # The administrator of any tenant can set this claim.
             token = {**token, "email_verified": _is_domain_verified(token, default=False)}
-        return profiles.generic(token)
+        return _scoped(profiles.generic(token))
 
     @property
     def _origin(self) -> str:
@@ -104,7 +113,7 @@ class Azure(OAuth2, AzureADV2TenantOAuth2[Any]):
             token.id_token, issuer=issuer, audiences=self.config.client_ids[:1], access_token=token.access_token
         )
         if _CIAM_ISSUER.fullmatch(issuer):
-            return profiles.generic(token_claims)
+            return _scoped(profiles.generic(token_claims))
         return profile_of(token_claims, is_of_own_tenant=authority.is_single_tenant)
 
 
@@ -122,7 +131,22 @@ def profile_of(token: Mapping[str, Any], *, is_of_own_tenant: bool) -> ProviderP
         custom_claims={key: value for key, value in token.items() if key not in _STANDARD_CLAIMS},
     )
     verified = _is_domain_verified(token, default=is_of_own_tenant)
-    return ProviderProfile(claims=identity_data, addresses=profiles.one_address(user.email, verified=verified))
+    profile = ProviderProfile(claims=identity_data, addresses=profiles.one_address(user.email, verified=verified))
+    return _scoped(profile)
+
+
+def _scoped(profile: ProviderProfile) -> ProviderProfile:
+    """The profile with its tenant in the key of the identity. Raises InvalidProviderResponse for an issuer without."""
+    tenant = _tenant_of(profile.claims)
+    if not tenant:
+        raise InvalidProviderResponse("the issuer of the ID token contains no tenant")
+    return dataclasses.replace(profile, scope=SubjectScope(tenant=tenant, tenant_of=_tenant_of))
+
+
+def _tenant_of(identity_data: Mapping[str, Any]) -> str:
+    """The tenant in the issuer, which is the same for tokens of version 1 and 2."""
+    match = _TENANT.fullmatch(str(identity_data.get("iss", "")))
+    return match[1].lower() if match else ""
 
 
 def _is_domain_verified(token: Mapping[str, Any], *, default: bool) -> bool:

@@ -1,4 +1,7 @@
-"""Bitbucket Cloud."""
+"""Bitbucket Cloud. `is_confirmed` states for each address whether it has been confirmed.
+
+Source: https://developer.atlassian.com/cloud/bitbucket/rest/api-group-users/
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Discord."""
+"""Discord. `verified` states whether the email of the account has been verified.
+
+Source: https://discord.com/developers/docs/resources/user#user-object
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Facebook: the browser flow, and the ID tokens of Limited Login."""
+"""Facebook: the browser flow, and the ID tokens of Limited Login.
+
+Its addresses are unverified. Facebook calls `email` the "primary email address listed on their profile" and returns
+only a valid one, but does not state that it has been verified (https://developers.facebook.com/docs/graph-api/reference/user/).
+"""
 
 from __future__ import annotations
 
@@ -65,11 +69,11 @@ class Facebook(OAuth2, FacebookOAuth2[Any]):  # type: ignore[misc]  # its own `r
             picture=picture,
             avatar_url=picture,
         )
-        return ProviderProfile(claims=identity_data, addresses=profiles.one_address(user.email, verified=True))
+        return ProviderProfile(claims=identity_data, addresses=profiles.one_address(user.email, verified=False))
 
 
 def profile_of(token: Mapping[str, Any]) -> ProviderProfile:
     """The profile of a verified ID token. Raises InvalidProviderResponse."""
     user = profiles.convert(token, _Claims)
     identity_data = profiles.identity_data(iss=user.iss, sub=user.sub, name=user.name, picture=user.picture)
-    return ProviderProfile(claims=identity_data, addresses=profiles.one_address(user.email, verified=True))
+    return ProviderProfile(claims=identity_data, addresses=profiles.one_address(user.email, verified=False))

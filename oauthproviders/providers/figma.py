@@ -1,4 +1,8 @@
-"""Figma."""
+"""Figma.
+
+Its addresses are unverified: `email` is the "email associated with the user's account", without a statement about
+verification (https://developers.figma.com/docs/rest-api/users-types/).
+"""
 
 from __future__ import annotations
 
@@ -35,4 +39,4 @@ class Figma(OAuth2, BaseOAuth2[Any]):
             full_name=user.handle,
             avatar_url=user.img_url,
         )
-        return ProviderProfile(claims=identity_data, addresses=profiles.one_address(user.email, verified=True))
+        return ProviderProfile(claims=identity_data, addresses=profiles.one_address(user.email, verified=False))

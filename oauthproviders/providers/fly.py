@@ -1,4 +1,8 @@
-"""Fly.io."""
+"""Fly.io.
+
+Its addresses are unverified: the documents mention a "working email alias", and contain no statement about verification
+(https://fly.io/docs/reference/extensions_api/).
+"""
 
 from __future__ import annotations
 
@@ -36,4 +40,4 @@ class Fly(OAuth2, BaseOAuth2[Any]):
                 document, "resource_owner_id", "organizations", "application", "scope", "created_at"
             ),
         )
-        return ProviderProfile(claims=identity_data, addresses=profiles.one_address(user.email, verified=True))
+        return ProviderProfile(claims=identity_data, addresses=profiles.one_address(user.email, verified=False))

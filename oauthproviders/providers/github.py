@@ -1,4 +1,7 @@
-"""GitHub and GitHub Enterprise."""
+"""GitHub and GitHub Enterprise. `verified` states for each address whether it has been verified.
+
+Source: https://docs.github.com/en/rest/users/emails
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""GitLab, gitlab.com or self-managed."""
+"""GitLab, gitlab.com or self-managed. `confirmed_at` states when the primary address was confirmed.
+
+Source: https://docs.gitlab.com/api/users/
+"""
 
 from __future__ import annotations
 

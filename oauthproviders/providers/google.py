@@ -1,4 +1,7 @@
-"""Google."""
+"""Google. `email_verified` states whether Google has verified the address.
+
+Source: https://developers.google.com/identity/openid-connect/openid-connect#an-id-tokens-payload
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Kakao: the browser flow and ID tokens."""
+"""Kakao: the browser flow and ID tokens. `is_email_valid` and `is_email_verified` state whether an address is verified.
+
+Source: https://developers.kakao.com/docs/latest/en/kakaologin/rest-api#req-user-info
+"""
 
 from __future__ import annotations
 

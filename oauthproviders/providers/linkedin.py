@@ -1,4 +1,9 @@
-"""LinkedIn by OAuth 2.0, for applications without its OpenID Connect product."""
+"""LinkedIn by OAuth 2.0, for applications without its OpenID Connect product.
+
+Its addresses are unverified: a handle is "the contact information that the authenticated member provided"
+(https://learn.microsoft.com/en-us/linkedin/shared/integrations/people/primary-contact-api). `linkedin_oidc` states
+whether the address is verified.
+"""
 
 from __future__ import annotations
 
@@ -78,4 +83,4 @@ class LinkedIn(OAuth2, LinkedinOAuth2[Any]):
             iss=_API, sub=user.id, name=name, full_name=name, picture=picture, avatar_url=picture
         )
         email = emails[0].handle.email_address if emails else ""
-        return ProviderProfile(claims=identity_data, addresses=profiles.one_address(email, verified=True))
+        return ProviderProfile(claims=identity_data, addresses=profiles.one_address(email, verified=False))

@@ -1,4 +1,7 @@
-"""LinkedIn by OpenID Connect."""
+"""LinkedIn by OpenID Connect. `email_verified` states whether LinkedIn has verified the address.
+
+Source: https://learn.microsoft.com/en-us/linkedin/consumer/integrations/self-serve/sign-in-with-linkedin-v2
+"""
 
 from __future__ import annotations
 

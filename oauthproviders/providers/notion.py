@@ -1,4 +1,8 @@
-"""Notion, for its public integrations."""
+"""Notion, for its public integrations.
+
+Its addresses are unverified: `person.email` is the "email address of person", without a statement about verification
+(https://developers.notion.com/reference/user).
+"""
 
 from __future__ import annotations
 
@@ -57,4 +61,4 @@ class Notion(OAuth2, BaseOAuth2[Any]):
             picture=user.avatar_url,
             avatar_url=user.avatar_url,
         )
-        return ProviderProfile(claims=identity_data, addresses=profiles.one_address(user.person.email, verified=True))
+        return ProviderProfile(claims=identity_data, addresses=profiles.one_address(user.person.email, verified=False))

@@ -1,4 +1,8 @@
-"""Slack by OAuth 2.0, for applications without its OpenID Connect product."""
+"""Slack by OAuth 2.0, for applications without its OpenID Connect product.
+
+The profile is that of OpenID Connect; `email_verified` states whether Slack has verified the address
+(https://docs.slack.dev/reference/methods/openid.connect.userInfo).
+"""
 
 from __future__ import annotations
 
@@ -41,4 +45,6 @@ class Slack(OAuth2, SlackOAuth2[Any]):
 
     def profile(self, token: Token) -> ProviderProfile:
         user = self.fetch_document(token, self.with_base_url(USER_INFO), User)
-        return ProviderProfile(claims=user.identity_data(), addresses=profiles.one_address(user.email, verified=True))
+        return ProviderProfile(
+            claims=user.identity_data(), addresses=profiles.one_address(user.email, verified=user.email_verified)
+        )

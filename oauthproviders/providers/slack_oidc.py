@@ -1,4 +1,7 @@
-"""Slack by OpenID Connect, which states whether an address is verified."""
+"""Slack by OpenID Connect. `email_verified` states whether Slack has verified the address.
+
+Source: https://docs.slack.dev/reference/methods/openid.connect.token
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Snapchat: the browser flow and ID tokens, usually without an email address."""
+"""Snapchat: the browser flow and ID tokens, usually without an email address.
+
+An address is unverified unless an ID token states `email_verified`: the documents of Login Kit mention no address
+(https://developers.snap.com/snap-kit/login-kit/overview).
+"""
 
 from __future__ import annotations
 
@@ -57,9 +61,9 @@ class Snapchat(OAuth2, BaseOAuth2[Any]):
             picture=picture,
             avatar_url=picture,
         )
-        return ProviderProfile(claims=identity_data, addresses=profiles.one_address(me.email, verified=True))
+        return ProviderProfile(claims=identity_data, addresses=profiles.one_address(me.email, verified=False))
 
 
 def profile_of(token: Mapping[str, Any]) -> ProviderProfile:
     """The profile of a verified ID token. Raises InvalidProviderResponse."""
-    return profiles.generic(token, verified=True)
+    return profiles.generic(token)

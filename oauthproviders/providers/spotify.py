@@ -1,4 +1,7 @@
-"""Spotify. Its addresses are unverified, because users can change them without confirmation."""
+"""Spotify. Its addresses are unverified: "there is no proof that it actually belongs to the user".
+
+Source: https://developer.spotify.com/documentation/web-api/reference/get-current-users-profile
+"""
 
 from __future__ import annotations
 

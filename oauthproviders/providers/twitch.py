@@ -1,4 +1,4 @@
-"""Twitch."""
+"""Twitch. `email` is the "user's verified email address" (https://dev.twitch.tv/docs/api/reference/#get-users)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Twitter by OAuth 1.0a (RFC 5849), for applications with OAuth 1.0a keys."""
+"""Twitter by OAuth 1.0a (RFC 5849), for applications with OAuth 1.0a keys.
+
+`email` is verified: "if the email address is not verified, null will be returned"
+(https://developer.x.com/en/docs/accounts-and-users/manage-account-settings/api-reference/get-account-verify_credentials).
+"""
 
 from __future__ import annotations
 
@@ -30,10 +34,10 @@ class _User(msgspec.Struct, frozen=True):
 class Twitter(backends.Backend, TwitterOAuth[Any]):
     is_oauth1 = True
     requires_pkce = False
-    flow_id: UUID | None = None
+    pending_state: UUID | None = None
 
     def get_or_create_state(self) -> str:
-        return str(self.flow_id or "")
+        return str(self.pending_state or "")
 
     def get_redirect_uri(self, state: str | None = None) -> str:
         """The callback with the state, because OAuth 1.0a has no state parameter."""
@@ -43,8 +47,8 @@ class Twitter(backends.Backend, TwitterOAuth[Any]):
     def access_token_url(self) -> str:
         return self.with_base_url(super().access_token_url())
 
-    def authorization_request(self, *, flow_id: UUID, scopes: str, extra: Mapping[str, str]) -> AuthorizationRequest:
-        self.flow_id = flow_id
+    def authorization_request(self, *, state: UUID, scopes: str, extra: Mapping[str, str]) -> AuthorizationRequest:
+        self.pending_state = state
         self.REQUEST_TOKEN_URL = self.with_base_url(TwitterOAuth.REQUEST_TOKEN_URL)
         try:
             token = dict(parse_qsl(self.unauthorized_token()))  # type: ignore[no-untyped-call]

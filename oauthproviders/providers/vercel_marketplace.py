@@ -1,4 +1,7 @@
-"""Vercel, for integrations of its marketplace."""
+"""Vercel, for integrations of its marketplace.
+
+`user_email` is the "user's verified email address" (https://vercel.com/docs/integrations/marketplace-api).
+"""
 
 from __future__ import annotations
 
@@ -44,6 +47,6 @@ def profile_of(token: Mapping[str, Any]) -> ProviderProfile:
     user = profiles.convert(token, _Claims)
     # The subject belongs to one installation, the global id to the same user in all installations.
     global_user_id = (user.global_user_id or "").strip()
-    sub = f"global_user_id:{global_user_id}" if global_user_id else user.sub
+    sub = f"global_user_id:{profiles.subject(global_user_id)}" if global_user_id else user.sub
     identity_data = profiles.identity_data(iss=user.iss, sub=sub, name=user.user_name, picture=user.user_avatar_url)
     return ProviderProfile(claims=identity_data, addresses=profiles.one_address(user.user_email, verified=True))

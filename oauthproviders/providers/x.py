@@ -1,4 +1,7 @@
-"""X by OAuth 2.0."""
+"""X by OAuth 2.0. `confirmed_email` contains only an address that the user has confirmed.
+
+Source: https://docs.x.com/x-api/users/user-lookup-me
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Zoom."""
+"""Zoom. `verified` states whether an account is verified: 1 or 0, for every type of sign-in.
+
+Source: https://developers.zoom.us/docs/api/users/ (Get a user).
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,6 @@ from oauthproviders.base.backends import OAuth2
 from oauthproviders.base.contract import Token
 
 _API = "https://api.zoom.us/v2"
-_OWN_PASSWORD = "100"
-"""Other login types have verified addresses."""
 
 
 class _User(msgspec.Struct, frozen=True):
@@ -23,7 +24,6 @@ class _User(msgspec.Struct, frozen=True):
     last_name: str | None = None
     email: str | None = None
     verified: int | bool = 0
-    login_type: str | int = ""
     pic_url: str | None = None
 
 
@@ -36,5 +36,5 @@ class Zoom(OAuth2, ZoomOAuth2[Any]):
         identity_data = profiles.identity_data(
             iss=_API, sub=user.id, name=name, full_name=name, picture=user.pic_url, avatar_url=user.pic_url
         )
-        verified = str(user.login_type) != _OWN_PASSWORD or bool(user.verified)
-        return ProviderProfile(claims=identity_data, addresses=profiles.one_address(user.email, verified=verified))
+        addresses = profiles.one_address(user.email, verified=user.verified == 1)
+        return ProviderProfile(claims=identity_data, addresses=addresses)

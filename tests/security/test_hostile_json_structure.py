@@ -60,18 +60,3 @@ def test_many_keys_are_refused(api: Api) -> None:
         assert answer.json()["msg"].endswith("more than 10000 keys")
     ignored = {f"{number}": ":" for number in range(9_998)} | {"data": {"a": 1}}
     assert api.put("/user", orjson.dumps(ignored), bearer=bearer).status_code == 200
-
-
-def test_public_endpoints_read_no_large_body(api: Api) -> None:
-    body = orjson.dumps({"email": "user@example.com", "password": PASSWORD, "unknown": "x" * 200_000})
-    bearer = make_session().access_token
-    for method, path, token in (
-        ("POST", "/signup", ""),
-        ("POST", "/token?grant_type=password", ""),
-        ("PUT", "/user", bearer),
-    ):
-        answer = api.request(method, path, body, bearer=token)
-        assert (answer.status_code, answer.json()["error_code"]) == (413, "request_entity_too_large")
-        assert answer.json()["msg"] == "Request body too large (max 131072 bytes)"
-    # Administrators import accounts with long fields.
-    assert api.post("/admin/users", body, bearer=admin_token()).status_code == 200

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Q
@@ -12,6 +12,7 @@ from django.db.models import Q
 from authsvc import audit, conf
 from authsvc.caller import Caller
 from authsvc.db.sql import fetch_row, namespaced
+from authsvc.security import crypto, encryption
 from tokens.flows import errors, pkce
 from tokens.flows.pkce import Challenge
 from tokens.models import FlowState
@@ -19,6 +20,9 @@ from tokens.sessions import lifecycle, sign_in_metrics, users
 from tokens.sessions.errors import UserBannedAtSignIn
 from tokens.sessions.lifecycle import TokenPair
 from tokens.sessions.users import SignedInUser, TokenUser
+
+_FORMER_VERSION = 4
+_CODE_LENGTH = 36
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +37,6 @@ def start_email_flow(*, challenge: Challenge, provider_type: str, method: str, u
     """Stores a challenge until the link in the email is opened. One statement; joins the caller's transaction."""
     FlowState.objects.create(
         user_id=user_id,
-        auth_code=str(uuid4()),
         code_challenge=challenge.value,
         code_challenge_method=challenge.method,
         provider_type=provider_type,
@@ -45,7 +48,7 @@ def start_email_flow(*, challenge: Challenge, provider_type: str, method: str, u
 
 def start_provider_flow(
     *,
-    flow_id: UUID,
+    state: UUID,
     provider_type: str,
     challenge: Challenge | None,
     referrer: str,
@@ -60,8 +63,7 @@ def start_provider_flow(
     `linking_to` is the user, with the session, for whom the flow links an identity.
     """
     FlowState.objects.create(
-        id=flow_id,
-        auth_code=str(uuid4()) if challenge else None,
+        id=flow_id(state),
         code_challenge=challenge.value if challenge else None,
         code_challenge_method=challenge.method if challenge else None,
         provider_type=provider_type,
@@ -79,28 +81,39 @@ def start_provider_flow(
     )
 
 
-def find_provider_flow(flow_id: UUID) -> FlowState | None:
-    """The flow with this id, which the provider returns as `state`."""
-    return FlowState.objects.filter(id=flow_id, authentication_method="oauth").first()
+def flow_id(state: UUID) -> UUID:
+    """The id of the flow with this `state`: a digest in a UUID of version 8 (RFC 9562 §5.8).
+
+    The row does not reveal the state, with which an attacker could complete the flow (RFC 6749 §10.12).
+    """
+    digest = crypto.plain_token_digest(str(state))
+    return UUID(f"{digest[:12]}8{digest[13:16]}8{digest[17:32]}")
+
+
+def find_provider_flow(state: UUID) -> FlowState | None:
+    """The flow with this `state`, which the provider returns."""
+    # In a flow that a former version has started, the state is the id, of version 4.
+    ids = [flow_id(state), *([state] if state.version == _FORMER_VERSION else [])]
+    return FlowState.objects.filter(id__in=ids, authentication_method="oauth").first()
 
 
 def complete_provider_flow(
-    flow_id: UUID, *, user_id: UUID, provider_token: str, provider_refresh_token: str, at: datetime
-) -> bool:
-    """Makes the code of a PKCE flow exchangeable. False when another request has completed the flow.
+    id: UUID, *, user_id: UUID, provider_token: str, provider_refresh_token: str, at: datetime
+) -> str | None:
+    """Completes a PKCE flow and returns its code. None when another request has completed the flow.
 
     One statement; joins the caller's transaction.
     """
-    pending = FlowState.objects.filter(id=flow_id, user_id=None)
-    return bool(
-        pending.update(
-            user_id=user_id,
-            provider_access_token=provider_token,
-            provider_refresh_token=provider_refresh_token,
-            auth_code_issued_at=at,
-            updated_at=at,
-        )
+    code = crypto.generate_auth_code()
+    is_completed = FlowState.objects.filter(id=id, user_id=None).update(
+        user_id=user_id,
+        auth_code=crypto.hash_auth_code(code),
+        provider_access_token=_encrypt(provider_token, bound_to=id),
+        provider_refresh_token=_encrypt(provider_refresh_token, bound_to=id),
+        auth_code_issued_at=at,
+        updated_at=at,
     )
+    return code if is_completed else None
 
 
 def delete_flow(flow_id: UUID) -> bool:
@@ -109,22 +122,23 @@ def delete_flow(flow_id: UUID) -> bool:
 
 
 def issue_code(*, user_id: UUID, method: str, at: datetime) -> str:
-    """Makes the code of the newest PKCE flow of this user and method exchangeable and returns it. One statement.
+    """Creates the code of the newest PKCE flow of this user and method and returns it. One statement.
 
     Joins the caller's transaction. Raises NoFlowForLink when there is no such flow.
     """
+    code = crypto.generate_auth_code()
     table = namespaced("flow_state")
     sql = f"""
-        UPDATE {table} SET auth_code_issued_at = %s, updated_at = %s WHERE id = (
+        UPDATE {table} SET auth_code = %s, auth_code_issued_at = %s, updated_at = %s WHERE id = (
             SELECT id FROM {table} WHERE user_id = %s AND authentication_method = %s AND code_challenge IS NOT NULL
             ORDER BY created_at DESC, id DESC LIMIT 1)
-        RETURNING auth_code
+        RETURNING id
     """  # noqa: S608  (own table names)
     with transaction.atomic(savepoint=False):
-        flow = fetch_row(sql, (at, at, user_id, method))
+        flow = fetch_row(sql, (crypto.hash_auth_code(code), at, at, user_id, method))
     if flow is None:
         raise errors.NoFlowForLink
-    return str(flow[0])
+    return code
 
 
 def delete_user_flows(user_id: UUID) -> None:
@@ -145,7 +159,11 @@ def exchange_code(*, auth_code: str, verifier: str, caller: Caller, at: datetime
     Raises FlowStateNotFound, FlowStateExpired, BadCodeVerifier, UserBannedAtSignIn. The code stays valid after a
     wrong verifier.
     """
-    flow = FlowState.objects.filter(auth_code=auth_code, user_id__isnull=False).first()
+    # A former version has stored the code itself. A digest is longer, so it is not taken for a code.
+    codes = [crypto.hash_auth_code(auth_code), *([auth_code] if len(auth_code) == _CODE_LENGTH else [])]
+    flow = FlowState.objects.filter(
+        auth_code__in=codes, auth_code_issued_at__isnull=False, user_id__isnull=False
+    ).first()
     if flow is None or flow.user_id is None:
         raise errors.FlowStateNotFound
     if is_expired(flow, at):
@@ -176,9 +194,21 @@ def exchange_code(*, auth_code: str, verifier: str, caller: Caller, at: datetime
     return CodeExchange(
         user=user,
         tokens=tokens,
-        provider_token=flow.provider_access_token or "",
-        provider_refresh_token=flow.provider_refresh_token or "",
+        provider_token=_decrypt(flow.provider_access_token, flow),
+        provider_refresh_token=_decrypt(flow.provider_refresh_token, flow),
     )
+
+
+def _encrypt(token: str, *, bound_to: UUID) -> str:
+    return encryption.encrypt(token, bound_to=bound_to, always=True) if token else ""
+
+
+def _decrypt(stored: str | None, flow: FlowState) -> str:
+    """A token of a provider; empty when JWT_SECRET has changed since the flow was completed."""
+    try:
+        return encryption.decrypt(stored or "", bound_to=flow.id)
+    except encryption.DecryptionError:
+        return ""
 
 
 def is_expired(flow: FlowState, at: datetime) -> bool:

@@ -17,6 +17,7 @@ from authsvc.security import crypto
 from tokens.models import OneTimeToken, TokenType
 
 PKCE_PREFIX = "pkce_"
+_PLAIN_DIGEST_LENGTH = 56
 _MAX_ATTEMPTS = 32_767
 """The largest value of the column."""
 
@@ -52,7 +53,10 @@ class StoredToken:
     def matches(self, code: str) -> bool:
         """True if this is the code, and the number of wrong codes is below the limit."""
         expected = self.token_hash.removeprefix(PKCE_PREFIX)
-        is_equal = crypto.constant_time_equal(expected, crypto.hash_code(self.relates_to, code))
+        # A former version has stored the plain digest. Its code is valid until it expires.
+        is_plain = len(expected) == _PLAIN_DIGEST_LENGTH
+        digest = (crypto.plain_code_digest if is_plain else crypto.hash_code)(self.relates_to, code)
+        is_equal = crypto.constant_time_equal(expected, digest)
         return is_equal and self.attempts < _attempt_limit(by_code=True)
 
 
@@ -188,6 +192,19 @@ def delete_sent_to(identifier: str, *, user_id: UUID) -> None:
 def record_wrong_code(token_ids: list[UUID]) -> None:
     """Counts a wrong code on each token that it was compared with."""
     OneTimeToken.objects.filter(id__in=token_ids, attempts__lt=_MAX_ATTEMPTS).update(attempts=F("attempts") + 1)
+
+
+def key_stored_digests(table: str) -> None:
+    """Replace the digests of another server, in a table with the columns of one-time tokens, by keyed ones."""
+    code = f"'pkce_' || {crypto.key_digest_sql('substr(token_hash, 6)')}"
+    fetch_rows(
+        f"""
+        UPDATE {table} SET link_hash = {crypto.key_digest_sql("link_hash")},
+            token_hash = CASE WHEN starts_with(token_hash, 'pkce_') THEN {code}
+                ELSE {crypto.key_digest_sql("token_hash")} END
+        """,  # noqa: S608  (own table names)
+        crypto.digest_key_pads(),
+    )
 
 
 def _attempt_limit(by_code: bool) -> int:

@@ -10,6 +10,7 @@ from django.db.models import F
 
 from authsvc import conf
 from authsvc.caller import Caller
+from authsvc.db.sql import fetch_rows
 from authsvc.security import crypto, encryption
 from tokens.models import LegacyRefreshToken, Session
 from tokens.sessions import errors, refresh_tokens
@@ -35,7 +36,8 @@ class LegacyExchange:
 
 def find(token: str) -> LegacyToken:
     """The row of a legacy token. Raises RefreshTokenNotFound, and NoValidSession after deleting an orphaned row."""
-    row = LegacyRefreshToken.objects.filter(token=token).first()
+    # An import by a former version has stored the token itself. A digest is longer, so it is not taken for a token.
+    row = LegacyRefreshToken.objects.filter(token__in=[crypto.key_digest(token), token]).first()
     if row is None:
         raise errors.RefreshTokenNotFound
     if row.session_id is None:
@@ -44,6 +46,12 @@ def find(token: str) -> LegacyToken:
     return LegacyToken(
         id=row.id, token=token, session_id=row.session_id, revoked=bool(row.revoked), updated_at=row.updated_at
     )
+
+
+def hash_stored_tokens(table: str) -> None:
+    """Replace the tokens of another server, in a table with the columns of legacy tokens, by keyed digests."""
+    digests = ", ".join(f"{column} = {crypto.key_digest_sql(column)}" for column in ("token", "parent"))
+    fetch_rows(f"UPDATE {table} SET {digests}", crypto.digest_key_pads())  # noqa: S608  (own table names)
 
 
 def caused_conversion(legacy: LegacyToken) -> bool:
@@ -74,6 +82,8 @@ def exchange(legacy: LegacyToken, *, session: SessionRecord, caller: Caller, at:
     if active is not None and (
         config.allow_reuse or (is_predecessor and (is_in_reuse_interval or not config.rotation_enabled))
     ):
+        if not refresh_tokens.is_legacy(active.token or ""):
+            return _convert(active, row, caller=caller, at=at)  # only its digest is stored
         _touch(row, caller=caller, at=at)
         return LegacyExchange(refresh_token=active.token)
     if config.rotation_enabled:
@@ -86,7 +96,7 @@ def exchange(legacy: LegacyToken, *, session: SessionRecord, caller: Caller, at:
 
 def _convert(token: LegacyRefreshToken, session: Session, *, caller: Caller, at: datetime) -> LegacyExchange:
     key = crypto.generate_key()
-    session.refresh_token_hmac_key = encryption.encrypt(key, bound_to=session.id)
+    session.refresh_token_hmac_key = encryption.encrypt(key, bound_to=session.id, always=True)
     session.refresh_token_counter = 0
     _touch(session, caller=caller, at=at)
     # Only this row gets the time, which marks it as the predecessor of the first counter token.

@@ -72,7 +72,7 @@ def start_session(
                 "not_after": not_after,
                 "user_agent": caller.user_agent or None,
                 "ip": caller.address or None,
-                "key": encryption.encrypt(key, bound_to=session_id),
+                "key": encryption.encrypt(key, bound_to=session_id, always=True),
                 "claim_id": uuid4(),
                 "method": method,
             },

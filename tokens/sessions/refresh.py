@@ -140,7 +140,8 @@ def _rotate(
     check_allowed(signed_in, at=at)
     config = conf.current().refresh
     stored = session.refresh_token_hmac_key or ""
-    reencrypted = encryption.encrypt(key, bound_to=session.id) if encryption.needs_reencryption(stored) else None
+    is_outdated = encryption.needs_reencryption(stored, always=True)
+    reencrypted = encryption.encrypt(key, bound_to=session.id, always=True) if is_outdated else None
     with transaction.atomic(durable=True):
         locked = None
         if _lock_single_session(signed_in, at=at):
@@ -220,10 +221,15 @@ def session_key(session: SessionRecord) -> str | None:
 
 
 def decrypt_key(stored: str, *, session_id: UUID) -> str:
-    """The key of a session from its column. Raises UnexpectedFailure when it cannot be decrypted."""
+    """The key of a session from its column.
+
+    Raises UnexpectedFailure when it cannot be decrypted, and RefreshTokenNotFound when JWT_SECRET has changed since.
+    """
     try:
         return encryption.decrypt(stored, bound_to=session_id)
     except encryption.DecryptionError as error:
+        if encryption.key_id(stored) == encryption.DERIVED_KEY_ID:
+            raise errors.RefreshTokenNotFound from None
         raise UnexpectedFailure("Unable to decrypt the refresh token key of the session") from error
 
 

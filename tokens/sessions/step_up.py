@@ -96,7 +96,7 @@ def _invalidate_refresh_tokens(session: Session, *, user: TokenUser, caller: Cal
         audit.record(audit.Action.TOKEN_REVOKED, actor=user, caller=caller, at=at)
     if key is None or is_lenient:
         key = crypto.generate_key()
-        session.refresh_token_hmac_key = encryption.encrypt(key, bound_to=session.id)
+        session.refresh_token_hmac_key = encryption.encrypt(key, bound_to=session.id, always=True)
     session.refresh_token_counter = (session.refresh_token_counter or 0) + _COUNTER_STEP
     return key
 

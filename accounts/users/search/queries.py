@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from accounts.users.records import USER_FIELDS, Row, factors_column
 from accounts.users.search.filters import Cursor, UserFilter
 from authsvc.db import sql as db
-from authsvc.db.sql import fetch_row, fetch_rows, namespaced
+from authsvc.db.sql import fetch_row, fetch_rows, json_object, namespaced
 
 EXACT_COUNT_LIMIT = 10_000
 """Counts up to this number are exact."""
@@ -44,7 +44,12 @@ USER_COLUMNS = [
     *(field for field in _SHOWN if field.is_optional),
 ]
 """The fields of a listed user, in the order of the select list; the id as text, the factors as JSON text."""
-_IDENTITY = "id::text provider_id identity_data::text provider created_at updated_at last_sign_in_at email".split()
+_IDENTITY = (
+    "i.id::text",
+    "i.provider_id",
+    json_object("i.identity_data"),
+    *("i.provider", "i.created_at", "i.updated_at", "i.last_sign_in_at", "i.email"),
+)
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _USER_WIDTH = len(USER_COLUMNS)
 _WIDTH = _USER_WIDTH + len(_IDENTITY)
@@ -252,7 +257,7 @@ def _users() -> str:
 def _columns() -> str:
     special = {"id": "u.id::text", "factors": factors_column()}
     user = [special.get(field.name, field.sql) for field in USER_COLUMNS]
-    return ", ".join([*user, *(f"i.{name}" for name in _IDENTITY)])
+    return ", ".join([*user, *_IDENTITY])
 
 
 @cache

@@ -12,7 +12,15 @@ from authsvc.conf.sections.database import Database, IndexWorker, check_encrypti
 from authsvc.conf.sections.mail import Mailer, Recipients, Smtp, check_mail, check_recipients
 from authsvc.conf.sections.mfa import Mfa, Passkeys, WebAuthn, check_webauthn
 from authsvc.conf.sections.observability import Audit, Logging, Telemetry
-from authsvc.conf.sections.providers import PROVIDERS, CustomProviders, Federation, Flows, Provider, check_providers
+from authsvc.conf.sections.providers import (
+    PROVIDERS,
+    CustomProviders,
+    Federation,
+    Flows,
+    Provider,
+    check_id_token_issuers,
+    check_providers,
+)
 from authsvc.conf.sections.service import Api, Console, Experimental, Reloading, Site
 from authsvc.conf.sections.sign_up import (
     Breaches,
@@ -95,3 +103,4 @@ def check(config: AuthConfig, report: Report) -> None:
     check_webauthn(config.webauthn, config.passkeys, config.mfa, report)
     check_captcha(config.captcha, report)
     check_providers(config.providers, report)
+    check_id_token_issuers(config.federation, report)

@@ -92,7 +92,28 @@ class Federation:
         "AUTH_EXTERNAL_ALLOWED_ID_TOKEN_ISSUERS",
         type=LIST,
         default=("https://appleid.apple.com", "https://accounts.google.com"),
-        help="Issuers whose ID tokens are accepted for an audience that the client names.",
+        help="Issuers whose ID tokens are accepted for the audiences of `AUTH_EXTERNAL_ALLOWED_ID_TOKEN_AUDIENCES`.",
+    )
+    id_token_audiences: tuple[str, ...] = setting(
+        "AUTH_EXTERNAL_ALLOWED_ID_TOKEN_AUDIENCES",
+        type=LIST,
+        default=(),
+        help="`issuer=audience`: client ids whose ID tokens of an allowed issuer are accepted.",
+        example="https://login.example.com=app-1,https://login.example.com=app-2",
+    )
+    workos_organizations: tuple[str, ...] = setting(
+        "AUTH_EXTERNAL_WORKOS_ORGANIZATIONS",
+        type=LIST,
+        default=(),
+        help="Organisations of WorkOS that may sign in, with verified addresses; empty = all, with unverified ones.",
+        example="org_01EHWNCE74X7JSDV0X3SZ3KJNY",
+    )
+    workos_connections: tuple[str, ...] = setting(
+        "AUTH_EXTERNAL_WORKOS_CONNECTIONS",
+        type=LIST,
+        default=(),
+        help="Connections of WorkOS that may sign in besides these organisations.",
+        example="conn_01E4ZCR3C56J083X43JQXF3JK5",
     )
     discovery_max_age: timedelta = setting(
         "AUTH_EXTERNAL_OIDC_PROVIDER_CACHE_TTL",
@@ -121,6 +142,11 @@ class Federation:
         default=False,
         help="Accept a callback only from the browser that started the flow, identified by a cookie.",
     )
+
+    def audiences_of(self, issuer: str) -> tuple[str, ...]:
+        """The configured audiences of ID tokens of an allowed issuer."""
+        pairs = [entry.partition("=") for entry in self.id_token_audiences]
+        return tuple(audience for name, _, audience in pairs if name == issuer and audience)
 
     @property
     def domain_by_provider(self) -> Mapping[str, str]:
@@ -168,6 +194,16 @@ class CustomProviders:
         default=False,
         help="Custom providers may be in the network of the operator.",
     )
+
+
+_BUILT_IN_ISSUERS = frozenset({"https://appleid.apple.com", "https://account.apple.com", "https://accounts.google.com"})
+
+
+def check_id_token_issuers(federation: Federation, report: Report) -> None:
+    for issuer in federation.id_token_issuers:
+        if issuer not in _BUILT_IN_ISSUERS and not federation.audiences_of(issuer):
+            help = f"no ID token of {issuer} is accepted: add {issuer}=<client id>"
+            report.warning("AUTH_EXTERNAL_ALLOWED_ID_TOKEN_AUDIENCES", help)
 
 
 def check_providers(providers: Mapping[str, Provider], report: Report) -> None:

@@ -199,6 +199,15 @@ class OneTimeCodes:
         unit="attempts",
         help="Wrong attempts after which a one-time code becomes invalid; 0 = no limit.",
     )
+    max_failed_attempts: int = setting(
+        "AUTH_SECURITY_MAX_FAILED_ATTEMPTS_PER_ACCOUNT",
+        type=COUNT,
+        default=100,
+        unit="attempts",
+        help="Wrong passwords and codes of an account in 24 hours, after which it accepts correct ones only from"
+        " addresses of earlier sign-ins, until a link in an email is opened or an administrator resets the count;"
+        " 0 = no limit.",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,14 +253,15 @@ class Limits:
         "AUTH_RATE_LIMIT_EMAIL_SENT",
         type=RATE,
         default=Rate(events=30),
-        help="Emails of the whole service: `N` per hour, or `N/D`: N at once, then one each D.",
+        help="Emails of the whole service: `N` per hour, or `N/D`: N at once, then one each D. One client or user may"
+        " use a tenth, at least one; administrators and operators have a quota of the same size of their own.",
         example="10/1h",
     )
     sms_sent: Rate = setting(
         "AUTH_RATE_LIMIT_SMS_SENT",
         type=RATE,
         default=Rate(events=30),
-        help="Text messages of the whole service: `N` per hour, or `N/D`: N at once, then one each D.",
+        help="Text messages of the whole service; shares as for emails.",
     )
     verify: float = setting(
         "AUTH_RATE_LIMIT_VERIFY",

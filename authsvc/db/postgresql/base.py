@@ -12,6 +12,7 @@ from psycopg import conninfo
 from authsvc import conf
 from authsvc.db import embedded
 from authsvc.db.postgresql.sql_log import logging_cursor
+from authsvc.db.timestamps import TimestampLoader
 
 LOCK_SECONDS = 2
 """Longest wait of a migration for a table lock, because later statements on the table queue behind it."""
@@ -45,6 +46,11 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if conf.current().logging.sql != "none":
             parameters["cursor_factory"] = logging_cursor(parameters["cursor_factory"])
         return parameters
+
+    def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
+        connection = super().get_new_connection(conn_params)
+        connection.adapters.register_loader("timestamptz", TimestampLoader)
+        return connection
 
     def close_if_unusable_or_obsolete(self) -> None:
         """Checks the connection's health at once; called around every request and job.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from authsvc.api.renderers import rfc3339
 from authsvc.management import user_lookup
 from authsvc.management.progress import Progress
 from authsvc.management.service_command import ServiceCommand
-from authsvc.personal_data import DataSubject
+from authsvc.personal_data import DataSubject, Row
 
 
 class Command(ServiceCommand):
@@ -60,6 +61,14 @@ class Command(ServiceCommand):
             raise
 
 
+def _encode(row: Row) -> str:
+    try:
+        return orjson.dumps(row).decode()
+    except orjson.JSONEncodeError:
+        # Numbers beyond 64 bits, lone surrogates.
+        return json.dumps(row, default=str)
+
+
 def _document(data_subject: DataSubject, *, progress: Progress) -> Iterator[str]:
     """Yield the document row by row, because the audit trail may be long."""
     yield f'{{"user_id":"{data_subject.id}","exported_at":"{rfc3339(timezone.now())}","held":{{'
@@ -67,7 +76,7 @@ def _document(data_subject: DataSubject, *, progress: Progress) -> Iterator[str]
     for number, (table, rows) in enumerate(tables):
         yield f'{"," if number else ""}\n"{table}":['
         for count, row in enumerate(rows):
-            yield ("," if count else "") + "\n" + orjson.dumps(row).decode()
+            yield ("," if count else "") + "\n" + _encode(row)
             progress.advance()
         yield "]"
     yield "\n}}\n"

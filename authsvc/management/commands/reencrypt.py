@@ -20,10 +20,13 @@ class Command(ServiceCommand):
     )
 
     def handle(self, *_: Any, **__: Any) -> None:
-        if not conf.current().database.encrypt:
-            raise CommandError("encryption is disabled: set AUTH_SECURITY_DB_ENCRYPTION_ENCRYPT=true")
+        is_enabled = conf.current().database.encrypt
+        if not is_enabled:
+            self.stdout.write("encryption is disabled: only columns that are always encrypted are processed")
         unreadable = 0
         for column in encrypted_columns.columns():
+            if not (is_enabled or column.always):
+                continue
             progress = Progress(sys.stderr, noun=f"rows of {column.table}")
             result = encrypted_columns.reencrypt(column, report_progress=progress.advance)
             progress.finish()

@@ -15,7 +15,7 @@ from accounts import errors
 from accounts.messages import mail_hosts, recipients
 from authsvc.conf import AuthConfig, Rate
 from authsvc.errors import UnexpectedFailure
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailKind, Sender
 from authsvc.models import RateLimit
 from authsvc.outgoing import http
 from tests.conftest import Api, Mailbox
@@ -493,26 +493,31 @@ def test_requests_without_message_use_no_quota(api: Api, mailbox: Mailbox, auth_
     auth_config(limits={"email_sent": Rate(events=1)})
     make_user(email="confirmed@shop.net")
     for number in range(3):
-        assert api.post("/recover", {"email": f"unknown{number}@shop.net"}).status_code == 200
-        assert api.post("/resend", {"type": "signup", "email": f"unknown{number}@shop.net"}).status_code == 200
+        # Another client each time, because requests count against the client's share whether or not they send.
+        clients = [{"X-Forwarded-For": f"198.51.{request}.{number}"} for request in range(3)]
+        assert api.post("/recover", {"email": f"unknown{number}@shop.net"}, headers=clients[0]).status_code == 200
+        body = {"type": "signup", "email": f"unconfirmed{number}@shop.net"}
+        assert api.post("/resend", body, headers=clients[1]).status_code == 200
         backdate_rate_limits(timedelta(minutes=16))
-        response = api.post("/signup", {"email": "confirmed@shop.net", "password": PASSWORD})
-        assert (response.status_code, response.json()["identities"]) == (200, [])
+        response = api.post("/signup", {"email": "confirmed@shop.net", "password": PASSWORD}, headers=clients[2])
+        assert (response.status_code, len(response.json()["identities"])) == (200, 1)
     assert not RateLimit.objects.filter(bucket="email_sent").exists()
     assert mailbox.emails == []
+    backdate_rate_limits(timedelta(minutes=1))
     assert api.post("/recover", {"email": "confirmed@shop.net"}).status_code == 200
     assert len(mailbox.emails) == 1
     assert_error(api.post("/recover", {"email": "unknown@shop.net"}), 429, "over_email_send_rate_limit", QUOTA)
 
 
 @pytest.mark.django_db
-def test_exhausted_quota_does_not_apply_with_autoconfirm(api: Api, auth_config: ChangeConfig) -> None:
+def test_exhausted_quota_applies_with_autoconfirm(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(limits={"email_sent": Rate(events=1)})
     assert api.post("/signup", {"email": "first@shop.net", "password": PASSWORD}).status_code == 200
     auth_config(mailer={"autoconfirm": True})
     make_user(email=EMAIL)
-    assert api.post("/recover", {"email": EMAIL}).status_code == 200
-    assert api.post("/recover", {"email": "unknown@shop.net"}).status_code == 200
+    for number, address in enumerate((EMAIL, "unknown@shop.net")):
+        response = api.post("/recover", {"email": address}, headers={"X-Forwarded-For": f"198.51.100.{number}"})
+        assert_error(response, 429, "over_email_send_rate_limit", QUOTA)
 
 
 @pytest.mark.django_db
@@ -544,6 +549,7 @@ def test_interval_is_checked_before_recipient(api: Api, auth_config: ChangeConfi
 @pytest.mark.django_db
 def test_two_recipients_use_quota_once(auth_config: ChangeConfig, service: HttpPeer) -> None:
     auth_config(limits={"email_sent": Rate(events=5)})
-    recipients.reserve_email("new@shop.net", "old@shop.net", kind=EmailKind.EMAIL_CHANGE)
+    sender = Sender(("192.0.2.1",))
+    recipients.reserve_email("new@shop.net", "old@shop.net", kind=EmailKind.EMAIL_CHANGE, sender=sender)
     assert RateLimit.objects.get(bucket="email_sent").tokens == 4
     assert [received.json()["email"] for received in service.received] == ["new@shop.net", "old@shop.net"]

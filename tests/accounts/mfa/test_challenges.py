@@ -125,8 +125,10 @@ def test_phone_challenge_sends_sms_code(api: Api, mailbox: Mailbox, mobile: Owne
     assert (shown["id"], shown["type"]) == (str(challenge.id), "phone")
     (text,) = mailbox.texts
     assert (text.kind, text.to, text.channel, text.user_id) == (SmsKind.FACTOR, PHONE, channel or "sms", mobile.user.id)
-    assert text.variables == {"Code": challenge.otp_code}
-    assert len(challenge.otp_code or "") == 6
+    stored = challenge.otp_code or ""
+    assert encryption.key_id(stored) == encryption.DERIVED_KEY_ID
+    assert text.variables == {"Code": encryption.decrypt(stored, bound_to=challenge.id)}
+    assert len(text.variables["Code"]) == 6
     assert text.expires_at == challenge.created_at + timedelta(seconds=300)
     assert audit_trail()[-1][0] == "challenge_created"
 
@@ -179,13 +181,16 @@ def test_interval_applies_after_new_enrolment_of_phone(api: Api, mailbox: Mailbo
     done(factor_requests.challenge(api, mobile.token, again, {}))
 
 
-def test_interval_applies_per_user_and_phone(api: Api, mailbox: Mailbox, mobile: Owner) -> None:
+def test_interval_applies_per_phone(api: Api, mailbox: Mailbox, mobile: Owner) -> None:
     done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
     other = done(
         factor_requests.enroll(api, mobile.token, factor_type="phone", phone="+15557654321", friendly_name="other")
     )["id"]
     done(factor_requests.challenge(api, mobile.token, other, {}))
     stranger = make_owner(factor_type="phone", status="unverified", phone=PHONE)
+    response = factor_requests.challenge(api, stranger.token, stranger.factor.id, {})
+    assert (response.status_code, response.json()["error_code"]) == (429, "over_sms_send_rate_limit")
+    backdate_rate_limits(timedelta(seconds=61))
     done(factor_requests.challenge(api, stranger.token, stranger.factor.id, {}))
     assert [text.to for text in mailbox.texts] == [PHONE, "15557654321", PHONE]
 
@@ -201,13 +206,20 @@ def test_rejected_challenge_starts_no_interval(
     assert len(mailbox.texts) == 1
 
 
-def test_codes_and_sms_quota_do_not_apply_to_factors(
+def test_test_codes_do_not_apply_to_factors(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, mobile: Owner
 ) -> None:
-    config = auth_config(sms={"test_codes": {PHONE: "000000"}})
-    auth_config(limits={"sms_sent": type(config.limits.sms_sent)(events=0)})
+    auth_config(sms={"test_codes": {PHONE: "000000"}})
     done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
     assert len(mailbox.texts) == 1
+
+
+def test_sms_quota_applies_to_factors(api: Api, auth_config: ChangeConfig, mailbox: Mailbox, mobile: Owner) -> None:
+    config = auth_config()
+    auth_config(limits={"sms_sent": type(config.limits.sms_sent)(events=0)})
+    response = factor_requests.challenge(api, mobile.token, mobile.factor.id, {})
+    assert_error(response, 429, "over_sms_send_rate_limit", "SMS rate limit exceeded")
+    assert mailbox.texts == []
 
 
 def test_phone_challenge_requires_gateway(api: Api, auth_config: ChangeConfig, mobile: Owner) -> None:

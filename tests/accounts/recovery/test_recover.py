@@ -178,7 +178,7 @@ def test_the_quota_is_shared_by_all_kinds_of_email(api: Api, auth_config: Change
     make_user(email=EMAIL)
     auth_config(limits={"email_sent": Rate(events=2)})
     accepted(api.post("/recover", {"email": EMAIL}))
-    accepted(api.post("/magiclink", {"email": "new@example.com"}))
+    accepted(api.post("/magiclink", {"email": "new@example.com"}, headers={"X-Forwarded-For": "198.51.100.7"}))
     response = api.post("/signup", {"email": "other@example.com", "password": "password"})
     assert_error(response, 429, "over_email_send_rate_limit", "email rate limit exceeded")
 

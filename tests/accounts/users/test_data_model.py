@@ -15,6 +15,7 @@ from accounts.models import Factor, FactorChallenge, Identity, Passkey, PasskeyC
 from accounts.users import queries
 from authsvc import audit
 from authsvc.caller import Caller
+from authsvc.security import encryption
 from tests.conftest import Api, Mailbox
 from tests.factories import (
     make_factor,
@@ -381,7 +382,7 @@ def test_new_session_has_key_counter_and_method(api: Api) -> None:
     body = {"refresh_token": made.refresh_token}
     assert api.post("/token?grant_type=refresh_token", body).status_code == 200
     session = Session.objects.get()
-    assert len(session.refresh_token_hmac_key or "") == 43
+    assert len(encryption.decrypt(session.refresh_token_hmac_key or "", bound_to=session.id)) == 43
     assert session.refresh_token_counter == 1
     assert AmrClaim.objects.filter(session=session).count() == 1
     assert not LegacyRefreshToken.objects.exists()

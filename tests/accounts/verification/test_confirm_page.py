@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode, urljoin
 import pytest
 
 from accounts.models import User
+from authsvc.security import crypto
 from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import make_flow, make_one_time_token, make_user
 from tests.observations import assert_error, redirect_fragment, redirect_query, table_contents
@@ -96,7 +97,8 @@ def test_the_button_of_a_flow_leads_to_the_site_with_a_code(api: Api) -> None:
     response = press(api, open_link(api, token, "recovery"))
     assert response.status_code == 303
     flow.refresh_from_db()
-    assert redirect_query(response) == {"code": str(flow.auth_code)}
+    flow.refresh_from_db()
+    assert crypto.hash_auth_code(redirect_query(response)["code"]) == flow.auth_code
     refusal = press(api, open_link(api, token, "recovery"))
     assert redirect_fragment(refusal)["error_code"] == redirect_query(refusal)["error_code"] == "otp_expired"
 

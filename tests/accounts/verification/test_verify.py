@@ -15,6 +15,7 @@ from accounts.models import Identity, User
 from accounts.passwords import hashing
 from authsvc.api.renderers import rfc3339
 from authsvc.conf import AuthConfig
+from authsvc.security import crypto
 from tests.conftest import Answer, Api, Mailbox
 from tests.factories import (
     CHALLENGE,
@@ -404,7 +405,7 @@ def test_pkce_link_returns_code_for_session(
     assert user.email_confirmed_at is not None
     assert audit_trail()[1:] == audits
     flow = FlowState.objects.get()
-    assert (flow.auth_code, flow.authentication_method) == (code, method)
+    assert (flow.auth_code, flow.authentication_method) == (crypto.hash_auth_code(code), method)
     assert flow.auth_code_issued_at is not None
 
     body = {"auth_code": code, "code_verifier": VERIFIER}
@@ -437,7 +438,9 @@ def test_newest_flow_gets_code(api: Api) -> None:
     older = make_flow(user, auth_code_issued_at=None, at=at - timedelta(seconds=5))
     newer = make_flow(user, auth_code_issued_at=None, at=at)
     token = make_one_time_token(user, pkce=True).link_token
-    assert redirect_query(open_link(api, token, "magiclink"))["code"] == newer.auth_code
+    code = redirect_query(open_link(api, token, "magiclink"))["code"]
+    newer.refresh_from_db()
+    assert newer.auth_code == crypto.hash_auth_code(code)
     older.refresh_from_db()
     assert older.auth_code_issued_at is None
 

@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 
 from accounts.models import Identity, User
+from authsvc.security import crypto
 from tests.authsvc.importer.conftest import run
 from tests.authsvc.importer.reference import OF_2020, OF_2022, Reference
 from tests.conftest import Api
@@ -108,14 +109,14 @@ def test_each_active_refresh_token_family_becomes_a_session(api: Api, of_2022: R
     assert (ran.error, ran.counts("sessions")) == ("", {"derived": 3, "new": 3})
     assert ran.counts("mfa_amr_claims") == {"derived": 3, "new": 3}
     assert ran.counts("refresh_tokens") == {"read": 7, "new": 7}
-    session = Session.objects.get(legacy_tokens__token="ada000000001")
+    session = Session.objects.get(legacy_tokens__token=crypto.key_digest("ada000000001"))
     assert set(session.legacy_tokens.values_list("token", flat=True)) == {
-        *("ada000000001", "ada000000002", "ada000000003")
+        crypto.key_digest(token) for token in ("ada000000001", "ada000000002", "ada000000003")
     }
     assert (session.user_id, session.created_at, session.aal) == (ada, of_2022.at, "aal1")
     assert AmrClaim.objects.get(session=session).authentication_method == "password"
     assert set(LegacyRefreshToken.objects.filter(session=None).values_list("token", flat=True)) == {
-        *("dead00000001", "dead00000002")
+        crypto.key_digest(token) for token in ("dead00000001", "dead00000002")
     }
     assert {table: run(of_2022.url).counts(table) for table in ("sessions", "refresh_tokens")} == {
         "sessions": {"derived": 3, "unchanged": 3},
@@ -157,9 +158,9 @@ def test_filled_columns_become_secrets(api: Api, of_2022: Reference) -> None:
     assert ran.counts("one_time_tokens") == {"derived": 4, "new": 3, "skipped": 1}
     tokens_by_user = {(row.user_id, row.token_type): row for row in OneTimeToken.objects.all()}
     assert {key: (row.token_hash, row.relates_to, row.created_at) for key, row in tokens_by_user.items()} == {
-        (user_id, "confirmation_token"): (mailed, "ada@example.com", of_2022.at),
-        (user_id, "email_change_token_new"): (new, "new@example.com", of_2022.at),
-        (by_phone, "confirmation_token"): ("123456", "1555", of_2022.at),
+        (user_id, "confirmation_token"): (crypto.key_digest(mailed), "ada@example.com", of_2022.at),
+        (user_id, "email_change_token_new"): (crypto.key_digest(new), "new@example.com", of_2022.at),
+        (by_phone, "confirmation_token"): (crypto.key_digest("123456"), "1555", of_2022.at),
     }
     assert tokens_by_user[by_phone, "confirmation_token"].link_hash is None
     assert run(of_2022.url).counts("one_time_tokens") == {"derived": 4, "unchanged": 3, "skipped": 1}

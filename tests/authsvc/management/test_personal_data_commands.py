@@ -19,7 +19,7 @@ from django.db import connection, transaction
 from django.db.models import Model
 from django.utils import timezone
 
-from accounts.models import Factor, FactorChallenge, Passkey, PasskeyChallenge, RecoveryCode, User
+from accounts.models import Factor, FactorChallenge, FailedAttempts, Passkey, PasskeyChallenge, RecoveryCode, User
 from accounts.users import queries
 from authsvc import audit, messaging, personal_data
 from authsvc.audit import erasure
@@ -54,6 +54,7 @@ ROWS_OF_USER = {
     "mfa_factors": 1,
     "mfa_challenges": 1,
     "mfa_recovery_codes": 1,
+    "failed_attempts": 1,
     "webauthn_credentials": 1,
     "webauthn_challenges": 1,
     "sessions": 2,
@@ -112,6 +113,7 @@ def make_rows_about_factors(user: User, factor: Factor, *, address: str) -> None
     at = timezone.now()
     FactorChallenge.objects.create(factor=factor, created_at=at, ip_address=address, otp_code="texted-code")
     RecoveryCode.objects.create(user=user, code_hash="recovery-digest", created_at=at)
+    FailedAttempts.objects.create(user_id=user.id, attempts=1, started_at=at, updated_at=at)
     Passkey.objects.create(
         user=user, credential_id=user.id.bytes, public_key=b"key", friendly_name=f"key of {user.email}"
     )

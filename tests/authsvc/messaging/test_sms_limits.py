@@ -22,6 +22,7 @@ from authsvc.messaging import IntervalGroup
 from authsvc.models import RateLimit
 from tests.conftest import ChangeConfig
 
+SENDER = messaging.Sender(("192.0.2.1",))
 TWILIO = conf.Twilio(account_sid="AC1", auth_token=Secret("s"), message_service_sid="MG1")
 
 
@@ -55,9 +56,9 @@ def test_the_sms_interval_setting_applies(number: str, auth_config: ChangeConfig
 @pytest.mark.parametrize("rate", [conf.Rate(events=1), conf.Rate(events=1, over=timedelta(hours=1))])
 def test_the_quota_applies_to_all_phones_together(number: str, auth_config: ChangeConfig, rate: conf.Rate) -> None:
     auth_config(limits={"sms_sent": rate})
-    messaging.consume_sms_quota()
+    messaging.consume_sms_quota(SENDER)
     with pytest.raises(SmsRateExceeded) as raised:
-        messaging.consume_sms_quota()
+        messaging.consume_sms_quota(SENDER)
     error = raised.value
     assert (error.status, error.error_code, error.message) == (
         429,
@@ -66,7 +67,7 @@ def test_the_quota_applies_to_all_phones_together(number: str, auth_config: Chan
     )
     assert error.retry_after == 3600
     with pytest.raises(SmsRateExceeded) as foreseen:
-        messaging.check_sms_quota()
+        messaging.check_sms_quota(SENDER)
     assert foreseen.value.retry_after == 3600
 
 
@@ -81,16 +82,17 @@ def test_an_interval_error_states_whole_seconds(
 def test_a_quota_of_zero_rejects_every_sms(number: str, auth_config: ChangeConfig) -> None:
     auth_config(limits={"sms_sent": conf.Rate(events=0)})
     with pytest.raises(SmsRateExceeded) as raised:
-        messaging.consume_sms_quota()
+        messaging.consume_sms_quota(SENDER)
     assert raised.value.retry_after is None
 
 
 @pytest.mark.parametrize("events", [0, 1])
-def test_auto_confirm_skips_the_quota(number: str, auth_config: ChangeConfig, events: int) -> None:
+def test_the_quota_applies_under_auto_confirm(number: str, auth_config: ChangeConfig, events: int) -> None:
     auth_config(sms={"autoconfirm": True}, limits={"sms_sent": conf.Rate(events=events)})
-    for _ in range(3):
-        messaging.consume_sms_quota()
-    assert not RateLimit.objects.filter(bucket="sms_sent").exists()
+    for _ in range(events):
+        messaging.consume_sms_quota(SENDER)
+    with pytest.raises(SmsRateExceeded):
+        messaging.consume_sms_quota(SENDER)
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,16 @@ from tests.conftest import ChangeConfig
         ("15551234567", "654321", "e5de32086430e4c8c5284acb0456446246964c299c70fad3a604215e"),
     ],
 )
-def test_a_code_is_stored_as_the_sha224_of_address_and_code(identifier: str, code: str, expected: str) -> None:
-    assert crypto.hash_code(identifier, code) == expected
+def test_a_code_is_stored_as_a_keyed_digest_of_address_and_code(identifier: str, code: str, expected: str) -> None:
+    assert crypto.hash_code(identifier, code) == crypto.key_digest(expected)
+
+
+def test_digests_depend_on_the_secret(auth_config: ChangeConfig) -> None:
+    before = crypto.hash_code("user@example.com", "123456"), crypto.hash_link_token("abc")
+    auth_config(jwt={"secret": Secret("another secret of this server")})
+    after = crypto.hash_code("user@example.com", "123456"), crypto.hash_link_token("abc")
+    assert [len(digest) for digest in before] == [64, 64]
+    assert not set(before) & set(after)
 
 
 @pytest.mark.parametrize("digits", [6, 8, 10])
@@ -37,7 +45,8 @@ def test_link_tokens_are_56_random_hex_digits() -> None:
 
 def test_the_prefix_of_a_link_token_is_hashed_with_it() -> None:
     # SHA-256 of "abc", FIPS 180-2 appendix B.1.
-    assert crypto.hash_link_token("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert crypto.hash_link_token("abc") == crypto.key_digest(digest)
     assert crypto.hash_link_token("pkce_abc") != crypto.hash_link_token("abc")
 
 

@@ -87,7 +87,7 @@ def test_the_command_reencrypts_plain_values_and_those_of_old_keys(encrypt_with:
     encrypt_with("old")
     make_factor(factories.make_session().user, "old secret")
     before = texts()
-    assert {key for values in before.values() for key, _ in values} == {"", "old"}
+    assert {key for values in before.values() for key, _ in values} == {"", "old", encryption.DERIVED_KEY_ID}
     encrypt_with("new")
 
     output = reencrypt()
@@ -127,12 +127,16 @@ def test_undecryptable_values_are_kept_and_reported(encrypt_with: Encrypt) -> No
     assert signed_in.session.id == Session.objects.get().id
 
 
-def test_without_encryption_the_command_changes_nothing() -> None:
-    factories.make_session()
+def test_without_encryption_the_command_encrypts_session_keys_only() -> None:
+    made = factories.make_session()
+    key = crypto.generate_key()
+    Session.objects.filter(id=made.session.id).update(refresh_token_hmac_key=key)
     before = texts()
-    with pytest.raises(CommandError, match="encryption is disabled"):
-        reencrypt()
-    assert texts() == before
+    output = reencrypt().splitlines()
+    assert output[1:] == ["sessions.refresh_token_hmac_key: 1 encrypted, 0 unreadable"]
+    after = texts()
+    assert after.pop("key") == [(encryption.DERIVED_KEY_ID, key)]
+    assert after == {name: values for name, values in before.items() if name != "key"}
 
 
 def test_a_concurrently_changed_value_is_kept(encrypt_with: Encrypt, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -206,7 +206,7 @@ def _sign_in(subject: str) -> User:
     email = "lower@example.com" if subject.islower() else "upper@example.com"
     profile = ProviderProfile(claims={"sub": subject}, addresses=(Address(email=email, verified=True, primary=True),))
     identity = ExternalIdentity.from_profile(profile, provider="custom:any", email_optional=False)
-    match = external_sign_in.prepare(identity, audience=AUDIENCE, at=timezone.now())
+    match = external_sign_in.prepare(identity, caller=Caller(audience=AUDIENCE), at=timezone.now())
     with transaction.atomic():
         signed_in = external_sign_in.sign_in(
             match, starts_session=False, redirect_to="", caller=Caller(audience=AUDIENCE), at=timezone.now()

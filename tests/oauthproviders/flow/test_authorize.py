@@ -17,6 +17,7 @@ from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import CHALLENGE
 from tests.oauthproviders.browser import REDIRECT_URI, SITE, Browser, GitHub, provider_settings, start_link_flow
 from tests.observations import assert_error, table_contents
+from tokens.flows import flow_states
 from tokens.models import FlowState, TokenType
 
 pytestmark = pytest.mark.django_db
@@ -48,12 +49,14 @@ def test_the_authorization_url_contains_client_redirect_uri_and_state(api: Api) 
     response = authorize(api, redirect_to=f"{SITE}/in")
 
     flow = FlowState.objects.get()
-    assert response.headers["Location"] == (
+    url, state = response.headers["Location"].split("&state=")
+    assert url == (
         "https://github.com/login/oauth/authorize?client_id=cid"
-        f"&redirect_uri=https%3A%2F%2Fauth.example.com%2Fcallback&response_type=code&scope=user%3Aemail&state={flow.id}"
+        "&redirect_uri=https%3A%2F%2Fauth.example.com%2Fcallback&response_type=code&scope=user%3Aemail"
     )
+    assert flow.id == flow_states.flow_id(UUID(state)) != UUID(state)
     assert (response.content, response.headers["Cache-Control"]) == (b"", "no-store")
-    assert flow.id.version == 4
+    assert UUID(state).version == 4
     stored = (flow.provider_type, flow.authentication_method, flow.referrer, flow.user_id, flow.auth_code)
     assert stored == ("github", "oauth", f"{SITE}/in", None, None)
     assert not flow.email_optional
@@ -114,7 +117,7 @@ def test_protocol_parameters_are_not_forwarded(name: str, api: Api) -> None:
 
     expected = {"client_id": "cid", "redirect_uri": REDIRECT_URI, "response_type": "code", "login_hint": "u@e.co"}
     assert {key: value for key, value in parameters.items() if key not in ("state", "scope")} == expected
-    assert parameters["state"] == str(FlowState.objects.get().id)
+    assert flow_states.flow_id(UUID(parameters["state"])) == FlowState.objects.get().id
     assert name in ("state", "scopes") or "evil" not in parameters.values()
 
 
@@ -175,7 +178,7 @@ def test_the_code_challenge_is_stored(method: str, stored: str, api: Api) -> Non
     flow = FlowState.objects.get()
     assert "code_challenge" not in parameters
     assert (flow.code_challenge, flow.code_challenge_method, flow.user_id) == (CHALLENGE, stored, None)
-    assert UUID(flow.auth_code or "").version == 4
+    assert flow.auth_code is None
 
 
 def test_the_digest_of_the_invitation_is_stored(api: Api) -> None:
@@ -223,14 +226,15 @@ def test_with_flow_binding_only_the_browser_that_started_the_flow_completes_it(
     auth_config(federation={"flow_binding_enabled": True}, api={"external_url": "https://auth.example.com/base"})
     state = browser.start()
 
-    cookie = browser.client.cookies[f"flow-{state}"]
+    name = f"flow-{flow_states.flow_id(UUID(state))}"
+    cookie = browser.client.cookies[name]
     assert (cookie["path"], cookie["max-age"], cookie["samesite"]) == ("/base/callback", 300, "None")
     assert cookie["httponly"]
     assert cookie["secure"]
     other_browser = Browser().callback(state)
     assert other_browser.status_code == 303
     assert "bad_oauth_state" in other_browser.headers["Location"]
-    browser.client.cookies[f"flow-{state}"]["path"] = "/"
+    browser.client.cookies[name]["path"] = "/"
     assert "#access_token=" in browser.callback(state).headers["Location"]
 
 

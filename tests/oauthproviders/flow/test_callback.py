@@ -13,6 +13,7 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts.models import Identity, User
+from authsvc.security import crypto
 from oauthproviders.base import backends
 from oauthproviders.models import ClientState
 from tests import factories
@@ -172,12 +173,14 @@ def test_with_pkce_the_redirect_contains_a_code(
     response = browser.callback(state)
 
     flow, user = FlowState.objects.get(), User.objects.get()
-    assert (response.status_code, response.headers["Location"]) == (302, f"{SITE}/in?a=2&code={flow.auth_code}&z=1#top")
-    assert (flow.user_id, flow.provider_access_token, flow.provider_refresh_token) == (user.id, "gho_x", "ghr_y")
+    code = response.headers["Location"].partition("&code=")[2].partition("&")[0]
+    assert (response.status_code, response.headers["Location"]) == (302, f"{SITE}/in?a=2&code={code}&z=1#top")
+    assert (flow.user_id, flow.auth_code) == (user.id, crypto.hash_auth_code(code))
+    assert not {"gho_x", "ghr_y"} & {flow.provider_access_token, flow.provider_refresh_token}
     assert flow.auth_code_issued_at is not None
     assert user.last_sign_in_at is None
     assert not Session.objects.exists()
-    body = {"auth_code": flow.auth_code, "code_verifier": verifier}
+    body = {"auth_code": code, "code_verifier": verifier}
     exchanged = api.post("/token?grant_type=pkce", body)
     assert exchanged.status_code == 200
     tokens = exchanged.json()
@@ -260,16 +263,16 @@ def test_the_id_of_an_email_flow_is_not_a_valid_state(github: GitHub, browser: B
 
 
 @pytest.fixture
-def flow_with_secret(github: GitHub, browser: Browser) -> FlowState:
-    """A flow with a PKCE verifier for the provider."""
-    browser.start()
+def state_with_secret(github: GitHub, browser: Browser) -> str:
+    """The state of a flow with a PKCE verifier for the provider."""
+    state = browser.start()
     client_state = ClientState.objects.create(provider_type="github", code_verifier="v" * 43, created_at=timezone.now())
     FlowState.objects.update(oauth_client_state_id=client_state.id)
-    return FlowState.objects.get()
+    return state
 
 
-def test_the_code_verifier_is_sent_and_deleted(flow_with_secret: FlowState, github: GitHub, browser: Browser) -> None:
-    assert "access_token" in redirect_fragment(browser.callback(str(flow_with_secret.id)))
+def test_the_code_verifier_is_sent_and_deleted(state_with_secret: str, github: GitHub, browser: Browser) -> None:
+    assert "access_token" in redirect_fragment(browser.callback(state_with_secret))
     assert github.server.received[0].form["code_verifier"] == "v" * 43
     assert not ClientState.objects.exists()
 
@@ -283,7 +286,7 @@ def test_the_code_verifier_is_sent_and_deleted(flow_with_secret: FlowState, gith
     ],
 )
 def test_an_invalid_client_state_is_an_error(
-    change: dict[str, Any], error: str, error_code: str, text: str, flow_with_secret: FlowState, github: GitHub,
+    change: dict[str, Any], error: str, error_code: str, text: str, state_with_secret: str, github: GitHub,
     browser: Browser, auth_config: ChangeConfig,
 ) -> None:  # fmt: skip
     auth_config(flows={"expiry": timedelta(hours=1)})
@@ -292,7 +295,7 @@ def test_an_invalid_client_state_is_an_error(
     else:
         ClientState.objects.update(**change)
 
-    assert_error_redirect(browser.callback(str(flow_with_secret.id)), error, error_code, text)
+    assert_error_redirect(browser.callback(state_with_secret), error, error_code, text)
     assert github.server.received == []
     assert not User.objects.exists()
 

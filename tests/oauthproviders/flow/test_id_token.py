@@ -339,6 +339,9 @@ def test_calls_to_an_issuer_share_a_deadline(api: Api, issuer_peer: Issuer, auth
 # Issuers
 
 
+UNVERIFIED_FACEBOOK = "Unverified email with facebook. A confirmation email has been sent to your facebook email"
+
+
 @pytest.mark.parametrize(
     ("name", "issuer_name"),
     [
@@ -356,9 +359,13 @@ def test_a_provider_is_selected_by_name_or_issuer(
 ) -> None:
     token = publish_issuer(issuer_name).token(xms_edov=True)
     parameters = {"provider": None, "client_id": "any", "issuer": issuer_name} if by_issuer else {"provider": name}
-    body = assert_signed_in(exchange(api, token, **parameters))
-    assert body["user"]["app_metadata"]["provider"] == name
-    assert body["user"]["email"] == "ada@example.com"
+    answer = exchange(api, token, **parameters)
+    if name == "facebook":  # its addresses are unverified
+        assert_error(answer, 422, "provider_email_needs_verification", UNVERIFIED_FACEBOOK)
+    else:
+        assert_signed_in(answer)
+    user = User.objects.get()
+    assert (user.email, [identity.provider for identity in user.identities.all()]) == ("ada@example.com", [name])
 
 
 @pytest.mark.parametrize(
@@ -446,7 +453,8 @@ def test_the_ios_bundle_id_is_an_audience_of_apple_only(api: Api, publish_issuer
 
 def test_the_nonce_of_facebook_is_not_checked(api: Api, publish_issuer: PublishIssuer) -> None:
     token = publish_issuer("https://www.facebook.com").token(nonce="other", email_verified=None)
-    assert_signed_in(exchange(api, token, provider="facebook"))
+    answer = exchange(api, token, provider="facebook")
+    assert_error(answer, 422, "provider_email_needs_verification", UNVERIFIED_FACEBOOK)
     google = publish_issuer("https://accounts.google.com").token(nonce="other")
     assert parse_error(exchange(api, google, provider="google")) == ONE_SIDED
 
@@ -510,16 +518,24 @@ def test_keycloak_without_a_url_is_disabled(api: Api, auth_config: ChangeConfig)
     assert_error(exchange(api, "abc"), 400, "provider_disabled", 'Provider (issuer "") is not enabled')
 
 
-def test_a_configured_issuer_is_accepted_for_the_client_id_of_the_request(
+def test_a_configured_issuer_is_accepted_for_its_configured_audiences(
     api: Api, issuer: Issuer, auth_config: ChangeConfig
 ) -> None:
     other = Issuer(issuer.server, path="/other", key=RSA)
-    auth_config(federation={"id_token_issuers": (other.name,)})
+    auth_config(
+        federation={
+            "id_token_issuers": (other.name,),
+            "id_token_audiences": (f"{other.name}=app", f"{other.name}=second", "https://id.example=another"),
+        }
+    )
     parameters: dict[str, Any] = {"provider": None, "issuer": other.name}
     body = assert_signed_in(exchange(api, other.token(aud="app"), client_id="app", **parameters))
     assert body["user"]["app_metadata"]["provider"] == other.name
-    answer = exchange(api, other.token(aud="app"), client_id="another", **parameters)
-    assert parse_error(answer) == invalid("Unacceptable audience in id_token: [app]")
+    for client_id in ("another", "second"):
+        answer = exchange(api, other.token(aud="app"), client_id=client_id, **parameters)
+        assert parse_error(answer) == invalid("Unacceptable audience in id_token: [app]")
+    answer = exchange(api, other.token(aud="another"), client_id="another", **parameters)
+    assert parse_error(answer) == invalid("Unacceptable audience in id_token: [another]")
     assert parse_error(exchange(api, other.token(aud="app", **NONCE), client_id="app", **parameters)) == ONE_SIDED
 
 

@@ -50,7 +50,7 @@ def provider_of(recording: Recording, *, data: Mapping[str, str] | None = None) 
 
 
 def authorization_request(recording: Recording, *, scopes: str = "", **extra: str) -> AuthorizationRequest:
-    return provider_of(recording).authorization_request(flow_id=FLOW, scopes=scopes, extra=extra)
+    return provider_of(recording).authorization_request(state=FLOW, scopes=scopes, extra=extra)
 
 
 def profile_of(

@@ -195,7 +195,7 @@ def authority(url: str) -> azure.Authority:
 def test_xms_edov_decides_whether_an_azure_address_is_verified(
     is_of_own_tenant: bool, claims: Mapping[str, Any], is_verified: bool
 ) -> None:
-    token = {"iss": "i", "sub": "7", "email": ADA, **claims}
+    token = {"iss": f"{MICROSOFT}/{TENANT}/v2.0", "sub": "7", "email": ADA, **claims}
     (address,) = azure.profile_of(token, is_of_own_tenant=is_of_own_tenant).addresses
     assert address.verified is is_verified
 
@@ -340,10 +340,10 @@ def test_an_invalid_discriminator_of_discord_is_an_error(discriminator: Any, moc
 
 @pytest.mark.parametrize(
     ("login_type", "value", "is_verified"),
-    [("100", 0, False), ("100", 1, True), ("1", 0, True), (100, 0, False), (1, 0, True), (ABSENT, 0, True)],
+    [("100", 0, False), ("100", 1, True), ("1", 0, False), ("101", 0, False), (1, True, True), (ABSENT, ABSENT, False)],
 )
-def test_zoom_verifies_users_of_other_login_types(
-    login_type: Any, value: int, is_verified: bool, mocked_requests: RequestsMock
+def test_zoom_states_whether_an_account_is_verified_for_every_login_type(
+    login_type: Any, value: Any, is_verified: bool, mocked_requests: RequestsMock
 ) -> None:
     address = document_of(ALL["zoom"])
     recording = ALL["zoom"].with_value([address, "login_type"], login_type)
@@ -541,7 +541,7 @@ def test_the_subject_of_vercel_is_the_global_user_id(global_user_id: Any, sub: s
         (
             {"iss": "https://www.facebook.com", "sub": "7", "name": "Ada L", "picture": "p", "given_name": "Ada"},
             {"name": "Ada L", "picture": "p"},
-            True,
+            False,
         ),
         (
             {"iss": "https://kauth.kakao.com", "sub": "7", "nickname": "Ada", "picture": "p"},
@@ -551,7 +551,7 @@ def test_the_subject_of_vercel_is_the_global_user_id(global_user_id: Any, sub: s
         (
             {"iss": "https://accounts.snapchat.com/accounts/oauth2/token", "sub": "7", "name": "Ada", "locale": "en"},
             {"name": "Ada", "locale": "en"},
-            True,
+            False,
         ),
         (
             {"iss": "accounts.google.com", "sub": "7", "name": "Ada", "email_verified": True},
@@ -563,7 +563,10 @@ def test_the_subject_of_vercel_is_the_global_user_id(global_user_id: Any, sub: s
             {"full_name": "Ada", "custom_claims": {"email": ADA, "xms_edov": "0"}},
             False,
         ),
-        ({"iss": "https://account.apple.com", "sub": "7", "email_verified": False}, {}, True),
+        ({"iss": "https://account.apple.com", "sub": "7", "email_verified": False}, {}, False),
+        ({"iss": "https://account.apple.com", "sub": "7", "email_verified": "false"}, {}, False),
+        ({"iss": "https://account.apple.com", "sub": "7"}, {}, False),
+        ({"iss": "https://account.apple.com", "sub": "7", "email_verified": "true"}, {}, True),
         ({"iss": "https://id.example", "sub": "7", "name": "Ada", "role": "admin"}, {"name": "Ada"}, False),
         ({"iss": "https://id.example", "sub": "7", "email_verified": "true"}, {}, False),
         ({"iss": "https://id.example", "sub": "7", "email_verified": True}, {"email_verified": True}, True),
@@ -669,6 +672,6 @@ def test_the_twitter_redirect_uri_may_have_a_query(mocked_requests: RequestsMock
     publish(mocked_requests, recording.answers())
     config = conf.Provider(client_ids=("cid",), secret=conf.Secret(SECRET), redirect_uri="https://a.example/c?d=e")
     provider: Any = registry.PROVIDERS["twitter"].make(config, data={})
-    provider.authorization_request(flow_id=FLOW, scopes="", extra={})
+    provider.authorization_request(state=FLOW, scopes="", extra={})
     callback = verify_signature(request_to(mocked_requests, REQUEST_TOKEN), "")["oauth_callback"]
     assert callback == f"https://a.example/c?d=e&state={FLOW}"

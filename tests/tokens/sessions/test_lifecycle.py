@@ -8,6 +8,7 @@ import pytest
 from django.utils import timezone
 
 from accounts.models import User
+from authsvc.security import encryption
 from tests import factories
 from tests.conftest import Api, ChangeConfig
 from tests.factories import PASSWORD
@@ -62,7 +63,9 @@ def test_sign_in_starts_one_session(api: Api) -> None:
         "127.0.0.1",
     )
     assert session.refresh_token_counter == 0
-    assert len(session.refresh_token_hmac_key or "") == 43
+    stored = session.refresh_token_hmac_key or ""
+    assert encryption.key_id(stored) == encryption.DERIVED_KEY_ID
+    assert len(encryption.decrypt(stored, bound_to=session.id)) == 43
     unset = ("factor_id", "not_after", "refreshed_at", "tag", "oauth_client_id", "scopes")
     assert [getattr(session, name) for name in unset] == [None] * len(unset)
     assert len(body["refresh_token"]) == 51
