@@ -616,11 +616,15 @@ ADMIN_PATHS = (
 )
 
 
+@pytest.fixture
+def phone_sign_up(auth_config: ChangeConfig) -> None:
+    auth_config(signup={"phone_enabled": True})
+
+
 @pytest.mark.django_db
 @fuzz(300)
 @given(path=st.sampled_from((*PATHS, *ADMIN_PATHS)), body=BODIES | NEAR_BODIES)
-def test_no_body_breaks_an_endpoint(no_request_limits: None, auth_config: ChangeConfig, path: str, body: bytes) -> None:
-    auth_config(signup={"phone_enabled": True})
+def test_no_body_breaks_an_endpoint(no_request_limits: None, phone_sign_up: None, path: str, body: bytes) -> None:
     token = access_tokens.issue_service_token(role="service_role", lifetime=timedelta(hours=1), at=datetime.now(UTC))
     assert Api().post(path, body, bearer=token if path in ADMIN_PATHS else "").status_code < 500
 
