@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Many tests wait for other processes, so more of them run at once than there are cores.
 WORKERS ?= 3
 
-.PHONY: help install run operator test test-fast lint format docs bench reference lock
+.PHONY: help install run operator test test-fast lint format docs bench reference lock audit
 
 help:
 	@echo 'make install    install the locked dependencies into .venv'
@@ -29,6 +29,7 @@ help:
 	@echo 'make bench      measure each endpoint of a server of this checkout under load'
 	@echo 'make reference  write the generated documents: OpenAPI, endpoints, errors, settings'
 	@echo 'make lock       update the lock files from pyproject.toml'
+	@echo 'make audit      compare the locked packages with the advisories of pypi.org'
 
 install: $(INSTALLED)
 
@@ -118,3 +119,6 @@ lock:
 	$(LOCK) --extra passkeys --extra telemetry pyproject.toml -o requirements.server.lock
 	sed -n 's/^\(uv==[^ ]*\).*/\1/p' requirements.lock | $(LOCK) - -o requirements.uv.lock
 	echo gunicorn-h1c | $(LOCK) - -o requirements.compiled.lock
+
+audit: $(INSTALLED)
+	$(BIN)/pip-audit --require-hashes --disable-pip -r requirements.lock

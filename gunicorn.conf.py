@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import socket
 import sys
 import threading
 from types import FrameType
@@ -12,6 +13,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
+from gunicorn import util
 
 from authsvc import conf
 
@@ -62,6 +64,15 @@ logconfig_dict = {
         "gunicorn.error": {"level": "WARNING", "handlers": [], "propagate": True},
     },
 }
+
+
+def _write_error(client: socket.socket, status: int, reason: str, _message: str) -> None:
+    """Answer a request that gunicorn cannot parse, in place of gunicorn's own HTML page."""
+    head = f"HTTP/1.1 {status} {reason}\r\nConnection: close\r\nContent-Length: 0\r\nX-Content-Type-Options: nosniff"
+    util.write_nonblock(client, f"{head}\r\n\r\n".encode("latin1"))
+
+
+util.write_error = _write_error
 
 
 def on_starting(_arbiter: Any) -> None:

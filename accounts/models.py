@@ -264,6 +264,17 @@ class CeremonyType(models.TextChoices):
     AUTHENTICATION = "authentication"
 
 
+class PasswordHashKind(models.Model):
+    """An algorithm of stored password hashes with its costs, such as `bcrypt 10`."""
+
+    kind = models.TextField(primary_key=True)
+    """Empty in the row that has the time of the last survey."""
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        db_table = namespaced("password_hash_kinds")
+
+
 class Passkey(models.Model):
     """A discoverable WebAuthn credential for sign-in; the public key is a COSE key in CBOR."""
 

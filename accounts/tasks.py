@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from django.utils import timezone
+
 from accounts.models import FactorStatus
+from accounts.passwords import hash_kinds
 from accounts.users import failed_attempts
 from accounts.users.search import indexes
 from authsvc import conf, jobs
@@ -23,6 +26,11 @@ _ANONYMOUS_FOR = timedelta(days=30)
 @jobs.worker_loop(name="accounts.users.search.indexes", interval=lambda: _EVERY)
 def ensure_search_indexes() -> None:
     indexes.ensure()
+
+
+@jobs.worker_loop(name="accounts.passwords.hash_kinds", interval=lambda: _EVERY)
+def survey_password_hashes() -> None:
+    hash_kinds.survey(at=timezone.now())
 
 
 def _challenged(at: datetime) -> Sequence[datetime]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Any
+from uuid import UUID
 
 from django.http import HttpRequest
 
@@ -22,9 +24,26 @@ _MAX_AUDIENCE_LENGTH = 255
 _MAX_USER_AGENT_LENGTH = 512
 # An IPv6 address whose last two groups are written as an IPv4 address.
 _MAX_ADDRESS_LENGTH = 45
+# Some proxies write the port too: `192.0.2.1:4711`, `[2001:db8::1]:4711`. Brackets may also enclose an address alone.
+_WITH_PORT = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+))(?::[0-9]{1,5})?")
+_MAX_PORT_LENGTH = len("[]:65535")
 _MAX_CLIENT_KEY_LENGTH = 255
 # Stateless translators (RFC 6052 §2.1) write the client's IPv4 address into the last 32 bits of this network.
 _TRANSLATED_IPV4 = IPv6Network("64:ff9b::/96")
+
+
+@dataclass(slots=True, kw_only=True)
+class AuditContext:
+    """What the audit entries of one request have in common, as far as the request is known when they are written."""
+
+    session_id: UUID | None = None
+    """The session that authenticated the request, or that the request has started."""
+    next_session_id: UUID | None = None
+    """The id of the session that the request is about to start."""
+    account: Any = None
+    """The account (an `audit.Actor`) that the request tries to sign in to; None if it is unknown."""
+    payloads: list[Mapping[str, Any]] = field(default_factory=list, repr=False)
+    """The payloads of the entries, for the access log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +60,7 @@ class Caller:
     """The URL of this service as the client reached it, for links in emails."""
     authorization: str = field(default="", repr=False)
     """The unverified Authorization header, `""` without one."""
-    audit_payloads: list[Mapping[str, Any]] = field(default_factory=list, repr=False, compare=False)
-    """The payloads of the audit entries of this request, for the access log."""
+    audit: AuditContext = field(default_factory=AuditContext, repr=False, compare=False)
 
 
 def caller_of(request: HttpRequest) -> Caller:
@@ -177,10 +195,12 @@ def _classify_address(text: str, networks: tuple[Network, ...]) -> tuple[str | N
 
 
 def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
-    if len(text) > _MAX_ADDRESS_LENGTH or "%" in text:
+    """The address in a header or of a peer, with or without a port; None if it is malformed."""
+    if len(text) > _MAX_ADDRESS_LENGTH + _MAX_PORT_LENGTH or "%" in text:
         return None
+    match = _WITH_PORT.fullmatch(text)
     try:
-        address = ip_address(text)
+        address = ip_address(match[1] or match[2] if match else text)
     except ValueError:
         return None
     # A dual-stack socket reports IPv4 peers as IPv4-mapped addresses.

@@ -15,7 +15,7 @@ from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from authsvc import audit
+from authsvc.caller import caller_of
 from authsvc.console import filters, formatting, model_admin
 from authsvc.console.formatting import EMPTY, Tone
 from authsvc.console.model_admin import ActionContext, DashboardStat, OperatorAdmin
@@ -100,7 +100,7 @@ class MessageAdmin(OperatorAdmin):
 
     @model_admin.action(label="Retry", success_message="Retrying now")
     def retry(self, row: Message, context: ActionContext) -> str | None:
-        undelivered_messages.retry_message(row.pk, actor=context.actor, at=context.at)
+        undelivered_messages.retry_message(row.pk, actor=context.actor, caller=context.caller, at=context.at)
         return None
 
     def available_actions(self, row: Message) -> Iterable[str]:
@@ -138,8 +138,8 @@ class MessageAdmin(OperatorAdmin):
     def retry_failed(self, request: HttpRequest) -> HttpResponse:
         """The page that retries all failed messages after confirmation."""
         if request.method == "POST":
-            actor = audit.Administrator(role=model_admin.operator_of(request).role)
-            result = undelivered_messages.retry_failed(actor=actor, at=timezone.now())
+            actor = model_admin.actor_of(request)
+            result = undelivered_messages.retry_failed(actor=actor, caller=caller_of(request), at=timezone.now())
             skipped = f" Skipped {result.not_retryable}: expired or undecryptable." if result.not_retryable else ""
             level = levels.SUCCESS if result.retried else levels.WARNING
             self.message_user(request, f"Retrying {result.retried} messages.{skipped}", level)

@@ -20,6 +20,7 @@ from django.db import connection
 from django.test import Client
 from pytest_django import DjangoDbBlocker, Settings
 
+from accounts.passwords import hash_kinds
 from authsvc import messaging
 from authsvc.conf import AuthConfig
 from authsvc.db import embedded
@@ -171,6 +172,12 @@ class Api:
 
     def delete(self, path: str, body: Any = None, **options: Any) -> Answer:
         return self.request("DELETE", path, body, **options)
+
+
+@pytest.fixture(autouse=True)
+def _no_imported_hashes() -> None:
+    """Forgets the kinds of password hashes that an earlier test has stored."""
+    hash_kinds.remember(())
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,8 @@ from tests.conftest import Answer
 
 Audit = tuple[str, dict[str, Any] | None]
 
-_COUNTERS = frozenset({"rate_limits", "failed_attempts", "django_migrations"})
+_COUNTERS = frozenset({"rate_limits", "failed_attempts", "django_migrations", "password_hash_kinds"})
+_NO_REFUSAL = "payload ->> 'action' IS DISTINCT FROM 'sign_in_refused'"
 
 
 def assert_error(response: Answer, status: int, error_code: str, text: str, **further: Any) -> None:
@@ -39,22 +40,27 @@ _INSERTION_ORDER = "CASE WHEN pg_current_xact_id_if_assigned() IS NULL THEN xmin
 
 
 def audit_trail() -> list[Audit]:
-    """Actions with their traits, in insertion order."""
+    """Actions with their traits, in insertion order, without refused sign-ins."""
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT payload ->> 'action', payload -> 'traits' FROM audit_log_entries ORDER BY {_INSERTION_ORDER}, ctid"
+            f"SELECT payload ->> 'action', payload -> 'traits' FROM audit_log_entries WHERE {_NO_REFUSAL}"
+            f" ORDER BY {_INSERTION_ORDER}, ctid"
         )
         return [(action, traits and orjson.loads(traits)) for action, traits in cursor.fetchall()]
 
 
-def audit_payloads() -> list[dict[str, Any]]:
+def audit_payloads(*, with_ids: bool = False) -> list[dict[str, Any]]:
+    """Payloads as in `audit_trail`, without the ids of request and session unless `with_ids`."""
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT payload FROM audit_log_entries ORDER BY {_INSERTION_ORDER}, ctid")
-        return [orjson.loads(payload) for (payload,) in cursor.fetchall()]
+        cursor.execute(f"SELECT payload FROM audit_log_entries WHERE {_NO_REFUSAL} ORDER BY {_INSERTION_ORDER}, ctid")
+        payloads = [orjson.loads(payload) for (payload,) in cursor.fetchall()]
+    dropped = () if with_ids else ("request_id", "session_id")
+    return [{name: value for name, value in payload.items() if name not in dropped} for payload in payloads]
 
 
 # Placeholder jobs send no message; they exist only to equalize response times.
 _REAL = {
+    "audit_log_entries": f" WHERE {_NO_REFUSAL}",
     "procrastinate_jobs": " WHERE task_name <> 'mailer.discard'",
     "procrastinate_events": (
         " WHERE job_id IN (SELECT id FROM procrastinate_jobs WHERE task_name <> 'mailer.discard')"
@@ -63,7 +69,7 @@ _REAL = {
 
 
 def table_contents() -> dict[str, tuple[int, str]]:
-    """Table → row count and digest of the contents, for every table except counters of requests and failures."""
+    """Table → row count and digest of the contents, without counters and entries of refused sign-ins."""
     with connection.cursor() as cursor:
         tables = sorted(set(connection.introspection.table_names(cursor)) - _COUNTERS)
         cursor.execute(

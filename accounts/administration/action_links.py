@@ -98,13 +98,14 @@ def _generate(
     if request.type == "invite":
         return _invitation(address, request, actor=actor, caller=caller, at=at)
     if request.type == "signup" or (request.type == "magiclink" and user is None):
-        return _sign_up(address, request, caller=caller, at=at)
+        return _sign_up(address, request, actor=actor, caller=caller, at=at)
     if user is None:
         raise errors.UserWithEmailNotFound
     if request.type in _EMAIL_CHANGES:
-        return _email_change(user, request, caller=caller, at=at)
+        return _email_change(user, request, actor=actor, caller=caller, at=at)
     with transaction.atomic(durable=True):
-        audit.record(audit.Action.RECOVERY_REQUESTED, actor=user, caller=caller, at=at)
+        traits = _traits(user, request)
+        audit.record(audit.Action.RECOVERY_REQUESTED, actor=actor, caller=caller, at=at, traits=traits)
         User.objects.filter(id=user.id).update(recovery_sent_at=at, updated_at=at)
         secret = _issue(user, TokenType.RECOVERY, identifier=address, at=at)
         return _link(request.type, _read(user), secret, request, caller=caller)
@@ -128,7 +129,9 @@ def _invitation(
         return _link("invite", user, secret, request, caller=caller)
 
 
-def _sign_up(address: str, request: LinkRequest, *, caller: Caller, at: datetime) -> ActionLink:
+def _sign_up(
+    address: str, request: LinkRequest, *, actor: audit.Administrator, caller: Caller, at: datetime
+) -> ActionLink:
     existing = invitations.find_unconfirmed(address, audience=caller.audience)
     password_hash = _password_hash(request, is_new=existing is None or existing.holds_foreign("email"))
     with transaction.atomic(durable=True):
@@ -151,6 +154,8 @@ def _sign_up(address: str, request: LinkRequest, *, caller: Caller, at: datetime
                 raw_user_meta_data=updates.merged_json("raw_user_meta_data", request.data),
             )
             metadata_limits.check_change(user, before=existing)
+        traits = _traits(user, request)
+        audit.record(audit.Action.CONFIRMATION_REQUESTED, actor=actor, caller=caller, at=at, traits=traits)
         secret = _issue(user, TokenType.CONFIRMATION, identifier=address, at=at)
         return _link("signup", user, secret, request, caller=caller)
 
@@ -167,7 +172,9 @@ def _password_hash(request: LinkRequest, *, is_new: bool) -> str:
     return hashing.hash_password(request.password)
 
 
-def _email_change(user: UserRecord, request: LinkRequest, *, caller: Caller, at: datetime) -> ActionLink:
+def _email_change(
+    user: UserRecord, request: LinkRequest, *, actor: audit.Administrator, caller: Caller, at: datetime
+) -> ActionLink:
     token_type = _EMAIL_CHANGES[request.type]
     is_current = token_type is TokenType.EMAIL_CHANGE_CURRENT
     if is_current and not conf.current().mailer.secure_email_change_enabled:
@@ -183,8 +190,15 @@ def _email_change(user: UserRecord, request: LinkRequest, *, caller: Caller, at:
             # A link for an earlier new address must not confirm this one.
             for earlier in _EMAIL_CHANGES.values():
                 one_time_tokens.delete(user_id=user.id, token_type=earlier)
+        changes = audit.describe_changes({"email_change": user.email_change}, {"email_change": to})
+        traits = {**_traits(user, request), "changes": changes}
+        audit.record(audit.Action.MODIFIED, actor=actor, caller=caller, at=at, traits=traits)
         secret = _issue(user, token_type, identifier=user.email if is_current else to, at=at)
         return _link(request.type, _read(user), secret, request, caller=caller)
+
+
+def _traits(user: UserRecord, request: LinkRequest) -> dict[str, Any]:
+    return {"user_id": str(user.id), "user_email": user.email, "link_type": request.type}
 
 
 def _issue(user: UserRecord, token_type: TokenType, *, identifier: str, at: datetime) -> OneTimeSecret:

@@ -47,7 +47,8 @@ def update(
             if columns.get("phone", factor.phone) != factor.phone:
                 # After the update, which has waited for a challenge that another request is creating.
                 FactorChallenge.objects.filter(factor_id=factor_id, verified_at=None).delete_rows()
-            traits = {"user_id": str(user_id), "factor_id": factor.id, "factor_type": factor.factor_type}
+            before = {"friendly_name": factor.friendly_name, "phone": factor.phone}
+            traits = {**_traits(user_id, factor), "changes": audit.describe_changes(before, {**before, **columns})}
             audit.record(audit.Action.FACTOR_UPDATED, actor=actor, caller=caller, at=at, traits=traits)
             return _find(queries.require(user_id), factor_id)
     except IntegrityError as error:
@@ -57,19 +58,19 @@ def update(
         raise mfa_errors.FactorNameTaken(friendly_name) from None
 
 
-def remove(user_id: UUID, factor_id: UUID, *, caller: Caller, at: datetime) -> FactorRecord:
+def remove(user_id: UUID, factor_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) -> FactorRecord:
     """Remove a factor and lower the sessions that it has stepped up; return the removed factor.
 
     Raises UserNotFound or FactorNotFound.
     """
     user = queries.require(user_id)
     factor = _find(user, factor_id)
-    traits = {"user_id": str(user_id), "factor_id": factor.id}
     with transaction.atomic(durable=True):
         _lock_user(user_id)
         if not removal.delete_factor(user_id, factor_id):
             raise mfa_errors.FactorNotFound
-        audit.record(audit.Action.FACTOR_DELETED, actor=user, caller=caller, at=at, traits=traits)
+        traits = _traits(user_id, factor)
+        audit.record(audit.Action.FACTOR_DELETED, actor=actor, caller=caller, at=at, traits=traits)
     return factor
 
 
@@ -85,7 +86,7 @@ def reset(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) 
             raise errors.NoFactors
         for factor in user.factors:
             removal.delete_factor(user_id, UUID(factor.id))
-            traits = {"user_id": str(user_id), "factor_id": factor.id}
+            traits = _traits(user_id, factor)
             audit.record(audit.Action.FACTOR_DELETED, actor=actor, caller=caller, at=at, traits=traits)
     return len(user.factors)
 
@@ -99,6 +100,15 @@ def _columns(factor: FactorRecord, *, friendly_name: str, phone: str) -> dict[st
     if phone and factor.factor_type == FactorType.PHONE:
         columns["phone"] = identifiers.phone(phone)
     return columns
+
+
+def _traits(user_id: UUID, factor: FactorRecord) -> dict[str, Any]:
+    return {
+        "user_id": str(user_id),
+        "factor_id": factor.id,
+        "factor_type": factor.factor_type,
+        "factor_status": factor.status,
+    }
 
 
 def _lock_user(user_id: UUID) -> None:

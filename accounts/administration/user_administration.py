@@ -9,12 +9,13 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
+import orjson
 from django.db import IntegrityError, transaction
 
 from accounts import errors as account_errors
 from accounts.administration import bans, errors
 from accounts.models import Identity, User
-from accounts.passwords import hashing, policy
+from accounts.passwords import hash_kinds, hashing, policy
 from accounts.users import account_creation, failed_attempts, identifiers, metadata_limits, queries, updates
 from accounts.users.records import UserRecord
 from authsvc import audit, conf
@@ -28,6 +29,9 @@ from tokens.sessions import revocation
 
 _MAX_NAME_LENGTH = 255
 _MAX_HASH_LENGTH = 1024
+_AUDITED_COLUMNS = (
+    "aud", "role", "email", "phone", "email_confirmed_at", "phone_confirmed_at", "banned_until", "is_anonymous",
+)  # fmt: skip
 _ERROR_OF_CONSTRAINT: dict[str, type[ApiError]] = {
     "users_pkey": errors.UserIdTaken,
     "users_email_partial_key": account_errors.EmailExists,
@@ -109,9 +113,12 @@ def create(request: NewUser, *, actor: Administrator, caller: Caller, at: dateti
                 at=at,
                 **columns,
             )
-            traits = {**_traits(user), "provider": providers[0]}
+            if request.password_hash and (kind := hash_kinds.kind_of(request.password_hash)):
+                hash_kinds.add(kind)
+            created = queries.require(user.id)
+            traits = {**_traits(user), "provider": providers[0], "changes": _describe_changes(None, created)}
             audit.record(audit.Action.SIGNED_UP, actor=actor, caller=caller, at=at, traits=traits)
-            return queries.require(user.id)
+            return created
     except IntegrityError as error:
         raise _unique_violation(error) from None
 
@@ -175,7 +182,8 @@ def update(user_id: UUID, request: UserChanges, *, actor: Administrator, caller:
                 _add_email_identity(user_id, request, at=at)
             changed = queries.require(user_id)
             metadata_limits.check_change(changed, before=user)
-            audit.record(audit.Action.MODIFIED, actor=actor, caller=caller, at=at, traits=_traits(changed))
+            traits = {**_traits(changed), "changes": _describe_changes(user, changed)}
+            audit.record(audit.Action.MODIFIED, actor=actor, caller=caller, at=at, traits=traits)
             return changed
     except IntegrityError as error:
         raise _unique_violation(error) from None
@@ -282,6 +290,22 @@ def _add_email_identity(user_id: UUID, request: UserChanges, *, at: datetime) ->
 
 def _traits(user: UserRecord) -> dict[str, str]:
     return {"user_id": str(user.id), "user_email": user.email, "user_phone": user.phone}
+
+
+def _describe_changes(before: UserRecord | None, after: UserRecord) -> dict[str, dict[str, Any]]:
+    old = _audited_values(before) if before else {}
+    return audit.describe_changes(old, _audited_values(after), secret=("password",))
+
+
+def _audited_values(user: UserRecord) -> dict[str, Any]:
+    """The values that administrators can change; metadata by top-level key."""
+    values: dict[str, Any] = {name: getattr(user, name) for name in _AUDITED_COLUMNS}
+    values["password"] = user.password_hash
+    for name, text in (("user_metadata", user.user_metadata_json), ("app_metadata", user.app_metadata_json)):
+        metadata = orjson.loads(text)
+        if isinstance(metadata, dict):
+            values |= {f"{name}.{key}": value for key, value in metadata.items()}
+    return values
 
 
 def _unique_violation(error: IntegrityError) -> Exception:

@@ -250,7 +250,11 @@ class UserFactorView(AdminEndpoint):
     def delete(self, request: ServiceRequest, user_id: str, factor_id: str) -> HttpResponse:
         """Remove a factor of a user. With the last verified factor, the recovery codes are removed too."""
         removed = admin_factors.remove(
-            _parse_user_id(user_id), _parse_factor_id(factor_id), caller=request.caller, at=timezone.now()
+            _parse_user_id(user_id),
+            _parse_factor_id(factor_id),
+            actor=authentication.get_admin(request).actor,
+            caller=request.caller,
+            at=timezone.now(),
         )
         return Response(records.render_factor(removed))
 

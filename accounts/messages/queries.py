@@ -24,7 +24,7 @@ def _store_secret_request(sent_at: str) -> str:
     return f"""
         WITH requested AS ({requested}), audited AS (
             INSERT INTO {namespaced("audit_log_entries")} (id, payload, created_at, ip_address)
-            SELECT %(entry_id)s, %(entry)s::jsonb, %(at)s, '' FROM requested WHERE %(entry)s::jsonb IS NOT NULL
+            SELECT %(entry_id)s, %(entry)s::jsonb, %(at)s, %(address)s FROM requested WHERE %(entry)s::jsonb IS NOT NULL
         )
         {one_time_tokens.upsert_sql("requested.id", "FROM requested")}
     """
@@ -36,5 +36,5 @@ def store_secret_request(*, user_id: UUID, sent_at: str, entry: audit.PendingEnt
     One statement. `""` as `sent_at` writes no time. Without such a user, or for a
     soft-deleted one, nothing is written.
     """
-    values = {**token, "user_id": user_id, "entry_id": entry.id, "entry": entry.payload}
+    values = {**token, "user_id": user_id, "entry_id": entry.id, "entry": entry.payload, "address": entry.address}
     fetch_rows(_store_secret_request(sent_at), values)

@@ -78,6 +78,7 @@ def verify(signed_in: SignedInUser, user: UserRecord, *, code: str, caller: Call
     Raises FactorCodeMissing, RecoveryCodesDisabled, RecoveryCodeInvalid, and RequestRateExceeded after too many wrong
     codes.
     """
+    caller.audit.account = user
     if not code:
         raise errors.FactorCodeMissing
     check_enabled()

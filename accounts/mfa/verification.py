@@ -61,6 +61,7 @@ def verify(
 
     Raises the errors of verification in their documented order, RequestRateExceeded after too many wrong codes.
     """
+    caller.audit.account = user
     factor = Factor.objects.filter(id=factor_id, user_id=user.id).first()
     if factor is None:
         raise errors.FactorNotFound

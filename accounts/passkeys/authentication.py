@@ -51,6 +51,7 @@ def complete(response: CredentialResponse, *, caller: Caller, at: datetime) -> P
     except webauthn_responses.MalformedCredential:
         raise errors.CredentialMalformed from None
     user, passkey = _find(assertion)
+    caller.audit.account = user
     try:
         sign_count = verification.verify_assertion(
             assertion,
@@ -72,10 +73,10 @@ def complete(response: CredentialResponse, *, caller: Caller, at: datetime) -> P
         unchanged = Passkey.objects.filter(id=passkey.id, user_id=user.id, sign_count=passkey.sign_count)
         if not unchanged.update(sign_count=sign_count, last_used_at=at, updated_at=at):
             raise errors.CredentialNotVerified  # removed or used since the first read
-        traits = {"passkey_id": str(passkey.id)}
-        audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
         user = dataclasses.replace(user, last_sign_in_at=at, updated_at=at)
         tokens = lifecycle.start_session(user=user, method="passkey", caller=caller, at=at)
+        traits = {"passkey_id": str(passkey.id)}
+        audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
     return PasskeySignIn(user=user, tokens=tokens)
 
 

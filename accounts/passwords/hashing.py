@@ -18,7 +18,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from threading import BoundedSemaphore
 from typing import Any
@@ -34,6 +34,8 @@ from django.contrib.auth.hashers import (
 )
 
 from accounts import errors
+from accounts.passwords import hash_kinds
+from accounts.passwords.hash_kinds import HashKind
 from accounts.users.records import UserRecord
 from authsvc.errors import UnexpectedFailure
 from authsvc.observability import metrics
@@ -162,11 +164,7 @@ class FirebaseScrypt(BasePasswordHasher):
 
 
 _OWN_LABELS = "argon2id", f"m={Argon2id.memory_cost},t={Argon2id.time_cost},p={Argon2id.parallelism}"
-_FORMATS = (
-    (re.compile(r"\$(argon2id?)\$v=19\$(?P<cost>m=\d+,t=\d+,p=\d+)\$"), ""),
-    (re.compile(r"\$2[a-z]?\$(?P<cost>\d\d)\$"), "bcrypt"),
-    (re.compile(r"\$fbscrypt\$v=1,(?P<cost>n=\d+,r=\d+,p=\d+)"), "fbscrypt"),
-)
+_BCRYPT_NAME = "bcrypt"
 _ARGON2 = Argon2id()
 _FIREBASE_SCRYPT = FirebaseScrypt()
 _BCRYPT = Bcrypt()
@@ -189,18 +187,87 @@ def unusable_hash() -> str:
 def verify_password(password: str, stored: str | None) -> bool:
     """True when `password` matches the stored hash.
 
-    Without a hash (no account, or one without a password) it takes as long as a wrong password. A password that fails
-    against an imported hash is also compared with a hash of our own, so that cheaper algorithms are not noticeable.
+    Every refusal takes as long as every other one, without a hash too (no account, or one without a password): it
+    compares the password with one hash of our own format and one of each kind that the database contains.
     """
     is_valid = len(password.encode()) <= MAX_BYTES
+    kinds = hash_kinds.remembered()
     with _hashing_slot():
-        if stored and is_valid:
-            if matches_hash(password, stored):
-                return True
-            if not needs_rehash(stored):
-                return False
-        matches_hash(password if is_valid else "", _comparison_hash(get_hasher()))
+        is_compared = bool(stored) and is_valid
+        if stored and is_compared and matches_hash(password, stored):
+            return True
+        _compare_with_others(password if is_valid else "", stored if is_compared else None, kinds=kinds)
         return False
+
+
+def complete_refusal(password: str, stored: str) -> None:
+    """Take the rest of the time of a refusal, after `verify_password` has accepted the password."""
+    kinds = hash_kinds.remembered()
+    with _hashing_slot():
+        _compare_with_others(password, stored, kinds=kinds)
+
+
+def learn_kind(stored: str | None) -> None:
+    """List the kind of a refused hash that no import has announced, and read the kinds again once a minute.
+
+    Call it after a refusal, outside a transaction. At most two statements.
+    """
+    kind = _kind(stored) if stored else None
+    if kind is not None and kind not in hash_kinds.remembered() and kind != _own_kind():
+        hash_kinds.add(kind)
+    hash_kinds.refresh()
+
+
+def is_same_password(password: str, stored: str) -> bool:
+    """True when a new password of a signed-in user is the old one. Its time depends on the hash."""
+    if len(password.encode()) > MAX_BYTES:
+        return False
+    with _hashing_slot():
+        return matches_hash(password, stored)
+
+
+def _compare_with_others(password: str, stored: str | None, *, kinds: Collection[HashKind]) -> None:
+    """Compare with a hash of our own and of each of `kinds`, except for the comparison with `stored`, which was made.
+
+    bcrypt takes twice the time for each further unit of its costs. So a comparison with costs c is completed to the
+    highest costs C by comparisons with c, c + 1, …, C - 1.
+    """
+    done = _kind(stored) if stored else None
+    needed = {_own_kind(), *(kind for kind in kinds if is_supported(_hash_of(kind)))}
+    if done is not None:
+        needed.add(done)
+    bcrypt_costs = [int(kind.costs) for kind in needed if kind.algorithm == _BCRYPT_NAME]
+    if bcrypt_costs:
+        highest = max(bcrypt_costs)
+        first = int(done.costs) if done is not None and done.algorithm == _BCRYPT_NAME else None
+        rest = [highest] if first is None else range(first, highest)
+        needed = {kind for kind in needed if kind.algorithm != _BCRYPT_NAME}
+        for costs in rest:
+            matches_hash(password, _hash_of(HashKind(_BCRYPT_NAME, f"{costs:02}")))
+    for kind in sorted(needed - {done}):
+        matches_hash(password, _comparison_hash(get_hasher()) if kind == _own_kind() else _hash_of(kind))
+
+
+def _kind(stored: str) -> HashKind | None:
+    """The kind of a hash that can be verified; None for any other, whose verification takes no time."""
+    return hash_kinds.kind_of(stored) if is_supported(stored) else None
+
+
+def _own_kind() -> HashKind:
+    kind = hash_kinds.kind_of(_comparison_hash(get_hasher()))
+    assert kind is not None  # noqa: S101  (narrowing; our own format)
+    return kind
+
+
+@lru_cache(maxsize=64)
+def _hash_of(kind: HashKind) -> str:
+    """A hash of this kind that no password matches."""
+    salt, key, scrypt_key = (base64.b64encode(secrets.token_bytes(size)).decode() for size in (16, 32, 64))
+    if kind.algorithm == _BCRYPT_NAME:
+        return f"$2b${kind.costs}${bcrypt.gensalt(4).decode().rpartition('$')[2]}{'.' * 31}"
+    if kind.algorithm == FirebaseScrypt.algorithm:
+        return f"$fbscrypt$v=1,{kind.costs},ss=Bw==,sk={scrypt_key}${salt}${scrypt_key}"
+    return f"${kind.algorithm}$v=19${kind.costs}${salt.rstrip('=')}${key.rstrip('=')}"
 
 
 def check_length(password: str) -> None:
@@ -230,7 +297,7 @@ def matches_hash(password: str, stored: str) -> bool:
     Takes no slot, and its time depends on the hash: requests use `verify_password`.
     """
     hasher, encoded = _select(stored)
-    labels = _metric_labels(stored)
+    labels = hash_kinds.kind_of(stored) or ("unknown", "")
     metrics.COMPARISONS_STARTED.labels(*labels).inc()
     is_same = hasher.verify(password, encoded)
     metrics.COMPARISONS_COMPLETED.labels(*labels, "true" if is_same else "false").inc()
@@ -264,14 +331,6 @@ def _select(stored: str) -> tuple[Argon2id | FirebaseScrypt | Bcrypt, str]:
     if stored.startswith("$fbscrypt"):
         return _FIREBASE_SCRYPT, f"{_FIREBASE_SCRYPT.algorithm}{stored}"
     return _BCRYPT, f"{_BCRYPT.algorithm}${stored}"
-
-
-def _metric_labels(stored: str) -> tuple[str, str]:
-    """Algorithm and costs of a stored hash; `unknown` for an unsupported hash."""
-    for form, name in _FORMATS:
-        if match := form.match(stored):
-            return name or match[1], match["cost"]
-    return "unknown", ""
 
 
 @contextlib.contextmanager

@@ -175,7 +175,7 @@ def _new_hash(user: UserRecord, password: str | None) -> str | None:
     if password is None:
         return None
     stored = hashing.stored_hash(user)
-    if stored and hashing.verify_password(password, stored):
+    if stored and hashing.is_same_password(password, stored):
         raise errors.SamePassword
     return hashing.hash_password(password)
 

@@ -21,6 +21,7 @@ from authsvc import audit, conf
 from authsvc.api.openapi.document import ErrorTypes
 from authsvc.api.parsing import Body
 from authsvc.caller import Caller
+from authsvc.errors import ApiError
 from authsvc.security import encryption
 from tokens.api import grants
 from tokens.api.schemas import Session
@@ -130,19 +131,21 @@ def _sign_in(
     """None when the stored password has changed since it was verified; the caller then tries once more."""
     found = _find(email=email, phone=phone, aud=caller.audience)
     user, failures = found or (None, 0)
+    caller.audit.account = user
     stored = hashing.stored_hash(user) if user else None
     # Before the password is verified, so that the time does not reveal whether it is correct.
-    refused = user is not None and failed_attempts.is_refused(user.id, caller=caller, count=failures)
-    is_correct = hashing.verify_password(password, stored)
-    if not is_correct or refused or user is None or stored is None or (roles is not None and user.role not in roles):
+    is_refused = user is not None and failed_attempts.is_refused(user.id, caller=caller, count=failures)
+    if not hashing.verify_password(password, stored) or user is None or stored is None:
+        hashing.learn_kind(stored)
         _record_failure(user, identifier=email or phone, at=at)
         raise errors.InvalidCredentials
-    if user.is_banned(at):
-        raise UserBannedAtSignIn
-    if email and user.email_confirmed_at is None:
-        raise errors.EmailNotConfirmed
-    if phone and user.phone_confirmed_at is None:
-        raise errors.PhoneNotConfirmed
+    by_email = bool(email)
+    refusal = errors.InvalidCredentials if is_refused else _find_refusal(user, by_email=by_email, roles=roles, at=at)
+    if refusal is not None:
+        hashing.complete_refusal(password, stored)
+        if refusal is errors.InvalidCredentials:
+            _record_failure(user, identifier=email or phone, at=at)
+        raise refusal
     changes: dict[str, Any] = {"last_sign_in_at": at, "updated_at": at}
     new_hash = hashing.hash_password(password) if hashing.needs_rehash(stored) else stored
     if new_hash != stored or encryption.needs_reencryption(user.password_hash):
@@ -155,11 +158,26 @@ def _sign_in(
             unchanged = unchanged.filter(failed_attempts.below_limit())
         if not unchanged.update(**changes):
             return None
+        signed_in = dataclasses.replace(user, last_sign_in_at=at, updated_at=at)
+        tokens = lifecycle.start_session(user=signed_in, method="password", caller=caller, at=at, not_after=not_after)
         traits = {"provider": "email" if email else "phone"}
         audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
-        user = dataclasses.replace(user, last_sign_in_at=at, updated_at=at)
-        tokens = lifecycle.start_session(user=user, method="password", caller=caller, at=at, not_after=not_after)
-    return PasswordSignIn(user=user, tokens=tokens, weakness=policy.find_weakness(password))
+    return PasswordSignIn(user=signed_in, tokens=tokens, weakness=policy.find_weakness(password))
+
+
+def _find_refusal(
+    user: UserRecord, *, by_email: bool, roles: Collection[str] | None, at: datetime
+) -> type[ApiError] | None:
+    """The error for a user who may not sign in although the password is correct."""
+    if roles is not None and user.role not in roles:
+        return errors.InvalidCredentials
+    if user.is_banned(at):
+        return UserBannedAtSignIn
+    if by_email and user.email_confirmed_at is None:
+        return errors.EmailNotConfirmed
+    if not by_email and user.phone_confirmed_at is None:
+        return errors.PhoneNotConfirmed
+    return None
 
 
 def _find(*, email: str, phone: str, aud: str) -> tuple[UserRecord, int] | None:

@@ -298,6 +298,8 @@ def _send_confirmation(request: SignUpRequest, user: UserRecord, *, caller: Call
 def _complete_confirmed(request: SignUpRequest, user: UserRecord, *, caller: Caller, at: datetime) -> SignUpResult:
     """Record a sign-up that auto-confirm has confirmed, and start a session where it has a password."""
     traits = request.traits if request.email else {**request.traits, "channel": request.channel}
+    if request.password is not None:
+        lifecycle.announce_session(caller)
     audit.record(audit.Action.SIGNED_UP, actor=user, caller=caller, at=at, traits=traits)
     if request.password is None:
         return SignUpResult(user=user)

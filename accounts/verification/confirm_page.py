@@ -47,7 +47,6 @@ def render(*, link_type: str, token: str, target: str, path: str) -> HttpRespons
         "Cache-Control": NO_STORE,
         "Content-Security-Policy": policy,
         "Referrer-Policy": "no-referrer",  # the URL of the page contains the token
-        "X-Content-Type-Options": "nosniff",
         "X-Robots-Tag": "noindex",
     }
     return HttpResponse(render_to_string("accounts/confirm.html", context), headers=headers)

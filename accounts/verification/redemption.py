@@ -119,14 +119,14 @@ def open_link(*, type: str, token: str, caller: Caller, at: datetime) -> Redempt
     pkce = token.startswith(PKCE_PREFIX)
     if pkce and type == "email":
         raise errors.InvalidEmailVerificationType
-    verified = _find_by_link(type=type, token=token, at=at)
+    verified = _find_by_link(type=type, token=token, caller=caller, at=at)
     return _redeem(verified, password=None, by_browser=True, pkce=pkce, caller=caller, at=at)
 
 
 @sign_in_metrics.measure_sign_in("otp", user_id=_signed_in_user)
 def redeem_link(*, type: str, token: str, password: str | None, caller: Caller, at: datetime) -> Redemption:
     """Redeem the token of a link that a client posted: always returns a session."""
-    verified = _find_by_link(type=type, token=token, at=at)
+    verified = _find_by_link(type=type, token=token, caller=caller, at=at)
     return _redeem(verified, password=password, by_browser=False, pkce=False, caller=caller, at=at)
 
 
@@ -144,6 +144,7 @@ def redeem_email_code(
     except ApiError:
         raise errors.InvalidEmailFormat from None
     sent = _newest_secrets(address, types=_EMAIL_TOKEN_TYPES.get(type, ()), audience=caller.audience)
+    caller.audit.account = sent[0].user if sent else None
     secret = _matching(sent, code=code, identifier=address, at=at)
     _require_not_refused(secret.user, sent, caller=caller, at=at)
     if secret.user.is_banned(at):
@@ -166,6 +167,7 @@ def redeem_sms_code(*, type: str, phone: str, code: str, caller: Caller, at: dat
     if type not in _SMS_TOKEN_TYPES:
         raise account_errors.CodeExpired
     sent = _newest_secrets(number, types=_SMS_TOKEN_TYPES[type], audience=caller.audience)
+    caller.audit.account = sent[0].user if sent else None
     test_code = conf.current().sms.test_code(number, at=at)
     by_code = False
     if test_code is not None and crypto.constant_time_equal(test_code, code):
@@ -194,7 +196,7 @@ def redeem_sms_code(*, type: str, phone: str, code: str, caller: Caller, at: dat
     return _redeem(verified, password=None, by_browser=False, pkce=False, caller=caller, at=at)
 
 
-def _find_by_link(*, type: str, token: str, at: datetime) -> VerifiedSecret:
+def _find_by_link(*, type: str, token: str, caller: Caller, at: datetime) -> VerifiedSecret:
     if type not in _EMAIL_TOKEN_TYPES:
         raise errors.InvalidEmailVerificationType
     match = queries.find_by_link(
@@ -205,6 +207,7 @@ def _find_by_link(*, type: str, token: str, at: datetime) -> VerifiedSecret:
     if match is None:
         raise errors.LinkExpired
     user, secret = match[0], one_time_tokens.from_row(match[1])
+    caller.audit.account = user
     if user.is_banned(at):
         raise UserBanned
     if not secret.is_fresh(at):
@@ -271,6 +274,8 @@ def _redeem(
         if secret.type == "email_change" and contact_changes.confirm_first_address(user, at=at):
             _spend_first(secret)
             return Redemption(user=user, type=secret.type)
+        if not pkce:
+            lifecycle.announce_session(caller)
         _apply(secret, new_hash=new_hash, signing_in=not pkce, caller=caller, at=at)
         if secret.token is None:
             one_time_tokens.delete_all(user.id)

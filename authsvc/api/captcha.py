@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
@@ -20,6 +21,35 @@ _SERVICES = {
     "turnstile": "https://challenges.cloudflare.com/turnstile/v0/siteverify",
 }
 _MAX_VERDICT_BYTES = 65_536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Widget:
+    """What a page needs to show the captcha of a service."""
+
+    script: str
+    """URL of the script that fills the elements of `css_class`."""
+    css_class: str
+    field: str
+    """The form field that the script adds, with the captcha token."""
+    origins: str
+    """Sources of scripts, frames and styles for the page's Content-Security-Policy."""
+
+
+_WIDGETS = {
+    "hcaptcha": Widget(
+        script="https://js.hcaptcha.com/1/api.js",
+        css_class="h-captcha",
+        field="h-captcha-response",
+        origins="https://hcaptcha.com https://*.hcaptcha.com",
+    ),
+    "turnstile": Widget(
+        script="https://challenges.cloudflare.com/turnstile/v0/api.js",
+        css_class="cf-turnstile",
+        field="cf-turnstile-response",
+        origins="https://challenges.cloudflare.com",
+    ),
+}
 
 
 class CaptchaExemption(Protocol):
@@ -59,6 +89,12 @@ class WithCaptcha(Body, frozen=True):
 class _Verdict(msgspec.Struct, frozen=True):
     success: bool = False
     error_codes: list[str] | None = msgspec.field(name="error-codes", default=None)
+
+
+def widget() -> Widget | None:
+    """The widget for pages of this service; None if captchas are disabled."""
+    configured = conf.current().captcha
+    return _WIDGETS[configured.provider] if configured.enabled else None
 
 
 def check(request: Request) -> None:

@@ -1,4 +1,4 @@
-"""Middleware of all requests: CORS; request ids, maximum duration, access log and unexpected exceptions."""
+"""Middleware of all requests: CORS, content sniffing, request ids, maximum duration, access log, unexpected errors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _PREFLIGHT_VARY = "Origin, Access-Control-Request-Method, Access-Control-Request
 
 
 class CorsMiddleware:
-    """Adds CORS headers to every response, including errors; the outermost middleware."""
+    """Adds CORS headers to every response, including errors, and forbids content sniffing; the outermost middleware."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
@@ -53,6 +53,7 @@ class CorsMiddleware:
         if request.method == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in request.META:
             return _preflight(request)
         response = self._get_response(request)
+        response.headers["X-Content-Type-Options"] = "nosniff"
         patch_vary_headers(response, ["Origin"])
         # HTML pages set this header, because they are for their own origin only.
         if request.META.get("HTTP_ORIGIN") and "Cross-Origin-Resource-Policy" not in response:
@@ -116,8 +117,8 @@ class RequestMiddleware:
         if request.resolver_match is not None:
             fields["route"] = route_template(request)
         caller: Caller | None = request.META.get("authsvc.caller")
-        if caller is not None and caller.audit_payloads:
-            event = fields["auth_event"] = caller.audit_payloads[-1]
+        if caller is not None and caller.audit.payloads:
+            event = fields["auth_event"] = caller.audit.payloads[-1]
             if event["actor_id"] != _NO_ACTOR:
                 fields.setdefault("user_id", event["actor_id"])
         logger.log(level, REQUEST_COMPLETED, extra=fields)
@@ -135,6 +136,7 @@ def _preflight(request: HttpRequest) -> HttpResponse:
     """Answer 204 on any path; the headers are missing if the request is not allowed."""
     response = HttpResponse(status=204)
     del response["Content-Type"]
+    response["X-Content-Type-Options"] = "nosniff"
     response["Vary"] = _PREFLIGHT_VARY
     method = request.META["HTTP_ACCESS_CONTROL_REQUEST_METHOD"]
     headers = request.META.get("HTTP_ACCESS_CONTROL_REQUEST_HEADERS", "")

@@ -10,8 +10,10 @@ from authsvc.audit.recording import (
     Actor,
     Administrator,
     PendingEntry,
+    describe_changes,
     prepare_entry,
     record,
+    record_refused_sign_in,
 )
 
 __all__ = [
@@ -19,6 +21,8 @@ __all__ = [
     "Actor",
     "Administrator",
     "PendingEntry",
+    "describe_changes",
     "prepare_entry",
     "record",
+    "record_refused_sign_in",
 ]

@@ -21,12 +21,13 @@ from authsvc.console.user_panels import MAX_PANEL_ROWS, Panel, PanelRow
 from authsvc.db.fields import parse_json
 from authsvc.models import AuditLogEntry
 
-_SUBJECT_TRAITS = ("user_id", "user_email", "user_phone")
-"""Traits that identify the user on whom an administrator acted."""
+_HIDDEN_TRAITS = ("user_id", "user_email", "user_phone", "changes")
+"""Traits that the details do not list: the user on whom an administrator acted, and changes, which follow them."""
 _MAX_DETAILS = 20
 _TITLES = {
     Action.LOGIN: "Signed in",
     Action.LOGOUT: "Signed out",
+    Action.SIGN_IN_REFUSED: "Sign-in refused",
     Action.INVITE_ACCEPTED: "Invitation accepted",
     Action.SIGNED_UP: "Signed up",
     Action.INVITED: "Invited",
@@ -52,9 +53,14 @@ _TITLES = {
     Action.PASSKEY_CREATED: "Passkey registered",
     Action.PASSKEY_UPDATED: "Passkey renamed",
     Action.PASSKEY_DELETED: "Passkey removed",
+    Action.CUSTOM_PROVIDER_CREATED: "Custom provider created",
+    Action.CUSTOM_PROVIDER_UPDATED: "Custom provider changed",
+    Action.CUSTOM_PROVIDER_DELETED: "Custom provider deleted",
+    Action.MESSAGE_RETRIED: "Message retried",
+    Action.MESSAGES_RETRIED: "Failed messages retried",
     Action.FAILED_ATTEMPTS_RESET: "Failed attempts reset",
 }
-_HIGHLIGHTED = frozenset({Action.DELETED, Action.FACTOR_DELETED, Action.TOKEN_REVOKED})
+_HIGHLIGHTED = frozenset({Action.DELETED, Action.FACTOR_DELETED, Action.TOKEN_REVOKED, Action.SIGN_IN_REFUSED})
 
 
 class ActionFilter(filters.ChoiceFilter):
@@ -71,7 +77,18 @@ class AuditLogEntryAdmin(OperatorAdmin):
     search_help_text = "A user ID, an address, or any text of the chosen day"
     ordering = ("-created_at", "-id")
     sortable_by = ()
-    fields = ("created_at", "action", "actor", "subject", "address", "full_entry", "id")
+    fields = (
+        "created_at",
+        "action",
+        "actor",
+        "subject",
+        "address",
+        "session",
+        "request",
+        "details",
+        "full_entry",
+        "id",
+    )
 
     class Media:
         css = {"all": ("operator/content.css",)}
@@ -126,8 +143,8 @@ class AuditLogEntryAdmin(OperatorAdmin):
     def actor(self, row: AuditLogEntry) -> SafeString | str:
         payload = _payload(row)
         name = _actor_name(payload)
-        is_administrator = payload.get("actor_id") == str(UUID(int=0))
-        return name if is_administrator else formatting.user_link(_short(payload.get("actor_id")), name)
+        has_account = payload.get("actor_id") != str(UUID(int=0))
+        return formatting.user_link(_short(payload.get("actor_id")), name) if has_account else name
 
     @admin.display(description="subject")
     def subject(self, row: AuditLogEntry) -> SafeString | str:
@@ -137,16 +154,29 @@ class AuditLogEntryAdmin(OperatorAdmin):
 
     @admin.display(description="details")
     def details(self, row: AuditLogEntry) -> str:
-        details = (
+        traits = {name: value for name, value in _traits(row).items() if name not in _HIDDEN_TRAITS}
+        if reason := _payload(row).get("reason"):
+            traits["reason"] = reason
+        details = [
             f"{formatting.short_text(name.replace('_', ' '))}: {formatting.short_text(value)}"
-            for name, value in list(_traits(row).items())[:_MAX_DETAILS]
-            if name not in _SUBJECT_TRAITS
-        )
+            for name, value in list(traits.items())[:_MAX_DETAILS]
+        ]
+        changes = _traits(row).get("changes")
+        if isinstance(changes, dict):
+            details += [_describe_change(name, change) for name, change in list(changes.items())[:_MAX_DETAILS]]
         return ", ".join(details) or EMPTY
 
     @admin.display(description="address")
     def address(self, row: AuditLogEntry) -> str:
         return row.ip_address or EMPTY
+
+    @admin.display(description="session ID")
+    def session(self, row: AuditLogEntry) -> SafeString | str:
+        return formatting.code(_short(_payload(row).get("session_id")))
+
+    @admin.display(description="request ID")
+    def request(self, row: AuditLogEntry) -> SafeString | str:
+        return formatting.code(_short(_payload(row).get("request_id")))
 
     @admin.display(description="full entry")
     def full_entry(self, row: AuditLogEntry) -> SafeString | str:
@@ -169,8 +199,21 @@ def _title(row: AuditLogEntry) -> str:
 
 
 def _actor_name(payload: Mapping[str, Any]) -> str:
+    if payload.get("action") == Action.SIGN_IN_REFUSED:
+        return _short(payload.get("actor_username")) or "unknown account"
     name = formatting.short_text(payload.get("actor_username") or payload.get("actor_id"))
-    return f"{name} (administrator)" if payload.get("actor_id") == str(UUID(int=0)) else name
+    if subject := payload.get("actor_sub"):
+        name = f"{name}, {formatting.short_text(subject)}"
+    is_administrator = "actor_role" in payload or payload.get("actor_id") == str(UUID(int=0))
+    return f"{name} (administrator)" if is_administrator else name
+
+
+def _describe_change(name: str, change: Any) -> str:
+    title = formatting.short_text(name.replace("_", " "))
+    if not isinstance(change, dict):
+        return title
+    old, new = ("none" if change.get(key) is None else formatting.short_text(change[key]) for key in ("old", "new"))
+    return f"{title}: {old} → {new}"
 
 
 def _short(value: object) -> str:

@@ -18,12 +18,12 @@ from authsvc.db.sql import fetch_rows, namespaced
 from authsvc.personal_data import DataSubject, Row, export_rows, pseudonym
 
 _BATCH_SIZE = 500
-_IMPERSONAL_KEYS = frozenset({"action", "log_type", "actor_id", "actor_via_sso"})
+_IMPERSONAL_KEYS = frozenset({"action", "log_type", "actor_id", "actor_via_sso", "actor_role"})
 # Traits whose values do not identify a user.
 _IMPERSONAL_TRAITS = frozenset(
     {
-        "action", "channel", "chain", "client_id", "factor_status", "factor_type", "network", "oauth_client_id",
-        "provider", "provider_type", "remaining",
+        "action", "channel", "chain", "client_id", "error_code", "factor_status", "factor_type", "is_soft", "link_type",
+        "message_type", "method", "network", "oauth_client_id", "provider", "provider_type", "remaining", "sessions",
     }
 )  # fmt: skip
 
@@ -75,7 +75,8 @@ def pseudonymise_payload(payload: Mapping[str, Any], *, data_subject: DataSubjec
     pseudonymised |= names
     traits = payload.get("traits")
     if isinstance(traits, dict):
-        is_about_subject = traits.get("user_id", own_id) == own_id
+        # An entry of an administrator without a user is about the installation.
+        is_about_subject = traits.get("user_id", "" if "actor_role" in payload else own_id) == own_id
         named = {key for key, value in traits.items() if is_about_subject and value and key not in _IMPERSONAL_TRAITS}
         pseudonymised["traits"] = {
             key: shown_id if value == own_id else name if key in named else value for key, value in traits.items()

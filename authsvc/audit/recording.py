@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID, uuid4
@@ -15,6 +15,7 @@ import orjson
 from authsvc import conf
 from authsvc.caller import Caller
 from authsvc.db.sql import fetch_rows, namespaced
+from authsvc.security import rate_limits
 
 logger = logging.getLogger("authsvc.audit")
 
@@ -37,17 +38,25 @@ class Actor(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Administrator:
-    """An actor identified by role only: service tokens, commands, and operators or administrators with a session."""
+    """An operator or administrator: a user, a program with a service token, or a command."""
 
     role: str
+    user_id: UUID | None = None
+    """None for a service token and for commands."""
+    address: str = ""
+    """Email address or phone of the user."""
+    subject: str = ""
+    """`sub` of a service token without a session; the system user of a command."""
+    reason: str = ""
+    """The reason that the operator states for the action."""
 
     @property
     def id(self) -> UUID:
-        return UUID(int=0)
+        return self.user_id or UUID(int=0)
 
     @property
     def email(self) -> str:
-        return self.role
+        return self.address or self.role
 
     @property
     def phone(self) -> str:
@@ -62,9 +71,20 @@ class Administrator:
         return None
 
 
+class _UnknownActor(NamedTuple):
+    """The actor of a refused sign-in to no known account."""
+
+    id: UUID
+    email: str = ""
+    phone: str = ""
+    is_sso_user: bool = False
+    full_name: object = None
+
+
 class Action(StrEnum):
     LOGIN = "login"
     LOGOUT = "logout"
+    SIGN_IN_REFUSED = "sign_in_refused"
     INVITE_ACCEPTED = "invite_accepted"
     SIGNED_UP = "user_signedup"
     INVITED = "user_invited"
@@ -90,11 +110,16 @@ class Action(StrEnum):
     PASSKEY_CREATED = "passkey_created"
     PASSKEY_UPDATED = "passkey_updated"
     PASSKEY_DELETED = "passkey_deleted"
+    CUSTOM_PROVIDER_CREATED = "custom_provider_created"
+    CUSTOM_PROVIDER_UPDATED = "custom_provider_updated"
+    CUSTOM_PROVIDER_DELETED = "custom_provider_deleted"
+    MESSAGE_RETRIED = "message_retried"
+    MESSAGES_RETRIED = "messages_retried"
     FAILED_ATTEMPTS_RESET = "failed_attempts_reset"
 
 
 _LOG_TYPES = {
-    "account": (Action.LOGIN, Action.LOGOUT, Action.INVITE_ACCEPTED),
+    "account": (Action.LOGIN, Action.LOGOUT, Action.SIGN_IN_REFUSED, Action.INVITE_ACCEPTED),
     "team": (Action.SIGNED_UP, Action.INVITED, Action.DELETED),
     "user": (
         Action.MODIFIED, Action.RECOVERY_REQUESTED, Action.REAUTHENTICATION_REQUESTED, Action.CONFIRMATION_REQUESTED,
@@ -106,20 +131,23 @@ _LOG_TYPES = {
         Action.FACTOR_ENROLLED, Action.CHALLENGE_CREATED, Action.FACTOR_VERIFIED, Action.FACTOR_UNENROLLED,
         Action.FACTOR_DELETED, Action.FACTOR_UPDATED, Action.RECOVERY_CODES_CREATED, Action.RECOVERY_CODE_USED,
     ),
+    "custom_provider": (
+        Action.CUSTOM_PROVIDER_CREATED, Action.CUSTOM_PROVIDER_UPDATED, Action.CUSTOM_PROVIDER_DELETED,
+    ),
+    "message": (Action.MESSAGE_RETRIED, Action.MESSAGES_RETRIED),
 }  # fmt: skip
 _LOG_TYPE_OF = {action: log_type for log_type, actions in _LOG_TYPES.items() for action in actions}
+REFUSALS = "RefusedSignIn"
+"""The bucket that limits entries of refused sign-ins."""
+MAX_REFUSALS_PER_CLIENT = 20
+"""Entries of refused sign-ins at once for each client address (or /64), and as many more in each hour."""
+MAX_REFUSALS = 2_000
+"""The same for the installation."""
+_MAX_VALUE_LENGTH = 256
+"""Characters of a value in `describe_changes`."""
 
-# Actions that change the ways to sign in. Entries of other actions store an empty address.
-_ACTIONS_WITH_ADDRESS = frozenset(
-    {
-        Action.IDENTITY_LINKED, Action.IDENTITY_UNLINKED, Action.FACTOR_ENROLLED, Action.CHALLENGE_CREATED,
-        Action.FACTOR_VERIFIED, Action.FACTOR_UNENROLLED, Action.FACTOR_DELETED, Action.PASSKEY_CREATED,
-        Action.PASSKEY_UPDATED, Action.PASSKEY_DELETED, Action.RECOVERY_CODES_CREATED, Action.RECOVERY_CODE_USED,
-    }
-)  # fmt: skip
 
-
-# Users choose their names, and each entry and log line contains them.
+# Users choose their names, and clients the ids of requests; each entry and log line contains them.
 _MAX_NAME_LENGTH = 256
 
 
@@ -150,6 +178,30 @@ def record(
         )
 
 
+def record_refused_sign_in(*, method: str, error_code: str, caller: Caller, at: datetime) -> None:
+    """Store and log a refused sign-in to the account of `caller.audit`, with the kind of failure and no secret.
+
+    Entries are limited per client and for the installation, so that an attacker cannot fill the table; those beyond
+    the limits are left out. At most four statements; call it outside a transaction.
+    """
+    if not _is_within_limits(caller.client or caller.address or "unknown"):
+        return
+    if caller.audit.next_session_id is not None:
+        caller.audit.next_session_id = caller.audit.session_id = None  # it was not started
+    actor = caller.audit.account or _UnknownActor(UUID(int=0))
+    traits = {"method": method, "error_code": error_code}
+    record(Action.SIGN_IN_REFUSED, actor=actor, caller=caller, at=at, traits=traits)
+
+
+def _is_within_limits(client: str) -> bool:
+    per_hour = timedelta(hours=1)
+    for key, limit in ((client, MAX_REFUSALS_PER_CLIENT), ("", MAX_REFUSALS)):
+        rate = limit / per_hour.total_seconds()
+        if rate_limits.consume(bucket=REFUSALS, key=key, burst=limit, per_second=rate, life=per_hour) is not None:
+            return False
+    return True
+
+
 def prepare_entry(
     action: Action,
     *,
@@ -171,19 +223,55 @@ def prepare_entry(
         payload["actor_name"] = name[:_MAX_NAME_LENGTH]
     elif isinstance(name, int | float):
         payload["actor_name"] = name
+    if isinstance(actor, Administrator):
+        payload["actor_role"] = actor.role
+        if actor.subject:
+            payload["actor_sub"] = actor.subject
+        if actor.reason:
+            payload["reason"] = actor.reason
     if traits:
         payload["traits"] = dict(traits)
-    caller.audit_payloads.append(payload)
+    if caller.request_id:
+        payload["request_id"] = caller.request_id[:_MAX_NAME_LENGTH]
+    if caller.audit.session_id is not None:
+        payload["session_id"] = str(caller.audit.session_id)
+    caller.audit.payloads.append(payload)
     entry_id = uuid4()
-    address = caller.address if action in _ACTIONS_WITH_ADDRESS else ""
     if logger.isEnabledFor(logging.INFO):
         event = {
             **payload,
             "audit_log_id": str(entry_id),
-            "ip_address": address,
+            "ip_address": caller.address,
             "created_at": f"{at:%Y-%m-%dT%H:%M:%S.%fZ}",
         }
-        event |= {k: v for k, v in (("request_id", caller.request_id), ("user_agent", caller.user_agent)) if v}
+        if caller.user_agent:
+            event["user_agent"] = caller.user_agent
         logger.info("audit_event", extra={"auth_audit_event": event})
     stored = None if conf.current().audit.disable_postgres else orjson.dumps(payload).decode()
-    return PendingEntry(id=entry_id, payload=stored, address=address)
+    return PendingEntry(id=entry_id, payload=stored, address=caller.address)
+
+
+def describe_changes(
+    before: Mapping[str, Any], after: Mapping[str, Any], *, secret: Collection[str] = ()
+) -> dict[str, dict[str, Any]]:
+    """Name → old and new value of each value that differs; None stands for an absent value.
+
+    Values under the names in `secret` are hidden, and long ones are shortened.
+    """
+    return {
+        name: {
+            "old": _show(before.get(name), is_secret=name in secret),
+            "new": _show(after.get(name), is_secret=name in secret),
+        }
+        for name in {**before, **after}
+        if before.get(name) != after.get(name)
+    }
+
+
+def _show(value: Any, *, is_secret: bool) -> Any:
+    if value is None or value == "":
+        return None
+    if is_secret:
+        return "[hidden]"
+    text = orjson.dumps(value).decode()
+    return value if len(text) <= _MAX_VALUE_LENGTH else f"{text[:_MAX_VALUE_LENGTH]}…"

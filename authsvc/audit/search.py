@@ -11,7 +11,7 @@ from uuid import UUID
 from authsvc.db.sql import explain, fetch_rows, json_object, namespaced
 
 SCOPES: Mapping[str, tuple[str, ...]] = {
-    "author": ("actor_username", "actor_name"),
+    "author": ("actor_username", "actor_name", "actor_role", "actor_sub"),
     "action": ("action",),
     "type": ("log_type",),
 }

@@ -23,13 +23,9 @@ from authsvc.console.sign_in import console_session
 from authsvc.errors import BodyTooLarge
 
 _MAX_FORM_BYTES = 262_144
+_CONTENT_POLICY = pages.content_policy()
 _HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
-        " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    ),
     "X-Frame-Options": "DENY",
-    "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",  # a stricter policy would remove the Origin of forms
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -58,6 +54,7 @@ def console_view(view: View, *, has_cookies: bool = True) -> View:
             response.headers["Cache-Control"] = NO_STORE
         else:
             response = _render(request, view, *args, **kwargs)
+        response.headers.setdefault("Content-Security-Policy", _CONTENT_POLICY)
         for name, value in _HEADERS.items():
             response.headers[name] = value
         return response

@@ -27,6 +27,7 @@ from authsvc.console.read_only_admin import MAX_COUNTED, SECRET_COLUMNS, Bounded
 from authsvc.errors import ApiError
 
 MAX_ACTION_ROWS = 100
+_MAX_REASON_LENGTH = 500
 _CONFIRMED = "confirmed"
 _SOURCE_ROW = "source_row"
 _PREFIX = "action"
@@ -98,6 +99,13 @@ def operator_of(request: HttpRequest) -> Operator:
     return cast(Operator, request.user)
 
 
+def actor_of(request: HttpRequest) -> audit.Administrator:
+    """The operator as actor in the audit trail, with the reason from the form of the confirmation page."""
+    operator = operator_of(request)
+    reason = request.POST.get("reason", "").replace("\0", "").strip()[:_MAX_REASON_LENGTH]
+    return audit.Administrator(role=operator.role, user_id=operator.id, address=operator.name, reason=reason)
+
+
 class ActionMethod(Protocol):
     def __call__(self, page: Any, row: Any, context: ActionContext, /) -> str | None:
         """Call one service for one row and return a message for the operator, or None. May raise ApiError."""
@@ -130,7 +138,7 @@ def action(
             if (confirmation or bound) and not (is_confirmed and (bound is None or bound.is_valid())):
                 return page.confirm_action(request, rows, run=run, form=bound)
             context = ActionContext(
-                actor=audit.Administrator(role=operator_of(request).role),
+                actor=actor_of(request),
                 caller=caller_of(request),
                 at=timezone.now(),
                 values=bound.cleaned_data if bound else {},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from getpass import getpass
+from getpass import getpass, getuser
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,16 @@ from authsvc.caller import Caller
 from authsvc.db.embedded import EmbeddedDatabaseFailed
 from authsvc.errors import ApiError
 
-ACTOR = audit.Administrator(role="manage.py")
+
+def _system_user() -> str:
+    """The name of the system user; empty where it has none, as in some containers."""
+    try:
+        return getuser()
+    except (KeyError, OSError):
+        return ""
+
+
+ACTOR = audit.Administrator(role="manage.py", subject=_system_user())
 """Commands have full access and no user."""
 _MAX_PASSWORD_FILE_BYTES = 4096
 

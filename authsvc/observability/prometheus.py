@@ -120,6 +120,10 @@ class _Handler(MetricsHandler):
         self._deadline.cancel()
         super().finish()
 
+    def end_headers(self) -> None:
+        self.send_header("X-Content-Type-Options", "nosniff")
+        super().end_headers()
+
     def do_GET(self) -> None:  # noqa: N802  (the library's name)
         if self.path.partition("?")[0] == "/":
             super().do_GET()

@@ -12,8 +12,9 @@ from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast
 
-from authsvc import jobs
+from authsvc import audit, jobs
 from authsvc.audit import Administrator
+from authsvc.caller import Caller
 from authsvc.jobs import queued_jobs
 from authsvc.jobs.queued_jobs import Status
 from authsvc.messaging import Email, Sms
@@ -25,6 +26,8 @@ MAX_DECRYPTED = 2_000
 """Newest messages that a search by recipient decrypts."""
 MAX_RETRIED = 1_000
 """Oldest failed messages that `retry_failed` retries in one call."""
+_MAX_AUDITED = 100
+"""Ids of messages in the audit entry of `retry_failed`."""
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +69,7 @@ def find_by_recipient(text: str) -> list[int]:
     return [row.pk for row in newest if (content := decrypt_message(row)) and part in content.to.lower()]
 
 
-def retry_message(job_id: int, *, actor: Administrator, at: datetime) -> None:
+def retry_message(job_id: int, *, actor: Administrator, caller: Caller, at: datetime) -> None:
     """Retry a failed message at once. Raises NotFailed, MessageExpired or MessageUndecryptable."""
     with transaction.atomic(durable=True):
         message = _lock_failed_messages().filter(id=job_id).first()
@@ -77,23 +80,34 @@ def retry_message(job_id: int, *, actor: Administrator, at: datetime) -> None:
             raise MessageUndecryptable
         if _has_expired(content, at=at):
             raise MessageExpired
+        traits = {"message_id": message.args["message_id"], "message_type": message.args["kind"]}
+        if content.user_id is not None:
+            traits["user_id"] = str(content.user_id)
+        audit.record(audit.Action.MESSAGE_RETRIED, actor=actor, caller=caller, at=at, traits=traits)
         _requeue(message, actor=actor)
 
 
-def retry_failed(*, actor: Administrator, at: datetime) -> RetryResult:
+def retry_failed(*, actor: Administrator, caller: Caller, at: datetime) -> RetryResult:
     """Retry failed messages at once, and skip those that cannot be retried."""
-    retried = not_retryable = 0
+    retried: list[str] = []
+    not_retryable = 0
     with transaction.atomic(durable=True):
         for message in _lock_failed_messages().order_by("id").iterator():
-            if retried == MAX_RETRIED:
+            if len(retried) == MAX_RETRIED:
                 break
             content = decrypt_message(message)
             if content is None or _has_expired(content, at=at):
                 not_retryable += 1
             else:
                 _requeue(message, actor=actor)
-                retried += 1
-    return RetryResult(retried=retried, not_retryable=not_retryable)
+                retried.append(message.args["message_id"])
+        traits = {
+            "retried": len(retried),
+            "not_retryable": not_retryable,
+            "message_ids": retried[:_MAX_AUDITED],
+        }
+        audit.record(audit.Action.MESSAGES_RETRIED, actor=actor, caller=caller, at=at, traits=traits)
+    return RetryResult(retried=len(retried), not_retryable=not_retryable)
 
 
 def _queued_messages() -> QuerySet[Message]:

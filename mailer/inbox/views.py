@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from ipaddress import ip_address
 from typing import Any, Concatenate, ParamSpec
+from urllib.parse import urlsplit
 
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
@@ -31,6 +33,20 @@ P = ParamSpec("P")
 View = Callable[Concatenate[HttpRequest, P], HttpResponse]
 
 
+def _is_own_host(request: HttpRequest) -> bool:
+    """True if the browser reached the inbox under an IP address, `localhost`, or the host of API_EXTERNAL_URL.
+
+    A site that resolves its own name to the address of this machine (DNS rebinding) could otherwise read the messages.
+    """
+    host = urlsplit(f"//{request.META.get('HTTP_HOST', '')}").hostname or ""
+    try:
+        ip_address(host)
+    except ValueError:
+        own = {"localhost", urlsplit(conf.current().api.external_url).hostname}
+        return host in own or host.endswith(".localhost")
+    return True
+
+
 def _development_only(view: View[P]) -> View[P]:
     """Answer 404 if the inbox is disabled and to other sites; keep messages out of caches and referrers."""
 
@@ -40,12 +56,13 @@ def _development_only(view: View[P]) -> View[P]:
         # Only scripts of other sites send Origin with a GET, and the API's CORS headers would let them read it.
         if not conf.current().mailer.dev_inbox_enabled or "Origin" in request.headers:
             raise Http404("the inbox is disabled")
+        if not _is_own_host(request):
+            raise Http404("the inbox has another host")
         response = view(request, *args, **kwargs)
         response.headers.setdefault("Content-Security-Policy", _PAGE_POLICY)
         response.headers["Cache-Control"] = "no-store"
         response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
         response.headers["Referrer-Policy"] = "no-referrer"  # the URL of a followed link contains a token
-        response.headers["X-Content-Type-Options"] = "nosniff"
         return response
 
     return guarded

@@ -9,7 +9,8 @@ from uuid import uuid4
 import msgspec
 from django.db import IntegrityError, transaction
 
-from authsvc import conf
+from authsvc import audit, conf
+from authsvc.caller import Caller
 from authsvc.db.sql import fetch_rows, namespaced
 from authsvc.errors import ApiError, ValidationFailed
 from authsvc.security import encryption
@@ -67,7 +68,9 @@ def find(identifier: str) -> CustomProvider:
 
 
 @deadline.shared()
-def create(definition: ProviderDefinition, *, at: datetime) -> CustomProvider:
+def create(
+    definition: ProviderDefinition, *, actor: audit.Administrator, caller: Caller, at: datetime
+) -> CustomProvider:
     """Raises ValidationFailed, TooManyCustomProviders, CustomProviderExists."""
     definitions.check_complete(definition)
     _check_quota()
@@ -84,18 +87,23 @@ def create(definition: ProviderDefinition, *, at: datetime) -> CustomProvider:
             fetch_rows(f"LOCK TABLE {namespaced('custom_oauth_providers')} IN SHARE ROW EXCLUSIVE MODE", ())
             _check_quota()
             row.save(force_insert=True)
+            traits = _traits(row, before={}, after=_audited_values(row))
+            audit.record(audit.Action.CUSTOM_PROVIDER_CREATED, actor=actor, caller=caller, at=at, traits=traits)
     except IntegrityError:
         raise CustomProviderExists from None  # created concurrently
     return row
 
 
 @deadline.shared()
-def update(identifier: str, changes: ProviderDefinition, *, at: datetime) -> CustomProvider:
+def update(
+    identifier: str, changes: ProviderDefinition, *, actor: audit.Administrator, caller: Caller, at: datetime
+) -> CustomProvider:
     """Updates the given values, except the identifier and the type.
 
     Raises ValidationFailed, CustomProviderNotFound.
     """
     row = find(identifier)
+    before = _audited_values(row)
     definitions.check_values(changes)
     _check_addresses(changes)
     values = {name: value for name, value in changes.values().items() if name not in ("provider_type", "identifier")}
@@ -108,16 +116,30 @@ def update(identifier: str, changes: ProviderDefinition, *, at: datetime) -> Cus
     with transaction.atomic(durable=True):
         if not CustomProvider.objects.filter(id=row.id).update(**{name: getattr(row, name) for name in changed}):
             raise CustomProviderNotFound
+        traits = _traits(row, before=before, after=_audited_values(row))
+        audit.record(audit.Action.CUSTOM_PROVIDER_UPDATED, actor=actor, caller=caller, at=at, traits=traits)
     return row
 
 
-def delete(identifier: str) -> None:
+def delete(identifier: str, *, actor: audit.Administrator, caller: Caller, at: datetime) -> None:
     """Raises ValidationFailed, CustomProviderNotFound."""
     row = find(identifier)
     with transaction.atomic(durable=True):
         deleted, _ = CustomProvider.objects.filter(id=row.id).delete()
-    if not deleted:
-        raise CustomProviderNotFound
+        if not deleted:
+            raise CustomProviderNotFound
+        traits = _traits(row, before=_audited_values(row), after={})
+        audit.record(audit.Action.CUSTOM_PROVIDER_DELETED, actor=actor, caller=caller, at=at, traits=traits)
+
+
+def _traits(row: CustomProvider, *, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    changes = audit.describe_changes(before, after, secret=("client_secret",))
+    return {"identifier": row.identifier, "provider_type": row.provider_type, "changes": changes}
+
+
+def _audited_values(row: CustomProvider) -> dict[str, Any]:
+    """The values that administrators can change."""
+    return {name: getattr(row, name) for name in ProviderDefinition.__struct_fields__}
 
 
 def _check_quota() -> None:

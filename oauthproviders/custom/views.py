@@ -16,6 +16,7 @@ from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.errors import ValidationFailed
 from oauthproviders.custom import custom_providers, schemas
 from oauthproviders.custom.definitions import ProviderDefinition
+from tokens.api import authentication
 from tokens.api.authentication import AdminAuthentication
 from tokens.api.permissions import IsAdmin
 
@@ -52,7 +53,12 @@ class CustomProvidersView(Endpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Create a custom provider."""
-        row = custom_providers.create(parsing.parse_body(request, ProviderDefinition), at=timezone.now())
+        row = custom_providers.create(
+            parsing.parse_body(request, ProviderDefinition),
+            actor=authentication.get_admin(request).actor,
+            caller=request.caller,
+            at=timezone.now(),
+        )
         return Response(schemas.custom_provider_json(row), status=201)
 
 
@@ -75,10 +81,19 @@ class CustomProviderView(Endpoint):
     def put(self, request: ServiceRequest, identifier: str) -> HttpResponse:
         """Update a custom provider."""
         changes = parsing.parse_body(request, ProviderDefinition)
-        return Response(schemas.custom_provider_json(custom_providers.update(identifier, changes, at=timezone.now())))
+        row = custom_providers.update(
+            identifier,
+            changes,
+            actor=authentication.get_admin(request).actor,
+            caller=request.caller,
+            at=timezone.now(),
+        )
+        return Response(schemas.custom_provider_json(row))
 
     @document(responses={204: None}, errors=(ValidationFailed, custom_providers.CustomProviderNotFound))
     def delete(self, request: ServiceRequest, identifier: str) -> HttpResponse:
         """Delete a custom provider."""
-        custom_providers.delete(identifier)
+        custom_providers.delete(
+            identifier, actor=authentication.get_admin(request).actor, caller=request.caller, at=timezone.now()
+        )
         return Response(status=204)

@@ -195,6 +195,8 @@ def _sign_in(pending: PendingFlow, identity: ExternalIdentity, token: Token, *, 
 
 def _store_sign_in(pending: PendingFlow, match: AccountMatch, token: Token, *, caller: Caller, at: datetime) -> str:
     with transaction.atomic(durable=True):
+        if not pending.has_pkce and match.error is None:
+            lifecycle.announce_session(caller)
         signed_in = external_sign_in.sign_in(
             match,
             starts_session=not pending.has_pkce,
@@ -212,6 +214,8 @@ def _accept_invitation(
 ) -> str:
     invitation = invitation_acceptance.find_for(identity, link_hash=link_hash, at=at)
     with transaction.atomic(durable=True):
+        if not pending.has_pkce:
+            lifecycle.announce_session(caller)
         user = invitation_acceptance.accept(
             invitation, identity, starts_session=not pending.has_pkce, caller=caller, at=at
         )
@@ -236,6 +240,8 @@ def _link(
         # Logout deletes the flow. For a verified address `_finish` deletes the flow and fails without it.
         if not identity.is_email_verified and not flow_states.lock_pending_flow(pending.flow.id):
             raise errors.StateNotFound
+        if not pending.has_pkce and request.error is None:
+            lifecycle.announce_session(caller)
         linked = linking.link(
             request,
             user,

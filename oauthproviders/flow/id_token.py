@@ -126,6 +126,8 @@ def _sign_in(identity: ExternalIdentity, *, caller: Caller, at: datetime) -> IdT
 
 def _store_sign_in(match: AccountMatch, *, caller: Caller, at: datetime) -> IdTokenSignIn:
     with transaction.atomic(durable=True):
+        if match.error is None:
+            lifecycle.announce_session(caller)
         signed_in = external_sign_in.sign_in(
             match, starts_session=True, redirect_to=conf.current().site.url, caller=caller, at=at
         )
@@ -140,6 +142,8 @@ def _link(identity: ExternalIdentity, target: SignedInUser, *, caller: Caller, a
     request = linking.prepare(identity, target, caller=caller, at=at)
     with transaction.atomic(durable=True):
         user = linking.lock_user(target, at=at)
+        if request.error is None:
+            lifecycle.announce_session(caller)
         linked = linking.link(
             request, user, starts_session=True, redirect_to=conf.current().site.url, caller=caller, at=at
         )

@@ -721,7 +721,7 @@ def test_emails_contain_no_hostile_redirect_target(mailbox: Mailbox, target: str
 @pytest.mark.parametrize(
     ("forwarded", "expected"),
     [
-        *((absurd, "127.0.0.1") for absurd in ("x" * 5_000, ",,,,", "999.1.1.1", "1.2.3.4:80", "[2001:db8::1]")),
+        *((absurd, "127.0.0.1") for absurd in ("x" * 5_000, ",,,,", "999.1.1.1", "1.2.3.4:", "[2001:db8::1")),
         *((absurd, "127.0.0.1") for absurd in ("0x7f.1", "2130706433", "fe80::1%eth0", "'; DROP", "\u00b2.2.3.4")),
         *((absurd, "127.0.0.1") for absurd in ("1.2.3.4 5.6.7.8", "unknown", "for=1.2.3.4", "010.0.0.1", "1.2.3")),
         ("x, " * 3_000 + "198.51.100.7", "198.51.100.7"),
@@ -741,7 +741,7 @@ def test_invalid_forwarded_address_causes_no_server_error(forwarded: str, expect
     assert str(ip_address(ip)) == expected
 
 
-@pytest.mark.parametrize("forwarded", ["x", "1.2.3.4:80", "," * 5_000, "x" * 5_000, "\u00b2"])
+@pytest.mark.parametrize("forwarded", ["x", "1.2.3.4:", "," * 5_000, "x" * 5_000, "\u00b2"])
 def test_invalid_forwarded_host_causes_no_server_error(auth_config: ChangeConfig, forwarded: str) -> None:
     auth_config(api={"forwarded_for_enabled": True})
     make_user(email=EMAIL)

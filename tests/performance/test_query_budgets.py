@@ -336,7 +336,7 @@ PATHS = [
         200,
         password_grant(stored="$2y$04$mIJxfrCaEI3GukZe11CiXublhEFanu5.ododkll1WphfSp6pn4zIu", password="test"),
     ),
-    Path("password grant, wrong password", 2, 400, password_grant(password="wrong")),
+    Path("password grant, wrong password", 3, 400, password_grant(password="wrong")),
     Path("PKCE grant", 6, 200, pkce_grant),
     Path("POST /signup", 4, 200, sign_up()),
     Path("POST /signup with PKCE", 5, 200, sign_up(pkce=True)),

@@ -19,6 +19,7 @@ from rest_framework.request import Request
 
 from authsvc import audit, conf
 from authsvc.api.openapi.document import ErrorTypes
+from authsvc.caller import caller_of
 from authsvc.errors import ApiError
 from tokens.api import errors
 from tokens.jwt import access_tokens
@@ -27,6 +28,7 @@ from tokens.sessions import errors as session_errors
 from tokens.sessions import lifecycle, users
 from tokens.sessions.users import SignedInUser
 
+_MAX_SUBJECT_LENGTH = 255
 _BEARER = re.compile(r"bearer (\S+)", re.IGNORECASE)
 
 
@@ -36,6 +38,11 @@ class Admin:
 
     role: str
     user_id: UUID | None = None
+    address: str = ""
+    """Email address or phone of the user."""
+    subject: str = ""
+    """`sub` of a service token."""
+    session_id: UUID | None = None
     is_authenticated: ClassVar[bool] = True
     """Used by the permissions and throttles of DRF, like `pk`."""
 
@@ -46,7 +53,7 @@ class Admin:
     @property
     def actor(self) -> audit.Administrator:
         """The actor in the audit trail."""
-        return audit.Administrator(role=self.role)
+        return audit.Administrator(role=self.role, user_id=self.user_id, address=self.address, subject=self.subject)
 
 
 class BearerAuthentication(BaseAuthentication):
@@ -73,6 +80,8 @@ class BearerAuthentication(BaseAuthentication):
             return None
         signed_in, claims = authenticate_user(token, at=timezone.now())
         request.META["authsvc.user_id"] = str(signed_in.user.id)
+        if signed_in.session is not None:
+            caller_of(request._request).audit.session_id = signed_in.session.id
         return signed_in, claims
 
     def authenticate_header(self, request: Request) -> str:
@@ -100,6 +109,7 @@ class AdminAuthentication(BaseAuthentication):
         admin = authenticate_admin(token, at=timezone.now())
         if admin.user_id is not None:
             request.META["authsvc.user_id"] = str(admin.user_id)
+            caller_of(request._request).audit.session_id = admin.session_id
         return admin, None
 
     def authenticate_header(self, request: Request) -> str:
@@ -167,7 +177,7 @@ def authenticate_admin(token: str, *, at: datetime) -> Admin:
     """
     roles = conf.current().jwt.admin_roles
     claims = access_tokens.decode(token, at=at)
-    user_id = None
+    admin = Admin(role=claims.role, subject=claims.sub[:_MAX_SUBJECT_LENGTH])
     if claims.session_id:
         signed_in = _load_signed_in_user(claims)
         if signed_in.session is None:
@@ -182,10 +192,16 @@ def authenticate_admin(token: str, *, at: datetime) -> Admin:
             raise errors.NotAdmin
         if signed_in.session.aal < lifecycle.highest_aal(signed_in.user):
             raise errors.AdminNeedsSecondFactor
-        user_id = signed_in.user.id
+        user = signed_in.user
+        admin = Admin(
+            role=claims.role,
+            user_id=user.id,
+            address=user.email or f"+{user.phone}",
+            session_id=signed_in.session.id,
+        )
     if claims.role not in roles:
         raise errors.NotAdmin
-    return Admin(role=claims.role, user_id=user_id)
+    return admin
 
 
 def _load_signed_in_user(claims: Claims) -> SignedInUser:

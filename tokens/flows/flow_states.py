@@ -169,6 +169,7 @@ def exchange_code(*, auth_code: str, verifier: str, caller: Caller, at: datetime
     if is_expired(flow, at):
         raise errors.FlowStateExpired
     user = users.user_source.find_user(flow.user_id)
+    caller.audit.account = user
     if user is None:
         raise errors.FlowStateNotFound  # deleted since the link was opened
     if not pkce.matches(
@@ -182,8 +183,6 @@ def exchange_code(*, auth_code: str, verifier: str, caller: Caller, at: datetime
         user = users.user_source.record_sign_in(user, at=at)
         if not delete_flow(flow.id):
             raise errors.FlowStateNotFound
-        traits = {"provider_type": flow.provider_type}
-        audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
         tokens = lifecycle.start_session(
             user=user,
             method=flow.authentication_method,
@@ -191,6 +190,8 @@ def exchange_code(*, auth_code: str, verifier: str, caller: Caller, at: datetime
             at=at,
             not_after=flow.session_not_after,
         )
+        traits = {"provider_type": flow.provider_type}
+        audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
     return CodeExchange(
         user=user,
         tokens=tokens,

@@ -58,9 +58,11 @@ def start_session(
 
     Callers record the sign-in in the user's row themselves, together with their other changes to it. One statement. It
     starts no session for a user who was banned or deleted since the caller read the row, and waits for a deletion that
-    has begun. Raises UserBanned or UserNotFoundForToken.
+    has begun. Audit entries that follow contain the session; `announce_session` adds it to earlier ones. Raises
+    UserBanned or UserNotFoundForToken.
     """
-    session_id = uuid4()
+    session_id = caller.audit.next_session_id or uuid4()
+    caller.audit.next_session_id = None
     key = crypto.generate_key()
     with transaction.atomic(savepoint=False):
         started = fetch_row(
@@ -81,11 +83,17 @@ def start_session(
             if users.user_source.find_user(user.id) is None:
                 raise errors.UserNotFoundForToken
             raise errors.UserBanned
+    caller.audit.session_id = session_id
     record = SessionRecord(id=session_id, user_id=user.id, created_at=at)
     return TokenPair(
         access=issue_access_token(user=user, session=record, amr=[AmrEntry(method=method, at=at)], at=at),
         refresh_token=refresh_tokens.encode(session_id=session_id, counter=0, key=crypto.base64url_decode(key)),
     )
+
+
+def announce_session(caller: Caller) -> None:
+    """Chooses the id of the session that the request is about to start, so that its audit entries contain it."""
+    caller.audit.next_session_id = caller.audit.session_id = uuid4()
 
 
 @cache

@@ -97,6 +97,7 @@ def _attempt(token: str, *, caller: Caller, at: datetime) -> RefreshResult | Non
     signed_in = users.user_source.find_by_session(presented.session_id)
     if signed_in is None or signed_in.session is None:
         raise errors.RefreshTokenNotFound
+    caller.audit.session_id = presented.session_id
     key = session_key(signed_in.session)
     if key is None or not presented.is_signed_with(crypto.base64url_decode(key)):
         raise errors.RefreshTokenNotFound
@@ -108,6 +109,7 @@ def _attempt_legacy(token: str, *, caller: Caller, at: datetime) -> RefreshResul
     signed_in = users.user_source.find_by_session(legacy.session_id)
     if signed_in is None or signed_in.session is None:
         raise errors.NoValidSession
+    caller.audit.session_id = legacy.session_id
     key = session_key(signed_in.session)
     if key is not None:
         # The token whose refresh converted the session counts as the predecessor of counter 0, any other as older.

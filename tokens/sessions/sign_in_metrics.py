@@ -1,20 +1,25 @@
-"""Metrics and log lines of sign-ins: a counter by method and outcome, and a log line for each success."""
+"""Outcomes of sign-ins: a counter by method and outcome, a log line for each success, audit entries of refusals."""
 
 from __future__ import annotations
 
 import functools
 import logging
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from datetime import datetime
+from typing import Any, ParamSpec, TypeVar, cast
 from uuid import UUID
 
-from authsvc.errors import ApiError, OAuthError
+from authsvc import audit
+from authsvc.caller import Caller
+from authsvc.errors import ApiError, OAuthError, RequestRateExceeded
 from authsvc.observability import metrics
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
 
 SUCCEEDED = "succeeded"
+_FAILURES = frozenset({"server_error", "temporarily_unavailable"})
+_NO_REFUSALS = frozenset({"validation_failed", "bad_json", "signup_disabled", "provider_email_needs_verification"})
 _INSTANCE = str(UUID(int=0))
 
 logger = logging.getLogger(__name__)
@@ -23,10 +28,10 @@ logger = logging.getLogger(__name__)
 def measure_sign_in(
     method: str, *, user_id: Callable[[Any], UUID | None]
 ) -> Callable[[Callable[P, Result]], Callable[P, Result]]:
-    """Decorates a function that signs a user in by `method`, and records its success or failure.
+    """Decorates a function with the arguments `caller` and `at` that signs a user in; records its success or failure.
 
-    `user_id` extracts the user's id from the result; None when the sign-in is not complete, or when the function has
-    recorded it itself.
+    A refusal is an audit entry too, of the account in `caller.audit`. `user_id` extracts the user's id from the result;
+    None when the sign-in is not complete, or when the function has recorded it itself.
     """
 
     def decorate(function: Callable[P, Result]) -> Callable[P, Result]:
@@ -36,6 +41,9 @@ def measure_sign_in(
                 result = function(*args, **kwargs)
             except Exception as error:
                 metrics.SIGN_INS.labels(method, outcome_of(error)).inc()
+                if _is_refusal(error):
+                    caller, at = cast(Caller, kwargs["caller"]), cast(datetime, kwargs["at"])
+                    audit.record_refused_sign_in(method=method, error_code=outcome_of(error), caller=caller, at=at)
                 raise
             signed_in_id = user_id(result)
             if signed_in_id is not None:
@@ -62,6 +70,18 @@ def log_sign_in(method: str, *, user_id: UUID, provider: str = "") -> None:
         "user_id": str(user_id),
     }
     logger.info("Login", extra=fields | ({"provider": provider} if provider else {}))
+
+
+def _is_refusal(error: Exception) -> bool:
+    """True if a credential or an account was refused; False for malformed requests, limits and server failures."""
+    if isinstance(error, OAuthError):
+        return error.error not in _FAILURES
+    return (
+        isinstance(error, ApiError)
+        and error.status < 500
+        and not isinstance(error, RequestRateExceeded)
+        and error.error_code not in _NO_REFUSALS
+    )
 
 
 def outcome_of(error: Exception) -> str:

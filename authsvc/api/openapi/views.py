@@ -63,7 +63,6 @@ class DocsView(Endpoint):
             "Cache-Control": NO_STORE,
             "Content-Security-Policy": policy,
             "Referrer-Policy": "no-referrer",
-            "X-Content-Type-Options": "nosniff",
             "X-Robots-Tag": "noindex",
         }
         return HttpResponse(text, headers=headers)

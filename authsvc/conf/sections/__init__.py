@@ -101,6 +101,6 @@ def check(config: AuthConfig, report: Report) -> None:
     check_recipients(config.recipients, report)
     check_sms(config.sms, report)
     check_webauthn(config.webauthn, config.passkeys, config.mfa, report)
-    check_captcha(config.captcha, report)
+    check_captcha(config.captcha, report, has_console=config.console.enabled)
     check_providers(config.providers, report)
     check_id_token_issuers(config.federation, report)

@@ -230,6 +230,14 @@ class Captcha:
         default=Secret(""),
         help="Secret of the captcha service.",
     )
+    site_key: str = setting(
+        "AUTH_SECURITY_CAPTCHA_SITE_KEY",
+        type=TEXT,
+        default="",
+        help="Public key of the captcha service, for the console's sign-in page; without it, no operator can sign in"
+        " while captchas are enabled.",
+        example="10000000-ffff-ffff-ffff-000000000001",
+    )
     timeout: timedelta = setting(
         "AUTH_SECURITY_CAPTCHA_TIMEOUT",
         type=DURATION,
@@ -312,7 +320,7 @@ def check_breaches(breaches: Breaches, report: Report) -> None:
         )
 
 
-def check_captcha(captcha: Captcha, report: Report) -> None:
+def check_captcha(captcha: Captcha, report: Report, *, has_console: bool) -> None:
     if not captcha.enabled:
         return
     if captcha.provider not in _CAPTCHA_PROVIDERS:
@@ -322,3 +330,8 @@ def check_captcha(captcha: Captcha, report: Report) -> None:
         )
     if not captcha.secret:
         report.error("AUTH_SECURITY_CAPTCHA_SECRET", "captcha provider secret is empty")
+    if has_console and not captcha.site_key:
+        report.warning(
+            "AUTH_SECURITY_CAPTCHA_SITE_KEY",
+            "no operator can sign in to the console, because its captcha has no site key; set the site key",
+        )

@@ -11,6 +11,7 @@ from django.middleware.csrf import rotate_token
 from django.utils import timezone
 
 from authsvc import conf
+from authsvc.caller import caller_of
 from authsvc.console.model_admin import Operator
 from tokens.sessions import lifecycle, users
 from tokens.sessions.errors import SessionExpired
@@ -61,7 +62,9 @@ def signed_in(request: HttpRequest) -> SignedInUser | None:
     One statement per request, so that a ban, a role change or the end of the session takes effect at once.
     """
     if _CACHE_KEY not in request.META:
-        request.META[_CACHE_KEY] = _find(request, at=timezone.now())
+        found = request.META[_CACHE_KEY] = _find(request, at=timezone.now())
+        if found is not None and found.session is not None:
+            caller_of(request).audit.session_id = found.session.id
     cached: SignedInUser | None = request.META[_CACHE_KEY]
     return cached
 

@@ -12,9 +12,9 @@ from django.views.decorators.http import require_POST
 
 from accounts.sign_in import password as password_sign_in
 from authsvc import conf
-from authsvc.api import throttling
+from authsvc.api import captcha, throttling
 from authsvc.api.throttling import Bucket
-from authsvc.caller import caller_of
+from authsvc.caller import caller_of, client_address
 from authsvc.console import pages
 from authsvc.console.sign_in import console_session
 from authsvc.errors import ApiError
@@ -44,6 +44,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
     form = SignInForm(request.POST)
     try:
         throttling.check(Bucket.TOKEN, request)
+        _check_captcha(request)
         if not form.is_valid():
             return _page(request, form, status=400)
         _start_session(request, name=form.cleaned_data["name"], password=form.cleaned_data["password"])
@@ -65,6 +66,12 @@ def sign_out(request: HttpRequest) -> HttpResponse:
     return HttpResponseRedirect(reverse("admin:login"))
 
 
+def _check_captcha(request: HttpRequest) -> None:
+    """Require a solved captcha, if captchas are enabled. Raises CaptchaFailed or CaptchaUnavailable."""
+    if widget := captcha.widget():
+        captcha.verify(token=request.POST.get(widget.field, ""), client_ip=client_address(request))
+
+
 def _start_session(request: HttpRequest, *, name: str, password: str) -> None:
     """Raises the errors of the password grant; users who are not operators get the error for a wrong password."""
     at = timezone.now()
@@ -84,6 +91,17 @@ def _start_session(request: HttpRequest, *, name: str, password: str) -> None:
 
 
 def _page(request: HttpRequest, form: SignInForm, *, status: int = 200) -> HttpResponse:
-    return pages.render_standalone(
-        request, "operator/sign_in.html", status=status, title="Sign in", form=form, next=pages.next_url(request)
+    widget = captcha.widget()
+    page = pages.render_standalone(
+        request,
+        "operator/sign_in.html",
+        status=status,
+        title="Sign in",
+        form=form,
+        captcha=widget,
+        site_key=conf.current().captcha.site_key,
+        next=pages.next_url(request),
     )
+    if widget and conf.current().captcha.site_key:
+        page.headers["Content-Security-Policy"] = pages.content_policy(captcha_origins=widget.origins)
+    return page

@@ -6,7 +6,9 @@ import sys
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
+from django.utils import timezone
 
+from accounts.passwords import hash_kinds
 from authsvc.importer import import_run
 from authsvc.importer.report import ImportRejected
 from authsvc.management.progress import Progress
@@ -49,6 +51,8 @@ class Command(ServiceCommand):
             raise CommandError(str(error)) from None
         except KeyboardInterrupt:
             raise CommandError("interrupted: nothing was written; run it again", returncode=130) from None
+        if not dry_run:
+            hash_kinds.survey(at=timezone.now(), is_due=True)
         for line in report.lines():
             self.stdout.write(line)
         for warning in report.warnings:

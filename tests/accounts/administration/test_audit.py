@@ -42,15 +42,17 @@ def test_search_returns_deletion(api: Api) -> None:
     response = ask(api, "GET", "/admin/audit")
     [entry] = response.json()
     assert set(entry) == {"id", "payload", "created_at", "ip_address"}
-    assert entry["ip_address"] == ""
+    assert entry["ip_address"] == "127.0.0.1"
+    assert entry["payload"].pop("request_id")
     assert entry["created_at"].endswith("Z")
     assert entry["payload"] == {
         "action": "user_deleted",
         "actor_id": NIL_ID,
         "actor_username": "service_role",
+        "actor_role": "service_role",
         "actor_via_sso": False,
         "log_type": "team",
-        "traits": {"user_email": "ann@example.com", "user_id": str(user.id), "user_phone": ""},
+        "traits": {"user_email": "ann@example.com", "user_id": str(user.id), "user_phone": "", "is_soft": False},
     }
     assert response.headers["Link"] == '</admin/audit?page=1>; rel="last"'
     assert response.headers["X-Total-Count"] == "1"

@@ -49,11 +49,16 @@ def test_user_is_created(api: Api, mailbox: Mailbox) -> None:
     assert UUID(made["id"]).version == 4
     assert done(api, "GET", f"/admin/users/{made['id']}") == made
     assert (mailbox.emails, mailbox.texts) == ([], [])
-    assert audit_payloads() == [
+    (entry,) = audit_payloads()
+    changes = entry["traits"].pop("changes")
+    assert changes["email"] == {"old": None, "new": EMAIL}
+    assert (changes["password"]["new"], changes["role"]["new"]) == ("[hidden]", made["role"])
+    assert [entry] == [
         {
             "action": "user_signedup",
             "actor_id": "00000000-0000-0000-0000-000000000000",
             "actor_username": "service_role",
+            "actor_role": "service_role",
             "actor_via_sso": False,
             "log_type": "team",
             "traits": {"user_id": made["id"], "user_email": EMAIL, "user_phone": "", "provider": "email"},
@@ -297,11 +302,12 @@ def test_user_can_be_created_banned(api: Api) -> None:
     assert not can_sign_in(api, PASSWORD, email=EMAIL)
 
 
-def test_audit_entry_names_role_of_operator(api: Api) -> None:
-    operator = make_session(make_user(role="svc_admin"))
+def test_audit_entry_names_the_administrator(api: Api) -> None:
+    operator = make_session(make_user(email="op@example.com", role="svc_admin"))
     made = api.post("/admin/users", {"email": EMAIL}, bearer=operator.access_token).json()
     entry = audit_payloads()[-1]
-    assert (entry["actor_username"], entry["actor_id"]) == ("svc_admin", "00000000-0000-0000-0000-000000000000")
+    assert (entry["actor_username"], entry["actor_id"]) == ("op@example.com", str(operator.user.id))
+    assert entry["actor_role"] == "svc_admin"
     assert entry["traits"]["user_id"] == made["id"]
 
 

@@ -92,9 +92,10 @@ def test_deletion_leaves_audit_entries_only(api: Api, body: Any) -> None:
         "action": "user_deleted",
         "actor_id": "00000000-0000-0000-0000-000000000000",
         "actor_username": "service_role",
+        "actor_role": "service_role",
         "actor_via_sso": False,
         "log_type": "team",
-        "traits": {"user_id": str(user.id), "user_email": EMAIL, "user_phone": PHONE},
+        "traits": {"user_id": str(user.id), "user_email": EMAIL, "user_phone": PHONE, "is_soft": False},
     }
     assert api.get("/user", bearer=bystander.access_token).status_code == 200
 

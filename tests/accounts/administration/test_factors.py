@@ -99,9 +99,16 @@ def test_factor_can_be_renamed(api: Api) -> None:
             "action": "factor_updated",
             "actor_id": "00000000-0000-0000-0000-000000000000",
             "actor_username": "service_role",
+            "actor_role": "service_role",
             "actor_via_sso": False,
             "log_type": "factor",
-            "traits": {"user_id": str(user.id), "factor_id": str(factor.id), "factor_type": "totp"},
+            "traits": {
+                "user_id": str(user.id),
+                "factor_id": str(factor.id),
+                "factor_type": "totp",
+                "factor_status": "verified",
+                "changes": {"friendly_name": {"old": "x", "new": "y"}},
+            },
         }
     ]
 
@@ -200,8 +207,9 @@ def test_removal_lowers_sessions_of_factor(api: Api, factor_type: str, method: s
     assert sorted(kept.amr_claims.values_list("authentication_method", flat=True)) == sorted(["password", method])
     entry = audit_payloads()[-1]
     assert (entry["action"], entry["log_type"]) == ("factor_deleted", "factor")
-    assert (entry["actor_id"], entry["actor_username"]) == (str(user.id), "ann@example.com")
-    assert entry["traits"] == {"user_id": str(user.id), "factor_id": str(factor.id)}
+    assert entry["actor_username"] == "service_role"
+    removed = {"factor_id": str(factor.id), "factor_type": factor_type, "factor_status": "verified"}
+    assert entry["traits"] == {"user_id": str(user.id), **removed}
 
 
 def test_audit_entry_of_removal_contains_ip_address(api: Api) -> None:

@@ -269,19 +269,21 @@ def test_link_without_password_removes_password_of_earlier_sign_up(api: Api, adm
 
 
 @pytest.mark.parametrize("type", ["magiclink", "recovery"])
-def test_sign_in_link_is_recorded_for_user(api: Api, admin: str, type: str) -> None:
+def test_sign_in_link_is_recorded_for_the_administrator(api: Api, admin: str, type: str) -> None:
     user = make_user(email=EMAIL)
     assert made(api, admin, type)["recovery_sent_at"]
     (entry,) = audit_payloads()
-    assert (entry["action"], entry["actor_id"]) == ("user_recovery_requested", str(user.id))
-    assert "traits" not in entry
+    assert (entry["action"], entry["actor_username"]) == ("user_recovery_requested", "service_role")
+    assert entry["traits"] == {"user_id": str(user.id), "user_email": EMAIL, "link_type": type}
 
 
-def test_invitation_is_recorded_for_administrator_and_sign_up_is_not(api: Api, admin: str) -> None:
+def test_invitation_and_sign_up_are_recorded_for_the_administrator(api: Api, admin: str) -> None:
     made(api, admin, "signup", password=PASSWORD)
-    assert audit_payloads() == []
-    user_id = made(api, admin, "invite", "bob@example.com")["id"]
     (entry,) = audit_payloads()
+    assert (entry["action"], entry["actor_username"]) == ("user_confirmation_requested", "service_role")
+    assert (entry["traits"]["user_email"], entry["traits"]["link_type"]) == (EMAIL, "signup")
+    user_id = made(api, admin, "invite", "bob@example.com")["id"]
+    entry = audit_payloads()[-1]
     assert (entry["action"], entry["actor_username"]) == ("user_invited", "service_role")
     assert entry["traits"] == {"user_id": user_id, "user_email": "bob@example.com"}
 

@@ -77,6 +77,7 @@ def test_the_audit_log_names_the_invited_user_and_the_role(api: Api, admin: str)
         "action": "user_invited",
         "actor_id": "00000000-0000-0000-0000-000000000000",
         "actor_username": "service_role",
+        "actor_role": "service_role",
         "actor_via_sso": False,
         "log_type": "team",
         "traits": {"user_id": user_id, "user_email": EMAIL},

@@ -95,11 +95,18 @@ def test_several_changes_in_one_request(api: Api, mailbox: Mailbox) -> None:
     assert {each["id"] for each in shown["identities"]} == {str(user.id)}
     assert shown == done(api, "GET", path(user))
     assert (mailbox.emails, mailbox.texts) == ([], [])
-    assert audit_payloads() == [
+    (entry,) = audit_payloads()
+    recorded = entry["traits"].pop("changes")
+    assert recorded["email"] == {"old": user.email, "new": "new@example.com"}
+    assert recorded["role"] == {"old": "authenticated", "new": "testing"}
+    assert recorded["app_metadata.roles"] == {"old": None, "new": ["writer", "editor"]}
+    assert set(recorded) == {"email", "phone", "role", "banned_until", "app_metadata.roles"}
+    assert [entry] == [
         {
             "action": "user_modified",
             "actor_id": "00000000-0000-0000-0000-000000000000",
             "actor_username": "service_role",
+            "actor_role": "service_role",
             "actor_via_sso": False,
             "log_type": "user",
             "traits": {"user_id": str(user.id), "user_email": "new@example.com", "user_phone": "234567890"},

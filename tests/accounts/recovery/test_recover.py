@@ -79,7 +79,12 @@ def test_the_answer_reveals_nothing_about_the_address(
     before = table_contents()
     first = api.post("/recover", {"email": EMAIL})
     accepted(first)
-    assert {**first.headers} == {"Content-Type": "application/json", "Cache-Control": "no-store", "Vary": "Origin"}
+    assert {**first.headers} == {
+        "Content-Type": "application/json",
+        "Cache-Control": "no-store",
+        "Vary": "Origin",
+        "X-Content-Type-Options": "nosniff",
+    }
     assert len(mailbox.emails) == mails
     assert (table_contents() == before) is (mails == 0)
 
@@ -89,6 +94,7 @@ def test_the_answer_reveals_nothing_about_the_address(
     assert_error(second, 429, "over_email_send_rate_limit", text)
     assert {**second.headers} == {
         "Content-Type": "application/json", "Cache-Control": "no-store", "Vary": "Origin",
+        "X-Content-Type-Options": "nosniff",
         "X-Sb-Error-Code": "over_email_send_rate_limit", "Retry-After": "59",
     }  # fmt: skip
     assert table_contents() == before

@@ -206,7 +206,12 @@ def test_the_answer_reveals_nothing_about_the_address(
         make_user(email=EMAIL, **columns)
     first = api.post(path, {"email": EMAIL})
     accepted(first)
-    assert {**first.headers} == {"Content-Type": "application/json", "Cache-Control": "no-store", "Vary": "Origin"}
+    assert {**first.headers} == {
+        "Content-Type": "application/json",
+        "Cache-Control": "no-store",
+        "Vary": "Origin",
+        "X-Content-Type-Options": "nosniff",
+    }
     assert len(mailbox.emails) == mails
     before = table_contents()
     second = api.post(path, {"email": EMAIL.upper()})

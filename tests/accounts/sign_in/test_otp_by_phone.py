@@ -109,7 +109,12 @@ def test_the_answer_has_the_same_form_for_every_phone(
     first = api.post("/otp", {"phone": PHONE})
     sent_id = UUID(message_id(first))
     assert (sent_id.version, str(sent_id)) == (4, first.json()["message_id"])
-    assert {**first.headers} == {"Content-Type": "application/json", "Cache-Control": "no-store", "Vary": "Origin"}
+    assert {**first.headers} == {
+        "Content-Type": "application/json",
+        "Cache-Control": "no-store",
+        "Vary": "Origin",
+        "X-Content-Type-Options": "nosniff",
+    }
     assert len(mailbox.texts) == (0 if columns == {"audience": "staff"} else 1)
     before = table_contents()
     second = api.post("/otp", {"phone": PHONE})

@@ -180,6 +180,7 @@ def test_a_wrong_password_reveals_nothing(api: Api, account: str) -> None:
     assert_error(response, *INVALID)
     assert {name: value for name, value in response.headers.items() if name != "X-Sb-Error-Code"} == {
         "Content-Type": "application/json", "Cache-Control": "no-store", "Vary": "Origin",
+        "X-Content-Type-Options": "nosniff",
     }  # fmt: skip
     assert table_contents() == before
 

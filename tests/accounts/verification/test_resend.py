@@ -85,7 +85,12 @@ def test_the_answer_reveals_nothing_about_the_address(
     before = table_contents()
     first = api.post("/resend", AGAIN)
     message_id(first)
-    assert {**first.headers} == {"Content-Type": "application/json", "Cache-Control": "no-store", "Vary": "Origin"}
+    assert {**first.headers} == {
+        "Content-Type": "application/json",
+        "Cache-Control": "no-store",
+        "Vary": "Origin",
+        "X-Content-Type-Options": "nosniff",
+    }
     assert len(mailbox.emails) == mails
     assert (table_contents() == before) is (mails == 0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.db import connection
@@ -11,11 +12,12 @@ from django.utils import timezone
 
 from authsvc import audit
 from authsvc.audit import Action, Administrator
-from authsvc.caller import Caller
+from authsvc.caller import AuditContext, Caller
 from authsvc.models import AuditLogEntry
 from tests.accounts.administration.admin_requests import ask
 from tests.conftest import Api, ChangeConfig
 from tests.factories import make_user
+from tests.observations import audit_payloads
 
 pytestmark = pytest.mark.django_db
 
@@ -59,20 +61,35 @@ def test_every_action_has_log_type() -> None:
         )
     kinds = dict(AuditLogEntry.objects.values_list("payload__action", "payload__log_type"))
     assert set(kinds) == {str(action) for action in Action}
-    assert set(kinds.values()) == {"account", "team", "user", "token", "factor"}
+    assert set(kinds.values()) == {"account", "team", "user", "token", "factor", "custom_provider", "message"}
 
 
-@pytest.mark.parametrize(
-    ("action", "has_address"),
-    [
-        (Action.LOGIN, False),
-        (Action.DELETED, False),
-        (Action.FACTOR_UPDATED, False),
-        (Action.FACTOR_DELETED, True),
-        (Action.IDENTITY_LINKED, True),
-        (Action.PASSKEY_CREATED, True),
-    ],
-)
-def test_selected_entries_contain_ip_address(action: Action, has_address: bool) -> None:
-    audit.record(action, actor=Administrator(role="x"), caller=Caller(address="203.0.113.7"), at=timezone.now())
-    assert AuditLogEntry.objects.get().ip_address == ("203.0.113.7" if has_address else "")
+@pytest.mark.parametrize("action", Action)
+def test_every_entry_contains_the_client_address_the_request_and_the_session(action: Action) -> None:
+    session_id = uuid4()
+    context = AuditContext(session_id=session_id)
+    caller = Caller(address="203.0.113.7", request_id="r1", audit=context)
+    audit.record(action, actor=Administrator(role="x"), caller=caller, at=timezone.now())
+    assert AuditLogEntry.objects.get().ip_address == "203.0.113.7"
+    payload: Any = AuditLogEntry.objects.get().payload
+    assert (payload["request_id"], payload["session_id"]) == ("r1", str(session_id))
+
+
+def test_entry_names_the_administrator_and_the_reason() -> None:
+    user_id = uuid4()
+    actor = Administrator(role="svc_admin", user_id=user_id, address="op@example.com", reason="ticket 17")
+    audit.record(Action.DELETED, actor=actor, caller=Caller(), at=timezone.now())
+    [payload] = audit_payloads()
+    assert (payload["actor_id"], payload["actor_username"]) == (str(user_id), "op@example.com")
+    assert (payload["actor_role"], payload["reason"]) == ("svc_admin", "ticket 17")
+
+
+def test_changes_hide_secrets_and_shorten_long_values() -> None:
+    before = {"kept": 1, "role": "a", "secret": "x", "gone": [1]}
+    after = {"kept": 1, "role": "b", "secret": "y", "long": "z" * 1000}
+    changes = audit.describe_changes(before, after, secret=("secret",))
+    assert changes["role"] == {"old": "a", "new": "b"}
+    assert changes["secret"] == {"old": "[hidden]", "new": "[hidden]"}
+    assert changes["gone"] == {"old": [1], "new": None}
+    assert len(changes["long"]["new"]) == 257
+    assert "kept" not in changes

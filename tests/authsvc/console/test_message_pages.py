@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from accounts.models import User
 from authsvc import audit, messaging
+from authsvc.caller import Caller
 from authsvc.conf import Secret
 from authsvc.messaging import Email, EmailKind, Sms, SmsKind
 from mailer import errors
@@ -167,7 +168,7 @@ def test_an_undecryptable_message_is_listed_and_not_retried(inside: Console, aut
     inside.sign_in("op@example.com")  # the key of the session cookie has changed too
     assert "cannot be decrypted" in inside.get(LIST).content.decode()
     with pytest.raises(errors.MessageUndecryptable):
-        undelivered_messages.retry_message(row_of(message).pk, actor=OPERATOR, at=timezone.now())
+        undelivered_messages.retry_message(row_of(message).pk, actor=OPERATOR, caller=Caller(), at=timezone.now())
     assert row_of(message).status == "failed"
 
 
@@ -192,7 +193,7 @@ def test_the_number_of_retries_is_limited() -> None:
             " SELECT queue_name, task_name, args, status, attempts FROM procrastinate_jobs, generate_series(1, %s)",
             [undelivered_messages.MAX_RETRIED + 1],
         )
-    result = undelivered_messages.retry_failed(actor=OPERATOR, at=timezone.now())
+    result = undelivered_messages.retry_failed(actor=OPERATOR, caller=Caller(), at=timezone.now())
     assert result == RetryResult(retried=undelivered_messages.MAX_RETRIED, not_retryable=0)
     assert undelivered_messages.messages().filter(status="failed").count() == 2
 
@@ -265,8 +266,8 @@ def test_messages_of_another_installation_are_not_shown(inside: Console, auth_co
     auth_config(database={"namespace": ""})
     assert b"far@example.com" not in inside.get(LIST).content
     with pytest.raises(errors.NotFailed):
-        undelivered_messages.retry_message(theirs, actor=OPERATOR, at=timezone.now())
-    assert undelivered_messages.retry_failed(actor=OPERATOR, at=timezone.now()).retried == 0
+        undelivered_messages.retry_message(theirs, actor=OPERATOR, caller=Caller(), at=timezone.now())
+    assert undelivered_messages.retry_failed(actor=OPERATOR, caller=Caller(), at=timezone.now()).retried == 0
 
 
 def test_the_dashboard_warns_of_failed_messages(inside: Console) -> None:

@@ -303,7 +303,7 @@ def test_pseudonyms_are_distinct_and_impersonal_values_are_kept() -> None:
     deleted = payload_of(entries["user_deleted"])
     assert (deleted["actor_username"], deleted["traits"]) == (
         "manage.py",
-        {"user_id": name, "user_email": name, "user_phone": name},
+        {"user_id": name, "user_email": name, "user_phone": name, "is_soft": False},
     )
     assert payload_of(entries["user_invited"])["traits"] == {"user_id": name, "user_email": name, "user_phone": ""}
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.db import connection
 
 from authsvc.conf import Secret
 from authsvc.security import encryption
@@ -18,7 +17,7 @@ from tests.factories import make_session
 from tests.fakes.http_peer import Answer as PeerAnswer
 from tests.fakes.http_peer import MockedServer, in_json
 from tests.fakes.issuer import Issuer, SigningKey
-from tests.observations import assert_error
+from tests.observations import assert_error, audit_payloads
 
 pytestmark = pytest.mark.django_db
 
@@ -433,12 +432,22 @@ def test_delete_a_provider(api: Api) -> None:
     create_provider(api, OAUTH2)
 
 
-def test_no_audit_entry_is_written(api: Api) -> None:
+def test_audit_entries_show_changes_without_secrets(api: Api) -> None:
     create_provider(api, OAUTH2)
+    ask(api, "PUT", f"{PATH}/custom:acme", {"client_secret": "a new secret", "token_url": "https://8.8.8.8/t2"})
     ask(api, "DELETE", f"{PATH}/custom:acme")
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM audit_log_entries")
-        assert cursor.fetchone() == (0,)
+    created, updated, deleted = audit_payloads()
+    assert [entry["action"] for entry in (created, updated, deleted)] == [
+        "custom_provider_created", "custom_provider_updated", "custom_provider_deleted"
+    ]  # fmt: skip
+    assert {entry["traits"]["identifier"] for entry in (created, updated, deleted)} == {"custom:acme"}
+    assert created["traits"]["changes"]["token_url"] == {"old": None, "new": OAUTH2["token_url"]}
+    assert updated["traits"]["changes"] == {
+        "client_secret": {"old": "[hidden]", "new": "[hidden]"},
+        "token_url": {"old": OAUTH2["token_url"], "new": "https://8.8.8.8/t2"},
+    }
+    assert created["traits"]["changes"]["client_secret"] == {"old": None, "new": "[hidden]"}
+    assert deleted["traits"]["changes"]["client_secret"] == {"old": "[hidden]", "new": None}
 
 
 @pytest.mark.django_db(transaction=True)

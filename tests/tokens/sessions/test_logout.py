@@ -9,6 +9,7 @@ from authsvc.models import AuditLogEntry
 from tests import factories
 from tests.conftest import Api, ChangeConfig
 from tests.factories import SignIn
+from tests.observations import audit_payloads
 from tests.tokens.token_requests import (
     REFRESH_TOKEN_NOT_FOUND,
     SESSION_NOT_FOUND,
@@ -52,12 +53,15 @@ def test_scope_selects_revoked_sessions(query: str, remaining: list[bool], sign_
     assert sessions_exist(sign_ins) == remaining
     assert Session.objects.exclude(user=sign_ins[0].user).count() == 1
     assert AmrClaim.objects.count() == sum(remaining) + 1
-    assert AuditLogEntry.objects.get().payload == {
+    [entry] = audit_payloads(with_ids=True)
+    assert entry.pop("request_id")
+    assert entry == {
         "actor_id": str(sign_ins[0].user.id),
         "actor_via_sso": False,
         "actor_username": sign_ins[0].user.email,
         "action": "logout",
         "log_type": "account",
+        "session_id": str(sign_ins[1].session.id),
     }
 
 

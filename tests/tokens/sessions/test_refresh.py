@@ -16,6 +16,7 @@ from authsvc.models import AuditLogEntry
 from authsvc.security import crypto, encryption
 from tests import factories
 from tests.conftest import Api, ChangeConfig
+from tests.observations import audit_payloads
 from tests.tokens.token_requests import (
     REFRESH_TOKEN_NOT_FOUND,
     REFRESH_TOKEN_REUSED,
@@ -82,14 +83,17 @@ def test_refresh_changes_only_session_row_and_audit_trail(api: Api) -> None:
     assert not LegacyRefreshToken.objects.exists()
     assert AmrClaim.objects.count() == 1
     entry = AuditLogEntry.objects.get()
-    assert entry.payload == {
+    [payload] = audit_payloads(with_ids=True)
+    assert payload.pop("request_id")
+    assert payload == {
         "actor_id": str(user.id),
         "actor_via_sso": False,
         "actor_username": user.email,
         "action": "token_refreshed",
         "log_type": "token",
+        "session_id": str(session.id),
     }
-    assert entry.ip_address == ""
+    assert entry.ip_address == "127.0.0.1"
 
 
 def test_refresh_without_user_agent_clears_user_agent_of_session(api: Api) -> None:
