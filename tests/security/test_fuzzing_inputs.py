@@ -307,7 +307,7 @@ def test_signed_claims_of_any_type_do_not_break_an_endpoint(
     claims = _plain({"sub": str(UUID(int=1)), **claims} if amr is None else {**claims, "amr": amr})
     token = _sign(claims, {"alg": "HS256"})
     for path in ("/user", "/admin/users", f"/admin/users/{UUID(int=1)}"):
-        assert Api().get(path, bearer=token).status_code in (200, 401, 403, 404)
+        assert Api().get(path, bearer=token).status_code < 500
 
 
 # Refresh tokens
@@ -616,11 +616,15 @@ ADMIN_PATHS = (
 )
 
 
+@pytest.fixture
+def phone_sign_up(auth_config: ChangeConfig) -> None:
+    auth_config(signup={"phone_enabled": True})
+
+
 @pytest.mark.django_db
 @fuzz(300)
 @given(path=st.sampled_from((*PATHS, *ADMIN_PATHS)), body=BODIES | NEAR_BODIES)
-def test_no_body_breaks_an_endpoint(no_request_limits: None, auth_config: ChangeConfig, path: str, body: bytes) -> None:
-    auth_config(signup={"phone_enabled": True})
+def test_no_body_breaks_an_endpoint(no_request_limits: None, phone_sign_up: None, path: str, body: bytes) -> None:
     token = access_tokens.issue_service_token(role="service_role", lifetime=timedelta(hours=1), at=datetime.now(UTC))
     assert Api().post(path, body, bearer=token if path in ADMIN_PATHS else "").status_code < 500
 
