@@ -15,6 +15,12 @@ from tests.conftest import Answer
 
 Audit = tuple[str, dict[str, Any] | None]
 
+SECURITY_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+}
+"""Headers of every response that is not a page."""
+
 _COUNTERS = frozenset({"rate_limits", "failed_attempts", "django_migrations", "password_hash_kinds"})
 _NO_REFUSAL = "payload ->> 'action' IS DISTINCT FROM 'sign_in_refused'"
 

@@ -1,4 +1,4 @@
-"""Middleware of all requests: CORS, content sniffing, request ids, maximum duration, access log, unexpected errors."""
+"""Middleware of all requests: CORS, security headers, request ids, maximum duration, access log, unexpected errors."""
 
 from __future__ import annotations
 
@@ -40,11 +40,13 @@ _CORS_HEADERS = frozenset(
     }
 )
 _EXPOSED_HEADERS = "X-Total-Count, Link, X-Supabase-Api-Version"
+# Pages set a policy of their own; every other response is data.
+_CONTENT_POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _PREFLIGHT_VARY = "Origin, Access-Control-Request-Method, Access-Control-Request-Headers"
 
 
 class CorsMiddleware:
-    """Adds CORS headers to every response, including errors, and forbids content sniffing; the outermost middleware."""
+    """Adds CORS and security headers to every response, including errors; the outermost middleware."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
@@ -54,6 +56,7 @@ class CorsMiddleware:
             return _preflight(request)
         response = self._get_response(request)
         response.headers["X-Content-Type-Options"] = "nosniff"
+        response.headers.setdefault("Content-Security-Policy", _CONTENT_POLICY)
         patch_vary_headers(response, ["Origin"])
         # HTML pages set this header, because they are for their own origin only.
         if request.META.get("HTTP_ORIGIN") and "Cross-Origin-Resource-Policy" not in response:
@@ -137,6 +140,7 @@ def _preflight(request: HttpRequest) -> HttpResponse:
     response = HttpResponse(status=204)
     del response["Content-Type"]
     response["X-Content-Type-Options"] = "nosniff"
+    response["Content-Security-Policy"] = _CONTENT_POLICY
     response["Vary"] = _PREFLIGHT_VARY
     method = request.META["HTTP_ACCESS_CONTROL_REQUEST_METHOD"]
     headers = request.META.get("HTTP_ACCESS_CONTROL_REQUEST_HEADERS", "")

@@ -15,7 +15,14 @@ from authsvc.conf import AuthConfig, Rate
 from authsvc.messaging import EmailKind
 from tests.conftest import Answer, Api, Mailbox
 from tests.factories import CHALLENGE, make_one_time_token, make_user
-from tests.observations import assert_error, audit_payloads, audit_trail, backdate_rate_limits, table_contents
+from tests.observations import (
+    SECURITY_HEADERS,
+    assert_error,
+    audit_payloads,
+    audit_trail,
+    backdate_rate_limits,
+    table_contents,
+)
 from tokens.models import FlowState, OneTimeToken, Session, TokenType
 
 pytestmark = pytest.mark.django_db
@@ -83,7 +90,7 @@ def test_the_answer_reveals_nothing_about_the_address(
         "Content-Type": "application/json",
         "Cache-Control": "no-store",
         "Vary": "Origin",
-        "X-Content-Type-Options": "nosniff",
+        **SECURITY_HEADERS,
     }
     assert len(mailbox.emails) == mails
     assert (table_contents() == before) is (mails == 0)
@@ -94,7 +101,7 @@ def test_the_answer_reveals_nothing_about_the_address(
     assert_error(second, 429, "over_email_send_rate_limit", text)
     assert {**second.headers} == {
         "Content-Type": "application/json", "Cache-Control": "no-store", "Vary": "Origin",
-        "X-Content-Type-Options": "nosniff",
+        **SECURITY_HEADERS,
         "X-Sb-Error-Code": "over_email_send_rate_limit", "Retry-After": "59",
     }  # fmt: skip
     assert table_contents() == before

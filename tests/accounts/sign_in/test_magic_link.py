@@ -15,7 +15,7 @@ from authsvc.conf import AuthConfig, Rate
 from authsvc.messaging import EmailKind
 from tests.conftest import Answer, Api, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, make_one_time_token, make_user
-from tests.observations import assert_error, audit_trail, backdate_rate_limits, table_contents
+from tests.observations import SECURITY_HEADERS, assert_error, audit_trail, backdate_rate_limits, table_contents
 from tokens.models import FlowState, OneTimeToken, Session, TokenType
 
 pytestmark = pytest.mark.django_db
@@ -210,7 +210,7 @@ def test_the_answer_reveals_nothing_about_the_address(
         "Content-Type": "application/json",
         "Cache-Control": "no-store",
         "Vary": "Origin",
-        "X-Content-Type-Options": "nosniff",
+        **SECURITY_HEADERS,
     }
     assert len(mailbox.emails) == mails
     before = table_contents()

@@ -14,7 +14,7 @@ from authsvc.conf import Rate, Secret, Twilio, Vonage
 from authsvc.messaging import SmsKind
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, make_user
-from tests.observations import assert_error, audit_trail, backdate_rate_limits, table_contents
+from tests.observations import SECURITY_HEADERS, assert_error, audit_trail, backdate_rate_limits, table_contents
 from tokens.models import AmrClaim, FlowState, OneTimeToken, Session, TokenType
 
 pytestmark = pytest.mark.django_db
@@ -113,7 +113,7 @@ def test_the_answer_has_the_same_form_for_every_phone(
         "Content-Type": "application/json",
         "Cache-Control": "no-store",
         "Vary": "Origin",
-        "X-Content-Type-Options": "nosniff",
+        **SECURITY_HEADERS,
     }
     assert len(mailbox.texts) == (0 if columns == {"audience": "staff"} else 1)
     before = table_contents()

@@ -15,7 +15,7 @@ from accounts.passwords import hashing
 from authsvc.conf import AuthConfig, Secret
 from tests.conftest import Answer, Api
 from tests.factories import PASSWORD, backdate, make_one_time_token, make_session, make_user
-from tests.observations import assert_error, audit_payloads, audit_trail, table_contents
+from tests.observations import SECURITY_HEADERS, assert_error, audit_payloads, audit_trail, table_contents
 from tokens.jwt import access_tokens
 from tokens.models import AmrClaim, OneTimeToken, Session, TokenType
 
@@ -180,7 +180,7 @@ def test_a_wrong_password_reveals_nothing(api: Api, account: str) -> None:
     assert_error(response, *INVALID)
     assert {name: value for name, value in response.headers.items() if name != "X-Sb-Error-Code"} == {
         "Content-Type": "application/json", "Cache-Control": "no-store", "Vary": "Origin",
-        "X-Content-Type-Options": "nosniff",
+        **SECURITY_HEADERS,
     }  # fmt: skip
     assert table_contents() == before
 
