@@ -29,7 +29,7 @@ from tests.accounts.passkeys.passkey_requests import PARTY
 from tests.architecture.test_routes import ROUTES, sample
 from tests.conftest import Answer, Api, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, VERIFIER, make_flow, make_one_time_token, make_session, make_user
-from tests.observations import table_contents
+from tests.observations import SECURITY_HEADERS, table_contents
 from tokens.models import Session, TokenType
 from tokens.sessions import refresh_tokens
 
@@ -705,7 +705,7 @@ def test_hostile_redirect_targets_are_not_used(place: str) -> None:
                 location,
             )
             assert "@" not in redirect.netloc
-            assert set(response.headers) == {"Location", "Cache-Control", "Vary", "X-Content-Type-Options"}
+            assert set(response.headers) == {"Location", "Cache-Control", "Vary", *SECURITY_HEADERS}
 
 
 @pytest.mark.parametrize("target", TARGETS)
