@@ -100,6 +100,9 @@ def prepare(
                 email=address, password_hash="", metadata=data, audience=caller.audience, at=at, **timestamps
             )
         else:
+            if existing.is_controlled:
+                # The invitation precedes the control (`UserRecord.has_pending_invitation`).
+                timestamps["invited_at"] = existing.invited_at
             user = reset_unconfirmed(existing, at=at, password="", **timestamps)
         traits = {"user_id": str(user.id), "user_email": user.email}
         audit.record(audit.Action.INVITED, actor=actor, caller=caller, at=at, traits=traits)

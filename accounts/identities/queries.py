@@ -39,7 +39,8 @@ def address_owners(emails: list[str]) -> list[Row]:
     The last column is true for the unconfirmed address of an account that a person controls
     (`UserRecord.holds_foreign`).
     """
-    is_claim = """u.email_confirmed_at IS NULL AND u.invited_at IS NULL
+    is_claim = """u.email_confirmed_at IS NULL
+            AND (u.invited_at IS NULL OR u.phone_confirmed_at < u.invited_at)
             AND (u.phone_confirmed_at IS NOT NULL OR u.last_sign_in_at IS NOT NULL)"""
     sql = f"""
         SELECT u.id, NULL, u.email, u.email_confirmed_at IS NOT NULL, u.aud, {is_claim}
