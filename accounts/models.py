@@ -251,6 +251,8 @@ class FailedAttempts(models.Model):
     started_at = models.DateTimeField()
     updated_at = models.DateTimeField()
 
+    objects = AccountQuerySet.as_manager()
+
     class Meta:
         db_table = namespaced("failed_attempts")
 

@@ -14,7 +14,7 @@ from accounts.users.search import indexes
 from authsvc import conf, jobs
 from authsvc.db.sql import namespaced
 from authsvc.jobs import cleanup
-from authsvc.jobs.cleanup import MANDATORY_BATCH_SIZE, CleanupRule
+from authsvc.jobs.cleanup import CleanupRule
 
 _EVERY = timedelta(hours=1)
 _CHALLENGE_KEPT_FOR = timedelta(hours=24)
@@ -61,7 +61,6 @@ cleanup.register(
         table="mfa_challenges",
         condition="t.created_at < %s",
         parameters=_challenged,
-        batch_size=MANDATORY_BATCH_SIZE,
         is_mandatory=True,
     ),
     CleanupRule(table="mfa_factors", condition="t.status = %s AND t.created_at < %s", parameters=_unverified),
@@ -69,7 +68,6 @@ cleanup.register(
         table="webauthn_challenges",
         condition="t.expires_at < %s",
         parameters=_now,
-        batch_size=MANDATORY_BATCH_SIZE,
         is_mandatory=True,
     ),
     CleanupRule(
@@ -77,7 +75,6 @@ cleanup.register(
         key="user_id",
         condition=f"t.started_at < %s AND (t.attempts < %s OR NOT EXISTS ({_USER_OF_FAILURES}))",
         parameters=_old_failures,
-        batch_size=MANDATORY_BATCH_SIZE,
         is_mandatory=True,
     ),
     CleanupRule(table="users", condition="t.is_anonymous AND t.created_at < %s", parameters=_anonymous),

@@ -34,7 +34,7 @@ _TRANSLATED_IPV4 = IPv6Network("64:ff9b::/96")
 
 @dataclass(slots=True, kw_only=True)
 class AuditContext:
-    """What the audit entries of one request have in common, as far as the request is known when they are written."""
+    """Values that the audit entries of one request share, as far as they are known when an entry is written."""
 
     session_id: UUID | None = None
     """The session that authenticated the request, or that the request has started."""

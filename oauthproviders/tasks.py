@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from authsvc import conf, jobs
 from authsvc.jobs import cleanup
-from authsvc.jobs.cleanup import MANDATORY_BATCH_SIZE, CleanupRule
+from authsvc.jobs.cleanup import CleanupRule
 from oauthproviders.providers import apple
 
 _WARNING_PERIOD = timedelta(days=30)
@@ -50,7 +50,6 @@ cleanup.register(
         table="oauth_client_states",
         condition="t.created_at < %s",
         parameters=_expired_client_states,
-        batch_size=MANDATORY_BATCH_SIZE,
         is_mandatory=True,
     )
 )

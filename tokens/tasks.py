@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from authsvc import conf
 from authsvc.db.sql import namespaced
 from authsvc.jobs import cleanup
-from authsvc.jobs.cleanup import MANDATORY_BATCH_SIZE, CleanupRule
+from authsvc.jobs.cleanup import CleanupRule
 
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(hours=24)
@@ -63,14 +63,11 @@ cleanup.register(
         parameters=_a_day_ago,
         change="revoked = true, updated_at = now()",
     ),
-    CleanupRule(
-        table="sessions", condition="t.not_after < %s", parameters=_three_days_ago, batch_size=_SESSIONS_AT_ONCE
-    ),
+    CleanupRule(table="sessions", condition="t.not_after < %s", parameters=_three_days_ago, max_rows=_SESSIONS_AT_ONCE),
     CleanupRule(
         table="flow_state",
         condition=_FLOW_IS_OVER,
         parameters=_ends_of_flows,
-        batch_size=MANDATORY_BATCH_SIZE,
         is_mandatory=True,
     ),
     CleanupRule(table="sessions", condition="t.created_at < %s", parameters=_older_than_timebox),

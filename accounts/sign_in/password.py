@@ -182,10 +182,9 @@ def _find_refusal(
 
 def _find(*, email: str, phone: str, aud: str) -> tuple[UserRecord, int] | None:
     """The user and the number of wrong passwords and codes. One statement."""
-    failures = failed_attempts.count_column()
     if email:
-        return queries.find_with_failures("email", identifiers.lower_email(email), aud=aud, failures=failures)
-    return queries.find_with_failures("phone", identifiers.bare_phone(phone), aud=aud, failures=failures)
+        return queries.find_with_failures("email", identifiers.lower_email(email), aud=aud)
+    return queries.find_with_failures("phone", identifiers.bare_phone(phone), aud=aud)
 
 
 def _record_failure(user: UserRecord | None, *, identifier: str, at: datetime) -> None:

@@ -15,6 +15,7 @@ from accounts.sign_in import errors
 from accounts.sign_up import sign_up
 from accounts.sign_up.sign_up import SignUpRequest
 from accounts.users import identifiers, metadata_limits, queries
+from accounts.users.records import UserRecord
 from authsvc import conf, messaging
 from authsvc.caller import Caller
 from authsvc.messaging import EmailKind, IntervalGroup, Sender
@@ -56,9 +57,7 @@ def send_magic_link(
     if (user is None or user.email_confirmed_at is None) and config.signup.disabled:
         raise account_errors.SignupDisabled
     auto_confirms = config.mailer.autoconfirm
-    # A magic link keeps the link of an invitation valid. With auto-confirm only the link proves an existing address.
-    is_repeated = user is not None and user.email_confirmed_at is None and not user.has_pending_invitation
-    signs_up = user is None or (is_repeated and not auto_confirms)
+    signs_up = user is None or (user.email_confirmed_at is None and _is_repeated(user, auto_confirms=auto_confirms))
     if not signs_up or auto_confirms:
         # Before the sign-up, so that a refused email leaves no account behind.
         with messaging.email_interval(IntervalGroup.PASSWORDLESS, address=address):
@@ -98,9 +97,7 @@ def send_sms_code(
     if (user is None or user.phone_confirmed_at is None) and config.signup.disabled:
         raise account_errors.SignupDisabled
     auto_confirms = config.sms.autoconfirm
-    # A code keeps the link of an invitation valid. With auto-confirm only the code proves an existing phone.
-    is_repeated = user is not None and user.phone_confirmed_at is None and not user.has_pending_invitation
-    signs_up = user is None or (is_repeated and not auto_confirms)
+    signs_up = user is None or (user.phone_confirmed_at is None and _is_repeated(user, auto_confirms=auto_confirms))
     if not signs_up or auto_confirms:
         with messaging.sms_interval(IntervalGroup.PASSWORDLESS, address=number):
             sms_codes.reserve_sms(number, sender=Sender.of_request(caller), at=at)
@@ -112,3 +109,12 @@ def send_sms_code(
             return result.message_id or str(uuid4())
     with transaction.atomic(durable=True):
         return sms_codes.send_sign_in_code(user, channel=channel, traits={"channel": channel}, caller=caller, at=at)
+
+
+def _is_repeated(user: UserRecord, *, auto_confirms: bool) -> bool:
+    """True if the request repeats the sign-up of an unconfirmed identifier.
+
+    A magic link or code keeps the link of an invitation valid. With auto-confirm only the message proves an identifier
+    that an account has already.
+    """
+    return not user.has_pending_invitation and not auto_confirms

@@ -230,7 +230,7 @@ def _repeat(
     """Repeat the sign-up of an unconfirmed account, which withdraws its earlier message.
 
     A request with the stored password repeats the sign-up of the same client, and replaces its data. A request with
-    another password is made by somebody else, or the first one was: the account is left without a password and without
+    another password comes from another person, or the first one did: the account is left without a password and without
     the data of sign-ups, and the response is that of a new account. None when the account is no longer repeatable.
     """
     if not is_confirmed:

@@ -107,7 +107,7 @@ def below_limit() -> Q:
 
 def reset(user_id: UUID) -> bool:
     """Forget the failures of an account; False if there were none. One statement; joins the caller's transaction."""
-    return bool(FailedAttempts.objects.filter(user_id=user_id)._raw_delete("default"))
+    return bool(FailedAttempts.objects.filter(user_id=user_id).delete_rows())
 
 
 def _limit() -> int:

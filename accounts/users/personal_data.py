@@ -52,7 +52,7 @@ class Account:
 
     def erase(self, data_subject: DataSubject) -> Mapping[str, int]:
         # All other rows go with the user's row.
-        return {"failed_attempts": FailedAttempts.objects.filter(user_id=data_subject.id)._raw_delete("default")}
+        return {"failed_attempts": FailedAttempts.objects.filter(user_id=data_subject.id).delete_rows()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

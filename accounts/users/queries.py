@@ -12,7 +12,7 @@ import orjson
 
 from accounts import errors
 from accounts.models import Identity, User
-from accounts.users import records
+from accounts.users import failed_attempts, records
 from accounts.users.records import USER_WIDTH, Row, UserRecord, user_columns
 from authsvc.db.sql import fetch_row, fetch_rows, namespaced
 from tokens.jwt.access_tokens import AmrEntry
@@ -60,11 +60,10 @@ def find_by(column: Literal["email", "phone", "phone_change"], value: str, *, au
     return records.read(row) if row else None
 
 
-def find_with_failures(
-    column: Literal["email", "phone"], value: str, *, aud: str, failures: str
-) -> tuple[UserRecord, int] | None:
-    """As `find_by`, with the number of wrong passwords and codes; `failures` is the SQL for it. One statement."""
-    row = fetch_row(_select(f"WHERE u.{column} = %s AND NOT u.is_sso_user AND u.aud = %s", failures), (value, aud))
+def find_with_failures(column: Literal["email", "phone"], value: str, *, aud: str) -> tuple[UserRecord, int] | None:
+    """As `find_by`, with the number of wrong passwords and codes of the account. One statement."""
+    condition = f"WHERE u.{column} = %s AND NOT u.is_sso_user AND u.aud = %s"
+    row = fetch_row(_select(condition, failed_attempts.count_column()), (value, aud))
     return (records.read(row), row[USER_WIDTH]) if row else None
 
 

@@ -52,46 +52,51 @@ def resend(
     if phone and not conf.current().signup.phone_enabled:
         raise errors.PhoneRequestsDisabled
     address = identifiers.email(email) if email else identifiers.phone(phone)
-    group = IntervalGroup.CONFIRMATION if type in ("signup", "sms") else IntervalGroup.CHANGE
+    is_change = type in ("email_change", "phone_change")
+    group = IntervalGroup.CHANGE if is_change else IntervalGroup.CONFIRMATION
     with (messaging.email_interval if is_email else messaging.sms_interval)(group, address=address):
-        return _resend(
-            type, address, is_email=is_email, challenge=challenge, redirect_to=redirect_to, caller=caller, at=at
+        # A change is confirmed by its new identifier. The other messages prove the identifier that names the account.
+        find = queries.find_by if is_change else queries.find_claimant
+        user = find("email" if email else "phone", address, aud=caller.audience)
+        sent_to = _recipients(user, type)
+        # The interval of `address` has started above. An error for another recipient would reveal a pending change.
+        others = [recipient for recipient in sent_to if recipient != address]
+        is_due = messaging.start_recipient_intervals(_kind(type), *others)
+        sender = Sender.of_request(caller)
+        if user is None or not sent_to or not is_due:
+            return _simulate(type, address, by_email=bool(email), sender=sender, at=at)
+        return _send(
+            user, type, sent_to, sender=sender, challenge=challenge, redirect_to=redirect_to, caller=caller, at=at
         )
 
 
-def _resend(
+def _simulate(type: str, address: str, *, by_email: bool, sender: Sender, at: datetime) -> str:
+    """Take the steps of `_send` without sending a message; returns an id of no message."""
+    kind = _kind(type)
+    if isinstance(kind, EmailKind):
+        recipients.check_email(*([address] if by_email else []), kind=kind, sender=sender)
+        confirmation_emails.simulate_send(confirmation_emails.CONFIRMATION, address=address, at=at)
+        return str(uuid4())
+    sms_codes.check_sms(address, sender=sender, at=at)
+    return sms_codes.simulate_send(address, at=at)
+
+
+def _send(
+    user: UserRecord,
     type: str,
-    address: str,
+    sent_to: list[str],
     *,
-    is_email: bool,
+    sender: Sender,
     challenge: Challenge | None,
     redirect_to: str,
     caller: Caller,
     at: datetime,
 ) -> str:
-    by_email = "@" in address
-    # A change is confirmed by its new identifier. The other messages prove the identifier that names the account.
-    find = queries.find_by if type in ("email_change", "phone_change") else queries.find_claimant
-    user = find("email" if by_email else "phone", address, aud=caller.audience)
-    sender = Sender.of_request(caller)
-    to = _unconfirmed_contact(user, type)
-    kind = EmailKind.CONFIRMATION if type == "signup" else EmailKind.EMAIL_CHANGE
-    addresses = [to]
-    if type == "email_change" and user and user.verified_email and conf.current().mailer.secure_email_change_enabled:
-        addresses.append(user.email)
-    # The interval of `address` has started above. An error for another recipient would reveal a pending change.
-    others = [recipient for recipient in addresses if recipient not in ("", address)]
-    is_due = messaging.start_recipient_intervals(kind if is_email else SmsKind.PHONE_CHANGE, *others)
-    if user is None or not to or not is_due:
-        if is_email:
-            recipients.check_email(*([address] if by_email else []), kind=kind, sender=sender)
-            confirmation_emails.simulate_send(confirmation_emails.CONFIRMATION, address=address, at=at)
-            return str(uuid4())
-        sms_codes.check_sms(address, sender=sender, at=at)
-        return sms_codes.simulate_send(address, at=at)
+    """Send the message and return its id. The first recipient is the contact that is to be confirmed."""
+    kind, to = _kind(type), sent_to[0]
     owner = _other_owner(to, type, user=user)
-    if is_email:
-        recipients.reserve_email(*addresses, kind=kind, sender=sender)
+    if isinstance(kind, EmailKind):
+        recipients.reserve_email(*sent_to, kind=kind, sender=sender)
     else:
         (sms_codes.check_sms if owner else sms_codes.reserve_sms)(to, sender=sender, at=at)
     with transaction.atomic(durable=True):
@@ -122,6 +127,25 @@ def _resend(
                 )
             case _:
                 return sms_codes.send_sign_in_code(user, channel="sms", caller=caller, at=at)
+
+
+def _kind(type: str) -> EmailKind | SmsKind:
+    match type:
+        case "signup":
+            return EmailKind.CONFIRMATION
+        case "email_change":
+            return EmailKind.EMAIL_CHANGE
+        case _:
+            return SmsKind.PHONE_CHANGE
+
+
+def _recipients(user: UserRecord | None, type: str) -> list[str]:
+    """The contact that is to be confirmed, and the present email address if it must confirm a change too."""
+    to = _unconfirmed_contact(user, type)
+    if user is None or not to:
+        return []
+    is_secure_change = type == "email_change" and conf.current().mailer.secure_email_change_enabled
+    return [to, user.email] if is_secure_change and user.verified_email else [to]
 
 
 def _unconfirmed_contact(user: UserRecord | None, type: str) -> str:

@@ -25,7 +25,7 @@ _MAX_VERDICT_BYTES = 65_536
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Widget:
-    """What a page needs to show the captcha of a service."""
+    """The captcha of a service, as a page shows it."""
 
     script: str
     """URL of the script that fills the elements of `css_class`."""

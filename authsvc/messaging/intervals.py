@@ -9,7 +9,7 @@ and a change. Notifications and messages of administrators do not count.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -53,44 +53,27 @@ class _Interval:
         )
 
 
-def enforce_email_interval(group: IntervalGroup, *, address: str) -> None:
+def email_interval(group: IntervalGroup, *, address: str) -> AbstractContextManager[None]:
     """Allow one request of this group per email address and interval. Raises EmailSentTooRecently.
 
-    The interval starts whether or not the request then sends a message. So does that of the recipient.
+    The interval starts whether or not the request then sends a message. So does that of the recipient. A quota that
+    refuses the body ends them: otherwise a client that has used up its share could keep an address from getting any
+    message.
     """
-    _require(_email_intervals(group, address), kind=EmailKind.CONFIRMATION)
+    return _required(_email_intervals(group, address), kind=EmailKind.CONFIRMATION)
 
 
-def enforce_sms_interval(group: IntervalGroup, *, address: str) -> None:
-    """Allow one request of this group per phone number (in digits) and interval. Raises SmsSentTooRecently."""
-    _require(_sms_intervals(group, address), kind=SmsKind.CONFIRMATION)
+def sms_interval(group: IntervalGroup, *, address: str) -> AbstractContextManager[None]:
+    """As `email_interval`, for a phone number in digits. Raises SmsSentTooRecently."""
+    return _required(_sms_intervals(group, address), kind=SmsKind.CONFIRMATION)
 
 
-@contextmanager
-def email_interval(group: IntervalGroup, *, address: str) -> Iterator[None]:
-    """As `enforce_email_interval`; a quota that refuses the body ends the intervals.
-
-    Otherwise a client that has used up its share could keep an address from getting any message.
-    """
-    with _required(_email_intervals(group, address), kind=EmailKind.CONFIRMATION):
-        yield
-
-
-@contextmanager
-def sms_interval(group: IntervalGroup, *, address: str) -> Iterator[None]:
-    """As `email_interval`, for a phone number."""
-    with _required(_sms_intervals(group, address), kind=SmsKind.CONFIRMATION):
-        yield
-
-
-@contextmanager
-def recipient_interval(kind: EmailKind | SmsKind, recipient: str) -> Iterator[None]:
+def recipient_interval(kind: EmailKind | SmsKind, recipient: str) -> AbstractContextManager[None]:
     """Allow one message of this kind to the recipient per interval; as `email_interval`.
 
     Raises as `check_user_interval`.
     """
-    with _required(_recipient_intervals(kind, (recipient,)), kind=kind):
-        yield
+    return _required(_recipient_intervals(kind, (recipient,)), kind=kind)
 
 
 def check_user_interval(kind: EmailKind | SmsKind, sent_at: datetime | None, *, at: datetime) -> None:

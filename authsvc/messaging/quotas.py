@@ -51,22 +51,22 @@ def consume_email_quota(sender: Sender) -> None:
 
     The email is not returned to the quota if the request fails later.
     """
-    _require_email_quota(sender, is_sent=True)
+    _require("email_sent", sender, is_sent=True)
 
 
 def check_email_quota(sender: Sender) -> None:
     """Raise EmailRateExceeded if the email quota, or the sender's share, is used up."""
-    _require_email_quota(sender, is_sent=False)
+    _require("email_sent", sender, is_sent=False)
 
 
 def consume_sms_quota(sender: Sender) -> None:
     """Consume one SMS of the quota. Raises SmsRateExceeded."""
-    _require_sms_quota(sender, is_sent=True)
+    _require("sms_sent", sender, is_sent=True)
 
 
 def check_sms_quota(sender: Sender) -> None:
     """Raise SmsRateExceeded if the SMS quota, or the sender's share, is used up."""
-    _require_sms_quota(sender, is_sent=False)
+    _require("sms_sent", sender, is_sent=False)
 
 
 def buckets_of(quota: Quota) -> tuple[str, ...]:
@@ -74,18 +74,11 @@ def buckets_of(quota: Quota) -> tuple[str, ...]:
     return quota, _client_bucket(quota), _administration_bucket(quota)
 
 
-def _require_email_quota(sender: Sender, *, is_sent: bool) -> None:
-    wait = _take("email_sent", sender, is_sent=is_sent)
+def _require(quota: Quota, sender: Sender, *, is_sent: bool) -> None:
+    wait = _take(quota, sender, is_sent=is_sent)
     if wait is not None:
-        metrics.LIMIT_REFUSALS.labels("email_sent").inc()
-        raise EmailRateExceeded(wait)
-
-
-def _require_sms_quota(sender: Sender, *, is_sent: bool) -> None:
-    wait = _take("sms_sent", sender, is_sent=is_sent)
-    if wait is not None:
-        metrics.LIMIT_REFUSALS.labels("sms_sent").inc()
-        raise SmsRateExceeded(wait)
+        metrics.LIMIT_REFUSALS.labels(quota).inc()
+        raise (EmailRateExceeded if quota == "email_sent" else SmsRateExceeded)(wait)
 
 
 def _take(quota: Quota, sender: Sender, *, is_sent: bool) -> float | None:

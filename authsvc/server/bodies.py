@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 from authsvc import conf
-from authsvc.api.parsing import MAX_BODY
+from authsvc.api.parsing import BODY_ERROR, MAX_BODY
 from authsvc.errors import ApiError, BodyTooLarge, RequestBodyTimedOut, ServiceBusy, ValidationFailed
 
 MIN_BYTES_PER_SECOND = 1024
@@ -27,6 +28,17 @@ Outcome = bytes | ApiError
 def is_too_slow(*, size: int, seconds: float, limit: float) -> bool:
     """True if a body, of which `size` bytes have arrived in `seconds`, must not be waited for any longer."""
     return seconds > limit or (seconds > RATE_GRACE_SECONDS and size < MIN_BYTES_PER_SECOND * seconds)
+
+
+def store(outcome: Outcome, environ: dict[str, Any]) -> None:
+    """Write the content of a body, or its error, into the WSGI environment of its request."""
+    if isinstance(outcome, ApiError):
+        environ[BODY_ERROR] = outcome
+        return
+    # Django reads a body without a length as empty.
+    environ["CONTENT_LENGTH"] = str(len(outcome))
+    environ.pop("HTTP_TRANSFER_ENCODING", None)
+    environ["wsgi.input"] = io.BytesIO(outcome)
 
 
 class Body:

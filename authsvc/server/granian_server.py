@@ -97,8 +97,8 @@ def run(config: conf.AuthConfig, application: Application, slots: RequestSlots) 
 def _allow_connections() -> int:
     """Raise the limit of open files as far as permitted; returns the connections that a process may have."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = serving.MAX_CONNECTIONS + serving.OTHER_FILES
-    limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    needed = serving.MAX_CONNECTIONS + serving.OTHER_FILES
+    limit = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
     if soft != resource.RLIM_INFINITY and soft < limit:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
     return max(1, limit - serving.OTHER_FILES)
@@ -142,7 +142,7 @@ def _serve_process(
     _task_implementation: Any,
     *options: Any,
 ) -> None:
-    """What granian runs in each forked process. `options` are those of HTTP, static files, logs, TLS and metrics."""
+    """Serve in a forked process. `options` are those of HTTP, static files, logs, TLS and metrics."""
     http_mode, http1, http2, has_websockets, static_path, _log_format, ssl_context, _scope_options, metrics = options
     stopping = set_sync_signals()  # type: ignore[no-untyped-call]  # granian's
     stopped = threading.Event()

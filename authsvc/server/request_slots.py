@@ -80,16 +80,16 @@ class RequestSlots:
 
     def acquire(self) -> None:
         """Wait for a slot, and install its connection in this thread."""
-        turn = None
+        released = None
         with self._lock:
             if self._in_use < self._size:
                 self._in_use += 1
             else:
-                turn = threading.Lock()
-                turn.acquire()
-                self._waiting.append(turn)
-        if turn is not None:
-            turn.acquire()
+                released = threading.Lock()
+                released.acquire()
+                self._waiting.append(released)
+        if released is not None:
+            released.acquire()
         self._install_connection()
 
     def release(self) -> None:

@@ -15,9 +15,9 @@ from typing import Any
 
 from authsvc import conf
 from authsvc.api.parsing import BODY_ERROR, MAX_BODY
-from authsvc.errors import ApiError, BodyTooLarge, ServiceBusy
+from authsvc.errors import BodyTooLarge, ServiceBusy
 from authsvc.outgoing import bulkhead
-from authsvc.server import reload, serving
+from authsvc.server import bodies, reload, serving
 from authsvc.server.bodies import Bodies, Body, Outcome
 from authsvc.server.request_slots import RequestSlots
 from authsvc.server.stalled_connections import ConnectionMonitor
@@ -67,13 +67,7 @@ class Requests:
             self._bodies.receive(request.body)
 
     def _add_body(self, request: _Request, outcome: Outcome) -> None:
-        if isinstance(outcome, ApiError):
-            request.environ[BODY_ERROR] = outcome
-        else:
-            # Django reads a body without a length as empty.
-            request.environ["CONTENT_LENGTH"] = str(len(outcome))
-            request.environ.pop("HTTP_TRANSFER_ENCODING", None)
-            request.environ["wsgi.input"] = io.BytesIO(outcome)
+        bodies.store(outcome, request.environ)
         self._submit(request)
 
     def _submit(self, request: _Request) -> None:

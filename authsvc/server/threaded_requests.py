@@ -7,7 +7,6 @@ slots, but not as many as connections, so such a server needs a proxy that buffe
 from __future__ import annotations
 
 import contextlib
-import io
 import socket
 import threading
 import time
@@ -15,10 +14,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from authsvc import conf
-from authsvc.api.parsing import BODY_ERROR, MAX_BODY
+from authsvc.api.parsing import MAX_BODY
 from authsvc.errors import ApiError, BodyTooLarge, RequestBodyTimedOut, ValidationFailed
-from authsvc.server import reload
-from authsvc.server.bodies import INCOMPLETE, is_too_slow
+from authsvc.server import bodies, reload
+from authsvc.server.bodies import INCOMPLETE, Outcome, is_too_slow
 from authsvc.server.request_slots import RequestSlots
 from authsvc.server.stalled_connections import ConnectionMonitor
 
@@ -72,7 +71,7 @@ def _receive_body(environ: dict[str, Any]) -> None:
     if length == 0:
         return
     if length is not None and length > MAX_BODY:
-        outcome: bytes | ApiError = BodyTooLarge()
+        outcome: Outcome = BodyTooLarge()
     else:
         reception = _Reception(environ, length)
         with _lock:
@@ -82,12 +81,7 @@ def _receive_body(environ: dict[str, Any]) -> None:
         finally:
             with _lock:
                 _receiving.discard(reception)
-    if isinstance(outcome, ApiError):
-        environ[BODY_ERROR] = outcome
-        return
-    environ["CONTENT_LENGTH"] = str(len(outcome))
-    environ.pop("HTTP_TRANSFER_ENCODING", None)
-    environ["wsgi.input"] = io.BytesIO(outcome)
+    bodies.store(outcome, environ)
 
 
 class _Reception:
@@ -102,7 +96,7 @@ class _Reception:
         self._limit = conf.current().api.request_body_timeout.total_seconds()
         self._is_late = False
 
-    def read(self) -> bytes | ApiError:
+    def read(self) -> Outcome:
         chunks = []
         try:
             while self._size != self._length and (chunk := self._stream.read(self._next_size())):

@@ -705,7 +705,7 @@ def test_hostile_redirect_targets_are_not_used(place: str) -> None:
                 location,
             )
             assert "@" not in redirect.netloc
-            assert set(response.headers) == {"Location", "Cache-Control", "Vary"}
+            assert set(response.headers) == {"Location", "Cache-Control", "Vary", "X-Content-Type-Options"}
 
 
 @pytest.mark.parametrize("target", TARGETS)

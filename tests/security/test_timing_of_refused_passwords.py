@@ -48,7 +48,7 @@ def accounts(recorded: RecordedMetrics) -> None:
     make_user(email="none@example.com", password="")
     make_user(email="unusable@example.com", password_hash="!")
     make_user(email="cheap@example.com", password_hash=bcrypt_hash(4))
-    make_user(email="dear@example.com", password_hash=bcrypt_hash(6))
+    make_user(email="strong@example.com", password_hash=bcrypt_hash(6))
     make_user(email="argon2@example.com", password_hash=ARGON2ID)
     make_user(email="firebase@example.com", password_hash=FIREBASE)
     make_user(email="banned@example.com", banned_until=at + timedelta(days=1))
@@ -83,7 +83,8 @@ def guess(api: Api, email: str, password: str = "a wrong guess") -> int:
 
 
 ADDRESSES = (
-    "unknown", "own", "none", "unusable", "cheap", "dear", "argon2", "firebase", "banned", "unconfirmed", "sso", "gone",
+    "unknown", "own", "none", "unusable", "cheap", "strong", "argon2", "firebase", "banned", "unconfirmed", "sso",
+    "gone",
 )  # fmt: skip
 
 

@@ -233,4 +233,4 @@ def test_the_session_of_an_anonymous_user_keeps_its_method(api: Api, mailbox: Ma
     changed(put(api, sign_in_anonymously(api), {"email": EMAIL}))
     confirm_email(api, mailbox)
     methods = AmrClaim.objects.order_by("created_at").values_list("authentication_method", flat=True)
-    assert list(methods) == ["anonymous", "otp"]
+    assert list(methods) == ["anonymous", "email_change"]

@@ -52,7 +52,7 @@ def test_the_audit_log_line_contains_the_id(
         assert api.post("/token?grant_type=password", body, headers=headers).status_code == 200
     (line,) = lines(caplog, "audit_event")
     event = line.auth_audit_event
-    assert (event["request_id"], event["user_agent"], event["ip_address"]) == ("abc", "tests", "")
+    assert (event["request_id"], event["user_agent"], event["ip_address"]) == ("abc", "tests", "127.0.0.1")
     assert (event["action"], event["traits"]) == ("login", {"provider": "email"})
     assert UUID(event["audit_log_id"]).version == 4
     assert event["created_at"].endswith("Z")
