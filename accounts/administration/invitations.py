@@ -117,7 +117,7 @@ def release_claim(existing: UserRecord | None, *, at: datetime) -> UserRecord | 
 
     Another account that a person controls loses the address. Must run inside a transaction.
     """
-    if existing is not None and existing.holds_foreign("email"):
+    if existing is not None and existing.has_unproven_claim("email"):
         account_claiming.withdraw_claim(existing, "email", at=at)
         return None
     return existing

@@ -237,7 +237,7 @@ def _update(
         one_time_tokens.delete_all(user.id)
         User.objects.filter(id=user.id).update(email_confirmed_at=at)
         user_data["email_verified"] = True
-    elif match.is_pending and user.holds_foreign("email"):
+    elif match.is_pending and user.has_unproven_claim("email"):
         account_claiming.withdraw_claim(user, "email", at=at)
     elif match.confirmation_recipient and not match.is_pending:
         User.objects.filter(id=user.id).update(confirmation_sent_at=at)

@@ -37,7 +37,7 @@ def find(link_hash: str, *, at: datetime) -> Invitation | None:
         return None
     user, columns = match
     token = one_time_tokens.from_row(columns)
-    return Invitation(user=user, token=token) if token.is_fresh(at) and not user.holds_foreign("email") else None
+    return Invitation(user=user, token=token) if token.is_fresh(at) and not user.has_unproven_claim("email") else None
 
 
 def find_for(identity: ExternalIdentity, *, link_hash: str, at: datetime) -> Invitation:

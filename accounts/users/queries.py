@@ -70,7 +70,7 @@ def find_with_failures(column: Literal["email", "phone"], value: str, *, aud: st
 def find_claimant(column: Literal["email", "phone"], value: str, *, aud: str) -> UserRecord | None:
     """As `find_by`, but only the account that a proof of the email or phone may lead into (`account_claiming`)."""
     user = find_by(column, value, aud=aud)
-    return None if user is None or user.holds_foreign(column) else user
+    return None if user is None or user.has_unproven_claim(column) else user
 
 
 def find_by_identity(*, provider: str, provider_id: str) -> tuple[UserRecord, UUID] | None:

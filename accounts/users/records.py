@@ -168,7 +168,7 @@ class UserRecord:
         """The address if it is confirmed, else `""`."""
         return self.email if self.email_confirmed_at is not None else ""
 
-    def holds_foreign(self, column: Literal["email", "phone"]) -> bool:
+    def has_unproven_claim(self, column: Literal["email", "phone"]) -> bool:
         """True if a person controls the account without having confirmed its email or phone (`account_claiming`)."""
         if column == "phone":
             return bool(self.phone) and self.phone_confirmed_at is None and self.is_controlled
