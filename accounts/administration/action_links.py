@@ -133,7 +133,7 @@ def _sign_up(
     address: str, request: LinkRequest, *, actor: audit.Administrator, caller: Caller, at: datetime
 ) -> ActionLink:
     existing = invitations.find_unconfirmed(address, audience=caller.audience)
-    password_hash = _password_hash(request, is_new=existing is None or existing.holds_foreign("email"))
+    password_hash = _password_hash(request, is_new=existing is None or existing.has_unproven_claim("email"))
     with transaction.atomic(durable=True):
         existing = invitations.release_claim(existing, at=at)
         if existing is None:

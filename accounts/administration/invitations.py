@@ -100,6 +100,9 @@ def prepare(
                 email=address, password_hash="", metadata=data, audience=caller.audience, at=at, **timestamps
             )
         else:
+            if existing.is_controlled:
+                # The invitation precedes the control (`UserRecord.has_pending_invitation`).
+                timestamps["invited_at"] = existing.invited_at
             user = reset_unconfirmed(existing, at=at, password="", **timestamps)
         traits = {"user_id": str(user.id), "user_email": user.email}
         audit.record(audit.Action.INVITED, actor=actor, caller=caller, at=at, traits=traits)
@@ -114,7 +117,7 @@ def release_claim(existing: UserRecord | None, *, at: datetime) -> UserRecord | 
 
     Another account that a person controls loses the address. Must run inside a transaction.
     """
-    if existing is not None and existing.holds_foreign("email"):
+    if existing is not None and existing.has_unproven_claim("email"):
         account_claiming.withdraw_claim(existing, "email", at=at)
         return None
     return existing

@@ -27,6 +27,7 @@ from django.db import transaction
 from accounts.identities import queries
 from accounts.models import Factor, Identity, Passkey, PasskeyChallenge, RecoveryCode, User
 from accounts.users import account_creation, updates
+from accounts.users import queries as user_queries
 from accounts.users.records import UserRecord
 from tokens.flows import flow_states
 from tokens.one_time import one_time_tokens
@@ -65,20 +66,21 @@ def withdraw_other_claim(user: UserRecord, *, proven: Literal["email", "phone"],
         withdraw_claim(user, "phone", at=at)
 
 
-def claim_unverified_account(user_id: UUID, *, keep_identity: UUID) -> None:
+def claim_unverified_account(user: UserRecord, *, keep_identity: UUID) -> None:
     """Give an account with an unverified address to the owner of `keep_identity`.
 
     Deletes the password, the phone, all credentials and sessions, and every other identity, because another person
-    may have created them. Must run inside a transaction.
+    may have created them; and the metadata, except what the administrator has stored with an invitation. Must run
+    inside a transaction.
     """
+    user_id = user.id
+    columns: dict[str, Any] = {"password": None, "phone": None, "phone_confirmed_at": None}
     with transaction.atomic(savepoint=False):
-        User.objects.filter(id=user_id).update(
-            password=None,
-            phone=None,
-            phone_confirmed_at=None,
-            raw_user_meta_data={},
-            **updates.cleared_pending_changes(),
-        )
+        if user.has_pending_invitation:
+            user_queries.remove_sign_up_data(user_id)
+        else:
+            columns["raw_user_meta_data"] = {}
+        User.objects.filter(id=user_id).update(**columns, **updates.cleared_pending_changes())
         Identity.objects.filter(user_id=user_id).exclude(id=keep_identity).delete()
         _delete_credentials(user_id)
         one_time_tokens.delete_all(user_id)

@@ -37,7 +37,7 @@ def find(link_hash: str, *, at: datetime) -> Invitation | None:
         return None
     user, columns = match
     token = one_time_tokens.from_row(columns)
-    return Invitation(user=user, token=token) if token.is_fresh(at) and not user.holds_foreign("email") else None
+    return Invitation(user=user, token=token) if token.is_fresh(at) and not user.has_unproven_claim("email") else None
 
 
 def find_for(identity: ExternalIdentity, *, link_hash: str, at: datetime) -> Invitation:
@@ -75,7 +75,7 @@ def accept(
         raise errors.IdentityNotCreated from None
     traits = {"provider": identity.provider}
     audit.record(Action.INVITE_ACCEPTED, actor=user, caller=caller, at=at, traits=traits)
-    account_claiming.claim_unverified_account(user.id, keep_identity=added.id)
+    account_claiming.claim_unverified_account(user, keep_identity=added.id)
     User.objects.filter(id=user.id).update(email_confirmed_at=at)
     return account_claiming.merge_user_metadata(
         user.id,

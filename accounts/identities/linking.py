@@ -188,7 +188,7 @@ def _claimant(request: LinkRequest) -> UserRecord | None:
     if not (request.new_email and request.is_verified):
         return None
     other = queries.find_by("email", request.new_email, aud=None)
-    return other if other is not None and other.id != request.user.id and other.holds_foreign("email") else None
+    return other if other is not None and other.id != request.user.id and other.has_unproven_claim("email") else None
 
 
 def _apply(request: LinkRequest, *, starts_session: bool, caller: Caller, at: datetime) -> UserRecord:

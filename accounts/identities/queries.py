@@ -37,9 +37,10 @@ def address_owners(emails: list[str]) -> list[Row]:
     """The owners of these addresses: user id, provider (None for the account's own), address, verified, audience.
 
     The last column is true for the unconfirmed address of an account that a person controls
-    (`UserRecord.holds_foreign`).
+    (`UserRecord.has_unproven_claim`).
     """
-    is_claim = """u.email_confirmed_at IS NULL AND u.invited_at IS NULL
+    is_claim = """u.email_confirmed_at IS NULL
+            AND (u.invited_at IS NULL OR u.phone_confirmed_at < u.invited_at)
             AND (u.phone_confirmed_at IS NOT NULL OR u.last_sign_in_at IS NOT NULL)"""
     sql = f"""
         SELECT u.id, NULL, u.email, u.email_confirmed_at IS NOT NULL, u.aud, {is_claim}

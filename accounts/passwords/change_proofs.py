@@ -32,7 +32,7 @@ def needs_current_password(signed_in: SignedInUser) -> bool:
     if not conf.current().passwords.update_requires_current:
         return False
     is_recovering = lifecycle.is_recovery(entry.method for entry in signed_in.amr)
-    return hashing.stored_hash(get_user_record(signed_in)) is not None and not is_recovering
+    return hashing.stored_hash(get_user_record(signed_in)) not in (None, hashing.NO_PASSWORD) and not is_recovering
 
 
 def is_needed(signed_in: SignedInUser, *, at: datetime) -> bool:

@@ -1,4 +1,4 @@
-"""The kinds of password hashes in the database: what a refused password has to cost, whichever account it was for.
+"""Lists the kinds of password hashes in the database, so that every refused password costs the same.
 
 A kind is an algorithm with its costs, such as `bcrypt 10`. Imported hashes are more expensive or cheaper than those of
 this service, so the time of a refusal would tell which accounts exist. A table lists the stored kinds. Imports and
@@ -36,7 +36,7 @@ _FORMATS = (
     (re.compile(r"\$fbscrypt\$v=1,(?P<cost>n=\d+,r=\d+,p=\d+)"), "fbscrypt"),
 )
 _PREFIX = r"^\$(?:2[a-z]?\$\d\d\$|argon2id?\$v=19\$m=\d+,t=\d+,p=\d+\$|fbscrypt\$v=1,n=\d+,r=\d+,p=\d+)"
-"""The part of a hash that tells its kind, as a regular expression of PostgreSQL."""
+"""The part of a hash that states its kind, as a regular expression of PostgreSQL."""
 
 
 class HashKind(NamedTuple):

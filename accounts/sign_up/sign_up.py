@@ -135,7 +135,7 @@ def process_request(request: SignUpRequest, *, group: IntervalGroup, caller: Cal
 
 def _process_request(request: SignUpRequest, *, auto_confirms: bool, caller: Caller, at: datetime) -> SignUpResult:
     existing, claimant = _find_existing(request), None
-    if existing is not None and existing.holds_foreign(request.provider) and not auto_confirms:
+    if existing is not None and existing.has_unproven_claim(request.provider) and not auto_confirms:
         existing, claimant = None, existing
     if existing is None:
         try:

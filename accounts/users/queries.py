@@ -70,7 +70,7 @@ def find_with_failures(column: Literal["email", "phone"], value: str, *, aud: st
 def find_claimant(column: Literal["email", "phone"], value: str, *, aud: str) -> UserRecord | None:
     """As `find_by`, but only the account that a proof of the email or phone may lead into (`account_claiming`)."""
     user = find_by(column, value, aud=aud)
-    return None if user is None or user.holds_foreign(column) else user
+    return None if user is None or user.has_unproven_claim(column) else user
 
 
 def find_by_identity(*, provider: str, provider_id: str) -> tuple[UserRecord, UUID] | None:
@@ -168,8 +168,7 @@ def _remove_sign_up_data() -> str:
             UPDATE {users} u SET raw_user_meta_data = (
                 SELECT coalesce(jsonb_object_agg(m.key, m.value), '{{}}'::jsonb) FROM jsonb_each(u.raw_user_meta_data) m
                 WHERE m.key IN {own} OR NOT EXISTS (
-                    SELECT FROM {identities} i WHERE i.user_id = u.id AND i.provider IN ('email', 'phone')
-                        AND i.identity_data -> m.key = m.value))
+                    SELECT FROM {identities} i WHERE i.user_id = u.id AND i.identity_data -> m.key = m.value))
             WHERE u.id = %(user_id)s AND jsonb_typeof(u.raw_user_meta_data) = 'object'
         )
         UPDATE {identities} i SET identity_data = (
@@ -180,7 +179,7 @@ def _remove_sign_up_data() -> str:
 
 
 def remove_sign_up_data(user_id: UUID) -> None:
-    """Remove the data that sign-ups by email or phone have stored in an unconfirmed account.
+    """Remove the data that sign-ups and providers have stored in the metadata of an unconfirmed account.
 
     Metadata that an administrator has set stays, because it is in no identity. One statement; must run inside a
     transaction.

@@ -124,7 +124,14 @@ class UserRecord:
 
     @property
     def has_pending_invitation(self) -> bool:
-        return self.invited_at is not None and self.email_confirmed_at is None
+        """True if the account has an invitation that is not accepted.
+
+        False if its phone was confirmed before: earlier versions invited the address into such an account of another
+        person.
+        """
+        if self.invited_at is None or self.email_confirmed_at is not None:
+            return False
+        return self.phone_confirmed_at is None or self.phone_confirmed_at >= self.invited_at
 
     @property
     def full_name(self) -> object:
@@ -161,7 +168,7 @@ class UserRecord:
         """The address if it is confirmed, else `""`."""
         return self.email if self.email_confirmed_at is not None else ""
 
-    def holds_foreign(self, column: Literal["email", "phone"]) -> bool:
+    def has_unproven_claim(self, column: Literal["email", "phone"]) -> bool:
         """True if a person controls the account without having confirmed its email or phone (`account_claiming`)."""
         if column == "phone":
             return bool(self.phone) and self.phone_confirmed_at is None and self.is_controlled

@@ -146,7 +146,7 @@ def redeem_email_code(
     sent = _newest_secrets(address, types=_EMAIL_TOKEN_TYPES.get(type, ()), audience=caller.audience)
     caller.audit.account = sent[0].user if sent else None
     secret = _matching(sent, code=code, identifier=address, at=at)
-    _require_not_refused(secret.user, sent, caller=caller, at=at)
+    _check_failed_attempts(secret.user, sent, caller=caller, at=at)
     if secret.user.is_banned(at):
         raise UserBanned
     if not secret.token.is_fresh(at):
@@ -184,7 +184,7 @@ def redeem_sms_code(*, type: str, phone: str, code: str, caller: Caller, at: dat
     else:
         secret, by_code = _matching(sent, code=code, identifier=number, at=at), True
         user = secret.user
-    _require_not_refused(user, sent, caller=caller, at=at)
+    _check_failed_attempts(user, sent, caller=caller, at=at)
     if by_code and secret is not None and not secret.token.is_fresh(at):
         raise account_errors.CodeExpired
     if user.is_banned(at):
@@ -231,7 +231,7 @@ def _record_wrong_code(sent: list[_SentSecret], *, identifier: str, at: datetime
     failed_attempts.record([secret.user.id for secret in sent], identifier=identifier, at=at)
 
 
-def _require_not_refused(user: UserRecord, sent: list[_SentSecret], *, caller: Caller, at: datetime) -> None:
+def _check_failed_attempts(user: UserRecord, sent: list[_SentSecret], *, caller: Caller, at: datetime) -> None:
     """Raise CodeExpired, as for a wrong code, if wrong passwords and codes limit the account to known networks."""
     if failed_attempts.is_refused(user.id, caller=caller):
         _record_wrong_code(sent, identifier=user.email or user.phone, at=at)
@@ -266,13 +266,14 @@ def _redeem(
     PhoneExists or the errors of a new password.
     """
     user = secret.user
-    if secret.proves is not None and user.holds_foreign(secret.proves):
+    if secret.proves is not None and user.has_unproven_claim(secret.proves):
         raise secret.error
     new_hash = _first_password(secret, password=password, by_browser=by_browser)
     with transaction.atomic(durable=True):
         # The user's row before the secrets, as everywhere, so that concurrent requests cannot deadlock.
         if secret.type == "email_change" and contact_changes.confirm_first_address(user, at=at):
-            _spend_first(secret)
+            if secret.token is None or not one_time_tokens.consume(secret.token, by_code=secret.by_code):
+                raise secret.error
             return Redemption(user=user, type=secret.type)
         if not pkce:
             lifecycle.announce_session(caller)
@@ -297,12 +298,6 @@ def _redeem(
         method = secret.type if secret.type in lifecycle.CHANGE_METHODS else "otp"
         tokens = lifecycle.start_session(user=user, method=method, caller=caller, at=at)
     return Redemption(user=user, type=secret.type, tokens=tokens)
-
-
-def _spend_first(secret: VerifiedSecret) -> None:
-    token = secret.token
-    if token is None or not one_time_tokens.consume(token, by_code=secret.by_code):
-        raise secret.error
 
 
 def _apply(secret: VerifiedSecret, *, new_hash: str | None, signing_in: bool, caller: Caller, at: datetime) -> None:
@@ -395,7 +390,7 @@ def _first_password(secret: VerifiedSecret, *, password: str | None, by_browser:
     if (
         secret.requested_type == "signup"
         and not by_browser
-        and not any(provider not in ("email", "phone") for provider in user.providers)
+        and all(provider in ("email", "phone") for provider in user.providers)
     ):
         raise errors.PasswordRequiredToConfirm
     if user.invited_at is not None:

@@ -40,27 +40,7 @@ def run(config: conf.AuthConfig, application: Application, slots: RequestSlots) 
     """
     # Forked processes share the memory of the loaded application.
     multiprocessing.set_start_method("fork", force=True)
-    server = MPServer(
-        "authsvc.wsgi:application",
-        address=serving.address(config),
-        port=config.api.port,
-        interface=Interfaces.RSGI,
-        # In its other mode, the thread that waits for an idle process may not notice its end.
-        runtime_mode=RuntimeModes.st,
-        http=HTTPModes.http1,
-        http1_settings=HTTP1Settings(
-            header_read_timeout=serving.IDLE_SECONDS * 1000, max_buffer_size=serving.HEADER_BYTES
-        ),
-        websockets=False,
-        workers=serving.processes(config),
-        # The thread in which granian calls back; `slots` have their own.
-        blocking_threads=1,
-        backlog=serving.BACKLOG,
-        backpressure=_allow_connections(),
-        respawn_failed_workers=True,
-        log_level=LogLevels.warning,
-        log_dictconfig={"formatters": {}, "handlers": {}, "loggers": {"_granian": {"handlers": [], "propagate": True}}},
-    )
+    server = _server(config)
     is_stopping = threading.Event()
 
     def handle(number: signal.Signals) -> None:
@@ -92,6 +72,30 @@ def run(config: conf.AuthConfig, application: Application, slots: RequestSlots) 
         # Ctrl-C also reaches the serving processes; they may end before this process stops them.
         if not is_stopping.is_set():
             raise
+
+
+def _server(config: conf.AuthConfig) -> MPServer:
+    return MPServer(
+        "authsvc.wsgi:application",
+        address=serving.address(config),
+        port=config.api.port,
+        interface=Interfaces.RSGI,
+        # In its other mode, the thread that waits for an idle process may not notice its end.
+        runtime_mode=RuntimeModes.st,
+        http=HTTPModes.http1,
+        http1_settings=HTTP1Settings(
+            header_read_timeout=serving.IDLE_SECONDS * 1000, max_buffer_size=serving.HEADER_BYTES
+        ),
+        websockets=False,
+        workers=serving.processes(config),
+        # The thread in which granian calls back; `slots` have their own.
+        blocking_threads=1,
+        backlog=serving.BACKLOG,
+        backpressure=_allow_connections(),
+        respawn_failed_workers=True,
+        log_level=LogLevels.warning,
+        log_dictconfig={"formatters": {}, "handlers": {}, "loggers": {"_granian": {"handlers": [], "propagate": True}}},
+    )
 
 
 def _allow_connections() -> int:

@@ -65,9 +65,7 @@ def start_flow(
         change_proofs.check_new_sign_in_method(linking_to, at=at)
     try:
         provider = registry.find(request.provider, data={})
-        invite_token = crypto.hash_link_token(request.invite_token) if request.invite_token else None
-        if invite_token is not None and invitation_acceptance.find(invite_token, at=at) is None:
-            raise errors.InvitedUserNotFound
+        invite_token = _find_invitation(request.invite_token, at=at) if request.invite_token else None
         challenge = pkce.parse_challenge(challenge=request.code_challenge, method=request.code_challenge_method)
         state = uuid4()
         authorization = provider.authorization_request(state=state, scopes=request.scopes, extra=request.extra)
@@ -100,3 +98,12 @@ def start_flow(
             at=at,
         )
     return AuthorizationStart(url=authorization.url, flow_id=flow_states.flow_id(state))
+
+
+def _find_invitation(token: str, *, at: datetime) -> str:
+    """The stored digest of an invitation's link. Raises InvitedUserNotFound."""
+    # A former version has stored the plain digest. Its link is valid until it expires.
+    for digest in (crypto.hash_link_token(token), crypto.plain_token_digest(token)):
+        if invitation_acceptance.find(digest, at=at) is not None:
+            return digest
+    raise errors.InvitedUserNotFound

@@ -154,6 +154,14 @@ def test_a_code_of_the_former_version_is_valid_until_it_expires(api: Api) -> Non
     assert api.post("/verify", {"type": "recovery", "token_hash": secret.link_token}).status_code == 200
 
 
+def test_an_invitation_of_the_former_version_is_accepted_at_a_provider(github: GitHub, browser: Browser) -> None:
+    user = make_user(email=EMAIL, confirmed=False, password="", invited_at=timezone.now())
+    link = factories.make_one_time_token(user, TokenType.CONFIRMATION).link_token
+    OneTimeToken.objects.update(link_hash=hashlib.sha256(link.encode()).hexdigest())
+    github.set_user(EMAIL)
+    assert "access_token=" in browser.sign_in(invite_token=link).headers["Location"]
+
+
 # PKCE flows and provider flows
 
 

@@ -15,7 +15,8 @@ from tests.accounts.administration import admin_requests
 from tests.concurrency import run_concurrently
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import CHALLENGE, VERIFIER, make_user
-from tests.observations import assert_error, backdate_rate_limits, table_contents
+from tests.oauthproviders.browser import Browser, GitHub, address
+from tests.observations import assert_error, backdate_rate_limits, redirect_fragment, table_contents
 from tokens.models import OneTimeToken
 
 pytestmark = pytest.mark.django_db
@@ -141,6 +142,28 @@ def test_an_invitation_drops_what_a_stranger_signed_up_with(api: Api, mailbox: M
     assert response.status_code == 200, response.content
     assert "evil" not in str(response.json())
     assert (sign_in(api, STRANGERS), sign_in(api, OWNERS)) == (400, 200)
+
+
+def test_an_invitation_accepted_at_a_provider_keeps_the_data_of_the_administrator(
+    api: Api, mailbox: Mailbox, github: GitHub, browser: Browser
+) -> None:
+    invited = admin_requests.done(api, "POST", "/invite", {"email": EMAIL, "data": {"team": "red"}})
+    invitation = mailbox.emails[-1].variables["TokenHash"]
+    github.set_user(EMAIL, name="Ada")
+    token = redirect_fragment(browser.sign_in(invite_token=invitation))["access_token"]
+    user = api.get("/user", bearer=token).json()
+    data = user["user_metadata"]
+    assert (user["id"], data["team"], data["name"]) == (invited["id"], "red", "Ada")
+
+
+def test_an_invitation_drops_the_profile_of_a_strangers_identity(
+    api: Api, mailbox: Mailbox, github: GitHub, browser: Browser
+) -> None:
+    github.set_user(address(EMAIL, verified=False), id=666, name="evil")
+    browser.sign_in()
+    admin_requests.done(api, "POST", "/invite", {"email": EMAIL})
+    assert "evil" not in str(User.objects.values().get())
+    assert "evil" not in str(api.post("/verify", newest_link(mailbox) | {"type": "invite"}).json())
 
 
 # Pending sign-ups
@@ -275,6 +298,20 @@ def test_data_of_an_administrator_survives_different_sign_ups(api: Api, mailbox:
         False,
     )
     assert (sign_in(api, OWNERS), sign_in(api, STRANGERS)) == (400, 400)
+
+
+def test_after_different_sign_ups_no_current_password_is_required(
+    api: Api, mailbox: Mailbox, github: GitHub, browser: Browser, auth_config: ChangeConfig
+) -> None:
+    auth_config(passwords={"update_requires_current": True})
+    sign_up(api, OWNERS)
+    sign_up(api, STRANGERS)
+    user = User.objects.get()
+    admin_requests.done(api, "PUT", f"/admin/users/{user.id}", {"email_confirm": True})
+    github.set_user(EMAIL, id=7)
+    token = redirect_fragment(browser.sign_in())["access_token"]
+    assert api.put("/user", {"password": OWNERS}, bearer=token).status_code == 200
+    assert (sign_in(api, STRANGERS), sign_in(api, OWNERS)) == (400, 200)
 
 
 def test_a_link_of_an_administrator_gives_its_password(api: Api, mailbox: Mailbox) -> None:

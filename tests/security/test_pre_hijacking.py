@@ -112,6 +112,13 @@ def account_from_before_the_rule(world: World) -> str:
     return token
 
 
+def account_invited_by_an_earlier_version(world: World) -> str:
+    """Earlier versions invited an address into the account that had claimed it."""
+    token = account_from_before_the_rule(world)
+    User.objects.update(invited_at=timezone.now())
+    return token
+
+
 def account_made_by_an_administrator(world: World) -> str:
     body = {"email": VICTIM, "phone": ATTACKERS_PHONE, "phone_confirm": True, "password": ATTACKERS_PASSWORD}
     admin_requests.done(world.api, "POST", "/admin/users", body)
@@ -125,6 +132,7 @@ ACCOUNTS = [
     account_without_its_former_address,
     account_with_unverified_sign_ins,
     account_from_before_the_rule,
+    account_invited_by_an_earlier_version,
     account_made_by_an_administrator,
 ]
 
@@ -361,6 +369,14 @@ def test_a_user_confirms_the_unconfirmed_address_of_the_own_account(world: World
     )
     user = world.api.get("/user", bearer=token).json()
     assert (user["email"], bool(user["email_confirmed_at"])) == (VICTIM, True)
+
+
+def test_a_repeated_invitation_keeps_the_phone_that_was_confirmed_after_the_first(world: World) -> None:
+    invited = admin_requests.done(world.api, "POST", "/invite", {"email": VICTIM})
+    body = {"phone": VICTIMS_PHONE, "phone_confirm": True}
+    admin_requests.done(world.api, "PUT", f"/admin/users/{invited['id']}", body)
+    owner = world.api.get("/user", bearer=invitation(world)).json()
+    assert (owner["id"], owner["email"], owner["phone"]) == (invited["id"], VICTIM, VICTIMS_PHONE)
 
 
 def test_an_unconfirmed_sign_up_is_taken_over_by_the_owner(world: World) -> None:
