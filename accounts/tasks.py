@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from django.db import connection
 from django.utils import timezone
 
 from accounts.models import FactorStatus
@@ -30,7 +31,10 @@ def ensure_search_indexes() -> None:
 
 @jobs.worker_loop(name="accounts.passwords.hash_kinds", interval=lambda: _EVERY)
 def survey_password_hashes() -> None:
-    hash_kinds.survey(at=timezone.now())
+    try:
+        hash_kinds.survey(at=timezone.now())
+    finally:
+        connection.close()
 
 
 def _challenged(at: datetime) -> Sequence[datetime]:

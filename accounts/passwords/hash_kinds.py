@@ -99,11 +99,11 @@ def survey(*, at: datetime, is_due: bool = False) -> None:
 
     Does nothing if the last survey is younger than a day, unless `is_due`, or while another process surveys.
     """
+    last = PasswordHashKind.objects.filter(kind=_SURVEYED).values_list("seen_at", flat=True).first()
+    if not is_due and last is not None and at < last + SURVEY_INTERVAL:
+        return
     with advisory_locks.try_lock(f"hash kinds of {namespaced('users')}") as has_lock:
         if not has_lock:
-            return
-        last = PasswordHashKind.objects.filter(kind=_SURVEYED).values_list("seen_at", flat=True).first()
-        if not is_due and last is not None and at < last + SURVEY_INTERVAL:
             return
         # Every new kind is listed when it is stored. So a survey after the first one may stop once it has found each.
         listed = _read() if last is not None and not is_due else None
