@@ -28,7 +28,9 @@ def send_recovery(user_id: UUID, *, actor: Administrator, caller: Caller, at: da
     Raises UserNotFound, NothingToSendTo and the errors of sending an email.
     """
     user = queries.require(user_id)
-    if not user.email or user.deleted_at is not None or user.is_sso_user:
+    # A link to an address that the account only claims would be refused.
+    is_claim = user.has_unproven_claim("email")
+    if not user.email or is_claim or user.deleted_at is not None or user.is_sso_user:
         raise errors.NothingToSendTo
     recipients.reserve_email(user.email, kind=EmailKind.RECOVERY, sender=messaging.ADMINISTRATION)
     with transaction.atomic(durable=True):
@@ -50,9 +52,9 @@ def resend_confirmation(user_id: UUID, *, actor: Administrator, caller: Caller, 
     user = queries.require(user_id)
     if user.deleted_at is not None or user.is_sso_user:
         raise errors.NothingToConfirm
-    if user.email and user.email_confirmed_at is None:
+    if user.email and user.email_confirmed_at is None and not user.has_unproven_claim("email"):
         return _mail_confirmation(user, actor=actor, caller=caller, at=at)
-    if user.phone and user.phone_confirmed_at is None:
+    if user.phone and user.phone_confirmed_at is None and not user.has_unproven_claim("phone"):
         return _text_confirmation(user, actor=actor, caller=caller, at=at)
     raise errors.NothingToConfirm
 

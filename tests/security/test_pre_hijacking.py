@@ -10,8 +10,12 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from accounts.administration import support_messages
 from accounts.models import User
+from authsvc.audit import Administrator
+from authsvc.caller import Caller
 from authsvc.conf import Secret, Vonage
+from authsvc.errors import UnprocessableInput
 from tests.accounts.administration import admin_requests
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import PASSWORD, make_one_time_token
@@ -386,3 +390,13 @@ def test_an_unconfirmed_sign_up_is_taken_over_by_the_owner(world: World) -> None
     assert owner["id"] == shown["id"]
     assert not admin_requests.can_sign_in(world.api, ATTACKERS_PASSWORD, email=VICTIM)
     assert User.objects.filter(email=VICTIM, last_sign_in_at__lte=timezone.now()).exists()
+
+
+@pytest.mark.parametrize("send", [support_messages.send_recovery, support_messages.resend_confirmation])
+def test_an_operator_sends_no_link_that_would_be_refused(send: Callable[..., str], world: World) -> None:
+    """The owner of the address signs up, or the user confirms it as a change."""
+    world.attack(account_made_by_an_administrator)
+    user = User.objects.get(email=VICTIM)
+    with pytest.raises(UnprocessableInput):
+        send(user.id, actor=Administrator(role="operator"), caller=Caller(), at=timezone.now())
+    assert world.mailbox.emails == []
