@@ -95,8 +95,7 @@ def overtaken(user: User, call: Call, by: Callable[[], object]) -> Answer:
 
 def remove(owner: Owner) -> Callable[[], object]:
     """An administrator takes away the factor that has raised the session; another is left."""
-    context = {"caller": OPERATOR["caller"], "at": timezone.now()}
-    return lambda: admin_factors.remove(owner.user.id, owner.factor.id, **context)  # type: ignore[arg-type]
+    return lambda: admin_factors.remove(owner.user.id, owner.factor.id, **OPERATOR, at=timezone.now())  # type: ignore[arg-type]
 
 
 def reset(owner: Owner) -> Callable[[], object]:
