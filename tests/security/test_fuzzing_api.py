@@ -42,6 +42,7 @@ MEMBERS_OF_OBJECTS = {
 SETTINGS = {
     # The header is never sent, so no client has limits of requests.
     "AUTH_RATE_LIMIT_HEADER": "X-Never-Sent",
+    "AUTH_API_MAX_REQUEST_DURATION": "10m",
     "AUTH_RATE_LIMIT_EMAIL_SENT": "1000000",
     "AUTH_RATE_LIMIT_SMS_SENT": "1000000",
     "AUTH_MAILER_AUTOCONFIRM": "true",

@@ -131,7 +131,7 @@ def test_codes_have_minimum_interval_of_one_minute(api: Api, mailbox: Mailbox, k
     code = "over_email_send_rate_limit" if known_by == "email" else "over_sms_send_rate_limit"
     response = ask(api, made)
     assert_error(response, 429, code, "For security purposes, you can only request this after 59 seconds.")
-    assert response.headers["Retry-After"] == "59"
+    assert int(response.headers["Retry-After"]) in range(30, 60)
     assert table_contents() == before
     backdate(made.user, *OneTimeToken.objects.all(), by=timedelta(seconds=61))
     backdate_rate_limits(timedelta(seconds=61))

@@ -217,7 +217,7 @@ def test_the_answer_reveals_nothing_about_the_address(
     second = api.post(path, {"email": EMAIL.upper()})
     text = "For security purposes, you can only request this after 59 seconds."
     assert_error(second, 429, "over_email_send_rate_limit", text)
-    assert second.headers["Retry-After"] == "59"
+    assert int(second.headers["Retry-After"]) in range(30, 60)
     assert table_contents() == before
     backdate_rate_limits(timedelta(seconds=60))
     accepted(api.post(path, {"email": EMAIL}))

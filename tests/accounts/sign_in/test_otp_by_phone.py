@@ -119,7 +119,7 @@ def test_the_answer_has_the_same_form_for_every_phone(
     before = table_contents()
     second = api.post("/otp", {"phone": PHONE})
     assert_error(second, 429, "over_sms_send_rate_limit", SOON)
-    assert second.headers["Retry-After"] == "59"
+    assert int(second.headers["Retry-After"]) in range(30, 60)
     assert table_contents() == before
     backdate_rate_limits(timedelta(seconds=60))
     assert message_id(api.post("/otp", {"phone": PHONE})) != str(sent_id)

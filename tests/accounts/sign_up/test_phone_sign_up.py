@@ -323,7 +323,7 @@ def test_the_interval_between_sign_ups_is_the_same_for_every_phone(
     before = table_contents()
     response = api.post("/signup", {**SIGN_UP, "phone": f"+{PHONE}"})
     assert_error(response, 429, "over_sms_send_rate_limit", SOON)
-    assert response.headers["Retry-After"] == "59"
+    assert int(response.headers["Retry-After"]) in range(30, 60)
     assert table_contents() == before
     backdate_rate_limits(timedelta(seconds=60))
     assert api.post("/signup", SIGN_UP).status_code == 200

@@ -694,7 +694,7 @@ def test_the_interval_between_sign_ups_is_the_same_for_every_address(
     second = api.post("/signup", {**SIGN_UP, "email": "USER@example.com"})
     text = "For security purposes, you can only request this after 899 seconds."
     assert_error(second, 429, "over_email_send_rate_limit", text)
-    assert second.headers["Retry-After"] == "899"
+    assert int(second.headers["Retry-After"]) in range(870, 900)
     assert table_contents() == before
     assert len(mailbox.emails) == sent
     backdate_rate_limits(timedelta(seconds=890))

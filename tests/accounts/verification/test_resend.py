@@ -98,7 +98,7 @@ def test_the_answer_reveals_nothing_about_the_address(
     second = api.post("/resend", {**AGAIN, "email": EMAIL.upper()})
     text = "For security purposes, you can only request this after 899 seconds."
     assert_error(second, 429, "over_email_send_rate_limit", text)
-    assert second.headers["Retry-After"] == "899"
+    assert int(second.headers["Retry-After"]) in range(870, 900)
     assert table_contents() == before
     backdate_rate_limits(timedelta(minutes=15))
     message_id(api.post("/resend", AGAIN))

@@ -73,10 +73,10 @@ def test_the_quota_applies_to_all_phones_together(number: str, auth_config: Chan
         "over_sms_send_rate_limit",
         "SMS rate limit exceeded",
     )
-    assert error.retry_after == 3600
+    assert error.retry_after in range(3570, 3601)
     with pytest.raises(SmsRateExceeded) as foreseen:
         messaging.check_sms_quota(SENDER)
-    assert foreseen.value.retry_after == 3600
+    assert foreseen.value.retry_after in range(3570, 3601)
 
 
 @pytest.mark.parametrize(("wait", "seconds"), [(0.0, 1), (0.2, 1), (1.0, 1), (59.001, 60), (math.inf, None)])
