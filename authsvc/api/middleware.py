@@ -40,8 +40,8 @@ _CORS_HEADERS = frozenset(
     }
 )
 _EXPOSED_HEADERS = "X-Total-Count, Link, X-Supabase-Api-Version"
-# Pages set a policy of their own; every other response is data.
-_CONTENT_POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+# Pages set a policy of their own; every other response is data. `connect-src` is for the console of a browser.
+_CONTENT_POLICY = "default-src 'none'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _PREFLIGHT_VARY = "Origin, Access-Control-Request-Method, Access-Control-Request-Headers"
 
 
