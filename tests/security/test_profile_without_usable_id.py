@@ -60,6 +60,7 @@ def test_an_id_token_becomes_no_account(subject: Any, issuer: Issuer, api: Api) 
     assert exchange(api, issuer.token(sub="0a")).status_code == 200
 
 
+@pytest.mark.usefixtures("no_request_limits")
 def test_a_profile_of_a_custom_provider_becomes_no_account(custom_issuer: Issuer, api: Api) -> None:
     browser = create_oauth2_provider(api, custom_issuer)
     for subject in UNUSABLE:

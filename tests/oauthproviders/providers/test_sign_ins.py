@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
@@ -18,7 +19,6 @@ from tests.fakes.http_peer import HttpPeer
 from tests.oauthproviders.providers import recordings
 from tests.oauthproviders.providers.recordings import Recording
 from tests.observations import redirect_fragment
-from tokens.models import FlowState
 
 pytestmark = pytest.mark.django_db
 
@@ -52,7 +52,7 @@ def enable_at_peer(peer: HttpPeer, auth_config: ChangeConfig, monkeypatch: pytes
     return enable
 
 
-def sign_in(api: Api, recording: Recording) -> Answer:
+def sign_in(api: Api, recording: Recording, peer: HttpPeer) -> Answer:
     """Start a flow and return the response of its callback."""
     response = api.get(f"/authorize?provider={recording.name}")
     assert response.status_code == 302, response.content
@@ -62,7 +62,7 @@ def sign_in(api: Api, recording: Recording) -> Answer:
     if recording.is_oauth1:
         # The state is in the callback URL of the request token.
         assert sent == {"oauth_token": "a"}
-        return api.get(f"/callback?{urlencode({'state': get_state(), 'oauth_token': 'a', 'oauth_verifier': 'v'})}")
+        return api.get(f"/callback?{urlencode({'state': get_state(peer), 'oauth_token': 'a', 'oauth_verifier': 'v'})}")
     parameters: Mapping[str, str] = {"state": sent["state"], "code": "authcode", **recording.data.get("callback", {})}
     if sent.get("response_mode") == "form_post":
         posted: Any = Client().post(
@@ -72,8 +72,11 @@ def sign_in(api: Api, recording: Recording) -> Answer:
     return api.get(f"/callback?{urlencode(parameters)}")
 
 
-def get_state() -> str:
-    return str(FlowState.objects.get().id)
+def get_state(peer: HttpPeer) -> str:
+    """The state in the callback URL of the newest request token."""
+    headers = [str(request.headers["Authorization"]) for request in peer.received if "Authorization" in request.headers]
+    states = [match[1] for header in headers if (match := re.search(r"state%3D([0-9a-f-]{36})", header))]
+    return states[-1]
 
 
 AZURE_TENANT = "72f988bf-86f1-41af-91ab-2d7cd011db47"
@@ -81,14 +84,19 @@ AZURE_TENANT = "72f988bf-86f1-41af-91ab-2d7cd011db47"
 
 @EVERY
 def test_a_user_signs_in_twice_with_the_same_account(
-    recording: Recording, enable_at_peer: Any, api: Api, auth_config: ChangeConfig, mailbox: Mailbox
+    recording: Recording,
+    enable_at_peer: Any,
+    api: Api,
+    auth_config: ChangeConfig,
+    mailbox: Mailbox,
+    peer: HttpPeer,
 ) -> None:
     moved = enable_at_peer(recording)
     is_verified = recording.data["addresses"][-1]["verified"] or recording.data["addresses"][0]["verified"]
     auth_config(
         mailer={"allow_unverified_email_sign_ins": not is_verified}, smtp={"max_frequency": timedelta(microseconds=1)}
     )
-    first = redirect_fragment(sign_in(api, moved))
+    first = redirect_fragment(sign_in(api, moved, peer))
     assert first["provider"] == recording.name
     assert first["provider_token"] == "t"
     assert first.get("provider_refresh_token") == (None if recording.is_oauth1 else "r")
@@ -108,13 +116,13 @@ def test_a_user_signs_in_twice_with_the_same_account(
     email_claims = {"email": "ada@example.com", "email_verified": is_verified, "phone_verified": False}
     assert identity_data == {**moved.identity_data, **email_claims}
     assert [str(mail.kind) for mail in mailbox.emails] == ([] if is_verified else ["email_change"])
-    again = redirect_fragment(sign_in(api, moved))
+    again = redirect_fragment(sign_in(api, moved, peer))
     assert api.get("/user", bearer=again["access_token"]).json()["id"] == user["id"]
 
 
 @EVERY
 def test_a_profile_without_a_subject_is_an_error(
-    recording: Recording, enable_at_peer: Any, api: Api, auth_config: ChangeConfig
+    recording: Recording, enable_at_peer: Any, api: Api, auth_config: ChangeConfig, peer: HttpPeer
 ) -> None:
     moved = enable_at_peer(recording.with_value(recording.subject, ""))
     auth_config(
@@ -123,7 +131,7 @@ def test_a_profile_without_a_subject_is_an_error(
             recording.name: dataclasses.replace(settings.AUTH.providers[recording.name], email_optional=True),
         }
     )
-    response = sign_in(api, moved)
+    response = sign_in(api, moved, peer)
     assert response.status_code == 302
     fragment = redirect_fragment(response)
     assert fragment["error"] == "server_error"
