@@ -81,8 +81,29 @@ def on_starting(_arbiter: Any) -> None:
     startup.prepare(_config)
 
 
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+_early_signals: list[int] = []
+"""Signals that a new process has received before it had handlers of its own."""
+
+
+def _keep_early_signals() -> None:
+    """A new process inherits the handlers of the arbiter, which would lose a signal to stop."""
+    arbiter = os.getpid()
+    for number in _STOP_SIGNALS:
+        inherited: Any = signal.getsignal(number)
+
+        def handle(received: int, frame: FrameType | None, inherited: Any = inherited) -> None:
+            if os.getpid() == arbiter:
+                inherited(received, frame)
+            else:
+                _early_signals.append(received)
+
+        signal.signal(number, handle)
+
+
 def when_ready(_arbiter: Any) -> None:
     """Runs before the first fork."""
+    _keep_early_signals()
     processes.freeze()
     # A process that replaces another then starts with the newest settings.
     start_reload()
@@ -97,9 +118,11 @@ def post_worker_init(worker: Any) -> None:
         else:
             worker.handle_exit(number, frame)
 
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+    for number in _STOP_SIGNALS:
         signal.signal(number, stop)
     for number in processes.further_signals():
         signal.signal(number, lambda received, _frame: processes.handle_signal(received))
     processes.start()
     threaded_requests.start_monitor(_config.api.port)
+    for received in _early_signals:
+        worker.handle_exit(received, None)
