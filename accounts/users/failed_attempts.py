@@ -36,12 +36,12 @@ _MAX_NETWORKS = 1_000
 @cache
 def count_column() -> str:
     """SQL for the number of failures of a user `u`, so that looking up the user needs no further statement."""
-    return f"COALESCE((SELECT f.attempts FROM {namespaced('failed_attempts')} f WHERE f.user_id = u.id), 0)"  # noqa: S608
+    return f"COALESCE((SELECT f.attempts FROM {namespaced('failed_attempts')} f WHERE f.user_id = u.id), 0)"  # noqa: S608  (own name)
 
 
 def read_count(user_id: UUID) -> int:
     """The number of wrong passwords and codes of an account. One statement."""
-    row = fetch_row(f"SELECT attempts FROM {namespaced('failed_attempts')} WHERE user_id = %s", (user_id,))  # noqa: S608
+    row = fetch_row(f"SELECT attempts FROM {namespaced('failed_attempts')} WHERE user_id = %s", (user_id,))  # noqa: S608  (own name)
     return row[0] if row else 0
 
 

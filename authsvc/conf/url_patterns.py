@@ -60,7 +60,7 @@ class _Group:
     """A pattern, or a pair of braces with its alternatives."""
 
     part: _Part
-    """Where the group begins."""
+    """The position of the first character of the group."""
     sequence: _Fragment = field(default_factory=_Fragment)
     """The current alternative."""
     alternatives: list[_Fragment] = field(default_factory=list)

@@ -18,7 +18,7 @@ SITE = "https://app.example.com"
 
 
 def redirect_of(api: Api, target: str) -> str:
-    """Where a link with this target sends the browser, without the result."""
+    """The address to which a link with this target redirects, without the result."""
     answer = api.get(f"/verify?type=signup&token=x&redirect_to={quote(target)}")
     return answer.headers["Location"].partition("#")[0].partition("?")[0]
 
