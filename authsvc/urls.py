@@ -16,6 +16,7 @@ urlpatterns = [
     *slash_optional("settings", views.SettingsView.as_view()),
     path("", include("oauthproviders.urls")),
     path("", include("accounts.urls")),
+    path("", include("tokens.api.disabled_features")),
     *slash_optional("openapi.json", openapi.OpenapiView.as_view()),
     *slash_optional("docs", openapi.DocsView.as_view()),
     path("", include("authsvc.console.urls")),

@@ -178,7 +178,7 @@ def redeem_sms_code(*, type: str, phone: str, code: str, caller: Caller, at: dat
     if test_code is not None and crypto.constant_time_equal(test_code, code):
         secret = sent[0] if sent else None
         user = secret.user if secret else _user_with_phone(number, type=type, audience=caller.audience)
-    elif conf.current().sms.provider == "twilio_verify":
+    elif contract.has_verifying_gateway():
         verifier = contract.phone_verifier
         # The gateway knows only the phone. With two users waiting for a code, the code would not identify the user.
         if not sent or not sent[0].is_only or not verifier.is_approved(phone=number, code=code):
