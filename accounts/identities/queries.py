@@ -79,7 +79,8 @@ def merge_user_metadata(
 ) -> UserRecord | None:
     """Write a user's providers into `app_metadata`, and merge `identity_data`, a JSON object, into `user_metadata`.
 
-    `app_metadata` of an anonymous user stays unchanged. The merge is left out where its result is larger than permitted, because a sign-in must not fail for it.
+    `app_metadata` of an anonymous user stays unchanged. The merge is left out where its result is larger than
+    permitted, because a sign-in must not fail for it.
 
     Returns the updated user with the identities from before the statement; None when the user does not exist or
     is soft-deleted.

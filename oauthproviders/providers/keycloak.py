@@ -46,7 +46,8 @@ class Keycloak(OAuth2, KeycloakOAuth2[Any]):
             custom_claims={key: value for key, value in document.items() if key not in _STANDARD_CLAIMS},
         )
         return ProviderProfile(
-            claims=identity_data, addresses=profiles.one_address(user.email, verified=profiles.is_true(user.email_verified))
+            claims=identity_data,
+            addresses=profiles.one_address(user.email, verified=profiles.is_true(user.email_verified)),
         )
 
 

@@ -165,8 +165,9 @@ def delete(*, user_id: UUID, token_type: TokenType) -> bool:
 def consume_all(token: StoredToken, *, user_id: UUID, by_code: bool, kept: Collection[TokenType] = ()) -> bool:
     """Deletes this token and all other tokens of the user; False when another request has deleted it.
 
-    Other tokens of the types in `kept` are not deleted. Also False with `by_code` when other requests have reached the limit of wrong codes since it was read; the token
-    is kept then. One statement, which waits for concurrent updates of the row; joins the caller's transaction.
+    Other tokens of the types in `kept` are not deleted. Also False with `by_code` when other requests have reached the
+    limit of wrong codes since it was read; the token is kept then. One statement, which waits for concurrent updates
+    of the row; joins the caller's transaction.
     """
     sql = f"""
         DELETE FROM {namespaced("one_time_tokens")} WHERE user_id = %s

@@ -87,12 +87,11 @@ def operations() -> list[Operation]:
 def endpoints(*, described: bool = True) -> Iterator[tuple[str, type[Endpoint]]]:
     """Path and view of every route of the API that the description contains, or of every other one.
 
-    Routes with a trailing slash are omitted.
+    Paths have no trailing slash.
     """
     for route, pattern in _list_routes(get_resolver().url_patterns, "/"):
         view = getattr(pattern.callback, "view_class", None)
-        is_endpoint = isinstance(view, type) and issubclass(view, Endpoint) and view.is_described is described
-        if is_endpoint and not route.endswith("/"):
+        if isinstance(view, type) and issubclass(view, Endpoint) and view.is_described is described:
             yield _VARIABLE.sub(r"{\1}", route), view
 
 

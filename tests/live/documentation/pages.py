@@ -8,7 +8,8 @@ from pathlib import Path
 PROJECT = Path(__file__).parents[3]
 DOCS = PROJECT / "docs"
 
-_FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCED = re.compile(r"^ *```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+_LINE_END = re.compile(r"(?<!\\)\n")
 _SECTION = re.compile(r"^## (.*)$", re.MULTILINE)
 
 
@@ -36,6 +37,5 @@ def blocks(file: Path, language: str, *, section: str = "") -> list[str]:
 
 
 def commands(file: Path, *, section: str = "") -> list[str]:
-    """Commands after a `$` in `console` blocks, which must be runnable unchanged."""
-    lines = [line for block in blocks(file, "console", section=section) for line in block.splitlines()]
-    return [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+    """The commands of `sh` blocks, which must be runnable unchanged; a continued line is one command."""
+    return [line for block in blocks(file, "sh", section=section) for line in _LINE_END.split(block) if line]

@@ -383,7 +383,8 @@ def test_gitlab_addresses_are_verified_only_with_a_confirmation(
 
 
 @pytest.mark.parametrize(
-    ("claim", "is_verified"), [("true", True), ("false", False), ("True", False), ("1", False), (1, False), (None, False)]
+    ("claim", "is_verified"),
+    [("true", True), ("false", False), ("True", False), ("1", False), (1, False), (None, False)],
 )
 def test_keycloak_has_email_verified_as_text_or_boolean(
     claim: Any, is_verified: bool, mocked_requests: RequestsMock
