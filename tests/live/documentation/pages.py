@@ -7,8 +7,9 @@ from pathlib import Path
 
 PROJECT = Path(__file__).parents[3]
 DOCS = PROJECT / "docs"
+FIRST_PROVIDER = DOCS / "tutorial" / "first-provider.md"
 
-_FENCED = re.compile(r'^ *```(\w*)(?: title="(.*)")?\n(.*?)^ *```$', re.MULTILINE | re.DOTALL)
+_FENCED = re.compile(r'^ *```(\w*)(?: title="([^"\n]+)")?\n(.*?)^ *```$', re.MULTILINE | re.DOTALL)
 _LINE_END = re.compile(r"(?<!\\)\n")
 _SECTION = re.compile(r"^## (.*)$", re.MULTILINE)
 
