@@ -85,10 +85,10 @@ def operations() -> list[Operation]:
 
 
 def endpoints() -> Iterator[tuple[str, type[Endpoint]]]:
-    """Path and view of every route of the API; routes with a trailing slash are omitted."""
+    """Path and view of every route of the API, without a trailing slash."""
     for route, pattern in _list_routes(get_resolver().url_patterns, "/"):
         view = getattr(pattern.callback, "view_class", None)
-        if isinstance(view, type) and issubclass(view, Endpoint) and not route.endswith("/"):
+        if isinstance(view, type) and issubclass(view, Endpoint):
             yield _VARIABLE.sub(r"{\1}", route), view
 
 
