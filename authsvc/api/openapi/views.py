@@ -55,8 +55,7 @@ class DocsView(Endpoint):
 
         Available if `AUTH_API_DOCS_ENABLED` is set or the development inbox is enabled.
         """
-        config = conf.current()
-        if not config.api.docs_enabled and not config.mailer.dev_inbox_enabled:
+        if not conf.current().has_api_page:
             raise NotFound
         text, policy = _page()
         headers = {
