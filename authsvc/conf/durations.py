@@ -37,7 +37,7 @@ def parse(text: str) -> timedelta:
     while position < len(unsigned):
         part = _PART.match(unsigned, position)
         if part is None or not (part[1] or part[2]):
-            raise ValueError("every number needs a unit (ns, us, ms, s, m, h), as in 1h30m")
+            raise ValueError("numbers need units (ns, us, ms, s, m, h), as in 1h30m")
         whole, fraction, unit = part[1] or "0", part[2] or "", _NANOSECONDS[part[3]]
         if len(whole) + len(fraction) > _MAX_DIGITS:
             raise ValueError("the number is too long")
