@@ -33,6 +33,7 @@ FLAGS = (
     "--remote-debugging-pipe",
 )
 STOP_SECONDS = 30
+KEYS = {"Tab": 9, "Enter": 13}  # the name of a key and its virtual code
 # The middle of an element, or null until it is visible.
 _MIDDLE = """(() => {
     const element = document.querySelector(%s)
@@ -111,11 +112,30 @@ class Chromium:
         self._wait(hovers, f"{selector} under the mouse", 60)
         self._press(**point)
 
-    def resize(self, *, width: int, height: int) -> None:
-        """Show pages as on a phone of this size."""
+    def resize(self, *, width: int, height: int, mobile: bool = True) -> None:
+        """Show pages as on a phone of this size, or in a window of this size."""
         self._command(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=2, mobile=True
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=2 if mobile else 1,
+            mobile=mobile,
         )
+
+    def prefer_color_scheme(self, scheme: str) -> None:
+        """Show pages as for a user who prefers `light` or `dark`."""
+        self._command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def press(self, key: str) -> None:
+        """Press one of KEYS."""
+        code = KEYS[key]
+        text = {"text": "\r"} if key == "Enter" else {}
+        for kind in ("keyDown", "keyUp"):
+            self._command("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **text)
+
+    def insert_text(self, text: str) -> None:
+        """Type a text into the focused field."""
+        self._command("Input.insertText", text=text)
 
     def trust_any_certificate(self) -> None:
         """Accept invalid certificates from now on."""
