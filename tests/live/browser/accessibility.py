@@ -160,7 +160,7 @@ def _keyboard_problems(browser: Chromium) -> list[str]:
     problems = []
     stops = 0
     for _ in range(MAX_STOPS):
-        browser.press("Tab")
+        browser.press_tab()
         stop = browser.evaluate("measure.stop()")
         if stop is None:
             break

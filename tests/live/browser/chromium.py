@@ -33,7 +33,6 @@ FLAGS = (
     "--remote-debugging-pipe",
 )
 STOP_SECONDS = 30
-KEYS = {"Tab": 9, "Enter": 13}  # the name of a key and its virtual code
 # The middle of an element, or null until it is visible.
 _MIDDLE = """(() => {
     const element = document.querySelector(%s)
@@ -126,12 +125,10 @@ class Chromium:
         """Show pages as for a user who prefers `light` or `dark`."""
         self._command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
-    def press(self, key: str) -> None:
-        """Press one of KEYS."""
-        code = KEYS[key]
-        text = {"text": "\r"} if key == "Enter" else {}
+    def press_tab(self) -> None:
+        """Move the focus to the next element, as users of a keyboard do."""
         for kind in ("keyDown", "keyUp"):
-            self._command("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **text)
+            self._command("Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9)
 
     def insert_text(self, text: str) -> None:
         """Type a text into the focused field."""

@@ -25,8 +25,6 @@ PASSWORD = "correct horse battery 1"
 IMAGES = servers.PROJECT / "docs" / "images"
 PAGE_NAMES = ("inbox", "api", "console")
 MAX_IMAGE_BYTES = 150_000
-PHONE = {"width": 390, "height": 844}
-WINDOW = {"width": 1280, "height": 800}
 SIGN_UP = "#operations-Accounts-post_signup"
 GET_USER = "#operations-The_signed-in_user-get_user"
 
@@ -108,7 +106,7 @@ def execute(browser: Chromium, operation: str) -> str:
 
 
 def test_api_page_searches_signs_up_and_reads_the_user(browser: Chromium, service: Service) -> None:
-    browser.resize(**WINDOW, mobile=False)
+    browser.resize(width=1280, height=800, mobile=False)
     browser.watch_policy_violations()
     open_page(browser, f"{service.url}/docs", ".opblock")
     all_operations = browser.evaluate("document.querySelectorAll('.opblock').length")
@@ -156,7 +154,7 @@ PAGES = {
 def test_pages_are_readable_and_work_by_keyboard(browser: Chromium, service: Service, scheme: str) -> None:
     browser.prefer_color_scheme(scheme)
     found = {}
-    browser.resize(**PHONE)
+    browser.resize(width=390, height=844)
     # The cookie of the operator belongs to the other host.
     sign_in = service.url.replace("127.0.0.1", "localhost") + "/operator/login/"
     pages = {name: (service.url + path, ready) for name, (path, ready) in PAGES.items()}
@@ -173,7 +171,7 @@ def test_pages_are_readable_and_work_by_keyboard(browser: Chromium, service: Ser
 
 def test_faint_text_and_hidden_focus_are_found(browser: Chromium, service: Service) -> None:
     browser.prefer_color_scheme("light")
-    browser.resize(**PHONE)
+    browser.resize(width=390, height=844)
     confirmation_link(service)
     open_page(browser, f"{service.url}/inbox/", "article")
     browser.evaluate(
@@ -196,7 +194,7 @@ def test_screenshots(browser: Chromium, service: Service, tmp_path: Path) -> Non
     """The pages of the documents render; with SCREENSHOTS=1 their images are written to the documents."""
     folder = IMAGES if os.environ.get("SCREENSHOTS") else tmp_path
     browser.prefer_color_scheme("light")
-    browser.resize(**WINDOW, mobile=False)
+    browser.resize(width=1280, height=800, mobile=False)
     confirmation_link(service)
     open_page(browser, f"{service.url}/inbox/", "article")
     browser.screenshot(folder / "inbox.png")
