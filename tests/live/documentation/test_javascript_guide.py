@@ -50,8 +50,8 @@ def write_application(folder: Path, *, prefixed_url: str) -> list[str]:
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         # Vite defines `import.meta.env`.
-        program = program.replace("import.meta.env", "process.env")
-        file.write_text(program.replace("https://auth.example.com", prefixed_url))
+        source = program.replace("import.meta.env", "process.env")
+        file.write_text(source.replace("https://auth.example.com", prefixed_url))
     return [path for path in programs if path.endswith((".ts", ".tsx"))]
 
 
