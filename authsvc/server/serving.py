@@ -80,5 +80,5 @@ def listen_problem(host: str, port: int) -> str:
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             return f"port {port} is in use; stop the program that uses it, or set AUTH_API_PORT to a free port"
-        return f"host {host or '0.0.0.0'}, port {port}: {error.strerror}"
+        return f"host {host or 'not set'}, port {port}: {error.strerror}"
     return ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import os
 import signal
 import sys
 from typing import Any
@@ -27,7 +26,7 @@ class Command(runserver.Command):
 
     def run(self, **options: Any) -> None:
         # The reloader starts this program again, with this variable.
-        is_reloaded = os.environ.get(autoreload.DJANGO_AUTORELOAD_ENV) == "true"
+        is_reloaded = conf.process_environment().get(autoreload.DJANGO_AUTORELOAD_ENV) == "true"
         if not is_reloaded:
             if problem := serving.listen_problem(self.addr, int(self.port)):
                 raise CommandError(problem)
