@@ -21,6 +21,7 @@ urlpatterns = [
     path("", include("authsvc.console.urls")),
     path("inbox", RedirectView.as_view(url="/inbox/")),
     path("inbox/", include("mailer.urls")),
+    path("", views.start),
 ]
 
 handler404 = "authsvc.views.not_found"

@@ -18,6 +18,9 @@ from authsvc.server import serving, startup
 
 
 class Command(runserver.Command):
+    addr: str
+    port: str
+
     def handle(self, *args: Any, **options: Any) -> str | None:
         api = conf.current().api
         host = f"[{api.host}]" if ":" in api.host else api.host or "127.0.0.1"
