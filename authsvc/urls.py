@@ -12,15 +12,17 @@ from authsvc.api.views import slash_optional
 # Django tries routes in order, so the most frequent ones come first.
 urlpatterns = [
     path("", include("tokens.urls")),
-    *slash_optional("health", views.HealthView.as_view()),
-    *slash_optional("settings", views.SettingsView.as_view()),
+    slash_optional("health", views.HealthView.as_view()),
+    slash_optional("settings", views.SettingsView.as_view()),
     path("", include("oauthproviders.urls")),
     path("", include("accounts.urls")),
-    *slash_optional("openapi.json", openapi.OpenapiView.as_view()),
-    *slash_optional("docs", openapi.DocsView.as_view()),
+    slash_optional("openapi.json", openapi.OpenapiView.as_view()),
+    slash_optional("docs", openapi.DocsView.as_view()),
+    path("docs/<slug:digest>/<str:name>", openapi.serve_asset),
     path("", include("authsvc.console.urls")),
     path("inbox", RedirectView.as_view(url="/inbox/")),
     path("inbox/", include("mailer.urls")),
+    path("", include("tokens.api.disabled_features")),
     path("", views.start),
 ]
 

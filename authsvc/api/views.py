@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from django.urls import URLPattern, path
+from django.urls import URLPattern
+from django.urls.resolvers import RoutePattern
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -56,6 +57,8 @@ class Endpoint(APIView):
     """The rate limit of the view; a method whose limit depends on the request calls `throttling.check`."""
     captcha: ClassVar[bool] = False
     """True if the client must solve a captcha, if captchas are enabled."""
+    is_described: ClassVar[bool] = True
+    """False for a view that the API description leaves out."""
     documented_errors: ClassVar[ErrorTypes] = ()
     """Errors of every method, for the API description; those of the policies are added to them."""
 
@@ -125,9 +128,17 @@ class Endpoint(APIView):
         return target
 
 
-def slash_optional(route: str, view: Callable[..., HttpResponseBase], **kwargs: Any) -> list[URLPattern]:
-    """The route with and without a trailing slash, for a URL list; neither redirects to the other."""
-    return [path(route, view, **kwargs), path(f"{route}/", view, **kwargs)]
+class _SlashOptionalPattern(RoutePattern):
+    def match(self, path: str) -> Any:
+        return super().match(path.removesuffix("/"))
+
+
+def slash_optional(route: str, view: Callable[..., HttpResponseBase], **kwargs: Any) -> URLPattern:
+    """The route with and without a trailing slash, for a URL list; neither redirects to the other.
+
+    One pattern instead of two, because Django tries the patterns one after the other.
+    """
+    return URLPattern(_SlashOptionalPattern(route, is_endpoint=True), view, kwargs)
 
 
 def _break_reference_cycles(response: Response) -> None:

@@ -76,9 +76,7 @@ def start() -> None:
 
 
 def keep_settings(application: Application) -> Application:
-    """The application with each request on the settings it started with; unchanged where settings do not change."""
-    if _reloader is None:
-        return application
+    """The application with each request on the settings it started with."""
 
     def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         with conf.keep(environ.get(SETTINGS)):

@@ -65,6 +65,25 @@ class UnsupportedGrantType(ApiError):
     status = 400
     error_code = "invalid_credentials"
     message = "unsupported_grant_type"
+    hint = "Name the grant in the query: POST /token?grant_type=password, refresh_token, pkce or id_token."
+
+
+class Web3ProviderDisabled(ApiError):
+    status = 422
+    error_code = "web3_provider_disabled"
+    message = "Web3 provider is disabled"
+
+
+class OAuthServerDisabled(ApiError):
+    status = 404
+    error_code = "feature_disabled"
+    message = "OAuth server is disabled"
+
+
+class SamlDisabled(ApiError):
+    status = 404
+    error_code = "saml_provider_disabled"
+    message = "SAML 2.0 is disabled"
 
 
 class AuthCodeOrVerifierMissing(ApiError):

@@ -95,7 +95,7 @@ def test_check_ids_are_unique() -> None:
 
 
 def test_the_guide_lists_every_check() -> None:
-    guide = (PROJECT / "docs" / "how-to" / "operate.md").read_text().splitlines()
+    guide = (PROJECT / "docs" / "how-to" / "operations.md").read_text().splitlines()
     assert [row for row in guide if row.startswith("| `authsvc.W")] == [
         f"| `{check.id}` | {check.warning} | {check.source} | {check.hint} |" for check in deploy_checks.CHECKS
     ]

@@ -382,11 +382,19 @@ def test_a_directory_with_too_many_entries_is_not_applied(
     assert vars(record)["error"] == "more than 1000 entries"
 
 
-def test_without_a_directory_the_application_is_unchanged() -> None:
+def test_a_request_keeps_the_settings_that_its_server_read(auth_config: ChangeConfig) -> None:
+    seen = []
+
     def application(_environ: object, _start: object) -> list[bytes]:
+        seen.append(conf.current())
         return []
 
-    assert reload.keep_settings(application) is application
+    arrived = conf.newest()
+    auth_config(jwt={"exp": timedelta(seconds=77)})
+    serve = reload.keep_settings(application)
+    list(serve({reload.SETTINGS: arrived}, print))
+    list(serve({}, print))
+    assert [config.jwt.exp.total_seconds() for config in seen] == [arrived.jwt.exp.total_seconds(), 77]
 
 
 @pytest.mark.parametrize(

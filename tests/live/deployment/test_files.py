@@ -69,7 +69,7 @@ def test_grafana_uses_prometheus_of_same_compose_file() -> None:
     assert source["url"].partition("://")[2].partition(":")[0] in _compose()["services"]
 
 
-@pytest.mark.parametrize("name", ["deploy.md", "pooler.md"])
+@pytest.mark.parametrize("name", ["deploy.md", "pgbouncer.md"])
 def test_settings_in_guides_are_accepted(name: str) -> None:
     merged = dict.fromkeys(("AUTH_SITE_URL", "AUTH_API_EXTERNAL_URL"), "https://auth.example.com")
     merged |= {"AUTH_DB_DRIVER": "postgres", "AUTH_JWT_SECRET": SECRET}

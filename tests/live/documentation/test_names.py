@@ -15,6 +15,9 @@ from tests.live.documentation import pages
 # Names that end in an underscore stand for many: AUTH_EXTERNAL_<PROVIDER>_URL, AUTH_RATE_LIMIT_*.
 _SETTING = re.compile(r"\bAUTH(?:SVC)?_[A-Z0-9_]+")
 _COMMAND = re.compile(r"manage\.py ([a-z][a-z_]+)\b(?!\.)")
+# At the start of a line; a comment at the end of one is an argument in zsh.
+_PROMPT = re.compile(r"^\s*(?:[$%>]|>>>|\w*=[#>]) |\S[ ]{2,}# ", re.MULTILINE)
+_ROOT_PROMPT = re.compile(r"^\s*# ", re.MULTILINE)
 _FOLDERS = "deploy|authsvc|accounts|tokens|mailer|oauthproviders|tests|docs"
 _FILE = re.compile(rf"`((?:{_FOLDERS})/(?!\d)[\w./-]+|\.env\.example)`")
 
@@ -57,3 +60,32 @@ def test_documented_files_exist() -> None:
     names = {(file, name) for file, name in _named(_FILE) if file.suffix == ".md"}
     assert names
     assert {f"{pages.name(file)}: {name}" for file, name in names if not (pages.PROJECT / name).exists()} == set()
+
+
+def _code_blocks() -> list[tuple[str, str, str]]:
+    """Name of the file, language and content of each block of code."""
+    files = [file for file in pages.everything() if file.suffix == ".md"]
+    files += [pages.PROJECT / name for name in ("CONTRIBUTING.md", "SECURITY.md")]
+    return [(pages.name(file), *block) for file in files for block in pages.fenced(file)]
+
+
+def test_code_blocks_contain_no_prompts() -> None:
+    blocks = _code_blocks()
+    assert len([block for _, language, block in blocks if language == "sh"]) > 30
+    prompted = {f"{file}: {block}" for file, _, block in blocks if _PROMPT.search(block)}
+    prompted |= {
+        f"{file}: {block}" for file, language, block in blocks if language == "sh" and _ROOT_PROMPT.search(block)
+    }
+    assert prompted == set()
+    assert {file for file, language, _ in blocks if language in ("console", "")} == set()
+
+
+def test_pages_with_commands_name_the_source_of_the_settings() -> None:
+    unnamed = {
+        file
+        for file, language, block in _code_blocks()
+        if language == "sh"
+        and "manage.py" in block
+        and not re.search(r"`\.env`| -c [\w./]+", (pages.PROJECT / file).read_text())
+    }
+    assert unnamed == set()
