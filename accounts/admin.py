@@ -356,7 +356,7 @@ class UserAdmin(OperatorAdmin):
 
 
 def _identities(row: User, *, is_hidden: bool) -> Panel:
-    identities = Identity.objects.filter(user_id=row.pk).order_by("created_at", "id")
+    identities = Identity.objects.filter(user_id=row.pk).order_by("created_at", "provider", "id")
     return Panel(
         title="Identities",
         columns=("Provider", "Provider user ID", "Email", "Since", "Last sign-in"),

@@ -21,6 +21,7 @@ urlpatterns = [
     path("", include("authsvc.console.urls")),
     path("inbox", RedirectView.as_view(url="/inbox/")),
     path("inbox/", include("mailer.urls")),
+    path("", include("tokens.api.disabled_features")),
 ]
 
 handler404 = "authsvc.views.not_found"

@@ -80,7 +80,7 @@ def claim_unverified_account(user: UserRecord, *, keep_identity: UUID) -> None:
             user_queries.remove_sign_up_data(user_id)
         else:
             columns["raw_user_meta_data"] = {}
-        User.objects.filter(id=user_id).update(**columns, **updates.cleared_pending_changes())
+        User.objects.filter(id=user_id).update(**columns, **updates.cleared_pending_changes(keeps_confirmation=True))
         Identity.objects.filter(user_id=user_id).exclude(id=keep_identity).delete()
         _delete_credentials(user_id)
         one_time_tokens.delete_all(user_id)

@@ -205,7 +205,8 @@ def _apply(request: LinkRequest, *, starts_session: bool, caller: Caller, at: da
             account_claiming.withdraw_claim(claimant, "email", at=at)
         one_time_tokens.delete_all(user.id)
         metadata = updates.merged_json("raw_user_meta_data", {"email_verified": True})
-        columns = {**updates.cleared_pending_changes(), "email": email, "raw_user_meta_data": metadata}
+        pending = updates.cleared_pending_changes(keeps_confirmation=True)
+        columns = {**pending, "email": email, "raw_user_meta_data": metadata}
         columns["email_confirmed_at"] = at
     if user.is_anonymous and request.is_verified:
         columns["is_anonymous"] = False

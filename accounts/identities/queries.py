@@ -54,17 +54,19 @@ def address_owners(emails: list[str]) -> list[Row]:
 
 @cache
 def _merge_user_metadata() -> str:
-    # Providers in the order in which the account got them, by the oldest identity of each.
+    # Providers in the order in which the account got them, by the oldest identity of each. An anonymous user has
+    # none until it is permanent.
     providers = f"""
-        SELECT jsonb_build_object('provider', jsonb_agg(p.provider ORDER BY p.since, p.id) -> 0,
-                                  'providers', jsonb_agg(p.provider ORDER BY p.since, p.id))
-        FROM (SELECT i.provider, min(i.created_at) since, min(i.id::text) id FROM {namespaced("identities")} i
+        SELECT jsonb_build_object('provider', jsonb_agg(p.provider ORDER BY p.since, p.provider) -> 0,
+                                  'providers', jsonb_agg(p.provider ORDER BY p.since, p.provider))
+        FROM (SELECT i.provider, min(i.created_at) since FROM {namespaced("identities")} i
               WHERE i.user_id = u.id GROUP BY i.provider) p HAVING count(*) > 0
     """
     merged = "(coalesce(u.raw_user_meta_data, '{}') || %(identity_data)s::jsonb) - %(deleted_keys)s::text[]"
     return f"""
         UPDATE {namespaced("users")} u SET
-            raw_app_meta_data = coalesce(u.raw_app_meta_data, '{{}}') || coalesce(({providers}), '{{}}'),
+            raw_app_meta_data = CASE WHEN u.is_anonymous THEN u.raw_app_meta_data
+                ELSE coalesce(u.raw_app_meta_data, '{{}}') || coalesce(({providers}), '{{}}') END,
             raw_user_meta_data = CASE WHEN octet_length(({merged})::text) <= %(max_bytes)s THEN {merged}
                 ELSE coalesce(u.raw_user_meta_data, '{{}}') END,
             last_sign_in_at = coalesce(%(signed_in_at)s, u.last_sign_in_at), updated_at = %(at)s
@@ -77,7 +79,8 @@ def merge_user_metadata(
 ) -> UserRecord | None:
     """Write a user's providers into `app_metadata`, and merge `identity_data`, a JSON object, into `user_metadata`.
 
-    The merge is left out where its result is larger than permitted, because a sign-in must not fail for it.
+    `app_metadata` of an anonymous user stays unchanged. The merge is left out where its result is larger than
+    permitted, because a sign-in must not fail for it.
 
     Returns the updated user with the identities from before the statement; None when the user does not exist or
     is soft-deleted.

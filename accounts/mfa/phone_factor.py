@@ -63,7 +63,7 @@ class Phone:
 
     def verify(self, attempt: VerificationAttempt) -> Proof:
         _require_gateway()
-        if conf.current().sms.provider == "twilio_verify":
+        if contract.has_verifying_gateway():
             verifier = contract.phone_verifier
             if not verifier.is_approved(phone=attempt.factor.phone or "", code=attempt.response.code):
                 raise account_errors.CodeExpired

@@ -92,9 +92,14 @@ def update_user(
         if password_hash is not None:
             _set_password(signed_in, user, password_hash, caller=caller, at=at)
         _merge_metadata(user, change, at=at)
+        # The identities of two completed changes are in the order email, phone. A phone that is completed at once
+        # precedes the email that is sent.
+        is_email_first = bool(change.email) and _is_email_autoconfirmed(user, change)
+        if is_email_first:
+            _change_email(_read(user), change, redirect_to=redirect_to, caller=caller, at=at)
         if change.phone:
-            _change_phone(user, change, at=at)
-        if change.email:
+            _change_phone(_read(user) if is_email_first else user, change, at=at)
+        if change.email and not is_email_first:
             _change_email(_read(user), change, redirect_to=redirect_to, caller=caller, at=at)
         audit.record(audit.Action.MODIFIED, actor=user, caller=caller, at=at)
         updated = _read(user)
@@ -235,7 +240,7 @@ def _merge_metadata(user: UserRecord, change: _Change, *, at: datetime) -> None:
 def _change_phone(user: UserRecord, change: _Change, *, at: datetime) -> None:
     if _is_phone_autoconfirmed(change):
         contact_changes.complete_phone_change(user, phone=change.phone, at=at)
-        one_time_tokens.delete_all(user.id)
+        one_time_tokens.delete_all(user.id, kept=one_time_tokens.EMAIL_CHANGE_TYPES)
         return
     contact_changes.start_phone_change(
         user, phone=change.phone, channel=change.channel, is_taken=change.phone_is_taken, at=at
@@ -245,7 +250,7 @@ def _change_phone(user: UserRecord, change: _Change, *, at: datetime) -> None:
 def _change_email(user: UserRecord, change: _Change, *, redirect_to: str, caller: Caller, at: datetime) -> None:
     if _is_email_autoconfirmed(user, change):
         contact_changes.complete_email_change(user, email=change.email, at=at)
-        one_time_tokens.delete_all(user.id)
+        one_time_tokens.delete_all(user.id, kept=one_time_tokens.PHONE_CHANGE_TYPES)
         return
     contact_changes.start_email_change(
         user,

@@ -71,7 +71,7 @@ def redeem_code(user: UserRecord, *, nonce: str, refused: bool, at: datetime) ->
     if token is None or token.relates_to != (user.email or user.phone):
         raise errors.NonceInvalid
     sms = conf.current().sms
-    if not user.email and sms.provider == "twilio_verify" and sms.test_code(user.phone, at=at) is None:
+    if not user.email and contract.has_verifying_gateway() and sms.test_code(user.phone, at=at) is None:
         verifier = contract.phone_verifier
         if not verifier.is_approved(phone=user.phone, code=nonce) or refused:
             raise account_errors.CodeExpired

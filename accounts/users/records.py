@@ -221,7 +221,7 @@ def user_columns() -> str:
     """The select list of a user `u`, with factors and identities as JSON arrays of arrays (NULL for none)."""
     columns = [field.sql for field in USER_FIELDS]
     columns[_FACTORS] = factors_column()
-    columns[_IDENTITIES] = _aggregate(IdentityRecord, table="i", source="identities")
+    columns[_IDENTITIES] = _aggregate(IdentityRecord, table="i", source="identities", then="i.provider, ")
     return ", ".join(columns)
 
 
@@ -231,9 +231,10 @@ def factors_column() -> str:
     return _aggregate(FactorRecord, table="f", source="mfa_factors")
 
 
-def _aggregate(record: type, *, table: str, source: str) -> str:
+def _aggregate(record: type, *, table: str, source: str, then: str = "") -> str:
+    """An array of the rows by age; `then` begins the order of rows of the same moment."""
     columns = ", ".join(field.sql for field in _fields(record, table=table))
-    array = f"json_agg(json_build_array({columns}) ORDER BY {table}.created_at, {table}.id)::text"
+    array = f"json_agg(json_build_array({columns}) ORDER BY {table}.created_at, {then}{table}.id)::text"
     return f"(SELECT {array} FROM {namespaced(source)} {table} WHERE {table}.user_id = u.id)"  # noqa: S608  (our names)
 
 

@@ -9,7 +9,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db.models import F, Func, JSONField, TextField, Value
 from django.db.models.functions import Cast
 
-_MESSAGES = ("confirmation", "recovery", "email_change", "phone_change", "reauthentication")
+_MESSAGES = ("recovery", "email_change", "phone_change", "reauthentication")
 
 
 def merged_json(column: str, values: Mapping[str, Any]) -> Func:
@@ -24,16 +24,18 @@ def merged_json(column: str, values: Mapping[str, Any]) -> Func:
     return _between(result, "-", Cast(Value(removed_keys), ArrayField(TextField()))) if removed_keys else result
 
 
-def cleared_pending_changes() -> dict[str, Any]:
+def cleared_pending_changes(*, keeps_confirmation: bool = False) -> dict[str, Any]:
     """Column values that withdraw every pending change of a user, for use when the password or the owner changes.
 
     Otherwise a client that knows the address could resend the pending change to the user who requested it.
+    With `keeps_confirmation` the account still states when its confirmation was sent.
     """
     return {
         "email_change": "",
         "phone_change": "",
         "email_change_confirm_status": 0,
         **{f"{message}_sent_at": None for message in _MESSAGES},
+        **({} if keeps_confirmation else {"confirmation_sent_at": None}),
     }
 
 

@@ -36,6 +36,11 @@ from tokens.sessions.lifecycle import TokenPair
 
 _CONFIRMING = frozenset({"signup", "invite"})
 _FLOW_METHODS = {"signup": "email/signup"}
+# The secrets of another change, which the completion of a change leaves valid.
+_KEPT_TOKEN_TYPES = {
+    "email_change": one_time_tokens.PHONE_CHANGE_TYPES,
+    "phone_change": one_time_tokens.EMAIL_CHANGE_TYPES,
+}
 # The secrets that each verification type accepts. `email` accepts sign-up confirmations and magic links.
 _EMAIL_TOKEN_TYPES = {
     "signup": (TokenType.CONFIRMATION,),
@@ -43,12 +48,12 @@ _EMAIL_TOKEN_TYPES = {
     "recovery": (TokenType.RECOVERY,),
     "magiclink": (TokenType.RECOVERY,),
     "email": (TokenType.CONFIRMATION, TokenType.RECOVERY),
-    "email_change": (TokenType.EMAIL_CHANGE_CURRENT, TokenType.EMAIL_CHANGE_NEW),
+    "email_change": one_time_tokens.EMAIL_CHANGE_TYPES,
 }
 _SMS_TOKEN_TYPES = {
     # A code for an invited user has the type of a recovery.
     "sms": (TokenType.CONFIRMATION, TokenType.RECOVERY),
-    "phone_change": (TokenType.PHONE_CHANGE,),
+    "phone_change": one_time_tokens.PHONE_CHANGE_TYPES,
 }
 
 
@@ -173,7 +178,7 @@ def redeem_sms_code(*, type: str, phone: str, code: str, caller: Caller, at: dat
     if test_code is not None and crypto.constant_time_equal(test_code, code):
         secret = sent[0] if sent else None
         user = secret.user if secret else _user_with_phone(number, type=type, audience=caller.audience)
-    elif conf.current().sms.provider == "twilio_verify":
+    elif contract.has_verifying_gateway():
         verifier = contract.phone_verifier
         # The gateway knows only the phone. With two users waiting for a code, the code would not identify the user.
         if not sent or not sent[0].is_only or not verifier.is_approved(phone=number, code=code):
@@ -278,9 +283,10 @@ def _redeem(
         if not pkce:
             lifecycle.announce_session(caller)
         _apply(secret, new_hash=new_hash, signing_in=not pkce, caller=caller, at=at)
+        kept = _KEPT_TOKEN_TYPES.get(secret.type, ())
         if secret.token is None:
-            one_time_tokens.delete_all(user.id)
-        elif not one_time_tokens.consume_all(secret.token, user_id=user.id, by_code=secret.by_code):
+            one_time_tokens.delete_all(user.id, kept=kept)
+        elif not one_time_tokens.consume_all(secret.token, user_id=user.id, by_code=secret.by_code, kept=kept):
             raise secret.error
         if secret.by_link and secret.type != "email_change":
             failed_attempts.reset(user.id)
@@ -345,7 +351,7 @@ def _confirm_or_sign_in(
         audit.record(Action.LOGIN, actor=user, caller=caller, at=at)
     if new_hash is not None:
         columns["password"] = encryption.encrypt(new_hash, bound_to=user.id)
-        columns |= updates.cleared_pending_changes()
+        columns |= updates.cleared_pending_changes(keeps_confirmation=True)
     _update_claimed(secret, columns)
     if user.email_confirmed_at is None:
         account_claiming.withdraw_other_claim(user, proven="email", at=at)

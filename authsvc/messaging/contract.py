@@ -125,6 +125,12 @@ def simulate_send() -> None:
         placeholder_requested.send(sender=None)
 
 
+def has_verifying_gateway() -> bool:
+    """True if the gateway generates and checks the codes itself; with the development inbox no gateway is used."""
+    config = conf.current()
+    return config.sms.provider == "twilio_verify" and not config.mailer.dev_inbox_enabled
+
+
 def check_sms_gateway() -> None:
     """Raise SmsGatewayMissing, and log the reason, if no configured gateway can deliver an SMS."""
     config = conf.current()

@@ -65,8 +65,12 @@ def resolve(*, header: str | None, query: str | None, referer: str | None) -> st
 
 
 def with_fragment(target: str, values: Mapping[str, str]) -> str:
-    """`target` with `values` form-encoded in key order as the fragment; an existing fragment precedes it."""
-    return f"{_encode_non_ascii(target)}#{_form_encode(values)}"
+    """`target` with `values` form-encoded in key order in its fragment, after the fragment that it has, if any.
+
+    Applications with routes in the fragment read both, because `&` separates them.
+    """
+    address, _, fragment = _encode_non_ascii(target).partition("#")
+    return f"{address}#{f'{fragment}&' if fragment else ''}{_form_encode(values)}"
 
 
 def with_query(target: str, values: Mapping[str, str]) -> str:
@@ -81,14 +85,13 @@ def with_query(target: str, values: Mapping[str, str]) -> str:
 
 
 def with_error(target: str, values: Mapping[str, str], *, in_query: bool) -> str:
-    """`target` with its fragment replaced by `values` and the empty `sb`; with `in_query` also set in the query.
+    """`target` with `values` and the empty `sb` in its fragment; with `in_query` also set in the query.
 
     `sb` marks the fragment as one of this service; it is never part of the query.
     """
-    address = _encode_non_ascii(target).partition("#")[0]
     if in_query:
-        address = with_query(address, {key: value for key, value in values.items() if key != _FRAGMENT_MARK})
-    return with_fragment(address, {**values, _FRAGMENT_MARK: ""})
+        target = with_query(target, {key: value for key, value in values.items() if key != _FRAGMENT_MARK})
+    return with_fragment(target, {**values, _FRAGMENT_MARK: ""})
 
 
 def _permitted_target(original: str) -> str | None:

@@ -113,15 +113,14 @@ def _send(message: Email | Sms, *, at: datetime) -> str:
 
 def _send_sms(message: Sms) -> str:
     body = renderer.render_sms(message.kind, message.variables)
+    if conf.current().mailer.dev_inbox_enabled:
+        _save_to_inbox(message, channel=message.channel, subject="", html="", text=body)
+        return ""
     gateway = sms.configured_gateway()
-    if gateway is None and not conf.current().mailer.dev_inbox_enabled:
+    if gateway is None:
         raise DeliveryFailed("no SMS provider")
-    gateway_id = ""
-    if gateway is not None:
-        code = str(message.variables.get("Code", ""))
-        gateway_id = gateway.send(sms.SmsMessage(to=message.to, channel=message.channel, body=body, code=code))
-    _save_to_inbox(message, channel=message.channel, subject="", html="", text=body)
-    return gateway_id
+    code = str(message.variables.get("Code", ""))
+    return gateway.send(sms.SmsMessage(to=message.to, channel=message.channel, body=body, code=code))
 
 
 def _save_to_inbox(message: Email | Sms, *, channel: str, subject: str, html: str, text: str) -> None:

@@ -88,6 +88,11 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def is_true(claim: object) -> bool:
+    """True for the Boolean and for the text `true`, with which some providers write it."""
+    return claim is True or claim == "true"
+
+
 def convert(document: Any, schema: type[T]) -> T:
     """Converts a parsed document to `schema`. Raises InvalidProviderResponse."""
     check_storable(document)

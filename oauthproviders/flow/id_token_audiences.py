@@ -21,6 +21,7 @@ from oauthproviders.providers import (
     google,
     id_token_profiles,
     kakao,
+    keycloak,
     snapchat,
     vercel_marketplace,
 )
@@ -81,9 +82,9 @@ def _find(credential: IdTokenCredential) -> TrustedIssuer:
         authority = azure.authority_of(conf.current().providers["azure"])
         detected = _detected_issuer(credential, "Azure", "an Azure", is_allowed=authority.issues_to_applications)
         return _built_in("azure", detected, profile_of=authority.profile_of)
-    keycloak = conf.current().providers["keycloak"]
-    if provider == "keycloak" or (keycloak.enabled and keycloak.url and issuer == keycloak.url):
-        return _built_in("keycloak", keycloak.url)
+    config = conf.current().providers["keycloak"]
+    if provider == "keycloak" or (config.enabled and config.url and issuer == config.url):
+        return _built_in("keycloak", config.url, profile_of=keycloak.profile_of)
     for name, fixed_issuer in _FIXED_ISSUERS.items():
         if provider == name or issuer == fixed_issuer:
             return _built_in(name, fixed_issuer)

@@ -93,7 +93,7 @@ def authority_of(config: conf.Provider) -> Authority:
 
 
 class Azure(OAuth2, AzureADV2TenantOAuth2[Any]):
-    default_scopes = ("openid",)
+    default_scopes = ("openid", "email", "profile")
 
     @property
     def authority(self) -> str:

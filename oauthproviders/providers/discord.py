@@ -15,6 +15,7 @@ from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
 from oauthproviders.base.contract import InvalidProviderResponse, Token
 
+_API = "https://discord.com/api"
 _IMAGES = "https://cdn.discordapp.com"
 _STOCK_AVATARS = 5
 
@@ -33,10 +34,10 @@ class Discord(OAuth2, DiscordOAuth2[Any]):
     default_scopes = ("email", "identify")
 
     def profile(self, token: Token) -> ProviderProfile:
-        user = self.fetch_document(token, self.with_base_url("https://discord.com/api/users/@me"), _User)
+        user = self.fetch_document(token, self.with_base_url(f"{_API}/users/@me"), _User)
         avatar = _avatar(user)
         identity_data = profiles.identity_data(
-            iss="https://discord.com/api",
+            iss=self.with_base_url(_API),
             sub=user.id,
             name=f"{user.username or ''}#{user.discriminator or ''}",
             full_name=user.username,

@@ -37,7 +37,7 @@ class GitHub(OAuth2, GithubOAuth2[Any]):
         user = self.fetch_document(token, f"{api}/user", _User)
         emails = self.fetch_document(token, f"{api}/user/emails", list[_Email])
         identity_data = profiles.identity_data(
-            iss="https://api.github.com",
+            iss=api,
             sub=user.id,
             name=user.name,
             full_name=user.name,

@@ -1,7 +1,11 @@
-"""Keycloak. The URL of the provider is that of a realm."""
+"""Keycloak. The URL of the provider is that of a realm.
+
+Mappers of a realm may write `email_verified` as text.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -19,7 +23,7 @@ class _User(msgspec.Struct, frozen=True):
     sub: str
     name: str | None = None
     email: str | None = None
-    email_verified: bool = False
+    email_verified: Any = None
 
 
 class Keycloak(OAuth2, KeycloakOAuth2[Any]):
@@ -42,5 +46,11 @@ class Keycloak(OAuth2, KeycloakOAuth2[Any]):
             custom_claims={key: value for key, value in document.items() if key not in _STANDARD_CLAIMS},
         )
         return ProviderProfile(
-            claims=identity_data, addresses=profiles.one_address(user.email, verified=user.email_verified)
+            claims=identity_data,
+            addresses=profiles.one_address(user.email, verified=profiles.is_true(user.email_verified)),
         )
+
+
+def profile_of(token: Mapping[str, Any]) -> ProviderProfile:
+    """The profile of a verified ID token. Raises InvalidProviderResponse."""
+    return profiles.generic({**token, "email_verified": profiles.is_true(token.get("email_verified"))})

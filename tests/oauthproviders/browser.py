@@ -11,6 +11,7 @@ from django.test import Client
 from authsvc.conf import Provider, Secret
 from tests.conftest import Answer, Api
 from tests.fakes.http_peer import FakeServer, in_json
+from tests.observations import redirect_query, with_elapsed_time
 
 SITE = "https://app.example.com"
 REDIRECT_URI = "https://auth.example.com/callback"
@@ -101,6 +102,7 @@ def parse_location(response: Answer) -> tuple[str, list[tuple[str, str]], list[t
 
 def assert_error_redirect(response: Answer, error: str, error_code: str | None, text: str, *, to: str = SITE) -> None:
     """Assert a redirect to `to` with this error in the query and in the fragment."""
+    text = with_elapsed_time(text, found=redirect_query(response).get("error_description", ""))
     parameters = [("error", error), *([("error_code", error_code)] if error_code else []), ("error_description", text)]
     assert (response.status_code, parse_location(response)) == (302, (to, parameters, [*parameters, ("sb", "")]))
     assert response.content == b""

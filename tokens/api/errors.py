@@ -67,6 +67,24 @@ class UnsupportedGrantType(ApiError):
     message = "unsupported_grant_type"
 
 
+class Web3ProviderDisabled(ApiError):
+    status = 422
+    error_code = "web3_provider_disabled"
+    message = "Web3 provider is disabled"
+
+
+class OAuthServerDisabled(ApiError):
+    status = 404
+    error_code = "feature_disabled"
+    message = "OAuth server is disabled"
+
+
+class SamlDisabled(ApiError):
+    status = 404
+    error_code = "saml_provider_disabled"
+    message = "SAML 2.0 is disabled"
+
+
 class AuthCodeOrVerifierMissing(ApiError):
     status = 400
     error_code = "validation_failed"

@@ -41,19 +41,14 @@ class KeySet(TypedDict):
 
 
 class Discovery(TypedDict):
-    """Metadata of the provider (OpenID Connect Discovery 1.0 §3, RFC 8414 §2)."""
+    """Metadata for verifiers of access tokens (OpenID Connect Discovery 1.0 §3, RFC 8414 §2)."""
 
     issuer: str
-    authorization_endpoint: str
-    token_endpoint: str
-    userinfo_endpoint: str
+    """The `iss` claim, if `AUTH_JWT_ISSUER` is set; else the external URL of the API."""
     jwks_uri: str
-    scopes_supported: list[str]
     response_types_supported: list[str]
-    response_modes_supported: list[str]
-    grant_types_supported: list[str]
+    """Empty: the service is no OAuth server."""
     subject_types_supported: list[str]
     id_token_signing_alg_values_supported: list[str]
-    token_endpoint_auth_methods_supported: list[str]
-    code_challenge_methods_supported: list[str]
+    """The algorithm of the signing key."""
     claims_supported: list[str]

@@ -32,6 +32,7 @@ class TokenView(Endpoint):
             captcha.CaptchaFailed,
             captcha.CaptchaUnavailable,
             errors.UnsupportedGrantType,
+            errors.Web3ProviderDisabled,
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:

@@ -34,9 +34,9 @@ ALGORITHMS = tuple(_FAMILIES)
 _IMPLEMENTATIONS = {name: get_default_algorithms()[name] for name in ALGORITHMS}
 _PRIVATE_MEMBERS = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
 
-_DISCOVERED_CLAIMS = (
-    "sub", "aud", "iss", "exp", "iat", "auth_time", "nonce", "email", "email_verified",
-    "phone_number", "phone_number_verified", "name", "picture", "preferred_username", "updated_at",
+_CLAIMS = (
+    "sub", "aud", "exp", "iat", "email", "phone", "app_metadata", "user_metadata", "role", "aal", "amr", "session_id",
+    "is_anonymous",
 )  # fmt: skip
 
 
@@ -155,29 +155,21 @@ def current() -> KeySet:
 
 
 def discovery() -> dict[str, object]:
-    """The provider metadata (OpenID Connect Discovery 1.0 §3, RFC 8414 §2)."""
-    issuer = conf.current().jwt.issuer
-    base = issuer.rstrip("/")
-    signing = current().signing
-    scopes = ["openid", "profile", "email", "phone", "offline_access"]
-    if signing.alg == HS256:
-        # Clients cannot verify an ID token that is signed with the shared secret.
-        scopes.remove("openid")
+    """The metadata for verifiers of access tokens (OpenID Connect Discovery 1.0 §3, RFC 8414 §2).
+
+    It names no endpoint of an OAuth server, because there is none. Access tokens have an issuer only if JWT_ISSUER is
+    set; the document always has one.
+    """
+    config = conf.current()
+    issuer = config.jwt.issuer or config.api.external_url
+    base = issuer if issuer.startswith(("https://", "http://")) else config.api.external_url
     return {
         "issuer": issuer,
-        "authorization_endpoint": f"{base}/oauth/authorize",
-        "token_endpoint": f"{base}/oauth/token",
-        "userinfo_endpoint": f"{base}/oauth/userinfo",
-        "jwks_uri": f"{base}/.well-known/jwks.json",
-        "scopes_supported": scopes,
-        "response_types_supported": ["code"],
-        "response_modes_supported": ["query"],
-        "grant_types_supported": ["authorization_code", "refresh_token"],
+        "jwks_uri": f"{base.rstrip('/')}/.well-known/jwks.json",
+        "response_types_supported": [],
         "subject_types_supported": ["public"],
-        "id_token_signing_alg_values_supported": [signing.alg],
-        "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post", "none"],
-        "code_challenge_methods_supported": ["S256", "plain"],
-        "claims_supported": list(_DISCOVERED_CLAIMS),
+        "id_token_signing_alg_values_supported": [current().signing.alg],
+        "claims_supported": [*(["iss"] if config.jwt.issuer else []), *_CLAIMS],
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -17,6 +18,8 @@ from authsvc.security import crypto
 from tokens.models import OneTimeToken, TokenType
 
 PKCE_PREFIX = "pkce_"
+EMAIL_CHANGE_TYPES = (TokenType.EMAIL_CHANGE_CURRENT, TokenType.EMAIL_CHANGE_NEW)
+PHONE_CHANGE_TYPES = (TokenType.PHONE_CHANGE,)
 _PLAIN_DIGEST_LENGTH = 56
 _MAX_ATTEMPTS = 32_767
 """The largest value of the column."""
@@ -159,17 +162,20 @@ def delete(*, user_id: UUID, token_type: TokenType) -> bool:
     return bool(OneTimeToken.objects.filter(user_id=user_id, token_type=token_type).delete()[0])
 
 
-def consume_all(token: StoredToken, *, user_id: UUID, by_code: bool) -> bool:
+def consume_all(token: StoredToken, *, user_id: UUID, by_code: bool, kept: Collection[TokenType] = ()) -> bool:
     """Deletes this token and all other tokens of the user; False when another request has deleted it.
 
-    Also False with `by_code` when other requests have reached the limit of wrong codes since it was read; the token
-    is kept then. One statement, which waits for concurrent updates of the row; joins the caller's transaction.
+    Other tokens of the types in `kept` are not deleted. Also False with `by_code` when other requests have reached the
+    limit of wrong codes since it was read; the token is kept then. One statement, which waits for concurrent updates
+    of the row; joins the caller's transaction.
     """
     sql = f"""
-        DELETE FROM {namespaced("one_time_tokens")} WHERE user_id = %s AND (id <> %s OR attempts < %s) RETURNING id
+        DELETE FROM {namespaced("one_time_tokens")} WHERE user_id = %s
+            AND CASE WHEN id = %s THEN attempts < %s ELSE token_type <> ALL(%s) END RETURNING id
     """  # noqa: S608  (own table names)
+    values = (user_id, token.id, _attempt_limit(by_code), [str(token_type) for token_type in kept])
     with transaction.atomic(savepoint=False):
-        return (token.id,) in fetch_rows(sql, (user_id, token.id, _attempt_limit(by_code)))
+        return (token.id,) in fetch_rows(sql, values)
 
 
 def consume(token: StoredToken, *, by_code: bool) -> bool:
@@ -178,9 +184,9 @@ def consume(token: StoredToken, *, by_code: bool) -> bool:
     return bool(consumable._raw_delete("default"))
 
 
-def delete_all(user_id: UUID) -> None:
-    """Deletes all one-time tokens of a user. One statement; joins the caller's transaction."""
-    OneTimeToken.objects.filter(user_id=user_id)._raw_delete("default")
+def delete_all(user_id: UUID, *, kept: Collection[TokenType] = ()) -> None:
+    """Deletes all one-time tokens of a user, except types in `kept`. One statement; joins the caller's transaction."""
+    OneTimeToken.objects.filter(user_id=user_id).exclude(token_type__in=kept)._raw_delete("default")
 
 
 def delete_sent_to(identifier: str, *, user_id: UUID) -> None:

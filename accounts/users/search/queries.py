@@ -281,8 +281,8 @@ def _group(read: Iterable[Row]) -> list[ListedUser]:
     return users
 
 
-def _age(identity: Row) -> tuple[datetime, str]:
-    return identity[4] or _NEVER, identity[0]
+def _age(identity: Row) -> tuple[datetime, str, str]:
+    return identity[4] or _NEVER, identity[3], identity[0]
 
 
 def _order(table: str, user_filter: UserFilter) -> str:

@@ -84,11 +84,14 @@ def operations() -> list[Operation]:
     return list(operations_by_route.values())
 
 
-def endpoints() -> Iterator[tuple[str, type[Endpoint]]]:
-    """Path and view of every route of the API, without a trailing slash."""
+def endpoints(*, described: bool = True) -> Iterator[tuple[str, type[Endpoint]]]:
+    """Path and view of every route of the API that the description contains, or of every other one.
+
+    Paths have no trailing slash.
+    """
     for route, pattern in _list_routes(get_resolver().url_patterns, "/"):
         view = getattr(pattern.callback, "view_class", None)
-        if isinstance(view, type) and issubclass(view, Endpoint):
+        if isinstance(view, type) and issubclass(view, Endpoint) and view.is_described is described:
             yield _VARIABLE.sub(r"{\1}", route), view
 
 

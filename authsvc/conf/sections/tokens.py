@@ -62,7 +62,7 @@ class Jwt:
         "AUTH_JWT_ISSUER",
         type=TEXT,
         default="",
-        help="Issuer in tokens and in the discovery document; empty = tokens have no issuer.",
+        help="Issuer in tokens and in the discovery document; empty = only the document has one, the URL of the API.",
         example="https://auth.example.com",
     )
     admin_roles: tuple[str, ...] = setting(

@@ -72,6 +72,10 @@ def page() -> str:
     for operation in operations:
         for error in dict.fromkeys((*operation.documented_errors, *operation.doc.redirect_errors)):
             places[error].append(operation)
+    undescribed: dict[Kind, list[str]] = defaultdict(list)
+    for path, view in routes.endpoints(described=False):
+        for error in view.documented_errors:
+            undescribed[error].append(f"`{path}`")
     groups = {
         "every endpoint with a token": [operation for operation in operations if operation.scheme],
         "every endpoint for administrators": [operation for operation in operations if operation.scheme == "admin"],
@@ -89,7 +93,7 @@ def page() -> str:
                 names.append(name)
                 remaining = [operation for operation in remaining if operation not in members]
         names += [f"`{operation.method.upper()} {operation.path}`" for operation in remaining]
-        return ", ".join(names) or "the operator console"
+        return ", ".join(names or undescribed[error]) or "the operator console"
 
     by_code: dict[str, list[type[ApiError]]] = defaultdict(list)
     for error in find_errors():

@@ -189,6 +189,34 @@ def test_an_autoconfirmed_phone_does_not_invalidate_the_link_sent_with_it(
     assert response.json()["user"]["app_metadata"]["providers"] == ["email", "phone"]
 
 
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("first", ["email", "phone"])
+def test_completing_one_of_two_changes_leaves_the_code_of_the_other(
+    first: str, api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn
+) -> None:
+    auth_config(mailer={"secure_email_change_enabled": False})
+    ask(api, made, email="new@example.com")
+    make_one_time_token(made.user, TokenType.RECOVERY)
+    changes = {
+        "phone": {"type": "phone_change", "phone": NEW, "token": code_in(mailbox)},
+        "email": {"type": "email_change", "token_hash": mailbox.emails[-1].variables["TokenHash"]},
+    }
+    assert api.post("/verify", changes.pop(first)).status_code == 200
+    assert OneTimeToken.objects.filter(token_type=TokenType.RECOVERY).count() == 0
+    (second,) = changes.values()
+    shown = signed_in(api.post("/verify", second))["user"]
+    assert (shown["email"], shown["phone"]) == ("new@example.com", NEW)
+    assert OneTimeToken.objects.count() == 0
+
+
+def test_an_anonymous_user_gets_email_and_phone_in_this_order(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(signup={"anonymous_enabled": True}, sms={"autoconfirm": True}, mailer={"autoconfirm": True})
+    token = api.post("/signup", {}).json()["access_token"]
+    shown = api.put("/user", {"email": EMAIL, "phone": NEW}, bearer=token).json()
+    assert shown["app_metadata"] == {"provider": "email", "providers": ["email", "phone"]}
+    assert [identity["provider"] for identity in shown["identities"]] == ["email", "phone"]
+
+
 # Test codes and Twilio Verify
 
 

@@ -341,9 +341,18 @@ def test_a_changed_allow_list_applies_at_once(auth_config: AuthConfig) -> None:
     assert redirects.is_permitted("https://x.dev/a")
 
 
-def test_a_fragment_is_appended_in_key_order() -> None:
-    location = redirects.with_fragment("https://x/#/", {"token_type": "bearer", "access_token": "a b", "sb": ""})
-    assert location == "https://x/#/#access_token=a+b&sb=&token_type=bearer"
+@pytest.mark.parametrize(
+    ("target", "start"),
+    [
+        ("https://x/", "https://x/#"),
+        ("https://x/#", "https://x/#"),
+        ("https://x/#/", "https://x/#/&"),
+        ("https://x/#a#b", "https://x/#a#b&"),
+    ],
+)
+def test_a_fragment_is_joined_in_key_order(target: str, start: str) -> None:
+    location = redirects.with_fragment(target, {"token_type": "bearer", "access_token": "a b", "sb": ""})
+    assert location == f"{start}access_token=a+b&sb=&token_type=bearer"
 
 
 @pytest.mark.parametrize(
@@ -373,13 +382,13 @@ ENCODED = "error=access_denied&error_code=otp_expired&error_description=Email+li
     ("target", "in_query", "location"),
     [
         ("https://example.com/?test=param", False, f"https://example.com/?test=param#{ENCODED}&sb="),
-        ("https://example.com/?b=1&a=2#old#older", False, f"https://example.com/?b=1&a=2#{ENCODED}&sb="),
-        ("https://example.com/#old", True, f"https://example.com/?{ENCODED}#{ENCODED}&sb="),
+        ("https://example.com/?b=1&a=2#old#older", False, f"https://example.com/?b=1&a=2#old#older&{ENCODED}&sb="),
+        ("https://example.com/#old", True, f"https://example.com/?{ENCODED}#old&{ENCODED}&sb="),
         ("https://example.com/?error=x&z=1&a=2", True, f"https://example.com/?a=2&{ENCODED}&z=1#{ENCODED}&sb="),
     ],
 )
 @pytest.mark.parametrize("mark", [{}, {"sb": ""}])
-def test_an_error_replaces_the_fragment(target: str, in_query: bool, location: str, mark: dict[str, str]) -> None:
+def test_an_error_is_joined_to_the_fragment(target: str, in_query: bool, location: str, mark: dict[str, str]) -> None:
     assert redirects.with_error(target, {**REFUSAL, **mark}, in_query=in_query) == location
 
 

@@ -17,9 +17,6 @@ from tests.live import servers
 
 FOLDER = servers.PROJECT.parent / "shared" / "conformance"
 
-# (scenario, step) → the required capability that the service does not have.
-STEPS_NOT_PRESENT = {("id_token_refusals", "disabled web3"): "sign-in by wallet"}
-
 if not (FOLDER / "conformance.py").is_file():
     pytest.skip(f"no conformance scenarios at {FOLDER}", allow_module_level=True)
 
@@ -95,7 +92,6 @@ def test_responses_match_recordings(name: str, url_of: Callable[[str], str], pos
     differences = [
         f"step {number} {expected['what']!r} {path}: {difference}"
         for number, (expected, step) in enumerate(zip(recorded, steps, strict=False), start=1)
-        if (name, expected["what"]) not in STEPS_NOT_PRESENT
         for path, difference in conformance.engine.differences(expected["answer"], step["answer"])
         if not conformance.allowed(DEVIATIONS, name, expected["what"], path)
     ]

@@ -7,8 +7,9 @@ from pathlib import Path
 
 PROJECT = Path(__file__).parents[3]
 DOCS = PROJECT / "docs"
+FIRST_PROVIDER = DOCS / "tutorial" / "first-provider.md"
 
-_FENCED = re.compile(r"^ *```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+_FENCED = re.compile(r'^ *```(\w*)(?: title="([^"\n]+)")?\n(.*?)^ *```$', re.MULTILINE | re.DOTALL)
 _LINE_END = re.compile(r"(?<!\\)\n")
 _SECTION = re.compile(r"^## (.*)$", re.MULTILINE)
 
@@ -33,7 +34,17 @@ def blocks(file: Path, language: str, *, section: str = "") -> list[str]:
     if section:
         parts = _SECTION.split(text)
         text = dict(zip(parts[1::2], parts[2::2], strict=True))[section]
-    return [block for marked, block in _FENCED.findall(text) if marked == language]
+    return [block for marked, title, block in _FENCED.findall(text) if marked == language and not title]
+
+
+def fenced(file: Path) -> list[tuple[str, str]]:
+    """Language and content of every fenced block."""
+    return [(language, block) for language, _, block in _FENCED.findall(file.read_text())]
+
+
+def programs(file: Path) -> dict[str, str]:
+    """The blocks that are whole files, by the path in their title."""
+    return {title: block for _, title, block in _FENCED.findall(file.read_text()) if title}
 
 
 def commands(file: Path, *, section: str = "") -> list[str]:

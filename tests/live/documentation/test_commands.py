@@ -9,8 +9,6 @@ import secrets
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -20,46 +18,18 @@ import requests
 from psycopg import sql
 
 from authsvc.db import embedded
-from tests import ports
 from tests.live import servers
 from tests.live.clients import node
 from tests.live.documentation import pages
-from tests.settings import ENVIRONMENT
+from tests.live.documentation.conftest import Installation
 
 ADDRESS = "localhost:8081"
 FIRST_USER = pages.DOCS / "tutorial" / "first-user.md"
-FIRST_PROVIDER = pages.DOCS / "tutorial" / "first-provider.md"
 # Commands of the first tutorial that start a server or need Node.js; other tests cover them.
 ELSEWHERE = re.compile(r"\bmake run$|-m aiosmtpd |^npm |^node ")
 SHELL_SECONDS = 200
 # An error response ends the script. Redirects are no errors.
 STRICT = 'set -euo pipefail; curl() { command curl --fail-with-body --max-time 30 "$@"; echo; }'
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Installation:
-    """A server, and shell variables that give `manage.py` the same settings."""
-
-    port: int
-    variables: dict[str, str]
-
-
-@pytest.fixture(scope="module")
-def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """A server with the development inbox and the provider of the second tutorial."""
-    folder = tmp_path_factory.mktemp("tutorial")
-    [block] = pages.blocks(FIRST_PROVIDER, "ini")
-    port = ports.free_port()
-    with servers.fresh_database() as url:
-        env = {
-            **dict(line.split("=", 1) for line in block.splitlines()),
-            "WEB_CONCURRENCY": "1",
-            "AUTH_MAILER_DEV_INBOX_ENABLED": "true",
-            "AUTH_MAILER_DEV_INBOX_FOLDER": str(folder / "inbox"),
-            "AUTH_API_EXTERNAL_URL": f"http://localhost:{port}",
-        }
-        with servers.LiveServer(folder=folder, database_url=url, env=env, port=port):
-            yield Installation(port=port, variables={**ENVIRONMENT, **env, "DATABASE_URL": url})
 
 
 def shell(lines: list[str], *, folder: Path, variables: dict[str, str]) -> str:
@@ -148,7 +118,7 @@ def test_tutorial_program_prints_documented_output(installation: Installation, t
 
 
 def test_second_tutorial_redirects_to_provider(installation: Installation, tmp_path: Path) -> None:
-    lines = pages.commands(FIRST_PROVIDER, section="Configure the service")
+    lines = pages.commands(pages.FIRST_PROVIDER, section="Configure the service")
     keys_url, target = run_in_sources(installation, tmp_path, lines).split()
 
     assert keys_url == "True"

@@ -15,7 +15,6 @@ from tests.live.documentation import pages
 # Names that end in an underscore stand for many: AUTH_EXTERNAL_<PROVIDER>_URL, AUTH_RATE_LIMIT_*.
 _SETTING = re.compile(r"\bAUTH(?:SVC)?_[A-Z0-9_]+")
 _COMMAND = re.compile(r"manage\.py ([a-z][a-z_]+)\b(?!\.)")
-_BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 # At the start of a line; a comment at the end of one is an argument in zsh.
 _PROMPT = re.compile(r"^\s*(?:[$%>]|>>>|\w*=[#>]) |\S[ ]{2,}# ", re.MULTILINE)
 _ROOT_PROMPT = re.compile(r"^\s*# ", re.MULTILINE)
@@ -67,7 +66,7 @@ def _code_blocks() -> list[tuple[str, str, str]]:
     """Name of the file, language and content of each block of code."""
     files = [file for file in pages.everything() if file.suffix == ".md"]
     files += [pages.PROJECT / name for name in ("CONTRIBUTING.md", "SECURITY.md")]
-    return [(pages.name(file), *block) for file in files for block in _BLOCK.findall(file.read_text())]
+    return [(pages.name(file), *block) for file in files for block in pages.fenced(file)]
 
 
 def test_code_blocks_contain_no_prompts() -> None:

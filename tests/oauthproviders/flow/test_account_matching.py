@@ -225,13 +225,15 @@ def test_a_verified_sign_in_claims_an_unconfirmed_account(
     session = factories.make_session(user)
     link = factories.make_one_time_token(user, TokenType.CONFIRMATION).link_token
     flow = factories.make_flow(user)
-    User.objects.update(email_change="evil@example.com")
+    sent_at = timezone.now() - timedelta(hours=1)
+    User.objects.update(email_change="evil@example.com", confirmation_sent_at=sent_at)
 
     response = browser.sign_in()
 
     fragment = redirect_fragment(response)
     user.refresh_from_db()
     identity = Identity.objects.get()
+    assert user.confirmation_sent_at == sent_at
     assert (identity.provider, identity.user_id, get_providers(user)) == ("github", user.id, ["github"])
     assert (user.password, user.email_change, user.email) == (None, "", EMAIL)
     assert user.email_confirmed_at is not None

@@ -67,7 +67,7 @@ def test_the_first_sign_in_creates_an_account(github: GitHub, browser: Browser, 
         "github", "gho_x", "", "bearer",
     )  # fmt: skip
     identity_data = {
-        "iss": "https://api.github.com", "sub": "7", "name": "Ada L", "preferred_username": "ada",
+        "iss": "https://provider.example.com/api/v3", "sub": "7", "name": "Ada L", "preferred_username": "ada",
         "full_name": "Ada L", "avatar_url": "https://img.example/a.png", "provider_id": "7", "user_name": "ada",
         "email": "ada@example.com", "email_verified": True, "phone_verified": False,
     }  # fmt: skip
@@ -142,7 +142,7 @@ def test_the_configured_redirect_url_overrides_redirect_to(
 def test_the_fragment_of_redirect_to_precedes_the_tokens(github: GitHub, browser: Browser) -> None:
     response = browser.sign_in(redirect_to=f"{SITE}/in?x=1#top")
 
-    assert response.headers["Location"].startswith(f"{SITE}/in?x=1#top#access_token=")
+    assert response.headers["Location"].startswith(f"{SITE}/in?x=1#top&access_token=")
 
 
 def test_the_callback_accepts_a_form(github: GitHub, browser: Browser) -> None:
@@ -323,7 +323,7 @@ def test_an_error_of_the_provider_is_forwarded(github: GitHub, browser: Browser)
 
     assert response.headers["Location"] == (
         f"{SITE}/in?error=access_denied&error_description=no%2C+100%25+not&x=1"
-        "#error=access_denied&error_description=no%2C+100%25+not&sb="
+        "#top&error=access_denied&error_description=no%2C+100%25+not&sb="
     )
     assert github.server.received == []
 

@@ -150,8 +150,15 @@ def test_subjects_that_differ_in_case_are_different_users(api: Api, issuer: Issu
     assert one["user"]["id"] != other["user"]["id"]
 
 
-def test_an_unverified_address_gets_a_confirmation_email(api: Api, issuer: Issuer, mailbox: Mailbox) -> None:
-    answer = exchange(api, issuer.token(email_verified="true"))
+def test_email_verified_may_be_a_text(api: Api, issuer: Issuer) -> None:
+    assert assert_signed_in(exchange(api, issuer.token(email_verified="true")))["user"]["email_confirmed_at"]
+
+
+@pytest.mark.parametrize("claim", [False, "false", "True", "1", 1, None])
+def test_an_unverified_address_gets_a_confirmation_email(
+    claim: object, api: Api, issuer: Issuer, mailbox: Mailbox
+) -> None:
+    answer = exchange(api, issuer.token(email_verified=claim))
     text = "Unverified email with keycloak. A confirmation email has been sent to your keycloak email"
     assert_error(answer, 422, "provider_email_needs_verification", text)
     assert [email.to for email in mailbox.emails] == ["ada@example.com"]

@@ -279,6 +279,7 @@ def test_an_unverified_address_of_an_anonymous_user_gets_a_confirmation_email(
     assert_error_redirect(response, "server_error", "email_not_confirmed", MAILED, to=f"{SITE}/in")
     user.refresh_from_db()
     assert (user.email, user.email_change, user.email_confirmed_at, user.is_anonymous) == (None, EMAIL, None, True)
+    assert user.raw_app_meta_data == {}
     assert Identity.objects.get().user_id == user.id
     (mail,) = mailbox.emails
     assert (mail.kind, mail.to) == (EmailKind.EMAIL_CHANGE, EMAIL)
@@ -286,6 +287,7 @@ def test_an_unverified_address_of_an_anonymous_user_gets_a_confirmation_email(
     assert api.get(f"/verify?type=email_change&token={mail.variables['TokenHash']}").status_code == 303
     user.refresh_from_db()
     assert (user.email, user.is_anonymous) == (EMAIL, False)
+    assert user.raw_app_meta_data == {"provider": "github", "providers": ["github", "email"]}
     assert "access_token" in redirect_fragment(browser.sign_in())
 
 

@@ -382,6 +382,25 @@ def test_gitlab_addresses_are_verified_only_with_a_confirmation(
     assert not any(address.verified for address in profile_of(recording, mocked_requests).addresses)
 
 
+@pytest.mark.parametrize(
+    ("claim", "is_verified"),
+    [("true", True), ("false", False), ("True", False), ("1", False), (1, False), (None, False)],
+)
+def test_keycloak_has_email_verified_as_text_or_boolean(
+    claim: Any, is_verified: bool, mocked_requests: RequestsMock
+) -> None:
+    recording = ALL["keycloak"].with_value([document_of(ALL["keycloak"]), "email_verified"], claim)
+    assert has_verified_address(recording, mocked_requests) is is_verified
+
+
+@pytest.mark.parametrize(("name", "path"), [("github", "/api/v3"), ("discord", "/api")])
+def test_the_issuer_of_an_identity_is_at_the_configured_url(
+    name: str, path: str, mocked_requests: RequestsMock
+) -> None:
+    profile = profile_of(ALL[name].at_server("https://own.example.com"), mocked_requests)
+    assert profile.claims["iss"] == f"https://own.example.com{path}"
+
+
 # Google
 
 

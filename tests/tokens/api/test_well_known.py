@@ -78,6 +78,34 @@ def test_discovery_document_has_url_of_key_set(api: Api, auth_config: ChangeConf
     assert body["id_token_signing_alg_values_supported"] == ["ES256"]
 
 
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("issuer", "named", "jwks_uri"),
+    [
+        ("", "https://auth.example.com/api/", "https://auth.example.com/api/.well-known/jwks.json"),
+        ("authsvc", "authsvc", "https://auth.example.com/api/.well-known/jwks.json"),
+        ("https://id.example.com", "https://id.example.com", "https://id.example.com/.well-known/jwks.json"),
+    ],
+)
+def test_the_issuer_is_never_empty_and_equals_that_of_tokens(
+    issuer: str, named: str, jwks_uri: str, api: Api, auth_config: ChangeConfig
+) -> None:
+    auth_config(jwt={"issuer": issuer}, api={"external_url": "https://auth.example.com/api/"})
+    body = api.get("/.well-known/openid-configuration").json()
+    assert (body["issuer"], body["jwks_uri"]) == (named, jwks_uri)
+    claims = jwt.decode(sign_in(api), options={"verify_signature": False})
+    assert claims.get("iss") == (issuer or None)
+    assert set(body["claims_supported"]) == set(claims)
+
+
+def test_discovery_names_no_endpoint_that_does_not_exist(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(jwt={"issuer": "https://auth.example.com"})
+    body = api.get("/.well-known/openid-configuration").json()
+    (url,) = [value for value in body.values() if str(value).startswith("https://auth.example.com/")]
+    assert api.get(url.removeprefix("https://auth.example.com")).status_code == 200
+    assert body["response_types_supported"] == []
+
+
 @pytest.mark.parametrize("path", ["/.well-known/jwks.json", "/.well-known/openid-configuration"])
 def test_post_gets_405(path: str, api: Api) -> None:
     assert api.post(path).status_code == 405
