@@ -4,6 +4,7 @@ SHELL := /bin/sh
 .DELETE_ON_ERROR:
 
 PORT ?= 8081
+DOCS_PORT ?= 8000
 PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
 BIN := .venv/bin
@@ -15,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Many tests wait for other processes, so more of them run at once than there are cores.
 WORKERS ?= 3
 
-.PHONY: help install run operator test test-fast lint format docs bench reference lock audit
+.PHONY: help install run operator test test-fast lint format docs docs-serve screenshots bench reference lock audit
 
 help:
 	@echo 'make install    install the locked dependencies into .venv'
@@ -26,6 +27,8 @@ help:
 	@echo 'make lint       run the checks without the tests'
 	@echo 'make format     format the sources'
 	@echo 'make docs       build the documents as a site in .data/site'
+	@echo 'make docs-serve  serve that site, and build it again after changes'
+	@echo 'make screenshots  write the images of the documents with Chromium'
 	@echo 'make bench      measure each endpoint of a server of this checkout under load'
 	@echo 'make reference  write the generated documents: OpenAPI, endpoints, errors, settings'
 	@echo 'make lock       update the lock files from pyproject.toml'
@@ -104,6 +107,12 @@ format: $(INSTALLED)
 docs: $(INSTALLED)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo 'file://$(CURDIR)/.data/site/index.html'
+
+docs-serve: $(INSTALLED)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --dev-addr localhost:$(DOCS_PORT)
+
+screenshots: $(INSTALLED)
+	SCREENSHOTS=1 $(BIN)/pytest -q -n 0 -p no:randomly tests/live/browser/test_pages.py -k test_screenshots
 
 bench: $(INSTALLED)
 	$(BIN)/python -m tests.performance.bench

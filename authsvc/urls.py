@@ -18,6 +18,7 @@ urlpatterns = [
     path("", include("accounts.urls")),
     slash_optional("openapi.json", openapi.OpenapiView.as_view()),
     slash_optional("docs", openapi.DocsView.as_view()),
+    path("docs/<slug:digest>/<str:name>", openapi.serve_asset),
     path("", include("authsvc.console.urls")),
     path("inbox", RedirectView.as_view(url="/inbox/")),
     path("inbox/", include("mailer.urls")),

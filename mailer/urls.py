@@ -11,6 +11,7 @@ app_name = "mailer"
 urlpatterns = [
     path("", views.list_messages, name="inbox"),
     path("messages.json", views.list_as_json, name="messages"),
+    path("script.js", views.script, name="script"),
     path("style.css", views.style_sheet, name="style"),
     path("previews/", views.list_previews, name="previews"),
     path("previews/<slug:key>", views.show_preview, name="preview"),

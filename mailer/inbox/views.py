@@ -21,6 +21,8 @@ _PAGE_POLICY = (
     "default-src 'none'; style-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 )
+# The script of the list loads new messages.
+_LIST_POLICY = f"{_PAGE_POLICY}; script-src 'self'; connect-src 'self'"
 # Links of the message may open outside of the frame, as in a mail reader. Everything else is forbidden.
 _MESSAGE_POLICY = (
     "sandbox allow-top-navigation-by-user-activation; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -70,7 +72,9 @@ def _development_only(view: View[P]) -> View[P]:
 
 @_development_only
 def list_messages(request: HttpRequest) -> HttpResponse:
-    return render(request, "mailer/inbox/list.html", {"messages": storage.list_messages()})
+    response = render(request, "mailer/inbox/list.html", {"messages": storage.list_messages()})
+    response.headers["Content-Security-Policy"] = _LIST_POLICY
+    return response
 
 
 @_development_only
@@ -109,6 +113,11 @@ def show_preview_body(request: HttpRequest, key: str) -> HttpResponse:
 def list_as_json(request: HttpRequest) -> HttpResponse:
     """`[{"id", "channel", "to", "subject", "code", "link", "text", "html", "message_id", "kept_at"}]`, newest first."""
     return JsonResponse([_as_json(message) for message in storage.list_messages()], safe=False)
+
+
+@_development_only
+def script(request: HttpRequest) -> HttpResponse:
+    return render(request, "mailer/inbox/script.js", content_type="text/javascript; charset=utf-8")
 
 
 @_development_only

@@ -9,7 +9,7 @@ import pytest
 from django.urls import URLPattern, URLResolver, get_resolver, resolve
 
 SAMPLES = {"uuid": "11111111-2222-4333-8444-555555555555", "int": "1", "str": "x", "slug": "x", "path": "x"}
-PAGES = ("inbox", "operator")
+PAGES = ("inbox", "operator", "docs/<")
 """Path prefixes of HTML pages, which clients never build URLs for."""
 
 

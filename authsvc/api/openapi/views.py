@@ -1,22 +1,19 @@
-"""Serves the checked-in OpenAPI document and an HTML page of it."""
+"""Serves the checked-in OpenAPI document, and a page to read, search and try it: Swagger UI."""
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import orjson
+import drf_spectacular_sidecar
 from django.conf import settings
-from django.http import HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.utils.cache import get_conditional_response
-from django.utils.safestring import mark_safe
 
 from authsvc import conf
-from authsvc.api.openapi import page
 from authsvc.api.openapi.document import ResponseDoc, document
 from authsvc.api.renderers import NO_STORE
 from authsvc.api.views import Endpoint, ServiceRequest
@@ -24,8 +21,11 @@ from authsvc.errors import NotFound
 
 FILE = Path(__file__).with_name("openapi.json")
 _CACHE_CONTROL = "public, max-age=600"
-# No scripts; the digest permits the one inline style sheet.
-_POLICY = "default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+# No inline scripts or styles, no other server. The style sheet of Swagger UI contains its icons as `data:` URLs.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; base-uri 'none';"
+    " form-action 'none'; frame-ancestors 'none'"
+)
 
 
 class OpenapiView(Endpoint):
@@ -51,21 +51,29 @@ class OpenapiView(Endpoint):
 class DocsView(Endpoint):
     @document(responses={200: ResponseDoc("The page.", media_type="text/html")}, errors=(NotFound,))
     def get(self, request: ServiceRequest) -> HttpResponse:
-        """Show this description of the API as a page.
+        """Show this description of the API as a page that sends requests too.
 
         Available if `AUTH_API_DOCS_ENABLED` is set or the development inbox is enabled.
         """
-        config = conf.current()
-        if not config.api.docs_enabled and not config.mailer.dev_inbox_enabled:
+        if not conf.current().has_api_page:
             raise NotFound
-        text, policy = _page()
         headers = {
             "Cache-Control": NO_STORE,
-            "Content-Security-Policy": policy,
+            "Content-Security-Policy": _POLICY,
             "Referrer-Policy": "no-referrer",
             "X-Robots-Tag": "noindex",
         }
-        return HttpResponse(text, headers=headers)
+        return HttpResponse(render_to_string("openapi/page.html", {"digest": _assets()[0]}), headers=headers)
+
+
+def serve_asset(request: HttpRequest, digest: str, name: str) -> HttpResponse:
+    """A style sheet or script of the page, of this version of the service; browsers keep it."""
+    current, files = _assets()
+    if not conf.current().has_api_page or digest != current or name not in files:
+        raise Http404
+    content_type = "text/css" if name.endswith(".css") else "text/javascript"
+    headers = {"Cache-Control": "public, max-age=31536000, immutable"}
+    return HttpResponse(files[name].read_bytes(), content_type=f"{content_type}; charset=utf-8", headers=headers)
 
 
 @cache
@@ -76,10 +84,15 @@ def _document() -> tuple[bytes, str]:
 
 
 @cache
-def _page() -> tuple[str, str]:
-    """The page and its Content-Security-Policy."""
-    style = (Path(settings.BASE_DIR) / "templates" / "openapi" / "style.css").read_text()
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    values = page.context(orjson.loads(_document()[0]))
-    text = render_to_string("openapi/page.html", {**values, "style": mark_safe(style)})  # noqa: S308  (ours)
-    return text, _POLICY.format(digest=digest)
+def _assets() -> tuple[str, dict[str, Path]]:
+    """A digest of the files of the page, and these files by name."""
+    templates = Path(settings.BASE_DIR) / "templates" / "openapi"
+    swagger = Path(drf_spectacular_sidecar.__file__).parent / "static" / "drf_spectacular_sidecar" / "swagger-ui-dist"
+    files = {
+        "swagger-ui.css": swagger / "swagger-ui.css",
+        "swagger-ui-bundle.js": swagger / "swagger-ui-bundle.js",
+        "page.css": templates / "page.css",
+        "page.js": templates / "page.js",
+    }
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files.values()))
+    return digest.hexdigest()[:12], files

@@ -111,11 +111,28 @@ class Chromium:
         self._wait(hovers, f"{selector} under the mouse", 60)
         self._press(**point)
 
-    def resize(self, *, width: int, height: int) -> None:
-        """Show pages as on a phone of this size."""
+    def resize(self, *, width: int, height: int, mobile: bool = True) -> None:
+        """Show pages as on a phone of this size, or in a window of this size."""
         self._command(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=2, mobile=True
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=2 if mobile else 1,
+            mobile=mobile,
         )
+
+    def prefer_color_scheme(self, scheme: str) -> None:
+        """Show pages as for a user who prefers `light` or `dark`."""
+        self._command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def press_tab(self) -> None:
+        """Move the focus to the next element, as users of a keyboard do."""
+        for kind in ("keyDown", "keyUp"):
+            self._command("Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9)
+
+    def insert_text(self, text: str) -> None:
+        """Type a text into the focused field."""
+        self._command("Input.insertText", text=text)
 
     def trust_any_certificate(self) -> None:
         """Accept invalid certificates from now on."""

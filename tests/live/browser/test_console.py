@@ -21,7 +21,7 @@ STATE = """(() => ({
     foreign: performance.getEntriesByType('resource').filter(each => !each.name.startsWith(location.origin)).length,
     failed: performance.getEntriesByType('resource').filter(each => each.responseStatus >= 400).map(each => each.name),
     heading: document.querySelector('h1')?.innerText,
-    width: document.documentElement.scrollWidth - innerWidth,
+    width: document.documentElement.scrollWidth - document.documentElement.clientWidth,
 }))()"""
 
 

@@ -105,7 +105,10 @@ def test_the_list_shows_emails_and_refreshes_itself(client: Client) -> None:
     page = response.content.decode()
     assert response.status_code == 200
     assert "development only" in page
-    assert 'http-equiv="refresh" content="2"' in page
+    assert '<script src="/inbox/script.js" defer></script>' in page
+    assert '<noscript><meta http-equiv="refresh"' in page
+    assert response.headers["Content-Security-Policy"].endswith("; script-src 'self'; connect-src 'self'")
+    assert client.get("/inbox/script.js").headers["Content-Type"] == "text/javascript; charset=utf-8"
     assert page.index("Your code is 123456") < page.index("&lt;Hello&gt;")
     assert "<code>123456</code>" in page
     assert f'href="{LINK.replace("&", "&amp;")}"' in page

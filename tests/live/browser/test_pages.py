@@ -1,0 +1,220 @@
+"""The HTML pages in a real browser: the API page sends requests, and every page is readable and works by keyboard.
+
+`make screenshots` also writes the pages to `docs/images`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+import requests
+
+from tests.live import servers
+from tests.live.browser import accessibility, chromium
+from tests.live.browser.chromium import Chromium
+
+EMAIL = "ada@example.com"
+OPERATOR = "operator@example.com"
+PASSWORD = "correct horse battery 1"
+IMAGES = servers.PROJECT / "docs" / "images"
+PAGE_NAMES = ("inbox", "api", "console")
+MAX_IMAGE_BYTES = 150_000
+SIGN_UP = "#operations-Accounts-post_signup"
+GET_USER = "#operations-The_signed-in_user-get_user"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    url: str
+    database_url: str
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service like that of `make run`, with an operator and the email of a sign-up."""
+    folder = tmp_path_factory.mktemp("pages")
+    env = {
+        "WEB_CONCURRENCY": "1",
+        "AUTH_MAILER_DEV_INBOX_ENABLED": "true",
+        "AUTH_MAILER_DEV_INBOX_FOLDER": str(folder / "inbox"),
+        "AUTH_MAILER_LINK_CONFIRM_PAGE_ENABLED": "true",
+        "AUTH_EXTERNAL_ANONYMOUS_USERS_ENABLED": "true",
+    }
+    with (
+        servers.fresh_database() as database_url,
+        servers.LiveServer(folder=folder, database_url=database_url, env=env) as server,
+    ):
+        for email in (OPERATOR, EMAIL):
+            body = {"email": email, "password": PASSWORD}
+            assert requests.post(f"{server.url}/signup", json=body, timeout=60).status_code == 200
+        with psycopg.connect(database_url) as connection:
+            connection.execute(
+                "UPDATE users SET role = 'svc_admin', email_confirmed_at = now() WHERE email = %s", [OPERATOR]
+            )
+        yield Service(url=server.url, database_url=database_url)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    program = chromium.find()
+    if program is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("no Chromium is installed")
+    with Chromium(program=program, folder=tmp_path_factory.mktemp("profile")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def signed_in(browser: Chromium, service: Service) -> None:
+    """The browser has signed in to the console."""
+    browser.open(f"{service.url}/operator/login/")
+    browser.wait_for("document.readyState === 'complete' && !!document.querySelector('#id_password')")
+    for field, value in (("name", OPERATOR), ("password", PASSWORD)):
+        browser.evaluate(f"document.querySelector('#id_{field}').value = '{value}'")
+    browser.click("button.default")
+    browser.wait_for("location.pathname === '/operator/' && !!document.querySelector('.stats')")
+
+
+def open_page(browser: Chromium, url: str, ready: str) -> None:
+    """Open a page and wait until the selector `ready` matches."""
+    browser.open("about:blank")
+    browser.open(url)
+    browser.wait_for(f"document.readyState === 'complete' && !!document.querySelector('{ready}')")
+
+
+def confirmation_link(service: Service) -> str:
+    """The link in Ada's email, after its arrival."""
+    links: list[str] = []
+    while not links:
+        messages = requests.get(f"{service.url}/inbox/messages.json", timeout=60).json()
+        links = [message["link"] for message in messages if message["to"] == EMAIL]
+    return links[0]
+
+
+def execute(browser: Chromium, operation: str) -> str:
+    """Open an operation of the API page, send its example, and return what the page shows of the response."""
+    browser.click(f"{operation} .opblock-summary-control")
+    browser.click(f"{operation} .try-out__btn")
+    browser.click(f"{operation} .execute")
+    text: str = browser.wait_for(f"document.querySelector('{operation} .live-responses-table tbody')?.innerText")
+    return text
+
+
+def test_api_page_searches_signs_up_and_reads_the_user(browser: Chromium, service: Service) -> None:
+    browser.resize(width=1280, height=800, mobile=False)
+    browser.watch_policy_violations()
+    open_page(browser, f"{service.url}/docs", ".opblock")
+    all_operations = browser.evaluate("document.querySelectorAll('.opblock').length")
+    assert all_operations > 50
+
+    browser.click("#search")
+    browser.insert_text("anonymously")
+    browser.wait_for("document.querySelectorAll('.opblock').length === 1")
+    browser.click(f"{SIGN_UP} .opblock-summary-control")
+    browser.click(f"{SIGN_UP} .try-out__btn")
+    browser.click(f"{SIGN_UP} textarea")
+    browser.evaluate("document.querySelector('textarea').select()")
+    browser.insert_text("{}")
+    browser.click(f"{SIGN_UP} .execute")
+    shown = browser.wait_for(f"document.querySelector('{SIGN_UP} .live-responses-table tbody')?.innerText")
+    [token] = re.findall(r'"access_token": "([^"]+)"', shown)
+
+    browser.click(".btn.authorize")
+    browser.click(".dialog-ux input")
+    browser.insert_text(token)
+    browser.click(".dialog-ux .btn.authorize")
+    browser.wait_for("!!document.querySelector('.dialog-ux button[aria-label=\"Remove authorization\"]')")
+    browser.click(".dialog-ux .btn-done")
+    browser.click("#search")
+    browser.evaluate("document.querySelector('#search').select()")
+    browser.insert_text("GET /user")
+    browser.wait_for(f"!!document.querySelector('{GET_USER}')")
+    shown = execute(browser, GET_USER)
+    assert shown.split()[0] == "200"
+    assert '"is_anonymous": true' in shown
+    assert browser.policy_violations() == []
+
+
+PAGES = {
+    "inbox": ("/inbox/", "article"),
+    "API": ("/docs", ".opblock"),
+    "dashboard": ("/operator/", ".stats"),
+    "list of users": ("/operator/accounts/user/", "#result_list"),
+    "error page of the console": ("/operator/unknown/", "h1"),
+}
+
+
+@pytest.mark.usefixtures("signed_in")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_are_readable_and_work_by_keyboard(browser: Chromium, service: Service, scheme: str) -> None:
+    browser.prefer_color_scheme(scheme)
+    found = {}
+    browser.resize(width=390, height=844)
+    # The cookie of the operator belongs to the other host.
+    sign_in = service.url.replace("127.0.0.1", "localhost") + "/operator/login/"
+    pages = {name: (service.url + path, ready) for name, (path, ready) in PAGES.items()}
+    pages |= {"sign-in": (sign_in, "#id_password"), "confirmation": (confirmation_link(service), "button")}
+    for name, (url, ready) in pages.items():
+        open_page(browser, url, ready)
+        if name == "API":
+            browser.click(f"{SIGN_UP} .opblock-summary-control")
+            browser.wait_for(f"!!document.querySelector('{SIGN_UP} .try-out__btn')")
+        if problems := accessibility.find_problems(browser):
+            found[name] = problems
+    assert found == {}
+
+
+def test_faint_text_and_hidden_focus_are_found(browser: Chromium, service: Service) -> None:
+    browser.prefer_color_scheme("light")
+    browser.resize(width=390, height=844)
+    confirmation_link(service)
+    open_page(browser, f"{service.url}/inbox/", "article")
+    browser.evaluate(
+        """(() => {
+            const style = new CSSStyleSheet()
+            style.replaceSync('.hint { color: #999 } a:focus-visible { outline: none }')
+            document.adoptedStyleSheets = [style]
+            document.body.insertAdjacentHTML('beforeend', '<div id="wide"></div>')
+            Object.assign(document.querySelector('#wide').style, {width: '3000px', height: '1px'})
+        })()"""
+    )
+    problems = " ".join(accessibility.find_problems(browser))
+    assert "p.hint: text has a contrast of" in problems
+    assert "a.button: focus has a contrast of 0.00" in problems
+    assert "wider than the window" in problems
+
+
+@pytest.mark.usefixtures("signed_in")
+def test_screenshots(browser: Chromium, service: Service, tmp_path: Path) -> None:
+    """The pages of the documents render; with SCREENSHOTS=1 their images are written to the documents."""
+    folder = IMAGES if os.environ.get("SCREENSHOTS") else tmp_path
+    browser.prefer_color_scheme("light")
+    browser.resize(width=1280, height=800, mobile=False)
+    confirmation_link(service)
+    open_page(browser, f"{service.url}/inbox/", "article")
+    browser.screenshot(folder / "inbox.png")
+    open_page(browser, f"{service.url}/operator/accounts/user/", "#result_list")
+    browser.screenshot(folder / "console.png")
+    open_page(browser, f"{service.url}/docs", ".opblock")
+    browser.click("#search")
+    browser.insert_text("sign up")
+    browser.wait_for("document.querySelectorAll('.opblock').length < 10")
+    browser.click(f"{SIGN_UP} .opblock-summary-control")
+    browser.wait_for(f"!!document.querySelector('{SIGN_UP} .try-out__btn')")
+    browser.evaluate("document.querySelector('.info .description').scrollIntoView()")
+    browser.screenshot(folder / "api.png")
+    assert all((folder / f"{name}.png").stat().st_size > 10_000 for name in PAGE_NAMES)
+
+
+def test_documents_show_the_committed_screenshots() -> None:
+    texts = "".join(file.read_text() for file in (servers.PROJECT / "docs").rglob("*.md"))
+    for name in PAGE_NAMES:
+        image = IMAGES / f"{name}.png"
+        assert image.read_bytes().startswith(b"\x89PNG")
+        assert image.stat().st_size < MAX_IMAGE_BYTES
+        assert f"images/{name}.png)" in texts
