@@ -16,6 +16,8 @@ class ApiError(Exception):
     status: int = 500
     error_code: str = "unexpected_failure"
     message: str = "Unexpected failure, please check server logs for more information"
+    hint: str = ""
+    """How to mend the request, for developers, where the message alone misleads."""
     retry_after: float | None = None
     """Seconds until the same request may succeed, None if unknown."""
 

@@ -10,6 +10,7 @@ class UserIdNotAUuid(ApiError):
     status = 404
     error_code = "validation_failed"
     message = "user_id must be an UUID"
+    hint = "The path contains the `id` of a user, not an email or phone; GET /admin/users?filter= finds users."
 
 
 class LinkTypeUnknown(ValidationFailed):
@@ -51,6 +52,7 @@ class PasswordHashInvalid(ValidationFailed):
 
 class UserIdMalformed(ValidationFailed):
     message = "ID must conform to the uuid v4 format"
+    hint = "Send a UUID such as 0f1e2d3c-4b5a-4678-9abc-def012345678 as `id`, or none."
 
 
 class UserIdNil(ValidationFailed):
@@ -76,6 +78,8 @@ class AudienceTooLong(ValidationFailed):
 
 
 class BanDurationInvalid(ValidationFailed):
+    hint = "Send `none`, or numbers with the units h, m and s such as 24h or 1h30m; a day is 24h."
+
     def __init__(self, reason: str) -> None:
         super().__init__(f"invalid format for ban duration: {reason}")
 

@@ -81,6 +81,7 @@ class IdentityIdNotAUuid(ApiError):
     status = 404
     error_code = "validation_failed"
     message = "identity_id must be an UUID"
+    hint = "The path ends with `identity_id` of one of the user's identities, not with its `id`."
 
 
 class SingleIdentity(ApiError):

@@ -11,6 +11,7 @@ class FactorIdNotAUuid(ApiError):
     status = 404
     error_code = "validation_failed"
     message = "factor_id must be an UUID"
+    hint = "The path contains the `id` of one of the user's factors; GET /user lists them."
 
 
 class FactorNotFound(ApiError):

@@ -39,6 +39,7 @@ class ChallengeIdMissing(ValidationFailed):
 
 class ChallengeIdMalformed(ValidationFailed):
     message = "challenge_id must be a valid UUID"
+    hint = "Send `challenge_id` of the response that contains the options."
 
 
 class CredentialMissing(ValidationFailed):

@@ -29,3 +29,7 @@ class AnonymousSignInsDisabled(ApiError):
     status = 422
     error_code = "anonymous_provider_disabled"
     message = "Anonymous sign-ins are disabled"
+    hint = (
+        "The body has neither email nor phone, so it asks for an anonymous user. Send email or phone, and password, or"
+        " set AUTH_EXTERNAL_ANONYMOUS_USERS_ENABLED."
+    )

@@ -17,6 +17,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from rest_framework import exceptions as drf
 from rest_framework.response import Response
 
+from authsvc import conf
 from authsvc.api.renderers import NO_STORE, JSONRenderer
 from authsvc.errors import (
     ApiError,
@@ -175,13 +176,17 @@ def _cause(error: Exception) -> str:
 
 
 def _body(error: ApiError, *, request: HttpRequest, versioned: bool) -> dict[str, Any]:
+    further = error.extra()
+    # Hints are for developers: a server without API page answers exactly as the protocol describes.
+    if error.hint and conf.current().has_api_page:
+        further["hint"] = error.hint
     if versioned:
-        return {"code": error.error_code, "message": error.message, **error.extra()}
+        return {"code": error.error_code, "message": error.message, **further}
     body: dict[str, Any] = {"code": error.status, "error_code": error.error_code, "msg": error.message}
     request_id = request.META.get("authsvc.request_id")
     if error.status >= 500 and request_id:
         body["error_id"] = request_id
-    return body | error.extra()
+    return body | further
 
 
 def _sqlstate(error: BaseException) -> str:

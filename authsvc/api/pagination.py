@@ -25,6 +25,8 @@ class ListParameterInvalid(ValidationFailed):
 
 
 class PaginationInvalid(ValidationFailed):
+    hint = "Send whole numbers, for example page=1 and per_page=50."
+
     def __init__(self, reason: str) -> None:
         super().__init__(f"Bad Pagination Parameters: {reason}")
 

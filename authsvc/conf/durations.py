@@ -32,12 +32,12 @@ def parse(text: str) -> timedelta:
     if unsigned == "0":
         return timedelta()
     if not unsigned:
-        raise ValueError("a number with a unit is needed")
+        raise ValueError("a number with a unit is needed, such as 24h or 1h30m")
     nanoseconds, position = 0, 0
     while position < len(unsigned):
         part = _PART.match(unsigned, position)
         if part is None or not (part[1] or part[2]):
-            raise ValueError("every number needs a unit of ns, us, ms, s, m or h")
+            raise ValueError("numbers need units (ns, us, ms, s, m, h), as in 1h30m")
         whole, fraction, unit = part[1] or "0", part[2] or "", _NANOSECONDS[part[3]]
         if len(whole) + len(fraction) > _MAX_DIGITS:
             raise ValueError("the number is too long")

@@ -83,7 +83,7 @@ def _parse_integer(text: str) -> int:
     """Decimal, or with the prefix 0x, 0o or 0b; with an optional sign; 64 bits."""
     match = _INTEGER.fullmatch(text)
     if match is None or len(text) > _MAX_NUMBER_LENGTH:
-        raise ValueError("not a whole number")
+        raise ValueError("not a whole number, such as 10")
     sign, *digits_by_base = match.groups()
     value = next(int(digits, base) for digits, base in zip(digits_by_base, _BASES, strict=True) if digits)
     value = -value if sign == "-" else value
@@ -109,7 +109,7 @@ def _parse_port(text: str) -> int:
 def _parse_number(text: str) -> float:
     """A finite number that is not negative."""
     if _FLOAT.fullmatch(text) is None or len(text) > _MAX_NUMBER_LENGTH:
-        raise ValueError("not a number")
+        raise ValueError("not a number, such as 1.5")
     value = float(text)
     if value < 0 or not math.isfinite(value):
         raise ValueError("out of range")
@@ -124,6 +124,8 @@ def _parse_fractional_seconds(text: str) -> timedelta:
 
 
 def _parse_whole_seconds(text: str) -> timedelta:
+    if _INTEGER.fullmatch(text) is None:
+        raise ValueError("not a whole number of seconds, such as 3600")
     return timedelta(seconds=_parse_count(text, durations.LIMIT // timedelta(seconds=1)))
 
 

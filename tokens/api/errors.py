@@ -65,6 +65,7 @@ class UnsupportedGrantType(ApiError):
     status = 400
     error_code = "invalid_credentials"
     message = "unsupported_grant_type"
+    hint = "Name the grant in the query: POST /token?grant_type=password, refresh_token, pkce or id_token."
 
 
 class Web3ProviderDisabled(ApiError):

@@ -57,6 +57,7 @@ class RefreshTokenNotValid(ApiError):
     status = 400
     error_code = "validation_failed"
     message = "Refresh token is not valid"
+    hint = 'Send the refresh token of the last token response in the body: {"refresh_token": "…"}.'
 
 
 class RefreshTokenNotFound(ApiError):

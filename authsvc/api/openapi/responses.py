@@ -82,6 +82,8 @@ def build_example(error: type[ApiError] | type[OAuthError]) -> dict[str, Any]:
     if isinstance(instance, OAuthError):
         return {"summary": summary, "value": {"error": instance.error, "error_description": instance.description}}
     body = {"code": instance.status, "error_code": instance.error_code, "msg": instance.message, **instance.extra()}
+    if instance.hint:
+        body["hint"] = instance.hint
     return {"summary": summary, "value": body}
 
 

@@ -23,6 +23,8 @@ class Error(TypedDict):
     """The stable error code."""
     msg: str
     """The error text; it may change."""
+    hint: NotRequired[str]
+    """How to mend the request; only if `AUTH_API_DOCS_ENABLED` is set or the development inbox is enabled."""
     error_id: NotRequired[str]
     """For server failures: the id of the request in the log."""
     weak_password: NotRequired[WeakPasswordReasons]
@@ -36,6 +38,8 @@ class VersionedError(TypedDict):
     """The stable error code."""
     message: str
     """The error text; it may change."""
+    hint: NotRequired[str]
+    """As in `Error`."""
     weak_password: NotRequired[WeakPasswordReasons]
     """Only for `weak_password`."""
 

@@ -55,7 +55,7 @@ class DocsView(Endpoint):
 
         Available if `AUTH_API_DOCS_ENABLED` is set or the development inbox is enabled.
         """
-        if not _is_page_enabled():
+        if not conf.current().has_api_page:
             raise NotFound
         headers = {
             "Cache-Control": NO_STORE,
@@ -69,7 +69,7 @@ class DocsView(Endpoint):
 def serve_asset(request: HttpRequest, digest: str, name: str) -> HttpResponse:
     """A style sheet or script of the page, of this version of the service; browsers keep it."""
     current, files = _assets()
-    if not _is_page_enabled() or digest != current or name not in files:
+    if not conf.current().has_api_page or digest != current or name not in files:
         raise Http404
     content_type = "text/css" if name.endswith(".css") else "text/javascript"
     headers = {"Cache-Control": "public, max-age=31536000, immutable"}
@@ -96,8 +96,3 @@ def _assets() -> tuple[str, dict[str, Path]]:
     }
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in files.values()))
     return digest.hexdigest()[:12], files
-
-
-def _is_page_enabled() -> bool:
-    config = conf.current()
-    return config.api.docs_enabled or config.mailer.dev_inbox_enabled

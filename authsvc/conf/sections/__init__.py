@@ -78,6 +78,11 @@ class AuthConfig:
     """Log lines about these settings, written at start and after a reload."""
 
     @property
+    def has_api_page(self) -> bool:
+        """True if the server helps developers: with a page of its API, and hints in error responses."""
+        return self.api.docs_enabled or self.mailer.dev_inbox_enabled
+
+    @property
     def background_connections(self) -> int:
         """Maximum of database connections of a serving process beside one for each of its threads."""
         count = database_section.PROBE_CONNECTIONS

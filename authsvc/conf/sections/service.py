@@ -134,7 +134,7 @@ class Api:
         "AUTH_API_DOCS_ENABLED",
         type=BOOLEAN,
         default=False,
-        help="Show the description of the API as a page at `/docs`. The development inbox turns it on too.",
+        help="Show the API as a page at `/docs`, and hints in errors. The development inbox turns both on too.",
     )
 
 

@@ -36,8 +36,9 @@ and, with the request header `X-Supabase-Api-Version: 2024-01-01` or later:
 
 The header `X-Sb-Error-Code` contains the error code in both formats. `weak_password` adds
 `{"weak_password": {"reasons": ["length"]}}`. A 5xx in the first format adds `error_id`, the request id in the log. A
-429 has a `Retry-After` header. A redirect passes the error to its target as `error`, `error_code` and
-`error_description`. In texts, `{…}` stands for a parameter.
+429 has a `Retry-After` header. Where a hint stands below, both formats add it as `hint`, but only on a server with
+the API page (`AUTH_API_DOCS_ENABLED`, or the development inbox). A redirect passes the error to its target as
+`error`, `error_code` and `error_description`. In texts, `{…}` stands for a parameter.
 
 A database trigger that the operator adds may return its own message: `code` is then its SQLSTATE (`PT403`, for
 example, sets the status 403), with `message`, and with `hint` and `detail` if the trigger sets them.
@@ -123,10 +124,12 @@ def _subclasses(parent: type[ApiError]) -> Iterator[type[ApiError]]:
 
 
 def _line(error: type[ApiError], places: str) -> str:
+    instance = descriptions.instantiate(error)
+    hint = f"Hint: {instance.hint}" if instance.hint else ""
     cells = (
         error.status,
-        _escape(descriptions.instantiate(error).message),
-        _escape(descriptions.describe_condition(error)),
+        _escape(instance.message),
+        _escape(" ".join(filter(None, [descriptions.describe_condition(error), hint]))),
         places,
     )
     return f"| {' | '.join(map(str, cells))} |"

@@ -26,7 +26,7 @@ def test_every_problem_is_reported_at_once() -> None:
     assert [line.partition(" missing value: ")[0] for line in errors] == [
         "required key AUTH_SITE_URL",
         "required key AUTH_API_EXTERNAL_URL",
-        'AUTH_API_MAX_REQUEST_DURATION: invalid duration "10": every number needs a unit of ns, us, ms, s, m or h',
+        'AUTH_API_MAX_REQUEST_DURATION: invalid duration "10": numbers need units (ns, us, ms, s, m, h), as in 1h30m',
         'AUTH_DB_DRIVER must be "postgres"',
         "required key DATABASE_URL",
         "required key AUTH_JWT_SECRET",

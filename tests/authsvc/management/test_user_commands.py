@@ -266,7 +266,7 @@ def test_mint_token_warns_of_a_role_without_rights() -> None:
 @pytest.mark.parametrize(
     ("role", "expires", "text"),
     [
-        ("service_role", "24", "--expires: every number needs a unit of ns, us, ms, s, m or h"),
+        ("service_role", "24", "--expires: numbers need units (ns, us, ms, s, m, h), as in 1h30m"),
         ("service_role", "0", "--expires: the lifetime must be at least one second"),
         ("service_role", "-1h", "--expires: the lifetime must be at least one second"),
         ("", "1h", "--role: a role is required"),
