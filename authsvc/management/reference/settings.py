@@ -31,7 +31,7 @@ _NOTES = {
 database, which all servers share. A bucket starts full with {throttling.BURST} tokens, whatever the setting is; that of
 anonymous sign-ins with the number of the setting. Each request takes a token. Without one the response is 429 with
 `Retry-After`. The setting is the refill: 150 in five minutes add a token every two seconds. A bucket is full again an
-hour after its first request (factors: a minute), so {throttling.BURST} requests per hour still pass with a setting of 0.
+hour after its first request (factors: a minute), so with 0, {throttling.BURST} requests per hour still pass.
 """,
 }
 _TABLE_HEAD = "| Setting | Type | Default | Meaning |\n|---|---|---|---|"
