@@ -17,7 +17,7 @@ from accounts.administration import admin_factors, support_messages, user_admini
 from accounts.administration import errors as administration_errors
 from accounts.forms import BANS, BanForm, RoleForm
 from accounts.models import Factor, Identity, User
-from accounts.users import deletion, failed_attempts
+from accounts.users import deletion, failed_attempts, queries
 from accounts.users.search import listing
 from accounts.users.search.queries import NEWEST
 from authsvc import conf
@@ -203,14 +203,15 @@ class UserAdmin(OperatorAdmin):
         if row.deleted_at:
             return ("delete",)
         is_banned = row.banned_until is not None and row.banned_until > timezone.now()
+        user = queries.require(row.pk)
         is_available = {
             "confirm_email": bool(row.email) and not row.email_confirmed_at,
             "confirm_phone": bool(row.phone) and not row.phone_confirmed_at,
-            "send_recovery": bool(row.email),
+            "resend_confirmation": support_messages.confirmable_column(user) is not None,
+            "send_recovery": support_messages.can_send_recovery(user),
             "ban": not is_banned,
             "unban": is_banned,
         }
-        is_available["resend_confirmation"] = is_available["confirm_email"] or is_available["confirm_phone"]
         return [name for name in self.row_actions if is_available.get(name, True)]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
