@@ -33,6 +33,7 @@ _TITLES = {
     Action.INVITED: "Invited",
     Action.DELETED: "Deleted",
     Action.MODIFIED: "Account changed",
+    Action.CHANGE_REFUSED: "Account change refused",
     Action.RECOVERY_REQUESTED: "Recovery or code requested",
     Action.REAUTHENTICATION_REQUESTED: "Reauthentication requested",
     Action.CONFIRMATION_REQUESTED: "Confirmation requested",
@@ -60,7 +61,9 @@ _TITLES = {
     Action.MESSAGES_RETRIED: "Failed messages retried",
     Action.FAILED_ATTEMPTS_RESET: "Failed attempts reset",
 }
-_HIGHLIGHTED = frozenset({Action.DELETED, Action.FACTOR_DELETED, Action.TOKEN_REVOKED, Action.SIGN_IN_REFUSED})
+_HIGHLIGHTED = frozenset(
+    {Action.DELETED, Action.FACTOR_DELETED, Action.TOKEN_REVOKED, Action.SIGN_IN_REFUSED, Action.CHANGE_REFUSED}
+)
 
 
 class ActionFilter(filters.ChoiceFilter):
