@@ -28,7 +28,7 @@ from authsvc.server import connection_draining, processes, serving, startup, thr
 from authsvc.server.reload import start as start_reload
 
 try:
-    _address = serving.address(_config)
+    _address = serving.address(_config.api.host, _config.api.port)
 except OSError:
     # `startup.prepare` reports it once logging is set up.
     _address = "127.0.0.1"

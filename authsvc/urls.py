@@ -23,6 +23,7 @@ urlpatterns = [
     path("inbox", RedirectView.as_view(url="/inbox/")),
     path("inbox/", include("mailer.urls")),
     path("", include("tokens.api.disabled_features")),
+    path("", views.start),
 ]
 
 handler404 = "authsvc.views.not_found"

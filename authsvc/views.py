@@ -1,4 +1,4 @@
-"""Health, public settings, and error responses for unknown routes."""
+"""Health, public settings, the start page, and error responses for unknown routes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 import authsvc
 from authsvc import conf
-from authsvc.api import exception_handler
+from authsvc.api import exception_handler, pages
 from authsvc.api.openapi.document import Parameter, ResponseDoc, document
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.diagnostics import proxy_echo, readiness
@@ -108,8 +108,15 @@ class SettingsView(Endpoint):
         )
 
 
+def start(request: HttpRequest) -> HttpResponse:
+    """The start page for browsers. Raises Http404 for clients of the API."""
+    if not pages.prefers_html(request):
+        raise Http404
+    return pages.start_page()
+
+
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return exception_handler.error_response(Http404(), request)
+    return pages.not_found(request)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Literal
 from uuid import UUID
 
 from django.db import transaction
@@ -22,15 +23,30 @@ from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
 
 
+def can_send_recovery(user: UserRecord) -> bool:
+    """True if a recovery email reaches the user. A link to an address that the account only claims is refused."""
+    is_managed = user.deleted_at is None and not user.is_sso_user
+    return bool(user.email) and is_managed and not user.has_unproven_claim("email")
+
+
+def confirmable_column(user: UserRecord) -> Literal["email", "phone"] | None:
+    """The identifier whose confirmation can be sent again; None without one, and for one that the account claims."""
+    if user.deleted_at is not None or user.is_sso_user:
+        return None
+    if user.email and user.email_confirmed_at is None and not user.has_unproven_claim("email"):
+        return "email"
+    if user.phone and user.phone_confirmed_at is None and not user.has_unproven_claim("phone"):
+        return "phone"
+    return None
+
+
 def send_recovery(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) -> str:
     """Send a user a recovery email, regardless of the interval since the last one; return its recipient.
 
     Raises UserNotFound, NothingToSendTo and the errors of sending an email.
     """
     user = queries.require(user_id)
-    # A link to an address that the account only claims would be refused.
-    is_claim = user.has_unproven_claim("email")
-    if not user.email or is_claim or user.deleted_at is not None or user.is_sso_user:
+    if not can_send_recovery(user):
         raise errors.NothingToSendTo
     recipients.reserve_email(user.email, kind=EmailKind.RECOVERY, sender=messaging.ADMINISTRATION)
     with transaction.atomic(durable=True):
@@ -50,12 +66,11 @@ def resend_confirmation(user_id: UUID, *, actor: Administrator, caller: Caller, 
     Raises UserNotFound, NothingToConfirm and the errors of sending a message.
     """
     user = queries.require(user_id)
-    if user.deleted_at is not None or user.is_sso_user:
-        raise errors.NothingToConfirm
-    if user.email and user.email_confirmed_at is None and not user.has_unproven_claim("email"):
-        return _mail_confirmation(user, actor=actor, caller=caller, at=at)
-    if user.phone and user.phone_confirmed_at is None and not user.has_unproven_claim("phone"):
-        return _text_confirmation(user, actor=actor, caller=caller, at=at)
+    match confirmable_column(user):
+        case "email":
+            return _mail_confirmation(user, actor=actor, caller=caller, at=at)
+        case "phone":
+            return _text_confirmation(user, actor=actor, caller=caller, at=at)
     raise errors.NothingToConfirm
 
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from uuid import UUID, uuid4
 
 from django.core.exceptions import SuspiciousOperation
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.cache import patch_vary_headers
 
 from authsvc import conf
-from authsvc.api import exception_handler
+from authsvc.api import exception_handler, pages
 from authsvc.api.parsing import BODY_ERROR
 from authsvc.caller import Caller, client_address
 from authsvc.errors import RequestTimedOut
@@ -91,6 +91,8 @@ class RequestMiddleware:
         return response
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse:
+        if isinstance(exception, Http404):
+            return pages.not_found(request)
         return exception_handler.error_response(exception, request)
 
     @staticmethod

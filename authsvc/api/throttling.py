@@ -29,7 +29,8 @@ LIST_WAIT_SECONDS = 0.2
 """Longest wait for the list slot; then a list runs beside the others, so that waiting lists never hold all threads."""
 _list_slot = threading.BoundedSemaphore()
 
-_BURST = 30
+BURST = 30
+"""Tokens of a full bucket, except that of anonymous sign-ins."""
 _LIFE = timedelta(hours=1)
 _MINUTE = 60
 _FIVE_MINUTES = 300
@@ -75,8 +76,8 @@ class Bucket(StrEnum):
             case Bucket.ANONYMOUS_SIGN_INS:
                 return BucketParameters(burst=int(rate), per_second=rate / _HOUR)
             case Bucket.FACTOR_CHALLENGE | Bucket.FACTOR_VERIFY:
-                return BucketParameters(burst=_BURST, per_second=rate / _MINUTE, life=timedelta(minutes=1))
-        return BucketParameters(burst=_BURST, per_second=rate / _FIVE_MINUTES)
+                return BucketParameters(burst=BURST, per_second=rate / _MINUTE, life=timedelta(minutes=1))
+        return BucketParameters(burst=BURST, per_second=rate / _FIVE_MINUTES)
 
 
 _FIELDS = {

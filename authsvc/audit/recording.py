@@ -117,6 +117,7 @@ class Action(StrEnum):
     MESSAGE_RETRIED = "message_retried"
     MESSAGES_RETRIED = "messages_retried"
     FAILED_ATTEMPTS_RESET = "failed_attempts_reset"
+    PERSONAL_DATA_VIEWED = "personal_data_viewed"
 
 
 _LOG_TYPES = {
@@ -126,7 +127,7 @@ _LOG_TYPES = {
         Action.MODIFIED, Action.CHANGE_REFUSED, Action.RECOVERY_REQUESTED, Action.REAUTHENTICATION_REQUESTED,
         Action.CONFIRMATION_REQUESTED, Action.REPEATED_SIGNUP, Action.UPDATED_PASSWORD, Action.IDENTITY_LINKED,
         Action.IDENTITY_UNLINKED, Action.PASSKEY_CREATED, Action.PASSKEY_UPDATED, Action.PASSKEY_DELETED,
-        Action.FAILED_ATTEMPTS_RESET,
+        Action.FAILED_ATTEMPTS_RESET, Action.PERSONAL_DATA_VIEWED,
     ),
     "token": (Action.TOKEN_REVOKED, Action.TOKEN_REFRESHED),
     "factor": (

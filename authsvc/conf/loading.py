@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
+from urllib.parse import unquote
 
 import environ  # type: ignore[import-untyped]  # it ships no types
 from django.core.exceptions import ImproperlyConfigured
@@ -27,6 +28,24 @@ REMOVED = {
 }
 """Variables without effect whose use is logged → the text that follows the notice."""
 _SIMILARITY = 0.7
+USE_OWN_SECRET = "set a random text, such as `openssl rand -hex 32` prints, or the secret that the other service issued"
+PUBLISHED_SECRETS = frozenset(
+    {
+        # Examples in the documents and files of this repository.
+        "put at least 32 random characters here",
+        "only-while-the-image-is-being-built",
+        "0123456789abcdef0123456789abcdef01234567",
+        "the password at the mail server",
+        "a long password",
+        "password",
+        "15551234567:123456",
+        "authsvc",
+        # Examples of Supabase Auth, from which installations migrate.
+        "your-super-secret-jwt-token-with-at-least-32-characters-long",
+        "super-secret-jwt-token-with-at-least-32-characters-long",
+    }
+)
+"""Secrets that are public because documents show them."""
 
 
 def load(variables: Mapping[str, str], notices: Sequence[Notice] = ()) -> AuthConfig:
@@ -40,8 +59,15 @@ def load(variables: Mapping[str, str], notices: Sequence[Notice] = ()) -> AuthCo
     sections.check(config, report)
     if report.problems:
         raise ImproperlyConfigured("\n".join(report.problems))
-    all_notices = [*notices, *_deprecations(variables), *_unknown(variables), *report.notices]
-    return replace(config, notices=tuple(all_notices))
+    published = _published_secrets(variables)
+    all_notices = [
+        *notices,
+        *_deprecations(variables),
+        *_unknown(variables),
+        *(_warning(name, f"{name} is an example from public documents: {USE_OWN_SECRET}") for name in published),
+        *report.notices,
+    ]
+    return replace(config, notices=tuple(all_notices), published_secrets=tuple(published))
 
 
 @cache
@@ -185,6 +211,26 @@ def _unknown(variables: Mapping[str, str]) -> Iterator[Notice]:
             similar = difflib.get_close_matches(name, known, n=1, cutoff=_SIMILARITY)
             hint = f", did you mean {similar[0]}?" if similar else ""
             yield _warning(name, f"{name} is not a setting and has no effect{hint}")
+
+
+def _published_secrets(variables: Mapping[str, str]) -> list[str]:
+    """The set variables whose secret, or password in a URL, is one of PUBLISHED_SECRETS."""
+    names = [
+        name
+        for place in settings_of(AuthConfig)
+        if place.setting.is_secret and not place.setting.is_open_ended
+        for key in place.setting.keys or ("",)
+        for name in place.setting.names_for(key)
+    ]
+    return [name for name in names if name in variables and _secret_in(variables[name]) in PUBLISHED_SECRETS]
+
+
+def _secret_in(text: str) -> str:
+    """The password of a database URL, else the text."""
+    scheme, separator, rest = text.strip().partition("://")
+    if not separator or not scheme.startswith("postgres"):
+        return text.strip()
+    return unquote(rest.partition("/")[0].rpartition("@")[0].partition(":")[2])
 
 
 def _warning(name: str, message: str) -> Notice:

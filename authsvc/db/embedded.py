@@ -47,6 +47,11 @@ class EmbeddedDatabaseFailed(RuntimeError):
     """PostgreSQL could not be created, started or stopped; the message contains its output."""
 
 
+def folder(url: str) -> Path | None:
+    """The absolute folder of an `embedded:<folder>` URL; None for a URL of another kind."""
+    return Path(url.removeprefix(SCHEME)).expanduser().absolute() if url.startswith(SCHEME) else None
+
+
 def start(folder: Path, *, settings: Mapping[str, str] = MappingProxyType({})) -> str:
     """Starts the server in `folder` if it is not running, and returns its libpq URL. Creates the database if missing.
 

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from django.core.checks import CheckMessage, Tags, Warning, register
+from django.core.checks import CheckMessage, Error, Tags, Warning, register
 
 from authsvc import conf
-from authsvc.conf import AuthConfig
+from authsvc.conf import AuthConfig, loading
 from authsvc.db import postgresql
 
+PUBLIC_SECRET = "authsvc.E001"
 _MAX_CODE_LIFETIME = timedelta(minutes=10)
 _WILDCARDS = frozenset("*?[")
 _ENCRYPTED = frozenset({"require", "verify-ca", "verify-full"})
@@ -208,8 +209,16 @@ CHECKS = (
 
 @register(Tags.security, deploy=True)
 def check_security_settings(**_: Any) -> list[CheckMessage]:
-    """A warning for each check that applies."""
-    return [
+    """An error for each secret that is an example from documents, and a warning for each check that applies."""
+    errors = [
+        Error(
+            f"{name} is an example from public documents.",
+            hint=f"{loading.USE_OWN_SECRET.capitalize()}.",
+            id=PUBLIC_SECRET,
+        )
+        for name in conf.current().published_secrets
+    ]
+    return errors + [
         Warning(f"{check.warning} ({check.source})", hint=check.hint, id=check.id)
         for check in CHECKS
         if check.applies(conf.current())

@@ -50,6 +50,19 @@ def jobs_of_task(task: Task[...], rows: models.QuerySet[Row]) -> models.QuerySet
     return rows.filter(queue_name=queue(), task_name=task.name)
 
 
+def has_due_jobs(task_name: str) -> bool:
+    """True while a job of this task runs, or waits for nothing but a free worker. Runs one SQL statement."""
+    sql = """
+        SELECT EXISTS (
+            SELECT FROM procrastinate_jobs
+            WHERE queue_name = %s AND task_name = %s
+                AND (status = 'doing' OR status = 'todo' AND coalesce(scheduled_at <= now(), true))
+        )
+    """
+    ((has_jobs,),) = db.fetch_rows(sql, (queue(), task_name))
+    return bool(has_jobs)
+
+
 def delete(ids: Collection[int]) -> set[int]:
     """Delete jobs that are not running; returns the deleted ids. Joins the caller's transaction."""
     sql = "DELETE FROM procrastinate_jobs WHERE id = ANY(%s) AND status <> 'doing' RETURNING id"

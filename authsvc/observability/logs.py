@@ -88,7 +88,7 @@ def build_config(logging: conf.Logging, *, telemetry_debug: bool = False) -> dic
             # Every process would log every task that it loads.
             "procrastinate": {"level": max(level, _LEVELS["warning"])},
             "opentelemetry": {"level": _LEVELS["debug"] if telemetry_debug else max(level, _LEVELS["warning"])},
-            # An unreachable collector would cause several lines per attempt, beside the error for the failed export.
+            # Serving processes summarise these records: `otlp.limit_warnings`.
             "opentelemetry.exporter": {"level": "NOTSET" if telemetry_debug else max(level, _LEVELS["error"])},
         },
     }

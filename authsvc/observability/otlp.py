@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import time
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 from uuid import uuid4
@@ -15,6 +18,54 @@ EXPORTERS = {
 }
 """Protocol → package of its exporters."""
 _CLASSES = {"traces": ("trace_exporter", "OTLPSpanExporter"), "metrics": ("metric_exporter", "OTLPMetricExporter")}
+
+_EXPORTERS_LOGGER = "opentelemetry.exporter"
+_BATCHES_LOGGER = "opentelemetry.sdk._shared_internal"
+WARNING_INTERVAL = 3600.0
+"""Seconds between two warnings about failed exports."""
+
+logger = logging.getLogger(__name__)
+
+
+class ExportWarnings(logging.Handler):
+    """Replaces the log records of the exporters by one warning an hour.
+
+    The exporters log each failed batch in each process. Here the leader alone warns, for all processes.
+    """
+
+    def __init__(self, is_leader: Callable[[], bool]) -> None:
+        super().__init__(logging.WARNING)
+        self._is_leader = is_leader
+        self._next_at = float("-inf")
+        self._last_attempt = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if record.exc_info and record.exc_info[1] is not None:
+            text = f"{text} {record.exc_info[1]}"
+        if record.levelno < logging.ERROR and record.name.startswith(_EXPORTERS_LOGGER):
+            # The exporter tries again, or stops. This record has the reason, which that of the final failure lacks.
+            self._last_attempt = text
+            return
+        now = time.monotonic()
+        if now < self._next_at or not self._is_leader():
+            return
+        self._next_at = now + WARNING_INTERVAL
+        logger.warning(
+            "metrics or traces are not exported: check the collector and OTEL_EXPORTER_OTLP_ENDPOINT;"
+            " this warning appears once an hour",
+            extra={"component": "otel", "error": text, "last_attempt": self._last_attempt},
+        )
+
+
+def limit_warnings(*, is_leader: Callable[[], bool]) -> None:
+    """Log failed exports of this process by `ExportWarnings` from now on."""
+    handler = ExportWarnings(is_leader)
+    for name in (_EXPORTERS_LOGGER, _BATCHES_LOGGER):
+        library = logging.getLogger(name)
+        library.handlers = [handler]
+        library.propagate = False
+        library.setLevel(logging.WARNING)
 
 
 def resource_attributes(config: conf.Telemetry) -> dict[str, str]:

@@ -56,6 +56,8 @@ def start_in_process(*, is_leader: Callable[[], bool]) -> None:
     `is_leader` is True in the one process that exports the metrics of the whole installation.
     """
     config = conf.current().telemetry
+    if not config.debug:
+        otlp.limit_warnings(is_leader=is_leader)
     if _is_instrumented:
         _attempt("tracing", lambda: _start_tracing(config))
     if config.metrics:

@@ -77,7 +77,7 @@ def run(config: conf.AuthConfig, application: Application, slots: RequestSlots) 
 def _server(config: conf.AuthConfig) -> MPServer:
     return MPServer(
         "authsvc.wsgi:application",
-        address=serving.address(config),
+        address=serving.address(config.api.host, config.api.port),
         port=config.api.port,
         interface=Interfaces.RSGI,
         # In its other mode, the thread that waits for an idle process may not notice its end.

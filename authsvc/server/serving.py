@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import socket
 
@@ -53,25 +54,31 @@ def connections(config: conf.AuthConfig) -> int:
     return processes(config) * (threads(config) + config.background_connections)
 
 
-def address(config: conf.AuthConfig) -> str:
-    """The IP address to listen on: every IPv4 interface unless AUTH_API_HOST is set; a name stands for one address.
+def address(host: str, port: int) -> str:
+    """The IP address to listen on: every IPv4 interface if `host` is empty; a name stands for one address.
 
     An IPv4 address of a name is preferred. Raises OSError when the name is unknown.
     """
-    if not config.api.host:
+    if not host:
         return "0.0.0.0"  # noqa: S104  (the default of AUTH_API_HOST)
-    results = socket.getaddrinfo(config.api.host, config.api.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    results = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     addresses = [(family, str(address[0])) for family, _, _, _, address in results]
     return next((address for family, address in addresses if family == socket.AF_INET), addresses[0][1])
 
 
-def check_address(config: conf.AuthConfig) -> None:
-    """Raise OSError when the service cannot listen on its address.
+def listen_problem(host: str, port: int) -> str:
+    """The reason why a server cannot listen on this host and port; empty if it can.
 
     Checked in advance because the processes of a server share their port, and two installations of one user would
     silently share it as well.
     """
-    host = address(config)
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind((host, config.api.port))
+    try:
+        ip_address = address(host, port)
+        with socket.socket(socket.AF_INET6 if ":" in ip_address else socket.AF_INET) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((ip_address, port))
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            return f"port {port} is in use; stop the program that uses it, or set AUTH_API_PORT to a free port"
+        return f"host {host or 'not set'}, port {port}: {error.strerror}"
+    return ""

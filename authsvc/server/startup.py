@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 def prepare(config: conf.AuthConfig) -> None:
-    """Check the configuration, migrate under the advisory lock, and check that the address is free.
+    """Check the configuration and that the address is free, and migrate under the advisory lock.
 
     Ends the process with status 1 and one critical log line when one of these fails.
     """
@@ -31,6 +31,7 @@ def prepare(config: conf.AuthConfig) -> None:
     problems = [message for message in checks.run_checks() if message.is_serious() and not message.is_silenced()]
     if problems:
         _fail(f"system checks failed: {'; '.join(f'{problem.id}: {problem.msg}' for problem in problems)}")
+    _check_address(config)
     try:
         call_command("migrate", interactive=False, verbosity=0)
     except (DatabaseError, embedded.EmbeddedDatabaseFailed) as error:
@@ -38,11 +39,9 @@ def prepare(config: conf.AuthConfig) -> None:
     encrypted_columns.warn_about_unknown_keys()
     # Serving processes open their own.
     connections.close_all()
+    # Another server may have taken the address meanwhile.
+    _check_address(config)
     log_configuration(config)
-    try:
-        serving.check_address(config)
-    except OSError as error:
-        _fail(f"http server listen failed: {error}")
 
 
 def log_configuration(config: conf.AuthConfig) -> None:
@@ -51,6 +50,11 @@ def log_configuration(config: conf.AuthConfig) -> None:
     if not (config.smtp.host or config.mailer.backend or config.mailer.dev_inbox_enabled):
         logger.info("Noop mail client being used for %s", config.site.url)
     logger.info("API started on: %s:%d", config.api.host, config.api.port, extra={"version": authsvc.__version__})
+
+
+def _check_address(config: conf.AuthConfig) -> None:
+    if problem := serving.listen_problem(config.api.host, config.api.port):
+        _fail(f"http server listen failed: {problem}")
 
 
 def _exit(_number: int, _frame: FrameType | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import wraps
 from ipaddress import ip_address
@@ -14,6 +15,7 @@ from django.utils.html import escape
 from django.views.decorators.http import require_safe
 
 from authsvc import conf
+from authsvc.jobs import queued_jobs
 from mailer.inbox import previews, storage
 from mailer.rendering import message_types, template_sources
 
@@ -29,6 +31,10 @@ _MESSAGE_POLICY = (
 )
 # A template may reference images of its site, which a mail reader would load.
 _PREVIEW_POLICY = f"{_MESSAGE_POLICY} https: http:"
+_DELIVERY_TASK = "mailer.deliver"
+_DELIVERY_SECONDS = 5.0
+"""Longest wait for the worker."""
+_POLL_SECONDS = 0.05
 _OPEN_LINKS_IN_TOP_FRAME = '<base target="_top">'
 
 P = ParamSpec("P")
@@ -111,7 +117,13 @@ def show_preview_body(request: HttpRequest, key: str) -> HttpResponse:
 
 @_development_only
 def list_as_json(request: HttpRequest) -> HttpResponse:
-    """`[{"id", "channel", "to", "subject", "code", "link", "text", "html", "message_id", "kept_at"}]`, newest first."""
+    """`[{"id", "channel", "to", "subject", "code", "link", "text", "html", "message_id", "kept_at"}]`, newest first.
+
+    Waits until the worker has delivered the queued messages, so that a script finds the message of its last request.
+    """
+    deadline = time.monotonic() + _DELIVERY_SECONDS
+    while queued_jobs.has_due_jobs(_DELIVERY_TASK) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
     return JsonResponse([_as_json(message) for message in storage.list_messages()], safe=False)
 
 

@@ -43,6 +43,7 @@ def test_the_inbox_is_hidden_under_foreign_names(host: str, inbox: storage.Inbox
         assert b"ada@example.com" not in response.content
 
 
+@pytest.mark.django_db
 @pytest.mark.parametrize(
     "host",
     [

@@ -76,6 +76,8 @@ class AuthConfig:
     experimental: Experimental = section(Experimental, "Experimental")
     notices: tuple[Notice, ...] = ()
     """Log lines about these settings, written at start and after a reload."""
+    published_secrets: tuple[str, ...] = ()
+    """Variables whose secret is an example from public documents."""
 
     @property
     def has_api_page(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -55,8 +54,7 @@ def settings_from(database: conf.Database, *, has_metrics: bool = False) -> dict
 
 
 def _parameters(url: str) -> dict[str, Any]:
-    if url.startswith(embedded.SCHEME):
-        folder = Path(url.removeprefix(embedded.SCHEME)).expanduser().absolute()
+    if folder := embedded.folder(url):
         return {"dbname": embedded.DATABASE, "user": embedded.ROLE, "host": f"{embedded.SCHEME}{folder}"}
     if not url.startswith(("postgres://", "postgresql://")):
         raise ImproperlyConfigured("DATABASE_URL must be postgres://… or embedded:<folder>")

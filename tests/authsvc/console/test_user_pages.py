@@ -251,7 +251,17 @@ def test_the_number_of_statements_of_a_page_is_bounded(inside: Console, ada: Use
     [
         ({}, {"ban", "send_recovery", "end_sessions", "anonymise", "delete", "set_role"}, {"unban", "confirm_email"}),
         ({"email_confirmed_at": None}, {"confirm_email", "resend_confirmation"}, {"confirm_phone", "unban"}),
-        ({"phone": "4930123", "phone_confirmed_at": None}, {"confirm_phone", "resend_confirmation"}, {"confirm_email"}),
+        # The user has signed in without ever confirming the address, or confirmed another identifier: a claim.
+        (
+            {"email_confirmed_at": None, "last_sign_in_at": timezone.now()},
+            {"confirm_email"},
+            {"resend_confirmation", "send_recovery"},
+        ),
+        (
+            {"phone": "4930123", "phone_confirmed_at": None},
+            {"confirm_phone", "send_recovery"},
+            {"confirm_email", "resend_confirmation"},
+        ),
         ({"banned_until": timezone.now() + timedelta(days=400)}, {"unban"}, {"ban"}),
         ({"deleted_at": timezone.now()}, {"delete"}, {"ban", "anonymise", "set_role", "send_recovery", "end_sessions"}),
     ],

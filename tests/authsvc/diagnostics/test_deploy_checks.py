@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from datetime import timedelta
 from ipaddress import ip_network
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import SystemCheckError
 
 from authsvc import conf
 from authsvc.conf import Provider, Secret
+from authsvc.conf.declaration import settings_of
 from authsvc.diagnostics import deploy_checks
+from tests.authsvc.conf.variables import MAIL, REQUIRED
 from tests.conftest import ChangeConfig
 from tests.live.servers import PROJECT
 
@@ -114,3 +121,53 @@ def test_a_local_database_needs_no_encryption(auth_config: ChangeConfig) -> None
     auth_config(database={"url": Secret("postgres:///auth?host=/run/postgresql")})
     assert "authsvc.W021" not in ids()
     assert settings.AUTH.database.url
+
+
+PUBLISHED = {"AUTH_JWT_SECRET": "put at least 32 random characters here"}
+DOCUMENTS = ["README.md", "compose.yaml", "Dockerfile", ".env.example", "docs/**/*.md", "deploy/**/*"]
+
+
+def test_a_secret_from_the_documents_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "AUTH", conf.load_merged(REQUIRED | PUBLISHED))
+    [error] = [message for message in deploy_checks.check_security_settings() if message.is_serious()]
+    assert error.id == "authsvc.E001"
+    assert error.msg == "AUTH_JWT_SECRET is an example from public documents."
+    with pytest.raises(SystemCheckError, match=r"authsvc\.E001"):
+        call_command("check", deploy=True)
+
+
+def test_a_secret_from_the_documents_is_a_warning_at_start() -> None:
+    config = conf.load_merged(REQUIRED | {"DATABASE_URL": "postgres://authsvc:a%20long%20password@db:5432/authsvc"})
+    [warning] = [notice for notice in config.notices if notice.fields.get("setting") == "DATABASE_URL"]
+    assert warning.level == "warning"
+    assert "a%20long" not in warning.message
+
+
+def test_every_secret_in_the_documents_is_known() -> None:
+    secrets = {
+        name
+        for place in settings_of(conf.AuthConfig)
+        if place.setting.is_secret
+        for key in place.setting.keys or ("",)
+        for name in place.setting.names_for(key)
+    }
+    documents = [file for pattern in DOCUMENTS for file in PROJECT.glob(pattern) if file.is_file()]
+    shown = {example for file in documents for example in assignments(file.read_text()) if example[0] in secrets}
+    assert {*PUBLISHED.items(), ("AUTH_SMTP_PASS", "the password at the mail server")} <= shown
+    for name, value in shown:
+        config = conf.load_merged({**REQUIRED, **MAIL, name: value})
+        assert name in config.published_secrets, f"{name}={value} is not in PUBLISHED_SECRETS"
+
+
+def assignments(text: str) -> Iterator[tuple[str, str]]:
+    """The variables of a document that have a complete value; a URL needs a password."""
+    for name, value in re.findall(r"\b([A-Z][A-Z0-9_]+)(?:=|: )([^\n`|\\]+)", text):
+        example = value.strip(" '\"")
+        is_url = "://" in example or example.startswith("embedded:")
+        if (
+            example
+            and example[0] not in "…${["
+            and "<" not in example
+            and not (is_url and urlsplit(example).password in (None, "…"))
+        ):
+            yield name, example

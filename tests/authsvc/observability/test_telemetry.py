@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import secrets
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from authsvc.observability import otlp
 from tests import ports
 from tests.live import servers
 from tests.settings import ENVIRONMENT
@@ -121,3 +125,40 @@ def test_an_unsupported_protocol_is_logged_and_requests_are_served() -> None:
     assert output["status"] == "200 OK"
     text = 'unsupported OpenTelemetry exporter protocol "carrier-pigeon"'
     assert [line["msg"] for line in errors] == [text, text]
+
+
+@pytest.fixture
+def export_warnings(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[dict[str, Any]]]]:
+    """Members of the log lines about exports; the loggers of the libraries are as before afterwards."""
+    libraries = [logging.getLogger(name) for name in ("opentelemetry.exporter", "opentelemetry.sdk._shared_internal")]
+    before = [(each, each.handlers, each.propagate, each.level) for each in libraries]
+    with caplog.at_level(logging.WARNING, otlp.logger.name):
+        yield lambda: [vars(record) for record in caplog.records]
+    for each, handlers, propagate, level in before:
+        each.handlers, each.propagate = handlers, propagate
+        each.setLevel(level)
+
+
+def test_failed_exports_cause_one_warning_an_hour(
+    export_warnings: Callable[[], list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter([0.0, 1.0, otlp.WARNING_INTERVAL + 1, otlp.WARNING_INTERVAL + 2])
+    monkeypatch.setattr(otlp, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    otlp.limit_warnings(is_leader=lambda: True)
+    exporter = logging.getLogger("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+    exporter.warning("Transient error %s", "Connection refused")
+    assert export_warnings() == []
+    for _ in range(2):
+        exporter.error("Failed to export spans batch")
+    (warning,) = export_warnings()
+    assert (warning["levelname"], warning["error"]) == ("WARNING", "Failed to export spans batch")
+    assert warning["last_attempt"] == "Transient error Connection refused"
+    for _ in range(2):
+        logging.getLogger("opentelemetry.sdk._shared_internal").warning("Queue full, dropping Span.")
+    assert [line["error"] for line in export_warnings()[1:]] == ["Queue full, dropping Span."]
+
+
+def test_only_the_leader_warns_of_failed_exports(export_warnings: Callable[[], list[dict[str, Any]]]) -> None:
+    otlp.limit_warnings(is_leader=lambda: False)
+    logging.getLogger("opentelemetry.exporter.otlp.proto.grpc.exporter").error("Failed to export traces")
+    assert export_warnings() == []

@@ -19,6 +19,8 @@ import psycopg
 import pytest
 import requests
 from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import CommandError
 
 import authsvc
 from authsvc.server import serving
@@ -113,7 +115,29 @@ def test_an_address_in_use_is_logged_and_prevents_the_start(tmp_path: Path, fres
         server.launch()
 
         assert server.process.wait(live.START_SECONDS) == 1
-    assert "http server listen failed" in server.log.read_text()
+    (line,) = server.log.read_text().splitlines()
+    assert f"http server listen failed: port {server.port} is in use" in line
+
+
+def test_runserver_names_a_port_in_use() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(CommandError, match=f"port {port} is in use"):
+            call_command("runserver", f"127.0.0.1:{port}")
+
+
+def test_the_reason_names_a_host_that_cannot_be_used() -> None:
+    assert serving.listen_problem("192.0.2.1", 8081).startswith("host 192.0.2.1, port 8081: ")
+    assert serving.listen_problem("127.0.0.1", ports.free_port()) == ""
+
+
+def test_sigterm_to_runserver_stops_an_embedded_database(tmp_path: Path, database_folder: Path) -> None:
+    command = (str(live.PROJECT / "manage.py"), "runserver")
+    with live.LiveServer(folder=tmp_path, database_url=f"embedded:{database_folder}", command=command) as running:
+        assert running.stop() == 0
+    assert not (database_folder / "data" / "postmaster.pid").exists()
 
 
 @pytest.mark.parametrize("http_server", ["granian", "gunicorn"])

@@ -131,8 +131,9 @@ class Chromium:
             self._command("Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9)
 
     def insert_text(self, text: str) -> None:
-        """Type a text into the focused field."""
+        """Insert a text into the focused field, and release a key: some fields wait for that."""
         self._command("Input.insertText", text=text)
+        self._command("Input.dispatchKeyEvent", type="keyUp", key="Unidentified")
 
     def trust_any_certificate(self) -> None:
         """Accept invalid certificates from now on."""

@@ -141,6 +141,8 @@ def test_api_page_searches_signs_up_and_reads_the_user(browser: Chromium, servic
 
 
 PAGES = {
+    "start": ("/", "dl"),
+    "unknown address": ("/unknown", "h1"),
     "inbox": ("/inbox/", "article"),
     "API": ("/docs", ".opblock"),
     "dashboard": ("/operator/", ".stats"),

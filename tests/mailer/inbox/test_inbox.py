@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import stat
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from django.db import connection
 from django.test import Client
 from django.urls import include, path
 from pytest_django import Settings
 
-from mailer.inbox import storage
+from authsvc.jobs.registry import queue
+from mailer.inbox import storage, views
 from tests.conftest import ChangeConfig
 
 urlpatterns = [path("inbox/", include("mailer.urls"))]
-pytestmark = pytest.mark.urls(__name__)
+pytestmark = [pytest.mark.urls(__name__), pytest.mark.django_db]
 
 LINK = "https://auth.example.com/verify?token=0a1b&type=signup&redirect_to=https://example.com/123456"
 PAGES = ["/inbox/", "/inbox/messages.json", "/inbox/style.css"]
@@ -169,6 +174,32 @@ def test_the_inbox_is_available_as_json(client: Client) -> None:
             "kept_at": message.received_at.isoformat(),
         }
     ]
+
+
+def queue_message() -> None:
+    with connection.cursor() as cursor:
+        insert = "INSERT INTO procrastinate_jobs (queue_name, task_name, args) VALUES (%s, 'mailer.deliver', '{}')"
+        cursor.execute(insert, (queue(),))
+
+
+def test_the_json_has_the_message_that_is_being_delivered(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue_message()
+
+    def deliver(_seconds: float) -> None:
+        keep(to="grace@example.com")
+        with connection.cursor() as cursor:
+            cursor.execute("DELETE FROM procrastinate_jobs WHERE task_name = 'mailer.deliver'")
+
+    monkeypatch.setattr(views, "time", SimpleNamespace(sleep=deliver, monotonic=time.monotonic))
+    assert [message["to"] for message in client.get("/inbox/messages.json").json()] == ["grace@example.com"]
+
+
+def test_the_json_waits_five_seconds_at_most(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue_message()
+    clock = itertools.count()
+    monkeypatch.setattr(views, "time", SimpleNamespace(sleep=lambda _seconds: None, monotonic=lambda: next(clock)))
+    assert client.get("/inbox/messages.json").json() == []
+    assert next(clock) == 6  # after the start at 0, and 1 to 5
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -1,0 +1,1 @@
+export function redirect(url: string): never
