@@ -77,6 +77,7 @@ util.write_error = _write_error
 
 def on_starting(_arbiter: Any) -> None:
     """Runs once, before gunicorn listens and forks, and after it has loaded the application."""
+    gc.freeze()
     gc.enable()
     startup.prepare(_config)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 from django.contrib import admin
 from django.contrib.messages import constants as levels
-from django.db.models import BooleanField, ExpressionWrapper, Model, Q, QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.safestring import SafeString
@@ -17,14 +19,16 @@ from accounts.administration import admin_factors, support_messages, user_admini
 from accounts.administration import errors as administration_errors
 from accounts.forms import BANS, BanForm, RoleForm
 from accounts.models import Factor, Identity, User
-from accounts.users import deletion, failed_attempts, queries
+from accounts.users import deletion, failed_attempts, identifiers, queries
 from accounts.users.search import listing
 from accounts.users.search.queries import NEWEST
 from authsvc import conf
-from authsvc.console import filters, formatting, model_admin, user_panels
+from authsvc.console import filters, formatting, model_admin, operators, personal_data, user_panels
 from authsvc.console.formatting import EMPTY, Tone
 from authsvc.console.model_admin import ActionContext, OperatorAdmin
+from authsvc.console.operators import Access
 from authsvc.console.user_panels import Panel, PanelRow
+from authsvc.errors import ApiError
 from tokens.sessions import revocation
 
 _MAX_RESULTS = 200
@@ -50,7 +54,7 @@ class StateFilter(filters.ChoiceFilter):
             "banned": Q(banned_until__gt=at),
             "unconfirmed": Q(confirmed_at=None, is_anonymous=False, created_at__gte=at - _UNCONFIRMED_FOR),
             "anonymous": Q(is_anonymous=True),
-            "operators": Q(role__in=conf.current().jwt.admin_roles),
+            "operators": Q(role__in=operators.roles()),
             "deleted": Q(deleted_at__isnull=False),
         }
         return queryset.filter(conditions[value])
@@ -71,30 +75,31 @@ class UserAdmin(OperatorAdmin):
         "end_sessions", "ban", "unban", "anonymise", "delete",
     )  # fmt: skip
     row_actions = actions
+    personal_columns = frozenset({"email", "phone", "email_change", "phone_change", "raw_user_meta_data"})
 
     class Media:
         css = {"all": ("operator/content.css",)}
 
-    @model_admin.action(label="Confirm email", success_message="Email confirmed")
+    @model_admin.action(label="Confirm email", success_message="Email confirmed", access=Access.SUPPORT)
     def confirm_email(self, row: User, context: ActionContext) -> str | None:
         if not row.email or row.email_confirmed_at:
             raise administration_errors.NothingToConfirm
         user_administration.confirm(row.pk, email=True, actor=context.actor, caller=context.caller, at=context.at)
         return None
 
-    @model_admin.action(label="Confirm phone", success_message="Phone confirmed")
+    @model_admin.action(label="Confirm phone", success_message="Phone confirmed", access=Access.SUPPORT)
     def confirm_phone(self, row: User, context: ActionContext) -> str | None:
         if not row.phone or row.phone_confirmed_at:
             raise administration_errors.NothingToConfirm
         user_administration.confirm(row.pk, phone=True, actor=context.actor, caller=context.caller, at=context.at)
         return None
 
-    @model_admin.action(label="Send confirmation again", success_message="Confirmation sent")
+    @model_admin.action(label="Send confirmation again", success_message="Confirmation sent", access=Access.SUPPORT)
     def resend_confirmation(self, row: User, context: ActionContext) -> str | None:
         to = support_messages.resend_confirmation(row.pk, actor=context.actor, caller=context.caller, at=context.at)
         return f"Confirmation sent to {to}"
 
-    @model_admin.action(label="Send recovery email", success_message="Recovery email sent")
+    @model_admin.action(label="Send recovery email", success_message="Recovery email sent", access=Access.SUPPORT)
     def send_recovery(self, row: User, context: ActionContext) -> str | None:
         to = support_messages.send_recovery(row.pk, actor=context.actor, caller=context.caller, at=context.at)
         return f"Recovery email sent to {to}"
@@ -114,6 +119,7 @@ class UserAdmin(OperatorAdmin):
         label="Reset failed attempts",
         success_message="Failed attempts reset",
         confirmation="Wrong passwords and codes are forgotten, and correct ones count from every address.",
+        access=Access.SUPPORT,
     )
     def reset_failed_attempts(self, row: User, context: ActionContext) -> str | None:
         user_administration.reset_failed_attempts(row.pk, actor=context.actor, caller=context.caller, at=context.at)
@@ -125,6 +131,7 @@ class UserAdmin(OperatorAdmin):
         confirmation="All second factors and recovery codes are removed, and sessions return to AAL1. Verify the user's"
         " identity first: afterwards a password, a link or a code is enough to sign in.",
         is_dangerous=True,
+        access=Access.SUPPORT,
     )
     def reset_factors(self, row: User, context: ActionContext) -> str | None:
         removed = admin_factors.reset(row.pk, actor=context.actor, caller=context.caller, at=context.at)
@@ -135,6 +142,7 @@ class UserAdmin(OperatorAdmin):
         success_message="Signed out everywhere",
         confirmation="Sign out everywhere?",
         is_dangerous=True,
+        access=Access.SUPPORT,
     )
     def end_sessions(self, row: User, context: ActionContext) -> str | None:
         ended = revocation.revoke_all_sessions_as_operator(
@@ -148,6 +156,7 @@ class UserAdmin(OperatorAdmin):
         form=BanForm,
         confirmation="A banned user cannot sign in or use a session until the ban ends or is lifted.",
         is_dangerous=True,
+        access=Access.SUPPORT,
     )
     def ban(self, row: User, context: ActionContext) -> str | None:
         duration = context.values["duration"]
@@ -156,7 +165,7 @@ class UserAdmin(OperatorAdmin):
         )
         return f"{self.display_name(row)} is banned: {dict(BANS)[duration].lower()}"
 
-    @model_admin.action(label="Lift ban", success_message="No longer banned")
+    @model_admin.action(label="Lift ban", success_message="No longer banned", access=Access.SUPPORT)
     def unban(self, row: User, context: ActionContext) -> str | None:
         user_administration.set_ban(
             row.pk, ban_duration="none", actor=context.actor, caller=context.caller, at=context.at
@@ -184,15 +193,24 @@ class UserAdmin(OperatorAdmin):
         return None
 
     def run_action(
-        self, request: HttpRequest, call: Callable[[], str | None], *, row: Model, success_message: str
+        self, request: HttpRequest, call: Callable[[], str | None], *, row: Any, success_message: str
     ) -> None:
-        if row.pk == model_admin.operator_of(request).id:
+        if row.pk == operators.operator_of(request).id:
             # Prevents the last operator from locking all operators out.
             self.message_user(
                 request, f"{self.display_name(row)}: {administration_errors.OwnAccount.message}", levels.ERROR
             )
         else:
             super().run_action(request, call, row=row, success_message=success_message)
+
+    def account_role(self, row: User) -> str | None:
+        return row.role
+
+    def hide_personal_data(self, row: User) -> None:
+        for name in ("email", "phone", "email_change", "phone_change"):
+            setattr(row, name, personal_data.mask_text(getattr(row, name)))
+        if row.raw_user_meta_data:
+            row.raw_user_meta_data = personal_data.HIDDEN
 
     def display_name(self, row: Any) -> str:
         if row.deleted_at:
@@ -228,6 +246,8 @@ class UserAdmin(OperatorAdmin):
     ) -> tuple[QuerySet[Any], bool]:
         if not search_term:
             return queryset, False
+        if personal_data.is_hidden(request):  # a match of a part would reveal the rest
+            return queryset.filter(pk__in=_find_exactly(search_term)), False
         ids = listing.find_ids(search_term, audience=conf.current().jwt.aud, limit=_MAX_RESULTS)
         if len(ids) == _MAX_RESULTS:
             self.message_user(
@@ -278,8 +298,10 @@ class UserAdmin(OperatorAdmin):
         obj: Any = None,
     ) -> HttpResponse:
         context["state"] = self.state(obj)
+        is_hidden = personal_data.is_hidden(request)
         context["panels"] = [
-            _identities(obj), _factors(obj), *user_panels.collect_panels(self.admin_site._registry.values(), obj.pk)
+            _identities(obj, is_hidden=is_hidden), _factors(obj, is_hidden=is_hidden),
+            *user_panels.collect_panels(request, self.admin_site._registry.values(), obj.pk),
         ]  # fmt: skip
         return super().render_change_form(request, context, add, change, form_url, obj)
 
@@ -334,7 +356,7 @@ class UserAdmin(OperatorAdmin):
         return formatting.badge("confirmed", Tone.GOOD)
 
 
-def _identities(row: User) -> Panel:
+def _identities(row: User, *, is_hidden: bool) -> Panel:
     identities = Identity.objects.filter(user_id=row.pk).order_by("created_at", "provider", "id")
     return Panel(
         title="Identities",
@@ -343,8 +365,8 @@ def _identities(row: User) -> Panel:
             PanelRow(
                 cells=(
                     identity.provider,
-                    identity.provider_id,
-                    identity.email,
+                    personal_data.HIDDEN if is_hidden else identity.provider_id,
+                    personal_data.mask_text(identity.email) if is_hidden else identity.email,
                     identity.created_at,
                     identity.last_sign_in_at,
                 )
@@ -356,7 +378,7 @@ def _identities(row: User) -> Panel:
     )
 
 
-def _factors(row: User) -> Panel:
+def _factors(row: User, *, is_hidden: bool) -> Panel:
     columns = ("factor_type", "friendly_name", "status", "phone", "created_at", "last_challenged_at")
     factors = Factor.objects.filter(user_id=row.pk).order_by("created_at", "id").values_list(*columns)
     return Panel(
@@ -366,7 +388,7 @@ def _factors(row: User) -> Panel:
             PanelRow(
                 cells=(
                     kind, name, formatting.badge(status, Tone.GOOD if status == "verified" else Tone.WAITING),
-                    f"+{phone}" if phone else None, since, challenged_at,
+                    _phone_text(phone, is_hidden=is_hidden), since, challenged_at,
                 )
             )
             for kind, name, status, phone, since, challenged_at in factors
@@ -374,3 +396,23 @@ def _factors(row: User) -> Panel:
         empty_text="None. A password, a link or a code is enough to sign in.",
         position=20,
     )  # fmt: skip
+
+
+def _phone_text(phone: str | None, *, is_hidden: bool) -> str | None:
+    if not phone:
+        return None
+    return personal_data.mask_text(phone) if is_hidden else f"+{phone}"
+
+
+def _find_exactly(text: str) -> list[UUID]:
+    """The user with this ID, email address or phone number."""
+    with contextlib.suppress(ValueError):
+        return [UUID(text.strip())]
+    audience = conf.current().jwt.aud
+    with contextlib.suppress(ApiError):
+        if "@" in text:
+            user = queries.find_by("email", identifiers.email(text.strip()), aud=audience)
+        else:
+            user = queries.find_by("phone", identifiers.phone(text.strip()), aud=audience)
+        return [user.id] if user else []
+    return []

@@ -7,6 +7,8 @@ from typing import Any
 from django import forms
 
 from authsvc import conf
+from authsvc.console import operators
+from authsvc.console.operators import Access
 
 BANS = (
     ("1h", "1 hour"),
@@ -26,17 +28,23 @@ class RoleForm(forms.Form):
     grants_access = forms.BooleanField(
         label="Grant operator access",
         required=False,
-        help_text="Operators can see and change every account, in the console and through the API.",
+        help_text="Viewers see every account; other operators can also change accounts. Administrators can use the API"
+        " too.",
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         ordinary = conf.current().jwt.default_group_name
-        operators = [(role, f"{role} (operator)") for role in conf.current().jwt.admin_roles]
-        self.fields["role"].choices = [*([(ordinary, ordinary)] if ordinary else []), *operators]  # type: ignore[attr-defined]
+        staff = [(role, f"{role} ({_access_name(role)})") for role in operators.roles()]
+        self.fields["role"].choices = [*([(ordinary, ordinary)] if ordinary else []), *staff]  # type: ignore[attr-defined]
 
     def clean(self) -> dict[str, Any]:
         values = super().clean() or {}
-        if values.get("role") in conf.current().jwt.admin_roles and not values.get("grants_access"):
+        if operators.access_of(values.get("role")) is not None and not values.get("grants_access"):
             self.add_error("grants_access", "This role grants operator access. Tick the box to confirm.")
         return values
+
+
+def _access_name(role: str) -> str:
+    access = operators.access_of(role)
+    return {Access.VIEWER: "viewer", Access.SUPPORT: "support"}.get(access, "administrator") if access else ""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 from django.contrib import admin
 from django.contrib.messages import constants as levels
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -16,9 +18,10 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from authsvc.caller import caller_of
-from authsvc.console import filters, formatting, model_admin
+from authsvc.console import filters, formatting, model_admin, personal_data
 from authsvc.console.formatting import EMPTY, Tone
 from authsvc.console.model_admin import ActionContext, DashboardStat, OperatorAdmin
+from authsvc.console.operators import Access, actor_of, operator_of
 from authsvc.console.user_panels import MAX_PANEL_ROWS, Panel, PanelRow
 from authsvc.jobs.queued_jobs import Status
 from authsvc.messaging import Email, EmailKind, Sms, SmsKind
@@ -98,7 +101,7 @@ class MessageAdmin(OperatorAdmin):
     class Media:
         css = {"all": ("operator/content.css",)}
 
-    @model_admin.action(label="Retry", success_message="Retrying now")
+    @model_admin.action(label="Retry", success_message="Retrying now", access=Access.SUPPORT)
     def retry(self, row: Message, context: ActionContext) -> str | None:
         undelivered_messages.retry_message(row.pk, actor=context.actor, caller=context.caller, at=context.at)
         return None
@@ -115,6 +118,11 @@ class MessageAdmin(OperatorAdmin):
                 is_alarming=status == Status.FAILED,
             )
 
+    def hide_personal_data(self, row: Any) -> None:
+        content = self._content(row)
+        if content is not None:
+            row.content = replace(content, to=personal_data.mask_text(content.to))
+
     def display_name(self, row: Message) -> str:
         return f"{self.kind(row)} for {self.recipient(row)}"
 
@@ -129,6 +137,8 @@ class MessageAdmin(OperatorAdmin):
             return queryset, False
         if message_id := _uuid(search_term):
             return queryset.filter(args__message_id=str(message_id)), False
+        if personal_data.is_hidden(request):  # a match would reveal the text
+            return queryset.none(), False
         return queryset.filter(pk__in=undelivered_messages.find_by_recipient(search_term)), False
 
     def get_urls(self) -> list[URLPattern]:
@@ -137,8 +147,10 @@ class MessageAdmin(OperatorAdmin):
 
     def retry_failed(self, request: HttpRequest) -> HttpResponse:
         """The page that retries all failed messages after confirmation."""
+        if operator_of(request).access < Access.SUPPORT:
+            raise PermissionDenied
         if request.method == "POST":
-            actor = model_admin.actor_of(request)
+            actor = actor_of(request)
             result = undelivered_messages.retry_failed(actor=actor, caller=caller_of(request), at=timezone.now())
             skipped = f" Skipped {result.not_retryable}: expired or undecryptable." if result.not_retryable else ""
             level = levels.SUCCESS if result.retried else levels.WARNING
@@ -239,9 +251,15 @@ class AttemptAdmin(OperatorAdmin):
     class Media:
         css = {"all": ("operator/content.css",)}
 
-    def user_panel(self, user_id: UUID) -> Panel:
+    def hide_personal_data(self, row: Attempt) -> None:
+        row.error = personal_data.mask_text(row.error)
+
+    def user_panel(self, request: HttpRequest, user_id: UUID) -> Panel:
         newest = Attempt.objects.filter(user_id=user_id).order_by("-created_at", "-id")
         attempts = list(newest[: MAX_PANEL_ROWS + 1])
+        if personal_data.is_hidden(request):
+            for attempt in attempts:
+                self.hide_personal_data(attempt)
         return Panel(
             title="Messages",
             columns=("Message", "Channel", "Sent", "Outcome", "Attempt", "Gateway's response or error"),

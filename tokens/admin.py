@@ -14,9 +14,10 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 
-from authsvc.console import formatting, model_admin
+from authsvc.console import formatting, model_admin, personal_data
 from authsvc.console.formatting import Tone
 from authsvc.console.model_admin import ActionContext, OperatorAdmin
+from authsvc.console.operators import Access
 from authsvc.console.user_panels import MAX_PANEL_ROWS, Button, Panel, PanelRow
 from tokens.models import Session
 from tokens.sessions import revocation
@@ -72,6 +73,7 @@ class SessionAdmin(OperatorAdmin):
     )  # fmt: skip
     actions = ("end",)
     row_actions = ("end",)
+    personal_columns = frozenset({"ip"})
 
     class Media:
         css = {"all": ("operator/content.css",)}
@@ -82,6 +84,7 @@ class SessionAdmin(OperatorAdmin):
         confirmation="The user of this session must sign in again. Other services accept its access token until"
         " it expires.",
         is_dangerous=True,
+        access=Access.SUPPORT,
     )
     def end(self, row: Session, context: ActionContext) -> str | None:
         revocation.revoke_session_as_operator(row.pk, actor=context.actor, caller=context.caller, at=context.at)
@@ -90,8 +93,18 @@ class SessionAdmin(OperatorAdmin):
     def display_name(self, row: Session) -> str:
         return f"{self.device(row)}, {row.ip or 'unknown address'}, since {formatting.datetime_text(row.created_at)}"
 
-    def user_panel(self, user_id: UUID) -> Panel:
+    def account_role(self, row: Session) -> str | None:
+        return row.user.role
+
+    def hide_personal_data(self, row: Session) -> None:
+        row.ip = personal_data.HIDDEN if row.ip else None
+
+    def user_panel(self, request: HttpRequest, user_id: UUID) -> Panel:
         sessions = list(self._readable().filter(user_id=user_id).order_by(*self.ordering)[: MAX_PANEL_ROWS + 1])
+        if personal_data.is_hidden(request):
+            for session in sessions:
+                self.hide_personal_data(session)
+        can_end = "end" in self.get_actions(request)
         return Panel(
             title="Sessions",
             columns=("Device", "Address", "Since", "Age", "Last used", "Signed in by", "Level"),
@@ -107,7 +120,7 @@ class SessionAdmin(OperatorAdmin):
                         self.level(row),
                     ),
                     url=self.row_url(row),
-                    button=Button(label="End", url=self.list_url(), action="end", row=row.pk),
+                    button=Button(label="End", url=self.list_url(), action="end", row=row.pk) if can_end else None,
                 )
                 for row in sessions[:MAX_PANEL_ROWS]
             ],

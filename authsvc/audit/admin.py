@@ -13,7 +13,7 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
 from authsvc.audit import Action, search
-from authsvc.console import filters, formatting
+from authsvc.console import filters, formatting, personal_data
 from authsvc.console.formatting import EMPTY, Tone
 from authsvc.console.model_admin import OperatorAdmin
 from authsvc.console.read_only_admin import MAX_COUNTED
@@ -33,6 +33,7 @@ _TITLES = {
     Action.INVITED: "Invited",
     Action.DELETED: "Deleted",
     Action.MODIFIED: "Account changed",
+    Action.CHANGE_REFUSED: "Account change refused",
     Action.RECOVERY_REQUESTED: "Recovery or code requested",
     Action.REAUTHENTICATION_REQUESTED: "Reauthentication requested",
     Action.CONFIRMATION_REQUESTED: "Confirmation requested",
@@ -59,8 +60,11 @@ _TITLES = {
     Action.MESSAGE_RETRIED: "Message retried",
     Action.MESSAGES_RETRIED: "Failed messages retried",
     Action.FAILED_ATTEMPTS_RESET: "Failed attempts reset",
+    Action.PERSONAL_DATA_VIEWED: "Personal data viewed",
 }
-_HIGHLIGHTED = frozenset({Action.DELETED, Action.FACTOR_DELETED, Action.TOKEN_REVOKED, Action.SIGN_IN_REFUSED})
+_HIGHLIGHTED = frozenset(
+    {Action.DELETED, Action.FACTOR_DELETED, Action.TOKEN_REVOKED, Action.SIGN_IN_REFUSED, Action.CHANGE_REFUSED}
+)
 
 
 class ActionFilter(filters.ChoiceFilter):
@@ -77,6 +81,7 @@ class AuditLogEntryAdmin(OperatorAdmin):
     search_help_text = "A user ID, an address, or any text of the chosen day"
     ordering = ("-created_at", "-id")
     sortable_by = ()
+    personal_columns = frozenset({"payload", "ip_address"})
     fields = (
         "created_at",
         "action",
@@ -93,12 +98,14 @@ class AuditLogEntryAdmin(OperatorAdmin):
     class Media:
         css = {"all": ("operator/content.css",)}
 
-    def user_panel(self, user_id: UUID) -> Panel:
+    def user_panel(self, request: HttpRequest, user_id: UUID) -> Panel:
         entries = search.entries_about_user(user_id, limit=MAX_PANEL_ROWS + 1)
         rows = []
         for entry in entries[:MAX_PANEL_ROWS]:
             payload = parse_json(entry.payload_json)
             row = AuditLogEntry(id=entry.id, payload=payload, created_at=entry.created_at, ip_address=entry.address)
+            if personal_data.is_hidden(request):
+                self.hide_personal_data(row)
             cells = (
                 row.created_at,
                 self.action(row),
@@ -116,6 +123,15 @@ class AuditLogEntryAdmin(OperatorAdmin):
             position=50,
         )
 
+    def hide_personal_data(self, row: AuditLogEntry) -> None:
+        row.ip_address = personal_data.HIDDEN if row.ip_address else ""
+        payload = personal_data.mask_value(_payload(row))
+        payload.pop("actor_name", None)
+        for change in _changes(payload).values():
+            if isinstance(change, dict):
+                change.update({name: personal_data.HIDDEN for name, value in change.items() if value is not None})
+        row.payload = payload
+
     def display_name(self, row: AuditLogEntry) -> str:
         return f"{_title(row)}, {formatting.datetime_text(row.created_at)}"
 
@@ -129,6 +145,8 @@ class AuditLogEntryAdmin(OperatorAdmin):
             return queryset.filter(
                 pk__in=[entry.id for entry in search.entries_about_user(user_id, limit=MAX_COUNTED)]
             ), False
+        if personal_data.is_hidden(request):  # a match would reveal the text
+            return queryset.none(), False
         if filters.DayFilter.parameter_name not in request.GET:
             queryset = filters.latest_rows(queryset)
         queryset = queryset.annotate(text=Cast("payload", TextField()))
@@ -161,9 +179,8 @@ class AuditLogEntryAdmin(OperatorAdmin):
             f"{formatting.short_text(name.replace('_', ' '))}: {formatting.short_text(value)}"
             for name, value in list(traits.items())[:_MAX_DETAILS]
         ]
-        changes = _traits(row).get("changes")
-        if isinstance(changes, dict):
-            details += [_describe_change(name, change) for name, change in list(changes.items())[:_MAX_DETAILS]]
+        changes = list(_changes(_payload(row)).items())
+        details += [_describe_change(name, change) for name, change in changes[:_MAX_DETAILS]]
         return ", ".join(details) or EMPTY
 
     @admin.display(description="address")
@@ -190,6 +207,12 @@ def _payload(row: AuditLogEntry) -> Mapping[str, Any]:
 def _traits(row: AuditLogEntry) -> Mapping[str, Any]:
     traits = _payload(row).get("traits")
     return traits if isinstance(traits, dict) else {}
+
+
+def _changes(payload: Mapping[str, Any]) -> dict[str, Any]:
+    traits = payload.get("traits")
+    changes = traits.get("changes") if isinstance(traits, dict) else None
+    return changes if isinstance(changes, dict) else {}
 
 
 def _title(row: AuditLogEntry) -> str:

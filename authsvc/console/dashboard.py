@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TypeVar
@@ -17,6 +17,7 @@ from django.utils import timezone
 import authsvc
 from accounts.models import User
 from authsvc.api.throttling import Bucket
+from authsvc.console import personal_data
 from authsvc.console.model_admin import DashboardStat, OperatorAdmin, bounded_count
 from authsvc.db.sql import fetch_row, fetch_rows, namespaced
 
@@ -46,11 +47,15 @@ class Dashboard:
     at: datetime
 
 
-def read_dashboard(site: AdminSite) -> Dashboard:
+def read_dashboard(site: AdminSite, *, is_hidden: bool) -> Dashboard:
+    """`is_hidden`: without the addresses of clients."""
     at = timezone.now()
+    clients = within_timeout(lambda: rate_limited_clients(at)) or []
+    if is_hidden:
+        clients = [replace(client, client=personal_data.HIDDEN) for client in clients]
     return Dashboard(
         stats=[*_today(at), *_list_stats(site)],
-        rate_limited=within_timeout(lambda: rate_limited_clients(at)) or [],
+        rate_limited=clients,
         warnings=configuration_warnings(),
         version=authsvc.__version__,
         at=at,

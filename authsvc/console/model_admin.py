@@ -6,15 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial, wraps
-from typing import Any, ClassVar, Protocol, cast
-from uuid import UUID
+from typing import Any, ClassVar, Protocol
 
 from django import forms
 from django.contrib import admin
 from django.contrib.admin import helpers
 from django.contrib.admin.views.main import ERROR_FLAG
 from django.contrib.messages import constants as levels
-from django.core.exceptions import BadRequest, SuspiciousOperation
+from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -23,51 +22,16 @@ from django.utils import timezone
 
 from authsvc import audit
 from authsvc.caller import Caller, caller_of
+from authsvc.console import personal_data
+from authsvc.console.operators import Access, access_of, actor_of, operator_of
 from authsvc.console.read_only_admin import MAX_COUNTED, SECRET_COLUMNS, BoundedPaginator, ReadOnly
 from authsvc.errors import ApiError
 
 MAX_ACTION_ROWS = 100
-_MAX_REASON_LENGTH = 500
 _CONFIRMED = "confirmed"
 _SOURCE_ROW = "source_row"
 _PREFIX = "action"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operator:
-    """The signed-in user of the console, read from the database at every request.
-
-    Has the attributes that Django's admin expects of a user. There are no permissions per table: each `OperatorAdmin`
-    defines the actions of its page.
-    """
-
-    id: UUID
-    session_id: UUID
-    role: str
-    name: str
-    """Email address or phone number, shown in the page's header."""
-    is_active: ClassVar = True
-    is_staff: ClassVar = True
-    is_authenticated: ClassVar = True
-    is_anonymous: ClassVar = False
-    has_usable_password: ClassVar = False
-    """Hides the admin's link to a password form."""
-
-    @property
-    def pk(self) -> UUID:
-        return self.id
-
-    def get_username(self) -> str:
-        return self.name
-
-    def get_short_name(self) -> str:
-        return self.name
-
-    def has_perm(self, _permission: str, _row: object = None) -> bool:
-        return False
-
-    def has_module_perms(self, _app_label: str) -> bool:
-        return False
+_OPERATOR_ACCOUNT = "Accounts of operators are changed by administrators"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,18 +58,6 @@ class DashboardStat:
     """Highlight any count above 0."""
 
 
-def operator_of(request: HttpRequest) -> Operator:
-    """The operator of a request that has passed `OperatorSite.has_permission`."""
-    return cast(Operator, request.user)
-
-
-def actor_of(request: HttpRequest) -> audit.Administrator:
-    """The operator as actor in the audit trail, with the reason from the form of the confirmation page."""
-    operator = operator_of(request)
-    reason = request.POST.get("reason", "").replace("\0", "").strip()[:_MAX_REASON_LENGTH]
-    return audit.Administrator(role=operator.role, user_id=operator.id, address=operator.name, reason=reason)
-
-
 class ActionMethod(Protocol):
     def __call__(self, page: Any, row: Any, context: ActionContext, /) -> str | None:
         """Call one service for one row and return a message for the operator, or None. May raise ApiError."""
@@ -118,17 +70,20 @@ def action(
     confirmation: str = "",
     form: type[forms.Form] | None = None,
     is_dangerous: bool = False,
+    access: Access = Access.ADMIN,
 ) -> Callable[[ActionMethod], Callable[..., HttpResponse | None]]:
     """Make a method of an `OperatorAdmin` an action, for ticked rows of the list and as a button on a row's page.
 
     `label` is the button's text. `success_message` is reported before the row's name, as in "Banned". With a
     `confirmation` text or a `form`, a confirmation page comes first. The method is called once per row; an ApiError is
-    shown, and the next row follows.
+    shown, and the next row follows. Operators with less than `access` neither see the action nor can run it.
     """
 
     def decorate(method: ActionMethod) -> Callable[..., HttpResponse | None]:
         @wraps(method)
         def run(page: OperatorAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+            if operator_of(request).access < access:
+                raise PermissionDenied
             rows = list(queryset[:MAX_ACTION_ROWS])
             if not rows:
                 page.message_user(request, "No action taken: the selected rows no longer exist.", levels.WARNING)
@@ -150,7 +105,7 @@ def action(
         run.name = run.__name__  # type: ignore[attr-defined]
         run.do_not_call_in_templates = True  # type: ignore[attr-defined]
         run.short_description = run.label = label  # type: ignore[attr-defined]
-        run.confirmation, run.is_dangerous = confirmation, is_dangerous  # type: ignore[attr-defined]
+        run.confirmation, run.is_dangerous, run.access = confirmation, is_dangerous, access  # type: ignore[attr-defined]
         return run
 
     return decorate
@@ -170,6 +125,8 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
     list_max_show_all = 0
     actions_selection_counter = False
     row_actions: ClassVar[tuple[str, ...]] = ()
+    personal_columns: ClassVar[frozenset[str]] = frozenset()
+    """Columns with personal data, by which viewers cannot filter."""
     change_form_template = "operator/detail.html"
     change_list_template = "operator/list.html"
 
@@ -184,6 +141,35 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
     def available_actions(self, row: Any) -> Iterable[str]:
         """The names of `row_actions` that apply to a row."""
         return self.row_actions
+
+    def account_role(self, row: Any) -> str | None:
+        """The role of the user whose account an action on the row changes; None if it changes no account."""
+        return None
+
+    def hide_personal_data(self, row: Any) -> None:
+        """Replace the personal data in a row that is about to be shown to a viewer."""
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        access = operator_of(request).access
+        return {
+            name: entry
+            for name, entry in super().get_actions(request).items()
+            if entry and getattr(entry[0], "access", Access.ADMIN) <= access
+        }
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        row = super().get_object(request, object_id, from_field)
+        if row is not None and personal_data.is_hidden(request):
+            self.hide_personal_data(row)
+        return row
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        changelist: Any = super().get_changelist_instance(request)
+        if personal_data.is_hidden(request):
+            changelist.result_list = list(changelist.result_list)
+            for row in changelist.result_list:
+                self.hide_personal_data(row)
+        return changelist
 
     def row_url(self, row: Model) -> str:
         return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[row.pk])
@@ -200,11 +186,15 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         # Django's admin accepts filters on any column, and a matching filter would reveal a secret value.
-        return SECRET_COLUMNS.isdisjoint(lookup.split("__")) and super().lookup_allowed(lookup, value, request)
+        hidden = SECRET_COLUMNS | self.personal_columns if personal_data.is_hidden(request) else SECRET_COLUMNS
+        return hidden.isdisjoint(lookup.split("__")) and super().lookup_allowed(lookup, value, request)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if ERROR_FLAG in request.GET:  # for which the admin would show all rows
             raise BadRequest("There is no such filter.")
+        name = request.POST.get("action")
+        if name in (self.actions or ()) and name not in self.get_actions(request):
+            raise PermissionDenied
         return super().changelist_view(request, extra_context)
 
     def render_change_form(
@@ -259,6 +249,10 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
         self, request: HttpRequest, call: Callable[[], str | None], *, row: Model, success_message: str
     ) -> None:
         """Run an action for one row and show its result."""
+        if operator_of(request).access < Access.ADMIN and access_of(self.account_role(row)) is not None:
+            # A recovery, a lifted ban or a removed factor would open the account of another operator.
+            self.message_user(request, f"{self.display_name(row)}: {_OPERATOR_ACCOUNT}", levels.ERROR)
+            return
         try:
             message = call()
         except ApiError as error:

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 from django.contrib.admin import AdminSite
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, URLResolver, path, reverse
+from django.urls import Resolver404, URLPattern, URLResolver, path, resolve, reverse
+from django.utils import timezone
+from django.views.decorators.http import require_POST
 
-from authsvc.console import dashboard, static_files
+from authsvc import audit
+from authsvc.audit import Action
+from authsvc.caller import caller_of
+from authsvc.console import dashboard, pages, personal_data, static_files
 from authsvc.console.access import View, console_view
-from authsvc.console.model_admin import Operator, OperatorAdmin
+from authsvc.console.model_admin import OperatorAdmin
+from authsvc.console.operators import Operator, actor_of
 from authsvc.console.sign_in import second_factor, views
 
 _REPLACED = frozenset({"login", "logout", "password_change", "password_change_done", "view_on_site"})
+
+
+@require_POST
+def show_personal_data(request: HttpRequest) -> HttpResponse:
+    """Show the personal data of one page to a viewer, and record it."""
+    page = pages.next_url(request)
+    at = timezone.now()
+    personal_data.show(request, page=page, at=at)
+    path = page.partition("?")[0]
+    traits = {"page": path, **_user_of(path)}
+    audit.record(Action.PERSONAL_DATA_VIEWED, actor=actor_of(request), caller=caller_of(request), at=at, traits=traits)
+    return HttpResponseRedirect(page)
 
 
 class OperatorSite(AdminSite):
@@ -48,8 +68,13 @@ class OperatorSite(AdminSite):
                 console_view(static_files.serve, has_cookies=False),
                 name="file",
             ),
+            path("personal-data/", self.admin_view(show_personal_data), name="show_personal_data"),
             *standard,
         ]
+
+    def each_context(self, request: HttpRequest) -> dict[str, Any]:
+        is_hidden = self.has_permission(request) and personal_data.is_hidden(request)
+        return {**super().each_context(request), "hides_personal_data": is_hidden}
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
         """One group of all lists, instead of one group per app."""
@@ -58,4 +83,20 @@ class OperatorSite(AdminSite):
         return [group] if lists else []
 
     def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
-        return super().index(request, {"dashboard": dashboard.read_dashboard(self), **(extra_context or {})})
+        return super().index(
+            request,
+            {
+                "dashboard": dashboard.read_dashboard(self, is_hidden=personal_data.is_hidden(request)),
+                **(extra_context or {}),
+            },
+        )
+
+
+def _user_of(path: str) -> Mapping[str, str]:
+    """The trait of the user whose page it is."""
+    try:
+        match = resolve(path)
+        user_id = UUID(match.kwargs["object_id"]) if match.url_name == "accounts_user_change" else None
+    except (Resolver404, KeyError, ValueError):
+        return {}
+    return {"user_id": str(user_id)} if user_id else {}

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 from uuid import UUID
 
+from django.http import HttpRequest
+
 from authsvc.console import formatting
 
 MAX_PANEL_ROWS = 20
@@ -53,10 +55,10 @@ class Panel:
 class HasUserPanel(Protocol):
     """An admin page that contributes a panel to a user's page."""
 
-    def user_panel(self, user_id: UUID) -> Panel: ...
+    def user_panel(self, request: HttpRequest, user_id: UUID) -> Panel: ...
 
 
-def collect_panels(pages: Iterable[object], user_id: UUID) -> list[Panel]:
+def collect_panels(request: HttpRequest, pages: Iterable[object], user_id: UUID) -> list[Panel]:
     """The panels of these admin pages for a user."""
-    panels = [page.user_panel(user_id) for page in pages if isinstance(page, HasUserPanel)]
+    panels = [page.user_panel(request, user_id) for page in pages if isinstance(page, HasUserPanel)]
     return sorted(panels, key=lambda panel: panel.position)

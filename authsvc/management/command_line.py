@@ -122,6 +122,7 @@ class _CommandLine(ManagementUtility):
 
     def fetch_command(self, subcommand: str) -> BaseCommand:
         """The command, whose help describes the flags too; `run` has removed them from the arguments."""
+        gc.freeze()  # or the first collection searches all modules
         gc.enable()
         command: BaseCommand = super().fetch_command(subcommand)
         create_parser = command.create_parser

@@ -815,7 +815,7 @@ def test_unusual_query_causes_no_server_error(query: str, level: int, caplog: py
 
 def _methods(route: str) -> set[str]:
     view: Any = get_resolver().resolve(sample(route)).func
-    return set(view.cls().allowed_methods) if hasattr(view, "cls") else set()
+    return set(view.cls(**view.initkwargs).allowed_methods) if hasattr(view, "cls") else set()
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if _methods(route)])

@@ -108,6 +108,7 @@ class LiveServer:
         port: int | None = None,
         host: str = "127.0.0.1",
     ) -> None:
+        self.database_url = database_url
         self.port = port or ports.free_port()
         self.url = f"http://{host}:{self.port}"
         self.log = folder / f"server-{self.port}.log"

@@ -25,7 +25,7 @@ from tests.live import servers
 from tests.live.robustness import conftest as robust
 from tests.settings import ENVIRONMENT
 
-SCENARIOS = int(os.environ.get("FUZZING_EXAMPLES", "70"))
+SCENARIOS = int(os.environ.get("FUZZING_EXAMPLES", "45"))
 STEPS = 12
 SPREAD = 17
 REUSE = 6

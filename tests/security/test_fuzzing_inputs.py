@@ -141,7 +141,7 @@ def redirect_rule(auth_config: ChangeConfig) -> None:
     auth_config(site={"url": SITE, "allow_list": ALLOW_LIST})
 
 
-@fuzz(600)
+@fuzz(250)
 @given(url=URLS, referer=URLS, code=st.text(st.characters(exclude_categories=["Cs"]), max_size=10))
 @example(url="https://app.example.com\\@evil.test/", referer="", code="")
 def test_a_permitted_target_is_one_of_the_rule_and_safe_in_a_header(
@@ -168,13 +168,13 @@ def test_a_permitted_target_is_one_of_the_rule_and_safe_in_a_header(
     assert parse_qs(query, keep_blank_values=True)["code"] == [code]
 
 
-@fuzz(40)
+@fuzz(20)
 @given(url=repeated(*URL_PARTS))
 def test_a_long_target_takes_no_work(redirect_rule: None, url: str) -> None:
     assert not redirects.is_permitted(url)
 
 
-@fuzz(600)
+@fuzz(250)
 @given(
     pattern=pieces("*", "**", "?", "[", "]", "[!", "-", "{", "}", ",", "\\", "/", ".", "https://", "a", "b"),
     text=pieces("a", "b", "/", ".", "https://", "*", "[", "]", ","),
@@ -234,7 +234,7 @@ def _sign(claims: dict[str, Any], header: dict[str, Any]) -> str:
     return f"{signed}.{crypto.base64url_encode(signature)}"
 
 
-@fuzz(300)
+@fuzz(150)
 @given(
     header=st.dictionaries(
         st.sampled_from(["alg", "kid", "typ", "crit", "b64", "jwk", "jku", "x5c", "zip"]), JSON_VALUES
@@ -270,7 +270,7 @@ def _plain(value: Any) -> Any:
     return value.encode(errors="replace").decode() if isinstance(value, str) else value
 
 
-@fuzz(300)
+@fuzz(150)
 @given(claims=CLAIMS, amr=st.none() | AMR)
 def test_signed_claims_of_any_type_are_converted_or_refused(
     jwt_keys: None, claims: dict[str, Any], amr: list[Any] | None
@@ -286,7 +286,7 @@ def test_signed_claims_of_any_type_are_converted_or_refused(
         assert accepted.raw == orjson.loads(orjson.dumps(claims))
 
 
-@fuzz(300)
+@fuzz(150)
 @given(position=st.integers(0, 10_000), character=st.characters() | st.sampled_from(string.ascii_letters + "-_.="))
 def test_a_changed_token_is_refused(jwt_keys: None, position: int, character: str) -> None:
     token = _sign({"sub": str(UUID(int=1)), "role": "authenticated", "exp": 2**33}, {"alg": "HS256"})
@@ -316,7 +316,7 @@ KEY = b"k" * 32
 BASE64 = pieces("A", "_", "-", "=", "+", "/", "AA", "AAAA", "A" * 51, "gICA", "____", "\ud800", "é", "\0", size=20)
 
 
-@fuzz(300)
+@fuzz(150)
 @given(text=BASE64 | st.binary(max_size=80).map(crypto.base64url_encode))
 def test_a_text_is_a_refresh_token_or_malformed(text: str) -> None:
     try:
@@ -344,7 +344,7 @@ def test_a_changed_refresh_token_is_malformed_or_not_signed(
         refresh_tokens.decode(changed)
 
 
-@fuzz(300)
+@fuzz(150)
 @given(body=st.binary(min_size=17, max_size=60))
 def test_any_content_with_a_valid_checksum_is_decoded_or_malformed(body: bytes) -> None:
     body = b"\0" + body
@@ -373,7 +373,7 @@ ENV_PARTS = (
 )
 
 
-@fuzz(600)
+@fuzz(250)
 @given(text=pieces(*ENV_PARTS, size=20))
 def test_a_settings_file_is_read_or_refused_without_its_content(text: str) -> None:
     try:
@@ -387,14 +387,14 @@ def test_a_settings_file_is_read_or_refused_without_its_content(text: str) -> No
     assert "hunter2" not in message
 
 
-@fuzz(300)
+@fuzz(150)
 @given(value=st.text(st.characters(exclude_characters="\r"), max_size=30))
 def test_a_quoted_value_is_read_as_written(value: str) -> None:
     quoted = value.replace("\\", "\\\\").replace('"', '\\"')
     assert dotenv.parse(f'A=1\nKEY="{quoted}"\nB=2') == {"A": "1", "KEY": value, "B": "2"}
 
 
-@fuzz(40)
+@fuzz(20)
 @given(text=repeated(*ENV_PARTS))
 def test_a_long_settings_file_takes_one_pass(text: str) -> None:
     with contextlib.suppress(dotenv.DotenvError):
@@ -424,7 +424,7 @@ DURATION_PARTS = (
 )
 
 
-@fuzz(600)
+@fuzz(250)
 @given(text=pieces(*DURATION_PARTS))
 def test_a_duration_is_read_or_refused(text: str) -> None:
     try:
@@ -435,7 +435,7 @@ def test_a_duration_is_read_or_refused(text: str) -> None:
     assert durations.parse(durations.text(length)) == length
 
 
-@fuzz(40)
+@fuzz(20)
 @given(text=repeated(*DURATION_PARTS))
 def test_a_long_duration_takes_one_pass(text: str) -> None:
     with contextlib.suppress(ValueError):
@@ -534,7 +534,7 @@ VARIABLES: dict[str, Any] = {
 }
 
 
-@fuzz(1200)
+@fuzz(500)
 @given(source=pieces(*TEMPLATE_PARTS, size=20), mode=st.sampled_from(gotemplate.Mode))
 def test_a_template_is_rendered_or_refused(source: str, mode: gotemplate.Mode) -> None:
     try:
@@ -544,7 +544,7 @@ def test_a_template_is_rendered_or_refused(source: str, mode: gotemplate.Mode) -
     assert len(text) <= 2_000_000
 
 
-@fuzz(40)
+@fuzz(20)
 @given(source=repeated(*TEMPLATE_PARTS), mode=st.sampled_from(gotemplate.Mode))
 def test_a_long_template_takes_bounded_work(source: str, mode: gotemplate.Mode) -> None:
     with contextlib.suppress(gotemplate.TemplateSyntaxError, gotemplate.TemplateRenderError):
@@ -622,14 +622,14 @@ def phone_sign_up(auth_config: ChangeConfig) -> None:
 
 
 @pytest.mark.django_db
-@fuzz(300)
+@fuzz(150)
 @given(path=st.sampled_from((*PATHS, *ADMIN_PATHS)), body=BODIES | NEAR_BODIES)
 def test_no_body_breaks_an_endpoint(no_request_limits: None, phone_sign_up: None, path: str, body: bytes) -> None:
     token = access_tokens.issue_service_token(role="service_role", lifetime=timedelta(hours=1), at=datetime.now(UTC))
     assert Api().post(path, body, bearer=token if path in ADMIN_PATHS else "").status_code < 500
 
 
-@fuzz(40)
+@fuzz(20)
 @given(
     text=repeated(
         "[", "]", "{", "}", '{"a":', '"', "\\u0000", "\\ud83d\\ude00", ",", "1", "[],", "{},", '{"a":1},', "9", "-"

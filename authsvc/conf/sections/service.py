@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
 from authsvc.conf.declaration import setting
 from authsvc.conf.types import Network
 from authsvc.conf.value_types import (
+    ASSIGNMENTS,
     BOOLEAN,
     COUNT,
     DURATION,
@@ -26,6 +28,7 @@ from authsvc.conf.value_types import (
 _FREE_SIGNALS = frozenset(
     {signal.SIGUSR1, signal.SIGWINCH, *range(getattr(signal, "SIGRTMIN", 1), getattr(signal, "SIGRTMAX", 0) + 1)}
 )
+_ACCESS = ("viewer", "support", "admin")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +141,11 @@ class Api:
     )
 
 
+def _check_access(roles: Mapping[str, str]) -> str:
+    unknown = sorted({access for access in roles.values() if access not in _ACCESS})
+    return f"unknown access {unknown[0]!r}; use {', '.join(_ACCESS)}" if unknown else ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Console:
     """The operator console at `/operator/`."""
@@ -154,6 +162,15 @@ class Console:
         default=(),
         help="Client addresses that may reach the console; empty = any.",
         example="10.0.0.0/8",
+    )
+    roles: Mapping[str, str] = setting(
+        "AUTH_OPERATOR_ROLES",
+        type=ASSIGNMENTS,
+        default={},
+        check=_check_access,
+        help="Further roles that may use the console, as `role=access` with the access `viewer`, `support` or `admin`."
+        " The roles of `AUTH_JWT_ADMIN_ROLES` have the access `admin`; the default role of users never has any.",
+        example="helpdesk=support,auditor=viewer",
     )
 
 

@@ -113,6 +113,7 @@ class Passwords:
         type=INTEGER,
         default=6,
         minimum=6,
+        maximum=72,  # bytes, the longest password that is accepted
         unit="characters",
         help="Minimum length of a password, in Unicode code points.",
     )
@@ -261,8 +262,9 @@ class Limits:
         "AUTH_RATE_LIMIT_EMAIL_SENT",
         type=RATE,
         default=Rate(events=30),
-        help="Emails of the whole service: `N` per hour, or `N/D`: N at once, then one each D. One client or user may"
-        " use a tenth, at least one; administrators and operators have a quota of the same size of their own.",
+        help="Emails of the whole service: `N` in the hour that the first of them starts, or `N/D`: N at once, then one"
+        " each D. One client or user may use a tenth, at least one; administrators and operators have a quota of the"
+        " same size of their own.",
         example="10/1h",
     )
     sms_sent: Rate = setting(
@@ -275,37 +277,39 @@ class Limits:
         "AUTH_RATE_LIMIT_VERIFY",
         type=NUMBER,
         default=30,
-        help="Redeemed links and codes of a client in five minutes.",
+        help="Redeemed links and codes of a client per five minutes, after a burst of 30.",
     )
     token_refresh: float = setting(
         "AUTH_RATE_LIMIT_TOKEN_REFRESH",
         type=NUMBER,
         default=150,
-        help="Requests of a client for tokens in five minutes; also its sign-ins started at providers, and callbacks.",
+        help="Requests of a client for tokens per five minutes, after a burst of 30; the same for its sign-ins started"
+        " at providers, and for callbacks.",
     )
     otp: float = setting(
         "AUTH_RATE_LIMIT_OTP",
         type=NUMBER,
         default=30,
-        help="Requests of a client for messages, sign-ups and changes in five minutes, for each kind of request.",
+        help="Requests of a client for messages, sign-ups and changes per five minutes, after a burst of 30; each kind"
+        " of request counts separately.",
     )
     anonymous_users: float = setting(
         "AUTH_RATE_LIMIT_ANONYMOUS_USERS",
         type=NUMBER,
         default=30,
-        help="Anonymous sign-ins of a client in an hour.",
+        help="Anonymous sign-ins of a client per hour, after a burst of the same number; 0 refuses all.",
     )
     factors: float = setting(
         "AUTH_MFA_RATE_LIMIT_CHALLENGE_AND_VERIFY",
         type=NUMBER,
         default=15,
-        help="Challenges of factors of a client in a minute, and as many verifications.",
+        help="Challenges of factors of a client per minute, after a burst of 30, and as many verifications.",
     )
     passkey: float = setting(
         "AUTH_RATE_LIMIT_PASSKEY",
         type=NUMBER,
         default=30,
-        help="Sign-ins by passkey of a client in five minutes.",
+        help="Sign-ins by passkey of a client per five minutes, after a burst of 30.",
     )
 
 

@@ -10,9 +10,9 @@ from django.http import HttpRequest
 from django.middleware.csrf import rotate_token
 from django.utils import timezone
 
-from authsvc import conf
 from authsvc.caller import caller_of
-from authsvc.console.model_admin import Operator
+from authsvc.console import operators
+from authsvc.console.operators import Operator
 from tokens.sessions import lifecycle, users
 from tokens.sessions.errors import SessionExpired
 from tokens.sessions.users import SignedInUser
@@ -80,8 +80,15 @@ def user(request: HttpRequest) -> Operator | AnonymousUser:
     if current is None or current.session is None or needs_second_factor(current):
         return AnonymousUser()
     subject = current.user
+    access = operators.access_of(subject.role)
+    if access is None:
+        return AnonymousUser()
     return Operator(
-        id=subject.id, session_id=current.session.id, role=subject.role, name=subject.email or f"+{subject.phone}"
+        id=subject.id,
+        session_id=current.session.id,
+        role=subject.role,
+        access=access,
+        name=subject.email or f"+{subject.phone}",
     )
 
 
@@ -101,7 +108,7 @@ def _find(request: HttpRequest, *, at: datetime) -> SignedInUser | None:
 
 def _is_valid(current: SignedInUser, *, level: str, seen_at: datetime, at: datetime) -> bool:
     subject, session = current.user, current.session
-    if session is None or session.aal > level or subject.role not in conf.current().jwt.admin_roles:
+    if session is None or session.aal > level or operators.access_of(subject.role) is None:
         return False
     if subject.banned_until is not None and at < subject.banned_until:
         return False

@@ -15,7 +15,7 @@ from authsvc import conf
 from authsvc.api import captcha, throttling
 from authsvc.api.throttling import Bucket
 from authsvc.caller import caller_of, client_address
-from authsvc.console import pages
+from authsvc.console import operators, pages
 from authsvc.console.sign_in import console_session
 from authsvc.errors import ApiError
 from tokens.sessions import refresh_tokens, revocation
@@ -82,7 +82,7 @@ def _start_session(request: HttpRequest, *, name: str, password: str) -> None:
         password=password,
         caller=caller_of(request),
         at=at,
-        roles=conf.current().jwt.admin_roles,
+        roles=operators.roles(),
         not_after=at + console_session.MAX_AGE,
     )
     # The tokens are discarded: the browser gets the cookie only.

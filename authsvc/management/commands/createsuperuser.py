@@ -11,8 +11,8 @@ from accounts.administration import user_administration
 from accounts.administration.user_administration import NewUser, UserChanges
 from accounts.passwords import policy
 from accounts.users import identifiers
-from authsvc import conf
 from authsvc.conf.sources import process_environment
+from authsvc.console import operators
 from authsvc.management import user_lookup
 from authsvc.management.service_command import ACTOR, ServiceCommand
 
@@ -29,7 +29,9 @@ class Command(ServiceCommand):
         parser.add_argument("--email", default="")
         parser.add_argument("--password-file", default="", help="its first line is the password; - is standard input")
         parser.add_argument("--noinput", "--no-input", action="store_true", help="never prompt")
-        parser.add_argument("--role", default=_ROLE, help="one of AUTH_JWT_ADMIN_ROLES; default: %(default)s")
+        parser.add_argument(
+            "--role", default=_ROLE, help="one of AUTH_JWT_ADMIN_ROLES or AUTH_OPERATOR_ROLES; default: %(default)s"
+        )
         parser.add_argument(
             "--promote",
             action="store_true",
@@ -39,7 +41,7 @@ class Command(ServiceCommand):
     def handle(
         self, *_: Any, email: str, password_file: str, noinput: bool, role: str, promote: bool, **__: Any
     ) -> None:
-        roles = conf.current().jwt.admin_roles
+        roles = operators.roles()
         if role not in roles:
             raise CommandError(f"{role} is not an operator role: use one of {', '.join(roles)} with --role")
         if noinput:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from authsvc import conf
+from authsvc.api import throttling
 from authsvc.conf import loading
 from authsvc.conf.declaration import Place, Setting, settings_of
 
@@ -25,6 +26,14 @@ several of them. A reload of the configuration directory applies all settings bu
 is never shown. Every setting exists since 0.1.0 unless its row says otherwise. An unknown variable that begins with
 `AUTH_` is reported at start, together with the most similar name.
 """
+_NOTES = {
+    "Rate limits": f"""The limits of requests of a client (all but emails and text messages) are token buckets in the
+database, which all servers share. A bucket starts full with {throttling.BURST} tokens, whatever the setting is; that of
+anonymous sign-ins with the number of the setting. Each request takes a token. Without one the response is 429 with
+`Retry-After`. The setting is the refill: 150 in five minutes add a token every two seconds. A bucket is full again an
+hour after its first request (factors: a minute), so with 0, {throttling.BURST} requests per hour still pass.
+""",
+}
 _TABLE_HEAD = "| Setting | Type | Default | Meaning |\n|---|---|---|---|"
 _EXAMPLE_HEAD = """# Copy this file to .env and fill in the required values. The environment overrides this file.
 # A line that is commented out shows the default, or an example behind "e.g.".
@@ -40,7 +49,7 @@ def page() -> str:
     parts += [f"| `{name}` | path |  | {text} *restart* |" for name, text in _SOURCES.items()]
     parts.append("")
     for title, places in groupby(settings_of(conf.AuthConfig), key=lambda place: place.title):
-        parts.append(f"## {title}\n\n{_TABLE_HEAD}")
+        parts += [f"## {title}", "", *([_NOTES[title]] if title in _NOTES else []), _TABLE_HEAD]
         parts += [row(place.setting) for place in places]
         parts.append("")
     parts.append("## Removed\n\nThese variables have no effect; setting one writes a deprecation notice to the log.\n")

@@ -15,7 +15,8 @@ from pytest_django import Settings
 
 from accounts.models import Factor, User
 from authsvc.console import model_admin
-from authsvc.console.model_admin import ActionContext, DashboardStat, Operator, OperatorAdmin
+from authsvc.console.model_admin import ActionContext, DashboardStat, OperatorAdmin
+from authsvc.console.operators import Access, Operator
 from authsvc.console.read_only_admin import OperatorInline
 from authsvc.console.site import OperatorSite
 from authsvc.errors import ValidationFailed
@@ -273,7 +274,7 @@ def test_models_of_libraries_are_not_registered() -> None:
 
 
 def test_operators_have_no_django_permissions() -> None:
-    someone = Operator(id=uuid4(), session_id=uuid4(), role="svc_admin", name="op@example.com")
+    someone = Operator(id=uuid4(), session_id=uuid4(), role="svc_admin", access=Access.ADMIN, name="op@example.com")
     assert not someone.has_perm("accounts.change_user")
     assert not someone.has_module_perms("accounts")
     assert someone.is_staff

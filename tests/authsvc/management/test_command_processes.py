@@ -6,8 +6,8 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
+import tempfile
+from collections.abc import Iterator
 
 import pytest
 import requests
@@ -74,58 +74,47 @@ def converse(*arguments: str, database_url: str, answers: list[tuple[str, str]])
     return process.wait(60), screen.decode()
 
 
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.LiveServer]:
+    """A server with an embedded database, beside which the commands run."""
+    # Not below the directory of pytest, whose next start excludes the account of PostgreSQL if root runs the tests.
+    with tempfile.TemporaryDirectory(prefix="authsvc-embedded-") as folder:
+        database_url = f"embedded:{folder}/pg"
+        with servers.LiveServer(folder=tmp_path_factory.mktemp("server"), database_url=database_url) as running:
+            yield running
+
+
 def token_status(url: str, email: str) -> int:
     body = {"email": email, "password": PASSWORD}
     return requests.post(f"{url}/token?grant_type=password", json=body, timeout=60).status_code
 
 
-def test_createsuperuser_works_on_a_terminal_beside_a_running_server(tmp_path: Path, database_folder: Path) -> None:
-    database_url = f"embedded:{database_folder}"
-    with servers.LiveServer(folder=tmp_path, database_url=database_url) as server:
-        status, screen = converse(
-            "createsuperuser",
-            database_url=database_url,
-            answers=[
-                ("Email address:", "ops@example.org"),
-                ("Password:", PASSWORD),
-                ("Password (again):", PASSWORD),
-            ],
-        )
-        assert status == 0, screen
-        assert "ops@example.org is now an operator (svc_admin)" in screen
-        assert PASSWORD not in screen
-        assert token_status(server.url, "ops@example.org") == 200
-
-
-def test_differing_passwords_are_asked_for_again(
-    serve: Callable[..., servers.LiveServer], fresh_database_url: str
-) -> None:
-    server = serve()
+def test_createsuperuser_works_on_a_terminal_beside_a_running_server(server: servers.LiveServer) -> None:
     status, screen = converse(
         "createsuperuser",
-        "--email=ops@example.org",
-        database_url=fresh_database_url,
+        database_url=server.database_url,
         answers=[
+            ("Email address:", "ops@example.org"),
             ("Password:", PASSWORD),
             ("Password (again):", "another one 1"),
             ("Password:", PASSWORD),
             ("Password (again):", PASSWORD),
         ],
     )
-    assert (status, "The passwords differ." in screen) == (0, True), screen
+    assert status == 0, screen
+    assert "The passwords differ." in screen
+    assert "ops@example.org is now an operator (svc_admin)" in screen
+    assert PASSWORD not in screen
     assert token_status(server.url, "ops@example.org") == 200
 
 
-def test_a_script_passes_the_password_on_standard_input(
-    serve: Callable[..., servers.LiveServer], fresh_database_url: str
-) -> None:
-    server = serve()
-    arguments = ("createsuperuser", "--email=ops@example.org", "--password-file=-")
-    done = run(*arguments, database_url=fresh_database_url, stdin=f"{PASSWORD}\n")
-    assert (done.returncode, done.stdout) == (0, "ops@example.org is now an operator (svc_admin)\n")
-    assert token_status(server.url, "ops@example.org") == 200
+def test_a_script_passes_the_password_on_standard_input(server: servers.LiveServer) -> None:
+    arguments = ("createsuperuser", "--email=script@example.org", "--password-file=-")
+    done = run(*arguments, database_url=server.database_url, stdin=f"{PASSWORD}\n")
+    assert (done.returncode, done.stdout) == (0, "script@example.org is now an operator (svc_admin)\n")
+    assert token_status(server.url, "script@example.org") == 200
 
-    again = run(*arguments, database_url=fresh_database_url, stdin=f"{PASSWORD}\n")
+    again = run(*arguments, database_url=server.database_url, stdin=f"{PASSWORD}\n")
     assert (again.returncode, again.stdout) == (1, "")
     assert again.stderr == "CommandError: a user with this address exists; use --promote to make the user an operator\n"
 

@@ -9,6 +9,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from authsvc import conf
+from authsvc.api import throttling
+from authsvc.api.throttling import Bucket
 from authsvc.conf import loading
 from authsvc.management.commands import write_reference
 from authsvc.management.reference import errors, settings
@@ -115,3 +117,14 @@ def test_a_reloadable_setting_has_no_mark(page_of_settings: str) -> None:
 def test_no_secret_of_this_process_is_in_the_generated_files(page_of_settings: str) -> None:
     for name in ("AUTH_JWT_SECRET", "DATABASE_URL"):
         assert conf.process_environment()[name] not in page_of_settings + settings.example()
+
+
+@pytest.mark.parametrize("bucket", Bucket)
+def test_rows_of_rate_limits_state_burst_and_period(page_of_settings: str, bucket: Bucket) -> None:
+    [name] = {name for name, _, field, _ in SETTINGS if field == f"limits.{bucket.field}"}
+    row = line(page_of_settings, name)
+    rate = getattr(conf.current().limits, bucket.field)
+    period = {60: "per minute", 300: "per five minutes", 3600: "per hour"}[round(rate / bucket.parameters.per_second)]
+    burst = "the same number" if bucket == Bucket.ANONYMOUS_SIGN_INS else f"{bucket.parameters.burst:.0f}"
+    assert f"{period}, after a burst of {burst}" in row
+    assert f"A bucket starts full with {throttling.BURST} tokens" in page_of_settings

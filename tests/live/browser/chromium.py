@@ -1,8 +1,9 @@
-"""Drives one page of a headless Chromium through the DevTools protocol, over a pair of pipes."""
+"""Drives pages of a headless Chromium through the DevTools protocol, over a pair of pipes."""
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import itertools
 import json
 import os
@@ -11,7 +12,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -54,7 +55,10 @@ def find() -> str | None:
 
 
 class Chromium:
-    """A browser with one page while its `with` block runs; `folder` is for its profile. Times are in seconds."""
+    """A browser while its `with` block runs; `folder` is for its files. Times are in seconds.
+
+    All methods but `profile` are about the page of the profile.
+    """
 
     def __init__(self, *, program: str, folder: Path) -> None:
         self._arguments = [program, *FLAGS, f"--user-data-dir={folder}", "about:blank"]
@@ -65,6 +69,20 @@ class Chromium:
         self._sessions: dict[str, str] = {}
         self._violations: list[str] = []
         self._authenticator = ""
+
+    @contextlib.contextmanager
+    def profile(self) -> Iterator[None]:
+        """One page with its own cookies, storage, cache and security devices inside the block."""
+        context = self._command("Target.createBrowserContext", session="")["browserContextId"]
+        page = self._command("Target.createTarget", session="", url="about:blank", browserContextId=context)
+        self._session = self._attach(page["targetId"])
+        self._violations = []
+        try:
+            # Without the focus of a window in front, pages may not use security devices.
+            self._command("Page.bringToFront")
+            yield
+        finally:
+            self._command("Target.disposeBrowserContext", session="", browserContextId=context)
 
     def open(self, url: str) -> None:
         self._command("Page.navigate", url=url)
@@ -131,8 +149,9 @@ class Chromium:
             self._command("Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9)
 
     def insert_text(self, text: str) -> None:
-        """Type a text into the focused field."""
+        """Insert a text into the focused field, and release a key: some fields wait for that."""
         self._command("Input.insertText", text=text)
+        self._command("Input.dispatchKeyEvent", type="keyUp", key="Unidentified")
 
     def trust_any_certificate(self) -> None:
         """Accept invalid certificates from now on."""
@@ -251,8 +270,6 @@ class Chromium:
             )
         os.close(its_input)
         os.close(its_output)
-        [page] = self._targets("page")
-        self._session = self._attach(page)
         return self
 
     def __exit__(

@@ -54,15 +54,20 @@ class _SitePage(BaseHTTPRequestHandler):
         """Logs nothing; the browser shows errors."""
 
 
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Chromium]:
+@pytest.fixture(scope="package")
+def running_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
     program = chromium.find()
     if program is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)("no Chromium is installed")
-    folder = tmp_path / "profile"
-    folder.mkdir()
-    with Chromium(program=program, folder=folder) as running:
+    with Chromium(program=program, folder=tmp_path_factory.mktemp("chromium")) as running:
         yield running
+
+
+@pytest.fixture
+def browser(running_browser: Chromium) -> Iterator[Chromium]:
+    """A page of a new profile."""
+    with running_browser.profile():
+        yield running_browser
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 import requests
 
 from tests.live import servers
-from tests.live.browser import accessibility, chromium
+from tests.live.browser import accessibility
 from tests.live.browser.chromium import Chromium
 
 EMAIL = "ada@example.com"
@@ -61,12 +61,10 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
-    program = chromium.find()
-    if program is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("no Chromium is installed")
-    with Chromium(program=program, folder=tmp_path_factory.mktemp("profile")) as running:
-        yield running
+def browser(running_browser: Chromium) -> Iterator[Chromium]:
+    """One page for all tests, with the session of the operator."""
+    with running_browser.profile():
+        yield running_browser
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +139,8 @@ def test_api_page_searches_signs_up_and_reads_the_user(browser: Chromium, servic
 
 
 PAGES = {
+    "start": ("/", "dl"),
+    "unknown address": ("/unknown", "h1"),
     "inbox": ("/inbox/", "article"),
     "API": ("/docs", ".opblock"),
     "dashboard": ("/operator/", ".stats"),

@@ -1,4 +1,4 @@
-"""Builds the documentation site strictly and checks that it is complete and loads no third-party resources."""
+"""Builds the documentation site strictly and checks that it is complete, loads no third-party resources and works from file://."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.live.browser import chromium
 from tests.live.documentation import pages
 
 _LINK = re.compile(r"\]\(([^)#\s]+)")
@@ -67,6 +68,26 @@ def test_pages_load_no_external_resources(site: Path) -> None:
     loaded = set(_loaded(site))
     assert any(address.endswith(".js") for _, address in loaded)
     assert {(page, address) for page, address in loaded if re.match(r"""["']?(https?:)?//""", address)} == set()
+
+
+def test_pages_link_to_the_previous_and_the_next_page(site: Path) -> None:
+    page = (site / "how-to" / "monitoring.html").read_text()
+    assert re.search(r'<a href="operations.html" class="md-footer__link md-footer__link--prev"', page)
+    assert re.search(r'<a href="backups.html" class="md-footer__link md-footer__link--next"', page)
+
+
+def test_search_works_from_the_file_system(site: Path, tmp_path: Path) -> None:
+    program = chromium.find()
+    if program is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("no Chromium is installed")
+    with chromium.Chromium(program=program, folder=tmp_path) as browser:
+        browser.resize(width=1280, height=800, mobile=False)
+        browser.open((site / "how-to" / "monitoring.html").as_uri())
+        browser.click(".md-search__input")
+        browser.insert_text("django-prometheus")
+        links = "[...document.querySelectorAll('.md-search-result__link')].map((link) => link.href)"
+        found = browser.wait_for(f"{links}.length > 1 && {links}", seconds=60)
+        assert any(link.startswith((site / "how-to" / "monitoring.html").as_uri()) for link in found)
 
 
 @pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email
+import os
 import re
 from collections.abc import Iterator
 from email import policy
@@ -73,7 +74,7 @@ def addresses(texts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 steady = settings(
-    max_examples=150,
+    max_examples=int(os.environ.get("FUZZING_EXAMPLES", "75")),
     deadline=None,
     derandomize=True,
     database=None,

@@ -1,9 +1,11 @@
-// Application scenarios with @supabase/auth-js; runs those named on the command line.
+// Application scenarios with @supabase/auth-js. Each line of the standard input names one; the answer to it is a line of
+// JSON: null if the scenario passes, the error otherwise.
 // AUTH_URL is the service; EMAILS_URL returns {link, code} for ?to=ADDRESS&number=1; ADMIN_TOKEN is an admin token.
 // PROVIDER_URL is a Keycloak that accepts any user; APP_ID is its client for an application at APP_ADDRESS.
 
 import assert from 'node:assert/strict'
 import { createHash, createHmac, randomUUID } from 'node:crypto'
+import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { AuthClient } from '@supabase/auth-js'
@@ -822,6 +824,12 @@ scenario('administrator removes a lost authenticator app', async () => {
   good(await client.mfa.enroll({ factorType: 'totp' }))
 })
 
-for (const name of process.argv.slice(2)) {
-  await scenarios.get(name)()
+for await (const name of createInterface({ input: process.stdin })) {
+  let failure = null
+  try {
+    await scenarios.get(name)()
+  } catch (error) {
+    failure = String(error.stack ?? error)
+  }
+  process.stdout.write(`${JSON.stringify(failure)}\n`)
 }

@@ -1,0 +1,258 @@
+"""Staff with limited access: the actions that each level may run, and personal data that viewers do not see."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.utils import timezone
+
+from accounts.models import User
+from authsvc import conf
+from authsvc.console import personal_data
+from authsvc.models import AuditLogEntry
+from tests import factories
+from tests.authsvc.console.conftest import Console
+from tests.conftest import Api, ChangeConfig
+from tests.factories import PASSWORD
+from tokens.models import Session
+
+pytestmark = pytest.mark.django_db
+
+USERS = "/operator/accounts/user/"
+AUDIT = "/operator/core/auditlogentry/"
+ROLES = {"helpdesk": "support", "auditor": "viewer", "manager": "admin"}
+
+
+@pytest.fixture(autouse=True)
+def staff_roles(auth_config: ChangeConfig) -> None:
+    auth_config(console={"roles": ROLES})
+
+
+@pytest.fixture
+def ada() -> User:
+    return factories.make_user(email="ada@example.com", data={"full_name": "Ada Lovelace"})
+
+
+def signed_in(console: Console, role: str) -> Console:
+    factories.make_user(email=f"{role}@staff.example", role=role)
+    assert console.sign_in(f"{role}@staff.example").status_code == 302
+    return console
+
+
+def page_of(user: User) -> str:
+    return f"{USERS}{user.pk}/change/"
+
+
+def run(console: Console, user: User, action: str, **fields: str) -> tuple[int, str]:
+    """Confirm an action on a user; the status, and the text of the page that follows."""
+    form = {"action": action, "_selected_action": str(user.pk), "source_row": str(user.pk), "confirmed": "1"}
+    done = console.submit("/operator/", to=USERS, **form, **{f"action-{name}": text for name, text in fields.items()})
+    if done.status_code != 302:
+        return done.status_code, done.content.decode()
+    return 302, console.get(done.headers["Location"]).content.decode()
+
+
+def text_of(console: Console, path: str) -> str:
+    page = console.get(path)
+    assert page.status_code == 200, page.content
+    return page.content.decode()
+
+
+# --- access -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_staff_cannot_use_the_admin_endpoints(api: Api, role: str) -> None:
+    token = factories.make_session(factories.make_user(email="x@staff.example", role=role)).access_token
+    assert api.get("/admin/users", bearer=token).status_code == 403
+
+
+def test_a_role_without_access_cannot_sign_in(console: Console, auth_config: ChangeConfig) -> None:
+    auth_config(console={"roles": {}})
+    factories.make_user(email="x@staff.example", role="helpdesk")
+    assert console.sign_in("x@staff.example").status_code == 400
+
+
+def test_the_default_role_never_has_access(console: Console, auth_config: ChangeConfig) -> None:
+    auth_config(console={"roles": {"authenticated": "admin"}})
+    factories.make_user(email="x@staff.example")
+    assert console.sign_in("x@staff.example").status_code == 400
+
+
+def test_a_withdrawn_role_ends_the_console_session(console: Console, auth_config: ChangeConfig) -> None:
+    inside = signed_in(console, "helpdesk")
+    auth_config(console={"roles": {}})
+    assert not inside.is_in
+
+
+@pytest.mark.parametrize(
+    "action", ["ban", "set_role", "anonymise", "delete", "reset_factors", "end_sessions", "send_recovery"]
+)
+def test_viewers_run_no_action(console: Console, ada: User, action: str) -> None:
+    inside = signed_in(console, "auditor")
+    assert f'value="{action}"' not in text_of(inside, page_of(ada))
+    assert run(inside, ada, action, duration="24h")[0] == 403
+    ada.refresh_from_db()
+    assert (ada.deleted_at, ada.banned_until) == (None, None)
+
+
+def test_support_helps_users(console: Console, ada: User) -> None:
+    inside = signed_in(console, "helpdesk")
+    assert "is banned" in run(inside, ada, "ban", duration="24h")[1]
+    ada.refresh_from_db()
+    assert ada.banned_until is not None
+
+
+@pytest.mark.parametrize("action", ["set_role", "anonymise", "delete"])
+def test_support_neither_deletes_nor_sets_roles(console: Console, ada: User, action: str) -> None:
+    inside = signed_in(console, "helpdesk")
+    assert f'value="{action}"' not in text_of(inside, page_of(ada))
+    assert run(inside, ada, action, role="svc_admin", grants_access="on")[0] == 403
+    ada.refresh_from_db()
+    assert (ada.role, ada.deleted_at) == ("authenticated", None)
+
+
+@pytest.mark.parametrize("role", ["svc_admin", "helpdesk", "auditor", "manager"])
+@pytest.mark.parametrize("action", ["ban", "send_recovery", "reset_factors", "end_sessions"])
+def test_support_does_not_touch_operators(console: Console, role: str, action: str) -> None:
+    other = factories.make_user(email="other@staff.example", role=role)
+    inside = signed_in(console, "helpdesk")
+    assert "Accounts of operators are changed by administrators" in run(inside, other, action, duration="24h")[1]
+    other.refresh_from_db()
+    assert (other.banned_until, other.recovery_sent_at) == (None, None)
+
+
+def test_support_does_not_end_a_session_of_an_operator(console: Console) -> None:
+    other = factories.make_session(factories.make_user(email="other@staff.example", role="svc_admin"))
+    inside = signed_in(console, "helpdesk")
+    row = str(other.session.pk)
+    form = {"action": "end", "_selected_action": row, "source_row": row, "confirmed": "1"}
+    done = inside.submit("/operator/", to="/operator/tokens/session/", **form)
+    assert "Accounts of operators are changed by administrators" in text_of(inside, done.headers["Location"])
+    assert Session.objects.filter(pk=other.session.pk).exists()
+
+
+def test_administrators_by_role_have_all_actions(console: Console, ada: User) -> None:
+    inside = signed_in(console, "manager")
+    assert "has the role helpdesk" in run(inside, ada, "set_role", role="helpdesk", grants_access="on")[1]
+    assert run(inside, ada, "set_role", role="auditor")[0] == 200  # the box is not ticked
+    ada.refresh_from_db()
+    assert ada.role == "helpdesk"
+
+
+def test_viewers_do_not_retry_messages(console: Console) -> None:
+    inside = signed_in(console, "auditor")
+    assert inside.get("/operator/mailer/message/retry/").status_code == 403
+    assert inside.submit("/operator/", to="/operator/mailer/message/retry/").status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [("helpdesk=owner", "unknown access 'owner'; use viewer, support, admin"), ("helpdesk", "name=value")],
+)
+def test_an_unknown_access_is_refused_at_the_start(text: str, problem: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=problem):
+        conf.load({**conf.process_environment(), "AUTH_OPERATOR_ROLES": text})
+
+
+# --- personal data ----------------------------------------------------------------------------------------------------
+
+SECRETS = ("ada@example.com", "Lovelace", "198.51.100.7", "4917012345")
+
+
+@pytest.fixture
+def history(api: Api, ada: User) -> User:
+    """A user with a phone, a session and entries in the audit trail."""
+    User.objects.filter(pk=ada.pk).update(phone="491701234567")
+    signed_in = api.post(
+        "/token?grant_type=password",
+        {"email": "ada@example.com", "password": PASSWORD},
+        headers={"X-Forwarded-For": "198.51.100.7"},
+    )
+    assert signed_in.status_code == 200
+    return ada
+
+
+def shown(text: str) -> list[str]:
+    return [secret for secret in SECRETS if secret in text]
+
+
+def test_personal_data_is_hidden_from_viewers(console: Console, history: User) -> None:
+    inside = signed_in(console, "auditor")
+    for path in (USERS, page_of(history), AUDIT, f"{USERS}?q=ada@example.com"):
+        text = text_of(inside, path)
+        # The search box repeats what the viewer typed.
+        assert shown(text.replace('value="ada@example.com"', "").replace("q=ada@example.com", "")) == []
+        assert "Personal data is hidden" in text
+    session = history.sessions.get()
+    assert shown(text_of(inside, f"/operator/tokens/session/{session.pk}/change/")) == []
+    entry = AuditLogEntry.objects.filter(payload__action="login", payload__actor_id=str(history.pk)).first()
+    assert entry is not None
+    assert shown(text_of(inside, f"{AUDIT}{entry.pk}/change/")) == []
+
+
+def test_viewers_find_users_by_whole_values_only(console: Console, history: User) -> None:
+    inside = signed_in(console, "auditor")
+    for text in ("ada@example.com", "+491701234567", str(history.pk)):
+        assert str(history.pk) in text_of(inside, f"{USERS}?q={text.replace('+', '%2B')}")
+    for part in ("ada", "lovelace", "ada@", "49170123456"):
+        assert str(history.pk) not in text_of(inside, f"{USERS}?q={part}")
+    assert str(history.pk) not in text_of(inside, f"{AUDIT}?q=lovelace")
+
+
+@pytest.mark.parametrize("lookup", ["email__startswith=a", "raw_user_meta_data__full_name=Ada+Lovelace", "phone=1"])
+def test_viewers_cannot_filter_by_personal_data(console: Console, ada: User, lookup: str) -> None:
+    assert signed_in(console, "auditor").get(f"{USERS}?{lookup}").status_code == 400
+
+
+def test_a_viewer_asks_for_a_page_and_the_audit_trail_records_it(console: Console, history: User) -> None:
+    inside = signed_in(console, "auditor")
+    page = page_of(history)
+    done = inside.submit(page, to="/operator/personal-data/", next=page)
+    assert (done.status_code, done.headers["Location"]) == (302, page)
+    assert "ada@example.com" in text_of(inside, page)
+    assert shown(text_of(inside, USERS)) == []
+    entry = AuditLogEntry.objects.get(payload__action="personal_data_viewed")
+    assert entry.payload is not None
+    assert entry.payload["actor_username"] == "auditor@staff.example"
+    assert entry.payload["traits"] == {"page": page, "user_id": str(history.pk)}
+
+
+def test_a_page_hides_its_data_again(console: Console, history: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    inside = signed_in(console, "auditor")
+    page = page_of(history)
+    inside.submit(page, to="/operator/personal-data/", next=page)
+    later = timezone.now() + personal_data.SHOWN_FOR + timedelta(seconds=1)
+    monkeypatch.setattr("django.utils.timezone.now", lambda: later)
+    assert shown(text_of(inside, page)) == []
+
+
+def test_support_sees_personal_data(console: Console, history: User) -> None:
+    text = text_of(signed_in(console, "helpdesk"), page_of(history))
+    assert "ada@example.com" in text
+    assert "Personal data is hidden" not in text
+
+
+@pytest.mark.parametrize("path", ["//evil.example/", "https://evil.example/", "/user"])
+def test_asking_redirects_to_pages_of_the_console_only(console: Console, path: str) -> None:
+    inside = signed_in(console, "auditor")
+    assert inside.submit("/operator/", to="/operator/personal-data/", next=path).headers["Location"] == "/operator/"
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("ada@example.com", "a•••@e•••"),
+        ("550 <ada@example.com>: unknown", "550 <a•••@e•••>: unknown"),
+        ("491701234567", "•••67"),
+        ("+491701234567 failed", "•••67 failed"),
+        ("0d1f8a52-1111-4222-8333-123456789012", "0d1f8a52-1111-4222-8333-123456789012"),
+        (None, ""),
+    ],
+)
+def test_addresses_in_texts_are_masked(text: str | None, masked: str) -> None:
+    assert personal_data.mask_text(text) == masked
+    assert settings.AUTH.console.roles == ROLES
