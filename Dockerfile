@@ -9,9 +9,10 @@ RUN python3 -m venv tools \
     && python3 -m venv --without-pip /venv \
     && tools/bin/uv pip install --no-cache --link-mode=copy --python /venv/bin/python --require-hashes \
         -r requirements.server.lock -r requirements.compiled.lock
-# Removes translations (disabled in the service), tests, and files for compilers, debuggers and type checkers.
-RUN find /venv -depth \( -name LC_MESSAGES -o -name tests \) -type d -exec rm -r {} + \
-    && find /venv -type f \( -name '*.pyi' -o -name '*.c' -o -name '*.cpp' -o -name '*.h' \) -delete \
+# Removes translations (disabled in the service), tests, Redoc (unused; the API page is Swagger UI), and files for
+# compilers, debuggers and type checkers.
+RUN find /venv -depth \( -name LC_MESSAGES -o -name tests -o -path '*_sidecar/redoc' \) -type d -exec rm -r {} + \
+    && find /venv -type f \( -name '*.pyi' -o -name '*.c' -o -name '*.cpp' -o -name '*.h' -o -name '*.js.map' \) -delete \
     && find /venv -name '*.so' -exec strip --strip-unneeded {} +
 WORKDIR /srv/authsvc
 COPY manage.py gunicorn.conf.py LICENSE ./

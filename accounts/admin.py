@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from django import forms
 from django.contrib import admin
 from django.contrib.messages import constants as levels
+from django.core.exceptions import PermissionDenied
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from accounts.administration import admin_factors, support_messages, user_administration
+from accounts.administration import action_links, admin_factors, invitations, support_messages, user_administration
 from accounts.administration import errors as administration_errors
-from accounts.forms import BANS, BanForm, RoleForm
+from accounts.administration.action_links import LinkRequest
+from accounts.administration.user_administration import NewUser, UserChanges
+from accounts.forms import BANS, BanForm, EditForm, InvitationForm, NewPasswordForm, NewUserForm, RoleForm
 from accounts.models import Factor, Identity, User
+from accounts.passwords import policy
 from accounts.users import deletion, failed_attempts, identifiers, queries
+from accounts.users.records import UserRecord
 from accounts.users.search import listing
 from accounts.users.search.queries import NEWEST
 from authsvc import conf
+from authsvc.caller import caller_of
 from authsvc.console import filters, formatting, model_admin, operators, personal_data, user_panels
 from authsvc.console.formatting import EMPTY, Tone
-from authsvc.console.model_admin import ActionContext, OperatorAdmin
+from authsvc.console.model_admin import ActionContext, OperatorAdmin, ShownOnce
 from authsvc.console.operators import Access
 from authsvc.console.user_panels import Panel, PanelRow
 from authsvc.errors import ApiError
@@ -70,15 +78,22 @@ class UserAdmin(OperatorAdmin):
     sortable_by = ()
     change_form_template = "operator/user.html"
     actions = (
-        "confirm_email", "confirm_phone", "resend_confirmation", "send_recovery", "set_role",
-        "reset_failed_attempts", "reset_factors",
-        "end_sessions", "ban", "unban", "anonymise", "delete",
+        "edit", "confirm_email", "confirm_phone", "resend_confirmation", "send_recovery", "send_magic_link",
+        "create_link", "set_password", "set_role", "reset_failed_attempts", "reset_factors", "end_sessions", "ban",
+        "unban", "anonymise", "delete",
     )  # fmt: skip
     row_actions = actions
     personal_columns = frozenset({"email", "phone", "email_change", "phone_change", "raw_user_meta_data"})
 
     class Media:
         css = {"all": ("operator/content.css",)}
+
+    @model_admin.action(label="Edit", success_message="Changed", form=EditForm)
+    def edit(self, row: User, context: ActionContext) -> str | None:
+        user_administration.update(
+            row.pk, _requested_changes(row, context.form), actor=context.actor, caller=context.caller, at=context.at
+        )
+        return None
 
     @model_admin.action(label="Confirm email", success_message="Email confirmed", access=Access.SUPPORT)
     def confirm_email(self, row: User, context: ActionContext) -> str | None:
@@ -104,6 +119,39 @@ class UserAdmin(OperatorAdmin):
         to = support_messages.send_recovery(row.pk, actor=context.actor, caller=context.caller, at=context.at)
         return f"Recovery email sent to {to}"
 
+    @model_admin.action(label="Send magic link", success_message="Magic link sent", access=Access.SUPPORT)
+    def send_magic_link(self, row: User, context: ActionContext) -> str | None:
+        to = support_messages.send_magic_link(row.pk, actor=context.actor, caller=context.caller, at=context.at)
+        return f"Magic link sent to {to}"
+
+    @model_admin.action(
+        label="Create sign-in link",
+        success_message="Link created",
+        confirmation="The link signs in as the user, once. Earlier links of the same kind become invalid. Pass it on to"
+        " the owner of the account only.",
+    )
+    def create_link(self, row: User, context: ActionContext) -> ShownOnce:
+        user = queries.require(row.pk)
+        if not support_messages.can_send_recovery(user) or user.aud != context.caller.audience:
+            raise administration_errors.NothingToSendTo
+        request = LinkRequest(type="magiclink", email=user.email, redirect_to=conf.current().site.url)
+        link = action_links.generate(request, actor=context.actor, caller=context.caller, at=context.at)
+        expiry = formatting.datetime_text(context.at + conf.current().mailer.otp_exp)
+        return ShownOnce(label="Sign-in link", text=link.url, hint=f"It expires at {expiry} (UTC).")
+
+    @model_admin.action(
+        label="Set password",
+        success_message="Password set",
+        form=NewPasswordForm,
+        confirmation=f"The former password becomes invalid. {_LOCKS_OUT}",
+    )
+    def set_password(self, row: User, context: ActionContext) -> str | ShownOnce | None:
+        typed = context.values["password"]
+        password = typed or policy.generate_password()
+        changes = UserChanges(password=password)
+        user_administration.update(row.pk, changes, actor=context.actor, caller=context.caller, at=context.at)
+        return None if typed else ShownOnce(label="Password", text=password)
+
     @model_admin.action(
         label="Set role",
         success_message="Role set",
@@ -111,7 +159,7 @@ class UserAdmin(OperatorAdmin):
         confirmation="New access tokens have this role. Issued tokens keep the former role until they expire.",
     )
     def set_role(self, row: User, context: ActionContext) -> str | None:
-        changes = user_administration.UserChanges(role=context.values["role"])
+        changes = UserChanges(role=context.values["role"])
         user_administration.update(row.pk, changes, actor=context.actor, caller=context.caller, at=context.at)
         return f"{self.display_name(row)} has the role {changes.role}"
 
@@ -131,6 +179,7 @@ class UserAdmin(OperatorAdmin):
         confirmation="All second factors and recovery codes are removed, and sessions return to AAL1. Verify the user's"
         " identity first: afterwards a password, a link or a code is enough to sign in.",
         is_dangerous=True,
+        asks_for_name=True,
         access=Access.SUPPORT,
     )
     def reset_factors(self, row: User, context: ActionContext) -> str | None:
@@ -177,6 +226,7 @@ class UserAdmin(OperatorAdmin):
         success_message="Personal data erased",
         confirmation=f"All personal data of the account is erased permanently; the row and its ID stay. {_LOCKS_OUT}",
         is_dangerous=True,
+        asks_for_name=True,
     )
     def anonymise(self, row: User, context: ActionContext) -> str | None:
         deletion.delete(row.pk, soft=True, actor=context.actor, caller=context.caller, at=context.at)
@@ -187,21 +237,111 @@ class UserAdmin(OperatorAdmin):
         success_message="Deleted",
         confirmation=f"The account and all related data are deleted permanently. {_LOCKS_OUT}",
         is_dangerous=True,
+        asks_for_name=True,
     )
     def delete(self, row: User, context: ActionContext) -> str | None:
         deletion.delete(row.pk, soft=False, actor=context.actor, caller=context.caller, at=context.at)
         return None
 
     def run_action(
-        self, request: HttpRequest, call: Callable[[], str | None], *, row: Any, success_message: str
-    ) -> None:
+        self, request: HttpRequest, call: Callable[[], str | ShownOnce | None], *, row: Any, success_message: str
+    ) -> ShownOnce | None:
         if row.pk == operators.operator_of(request).id:
             # Prevents the last operator from locking all operators out.
             self.message_user(
                 request, f"{self.display_name(row)}: {administration_errors.OwnAccount.message}", levels.ERROR
             )
-        else:
-            super().run_action(request, call, row=row, success_message=success_message)
+            return None
+        return super().run_action(request, call, row=row, success_message=success_message)
+
+    def build_form(self, form: type[forms.Form], row: Any, data: Any) -> forms.Form:
+        bound = super().build_form(form, row, data)
+        if isinstance(bound, EditForm):
+            bound.initial = {
+                "email": row.email or "",
+                "phone": f"+{row.phone}" if row.phone else "",
+                "is_confirmed": True,
+                "user_metadata": row.raw_user_meta_data or {},
+                "app_metadata": row.raw_app_meta_data or {},
+            }
+        return bound
+
+    def get_urls(self) -> list[URLPattern]:
+        pages = (("create", self.create_user), ("invite", self.invite_user))
+        return [
+            *(path(f"{name}/", self.admin_site.admin_view(view), name=f"accounts_user_{name}") for name, view in pages),
+            *super().get_urls(),
+        ]
+
+    def page_links(self, request: HttpRequest) -> list[tuple[str, str]]:
+        if operators.operator_of(request).access < Access.SUPPORT:
+            return []
+        names = (("Create user", "create"), ("Invite user", "invite"))
+        return [(label, reverse(f"admin:accounts_user_{name}")) for label, name in names]
+
+    def create_user(self, request: HttpRequest) -> HttpResponse:
+        """The page that creates an account without sending a message."""
+
+        def create(values: Mapping[str, Any], context: ActionContext) -> UserRecord:
+            if values["password"]:
+                policy.validate_password(values["password"])
+            new_user = NewUser(
+                email=values["email"],
+                phone=values["phone"],
+                password=values["password"] or None,
+                email_confirm=bool(values["email"] and values["is_confirmed"]),
+                phone_confirm=bool(values["phone"] and values["is_confirmed"]),
+                user_metadata=values["user_metadata"],
+            )
+            return user_administration.create(new_user, actor=context.actor, caller=context.caller, at=context.at)
+
+        return self._add_user(request, NewUserForm, create, title="Create user", done="Created")
+
+    def invite_user(self, request: HttpRequest) -> HttpResponse:
+        """The page that invites a user by email."""
+
+        def invite(values: Mapping[str, Any], context: ActionContext) -> UserRecord:
+            return invitations.invite(
+                email=values["email"],
+                data=values["user_metadata"],
+                redirect_to=conf.current().site.url,
+                actor=context.actor,
+                caller=context.caller,
+                at=context.at,
+            )
+
+        return self._add_user(request, InvitationForm, invite, title="Invite user", done="Invited")
+
+    def _add_user(
+        self,
+        request: HttpRequest,
+        form_class: type[forms.Form],
+        add: Callable[[Mapping[str, Any], ActionContext], UserRecord],
+        *,
+        title: str,
+        done: str,
+    ) -> HttpResponse:
+        if operators.operator_of(request).access < Access.SUPPORT:
+            raise PermissionDenied
+        form = form_class(request.POST if request.method == "POST" else None)
+        if form.is_valid():
+            context = ActionContext(
+                actor=operators.actor_of(request),
+                caller=caller_of(request),
+                at=timezone.now(),
+                values=form.cleaned_data,
+            )
+            try:
+                user = add(form.cleaned_data, context)
+            except ApiError as error:
+                if error.status >= 500:
+                    raise
+                form.add_error(None, error.message)
+            else:
+                row = User.objects.get(pk=user.id)
+                self.message_user(request, f"{done}: {self.display_name(row)}", levels.SUCCESS)
+                return HttpResponseRedirect(self.row_url(row))
+        return self.form_page(request, form, title=title, status=400 if form.errors else 200)
 
     def account_role(self, row: User) -> str | None:
         return row.role
@@ -226,6 +366,8 @@ class UserAdmin(OperatorAdmin):
             "confirm_email": bool(row.email) and not row.email_confirmed_at,
             "confirm_phone": bool(row.phone) and not row.phone_confirmed_at,
             "resend_confirmation": support_messages.confirmable_column(user) is not None,
+            "send_magic_link": support_messages.can_send_recovery(user),
+            "create_link": support_messages.can_send_recovery(user),
             "send_recovery": support_messages.can_send_recovery(user),
             "ban": not is_banned,
             "unban": is_banned,
@@ -396,6 +538,24 @@ def _factors(row: User, *, is_hidden: bool) -> Panel:
         empty_text="None. A password, a link or a code is enough to sign in.",
         position=20,
     )  # fmt: skip
+
+
+def _requested_changes(row: User, form: EditForm) -> UserChanges:
+    """The values of the form that differ from those of the row. Raises NothingChanged."""
+    values = form.cleaned_data
+    email = values["email"] if identifiers.lower_email(values["email"]) != (row.email or "") else ""
+    phone = values["phone"] if identifiers.bare_phone(values["phone"]) != (row.phone or "") else ""
+    changes = UserChanges(
+        email=email or None,
+        phone=phone or None,
+        email_confirm=True if email and values["is_confirmed"] else None,
+        phone_confirm=True if phone and values["is_confirmed"] else None,
+        user_metadata=form.metadata_changes("user_metadata") or None,
+        app_metadata=form.metadata_changes("app_metadata") or None,
+    )
+    if changes == UserChanges():
+        raise administration_errors.NothingChanged
+    return changes
 
 
 def _phone_text(phone: str | None, *, is_hidden: bool) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from django import forms
@@ -43,6 +44,84 @@ class RoleForm(forms.Form):
         if operators.access_of(values.get("role")) is not None and not values.get("grants_access"):
             self.add_error("grants_access", "This role grants operator access. Tick the box to confirm.")
         return values
+
+
+class NewPasswordForm(forms.Form):
+    """A typed password, or a generated one that is shown once."""
+
+    password = forms.CharField(
+        label="New password",
+        required=False,
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        help_text="Leave empty to generate a password, which is then shown once.",
+    )
+
+
+class JSONObjectField(forms.JSONField):
+    """A JSON object."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(required=False, widget=forms.Textarea(attrs={"rows": 6, "spellcheck": "false"}), **options)
+
+    def prepare_value(self, value: Any) -> Any:
+        return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
+
+    def clean(self, value: Any) -> Any:
+        parsed = super().clean(value)
+        if parsed is not None and not isinstance(parsed, dict):
+            raise forms.ValidationError('Enter a JSON object, such as {"plan": "pro"}.')
+        return parsed or {}
+
+
+class NewUserForm(forms.Form):
+    email = forms.CharField(label="Email", required=False, max_length=255, widget=forms.EmailInput)
+    phone = forms.CharField(
+        label="Phone", required=False, max_length=32, help_text="With country code: +49 170 1234567"
+    )
+    is_confirmed = forms.BooleanField(
+        label="Email and phone are confirmed", required=False, help_text="The user can sign in without a message."
+    )
+    password = forms.CharField(
+        label="Password",
+        required=False,
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        help_text="Without one the user signs in by a link or a code.",
+    )
+    user_metadata = JSONObjectField(label="User metadata (JSON)")
+
+    def clean(self) -> dict[str, Any]:
+        values = super().clean() or {}
+        if not values.get("email") and not values.get("phone"):
+            raise forms.ValidationError("Enter an email address or a phone number.")
+        return values
+
+
+class InvitationForm(forms.Form):
+    email = forms.CharField(label="Email", max_length=255, widget=forms.EmailInput)
+    user_metadata = JSONObjectField(label="User metadata (JSON)")
+
+
+class EditForm(forms.Form):
+    """The values that an operator can change. The metadata that the operator saw comes back in hidden fields."""
+
+    email = forms.CharField(label="Email", required=False, max_length=255, widget=forms.EmailInput)
+    phone = forms.CharField(label="Phone", required=False, max_length=32)
+    is_confirmed = forms.BooleanField(label="A changed email or phone is confirmed", required=False, initial=True)
+    user_metadata = JSONObjectField(label="User metadata (JSON)", show_hidden_initial=True)
+    app_metadata = JSONObjectField(label="App metadata (JSON)", show_hidden_initial=True)
+
+    def metadata_changes(self, name: str) -> dict[str, Any]:
+        """The top-level keys that the operator changed; None for those that were removed.
+
+        Keys that have been added or changed by others meanwhile keep their values.
+        """
+        field = self.fields[name]
+        shown = field.clean(self.data.get(self.add_initial_prefix(name)) or "{}")
+        typed = self.cleaned_data[name]
+        changed = {key: value for key, value in typed.items() if key not in shown or shown[key] != value}
+        return changed | {key: None for key in shown if key not in typed}
 
 
 def _access_name(role: str) -> str:

@@ -52,7 +52,7 @@ class Caller:
 
     address: str = ""
     client: str = ""
-    """The key by which limits recognise the client, `""` if unknown: see `client_key`."""
+    """The key by which quotas recognise the client: `client_key`, else its network; `""` if unknown."""
     user_agent: str = ""
     request_id: str = ""
     audience: str = ""

@@ -26,7 +26,7 @@ SECURITY_HEADERS = {
 
 _COUNTERS = frozenset({"rate_limits", "failed_attempts", "django_migrations", "password_hash_kinds"})
 _REMAINING = re.compile(r"after (\d+) seconds")
-_NO_REFUSAL = "payload ->> 'action' IS DISTINCT FROM 'sign_in_refused'"
+_NO_REFUSAL = "coalesce(payload ->> 'action', '') NOT IN ('sign_in_refused', 'user_change_refused')"
 
 
 def assert_error(response: Answer, status: int, error_code: str, text: str, **further: Any) -> None:
@@ -65,7 +65,7 @@ _INSERTION_ORDER = "CASE WHEN pg_current_xact_id_if_assigned() IS NULL THEN xmin
 
 
 def audit_trail() -> list[Audit]:
-    """Actions with their traits, in insertion order, without refused sign-ins."""
+    """Actions with their traits, in insertion order, without refusals."""
     with connection.cursor() as cursor:
         cursor.execute(
             f"SELECT payload ->> 'action', payload -> 'traits' FROM audit_log_entries WHERE {_NO_REFUSAL}"

@@ -101,6 +101,10 @@ class OwnAccount(UnprocessableInput):
     message = "Your own account is changed by another operator"
 
 
+class NothingChanged(UnprocessableInput):
+    message = "The values are unchanged"
+
+
 class NoFactors(ApiError):
     """A reset of second factors found none."""
 

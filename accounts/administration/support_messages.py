@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Literal
 from uuid import UUID
@@ -18,7 +19,7 @@ from accounts.users.records import UserRecord
 from authsvc import audit, messaging
 from authsvc.audit import Administrator
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind, SmsKind
+from authsvc.messaging import Email, EmailKind, SmsKind
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
 
@@ -45,10 +46,29 @@ def send_recovery(user_id: UUID, *, actor: Administrator, caller: Caller, at: da
 
     Raises UserNotFound, NothingToSendTo and the errors of sending an email.
     """
+    return _send_link(
+        user_id, EmailKind.RECOVERY, compose=confirmation_emails.recovery, actor=actor, caller=caller, at=at
+    )
+
+
+def send_magic_link(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) -> str:
+    """Send a user a link that signs in, regardless of the interval since the last one; return its recipient.
+
+    Raises as `send_recovery`.
+    """
+    return _send_link(
+        user_id, EmailKind.MAGIC_LINK, compose=confirmation_emails.magic_link, actor=actor, caller=caller, at=at
+    )
+
+
+def _send_link(
+    user_id: UUID, kind: EmailKind, *, compose: Callable[..., Email], actor: Administrator, caller: Caller, at: datetime
+) -> str:
+    """Send the email of `compose` with a link that signs the user in."""
     user = queries.require(user_id)
     if not can_send_recovery(user):
         raise errors.NothingToSendTo
-    recipients.reserve_email(user.email, kind=EmailKind.RECOVERY, sender=messaging.ADMINISTRATION)
+    recipients.reserve_email(user.email, kind=kind, sender=messaging.ADMINISTRATION)
     with transaction.atomic(durable=True):
         if not _of(user).filter(email=user.email).update(recovery_sent_at=at, updated_at=at):
             raise account_errors.UserNotFound
@@ -56,7 +76,7 @@ def send_recovery(user_id: UUID, *, actor: Administrator, caller: Caller, at: da
         secret = one_time_tokens.issue(
             user_id=user.id, token_type=TokenType.RECOVERY, identifier=user.email, pkce=False, at=at
         )
-        messaging.send(confirmation_emails.recovery(user, secret=secret, redirect_to="", caller=caller, at=at))
+        messaging.send(compose(user, secret=secret, redirect_to="", caller=caller, at=at))
     return user.email
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
@@ -24,6 +26,8 @@ from authsvc.caller import Caller
 from authsvc.messaging import Sender
 from tokens.one_time import one_time_tokens
 from tokens.sessions.errors import UserBanned
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +101,21 @@ def prepare(identity: ExternalIdentity, *, caller: Caller, at: datetime, reserve
     if match.confirmation_recipient not in ("", reserved):
         confirmation_emails.reserve_confirmation(match.confirmation_recipient, sender=Sender.of_request(caller))
     return match
+
+
+def attempt(
+    identity: ExternalIdentity, store: Callable[[AccountMatch], Result], *, caller: Caller, at: datetime
+) -> Result:
+    """Prepare a sign-in and store it; once more if another request has changed the account meanwhile.
+
+    `store` opens the transaction and calls `sign_in`. Raises the errors of both, IdentityNotCreated after the second
+    failure.
+    """
+    match = prepare(identity, caller=caller, at=at)
+    try:
+        return store(match)
+    except errors.IdentityNotCreated:
+        return store(prepare(identity, caller=caller, at=at, reserved=match.confirmation_recipient))
 
 
 def find_account(identity: ExternalIdentity, *, audience: str, at: datetime) -> AccountMatch:

@@ -15,16 +15,26 @@ from authsvc import conf
 from tokens.sessions import lifecycle
 from tokens.sessions.users import SignedInUser
 
+FIRST_CONTACT_WINDOW = timedelta(minutes=10)
+"""The time after a sign-in in which a permanent user without a contact may add one."""
 
-def needs_nonce(signed_in: SignedInUser, *, at: datetime) -> bool:
+
+def needs_nonce(signed_in: SignedInUser, *, is_contact: bool = False, at: datetime) -> bool:
     """True if the change needs the nonce of a reauthentication.
 
-    A session younger than AUTH_SECURITY_REAUTHENTICATION_INTERVAL needs none, and an anonymous user has no contact that
-    could get one.
+    A session younger than AUTH_SECURITY_REAUTHENTICATION_INTERVAL needs none. A user without email and phone cannot get
+    one: an anonymous user needs none, and for a change of a contact only (`is_contact`), a recent sign-in at the
+    provider replaces the nonce of a permanent user. Otherwise that user could never add a contact.
     """
     user, config = signed_in.user, conf.current().passwords
-    has_no_contact = user.is_anonymous and not user.email and not user.phone
-    return config.update_requires_reauthentication and not has_no_contact and not _is_recent(signed_in, at=at)
+    if not config.update_requires_reauthentication:
+        return False
+    interval = config.reauthentication_interval
+    if not user.email and not user.phone:
+        if user.is_anonymous:
+            return False
+        interval = max(interval, FIRST_CONTACT_WINDOW) if is_contact else interval
+    return not _is_younger(signed_in, interval, at=at)
 
 
 def needs_current_password(signed_in: SignedInUser) -> bool:
@@ -37,7 +47,7 @@ def needs_current_password(signed_in: SignedInUser) -> bool:
 
 def is_needed(signed_in: SignedInUser, *, at: datetime) -> bool:
     """True if a request that cannot carry a proof must not change the email address or phone."""
-    return needs_nonce(signed_in, at=at) or needs_current_password(signed_in)
+    return needs_nonce(signed_in, is_contact=True, at=at) or needs_current_password(signed_in)
 
 
 def check_new_sign_in_method(signed_in: SignedInUser, *, at: datetime) -> None:
@@ -50,9 +60,9 @@ def check_new_sign_in_method(signed_in: SignedInUser, *, at: datetime) -> None:
         raise errors.RecentSignInNeeded
 
 
-def _is_recent(signed_in: SignedInUser, *, at: datetime) -> bool:
+def _is_younger(signed_in: SignedInUser, interval: timedelta, *, at: datetime) -> bool:
     """True if the session is younger than the interval and began with a sign-in, not with the code of a change."""
-    interval, session = conf.current().passwords.reauthentication_interval, signed_in.session
+    session = signed_in.session
     if interval == timedelta() or session is None or at > session.created_at + interval:
         return False
     return not lifecycle.began_with_change(entry.method for entry in signed_in.amr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 
 from accounts import errors
@@ -9,6 +10,9 @@ from accounts.passwords import breaches, hashing
 from authsvc import conf
 
 _MIN_LENGTH = 6
+_GENERATED_LENGTH = 21
+# Without characters that look alike.
+_UNAMBIGUOUS = "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +37,16 @@ def validate_password(password: str) -> None:
     weakness = _weakness(password, is_breached=is_breached)
     if weakness is not None:
         raise errors.WeakPassword(weakness.reasons, weakness.sentences)
+
+
+def generate_password() -> str:
+    """A random password of at least 120 bits that has the required length and characters."""
+    config = conf.current().passwords
+    characters = [secrets.choice(required) for required in config.required_characters]
+    length = max(config.min_length, _GENERATED_LENGTH)
+    characters += [secrets.choice(_UNAMBIGUOUS) for _ in range(length)]
+    secrets.SystemRandom().shuffle(characters)
+    return "".join(characters)
 
 
 def find_weakness(password: str) -> Weakness | None:

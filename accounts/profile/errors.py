@@ -65,6 +65,7 @@ class SamePassword(ApiError):
 
 class NoContact(ValidationFailed):
     message = "Reauthentication requires the user to have an email or a phone number"
+    hint = "Sign in again at the provider, and add an email or phone with PUT /user within 10 minutes."
 
 
 class EmailNotVerified(ApiError):

@@ -157,23 +157,28 @@ def _check_proofs(
     signed_in: SignedInUser, user: UserRecord, request: UserUpdateRequest, *, caller: Caller, at: datetime
 ) -> None:
     """Check the nonce and the current password, as far as the change needs them."""
-    needs_nonce = change_proofs.needs_nonce(signed_in, at=at)
+    needs_nonce = change_proofs.needs_nonce(signed_in, is_contact=request.password is None, at=at)
     needs_current_password = change_proofs.needs_current_password(signed_in)
     if not needs_nonce and not needs_current_password:
         return
     session_id = signed_in.session.id if signed_in.session else None
     refused = failed_attempts.is_refused(user.id, caller=caller, session_id=session_id)
     wrong = (errors.NonceInvalid, errors.CurrentPasswordInvalid, account_errors.CodeExpired)
-    with failed_attempts.recorded(user.id, *wrong, at=at):
-        if needs_nonce:
-            if not request.nonce:
-                raise errors.ReauthenticationNeeded
-            reauthentication.redeem_code(user, nonce=request.nonce, refused=refused, at=at)
-        if needs_current_password:
-            if not request.current_password:
-                raise errors.CurrentPasswordRequired
-            if not hashing.verify_password(request.current_password, hashing.stored_hash(user)) or refused:
-                raise errors.CurrentPasswordInvalid
+    try:
+        with failed_attempts.recorded(user.id, *wrong, at=at):
+            if needs_nonce:
+                if not request.nonce:
+                    raise errors.ReauthenticationNeeded
+                reauthentication.redeem_code(user, nonce=request.nonce, refused=refused, at=at)
+            if needs_current_password:
+                if not request.current_password:
+                    raise errors.CurrentPasswordRequired
+                if not hashing.verify_password(request.current_password, hashing.stored_hash(user)) or refused:
+                    raise errors.CurrentPasswordInvalid
+    except wrong as error:
+        action = audit.Action.CHANGE_REFUSED
+        audit.record_refusal(action, actor=user, error_code=error.error_code, caller=caller, at=at)
+        raise
 
 
 def _new_hash(user: UserRecord, password: str | None) -> str | None:

@@ -100,7 +100,7 @@ class TokenBucketThrottle(BaseThrottle):
     def allow_request(self, request: Request, view: APIView) -> bool:
         bucket: Bucket | None = getattr(view, "throttle_scope", None)
         if bucket is not None:
-            self._wait = consume(bucket, key=client_key(request))
+            self._wait = _consume(bucket, request)
         return self._wait is None
 
     def wait(self) -> float | None:
@@ -109,18 +109,13 @@ class TokenBucketThrottle(BaseThrottle):
 
 def check(bucket: Bucket, request: HttpRequest) -> None:
     """Take a token where the bucket depends on the request, or is checked late. Raises RequestRateExceeded."""
-    wait = consume(bucket, key=client_key(request))
+    wait = _consume(bucket, request)
     if wait is not None:
         raise RequestRateExceeded(retry_after=wait)
 
 
-def consume(bucket: Bucket, *, key: str | None) -> float | None:
-    """Take a token from the bucket of `key`. Returns None on success, else the seconds until a token is available.
-
-    The key None is not limited.
-    """
-    if key is None:
-        return None
+def consume(bucket: Bucket, *, key: str) -> float | None:
+    """Take a token from the bucket of `key`. Returns None on success, else the seconds until a token is available."""
     parameters = bucket.parameters
     wait = rate_limits.consume(
         bucket=bucket.value, key=key, burst=parameters.burst, per_second=parameters.per_second, life=parameters.life
@@ -144,15 +139,14 @@ def list_slot() -> Iterator[None]:
             _list_slot.release()
 
 
-def client_key(request: HttpRequest) -> str | None:
-    """The key of the client that the request counts against, None for a request that is not limited.
+def _consume(bucket: Bucket, request: HttpRequest) -> float | None:
+    """Take a token for the client of a request, as `consume`.
 
-    Only a request without the header of AUTH_RATE_LIMIT_HEADER is not limited, which is logged.
+    A request without the header of AUTH_RATE_LIMIT_HEADER is not limited, which is logged.
     """
-    key = caller.client_key(request)
-    name = conf.current().limits.header
+    key, name = caller.client_key(request), conf.current().limits.header
     if key or not name:
-        return key
+        return consume(bucket, key=key)
     if request.headers.get(name):
         logger.warning(
             "first rate limit header value is empty, rate limiting is not applied",

@@ -13,6 +13,7 @@ from authsvc.audit.recording import (
     describe_changes,
     prepare_entry,
     record,
+    record_refusal,
     record_refused_sign_in,
 )
 
@@ -24,5 +25,6 @@ __all__ = [
     "describe_changes",
     "prepare_entry",
     "record",
+    "record_refusal",
     "record_refused_sign_in",
 ]

@@ -33,6 +33,7 @@ _TITLES = {
     Action.INVITED: "Invited",
     Action.DELETED: "Deleted",
     Action.MODIFIED: "Account changed",
+    Action.CHANGE_REFUSED: "Account change refused",
     Action.RECOVERY_REQUESTED: "Recovery or code requested",
     Action.REAUTHENTICATION_REQUESTED: "Reauthentication requested",
     Action.CONFIRMATION_REQUESTED: "Confirmation requested",
@@ -61,7 +62,9 @@ _TITLES = {
     Action.FAILED_ATTEMPTS_RESET: "Failed attempts reset",
     Action.PERSONAL_DATA_VIEWED: "Personal data viewed",
 }
-_HIGHLIGHTED = frozenset({Action.DELETED, Action.FACTOR_DELETED, Action.TOKEN_REVOKED, Action.SIGN_IN_REFUSED})
+_HIGHLIGHTED = frozenset(
+    {Action.DELETED, Action.FACTOR_DELETED, Action.TOKEN_REVOKED, Action.SIGN_IN_REFUSED, Action.CHANGE_REFUSED}
+)
 
 
 class ActionFilter(filters.ChoiceFilter):

@@ -90,6 +90,7 @@ class Action(StrEnum):
     INVITED = "user_invited"
     DELETED = "user_deleted"
     MODIFIED = "user_modified"
+    CHANGE_REFUSED = "user_change_refused"
     RECOVERY_REQUESTED = "user_recovery_requested"
     REAUTHENTICATION_REQUESTED = "user_reauthenticate_requested"
     CONFIRMATION_REQUESTED = "user_confirmation_requested"
@@ -123,10 +124,10 @@ _LOG_TYPES = {
     "account": (Action.LOGIN, Action.LOGOUT, Action.SIGN_IN_REFUSED, Action.INVITE_ACCEPTED),
     "team": (Action.SIGNED_UP, Action.INVITED, Action.DELETED),
     "user": (
-        Action.MODIFIED, Action.RECOVERY_REQUESTED, Action.REAUTHENTICATION_REQUESTED, Action.CONFIRMATION_REQUESTED,
-        Action.REPEATED_SIGNUP, Action.UPDATED_PASSWORD, Action.IDENTITY_LINKED, Action.IDENTITY_UNLINKED,
-        Action.PASSKEY_CREATED, Action.PASSKEY_UPDATED, Action.PASSKEY_DELETED, Action.FAILED_ATTEMPTS_RESET,
-        Action.PERSONAL_DATA_VIEWED,
+        Action.MODIFIED, Action.CHANGE_REFUSED, Action.RECOVERY_REQUESTED, Action.REAUTHENTICATION_REQUESTED,
+        Action.CONFIRMATION_REQUESTED, Action.REPEATED_SIGNUP, Action.UPDATED_PASSWORD, Action.IDENTITY_LINKED,
+        Action.IDENTITY_UNLINKED, Action.PASSKEY_CREATED, Action.PASSKEY_UPDATED, Action.PASSKEY_DELETED,
+        Action.FAILED_ATTEMPTS_RESET, Action.PERSONAL_DATA_VIEWED,
     ),
     "token": (Action.TOKEN_REVOKED, Action.TOKEN_REFRESHED),
     "factor": (
@@ -140,9 +141,9 @@ _LOG_TYPES = {
 }  # fmt: skip
 _LOG_TYPE_OF = {action: log_type for log_type, actions in _LOG_TYPES.items() for action in actions}
 REFUSALS = "RefusedSignIn"
-"""The bucket that limits entries of refused sign-ins."""
+"""The bucket that limits entries of refusals."""
 MAX_REFUSALS_PER_CLIENT = 20
-"""Entries of refused sign-ins at once for each client address (or /64), and as many more in each hour."""
+"""Entries of refusals at once for each client address (or /64), and as many more in each hour."""
 MAX_REFUSALS = 2_000
 """The same for the installation."""
 _MAX_VALUE_LENGTH = 256
@@ -194,6 +195,15 @@ def record_refused_sign_in(*, method: str, error_code: str, caller: Caller, at: 
     traits = {"method": method, "error_code": error_code}
     record(Action.SIGN_IN_REFUSED, actor=actor, caller=caller, at=at, traits=traits)
     caller.audit.payloads.pop()  # the access log names only authenticated users
+
+
+def record_refusal(action: Action, *, actor: Actor, error_code: str, caller: Caller, at: datetime) -> None:
+    """Store and log that a request of a known user was refused, within the limits of `record_refused_sign_in`.
+
+    At most four statements; call it outside a transaction.
+    """
+    if _is_within_limits(caller.client or caller.address or "unknown"):
+        record(action, actor=actor, caller=caller, at=at, traits={"error_code": error_code})
 
 
 def _is_within_limits(client: str) -> bool:

@@ -30,6 +30,7 @@ from authsvc.errors import ApiError
 MAX_ACTION_ROWS = 100
 _CONFIRMED = "confirmed"
 _SOURCE_ROW = "source_row"
+_TYPED = "typed_name"
 _PREFIX = "action"
 _OPERATOR_ACCOUNT = "Accounts of operators are changed by administrators"
 
@@ -43,6 +44,8 @@ class ActionContext:
     at: datetime
     values: Mapping[str, Any] = field(default_factory=dict)
     """Cleaned values of the action's form; empty without a form."""
+    form: Any = None
+    """The valid form, for values that depend on what the operator saw."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +61,17 @@ class DashboardStat:
     """Highlight any count above 0."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownOnce:
+    """A secret that an action created for the operator to pass on. It is shown on the page that follows, once."""
+
+    label: str
+    text: str = field(repr=False)
+    hint: str = ""
+
+
 class ActionMethod(Protocol):
-    def __call__(self, page: Any, row: Any, context: ActionContext, /) -> str | None:
+    def __call__(self, page: Any, row: Any, context: ActionContext, /) -> str | ShownOnce | None:
         """Call one service for one row and return a message for the operator, or None. May raise ApiError."""
 
 
@@ -70,12 +82,14 @@ def action(
     confirmation: str = "",
     form: type[forms.Form] | None = None,
     is_dangerous: bool = False,
+    asks_for_name: bool = False,
     access: Access = Access.ADMIN,
 ) -> Callable[[ActionMethod], Callable[..., HttpResponse | None]]:
     """Make a method of an `OperatorAdmin` an action, for ticked rows of the list and as a button on a row's page.
 
     `label` is the button's text. `success_message` is reported before the row's name, as in "Banned". With a
-    `confirmation` text or a `form`, a confirmation page comes first. The method is called once per row; an ApiError is
+    `confirmation` text or a `form`, a confirmation page comes first; `asks_for_name` makes the operator type the row's
+    name there. The method is called once per row; an ApiError is
     shown, and the next row follows. Operators with less than `access` neither see the action nor can run it.
     """
 
@@ -89,18 +103,28 @@ def action(
                 page.message_user(request, "No action taken: the selected rows no longer exist.", levels.WARNING)
                 return None
             is_confirmed = _CONFIRMED in request.POST
-            bound = form(request.POST if is_confirmed else None, prefix=_PREFIX) if form else None
+            bound = page.build_form(form, rows[0], request.POST if is_confirmed else None) if form else None
+            asked = page.name_to_type(rows) if asks_for_name else ""
+            is_wrong_name = is_confirmed and request.POST.get(_TYPED, "").strip().casefold() != asked.casefold()
+            if asked and is_wrong_name:
+                return page.confirm_action(request, rows, run=run, form=bound, asked=asked, is_wrong_name=True)
             if (confirmation or bound) and not (is_confirmed and (bound is None or bound.is_valid())):
-                return page.confirm_action(request, rows, run=run, form=bound)
+                return page.confirm_action(request, rows, run=run, form=bound, asked=asked)
             context = ActionContext(
                 actor=actor_of(request),
                 caller=caller_of(request),
                 at=timezone.now(),
                 values=bound.cleaned_data if bound else {},
+                form=bound,
             )
+            shown = []
             for row in rows:
-                page.run_action(request, partial(method, page, row, context), row=row, success_message=success_message)
-            return None
+                call = partial(method, page, row, context)
+                if result := page.run_action(request, call, row=row, success_message=success_message):
+                    shown.append((page.display_name(row), result))
+            return (
+                page.show_once(request, shown, title=label, back_url=page.back_url(request, rows[0])) if shown else None
+            )
 
         run.name = run.__name__  # type: ignore[attr-defined]
         run.do_not_call_in_templates = True  # type: ignore[attr-defined]
@@ -141,6 +165,10 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
     def available_actions(self, row: Any) -> Iterable[str]:
         """The names of `row_actions` that apply to a row."""
         return self.row_actions
+
+    def page_links(self, request: HttpRequest) -> list[tuple[str, str]]:
+        """Labels and URLs of further pages, shown above the list."""
+        return []
 
     def account_role(self, row: Any) -> str | None:
         """The role of the user whose account an action on the row changes; None if it changes no account."""
@@ -195,7 +223,7 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
         name = request.POST.get("action")
         if name in (self.actions or ()) and name not in self.get_actions(request):
             raise PermissionDenied
-        return super().changelist_view(request, extra_context)
+        return super().changelist_view(request, {"page_links": self.page_links(request), **(extra_context or {})})
 
     def render_change_form(
         self,
@@ -229,7 +257,14 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
         return response
 
     def confirm_action(
-        self, request: HttpRequest, rows: list[Any], *, run: Any, form: forms.Form | None
+        self,
+        request: HttpRequest,
+        rows: list[Any],
+        *,
+        run: Any,
+        form: forms.Form | None,
+        asked: str = "",
+        is_wrong_name: bool = False,
     ) -> HttpResponse:
         """The page that asks for confirmation before an action runs."""
         context = {
@@ -239,26 +274,70 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
             "run": run,
             "rows": [(row.pk, self.display_name(row)) for row in rows],
             "form": form,
+            "asked": asked,
+            "is_wrong_name": is_wrong_name,
             "source_row": request.POST.get(_SOURCE_ROW, ""),
-            "back_url": self.row_url(rows[0]) if request.POST.get(_SOURCE_ROW) else self.list_url(),
+            "back_url": self.back_url(request, rows[0]),
             "checkbox": helpers.ACTION_CHECKBOX_NAME,
         }
         return TemplateResponse(request, "operator/confirm_action.html", context)
 
+    def build_form(self, form: type[forms.Form], row: Any, data: Any) -> forms.Form:
+        """The form of an action, with the values of the first row where they help."""
+        return form(data, prefix=_PREFIX)
+
+    def name_to_type(self, rows: list[Any]) -> str:
+        """The text that the operator types before a dangerous action."""
+        return self.display_name(rows[0]) if len(rows) == 1 else f"{len(rows)} {self.opts.verbose_name_plural}"
+
+    def back_url(self, request: HttpRequest, row: Any) -> str:
+        """The page from which an action was started: that of the row, or the list."""
+        return self.row_url(row) if request.POST.get(_SOURCE_ROW) else self.list_url()
+
+    def show_once(
+        self, request: HttpRequest, shown: list[tuple[str, ShownOnce]], *, title: str, back_url: str
+    ) -> HttpResponse:
+        """The page with the secrets of an action. They are stored nowhere, so it cannot be shown again."""
+        context = {
+            **self.admin_site.each_context(request),
+            "title": title,
+            "opts": self.opts,
+            "shown": shown,
+            "back_url": back_url,
+        }
+        return TemplateResponse(request, "operator/shown_once.html", context)
+
+    def form_page(
+        self, request: HttpRequest, form: forms.Form, *, title: str, explanation: str = "", status: int = 200
+    ) -> HttpResponse:
+        """A page with a form that concerns no existing row."""
+        context = {
+            **self.admin_site.each_context(request),
+            "title": title,
+            "opts": self.opts,
+            "form": form,
+            "explanation": explanation,
+            "back_url": self.list_url(),
+        }
+        return TemplateResponse(request, "operator/form.html", context, status=status)
+
     def run_action(
-        self, request: HttpRequest, call: Callable[[], str | None], *, row: Model, success_message: str
-    ) -> None:
+        self, request: HttpRequest, call: Callable[[], str | ShownOnce | None], *, row: Model, success_message: str
+    ) -> ShownOnce | None:
         """Run an action for one row and show its result."""
         if operator_of(request).access < Access.ADMIN and access_of(self.account_role(row)) is not None:
             # A recovery, a lifted ban or a removed factor would open the account of another operator.
             self.message_user(request, f"{self.display_name(row)}: {_OPERATOR_ACCOUNT}", levels.ERROR)
-            return
+            return None
         try:
             message = call()
         except ApiError as error:
             self.message_user(request, f"{self.display_name(row)}: {error.message}", levels.ERROR)
         else:
+            if isinstance(message, ShownOnce):
+                return message
             self.message_user(request, message or f"{success_message}: {self.display_name(row)}", levels.SUCCESS)
+        return None
 
 
 def bounded_count(queryset: QuerySet[Any], *, limit: int = MAX_COUNTED) -> int:

@@ -36,9 +36,10 @@ def listen(config: conf.Telemetry) -> None:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((config.prometheus_host, config.prometheus_port))
         listener.listen()
-    except OSError:
+    except OSError as error:
         listener.close()
-        raise
+        # The text of the error then names the port.
+        raise OSError(error.errno, error.strerror, f"{config.prometheus_host}:{config.prometheus_port}") from None
     # Several processes are woken by one connection; those that come too late must not block.
     listener.setblocking(False)
     _socket = listener

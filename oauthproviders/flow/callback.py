@@ -16,7 +16,6 @@ from django.db import transaction
 from django.http import HttpResponse
 from social_core.exceptions import SocialAuthBaseException
 
-from accounts.identities import errors as identity_errors
 from accounts.identities import external_sign_in, invitation_acceptance, linking
 from accounts.identities.external_identity import ExternalIdentity, UnusableSubject
 from accounts.identities.external_sign_in import AccountMatch
@@ -184,13 +183,10 @@ def _log_failure(name: str, stage: str, error: Exception) -> None:
 
 
 def _sign_in(pending: PendingFlow, identity: ExternalIdentity, token: Token, *, caller: Caller, at: datetime) -> str:
-    match = external_sign_in.prepare(identity, caller=caller, at=at)
-    try:
+    def store(match: AccountMatch) -> str:
         return _store_sign_in(pending, match, token, caller=caller, at=at)
-    except identity_errors.IdentityNotCreated:
-        # Another request has changed the account since `prepare`. A second failure is final.
-        match = external_sign_in.prepare(identity, caller=caller, at=at, reserved=match.confirmation_recipient)
-        return _store_sign_in(pending, match, token, caller=caller, at=at)
+
+    return external_sign_in.attempt(identity, store, caller=caller, at=at)
 
 
 def _store_sign_in(pending: PendingFlow, match: AccountMatch, token: Token, *, caller: Caller, at: datetime) -> str:

@@ -115,13 +115,10 @@ def sign_in(credential: IdTokenCredential, *, caller: Caller, at: datetime) -> I
 
 
 def _sign_in(identity: ExternalIdentity, *, caller: Caller, at: datetime) -> IdTokenSignIn:
-    match = external_sign_in.prepare(identity, caller=caller, at=at)
-    try:
+    def store(match: AccountMatch) -> IdTokenSignIn:
         return _store_sign_in(match, caller=caller, at=at)
-    except identity_errors.IdentityNotCreated:
-        # Another request has changed the account since `prepare`. A second failure is final.
-        match = external_sign_in.prepare(identity, caller=caller, at=at, reserved=match.confirmation_recipient)
-        return _store_sign_in(match, caller=caller, at=at)
+
+    return external_sign_in.attempt(identity, store, caller=caller, at=at)
 
 
 def _store_sign_in(match: AccountMatch, *, caller: Caller, at: datetime) -> IdTokenSignIn:

@@ -328,7 +328,7 @@ PATHS = [
     Path("DELETE /factors/{factor_id}", 11, 200, unenroll_factor),
     Path("refresh", 3, 200, refresh(0)),
     Path("refresh, once more", 3, 200, refresh(1)),
-    Path("refresh, used again", 3, 400, refresh(2)),
+    Path("refresh, used again", 4, 400, refresh(2)),
     Path("password grant", 4, 200, password_grant()),
     Path(
         "password grant, imported hash",

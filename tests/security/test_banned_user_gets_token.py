@@ -16,6 +16,7 @@ from authsvc.caller import Caller
 from tests import factories
 from tests.accounts.administration import admin_requests
 from tests.accounts.mfa import factor_requests
+from tests.concurrency import run_in_order
 from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import AUDIENCE, CHALLENGE, PASSWORD, VERIFIER, make_one_time_token, make_user
 from tests.oauthproviders.browser import Browser, start_link_flow
@@ -154,6 +155,25 @@ def test_no_sign_in_gives_a_banned_user_tokens(prepare: Callable[[Api, User], At
     factories.backdate(User.objects.get(id=user.id), by=timedelta(hours=25))
     User.objects.filter(id=user.id).update(email_confirmed_at=timezone.now())
     assert admin_requests.can_sign_in(api, PASSWORD, email=EMAIL)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_ban_that_overtakes_a_step_up_wins(api: Api) -> None:
+    owner = factor_requests.make_owner()
+    challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
+    code = factor_requests.code()
+
+    def step_up() -> Answer:
+        return factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code)
+
+    def ban_now() -> Answer:
+        return admin_requests.ask(api, "PUT", f"/admin/users/{owner.user.id}", {"ban_duration": "24h"})
+
+    banned, refused = run_in_order(owner.user.id, ban_now, step_up)
+
+    assert banned.status_code == 200
+    assert (refused.status_code, refused.json()["error_code"]) == (403, "user_banned")
+    assert Session.objects.get(id=owner.session.id).aal == "aal1"
 
 
 def test_ban_during_the_verification_of_a_factor_wins(api: Api) -> None:

@@ -11,8 +11,8 @@ from django.utils import timezone
 from authsvc.audit import recording
 from authsvc.models import AuditLogEntry, RateLimit
 from tests.authsvc.console.conftest import Console
-from tests.conftest import Api
-from tests.factories import PASSWORD, make_user
+from tests.conftest import Api, ChangeConfig, Mailbox
+from tests.factories import PASSWORD, make_session, make_user, refresh_token
 from tests.observations import backdate_rate_limits
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_request_limits")]
@@ -123,3 +123,45 @@ def test_operators_see_refusals_with_the_account(api: Api) -> None:
     assert "error code: invalid_credentials" in page
     assert "unknown account" in page
     assert "Sign-in refused" in console.get(f"/operator/accounts/user/{user.id}/change/").content.decode()
+
+
+def test_a_reused_refresh_token_is_recorded(api: Api) -> None:
+    signed_in = make_session(make_user(), refresh_token_counter=5)
+    body = {"refresh_token": refresh_token(signed_in.session, 3)}
+    response = api.post("/token?grant_type=refresh_token", body, headers={"X-Forwarded-For": "203.0.113.7"})
+    assert response.json()["error_code"] == "refresh_token_already_used"
+    entry = AuditLogEntry.objects.get()
+    assert (entry.payload["action"], entry.payload["actor_id"]) == ("token_revoked", str(signed_in.user.id))
+    assert entry.payload["traits"] == {"error_code": "refresh_token_already_used"}
+    assert (entry.payload["session_id"], entry.ip_address) == (str(signed_in.session.id), "203.0.113.7")
+
+
+@pytest.mark.parametrize(
+    ("setting", "wrong", "code"),
+    [
+        ("update_requires_reauthentication", {"nonce": "000000"}, "reauthentication_not_valid"),
+        ("update_requires_current", {"current_password": "a wrong guess"}, "current_password_invalid"),
+    ],
+)
+def test_wrong_proofs_of_a_change_are_recorded_within_the_limits(
+    setting: str, wrong: dict[str, str], code: str, api: Api, auth_config: ChangeConfig, mailbox: Mailbox
+) -> None:
+    auth_config(passwords={setting: True})
+    signed_in = make_session(make_user())
+    assert api.get("/reauthenticate", bearer=signed_in.access_token).status_code == 200
+    AuditLogEntry.objects.all().delete()
+
+    def attempt() -> Any:
+        headers = {"X-Forwarded-For": "203.0.113.7"}
+        return api.put("/user", {"password": "chosen", **wrong}, bearer=signed_in.access_token, headers=headers).json()
+
+    assert attempt()["error_code"] == code
+    entry = AuditLogEntry.objects.get()
+    assert (entry.payload["action"], entry.payload["actor_id"]) == ("user_change_refused", str(signed_in.user.id))
+    assert (entry.payload["traits"], entry.ip_address) == ({"error_code": code}, "203.0.113.7")
+    assert entry.payload["session_id"] == str(signed_in.session.id)
+    assert not set(wrong.values()) & set(str(entry.payload).split("'"))
+
+    use_up("203.0.113.7")
+    assert attempt()["error_code"] == code
+    assert AuditLogEntry.objects.count() == 1

@@ -245,6 +245,27 @@ def test_anonymous_user_becomes_permanent_without_a_proof(proof: str, api: Api) 
     assert refused.status_code == 200 if proof == "recent" else refused.json()["error_code"] in NEEDED
 
 
+def without_contact(api: Api, *, age: timedelta) -> str:
+    """The token of a permanent user without email and phone, who signed in at a provider so long ago."""
+    user = make_user(email="", is_anonymous=False)
+    return make_session(user, created_at=timezone.now() - age).access_token
+
+
+@pytest.mark.parametrize("contact", [{"phone": PHONE}, {"email": NEW}])
+def test_user_without_contact_adds_the_first_one_after_a_sign_in(
+    contact: dict[str, str], api: Api, auth_config: ChangeConfig
+) -> None:
+    auth_config(passwords=PROOFS["nonce"], api={"docs_enabled": True})
+    old = without_contact(api, age=timedelta(minutes=11))
+    assert api.put("/user", contact, bearer=old).json()["error_code"] == "reauthentication_needed"
+    assert "Sign in again" in api.get("/reauthenticate", bearer=old).json()["hint"]
+    recent = without_contact(api, age=timedelta(minutes=9))
+    assert change_password(api, recent).json()["error_code"] == "reauthentication_needed"
+    both = {**contact, "password": NEW_PASSWORD}
+    assert api.put("/user", both, bearer=recent).json()["error_code"] == "reauthentication_needed"
+    assert api.put("/user", contact, bearer=recent).status_code == 200
+
+
 def test_interval_exempts_younger_sessions_only(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(passwords=PROOFS["recent"])
     young = make_session(make_user(), created_at=timezone.now() - timedelta(hours=23))

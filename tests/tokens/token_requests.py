@@ -58,9 +58,9 @@ def read_claims(access_token: str) -> dict[str, Any]:
 
 
 def audited_actions(user: User) -> list[str]:
-    """The actions of a user in the audit trail, in alphabetical order, without refused sign-ins."""
+    """The actions of a user in the audit trail, in alphabetical order, without refusals."""
     entries = AuditLogEntry.objects.filter(payload__actor_id=str(user.id))
-    return sorted(entries.exclude(payload__action="sign_in_refused").values_list("payload__action", flat=True))
+    return sorted(entries.exclude(payload__action__endswith="_refused").values_list("payload__action", flat=True))
 
 
 def session_exists(session: Session) -> bool:

@@ -129,8 +129,7 @@ def _attempt_legacy(token: str, *, caller: Caller, at: datetime) -> RefreshResul
             if exchange.converted:
                 audit.record(audit.Action.TOKEN_REVOKED, actor=signed_in.user, caller=caller, at=at)
     if exchange.refresh_token is None:
-        metrics.REFRESH_REUSES.inc()
-        raise errors.RefreshTokenReused
+        raise _reused(signed_in, caller=caller, at=at)
     return _result(signed_in, refresh_token=exchange.refresh_token, at=at)
 
 
@@ -171,11 +170,20 @@ def _rotate(
             case RotationDecision.ROTATE | RotationDecision.REPEAT:
                 audit.record(audit.Action.TOKEN_REFRESHED, actor=signed_in.user, caller=caller, at=at)
     if decision is RotationDecision.REUSED:
-        metrics.REFRESH_REUSES.inc()
-        raise errors.RefreshTokenReused
+        raise _reused(signed_in, caller=caller, at=at)
     newest = counter + 1 if decision is RotationDecision.ROTATE else counter
     text = refresh_tokens.encode(session_id=session.id, counter=newest, key=crypto.base64url_decode(key))
     return _result(signed_in, refresh_token=text, at=at)
+
+
+def _reused(signed_in: SignedInUser, *, caller: Caller, at: datetime) -> errors.RefreshTokenReused:
+    """Count and record that a reused token has revoked its session, and return the error. Runs after the commit."""
+    metrics.REFRESH_REUSES.inc()
+    error = errors.RefreshTokenReused()
+    audit.record_refusal(
+        audit.Action.TOKEN_REVOKED, actor=signed_in.user, error_code=error.error_code, caller=caller, at=at
+    )
+    return error
 
 
 def _lock_and_rotate(

@@ -113,6 +113,7 @@ class Passwords:
         type=INTEGER,
         default=6,
         minimum=6,
+        maximum=72,  # bytes, the longest password that is accepted
         unit="characters",
         help="Minimum length of a password, in Unicode code points.",
     )

@@ -383,6 +383,7 @@ def test_unusual_addresses_are_accepted(api: Api, address: str) -> None:
         ({}, "12345", ["length"], TOO_SHORT),
         ({"min_length": 3}, "12345", ["length"], TOO_SHORT),
         ({"min_length": 9}, "12345678", ["length"], "Password should be at least 9 characters."),
+        ({"min_length": 9}, "ü" * 8, ["length"], "Password should be at least 9 characters."),
         (
             {"required_characters": ("a", "b", "c")},
             "123",

@@ -143,8 +143,9 @@ def test_boundary_values_are_accepted(name: str, value: str, path: str, expected
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
-        ("AUTH_PASSWORD_MIN_LENGTH", "3", "must be at least 6 characters, was 3"),
-        ("AUTH_PASSWORD_MIN_LENGTH", "-3", "must be at least 6 characters, was -3"),
+        ("AUTH_PASSWORD_MIN_LENGTH", "3", "must be between 6 and 72 characters, was 3"),
+        ("AUTH_PASSWORD_MIN_LENGTH", "-3", "must be between 6 and 72 characters, was -3"),
+        ("AUTH_PASSWORD_MIN_LENGTH", "73", "must be between 6 and 72 characters, was 73"),
         ("AUTH_MAILER_OTP_LENGTH", "11", "must be between 6 and 10 digits, was 11"),
         ("AUTH_MAILER_OTP_LENGTH", "5", "must be between 6 and 10 digits, was 5"),
         ("AUTH_SMS_OTP_LENGTH", "11", "must be between 6 and 10 digits, was 11"),

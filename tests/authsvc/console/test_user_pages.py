@@ -50,7 +50,12 @@ def text_of(console: Console, path: str) -> str:
 
 def press(console: Console, user: User, action: str, **fields: str) -> Answer:
     """Run an action on the page of a user; `fields` fill in its form."""
-    form = {"action": action, "_selected_action": str(user.pk), "source_row": str(user.pk)}
+    form = {
+        "action": action,
+        "_selected_action": str(user.pk),
+        "source_row": str(user.pk),
+        "typed_name": user.email or f"+{user.phone}",
+    }
     wish = {f"action-{name}": value for name, value in fields.items()}
     return console.submit(page_of(user), to=LIST, **form, **wish, **({"confirmed": "1"} if fields else {}))
 

@@ -19,6 +19,8 @@ import requests
 from prometheus_client.parser import text_string_to_metric_families
 
 import authsvc
+from authsvc import conf
+from authsvc.observability import prometheus as listener
 from tests import ports
 from tests.live import servers
 
@@ -214,3 +216,12 @@ def has_closed(slow: socket.socket) -> bool:
 
 def responses(page: Page, **labels: str) -> float:
     return page.value("django_http_responses_total_by_status_view_method_total", **labels)
+
+
+def test_an_error_of_the_listener_names_its_port() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(OSError, match=f"127.0.0.1:{port}"):
+            listener.listen(conf.Telemetry(prometheus_host="127.0.0.1", prometheus_port=port))

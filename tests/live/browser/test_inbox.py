@@ -18,9 +18,11 @@ def test_the_link_in_the_inbox_redirects_to_the_site_with_a_session(
     service = start_service()
     browser.open(f"{service}/inbox/")
     browser.wait_for("document.body.innerText.includes('No messages yet')")
+    browser.evaluate("document.querySelector('main a').focus()")
     requests.post(f"{service}/signup", json={"email": EMAIL, "password": "correct horse 1"}, timeout=60)
-    # The page renews itself.
+    # The page shows new messages by itself, and users of a keyboard keep their place.
     browser.wait_for(f"document.querySelector('article')?.innerText.includes('{EMAIL}')")
+    assert browser.evaluate("document.activeElement.getAttribute('href')") == "/inbox/previews/"
 
     browser.click("article h2 a")
     browser.wait_for("location.pathname.length > '/inbox/'.length && !!document.querySelector('article h2')")

@@ -80,7 +80,7 @@ def test_search_works_from_the_file_system(site: Path, tmp_path: Path) -> None:
     program = chromium.find()
     if program is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)("no Chromium is installed")
-    with chromium.Chromium(program=program, folder=tmp_path) as browser:
+    with chromium.Chromium(program=program, folder=tmp_path) as browser, browser.profile():
         browser.resize(width=1280, height=800, mobile=False)
         browser.open((site / "how-to" / "monitoring.html").as_uri())
         browser.click(".md-search__input")

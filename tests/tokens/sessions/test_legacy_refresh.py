@@ -151,7 +151,7 @@ def test_reused_legacy_token_revokes_active_token(presented: int, seconds: int, 
     assert active_row.updated_at is not None
     assert active_row.updated_at >= before
     assert session_exists(get_session(rows[0]))
-    assert audited_actions(User.objects.get()) == []
+    assert audited_actions(User.objects.get()) == ["token_revoked"]
     assert error_of(refresh(api, rows[2].token or "")) == REFRESH_TOKEN_REUSED
 
 
@@ -236,7 +236,7 @@ def test_legacy_token_reused_after_conversion_revokes_session(
 
     assert not Session.objects.exists()
     assert not LegacyRefreshToken.objects.exists()
-    assert audited_actions(User.objects.get()) == actions_before
+    assert audited_actions(User.objects.get()) == [*actions_before, "token_revoked"]
     assert error_of(refresh(api, newest)) == REFRESH_TOKEN_NOT_FOUND
 
 

@@ -178,7 +178,7 @@ def test_reused_token_revokes_session(behind: int, age: int, api: Api, auth_conf
     assert session_exists(other.session)
     assert error_of(refresh(api, factories.refresh_token(signed_in.session, 5))) == REFRESH_TOKEN_NOT_FOUND
     assert error_of(api.get("/user", bearer=signed_in.access_token)) == SESSION_NOT_FOUND
-    assert audited_actions(signed_in.user) == []
+    assert audited_actions(signed_in.user) == ["token_revoked"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,271 @@
+"""Work on accounts in the console: creation, invitation, editing, passwords, links, and typed confirmations."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from accounts.models import Identity, User
+from authsvc.models import AuditLogEntry
+from tests import factories
+from tests.authsvc.console.conftest import Console
+from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.factories import PASSWORD
+from tokens.models import Session
+
+pytestmark = pytest.mark.django_db
+
+USERS = "/operator/accounts/user/"
+CREATE = f"{USERS}create/"
+INVITE = f"{USERS}invite/"
+
+
+@pytest.fixture
+def inside(console: Console, operator: User) -> Console:
+    assert console.sign_in("op@example.com").status_code == 302
+    return console
+
+
+@pytest.fixture
+def ada() -> User:
+    return factories.make_user(email="ada@example.com", data={"full_name": "Ada", "plan": "free"})
+
+
+def page_of(user: User) -> str:
+    return f"{USERS}{user.pk}/change/"
+
+
+def press(console: Console, user: User, action: str, **fields: str) -> Answer:
+    form = {"action": action, "_selected_action": str(user.pk), "source_row": str(user.pk)}
+    return console.submit(page_of(user), to=USERS, **form, **fields)
+
+
+def confirm(console: Console, user: User, action: str, **fields: str) -> Answer:
+    names = {"typed_name": fields.pop("typed_name", ""), "reason": fields.pop("reason", ""), "confirmed": "1"}
+    return press(console, user, action, **names, **{f"action-{name}": text for name, text in fields.items()})
+
+
+def text_after(console: Console, answer: Answer) -> str:
+    assert answer.status_code == 302, answer.content
+    return html.unescape(console.get(answer.headers["Location"]).content.decode())
+
+
+def shown_secret(answer: Answer) -> str:
+    assert answer.status_code == 200
+    assert answer.headers["Cache-Control"] == "no-store"
+    found = re.search(r'value="([^"]*)" readonly', answer.content.decode())
+    assert found, answer.content
+    return html.unescape(found[1])
+
+
+def last_entry(action: str) -> dict[str, Any]:
+    entry = AuditLogEntry.objects.filter(payload__action=action).order_by("created_at").last()
+    assert entry is not None
+    assert entry.payload is not None
+    return dict(entry.payload)
+
+
+def sign_in(api: Api, password: str, email: str = "ada@example.com") -> int:
+    return api.post("/token?grant_type=password", {"email": email, "password": password}).status_code
+
+
+# --- typed confirmation -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("action", ["anonymise", "delete", "reset_factors"])
+@pytest.mark.parametrize("typed", ["", "bob@example.com", "ada"])
+def test_a_dangerous_action_needs_the_typed_address(inside: Console, ada: User, action: str, typed: str) -> None:
+    factories.make_factor(ada)
+    assert "Type <strong>ada@example.com</strong>" in press(inside, ada, action).content.decode()
+    refused = confirm(inside, ada, action, typed_name=typed)
+    assert "The typed text differs. No action taken." in refused.content.decode()
+    ada.refresh_from_db()
+    assert (ada.deleted_at, ada.factors.count()) == (None, 1)
+
+
+def test_case_and_blanks_of_the_typed_address_do_not_matter(inside: Console, ada: User) -> None:
+    assert "Deleted: ada@example.com" in text_after(
+        inside, confirm(inside, ada, "delete", typed_name=" Ada@Example.com ")
+    )
+    assert not User.objects.filter(pk=ada.pk).exists()
+
+
+def test_several_rows_are_confirmed_by_their_number(inside: Console, ada: User) -> None:
+    bob = factories.make_user(email="bob@example.com")
+    form: dict[str, Any] = {"action": "delete", "_selected_action": [str(ada.pk), str(bob.pk)], "confirmed": "1"}
+    assert "The typed text differs" in inside.submit(USERS, **form, typed_name="ada@example.com").content.decode()
+    text_after(inside, inside.submit(USERS, **form, typed_name="2 users"))
+    assert not User.objects.filter(pk__in=[ada.pk, bob.pk]).exists()
+
+
+# --- creation and invitation ------------------------------------------------------------------------------------------
+
+
+def test_create_a_user(inside: Console, api: Api, mailbox: Mailbox) -> None:
+    assert CREATE in inside.get(USERS).content.decode()
+    fields = {
+        "email": "Eve@Example.com",
+        "phone": "+49 170 1234567",
+        "is_confirmed": "on",
+        "password": "correct horse 2",
+    }
+    done = inside.submit(CREATE, **fields, user_metadata='{"plan": "pro"}', reason="asked by phone")
+    assert "Created: eve@example.com" in text_after(inside, done)
+    eve = User.objects.get(email="eve@example.com")
+    assert (eve.phone, eve.raw_user_meta_data) == ("491701234567", {"plan": "pro", "email_verified": True})
+    assert sign_in(api, "correct horse 2", "eve@example.com") == 200
+    entry = last_entry("user_signedup")
+    assert (entry["actor_username"], entry["reason"]) == ("op@example.com", "asked by phone")
+    assert mailbox.emails == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({}, "Enter an email address or a phone number."),
+        ({"email": "ada@example.com"}, "A user with this email address has already been registered"),
+        ({"email": "x"}, "Unable to validate email address: invalid format"),
+        ({"email": "eve@example.com", "password": "abc"}, "Password should be at least 6 characters."),
+        ({"email": "eve@example.com", "user_metadata": "{"}, "Enter a valid JSON."),
+        ({"email": "eve@example.com", "user_metadata": "[1]"}, 'Enter a JSON object, such as {"plan": "pro"}.'),
+    ],
+)
+def test_an_invalid_user_is_not_created(inside: Console, ada: User, fields: dict[str, str], problem: str) -> None:
+    page = inside.submit(CREATE, **fields)
+    assert page.status_code == 400
+    assert problem in html.unescape(page.content.decode())
+    assert User.objects.count() == 2
+
+
+def test_invite_a_user(inside: Console, mailbox: Mailbox) -> None:
+    assert "Invited: eve@example.com" in text_after(inside, inside.submit(INVITE, email="eve@example.com"))
+    assert [message.to for message in mailbox.emails] == ["eve@example.com"]
+    assert User.objects.get(email="eve@example.com").invited_at is not None
+    again = inside.submit(INVITE, email="op@example.com")
+    assert "A user with this email address has already been registered" in again.content.decode()
+
+
+@pytest.mark.parametrize("page", [CREATE, INVITE])
+def test_viewers_neither_create_nor_invite(console: Console, auth_config: ChangeConfig, page: str) -> None:
+    auth_config(console={"roles": {"auditor": "viewer"}})
+    factories.make_user(email="viewer@staff.example", role="auditor")
+    console.sign_in("viewer@staff.example")
+    assert page not in console.get(USERS).content.decode()
+    assert console.get(page).status_code == 403
+    assert console.submit("/operator/", to=page, email="eve@example.com").status_code == 403
+
+
+# --- editing ----------------------------------------------------------------------------------------------------------
+
+
+def edit(console: Console, user: User, **fields: str) -> Answer:
+    """Change fields of the form; the others are sent as the page contains them."""
+    page = press(console, user, "edit").content.decode()
+    inputs = re.findall(r'<input[^>]*name="((?:initial-)?action-\w+)"[^>]*>', page)
+    form = {}
+    for tag in re.findall(r"<input[^>]*>", page):
+        name, value = re.search(r'name="([^"]+)"', tag), re.search(r'value="([^"]*)"', tag)
+        is_checked = "checkbox" not in tag or "checked" in tag
+        if name and name[1] in inputs and is_checked:
+            form[name[1]] = html.unescape(value[1]) if value else "on" if "checkbox" in tag else ""
+    for name, text in re.findall(r'<textarea name="(action-\w+)"[^>]*>\n?(.*?)</textarea>', page, re.DOTALL):
+        form[name] = html.unescape(text)
+    form |= {f"action-{name}": text for name, text in fields.items()}
+    return press(console, user, "edit", confirmed="1", **form)
+
+
+def test_edit_a_user(inside: Console, ada: User) -> None:
+    done = edit(inside, ada, email="lovelace@example.com", user_metadata='{"full_name": "Ada L", "tags": [1]}')
+    assert "Changed" in text_after(inside, done)
+    ada.refresh_from_db()
+    assert ada.email == "lovelace@example.com"
+    assert ada.email_confirmed_at is not None
+    assert ada.raw_user_meta_data == {"full_name": "Ada L", "tags": [1]}
+    assert Identity.objects.get(user=ada, provider="email").identity_data["email"] == "lovelace@example.com"
+    changes = last_entry("user_modified")["traits"]["changes"]
+    assert changes["email"] == {"old": "ada@example.com", "new": "lovelace@example.com"}
+
+
+def test_editing_keeps_what_others_changed_meanwhile(inside: Console, ada: User) -> None:
+    page = press(inside, ada, "edit").content.decode()
+    seen = html.unescape(re.search(r'name="initial-action-user_metadata" value="([^"]*)"', page)[1])  # type: ignore[index]
+    User.objects.filter(pk=ada.pk).update(raw_user_meta_data={"full_name": "Ada", "plan": "pro", "new": 1})
+    metadata = {**json.loads(seen), "full_name": "Countess"}
+    form = {
+        "action-email": "ada@example.com",
+        "initial-action-user_metadata": seen,
+        "action-user_metadata": json.dumps(metadata),
+        "initial-action-app_metadata": "{}",
+        "action-app_metadata": "{}",
+    }
+    text_after(inside, press(inside, ada, "edit", confirmed="1", **form))
+    ada.refresh_from_db()
+    assert ada.raw_user_meta_data == {"full_name": "Countess", "plan": "pro", "new": 1}
+
+
+def test_an_edit_without_a_change_is_reported(inside: Console, ada: User) -> None:
+    assert "The values are unchanged" in text_after(inside, edit(inside, ada))
+
+
+def test_an_invalid_edit_changes_nothing(inside: Console, ada: User) -> None:
+    assert "Enter a valid JSON." in edit(inside, ada, app_metadata="{").content.decode()
+    factories.make_user(email="bob@example.com")
+    taken = text_after(inside, edit(inside, ada, email="bob@example.com"))
+    assert "A user with this email address has already been registered" in taken
+    ada.refresh_from_db()
+    assert ada.email == "ada@example.com"
+
+
+# --- passwords and links ----------------------------------------------------------------------------------------------
+
+
+def test_a_generated_password_is_shown_once(inside: Console, ada: User, api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(passwords={"required_characters": ("abc", "0123456789", "#!")})
+    factories.make_session(ada)
+    password = shown_secret(confirm(inside, ada, "set_password", password="", reason="locked out"))
+    assert len(password) >= 20
+    assert password not in inside.get(page_of(ada)).content.decode()
+    assert not Session.objects.filter(user=ada).exists()
+    assert sign_in(api, PASSWORD) == 400
+    assert sign_in(api, password) == 200
+    entry = last_entry("user_modified")
+    assert (entry["reason"], password in json.dumps(entry)) == ("locked out", False)
+
+
+def test_a_typed_password_is_not_shown(inside: Console, ada: User, api: Api) -> None:
+    text = text_after(inside, confirm(inside, ada, "set_password", password="correct horse 3"))
+    assert "Password set: ada@example.com" in text
+    assert "correct horse 3" not in text
+    assert sign_in(api, "correct horse 3") == 200
+
+
+def test_a_weak_password_is_refused(inside: Console, ada: User, api: Api) -> None:
+    assert "Password should be at least 6" in text_after(inside, confirm(inside, ada, "set_password", password="abc"))
+    assert sign_in(api, PASSWORD) == 200
+
+
+def test_a_sign_in_link_is_shown_once_and_signs_in_once(inside: Console, ada: User, api: Api, mailbox: Mailbox) -> None:
+    link = urlsplit(shown_secret(confirm(inside, ada, "create_link")))
+    assert mailbox.emails == []
+    target = f"{link.path}?{link.query}"
+    assert "access_token=" in api.get(target).headers["Location"]
+    assert "otp_expired" in api.get(target).headers["Location"]
+    assert last_entry("user_recovery_requested")["actor_username"] == "op@example.com"
+
+
+def test_no_link_for_an_account_of_another_audience(inside: Console, ada: User) -> None:
+    User.objects.filter(pk=ada.pk).update(aud="elsewhere")
+    before = User.objects.count()
+    assert "ada@example.com" in text_after(inside, confirm(inside, ada, "create_link"))
+    assert User.objects.count() == before
+
+
+def test_send_a_magic_link(inside: Console, ada: User, mailbox: Mailbox) -> None:
+    assert "Magic link sent to ada@example.com" in text_after(inside, press(inside, ada, "send_magic_link"))
+    [message] = mailbox.emails
+    assert (message.to, message.kind) == ("ada@example.com", "magic_link")
