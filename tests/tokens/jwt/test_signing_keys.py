@@ -22,10 +22,7 @@ class Configure(Protocol):
     def __call__(self, *jwks: dict[str, Any], **fields: Any) -> signing_keys.KeySet: ...
 
 
-CLAIMS = (
-    "sub aud iss exp iat auth_time nonce email email_verified phone_number phone_number_verified name picture "
-    "preferred_username updated_at"
-).split()
+CLAIMS = ("iss sub aud exp iat email phone app_metadata user_metadata role aal amr session_id is_anonymous").split()
 SECRET = "a secret of at least thirty-two characters"
 
 
