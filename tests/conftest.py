@@ -8,6 +8,7 @@ import fcntl
 import gc
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -53,6 +54,8 @@ def _is_xdist_worker(config: pytest.Config) -> bool:
 def pytest_configure(config: pytest.Config) -> None:
     # The modules and tests that are collected are no garbage.
     gc.disable()
+    # A shell lets processes in the background ignore Ctrl-C, and so would the processes that tests start and interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     folder = _folder()
     if folder is None or _is_xdist_worker(config):
         return

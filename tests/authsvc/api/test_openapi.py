@@ -92,7 +92,15 @@ def test_every_error_of_the_api_is_declared() -> None:
     }
     undeclared = error_classes() - declared - set(responses.ANYWHERE)
     of_the_console = {
-        *("MessageExpired", "MessageUndecryptable", "NoFactors", "NotFailed", "NothingToConfirm", "NothingToSendTo"),
+        *(
+            "MessageExpired",
+            "MessageUndecryptable",
+            "NoFactors",
+            "NotFailed",
+            "NothingChanged",
+            "NothingToConfirm",
+            "NothingToSendTo",
+        ),
         *("OwnAccount", "SessionAlreadyEnded"),
     }
     bases = {"UnprocessableInput", "FrameworkError"}

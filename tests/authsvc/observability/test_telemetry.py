@@ -32,7 +32,7 @@ PROMETHEUS = {
 LIBRARIES = ("opentelemetry", "prometheus_client", "django_prometheus", "grpc", "google.protobuf")
 
 SERVE_ONE = """
-import io, json, sys
+import io, json, os, sys
 sys.modules.update({name: None for name in BLOCKED})
 CHANGED
 from authsvc.wsgi import application
@@ -44,7 +44,8 @@ statuses = []
 answer = application(environ, lambda status, headers: statuses.append(status))
 answer.close()
 loaded = sorted({name for name in LIBRARIES if sys.modules.get(name) is not None})
-print(json.dumps({"status": statuses[0], "loaded": loaded}))
+directory = os.environ.get("PROMETHEUS_MULTIPROC_DIR", "")
+print(json.dumps({"status": statuses[0], "loaded": loaded, **({"directory": directory} if directory else {})}))
 """
 
 
@@ -109,13 +110,14 @@ def test_metric_directories_are_removed_including_those_of_killed_servers() -> N
     leftover = Path(tempfile.mkdtemp(prefix="authsvc-metrics-", dir=parent))
     (leftover / "lock").touch()
     try:
-        before = set(parent.glob("authsvc-metrics-*"))
         output, errors = serve_one({**METRICS, **PROMETHEUS})
+        used = Path(output.pop("directory"))
+        assert used.match(f"{parent}/authsvc-metrics-*")
         assert output == {"status": "200 OK", "loaded": ["django_prometheus", "prometheus_client"]}
         assert errors == []
         assert unrelated.exists()
         assert not leftover.exists()
-        assert set(parent.glob("authsvc-metrics-*")) <= before
+        assert not used.exists()
     finally:
         unrelated.unlink()
 

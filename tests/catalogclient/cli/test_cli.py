@@ -271,10 +271,15 @@ def test_a_closed_pipe_is_not_an_error(peer: HttpPeer) -> None:
 
 def test_an_interrupt_ends_the_command_at_once(peer: HttpPeer) -> None:
     peer.answer(Answer(hang=True))
-    waiting = subprocess.Popen([*COMMAND, "list"], env=_environment({"CATALOG_URI": peer.url}), stderr=subprocess.PIPE)
-    give_up = time.monotonic() + 30
-    while not peer.received and time.monotonic() < give_up:
-        time.sleep(0.05)
-    waiting.send_signal(signal.SIGINT)
-    _, output = waiting.communicate(timeout=30)
+    with subprocess.Popen(
+        [*COMMAND, "list"], env=_environment({"CATALOG_URI": peer.url}), stderr=subprocess.PIPE
+    ) as waiting:
+        try:
+            give_up = time.monotonic() + 60
+            while not peer.received and time.monotonic() < give_up:
+                time.sleep(0.05)
+            waiting.send_signal(signal.SIGINT)
+            _, output = waiting.communicate(timeout=60)
+        finally:
+            waiting.kill()
     assert (waiting.returncode, output) == (130, b"")

@@ -94,6 +94,15 @@ def confirmation_link(service: Service) -> str:
     return links[0]
 
 
+def show_sign_up(browser: Chromium) -> None:
+    """Search the API page, and open the operation."""
+    browser.click("#search")
+    browser.insert_text("sign up")
+    browser.wait_for("document.querySelectorAll('.opblock').length < 10")
+    browser.click(f"{SIGN_UP} .opblock-summary-control")
+    browser.wait_for(f"!!document.querySelector('{SIGN_UP} .try-out__btn')")
+
+
 def execute(browser: Chromium, operation: str) -> str:
     """Open an operation of the API page, send its example, and return what the page shows of the response."""
     browser.click(f"{operation} .opblock-summary-control")
@@ -162,8 +171,7 @@ def test_pages_are_readable_and_work_by_keyboard(browser: Chromium, service: Ser
     for name, (url, ready) in pages.items():
         open_page(browser, url, ready)
         if name == "API":
-            browser.click(f"{SIGN_UP} .opblock-summary-control")
-            browser.wait_for(f"!!document.querySelector('{SIGN_UP} .try-out__btn')")
+            show_sign_up(browser)
         if problems := accessibility.find_problems(browser):
             found[name] = problems
     assert found == {}
@@ -201,11 +209,7 @@ def test_screenshots(browser: Chromium, service: Service, tmp_path: Path) -> Non
     open_page(browser, f"{service.url}/operator/accounts/user/", "#result_list")
     browser.screenshot(folder / "console.png")
     open_page(browser, f"{service.url}/docs", ".opblock")
-    browser.click("#search")
-    browser.insert_text("sign up")
-    browser.wait_for("document.querySelectorAll('.opblock').length < 10")
-    browser.click(f"{SIGN_UP} .opblock-summary-control")
-    browser.wait_for(f"!!document.querySelector('{SIGN_UP} .try-out__btn')")
+    show_sign_up(browser)
     browser.evaluate("document.querySelector('.info .description').scrollIntoView()")
     browser.screenshot(folder / "api.png")
     assert all((folder / f"{name}.png").stat().st_size > 10_000 for name in PAGE_NAMES)
