@@ -183,19 +183,6 @@ def _no_imported_hashes() -> None:
     hash_kinds.remember(())
 
 
-@pytest.fixture(autouse=True)
-def _empty_queue(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Empties the job queue after transactional tests, whose flush does not cover Procrastinate's tables."""
-    marker = request.node.get_closest_marker("django_db")
-    if marker is None or not marker.kwargs.get("transaction"):
-        yield
-        return
-    request.getfixturevalue("transactional_db")
-    yield
-    with connection.cursor() as cursor:
-        cursor.execute("TRUNCATE procrastinate_jobs CASCADE")
-
-
 @pytest.fixture
 def api() -> Api:
     return Api()

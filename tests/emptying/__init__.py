@@ -1,0 +1,1 @@
+"""A Django app that replaces the command `flush`, which empties the tables after tests that commit."""
