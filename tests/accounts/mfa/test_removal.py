@@ -188,10 +188,10 @@ def test_an_operator_resets_factors_in_the_console(api: Api) -> None:
     asked = console.submit(USERS, **order)
     assert "All second factors and recovery codes are removed" in asked.content.decode()
     assert Factor.objects.count() == 1
-    done_it = console.submit(USERS, **order, confirmed="yes")
+    done_it = console.submit(USERS, **order, confirmed="yes", typed_name=owner.user.email)
     assert done_it.status_code == 302, done_it.content.decode()
     assert "@example.com: 1 second factor removed" in console.get(done_it.headers["Location"]).content.decode()
     assert not Factor.objects.exists()
     assert Session.objects.get(id=owner.session.id).aal == "aal1"
-    again = console.submit(USERS, **order, confirmed="yes")
+    again = console.submit(USERS, **order, confirmed="yes", typed_name=owner.user.email)
     assert "This user has no second factor" in console.get(again.headers["Location"]).content.decode()
