@@ -18,12 +18,19 @@ from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from accounts.administration import action_links, admin_factors, invitations, support_messages, user_administration
+from accounts.administration import (
+    action_links,
+    admin_factors,
+    invitations,
+    notes,
+    support_messages,
+    user_administration,
+)
 from accounts.administration import errors as administration_errors
 from accounts.administration.action_links import LinkRequest
 from accounts.administration.user_administration import NewUser, UserChanges
-from accounts.forms import BANS, BanForm, EditForm, InvitationForm, NewPasswordForm, NewUserForm, RoleForm
-from accounts.models import Factor, Identity, User
+from accounts.forms import BANS, BanForm, EditForm, InvitationForm, NewPasswordForm, NewUserForm, NoteForm, RoleForm
+from accounts.models import Factor, Identity, OperatorNote, User
 from accounts.passwords import policy
 from accounts.users import deletion, failed_attempts, identifiers, queries
 from accounts.users.records import UserRecord
@@ -78,7 +85,7 @@ class UserAdmin(OperatorAdmin):
     sortable_by = ()
     change_form_template = "operator/user.html"
     actions = (
-        "edit", "confirm_email", "confirm_phone", "resend_confirmation", "send_recovery", "send_magic_link",
+        "edit", "add_note", "confirm_email", "confirm_phone", "resend_confirmation", "send_recovery", "send_magic_link",
         "create_link", "set_password", "set_role", "reset_failed_attempts", "reset_factors", "end_sessions", "ban",
         "unban", "anonymise", "delete",
     )  # fmt: skip
@@ -93,6 +100,11 @@ class UserAdmin(OperatorAdmin):
         user_administration.update(
             row.pk, _requested_changes(row, context.form), actor=context.actor, caller=context.caller, at=context.at
         )
+        return None
+
+    @model_admin.action(label="Add note", success_message="Note added", form=NoteForm, access=Access.SUPPORT)
+    def add_note(self, row: User, context: ActionContext) -> str | None:
+        notes.add(row.pk, context.values["text"], actor=context.actor, caller=context.caller, at=context.at)
         return None
 
     @model_admin.action(label="Confirm email", success_message="Email confirmed", access=Access.SUPPORT)
@@ -204,15 +216,16 @@ class UserAdmin(OperatorAdmin):
         success_message="Banned",
         form=BanForm,
         confirmation="A banned user cannot sign in or use a session until the ban ends or is lifted.",
-        is_dangerous=True,
+        needs_reason=True,
         access=Access.SUPPORT,
     )
     def ban(self, row: User, context: ActionContext) -> str | None:
         duration = context.values["duration"]
-        user_administration.set_ban(
-            row.pk, ban_duration=duration, actor=context.actor, caller=context.caller, at=context.at
+        period = dict(BANS)[duration].lower()
+        notes.ban(
+            row.pk, ban_duration=duration, period=period, actor=context.actor, caller=context.caller, at=context.at
         )
-        return f"{self.display_name(row)} is banned: {dict(BANS)[duration].lower()}"
+        return f"{self.display_name(row)} is banned: {period}"
 
     @model_admin.action(label="Lift ban", success_message="No longer banned", access=Access.SUPPORT)
     def unban(self, row: User, context: ActionContext) -> str | None:
@@ -442,7 +455,7 @@ class UserAdmin(OperatorAdmin):
         context["state"] = self.state(obj)
         is_hidden = personal_data.is_hidden(request)
         context["panels"] = [
-            _identities(obj, is_hidden=is_hidden), _factors(obj, is_hidden=is_hidden),
+            _notes(obj, is_hidden=is_hidden), _identities(obj, is_hidden=is_hidden), _factors(obj, is_hidden=is_hidden),
             *user_panels.collect_panels(request, self.admin_site._registry.values(), obj.pk),
         ]  # fmt: skip
         return super().render_change_form(request, context, add, change, form_url, obj)
@@ -496,6 +509,26 @@ class UserAdmin(OperatorAdmin):
         if row.confirmed_at is None:
             return formatting.badge("not confirmed", Tone.WAITING)
         return formatting.badge("confirmed", Tone.GOOD)
+
+
+def _notes(row: User, *, is_hidden: bool) -> Panel:
+    newest = OperatorNote.objects.filter(user_id=row.pk).order_by("-created_at", "-id")[: user_panels.MAX_PANEL_ROWS]
+    return Panel(
+        title="Notes",
+        columns=("Time", "Operator", "Note"),
+        rows=[
+            PanelRow(
+                cells=(
+                    note.created_at,
+                    personal_data.mask_text(note.author) if is_hidden else note.author,
+                    formatting.long_text(personal_data.HIDDEN if is_hidden else note.text),
+                )
+            )
+            for note in newest
+        ],
+        empty_text="No notes.",
+        position=5,
+    )
 
 
 def _identities(row: User, *, is_hidden: bool) -> Panel:

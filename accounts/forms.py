@@ -7,6 +7,7 @@ from typing import Any
 
 from django import forms
 
+from accounts.administration import notes
 from authsvc import conf
 from authsvc.console import operators
 from authsvc.console.operators import Access
@@ -22,6 +23,10 @@ BANS = (
 
 class BanForm(forms.Form):
     duration = forms.ChoiceField(label="For", choices=BANS, initial="24h")
+
+
+class NoteForm(forms.Form):
+    text = forms.CharField(label="Note", max_length=notes.MAX_LENGTH, widget=forms.Textarea(attrs={"rows": 4}))
 
 
 class RoleForm(forms.Form):

@@ -260,6 +260,29 @@ class FailedAttempts(models.Model):
         return str(self.user_id)
 
 
+class OperatorNote(models.Model):
+    """A note of an operator about a user, or the reason of a ban. Users cannot read it."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    user = models.ForeignKey(
+        User, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="operator_notes"
+    )
+    author_id = models.UUIDField(null=True)
+    author = models.TextField()
+    """The address of the operator when the note was written."""
+    text = models.TextField()
+    created_at = models.DateTimeField()
+
+    objects = AccountQuerySet.as_manager()
+
+    class Meta:
+        db_table = namespaced("operator_notes")
+        indexes = [models.Index(fields=["user", "-created_at"], name=namespaced("operator_notes_user_id_idx"))]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
 class CeremonyType(models.TextChoices):
     SIGNUP = "signup"
     REGISTRATION = "registration"

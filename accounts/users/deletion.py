@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db import transaction
 
 from accounts import errors
-from accounts.models import Factor, Identity, Passkey, PasskeyChallenge, RecoveryCode, User
+from accounts.models import Factor, Identity, OperatorNote, Passkey, PasskeyChallenge, RecoveryCode, User
 from accounts.users import queries
 from accounts.users.records import UserRecord
 from authsvc import audit, personal_data
@@ -78,6 +78,7 @@ def _erase_account(user: UserRecord, *, at: datetime) -> None:
         ["provider_id", "identity_data", "updated_at"],
     )
     delete_factors(user.id)
+    OperatorNote.objects.filter(user_id=user.id).delete_rows()
     one_time_tokens.delete_all(user.id)
     revocation.revoke_all_sessions(user.id)
 

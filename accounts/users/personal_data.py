@@ -15,6 +15,7 @@ from accounts.models import (
     FactorChallenge,
     FailedAttempts,
     Identity,
+    OperatorNote,
     Passkey,
     PasskeyChallenge,
     RecoveryCode,
@@ -47,6 +48,8 @@ class Account:
         ceremonies = PasskeyChallenge.objects.filter(user_id=data_subject.id).order_by("created_at", "id")
         yield "webauthn_challenges", export_rows(ceremonies, without={"session_data"})
 
+        notes = OperatorNote.objects.filter(user_id=data_subject.id).order_by("created_at", "id")
+        yield "operator_notes", export_rows(notes)
         failures = FailedAttempts.objects.filter(user_id=data_subject.id)
         yield "failed_attempts", export_rows(failures)
 

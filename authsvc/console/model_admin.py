@@ -83,13 +83,14 @@ def action(
     form: type[forms.Form] | None = None,
     is_dangerous: bool = False,
     asks_for_name: bool = False,
+    needs_reason: bool = False,
     access: Access = Access.ADMIN,
 ) -> Callable[[ActionMethod], Callable[..., HttpResponse | None]]:
     """Make a method of an `OperatorAdmin` an action, for ticked rows of the list and as a button on a row's page.
 
     `label` is the button's text. `success_message` is reported before the row's name, as in "Banned". With a
     `confirmation` text or a `form`, a confirmation page comes first; `asks_for_name` makes the operator type the row's
-    name there. The method is called once per row; an ApiError is
+    name there, and `needs_reason` state a reason. The method is called once per row; an ApiError is
     shown, and the next row follows. Operators with less than `access` neither see the action nor can run it.
     """
 
@@ -106,6 +107,8 @@ def action(
             bound = page.build_form(form, rows[0], request.POST if is_confirmed else None) if form else None
             asked = page.name_to_type(rows) if asks_for_name else ""
             is_wrong_name = is_confirmed and request.POST.get(_TYPED, "").strip().casefold() != asked.casefold()
+            if is_confirmed and needs_reason and not actor_of(request).reason:
+                return page.confirm_action(request, rows, run=run, form=bound, asked=asked, is_reason_missing=True)
             if asked and is_wrong_name:
                 return page.confirm_action(request, rows, run=run, form=bound, asked=asked, is_wrong_name=True)
             if (confirmation or bound) and not (is_confirmed and (bound is None or bound.is_valid())):
@@ -129,6 +132,7 @@ def action(
         run.name = run.__name__  # type: ignore[attr-defined]
         run.do_not_call_in_templates = True  # type: ignore[attr-defined]
         run.short_description = run.label = label  # type: ignore[attr-defined]
+        run.needs_reason = needs_reason  # type: ignore[attr-defined]
         run.confirmation, run.is_dangerous, run.access = confirmation, is_dangerous, access  # type: ignore[attr-defined]
         return run
 
@@ -265,6 +269,7 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
         form: forms.Form | None,
         asked: str = "",
         is_wrong_name: bool = False,
+        is_reason_missing: bool = False,
     ) -> HttpResponse:
         """The page that asks for confirmation before an action runs."""
         context = {
@@ -276,6 +281,7 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
             "form": form,
             "asked": asked,
             "is_wrong_name": is_wrong_name,
+            "is_reason_missing": is_reason_missing,
             "source_row": request.POST.get(_SOURCE_ROW, ""),
             "back_url": self.back_url(request, rows[0]),
             "checkbox": helpers.ACTION_CHECKBOX_NAME,

@@ -49,7 +49,7 @@ def page_of(user: User) -> str:
 def run(console: Console, user: User, action: str, **fields: str) -> tuple[int, str]:
     """Confirm an action on a user; the status, and the text of the page that follows."""
     form = {"action": action, "_selected_action": str(user.pk), "source_row": str(user.pk), "confirmed": "1"}
-    form["typed_name"] = user.email or ""
+    form |= {"typed_name": user.email or "", "reason": "abuse"}
     done = console.submit("/operator/", to=USERS, **form, **{f"action-{name}": text for name, text in fields.items()})
     if done.status_code != 302:
         return done.status_code, done.content.decode()

@@ -51,6 +51,7 @@ def text_of(console: Console, path: str) -> str:
 def press(console: Console, user: User, action: str, **fields: str) -> Answer:
     """Run an action on the page of a user; `fields` fill in its form."""
     form = {
+        "reason": "abuse",
         "action": action,
         "_selected_action": str(user.pk),
         "source_row": str(user.pk),
@@ -491,7 +492,7 @@ def test_demoted_operators_cannot_run_actions(
 def test_several_users_are_banned_from_the_list(inside: Console, ada: User) -> None:
     others = [factories.make_user() for _ in range(2)]
     chosen: Any = [str(user.pk) for user in (ada, *others)]
-    fields = {"action": "ban", "confirmed": "1", "action-duration": "24h"}
+    fields = {"action": "ban", "confirmed": "1", "action-duration": "24h", "reason": "abuse"}
     assert inside.submit(LIST, _selected_action=chosen, **fields).status_code == 302
     assert User.objects.filter(banned_until__isnull=False).count() == 3
 

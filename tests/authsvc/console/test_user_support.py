@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from accounts.models import Identity, User
+from accounts.models import Identity, OperatorNote, User
 from authsvc.models import AuditLogEntry
 from tests import factories
 from tests.authsvc.console.conftest import Console
@@ -269,3 +269,49 @@ def test_send_a_magic_link(inside: Console, ada: User, mailbox: Mailbox) -> None
     assert "Magic link sent to ada@example.com" in text_after(inside, press(inside, ada, "send_magic_link"))
     [message] = mailbox.emails
     assert (message.to, message.kind) == ("ada@example.com", "magic_link")
+
+
+# --- notes ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_note_is_kept_and_shown(inside: Console, ada: User) -> None:
+    text = text_after(inside, confirm(inside, ada, "add_note", text="Lost her phone.\n<b>Call back</b>"))
+    assert "Note added: ada@example.com" in text
+    page = inside.get(page_of(ada)).content.decode()
+    assert "Lost her phone.\n&lt;b&gt;Call back&lt;/b&gt;" in page
+    entry = last_entry("operator_note_added")
+    assert (entry["actor_username"], entry["traits"]["user_email"]) == ("op@example.com", "ada@example.com")
+    assert "phone." not in json.dumps(entry)
+
+
+@pytest.mark.parametrize("text", ["", "x" * 5_001])
+def test_an_unusable_note_is_refused(inside: Console, ada: User, text: str) -> None:
+    assert confirm(inside, ada, "add_note", text=text).status_code == 200
+    assert not ada.operator_notes.exists()
+
+
+def test_a_ban_needs_a_reason_and_keeps_it(inside: Console, ada: User) -> None:
+    refused = confirm(inside, ada, "ban", duration="24h", reason=" ")
+    assert "State the reason. No action taken." in refused.content.decode()
+    ada.refresh_from_db()
+    assert ada.banned_until is None
+    page = text_after(inside, confirm(inside, ada, "ban", duration="24h", reason="Spam to 40 users"))
+    assert "Banned (1 day): Spam to 40 users" in page
+    assert last_entry("user_modified")["reason"] == "Spam to 40 users"
+
+
+@pytest.mark.parametrize("action", ["anonymise", "delete"])
+def test_notes_end_with_the_account(inside: Console, ada: User, action: str) -> None:
+    confirm(inside, ada, "add_note", text="Lost her phone.")
+    assert OperatorNote.objects.count() == 1
+    text_after(inside, confirm(inside, ada, action, typed_name="ada@example.com"))
+    assert OperatorNote.objects.count() == 0
+
+
+def test_viewers_see_no_notes(inside: Console, ada: User, auth_config: ChangeConfig) -> None:
+    confirm(inside, ada, "add_note", text="Lost her phone.")
+    auth_config(console={"roles": {"auditor": "viewer"}})
+    factories.make_user(email="viewer@staff.example", role="auditor")
+    viewer = Console()
+    viewer.sign_in("viewer@staff.example")
+    assert "Lost her phone" not in viewer.get(page_of(ada)).content.decode()

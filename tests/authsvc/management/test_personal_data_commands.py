@@ -19,7 +19,16 @@ from django.db import connection, transaction
 from django.db.models import Model
 from django.utils import timezone
 
-from accounts.models import Factor, FactorChallenge, FailedAttempts, Passkey, PasskeyChallenge, RecoveryCode, User
+from accounts.models import (
+    Factor,
+    FactorChallenge,
+    FailedAttempts,
+    OperatorNote,
+    Passkey,
+    PasskeyChallenge,
+    RecoveryCode,
+    User,
+)
 from accounts.users import queries
 from authsvc import audit, messaging, personal_data
 from authsvc.audit import erasure
@@ -54,6 +63,7 @@ ROWS_OF_USER = {
     "mfa_factors": 1,
     "mfa_challenges": 1,
     "mfa_recovery_codes": 1,
+    "operator_notes": 1,
     "failed_attempts": 1,
     "webauthn_credentials": 1,
     "webauthn_challenges": 1,
@@ -120,6 +130,7 @@ def make_rows_about_factors(user: User, factor: Factor, *, address: str) -> None
     PasskeyChallenge.objects.create(
         user=user, challenge_type="registration", session_data={"challenge": "ceremony"}, expires_at=at
     )
+    OperatorNote.objects.create(user=user, author="op@example.com", text=f"Called from {user.phone}", created_at=at)
     rate_limits.allow_once(group="WrongFactorCode", key=f"{user.id}/{factor.id}", interval=timedelta(hours=1))
 
 
