@@ -18,6 +18,7 @@ from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
+from accounts import errors as account_errors
 from accounts.administration import (
     action_links,
     admin_factors,
@@ -90,7 +91,9 @@ class UserAdmin(OperatorAdmin):
         "unban", "anonymise", "delete",
     )  # fmt: skip
     row_actions = actions
-    personal_columns = frozenset({"email", "phone", "email_change", "phone_change", "raw_user_meta_data"})
+    personal_columns = frozenset(
+        {"email", "phone", "email_change", "phone_change", "raw_user_meta_data", "raw_app_meta_data"}
+    )
 
     class Media:
         css = {"all": ("operator/content.css",)}
@@ -314,6 +317,8 @@ class UserAdmin(OperatorAdmin):
         """The page that invites a user by email."""
 
         def invite(values: Mapping[str, Any], context: ActionContext) -> UserRecord:
+            if operators.operator_of(request).access < Access.ADMIN:
+                _refuse_operator(values["email"])
             return invitations.invite(
                 email=values["email"],
                 data=values["user_metadata"],
@@ -361,9 +366,10 @@ class UserAdmin(OperatorAdmin):
 
     def hide_personal_data(self, row: User) -> None:
         for name in ("email", "phone", "email_change", "phone_change"):
-            setattr(row, name, personal_data.mask_text(getattr(row, name)))
-        if row.raw_user_meta_data:
-            row.raw_user_meta_data = personal_data.HIDDEN
+            setattr(row, name, personal_data.mask_address(getattr(row, name)))
+        for name in ("raw_user_meta_data", "raw_app_meta_data"):
+            if getattr(row, name):
+                setattr(row, name, personal_data.HIDDEN)
 
     def display_name(self, row: Any) -> str:
         if row.deleted_at:
@@ -520,7 +526,7 @@ def _notes(row: User, *, is_hidden: bool) -> Panel:
             PanelRow(
                 cells=(
                     note.created_at,
-                    personal_data.mask_text(note.author) if is_hidden else note.author,
+                    personal_data.mask_address(note.author) if is_hidden else note.author,
                     formatting.long_text(personal_data.HIDDEN if is_hidden else note.text),
                 )
             )
@@ -541,7 +547,7 @@ def _identities(row: User, *, is_hidden: bool) -> Panel:
                 cells=(
                     identity.provider,
                     personal_data.HIDDEN if is_hidden else identity.provider_id,
-                    personal_data.mask_text(identity.email) if is_hidden else identity.email,
+                    personal_data.mask_address(identity.email) if is_hidden else identity.email,
                     identity.created_at,
                     identity.last_sign_in_at,
                 )
@@ -562,7 +568,8 @@ def _factors(row: User, *, is_hidden: bool) -> Panel:
         rows=[
             PanelRow(
                 cells=(
-                    kind, name, formatting.badge(status, Tone.GOOD if status == "verified" else Tone.WAITING),
+                    kind, personal_data.HIDDEN if is_hidden and name else name,
+                    formatting.badge(status, Tone.GOOD if status == "verified" else Tone.WAITING),
                     _phone_text(phone, is_hidden=is_hidden), since, challenged_at,
                 )
             )
@@ -574,10 +581,10 @@ def _factors(row: User, *, is_hidden: bool) -> Panel:
 
 
 def _requested_changes(row: User, form: EditForm) -> UserChanges:
-    """The values of the form that differ from those of the row. Raises NothingChanged."""
+    """The values that the operator changed and the row does not have yet. Raises NothingChanged."""
     values = form.cleaned_data
-    email = values["email"] if identifiers.lower_email(values["email"]) != (row.email or "") else ""
-    phone = values["phone"] if identifiers.bare_phone(values["phone"]) != (row.phone or "") else ""
+    email = form.address_change("email", normalise=identifiers.lower_email, current=row.email or "")
+    phone = form.address_change("phone", normalise=identifiers.bare_phone, current=row.phone or "")
     changes = UserChanges(
         email=email or None,
         phone=phone or None,
@@ -591,10 +598,17 @@ def _requested_changes(row: User, form: EditForm) -> UserChanges:
     return changes
 
 
+def _refuse_operator(email: str) -> None:
+    """Raise EmailExists for the address of an operator: the invitation to an unconfirmed account resets it."""
+    user = queries.find_by("email", identifiers.email(email), aud=None)
+    if user is not None and operators.access_of(user.role) is not None:
+        raise account_errors.EmailExists
+
+
 def _phone_text(phone: str | None, *, is_hidden: bool) -> str | None:
     if not phone:
         return None
-    return personal_data.mask_text(phone) if is_hidden else f"+{phone}"
+    return personal_data.mask_address(phone) if is_hidden else f"+{phone}"
 
 
 def _find_exactly(text: str) -> list[UUID]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import unquote
 from uuid import UUID
 
 from django.contrib.admin import AdminSite
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.contrib.admin import utils as admin_utils
+from django.contrib.admin.views.main import SEARCH_VAR
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
 from django.urls import Resolver404, URLPattern, URLResolver, path, resolve, reverse
 from django.utils import timezone
@@ -30,10 +33,9 @@ def show_personal_data(request: HttpRequest) -> HttpResponse:
     """Show the personal data of one page to a viewer, and record it."""
     page = pages.next_url(request)
     at = timezone.now()
-    personal_data.show(request, page=page, at=at)
-    path = page.partition("?")[0]
-    traits = {"page": path, **_user_of(path)}
+    traits = {"page": page.partition("?")[0], **_user_of(page)}
     audit.record(Action.PERSONAL_DATA_VIEWED, actor=actor_of(request), caller=caller_of(request), at=at, traits=traits)
+    personal_data.show(request, page=page, at=at)
     return HttpResponseRedirect(page)
 
 
@@ -92,11 +94,16 @@ class OperatorSite(AdminSite):
         )
 
 
-def _user_of(path: str) -> Mapping[str, str]:
-    """The trait of the user whose page it is."""
+def _user_of(page: str) -> Mapping[str, str]:
+    """The trait of the user whose page it is, or whose rows it lists."""
+    path, _, query = page.partition("?")
     try:
-        match = resolve(path)
-        user_id = UUID(match.kwargs["object_id"]) if match.url_name == "accounts_user_change" else None
-    except (Resolver404, KeyError, ValueError):
+        match = resolve(unquote(path))
+        if match.url_name == "accounts_user_change":
+            text = admin_utils.unquote(match.kwargs["object_id"])
+        else:
+            parameters = QueryDict(query)
+            text = parameters.get("user") or parameters.get(SEARCH_VAR) or ""
+        return {"user_id": str(UUID(text.strip()))}
+    except (Resolver404, ValueError):
         return {}
-    return {"user_id": str(user_id)} if user_id else {}
