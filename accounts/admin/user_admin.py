@@ -29,7 +29,7 @@ from accounts.administration import (
 from accounts.administration import errors as administration_errors
 from accounts.administration.action_links import LinkRequest
 from accounts.administration.user_administration import NewUser, UserChanges
-from accounts.forms import BANS, BanForm, EditForm, InvitationForm, NewPasswordForm, NewUserForm, NoteForm, RoleForm
+from accounts.admin.forms import BANS, BanForm, EditForm, InvitationForm, NewPasswordForm, NewUserForm, NoteForm, RoleForm
 from accounts.models import Factor, Identity, OperatorNote, User
 from accounts.passwords import policy
 from accounts.users import deletion, failed_attempts, identifiers, queries
