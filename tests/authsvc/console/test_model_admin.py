@@ -80,11 +80,10 @@ urlpatterns = [path("operator/", site.urls)]
 
 
 @pytest.fixture
-def inside(console: Console, operator: User, settings: Settings) -> Console:
-    console.sign_in("op@example.com")
+def inside(inside: Console, settings: Settings) -> Console:
     settings.ROOT_URLCONF = __name__
     DONE.clear()
-    return console
+    return inside
 
 
 def do(console: Console, action: str, *rows: User, **fields: Any) -> Answer:
