@@ -42,7 +42,7 @@ class StateFilter(filters.ChoiceFilter):
 
 
 def find_exactly(text: str) -> list[UUID]:
-    """The user with this ID, email address or phone number."""
+    """The IDs of the user with this ID, email address or phone number: one, or none."""
     with contextlib.suppress(ValueError):
         return [UUID(text.strip())]
     audience = conf.current().jwt.aud

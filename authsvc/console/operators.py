@@ -32,7 +32,7 @@ def access_of(role: str | None) -> Access | None:
         return None
     if role in config.jwt.admin_roles:
         return Access.ADMIN
-    # A mistake must not let every user in.
+    # A wrong setting must not give every user access.
     name = None if role == config.jwt.default_group_name else config.console.roles.get(role)
     return Access[name.upper()] if name else None
 

@@ -284,7 +284,7 @@ def test_a_phone_is_confirmed(inside: Console, ada: User) -> None:
 
 @pytest.mark.parametrize("action", ["confirm_email", "confirm_phone", "resend_confirmation"])
 def test_no_confirmation_is_sent_if_none_is_needed(inside: Console, ada: User, action: str) -> None:
-    assert "no address or number that waits" in answer(inside, ada, action)
+    assert "no email address or phone that waits" in answer(inside, ada, action)
     assert not entries(audit.Action.MODIFIED)
 
 
