@@ -174,7 +174,7 @@ def create_context(request: HttpRequest, form: forms.Form | None = None) -> Acti
 def form_page(
     page: OperatorAdmin, request: HttpRequest, template: str, *, title: str, status: int = 200, **context: Any
 ) -> HttpResponse:
-    """A page with the form of `template`, which extends `operator/form.html`."""
+    """The page of `template`, which extends `operator/form.html`. Its links lead to the list, or to `back_url`."""
     context = {
         **page.admin_site.each_context(request),
         "opts": page.opts,
