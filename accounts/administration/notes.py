@@ -26,8 +26,7 @@ def add(user_id: UUID, text: str, *, actor: Administrator, caller: Caller, at: d
         if not User.objects.filter(id=user_id, deleted_at=None).lock(user_id):
             raise account_errors.UserNotFound
         _store(user_id, text, actor=actor, at=at)
-        traits = {"user_id": str(user.id), "user_email": user.email, "user_phone": user.phone}
-        audit.record(audit.Action.NOTE_ADDED, actor=actor, caller=caller, at=at, traits=traits)
+        audit.record(audit.Action.NOTE_ADDED, actor=actor, caller=caller, at=at, traits=user.audit_traits)
 
 
 def ban(user_id: UUID, *, ban_duration: str, period: str, actor: Administrator, caller: Caller, at: datetime) -> None:

@@ -18,7 +18,7 @@ SHOWN_FOR = timedelta(minutes=15)
 _SHOWN_PAGE = "shown_page"
 _SHOWN_UNTIL = "shown_until"
 _EMAIL = re.compile(r"([^\s@<>\"',;:])[^\s@<>\"',;:]*@([^\s@<>\"',;:])[^\s@<>\"',;:]*")
-# Not the digits of an ID.
+# The look-arounds exclude the digits of an ID.
 _PHONE = re.compile(r"(?<![\w-])\+?\d{6,13}(\d\d)(?![\w-])")
 
 

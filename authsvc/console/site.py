@@ -10,16 +10,15 @@ from django.contrib.admin import AdminSite
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import Resolver404, URLPattern, URLResolver, path, resolve, reverse
-from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from authsvc import audit
 from authsvc.audit import Action
-from authsvc.caller import caller_of
 from authsvc.console import dashboard, pages, personal_data, static_files
 from authsvc.console.access import View, console_view
+from authsvc.console.actions import create_context
 from authsvc.console.model_admin import OperatorAdmin
-from authsvc.console.operators import Operator, actor_of
+from authsvc.console.operators import Operator
 from authsvc.console.sign_in import second_factor, views
 
 _REPLACED = frozenset({"login", "logout", "password_change", "password_change_done", "view_on_site"})
@@ -29,11 +28,16 @@ _REPLACED = frozenset({"login", "logout", "password_change", "password_change_do
 def show_personal_data(request: HttpRequest) -> HttpResponse:
     """Show the personal data of one page to a viewer, and record it."""
     page = pages.next_url(request)
-    at = timezone.now()
-    personal_data.show(request, page=page, at=at)
-    path = page.partition("?")[0]
-    traits = {"page": path, **_user_of(path)}
-    audit.record(Action.PERSONAL_DATA_VIEWED, actor=actor_of(request), caller=caller_of(request), at=at, traits=traits)
+    context = create_context(request)
+    personal_data.show(request, page=page, at=context.at)
+    address = page.partition("?")[0]
+    audit.record(
+        Action.PERSONAL_DATA_VIEWED,
+        actor=context.actor,
+        caller=context.caller,
+        at=context.at,
+        traits={"page": address, **_user_traits(address)},
+    )
     return HttpResponseRedirect(page)
 
 
@@ -92,11 +96,10 @@ class OperatorSite(AdminSite):
         )
 
 
-def _user_of(path: str) -> Mapping[str, str]:
-    """The trait of the user whose page it is."""
+def _user_traits(address: str) -> Mapping[str, str]:
+    """The ID of the user whose page has this address, as a trait of an audit entry; empty for other pages."""
     try:
-        match = resolve(path)
-        user_id = UUID(match.kwargs["object_id"]) if match.url_name == "accounts_user_change" else None
+        match = resolve(address)
+        return {"user_id": str(UUID(match.kwargs["object_id"]))} if match.url_name == "accounts_user_change" else {}
     except (Resolver404, KeyError, ValueError):
         return {}
-    return {"user_id": str(user_id)} if user_id else {}

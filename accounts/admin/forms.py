@@ -1,4 +1,4 @@
-"""Forms of operator actions on a user."""
+"""Forms of the console about users."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import Any
 
 from django import forms
 
+from accounts.administration import errors as administration_errors
 from accounts.administration import notes
+from accounts.administration.user_administration import UserChanges
+from accounts.models import User
+from accounts.users import identifiers
 from authsvc import conf
 from authsvc.console import operators
-from authsvc.console.operators import Access
 
 BANS = (
     ("1h", "1 hour"),
@@ -19,6 +22,30 @@ BANS = (
     ("720h", "30 days"),
     ("876000h", "Until it is lifted"),
 )
+
+
+class PasswordField(forms.CharField):
+    """A new password, which may be empty."""
+
+    def __init__(self, **options: Any) -> None:
+        widget = forms.PasswordInput(attrs={"autocomplete": "new-password"})
+        super().__init__(required=False, strip=False, widget=widget, **options)
+
+
+class JSONObjectField(forms.JSONField):
+    """A JSON object."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(required=False, widget=forms.Textarea(attrs={"rows": 6, "spellcheck": "false"}), **options)
+
+    def prepare_value(self, value: Any) -> Any:
+        return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
+
+    def clean(self, value: Any) -> Any:
+        parsed = super().clean(value)
+        if parsed is not None and not isinstance(parsed, dict):
+            raise forms.ValidationError('Enter a JSON object, such as {"plan": "pro"}.')
+        return parsed or {}
 
 
 class BanForm(forms.Form):
@@ -41,7 +68,11 @@ class RoleForm(forms.Form):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         ordinary = conf.current().jwt.default_group_name
-        staff = [(role, f"{role} ({_access_name(role)})") for role in operators.roles()]
+        staff = [
+            (role, f"{role} ({access.name.lower()})")
+            for role in operators.roles()
+            if (access := operators.access_of(role))
+        ]
         self.fields["role"].choices = [*([(ordinary, ordinary)] if ordinary else []), *staff]  # type: ignore[attr-defined]
 
     def clean(self) -> dict[str, Any]:
@@ -54,29 +85,9 @@ class RoleForm(forms.Form):
 class NewPasswordForm(forms.Form):
     """A typed password, or a generated one that is shown once."""
 
-    password = forms.CharField(
-        label="New password",
-        required=False,
-        strip=False,
-        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text="Leave empty to generate a password, which is then shown once.",
+    password = PasswordField(
+        label="New password", help_text="Leave empty to generate a password, which is then shown once."
     )
-
-
-class JSONObjectField(forms.JSONField):
-    """A JSON object."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(required=False, widget=forms.Textarea(attrs={"rows": 6, "spellcheck": "false"}), **options)
-
-    def prepare_value(self, value: Any) -> Any:
-        return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
-
-    def clean(self, value: Any) -> Any:
-        parsed = super().clean(value)
-        if parsed is not None and not isinstance(parsed, dict):
-            raise forms.ValidationError('Enter a JSON object, such as {"plan": "pro"}.')
-        return parsed or {}
 
 
 class NewUserForm(forms.Form):
@@ -87,13 +98,7 @@ class NewUserForm(forms.Form):
     is_confirmed = forms.BooleanField(
         label="Email and phone are confirmed", required=False, help_text="The user can sign in without a message."
     )
-    password = forms.CharField(
-        label="Password",
-        required=False,
-        strip=False,
-        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text="Without one the user signs in by a link or a code.",
-    )
+    password = PasswordField(label="Password", help_text="Without one the user signs in by a link or a code.")
     user_metadata = JSONObjectField(label="User metadata (JSON)")
 
     def clean(self) -> dict[str, Any]:
@@ -117,7 +122,24 @@ class EditForm(forms.Form):
     user_metadata = JSONObjectField(label="User metadata (JSON)", show_hidden_initial=True)
     app_metadata = JSONObjectField(label="App metadata (JSON)", show_hidden_initial=True)
 
-    def metadata_changes(self, name: str) -> dict[str, Any]:
+    def changes(self, row: User) -> UserChanges:
+        """The values of the form that differ from those of the row. Raises NothingChanged."""
+        values = self.cleaned_data
+        email = values["email"] if identifiers.lower_email(values["email"]) != (row.email or "") else ""
+        phone = values["phone"] if identifiers.bare_phone(values["phone"]) != (row.phone or "") else ""
+        changes = UserChanges(
+            email=email or None,
+            phone=phone or None,
+            email_confirm=True if email and values["is_confirmed"] else None,
+            phone_confirm=True if phone and values["is_confirmed"] else None,
+            user_metadata=self._metadata_changes("user_metadata") or None,
+            app_metadata=self._metadata_changes("app_metadata") or None,
+        )
+        if changes == UserChanges():
+            raise administration_errors.NothingChanged
+        return changes
+
+    def _metadata_changes(self, name: str) -> dict[str, Any]:
         """The top-level keys that the operator changed; None for those that were removed.
 
         Keys that have been added or changed by others meanwhile keep their values.
@@ -127,8 +149,3 @@ class EditForm(forms.Form):
         typed = self.cleaned_data[name]
         changed = {key: value for key, value in typed.items() if key not in shown or shown[key] != value}
         return changed | {key: None for key in shown if key not in typed}
-
-
-def _access_name(role: str) -> str:
-    access = operators.access_of(role)
-    return {Access.VIEWER: "viewer", Access.SUPPORT: "support"}.get(access, "administrator") if access else ""
