@@ -9,19 +9,16 @@ from uuid import UUID
 
 from django.contrib import admin
 from django.contrib.messages import constants as levels
-from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
-from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from authsvc.caller import caller_of
-from authsvc.console import filters, formatting, model_admin, personal_data
+from authsvc.console import filters, formatting, model_admin, operators, personal_data
+from authsvc.console.actions import ActionContext, action, create_context, form_page
 from authsvc.console.formatting import EMPTY, Tone
-from authsvc.console.model_admin import ActionContext, DashboardStat, OperatorAdmin
-from authsvc.console.operators import Access, actor_of, operator_of
+from authsvc.console.model_admin import DashboardStat, OperatorAdmin
+from authsvc.console.operators import Access
 from authsvc.console.user_panels import MAX_PANEL_ROWS, Panel, PanelRow
 from authsvc.jobs.queued_jobs import Status
 from authsvc.messaging import Email, EmailKind, Sms, SmsKind
@@ -34,8 +31,7 @@ _TONES = {
 }  # fmt: skip
 _OUTCOMES = {Outcome.DELIVERED: "delivered", Outcome.RETRY: "to be retried", Outcome.FAILED: "failed"}
 _CHANNELS = {"email": "Email", "sms": "SMS", "whatsapp": "WhatsApp"}
-
-
+_RETRY_FAILED = "Retry all failed messages"
 _KIND_LABELS: Mapping[str, str] = {
     EmailKind.REAUTHENTICATION: "Reauthentication",
     SmsKind.REAUTHENTICATION: "Reauthentication by SMS",
@@ -90,7 +86,6 @@ class MessageAdmin(OperatorAdmin):
     search_help_text = "Part of the recipient's address or phone number, or the message ID"
     ordering = ("-id",)
     sortable_by = ()
-    change_list_template = "operator/messages.html"
     fields = (
         "kind", "recipient", "user", "channel", "progress", "tries", "last_error", "last_attempt", "accepted",
         "next_attempt", "expires", "message_id",
@@ -102,7 +97,7 @@ class MessageAdmin(OperatorAdmin):
     class Media:
         css = {"all": ("operator/content.css",)}
 
-    @model_admin.action(label="Retry", success_message="Retrying now", access=Access.SUPPORT)
+    @action(label="Retry", success_message="Retrying now", access=Access.SUPPORT)
     def retry(self, row: Message, context: ActionContext) -> str | None:
         undelivered_messages.retry_message(row.pk, actor=context.actor, caller=context.caller, at=context.at)
         return None
@@ -143,31 +138,32 @@ class MessageAdmin(OperatorAdmin):
             return queryset.none(), False
         return queryset.filter(pk__in=undelivered_messages.find_by_recipient(search_term)), False
 
+    def page_links(self, request: HttpRequest) -> list[tuple[str, str]]:
+        can_retry = operators.operator_of(request).access >= Access.SUPPORT
+        return [(_RETRY_FAILED, reverse("admin:mailer_message_retry"))] if can_retry else []
+
     def get_urls(self) -> list[URLPattern]:
         retry_page = path("retry/", self.admin_site.admin_view(self.retry_failed), name="mailer_message_retry")
         return [retry_page, *super().get_urls()]
 
     def retry_failed(self, request: HttpRequest) -> HttpResponse:
         """The page that retries all failed messages after confirmation."""
-        if operator_of(request).access < Access.SUPPORT:
-            raise PermissionDenied
+        operators.require(request, Access.SUPPORT)
         if request.method == "POST":
-            actor = actor_of(request)
-            result = undelivered_messages.retry_failed(actor=actor, caller=caller_of(request), at=timezone.now())
+            context = create_context(request)
+            result = undelivered_messages.retry_failed(actor=context.actor, caller=context.caller, at=context.at)
             skipped = f" Skipped {result.not_retryable}: expired or undecryptable." if result.not_retryable else ""
             level = levels.SUCCESS if result.retried else levels.WARNING
             self.message_user(request, f"Retrying {result.retried} messages.{skipped}", level)
             return HttpResponseRedirect(self.list_url())
-        failed = model_admin.bounded_count(undelivered_messages.messages().filter(status=Status.FAILED))
-        context = {
-            **self.admin_site.each_context(request),
-            "title": "Retry all failed messages",
-            "opts": self.opts,
-            "failed": failed,
-            "max_retried": undelivered_messages.MAX_RETRIED,
-            "back_url": self.list_url(),
-        }
-        return TemplateResponse(request, "operator/retry_failed.html", context)
+        return form_page(
+            self,
+            request,
+            "operator/retry_failed.html",
+            title=_RETRY_FAILED,
+            failed=model_admin.bounded_count(undelivered_messages.messages().filter(status=Status.FAILED)),
+            max_retried=undelivered_messages.MAX_RETRIED,
+        )
 
     @admin.display(description="message")
     def kind(self, row: Message) -> str:

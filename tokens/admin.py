@@ -14,9 +14,10 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 
-from authsvc.console import formatting, model_admin, personal_data
+from authsvc.console import formatting, personal_data
+from authsvc.console.actions import MAX_ACTION_ROWS, ActionContext, action
 from authsvc.console.formatting import Tone
-from authsvc.console.model_admin import ActionContext, OperatorAdmin
+from authsvc.console.model_admin import OperatorAdmin
 from authsvc.console.operators import Access
 from authsvc.console.user_panels import MAX_PANEL_ROWS, Button, Panel, PanelRow
 from tokens.models import Session
@@ -78,7 +79,7 @@ class SessionAdmin(OperatorAdmin):
     class Media:
         css = {"all": ("operator/content.css",)}
 
-    @model_admin.action(
+    @action(
         label="End session",
         success_message="Ended",
         confirmation="The user of this session must sign in again. Other services accept its access token until"
@@ -180,7 +181,7 @@ class SessionAdmin(OperatorAdmin):
         self, request: HttpRequest, queryset: QuerySet[Any]
     ) -> HttpResponse | None:
         selected = queryset.filter(pk__in=request.POST.getlist(helpers.ACTION_CHECKBOX_NAME))
-        owners = set(selected.values_list("user_id", flat=True)[: model_admin.MAX_ACTION_ROWS])
+        owners = set(selected.values_list("user_id", flat=True)[:MAX_ACTION_ROWS])
         response = super().response_action(request, queryset)
         if isinstance(response, HttpResponseRedirect) and len(owners) == 1:
             return HttpResponseRedirect(formatting.user_url(owners.pop()) or response.url)

@@ -90,11 +90,11 @@ class AuditQueryInvalid(ValidationFailed):
 
 
 class NothingToSendTo(UnprocessableInput):
-    message = "This account has no email address that a recovery mail could go to"
+    message = "This account has no email address to which an email can be sent"
 
 
 class NothingToConfirm(UnprocessableInput):
-    message = "This account has no address or number that waits for confirmation"
+    message = "This account has no email address or phone that waits for confirmation"
 
 
 class OwnAccount(UnprocessableInput):

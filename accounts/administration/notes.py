@@ -24,8 +24,7 @@ def add(user_id: UUID, text: str, *, actor: Administrator, caller: Caller, at: d
     with transaction.atomic(durable=True):
         if not _store(user_id, text, actor=actor, at=at):
             raise account_errors.UserNotFound
-        traits = {"user_id": str(user.id), "user_email": user.email, "user_phone": user.phone}
-        audit.record(audit.Action.NOTE_ADDED, actor=actor, caller=caller, at=at, traits=traits)
+        audit.record(audit.Action.NOTE_ADDED, actor=actor, caller=caller, at=at, traits=user.audit_traits)
 
 
 def ban(user_id: UUID, *, ban_duration: str, period: str, actor: Administrator, caller: Caller, at: datetime) -> None:

@@ -72,7 +72,7 @@ def _send_link(
     with transaction.atomic(durable=True):
         if not _of(user).filter(email=user.email).update(recovery_sent_at=at, updated_at=at):
             raise account_errors.UserNotFound
-        audit.record(audit.Action.RECOVERY_REQUESTED, actor=actor, caller=caller, at=at, traits=_traits(user))
+        audit.record(audit.Action.RECOVERY_REQUESTED, actor=actor, caller=caller, at=at, traits=user.audit_traits)
         secret = one_time_tokens.issue(
             user_id=user.id, token_type=TokenType.RECOVERY, identifier=user.email, pkce=False, at=at
         )
@@ -100,7 +100,7 @@ def _mail_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller
         waiting = _of(user).filter(email=user.email, email_confirmed_at=None)
         if not waiting.update(confirmation_sent_at=at, updated_at=at):
             raise errors.NothingToConfirm
-        audit.record(audit.Action.CONFIRMATION_REQUESTED, actor=actor, caller=caller, at=at, traits=_traits(user))
+        audit.record(audit.Action.CONFIRMATION_REQUESTED, actor=actor, caller=caller, at=at, traits=user.audit_traits)
         secret = one_time_tokens.issue(
             user_id=user.id, token_type=TokenType.CONFIRMATION, identifier=user.email, pkce=False, at=at
         )
@@ -114,7 +114,7 @@ def _text_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller
         waiting = _of(user).filter(phone=user.phone, phone_confirmed_at=None)
         if not waiting.update(confirmation_sent_at=at, updated_at=at):
             raise errors.NothingToConfirm
-        audit.record(audit.Action.CONFIRMATION_REQUESTED, actor=actor, caller=caller, at=at, traits=_traits(user))
+        audit.record(audit.Action.CONFIRMATION_REQUESTED, actor=actor, caller=caller, at=at, traits=user.audit_traits)
         sms_codes.send_code(
             user_id=user.id,
             phone=user.phone,
@@ -129,7 +129,3 @@ def _text_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller
 def _of(user: UserRecord) -> QuerySet[User]:
     """The user's row, unless the account has been deleted meanwhile."""
     return User.objects.filter(id=user.id, deleted_at=None)
-
-
-def _traits(user: UserRecord) -> dict[str, str]:
-    return {"user_id": str(user.id), "user_email": user.email, "user_phone": user.phone}

@@ -116,7 +116,7 @@ def create(request: NewUser, *, actor: Administrator, caller: Caller, at: dateti
             if request.password_hash and (kind := hash_kinds.kind_of(request.password_hash)):
                 hash_kinds.add(kind)
             created = queries.require(user.id)
-            traits = {**_traits(user), "provider": providers[0], "changes": _describe_changes(None, created)}
+            traits = {**user.audit_traits, "provider": providers[0], "changes": _describe_changes(None, created)}
             audit.record(audit.Action.SIGNED_UP, actor=actor, caller=caller, at=at, traits=traits)
             return created
     except IntegrityError as error:
@@ -182,7 +182,7 @@ def update(user_id: UUID, request: UserChanges, *, actor: Administrator, caller:
                 _add_email_identity(user_id, request, at=at)
             changed = queries.require(user_id)
             metadata_limits.check_change(changed, before=user)
-            traits = {**_traits(changed), "changes": _describe_changes(user, changed)}
+            traits = {**changed.audit_traits, "changes": _describe_changes(user, changed)}
             audit.record(audit.Action.MODIFIED, actor=actor, caller=caller, at=at, traits=traits)
             return changed
     except IntegrityError as error:
@@ -199,8 +199,7 @@ def reset_failed_attempts(user_id: UUID, *, actor: Administrator, caller: Caller
     user = queries.require(user_id)
     with transaction.atomic(durable=True):
         failed_attempts.reset(user.id)
-        traits = {"user_id": str(user.id), "user_email": user.email, "user_phone": user.phone}
-        audit.record(audit.Action.FAILED_ATTEMPTS_RESET, actor=actor, caller=caller, at=at, traits=traits)
+        audit.record(audit.Action.FAILED_ATTEMPTS_RESET, actor=actor, caller=caller, at=at, traits=user.audit_traits)
 
 
 def confirm(
@@ -286,10 +285,6 @@ def _add_email_identity(user_id: UUID, request: UserChanges, *, at: datetime) ->
     providers = [*user.providers, "email"]
     named = {"provider": providers[0], "providers": providers, **(request.app_metadata or {})}
     User.objects.filter(id=user_id).update(raw_app_meta_data=updates.merged_json("raw_app_meta_data", named))
-
-
-def _traits(user: UserRecord) -> dict[str, str]:
-    return {"user_id": str(user.id), "user_email": user.email, "user_phone": user.phone}
 
 
 def _describe_changes(before: UserRecord | None, after: UserRecord) -> dict[str, dict[str, Any]]:

@@ -34,7 +34,7 @@ def delete(user_id: UUID, *, soft: bool, actor: Administrator, caller: Caller, a
         user = queries.get(user_id) if User.objects.lock(user_id) else None
         if user is None:
             raise errors.UserNotFound
-        traits = {"user_id": str(user.id), "user_email": user.email, "user_phone": user.phone, "is_soft": soft}
+        traits = {**user.audit_traits, "is_soft": soft}
         audit.record(audit.Action.DELETED, actor=actor, caller=caller, at=at, traits=traits)
         if not soft:
             # The database deletes the related rows by cascade.

@@ -168,6 +168,11 @@ class UserRecord:
         """The address if it is confirmed, else `""`."""
         return self.email if self.email_confirmed_at is not None else ""
 
+    @property
+    def audit_traits(self) -> dict[str, str]:
+        """The user as the target of an audit entry, whose actor is an operator or administrator."""
+        return {"user_id": str(self.id), "user_email": self.email, "user_phone": self.phone}
+
     def has_unproven_claim(self, column: Literal["email", "phone"]) -> bool:
         """True if a person controls the account without having confirmed its email or phone (`account_claiming`)."""
         if column == "phone":

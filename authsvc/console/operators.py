@@ -7,11 +7,12 @@ from enum import IntEnum
 from typing import ClassVar, cast
 from uuid import UUID
 
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 
 from authsvc import audit, conf
 
-_MAX_REASON_LENGTH = 500
+MAX_REASON_LENGTH = 500
 
 
 class Access(IntEnum):
@@ -31,7 +32,7 @@ def access_of(role: str | None) -> Access | None:
         return None
     if role in config.jwt.admin_roles:
         return Access.ADMIN
-    # A mistake must not let every user in.
+    # A wrong setting must not give every user access.
     name = None if role == config.jwt.default_group_name else config.console.roles.get(role)
     return Access[name.upper()] if name else None
 
@@ -86,8 +87,20 @@ def operator_of(request: HttpRequest) -> Operator:
     return cast(Operator, request.user)
 
 
+def require(request: HttpRequest, access: Access) -> None:
+    """Raises PermissionDenied for an operator with less access."""
+    if operator_of(request).access < access:
+        raise PermissionDenied
+
+
+def reason_of(request: HttpRequest) -> str:
+    """The reason that the operator typed for an action; empty if there is none."""
+    return request.POST.get("reason", "").replace("\0", "").strip()[:MAX_REASON_LENGTH]
+
+
 def actor_of(request: HttpRequest) -> audit.Administrator:
-    """The operator as actor in the audit trail, with the reason from the form of the confirmation page."""
+    """The operator as actor in the audit trail, with the reason of the request."""
     operator = operator_of(request)
-    reason = request.POST.get("reason", "").replace("\0", "").strip()[:_MAX_REASON_LENGTH]
-    return audit.Administrator(role=operator.role, user_id=operator.id, address=operator.name, reason=reason)
+    return audit.Administrator(
+        role=operator.role, user_id=operator.id, address=operator.name, reason=reason_of(request)
+    )

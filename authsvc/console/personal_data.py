@@ -17,11 +17,11 @@ SHOWN_FOR = timedelta(minutes=15)
 """Time for which a page shows its personal data after the request."""
 _SHOWN_PAGE = "shown_page"
 _SHOWN_UNTIL = "shown_until"
-_EMAIL = re.compile(r"([^\s@<>\"',;:])[^\s@<>\",;:]*@([^\s@<>\"',;:])[^\s@<>\"',;:]*")
-# Not the digits of an ID.
 _DIGITS = re.compile(r"\+?\d+")
 _MIN_LENGTH_WITH_END = 8
-"""Digits of a phone number whose last two are shown."""
+"""Length of a phone number whose last two digits are shown."""
+_EMAIL = re.compile(r"([^\s@<>\"',;:])[^\s@<>\",;:]*@([^\s@<>\"',;:])[^\s@<>\"',;:]*")
+# The look-arounds exclude the digits of an ID.
 _PHONE = re.compile(r"(?<![\w-])\+?\d{6,13}(\d\d)(?![\w-])")
 
 

@@ -13,16 +13,15 @@ from django.contrib.admin.views.main import SEARCH_VAR
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
 from django.urls import Resolver404, URLPattern, URLResolver, path, resolve, reverse
-from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from authsvc import audit
 from authsvc.audit import Action
-from authsvc.caller import caller_of
 from authsvc.console import dashboard, pages, personal_data, static_files
 from authsvc.console.access import View, console_view
+from authsvc.console.actions import create_context
 from authsvc.console.model_admin import OperatorAdmin
-from authsvc.console.operators import Operator, actor_of
+from authsvc.console.operators import Operator
 from authsvc.console.sign_in import second_factor, views
 
 _REPLACED = frozenset({"login", "logout", "password_change", "password_change_done", "view_on_site"})
@@ -32,10 +31,15 @@ _REPLACED = frozenset({"login", "logout", "password_change", "password_change_do
 def show_personal_data(request: HttpRequest) -> HttpResponse:
     """Show the personal data of one page to a viewer, and record it."""
     page = pages.next_url(request)
-    at = timezone.now()
-    traits = {"page": page.partition("?")[0], **_user_of(page)}
-    audit.record(Action.PERSONAL_DATA_VIEWED, actor=actor_of(request), caller=caller_of(request), at=at, traits=traits)
-    personal_data.show(request, page=page, at=at)
+    context = create_context(request)
+    audit.record(
+        Action.PERSONAL_DATA_VIEWED,
+        actor=context.actor,
+        caller=context.caller,
+        at=context.at,
+        traits={"page": page.partition("?")[0], **_user_traits(page)},
+    )
+    personal_data.show(request, page=page, at=context.at)
     return HttpResponseRedirect(page)
 
 
@@ -94,8 +98,8 @@ class OperatorSite(AdminSite):
         )
 
 
-def _user_of(page: str) -> Mapping[str, str]:
-    """The trait of the user whose page it is, or whose rows it lists."""
+def _user_traits(page: str) -> Mapping[str, str]:
+    """The ID of the user whose page it is, or whose rows it lists, as a trait of an audit entry; else empty."""
     path, _, query = page.partition("?")
     try:
         match = resolve(unquote(path))

@@ -51,7 +51,7 @@ def jobs_of_task(task: Task[...], rows: models.QuerySet[Row]) -> models.QuerySet
 
 
 def has_due_jobs(task_name: str) -> bool:
-    """True while a job of this task runs, or waits for nothing but a free worker. Runs one SQL statement."""
+    """True while a job of this task is due or runs. Runs one SQL statement."""
     sql = """
         SELECT EXISTS (
             SELECT FROM procrastinate_jobs

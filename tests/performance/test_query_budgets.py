@@ -408,7 +408,7 @@ PATHS = [
     Path("DELETE /admin/users/{user_id}", 10, 200, administer("DELETE", "/admin/users/{user}")),
     Path(
         "DELETE /admin/users/{user_id}, soft",
-        17,
+        18,
         200,
         administer("DELETE", "/admin/users/{user}", {"should_soft_delete": True}),
     ),

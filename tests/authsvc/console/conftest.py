@@ -15,6 +15,7 @@ from tests.factories import PASSWORD
 
 SIGN_IN = "/operator/login/"
 START = "/operator/"
+USERS = "/operator/accounts/user/"
 
 
 class Console:
@@ -26,6 +27,12 @@ class Console:
     def get(self, path: str = START, **headers: str) -> Answer:
         response: Any = self.client.get(path, headers=headers)
         return response  # type: ignore[no-any-return]
+
+    def text(self, path: str) -> str:
+        """The text of a page that exists."""
+        page = self.get(path)
+        assert page.status_code == 200, page.content
+        return page.content.decode()
 
     def submit(self, page: str, *, to: str = "", headers: Any = None, **fields: str) -> Answer:
         """Submit the form of a page with its CSRF token."""
@@ -51,6 +58,10 @@ class Console:
         return self.client.cookies[name].value if name in self.client.cookies else ""
 
 
+def page_of(user: User) -> str:
+    return f"{USERS}{user.pk}/change/"
+
+
 @pytest.fixture
 def console() -> Console:
     return Console()
@@ -59,3 +70,10 @@ def console() -> Console:
 @pytest.fixture
 def operator() -> User:
     return factories.make_user(email="op@example.com", role="svc_admin")
+
+
+@pytest.fixture
+def inside(console: Console, operator: User) -> Console:
+    """The browser of the signed-in operator."""
+    assert console.sign_in("op@example.com").status_code == 302
+    return console

@@ -25,12 +25,6 @@ pytestmark = pytest.mark.django_db
 LIST = "/operator/core/auditlogentry/"
 
 
-@pytest.fixture
-def inside(console: Console, operator: User) -> Console:
-    assert console.sign_in("op@example.com").status_code == 302
-    return console
-
-
 def record_entry(name: str, *, action: Action = Action.MODIFIED, at: datetime | None = None, **traits: Any) -> UUID:
     """Record an administrator's entry about a user of that name, which need not exist; returns the user ID."""
     user_id = uuid4()

@@ -7,7 +7,6 @@ from urllib.parse import quote
 
 import pytest
 
-from accounts.models import User
 from tests.authsvc.console.conftest import Console
 
 pytestmark = pytest.mark.django_db
@@ -20,12 +19,6 @@ QUERIES = (
     "id__in=1,2", "pk=x", "_to_field=password", "_popup=1", "__proto__=1", "status=failed&status=x",
 )  # fmt: skip
 ROWS = ("x", "%00", "99999999999999999999999", "-1", "_00", "00000000-0000-4000-8000-000000000000", "..%2f", "1/../2")
-
-
-@pytest.fixture
-def inside(console: Console, operator: User) -> Console:
-    assert console.sign_in("op@example.com").status_code == 302
-    return console
 
 
 def answers(console: Console, path: str) -> list[int]:

@@ -31,12 +31,6 @@ OPERATOR = audit.Administrator(role="svc_admin")
 CODE, LINK = "493027", "https://auth.example.com/verify?token=5ec7e7"
 
 
-@pytest.fixture
-def inside(console: Console, operator: User) -> Console:
-    assert console.sign_in("op@example.com").status_code == 302
-    return console
-
-
 def send_email(
     to: str = "ada@example.com", *, failed: bool = True, expires_at: datetime | None = None, user_id: UUID | None = None
 ) -> Email:

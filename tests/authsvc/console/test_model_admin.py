@@ -14,8 +14,8 @@ from django.urls import NoReverseMatch, path, reverse
 from pytest_django import Settings
 
 from accounts.models import Factor, User
-from authsvc.console import model_admin
-from authsvc.console.model_admin import ActionContext, DashboardStat, OperatorAdmin
+from authsvc.console.actions import ActionContext, action
+from authsvc.console.model_admin import DashboardStat, OperatorAdmin
 from authsvc.console.operators import Access, Operator
 from authsvc.console.read_only_admin import OperatorInline
 from authsvc.console.site import OperatorSite
@@ -53,19 +53,19 @@ class UserPage(OperatorAdmin):
     actions = ("mark", "judge", "wipe")
     row_actions = ("mark", "wipe")
 
-    @model_admin.action(label="Mark", success_message="Marked")
+    @action(label="Mark", success_message="Marked")
     def mark(self, row: User, context: ActionContext) -> str | None:
         if row.email == "immune@example.com":
             raise ValidationFailed("cannot be marked")
         DONE.append((row.email, context))
         return None
 
-    @model_admin.action(label="Judge", success_message="Judged", form=ReasonForm)
+    @action(label="Judge", success_message="Judged", form=ReasonForm)
     def judge(self, row: User, context: ActionContext) -> str | None:
         DONE.append((row.email, context))
         return f"Judged for {context.values['reason']}"
 
-    @model_admin.action(label="Wipe", success_message="Wiped", confirmation="Wipe it?", is_dangerous=True)
+    @action(label="Wipe", success_message="Wiped", confirmation="Wipe it?", is_dangerous=True)
     def wipe(self, row: User, context: ActionContext) -> str | None:
         row.delete()
         return None
@@ -80,11 +80,10 @@ urlpatterns = [path("operator/", site.urls)]
 
 
 @pytest.fixture
-def inside(console: Console, operator: User, settings: Settings) -> Console:
-    console.sign_in("op@example.com")
+def inside(inside: Console, settings: Settings) -> Console:
     settings.ROOT_URLCONF = __name__
     DONE.clear()
-    return console
+    return inside
 
 
 def do(console: Console, action: str, *rows: User, **fields: Any) -> Answer:

@@ -7,7 +7,6 @@ from uuid import uuid4
 
 import pytest
 
-from accounts.models import User
 from authsvc.models import AuditLogEntry
 from tests import factories
 from tests.authsvc.console.conftest import Console
@@ -20,12 +19,6 @@ pytestmark = pytest.mark.django_db
 
 LIST = "/operator/tokens/session/"
 FIREFOX = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:130.0) Gecko/20100101 Firefox/130.0"
-
-
-@pytest.fixture
-def inside(console: Console, operator: User) -> Console:
-    assert console.sign_in("op@example.com").status_code == 302
-    return console
 
 
 def user_page(sign_in: SignIn) -> str:

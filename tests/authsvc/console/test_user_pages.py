@@ -18,34 +18,16 @@ from authsvc import audit
 from authsvc.models import AuditLogEntry
 from mailer.models import Attempt
 from tests import factories
-from tests.authsvc.console.conftest import Console
+from tests.authsvc.console.conftest import USERS, Console, page_of
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tokens.models import OneTimeToken, Session
 
 pytestmark = pytest.mark.django_db
 
-LIST = "/operator/accounts/user/"
-
-
-@pytest.fixture
-def inside(console: Console, operator: User) -> Console:
-    assert console.sign_in("op@example.com").status_code == 302
-    return console
-
 
 @pytest.fixture
 def ada() -> User:
     return factories.make_user(email="ada@example.com", data={"full_name": "Ada Lovelace"})
-
-
-def page_of(user: User) -> str:
-    return f"{LIST}{user.pk}/change/"
-
-
-def text_of(console: Console, path: str) -> str:
-    answer = console.get(path)
-    assert answer.status_code == 200, answer.content
-    return answer.content.decode()
 
 
 def press(console: Console, user: User, action: str, **fields: str) -> Answer:
@@ -57,15 +39,15 @@ def press(console: Console, user: User, action: str, **fields: str) -> Answer:
         "source_row": str(user.pk),
         "typed_name": user.email or f"+{user.phone}",
     }
-    wish = {f"action-{name}": value for name, value in fields.items()}
-    return console.submit(page_of(user), to=LIST, **form, **wish, **({"confirmed": "1"} if fields else {}))
+    values = {f"action-{name}": value for name, value in fields.items()}
+    return console.submit(page_of(user), to=USERS, **form, **values, **({"confirmed": "1"} if fields else {}))
 
 
 def answer(console: Console, user: User, action: str, **fields: str) -> str:
     """Run and confirm an action; returns the text that the operator sees."""
     done = press(console, user, action, confirm="1", **fields)
     assert done.status_code == 302, done.content
-    return text_of(console, done.headers["Location"])
+    return console.text(done.headers["Location"])
 
 
 def entries(action: audit.Action) -> list[dict[str, Any]]:
@@ -82,7 +64,7 @@ def test_the_list_identifies_users(inside: Console, ada: User) -> None:
     factories.make_user(email="eve@example.com", confirmed=False)
     factories.make_user(email="x", is_anonymous=True, phone=None)
     factories.make_user(email="gone@example.com", deleted_at=at)
-    text = text_of(inside, LIST)
+    text = inside.text(USERS)
     for shown in ("ada@example.com", "Ada Lovelace", "banned until", "not confirmed", "anonymous", "deleted"):
         assert shown in text
     assert "gone@example.com" not in text
@@ -105,7 +87,7 @@ def test_users_are_filtered_by_state(inside: Console, ada: User, state: str, exp
     factories.make_user(email="eve@example.com", confirmed=False)
     User.objects.filter(pk=factories.make_user().pk).update(email=None, is_anonymous=True)
     factories.make_user(email="gone@example.com", deleted_at=at)
-    text = text_of(inside, f"{LIST}?state={state}")
+    text = inside.text(f"{USERS}?state={state}")
     table = text[text.index('id="result_list"') :]
     assert expected in table
     assert table.count('class="field-state') == 1
@@ -113,7 +95,7 @@ def test_users_are_filtered_by_state(inside: Console, ada: User, state: str, exp
 
 @pytest.mark.parametrize("query", ["state=", "state=all", "created=", "created=x", "created=400"])
 def test_unknown_filter_values_show_no_user(inside: Console, ada: User, query: str) -> None:
-    page = inside.get(f"{LIST}?{query}")
+    page = inside.get(f"{USERS}?{query}")
     page = inside.get(page.headers["Location"]) if page.status_code == 302 else page
     assert page.status_code == 400
     assert b"ada@example.com" not in page.content
@@ -121,8 +103,8 @@ def test_unknown_filter_values_show_no_user(inside: Console, ada: User, query: s
 
 def test_the_filter_for_new_users_excludes_older_ones(inside: Console, ada: User) -> None:
     factories.backdate(ada, by=timedelta(days=8))
-    assert "ada@example.com" not in text_of(inside, f"{LIST}?created=7")
-    assert "ada@example.com" in text_of(inside, f"{LIST}?created=30")
+    assert "ada@example.com" not in inside.text(f"{USERS}?created=7")
+    assert "ada@example.com" in inside.text(f"{USERS}?created=30")
 
 
 @pytest.mark.parametrize(
@@ -142,7 +124,7 @@ def test_a_user_is_found_by_id_email_and_phone(inside: Console, ada: User, typed
     User.objects.filter(pk=ada.pk).update(phone="442079460000")
     factories.make_user(email="bob@example.com")
     search_term = typed if isinstance(typed, str) else typed(ada)
-    answered: Any = inside.client.get(LIST, {"q": search_term})
+    answered: Any = inside.client.get(USERS, {"q": search_term})
     text = answered.content.decode()
     assert "ada@example.com" in text
     assert "bob@example.com" not in text
@@ -150,7 +132,7 @@ def test_a_user_is_found_by_id_email_and_phone(inside: Console, ada: User, typed
 
 @pytest.mark.parametrize("typed", ["nobody@example.com", "00000000-1111-4222-8333-444444444444", "4930", "%zzz", "\\"])
 def test_a_search_without_matches_shows_no_user(inside: Console, ada: User, typed: str) -> None:
-    answered: Any = inside.client.get(LIST, {"q": typed})
+    answered: Any = inside.client.get(USERS, {"q": typed})
     assert answered.status_code == 200
     assert b"No matches" in answered.content
     assert b"ada@example.com" not in answered.content
@@ -174,7 +156,7 @@ def test_an_sso_user_is_found_by_address(inside: Console) -> None:
 
 def test_a_search_with_too_many_matches_asks_for_a_longer_text(inside: Console) -> None:
     factories.make_plain_users(201)
-    answered: Any = inside.client.get(LIST, {"q": "example"})
+    answered: Any = inside.client.get(USERS, {"q": "example"})
     assert b"Only the newest 200 are shown" in answered.content
 
 
@@ -185,7 +167,7 @@ def test_a_search_for_two_characters_explains_its_limits(
     with connection.cursor() as cursor:
         # The statistics of a large table, as ANALYZE would store them.
         cursor.execute("UPDATE pg_class SET reltuples = 1e6 WHERE oid = 'users'::regclass")
-    answered: Any = inside.client.get(LIST, {"q": typed})
+    answered: Any = inside.client.get(USERS, {"q": typed})
     assert (b"Type three consecutive letters" in answered.content) == is_explained
 
 
@@ -207,7 +189,7 @@ def test_a_page_shows_related_rows_and_no_secret(inside: Console, ada: User) -> 
         message_id=uuid4(), channel="email", kind="recovery", user_id=ada.pk, attempt=1, outcome="failed",
         error="550 mailbox full",
     )  # fmt: skip
-    text = text_of(inside, page_of(ada))
+    text = inside.text(page_of(ada))
     for shown in (
         "ada@example.com", "Ada Lovelace", "Identities", "My phone", "totp", "Firefox on Linux", "192.0.2.1",
         "password", "550 mailbox full", "Recovery", "Audit trail",
@@ -226,7 +208,7 @@ def test_the_page_of_a_minimal_account_names_missing_values(inside: Console) -> 
     user = factories.make_user(password="")
     User.objects.filter(pk=user.pk).update(email=None, is_anonymous=True, raw_user_meta_data=None)
     Identity.objects.filter(user=user).delete()
-    text = text_of(inside, page_of(user))
+    text = inside.text(page_of(user))
     for phrase in ("Anonymous user", "Not signed in anywhere.", "No messages yet.", "No entries."):
         assert phrase in text
 
@@ -236,8 +218,8 @@ def test_user_names_are_escaped(inside: Console) -> None:
     user = factories.make_user(email="evil@example.com", data={"full_name": evil, "x": evil})
     factories.make_session(user, user_agent=evil)
     factories.make_factor(user, friendly_name=evil)
-    for path in (LIST, page_of(user), f"{LIST}?q=evil"):
-        text = text_of(inside, path)
+    for path in (USERS, page_of(user), f"{USERS}?q=evil"):
+        text = inside.text(path)
         assert "<script>alert" not in text
         assert "<img src=x" not in text
 
@@ -246,7 +228,7 @@ def test_the_number_of_statements_of_a_page_is_bounded(inside: Console, ada: Use
     for _ in range(25):
         factories.make_session(ada)
     with CaptureQueriesContext(connection) as statements:
-        text = text_of(inside, page_of(ada))
+        text = inside.text(page_of(ada))
     assert text.count(">End</button>") == 20
     assert "Show all" in text
     assert len(statements) <= 12
@@ -276,7 +258,7 @@ def test_only_applicable_actions_are_offered(
     inside: Console, columns: dict[str, Any], offered: set[str], absent: set[str]
 ) -> None:
     user = factories.make_user(**columns)
-    text = text_of(inside, page_of(user))
+    text = inside.text(page_of(user))
     buttons = {name for name in offered | absent if f'name="action" value="{name}"' in text}
     assert buttons == offered
 
@@ -302,7 +284,7 @@ def test_a_phone_is_confirmed(inside: Console, ada: User) -> None:
 
 @pytest.mark.parametrize("action", ["confirm_email", "confirm_phone", "resend_confirmation"])
 def test_no_confirmation_is_sent_if_none_is_needed(inside: Console, ada: User, action: str) -> None:
-    assert "no address or number that waits" in answer(inside, ada, action)
+    assert "no email address or phone that waits" in answer(inside, ada, action)
     assert not entries(audit.Action.MODIFIED)
 
 
@@ -348,7 +330,7 @@ def test_a_recovery_email_is_sent(inside: Console, api: Api, ada: User, mailbox:
     code = email.variables["Token"]
     proof = {"type": "recovery", "email": "ada@example.com", "token": code}
     assert api.post("/verify", proof).status_code == 200
-    assert code not in text_of(inside, page_of(ada))
+    assert code not in inside.text(page_of(ada))
 
 
 def test_a_confirmation_is_resent(inside: Console, api: Api, mailbox: Mailbox) -> None:
@@ -475,13 +457,13 @@ def test_operators_cannot_change_their_own_account(
 def test_demoted_operators_cannot_run_actions(
     inside: Console, operator: User, ada: User, mailbox: Mailbox, action: str, change: dict[str, Any]
 ) -> None:
-    text_of(inside, page_of(ada))
+    inside.text(page_of(ada))
     User.objects.filter(pk=operator.pk).update(**change)
     fields = {
         "action": action, "_selected_action": str(ada.pk), "confirmed": "1", "action-duration": "24h",
         "action-role": "svc_admin", "action-grants_access": "on", "csrfmiddlewaretoken": inside.cookie("operator_csrf"),
     }  # fmt: skip
-    rejected: Any = inside.client.post(LIST, fields)
+    rejected: Any = inside.client.post(USERS, fields)
     assert rejected.status_code == 302
     assert rejected.headers["Location"].startswith("/operator/login/")
     now = User.objects.get(pk=ada.pk)
@@ -493,11 +475,11 @@ def test_several_users_are_banned_from_the_list(inside: Console, ada: User) -> N
     others = [factories.make_user() for _ in range(2)]
     chosen: Any = [str(user.pk) for user in (ada, *others)]
     fields = {"action": "ban", "confirmed": "1", "action-duration": "24h", "reason": "abuse"}
-    assert inside.submit(LIST, _selected_action=chosen, **fields).status_code == 302
+    assert inside.submit(USERS, _selected_action=chosen, **fields).status_code == 302
     assert User.objects.filter(banned_until__isnull=False).count() == 3
 
 
 def test_metadata_is_shown_unchanged(inside: Console) -> None:
     user = factories.make_user(data={"plan": {"seats": 5}})
-    text = text_of(inside, page_of(user)).replace("&quot;", '"')
+    text = inside.text(page_of(user)).replace("&quot;", '"')
     assert '"plan": {\n    "seats": 5\n  }' in text

@@ -15,31 +15,20 @@ from django.utils import timezone
 from accounts.models import Identity, OperatorNote, User
 from authsvc.models import AuditLogEntry
 from tests import factories
-from tests.authsvc.console.conftest import Console
+from tests.authsvc.console.conftest import USERS, Console, page_of
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import PASSWORD
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db
 
-USERS = "/operator/accounts/user/"
 CREATE = f"{USERS}create/"
 INVITE = f"{USERS}invite/"
 
 
 @pytest.fixture
-def inside(console: Console, operator: User) -> Console:
-    assert console.sign_in("op@example.com").status_code == 302
-    return console
-
-
-@pytest.fixture
 def ada() -> User:
     return factories.make_user(email="ada@example.com", data={"full_name": "Ada", "plan": "free"})
-
-
-def page_of(user: User) -> str:
-    return f"{USERS}{user.pk}/change/"
 
 
 def press(console: Console, user: User, action: str, **fields: str) -> Answer:

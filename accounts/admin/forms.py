@@ -1,4 +1,4 @@
-"""Forms of operator actions on a user."""
+"""Forms of the console about users."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from typing import Any
 
 from django import forms
 
+from accounts.administration import errors as administration_errors
 from accounts.administration import notes
+from accounts.administration.user_administration import UserChanges
+from accounts.models import User
+from accounts.users import identifiers
 from authsvc import conf
 from authsvc.api.parsing import StrictJSONParser
 from authsvc.console import operators
-from authsvc.console.operators import Access
 from authsvc.errors import BadJson
 
 BANS = (
@@ -25,46 +28,12 @@ BANS = (
 )
 
 
-class BanForm(forms.Form):
-    duration = forms.ChoiceField(label="For", choices=BANS, initial="24h")
+class PasswordField(forms.CharField):
+    """A new password, which may be empty."""
 
-
-class NoteForm(forms.Form):
-    text = forms.CharField(label="Note", max_length=notes.MAX_LENGTH, widget=forms.Textarea(attrs={"rows": 4}))
-
-
-class RoleForm(forms.Form):
-    role = forms.ChoiceField(label="Role")
-    grants_access = forms.BooleanField(
-        label="Grant operator access",
-        required=False,
-        help_text="Viewers see every account; other operators can also change accounts. Administrators can use the API"
-        " too.",
-    )
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        ordinary = conf.current().jwt.default_group_name
-        staff = [(role, f"{role} ({_access_name(role)})") for role in operators.roles()]
-        self.fields["role"].choices = [*([(ordinary, ordinary)] if ordinary else []), *staff]  # type: ignore[attr-defined]
-
-    def clean(self) -> dict[str, Any]:
-        values = super().clean() or {}
-        if operators.access_of(values.get("role")) is not None and not values.get("grants_access"):
-            self.add_error("grants_access", "This role grants operator access. Tick the box to confirm.")
-        return values
-
-
-class NewPasswordForm(forms.Form):
-    """A typed password, or a generated one that is shown once."""
-
-    password = forms.CharField(
-        label="New password",
-        required=False,
-        strip=False,
-        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text="Leave empty to generate a password, which is then shown once.",
-    )
+    def __init__(self, **options: Any) -> None:
+        widget = forms.PasswordInput(attrs={"autocomplete": "new-password"})
+        super().__init__(required=False, strip=False, widget=widget, **options)
 
 
 class JSONObjectField(forms.JSONField):
@@ -89,6 +58,48 @@ class JSONObjectField(forms.JSONField):
             raise forms.ValidationError("Enter a valid JSON.") from error
 
 
+class BanForm(forms.Form):
+    duration = forms.ChoiceField(label="For", choices=BANS, initial="24h")
+
+
+class NoteForm(forms.Form):
+    text = forms.CharField(label="Note", max_length=notes.MAX_LENGTH, widget=forms.Textarea(attrs={"rows": 4}))
+
+
+class RoleForm(forms.Form):
+    role = forms.ChoiceField(label="Role")
+    grants_access = forms.BooleanField(
+        label="Grant operator access",
+        required=False,
+        help_text="Viewers see every account; other operators can also change accounts. Administrators can use the API"
+        " too.",
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        ordinary = conf.current().jwt.default_group_name
+        staff = [
+            (role, f"{role} ({access.name.lower()})")
+            for role in operators.roles()
+            if (access := operators.access_of(role))
+        ]
+        self.fields["role"].choices = [*([(ordinary, ordinary)] if ordinary else []), *staff]  # type: ignore[attr-defined]
+
+    def clean(self) -> dict[str, Any]:
+        values = super().clean() or {}
+        if operators.access_of(values.get("role")) is not None and not values.get("grants_access"):
+            self.add_error("grants_access", "This role grants operator access. Tick the box to confirm.")
+        return values
+
+
+class NewPasswordForm(forms.Form):
+    """A typed password, or a generated one that is shown once."""
+
+    password = PasswordField(
+        label="New password", help_text="Leave empty to generate a password, which is then shown once."
+    )
+
+
 class NewUserForm(forms.Form):
     email = forms.CharField(label="Email", required=False, max_length=255, widget=forms.EmailInput)
     phone = forms.CharField(
@@ -97,13 +108,7 @@ class NewUserForm(forms.Form):
     is_confirmed = forms.BooleanField(
         label="Email and phone are confirmed", required=False, help_text="The user can sign in without a message."
     )
-    password = forms.CharField(
-        label="Password",
-        required=False,
-        strip=False,
-        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text="Without one the user signs in by a link or a code.",
-    )
+    password = PasswordField(label="Password", help_text="Without one the user signs in by a link or a code.")
     user_metadata = JSONObjectField(label="User metadata (JSON)")
 
     def clean(self) -> dict[str, Any]:
@@ -129,13 +134,30 @@ class EditForm(forms.Form):
     user_metadata = JSONObjectField(label="User metadata (JSON)", show_hidden_initial=True)
     app_metadata = JSONObjectField(label="App metadata (JSON)", show_hidden_initial=True)
 
-    def address_change(self, name: str, *, normalise: Callable[[str], str], current: str) -> str:
-        """The address that the operator typed; empty if it is the one on the page or `current`."""
-        typed = self.cleaned_data[name]
+    def changes(self, row: User) -> UserChanges:
+        """The values that the operator changed and the row does not have yet. Raises NothingChanged."""
+        values = self.cleaned_data
+        email = self._address_change("email", normalise=identifiers.lower_email, current=row.email or "")
+        phone = self._address_change("phone", normalise=identifiers.bare_phone, current=row.phone or "")
+        changes = UserChanges(
+            email=email or None,
+            phone=phone or None,
+            email_confirm=True if email and values["is_confirmed"] else None,
+            phone_confirm=True if phone and values["is_confirmed"] else None,
+            user_metadata=self._metadata_changes("user_metadata") or None,
+            app_metadata=self._metadata_changes("app_metadata") or None,
+        )
+        if changes == UserChanges():
+            raise administration_errors.NothingChanged
+        return changes
+
+    def _address_change(self, name: str, *, normalise: Callable[[str], str], current: str) -> str:
+        """The address that the operator typed; empty if it is the one that the page contained, or `current`."""
+        typed: str = self.cleaned_data[name]
         shown = self.data.get(self.add_initial_prefix(name), current)
         return "" if normalise(typed) in (normalise(shown), current) else typed
 
-    def metadata_changes(self, name: str) -> dict[str, Any]:
+    def _metadata_changes(self, name: str) -> dict[str, Any]:
         """The top-level keys that the operator changed; None for those that were removed.
 
         Keys that have been added or changed by others meanwhile keep their values.
@@ -150,8 +172,3 @@ class EditForm(forms.Form):
 def _text(value: Any) -> str:
     """A text by which JSON values compare: 1 equals True in Python."""
     return json.dumps(value, sort_keys=True)
-
-
-def _access_name(role: str) -> str:
-    access = operators.access_of(role)
-    return {Access.VIEWER: "viewer", Access.SUPPORT: "support"}.get(access, "administrator") if access else ""
