@@ -39,7 +39,7 @@ class JSONObjectField(forms.JSONField):
         super().__init__(required=False, widget=forms.Textarea(attrs={"rows": 6, "spellcheck": "false"}), **options)
 
     def prepare_value(self, value: Any) -> Any:
-        return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
+        return value if isinstance(value, str) else json.dumps(value or {}, indent=2, ensure_ascii=False, sort_keys=True)
 
     def clean(self, value: Any) -> Any:
         parsed = super().clean(value)
