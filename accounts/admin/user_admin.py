@@ -37,7 +37,9 @@ class UserAdmin(UserActions):
     ordering = ("-created_at", "-id")
     sortable_by = ()
     change_form_template = "operator/user.html"
-    personal_columns = frozenset({"email", "phone", "email_change", "phone_change", "raw_user_meta_data"})
+    personal_columns = frozenset(
+        {"email", "phone", "email_change", "phone_change", "raw_user_meta_data", "raw_app_meta_data"}
+    )
 
     class Media:
         css = {"all": ("operator/content.css",)}
@@ -50,9 +52,10 @@ class UserAdmin(UserActions):
 
     def hide_personal_data(self, row: User) -> None:
         for name in ("email", "phone", "email_change", "phone_change"):
-            setattr(row, name, personal_data.mask_text(getattr(row, name)))
-        if row.raw_user_meta_data:
-            row.raw_user_meta_data = personal_data.HIDDEN
+            setattr(row, name, personal_data.mask_address(getattr(row, name)))
+        for name in ("raw_user_meta_data", "raw_app_meta_data"):
+            if getattr(row, name):
+                setattr(row, name, personal_data.HIDDEN)
 
     def display_name(self, row: Any) -> str:
         if row.deleted_at:

@@ -111,6 +111,8 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
         return [pattern for pattern in super().get_urls() if not (pattern.name or "").endswith(removed)]
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
+        if lookup in {getattr(entry, "parameter_name", None) for entry in self.list_filter}:
+            return True  # the filter checks the value
         # Django's admin accepts filters on any column, and a matching filter would reveal a secret value.
         hidden = SECRET_COLUMNS | self.personal_columns if personal_data.is_hidden(request) else SECRET_COLUMNS
         return hidden.isdisjoint(lookup.split("__")) and super().lookup_allowed(lookup, value, request)
