@@ -92,6 +92,7 @@ class MessageAdmin(OperatorAdmin):
     )  # fmt: skip
     actions = ("retry",)
     row_actions = ("retry",)
+    personal_columns = frozenset({"last_error"})
 
     class Media:
         css = {"all": ("operator/content.css",)}
@@ -116,7 +117,8 @@ class MessageAdmin(OperatorAdmin):
     def hide_personal_data(self, row: Any) -> None:
         content = self._content(row)
         if content is not None:
-            row.content = replace(content, to=personal_data.mask_text(content.to))
+            row.content = replace(content, to=personal_data.mask_address(content.to))
+        row.last_error = personal_data.mask_text(row.last_error)
 
     def display_name(self, row: Message) -> str:
         return f"{self.kind(row)} for {self.recipient(row)}"
@@ -243,6 +245,7 @@ class AttemptAdmin(OperatorAdmin):
         "user",
         "message_link",
     )
+    personal_columns = frozenset({"error"})
 
     class Media:
         css = {"all": ("operator/content.css",)}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+from collections.abc import Callable
 from typing import Any
 
 from django import forms
@@ -13,7 +15,9 @@ from accounts.administration.user_administration import UserChanges
 from accounts.models import User
 from accounts.users import identifiers
 from authsvc import conf
+from authsvc.api.parsing import StrictJSONParser
 from authsvc.console import operators
+from authsvc.errors import BadJson
 
 BANS = (
     ("1h", "1 hour"),
@@ -33,19 +37,27 @@ class PasswordField(forms.CharField):
 
 
 class JSONObjectField(forms.JSONField):
-    """A JSON object."""
+    """A JSON object that a body of the API could contain."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(required=False, widget=forms.Textarea(attrs={"rows": 6, "spellcheck": "false"}), **options)
 
     def prepare_value(self, value: Any) -> Any:
-        return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
+        if isinstance(value, str):
+            return value
+        return json.dumps(value or {}, indent=2, ensure_ascii=False, sort_keys=True)
 
-    def clean(self, value: Any) -> Any:
-        parsed = super().clean(value)
-        if parsed is not None and not isinstance(parsed, dict):
+    def bound_data(self, data: Any, initial: Any) -> Any:
+        return data  # the page repeats an invalid text as it was typed
+
+    def to_python(self, value: Any) -> Any:
+        text = (value or "").strip()
+        if text[:1] in ("[", '"'):
             raise forms.ValidationError('Enter a JSON object, such as {"plan": "pro"}.')
-        return parsed or {}
+        try:
+            return StrictJSONParser().parse(io.BytesIO(text.encode() or b"{}"))
+        except BadJson as error:
+            raise forms.ValidationError("Enter a valid JSON.") from error
 
 
 class BanForm(forms.Form):
@@ -114,19 +126,21 @@ class InvitationForm(forms.Form):
 
 
 class EditForm(forms.Form):
-    """The values that an operator can change. The metadata that the operator saw comes back in hidden fields."""
+    """The values that an operator can change. The values that the operator saw come back in hidden fields."""
 
-    email = forms.CharField(label="Email", required=False, max_length=255, widget=forms.EmailInput)
-    phone = forms.CharField(label="Phone", required=False, max_length=32)
+    email = forms.CharField(
+        label="Email", required=False, max_length=255, widget=forms.EmailInput, show_hidden_initial=True
+    )
+    phone = forms.CharField(label="Phone", required=False, max_length=32, show_hidden_initial=True)
     is_confirmed = forms.BooleanField(label="A changed email or phone is confirmed", required=False, initial=True)
     user_metadata = JSONObjectField(label="User metadata (JSON)", show_hidden_initial=True)
     app_metadata = JSONObjectField(label="App metadata (JSON)", show_hidden_initial=True)
 
     def changes(self, row: User) -> UserChanges:
-        """The values of the form that differ from those of the row. Raises NothingChanged."""
+        """The values that the operator changed and the row does not have yet. Raises NothingChanged."""
         values = self.cleaned_data
-        email = values["email"] if identifiers.lower_email(values["email"]) != (row.email or "") else ""
-        phone = values["phone"] if identifiers.bare_phone(values["phone"]) != (row.phone or "") else ""
+        email = self._address_change("email", normalise=identifiers.lower_email, current=row.email or "")
+        phone = self._address_change("phone", normalise=identifiers.bare_phone, current=row.phone or "")
         changes = UserChanges(
             email=email or None,
             phone=phone or None,
@@ -139,6 +153,12 @@ class EditForm(forms.Form):
             raise administration_errors.NothingChanged
         return changes
 
+    def _address_change(self, name: str, *, normalise: Callable[[str], str], current: str) -> str:
+        """The address that the operator typed; empty if it is the one that the page contained, or `current`."""
+        typed: str = self.cleaned_data[name]
+        shown = self.data.get(self.add_initial_prefix(name), current)
+        return "" if normalise(typed) in (normalise(shown), current) else typed
+
     def _metadata_changes(self, name: str) -> dict[str, Any]:
         """The top-level keys that the operator changed; None for those that were removed.
 
@@ -147,5 +167,10 @@ class EditForm(forms.Form):
         field = self.fields[name]
         shown = field.clean(self.data.get(self.add_initial_prefix(name)) or "{}")
         typed = self.cleaned_data[name]
-        changed = {key: value for key, value in typed.items() if key not in shown or shown[key] != value}
+        changed = {key: value for key, value in typed.items() if key not in shown or _text(shown[key]) != _text(value)}
         return changed | {key: None for key in shown if key not in typed}
+
+
+def _text(value: Any) -> str:
+    """A text for comparisons of JSON values, because 1 equals True in Python."""
+    return json.dumps(value, sort_keys=True)

@@ -10,11 +10,13 @@ from django.contrib.messages import constants as levels
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
 
+from accounts import errors as account_errors
 from accounts.admin.forms import InvitationForm, NewUserForm
 from accounts.administration import invitations, user_administration
 from accounts.administration.user_administration import NewUser
 from accounts.models import User
 from accounts.passwords import policy
+from accounts.users import identifiers, queries
 from accounts.users.records import UserRecord
 from authsvc import conf
 from authsvc.console import actions, operators
@@ -64,6 +66,8 @@ def invite_user(page: OperatorAdmin, request: HttpRequest) -> HttpResponse:
     """Invite a user by email."""
 
     def invite(context: ActionContext) -> UserRecord:
+        if operators.operator_of(request).access < Access.ADMIN:
+            _refuse_operator(context.values["email"])
         return invitations.invite(
             email=context.values["email"],
             data=context.values["user_metadata"],
@@ -74,6 +78,13 @@ def invite_user(page: OperatorAdmin, request: HttpRequest) -> HttpResponse:
         )
 
     return _add_user(page, request, InvitationForm, invite, title="Invite user", success_message="Invited")
+
+
+def _refuse_operator(email: str) -> None:
+    """Raise EmailExists for the address of an operator: the invitation to an unconfirmed account resets it."""
+    user = queries.find_by("email", identifiers.email(email), aud=None)
+    if user is not None and operators.access_of(user.role) is not None:
+        raise account_errors.EmailExists
 
 
 def _add_user(

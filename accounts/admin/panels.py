@@ -17,7 +17,7 @@ def notes(row: User, *, is_hidden: bool) -> Panel:
             PanelRow(
                 cells=(
                     note.created_at,
-                    personal_data.mask_text(note.author) if is_hidden else note.author,
+                    personal_data.mask_address(note.author) if is_hidden else note.author,
                     formatting.long_text(personal_data.HIDDEN if is_hidden else note.text),
                 )
             )
@@ -38,7 +38,7 @@ def identities(row: User, *, is_hidden: bool) -> Panel:
                 cells=(
                     identity.provider,
                     personal_data.HIDDEN if is_hidden else identity.provider_id,
-                    personal_data.mask_text(identity.email) if is_hidden else identity.email,
+                    personal_data.mask_address(identity.email) if is_hidden else identity.email,
                     identity.created_at,
                     identity.last_sign_in_at,
                 )
@@ -59,7 +59,8 @@ def factors(row: User, *, is_hidden: bool) -> Panel:
         rows=[
             PanelRow(
                 cells=(
-                    kind, name, formatting.badge(status, Tone.GOOD if status == "verified" else Tone.WAITING),
+                    kind, personal_data.HIDDEN if is_hidden and name else name,
+                    formatting.badge(status, Tone.GOOD if status == "verified" else Tone.WAITING),
                     _phone_text(phone, is_hidden=is_hidden), since, challenged_at,
                 )
             )
@@ -73,4 +74,4 @@ def factors(row: User, *, is_hidden: bool) -> Panel:
 def _phone_text(phone: str | None, *, is_hidden: bool) -> str | None:
     if not phone:
         return None
-    return personal_data.mask_text(phone) if is_hidden else f"+{phone}"
+    return personal_data.mask_address(phone) if is_hidden else f"+{phone}"

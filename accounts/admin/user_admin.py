@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib import admin
 from django.contrib.messages import constants as levels
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.urls import URLPattern
 from django.utils import timezone
 from django.utils.safestring import SafeString
@@ -37,7 +37,9 @@ class UserAdmin(UserActions):
     ordering = ("-created_at", "-id")
     sortable_by = ()
     change_form_template = "operator/user.html"
-    personal_columns = frozenset({"email", "phone", "email_change", "phone_change", "raw_user_meta_data"})
+    personal_columns = frozenset(
+        {"email", "phone", "email_change", "phone_change", "raw_user_meta_data", "raw_app_meta_data"}
+    )
 
     class Media:
         css = {"all": ("operator/content.css",)}
@@ -50,9 +52,10 @@ class UserAdmin(UserActions):
 
     def hide_personal_data(self, row: User) -> None:
         for name in ("email", "phone", "email_change", "phone_change"):
-            setattr(row, name, personal_data.mask_text(getattr(row, name)))
-        if row.raw_user_meta_data:
-            row.raw_user_meta_data = personal_data.HIDDEN
+            setattr(row, name, personal_data.mask_address(getattr(row, name)))
+        for name in ("raw_user_meta_data", "raw_app_meta_data"):
+            if getattr(row, name):
+                setattr(row, name, personal_data.HIDDEN)
 
     def display_name(self, row: Any) -> str:
         if row.deleted_at:
@@ -115,24 +118,15 @@ class UserAdmin(UserActions):
             ("Metadata", {"fields": ("user_metadata", "app_metadata"), "classes": ("collapse",)}),
         ]  # fmt: skip
 
-    def render_change_form(
-        self,
-        request: HttpRequest,
-        context: dict[str, Any],
-        add: bool = False,
-        change: bool = False,
-        form_url: str = "",
-        obj: Any = None,
-    ) -> HttpResponse:
-        context["state"] = self.state(obj)
+    def row_context(self, request: HttpRequest, row: User) -> dict[str, Any]:
         is_hidden = personal_data.is_hidden(request)
-        context["panels"] = [
-            panels.notes(obj, is_hidden=is_hidden),
-            panels.identities(obj, is_hidden=is_hidden),
-            panels.factors(obj, is_hidden=is_hidden),
-            *user_panels.collect_panels(request, self.admin_site._registry.values(), obj.pk),
+        own_panels = [
+            panels.notes(row, is_hidden=is_hidden),
+            panels.identities(row, is_hidden=is_hidden),
+            panels.factors(row, is_hidden=is_hidden),
         ]
-        return super().render_change_form(request, context, add, change, form_url, obj)
+        further_panels = user_panels.collect_panels(request, self.admin_site._registry.values(), row.pk)
+        return {"state": self.state(row), "panels": [*own_panels, *further_panels]}
 
     @admin.display(description="account")
     def account(self, row: User) -> str:

@@ -22,20 +22,24 @@ def add(user_id: UUID, text: str, *, actor: Administrator, caller: Caller, at: d
     """Store a note. The audit trail records that there is one, without its text. Raises UserNotFound."""
     user = queries.require(user_id)
     with transaction.atomic(durable=True):
-        # Waits for a deletion, which must not leave a note behind.
-        if not User.objects.filter(id=user_id, deleted_at=None).lock(user_id):
+        if not _store(user_id, text, actor=actor, at=at):
             raise account_errors.UserNotFound
-        _store(user_id, text, actor=actor, at=at)
         audit.record(audit.Action.NOTE_ADDED, actor=actor, caller=caller, at=at, traits=user.audit_traits)
 
 
 def ban(user_id: UUID, *, ban_duration: str, period: str, actor: Administrator, caller: Caller, at: datetime) -> None:
     """Ban a user and keep the reason of `actor` as a note; `period` describes the duration. Raises as `set_ban`."""
     user_administration.set_ban(user_id, ban_duration=ban_duration, actor=actor, caller=caller, at=at)
-    _store(user_id, f"Banned ({period}): {actor.reason}", actor=actor, at=at)
+    with transaction.atomic(durable=True):
+        _store(user_id, f"Banned ({period}): {actor.reason}", actor=actor, at=at)
 
 
-def _store(user_id: UUID, text: str, *, actor: Administrator, at: datetime) -> None:
+def _store(user_id: UUID, text: str, *, actor: Administrator, at: datetime) -> bool:
+    """Store a note unless the account is deleted. Joins the caller's transaction."""
+    # Waits for a deletion, which must not leave a note behind.
+    if not User.objects.filter(deleted_at=None).lock(user_id):
+        return False
     OperatorNote.objects.create(
         user_id=user_id, author_id=actor.user_id, author=actor.address or actor.role, text=text, created_at=at
     )
+    return True

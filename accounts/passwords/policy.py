@@ -42,8 +42,10 @@ def validate_password(password: str) -> None:
 def generate_password() -> str:
     """A random password of at least 120 bits that has the required length and characters."""
     config = conf.current().passwords
-    characters = [secrets.choice(required) for required in config.required_characters]
-    length = max(config.min_length, _GENERATED_LENGTH)
+    # Short in bytes, of which a password has at most 72.
+    sets = [[char for char in required if char.isascii()] or required for required in config.required_characters]
+    characters = [secrets.choice(required) for required in sets]
+    length = max(config.min_length - len(characters), _GENERATED_LENGTH)
     characters += [secrets.choice(_UNAMBIGUOUS) for _ in range(length)]
     secrets.SystemRandom().shuffle(characters)
     return "".join(characters)

@@ -91,6 +91,9 @@ def erase(
     with transaction.atomic(durable=True):
         if keep_id:
             _erase_columns(data_subject.id, at=at)
+        # Notes of an erased operator about users stay.
+        author = str(personal_data.pseudonym(data_subject.id))
+        OperatorNote.objects.filter(author_id=data_subject.id).update(author_id=None, author=author)
         for source in personal_data.sources:
             source.erase(data_subject)
     rewritten = 0

@@ -23,6 +23,7 @@ from authsvc.models import AuditLogEntry
 
 _HIDDEN_TRAITS = ("user_id", "user_email", "user_phone", "changes")
 """Traits that the details do not list: the user on whom an administrator acted, and changes, which follow them."""
+_ADDRESSES = frozenset({"actor_username", "user_email", "user_phone"})
 _MAX_DETAILS = 20
 _TITLES = {
     Action.LOGIN: "Signed in",
@@ -128,6 +129,11 @@ class AuditLogEntryAdmin(OperatorAdmin):
         row.ip_address = personal_data.HIDDEN if row.ip_address else ""
         payload = personal_data.mask_value(_payload(row))
         payload.pop("actor_name", None)
+        if "reason" in payload:
+            payload["reason"] = personal_data.HIDDEN
+        traits = payload.get("traits")
+        for values in (payload, traits if isinstance(traits, dict) else {}):
+            values.update({name: personal_data.mask_address(str(values[name])) for name in _ADDRESSES & values.keys()})
         for change in _changes(payload).values():
             if isinstance(change, dict):
                 change.update({name: personal_data.HIDDEN for name, value in change.items() if value is not None})

@@ -17,7 +17,10 @@ SHOWN_FOR = timedelta(minutes=15)
 """Time for which a page shows its personal data after the request."""
 _SHOWN_PAGE = "shown_page"
 _SHOWN_UNTIL = "shown_until"
-_EMAIL = re.compile(r"([^\s@<>\"',;:])[^\s@<>\"',;:]*@([^\s@<>\"',;:])[^\s@<>\"',;:]*")
+_DIGITS = re.compile(r"\+?\d+")
+_MIN_LENGTH_WITH_END = 8
+"""Length of a phone number whose last two digits are shown."""
+_EMAIL = re.compile(r"([^\s@<>\"',;:])[^\s@<>\",;:]*@([^\s@<>\"',;:])[^\s@<>\"',;:]*")
 # The look-arounds exclude the digits of an ID.
 _PHONE = re.compile(r"(?<![\w-])\+?\d{6,13}(\d\d)(?![\w-])")
 
@@ -41,6 +44,16 @@ def mask_text(text: str | None) -> str:
     """A text without the email addresses and phone numbers in it: `a•••@e•••`, `•••67`."""
     masked = _EMAIL.sub(rf"\1{HIDDEN}@\2{HIDDEN}", text or "")
     return _PHONE.sub(rf"{HIDDEN}\1", masked)
+
+
+def mask_address(text: str | None) -> str:
+    """An email address or phone number of any form without most of it; another text as `mask_text`."""
+    local_part, at_sign, rest = (text or "").rpartition("@")
+    if at_sign:
+        return f"{local_part[:1]}{HIDDEN}@{rest[:1]}{HIDDEN}"
+    if _DIGITS.fullmatch(rest):
+        return f"{HIDDEN}{rest[-2:]}" if len(rest) >= _MIN_LENGTH_WITH_END else HIDDEN
+    return mask_text(rest)
 
 
 def mask_value(value: Any) -> Any:

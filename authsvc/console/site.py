@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import unquote
 from uuid import UUID
 
 from django.contrib.admin import AdminSite
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.contrib.admin import utils as admin_utils
+from django.contrib.admin.views.main import SEARCH_VAR
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
 from django.urls import Resolver404, URLPattern, URLResolver, path, resolve, reverse
 from django.views.decorators.http import require_POST
@@ -29,15 +32,14 @@ def show_personal_data(request: HttpRequest) -> HttpResponse:
     """Show the personal data of one page to a viewer, and record it."""
     page = pages.next_url(request)
     context = create_context(request)
-    personal_data.show(request, page=page, at=context.at)
-    address = page.partition("?")[0]
     audit.record(
         Action.PERSONAL_DATA_VIEWED,
         actor=context.actor,
         caller=context.caller,
         at=context.at,
-        traits={"page": address, **_user_traits(address)},
+        traits={"page": page.partition("?")[0], **_user_traits(page)},
     )
+    personal_data.show(request, page=page, at=context.at)
     return HttpResponseRedirect(page)
 
 
@@ -96,10 +98,16 @@ class OperatorSite(AdminSite):
         )
 
 
-def _user_traits(address: str) -> Mapping[str, str]:
-    """The ID of the user whose page has this address, as a trait of an audit entry; empty for other pages."""
+def _user_traits(page: str) -> Mapping[str, str]:
+    """The ID of the user whose page it is, or whose rows it lists, as a trait of an audit entry; else empty."""
+    path, _, query = page.partition("?")
     try:
-        match = resolve(address)
-        return {"user_id": str(UUID(match.kwargs["object_id"]))} if match.url_name == "accounts_user_change" else {}
-    except (Resolver404, KeyError, ValueError):
+        match = resolve(unquote(path))
+        if match.url_name == "accounts_user_change":
+            text = admin_utils.unquote(match.kwargs["object_id"])
+        else:
+            parameters = QueryDict(query)
+            text = parameters.get("user") or parameters.get(SEARCH_VAR) or ""
+        return {"user_id": str(UUID(text.strip()))}
+    except (Resolver404, ValueError):
         return {}

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from operator import itemgetter
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import parse_qsl, quote, unquote_plus, urlencode
 
 import ada_url
 
@@ -70,7 +70,9 @@ def with_fragment(target: str, values: Mapping[str, str]) -> str:
     Applications with routes in the fragment read both, because `&` separates them.
     """
     address, _, fragment = _encode_non_ascii(target).partition("#")
-    return f"{address}#{f'{fragment}&' if fragment else ''}{_form_encode(values)}"
+    # Parameters that a client has put there must not stand for those of this service.
+    kept = [part for part in fragment.split("&") if part and unquote_plus(part.partition("=")[0]) not in values]
+    return f"{address}#{'&'.join([*kept, _form_encode(values)])}"
 
 
 def with_query(target: str, values: Mapping[str, str]) -> str:

@@ -15,7 +15,9 @@ from django.utils.html import escape
 from django.views.decorators.http import require_safe
 
 from authsvc import conf
+from authsvc.errors import ServiceBusy
 from authsvc.jobs import queued_jobs
+from authsvc.outgoing import bulkhead
 from mailer.inbox import previews, storage
 from mailer.rendering import message_types, template_sources
 
@@ -123,7 +125,11 @@ def list_as_json(request: HttpRequest) -> HttpResponse:
     """
     deadline = time.monotonic() + _DELIVERY_SECONDS
     while queued_jobs.has_due_jobs(_DELIVERY_TASK) and time.monotonic() < deadline:
-        time.sleep(_POLL_SECONDS)
+        try:
+            with bulkhead.wait_for("inbox"):  # other requests use the slot meanwhile
+                time.sleep(_POLL_SECONDS)
+        except ServiceBusy:
+            break
     return JsonResponse([_as_json(message) for message in storage.list_messages()], safe=False)
 
 

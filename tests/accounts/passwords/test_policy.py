@@ -79,3 +79,11 @@ def test_more_than_72_bytes_are_rejected_first(auth_config: AuthConfig, password
             refuse(password)
         assert (refusal.value.status, refusal.value.error_code) == (400, "validation_failed")
         assert refusal.value.message == "Password cannot be longer than 72 characters"
+
+
+@pytest.mark.parametrize("min_length", [6, 21, 60, 72])
+def test_a_generated_password_meets_the_policy(auth_config: AuthConfig, min_length: int) -> None:
+    auth_config(passwords={"min_length": min_length, "required_characters": ("aé", "1", "\U0001f511!", "é")})
+    if min_length == 72:  # in bytes, an é counts twice
+        auth_config(passwords={"required_characters": ("aé", "1", "\U0001f511!", "Z")})
+    policy.validate_password(policy.generate_password())

@@ -192,9 +192,19 @@ def test_viewers_find_users_by_whole_values_only(console: Console, history: User
     assert str(history.pk) not in inside.text(f"{AUDIT}?q=lovelace")
 
 
-@pytest.mark.parametrize("lookup", ["email__startswith=a", "raw_user_meta_data__full_name=Ada+Lovelace", "phone=1"])
-def test_viewers_cannot_filter_by_personal_data(console: Console, ada: User, lookup: str) -> None:
-    assert signed_in(console, "auditor").get(f"{USERS}?{lookup}").status_code == 400
+@pytest.mark.parametrize(
+    "query",
+    [
+        "accounts/user/?email__startswith=a",
+        "accounts/user/?raw_user_meta_data__full_name=Ada+Lovelace",
+        "accounts/user/?raw_app_meta_data__customer=Ada",
+        "accounts/user/?phone=1",
+        "mailer/attempt/?error__contains=ada",
+        "mailer/message/?last_error__contains=ada",
+    ],
+)
+def test_viewers_cannot_filter_by_personal_data(console: Console, ada: User, query: str) -> None:
+    assert signed_in(console, "auditor").get(f"/operator/{query}").status_code == 400
 
 
 def test_a_viewer_asks_for_a_page_and_the_audit_trail_records_it(console: Console, history: User) -> None:
@@ -210,6 +220,23 @@ def test_a_viewer_asks_for_a_page_and_the_audit_trail_records_it(console: Consol
     assert entry.payload["traits"] == {"page": page, "user_id": str(history.pk)}
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["{page}", "{list}?q={id}", "{list}{quoted}/change/", "{list}%7B{id}%7D/change/", "{list}{hex}/change/?x=1"],
+)
+def test_the_audit_trail_names_the_user_of_every_form_of_the_url(console: Console, history: User, url: str) -> None:
+    inside = signed_in(console, "auditor")
+    user_id = str(history.pk)
+    page = url.format(
+        page=page_of(history), list=USERS, id=user_id, quoted=f"urn_3Auuid_3A{user_id}", hex=history.pk.hex
+    )
+    inside.submit("/operator/", to="/operator/personal-data/", next=page)
+    assert "ada@example.com" in inside.text(page)
+    entry = AuditLogEntry.objects.get(payload__action="personal_data_viewed")
+    assert entry.payload is not None
+    assert entry.payload["traits"]["user_id"] == user_id
+
+
 def test_a_page_hides_its_data_again(console: Console, history: User, monkeypatch: pytest.MonkeyPatch) -> None:
     inside = signed_in(console, "auditor")
     page = page_of(history)
@@ -217,6 +244,38 @@ def test_a_page_hides_its_data_again(console: Console, history: User, monkeypatc
     later = timezone.now() + personal_data.SHOWN_FOR + timedelta(seconds=1)
     monkeypatch.setattr("django.utils.timezone.now", lambda: later)
     assert shown(inside.text(page)) == []
+
+
+def test_metadata_names_of_factors_and_reasons_are_hidden_from_viewers(console: Console, ada: User) -> None:
+    User.objects.filter(pk=ada.pk).update(phone="4917012", raw_app_meta_data={"customer": "Countess Ada"})
+    factors = factories.make_factor(ada, friendly_name="phone of Ada Byron", factor_type="phone", phone="4917013")
+    factories.make_user(email="op@example.com", role="svc_admin")
+    admin = Console()
+    admin.sign_in("op@example.com")
+    run(admin, ada, "ban", duration="24h")
+    inside = signed_in(console, "auditor")
+    entry = AuditLogEntry.objects.get(payload__action="user_modified")
+    for path in (page_of(ada), AUDIT, f"{AUDIT}{entry.pk}/change/"):
+        text = inside.text(path)
+        for secret in ("4917012", factors.phone or "", "Countess", "Byron", "abuse"):
+            assert secret not in text, path
+
+
+def test_viewers_filter_the_audit_trail_by_action(console: Console, history: User) -> None:
+    inside = signed_in(console, "auditor")
+    assert "Signed in" in inside.text(f"{AUDIT}?payload__action=login")
+    assert inside.get(f"{AUDIT}?payload__actor_username=ada@example.com").status_code == 400
+
+
+def test_support_does_not_reset_an_operator_by_an_invitation(console: Console) -> None:
+    other = factories.make_user(email="other@staff.example", role="svc_admin", confirmed=False)
+    session = factories.make_session(other).session
+    inside = signed_in(console, "helpdesk")
+    refused = inside.submit(f"{USERS}invite/", email="Other@staff.example")
+    assert "has already been registered" in refused.content.decode()
+    other.refresh_from_db()
+    assert (other.invited_at, bool(other.password)) == (None, True)
+    assert Session.objects.filter(pk=session.pk).exists()
 
 
 def test_support_sees_personal_data(console: Console, history: User) -> None:
@@ -238,9 +297,25 @@ def test_asking_redirects_to_pages_of_the_console_only(console: Console, path: s
         ("550 <ada@example.com>: unknown", "550 <a•••@e•••>: unknown"),
         ("491701234567", "•••67"),
         ("+491701234567 failed", "•••67 failed"),
+        ("to o'brien@example.com", "to o•••@e•••"),
         ("0d1f8a52-1111-4222-8333-123456789012", "0d1f8a52-1111-4222-8333-123456789012"),
         (None, ""),
     ],
 )
 def test_addresses_in_texts_are_masked(text: str | None, masked: str) -> None:
     assert personal_data.mask_text(text) == masked
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("ada@example.com", "a•••@e•••"),
+        ('"ada lovelace"@example.com', '"•••@e•••'),
+        ("491701234567", "•••67"),
+        ("4917012", "•••"),
+        ("service_role", "service_role"),
+        (None, ""),
+    ],
+)
+def test_addresses_are_masked(text: str | None, masked: str) -> None:
+    assert personal_data.mask_address(text) == masked

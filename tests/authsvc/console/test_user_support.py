@@ -9,6 +9,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from django.db import connection
+from django.utils import timezone
 
 from accounts.models import Identity, OperatorNote, User
 from authsvc.models import AuditLogEntry
@@ -96,7 +98,8 @@ def test_several_rows_are_confirmed_by_their_number(inside: Console, ada: User) 
 
 
 def test_create_a_user(inside: Console, api: Api, mailbox: Mailbox) -> None:
-    assert CREATE in inside.get(USERS).content.decode()
+    assert CREATE in inside.text(USERS)
+    assert re.search(r'<textarea name="user_metadata"[^>]*>\s*{}</textarea>', inside.text(CREATE))
     fields = {
         "email": "Eve@Example.com",
         "phone": "+49 170 1234567",
@@ -154,7 +157,13 @@ def test_viewers_neither_create_nor_invite(console: Console, auth_config: Change
 
 def edit(console: Console, user: User, **fields: str) -> Answer:
     """Change fields of the form; the others are sent as the page contains them."""
-    page = press(console, user, "edit").content.decode()
+    form = form_of(press(console, user, "edit")) | {f"action-{name}": text for name, text in fields.items()}
+    return press(console, user, "edit", confirmed="1", **form)
+
+
+def form_of(answer: Answer) -> dict[str, str]:
+    """The fields of a page, as a browser would send them."""
+    page = answer.content.decode()
     inputs = re.findall(r'<input[^>]*name="((?:initial-)?action-\w+)"[^>]*>', page)
     form = {}
     for tag in re.findall(r"<input[^>]*>", page):
@@ -164,8 +173,7 @@ def edit(console: Console, user: User, **fields: str) -> Answer:
             form[name[1]] = html.unescape(value[1]) if value else "on" if "checkbox" in tag else ""
     for name, text in re.findall(r'<textarea name="(action-\w+)"[^>]*>\n?(.*?)</textarea>', page, re.DOTALL):
         form[name] = html.unescape(text)
-    form |= {f"action-{name}": text for name, text in fields.items()}
-    return press(console, user, "edit", confirmed="1", **form)
+    return form
 
 
 def test_edit_a_user(inside: Console, ada: User) -> None:
@@ -195,6 +203,39 @@ def test_editing_keeps_what_others_changed_meanwhile(inside: Console, ada: User)
     text_after(inside, press(inside, ada, "edit", confirmed="1", **form))
     ada.refresh_from_db()
     assert ada.raw_user_meta_data == {"full_name": "Countess", "plan": "pro", "new": 1}
+
+
+def test_editing_keeps_an_address_that_the_user_changed_meanwhile(inside: Console, ada: User) -> None:
+    form = form_of(press(inside, ada, "edit"))
+    User.objects.filter(pk=ada.pk).update(email="countess@example.com", email_confirmed_at=None, phone="4917012345678")
+    form["action-user_metadata"] = '{"full_name": "Countess"}'
+    text_after(inside, press(inside, ada, "edit", confirmed="1", **form))
+    ada.refresh_from_db()
+    assert (ada.email, ada.email_confirmed_at, ada.phone) == ("countess@example.com", None, "4917012345678")
+    assert ada.raw_user_meta_data == {"full_name": "Countess"}
+
+
+def test_a_boolean_differs_from_a_number(inside: Console, ada: User) -> None:
+    User.objects.filter(pk=ada.pk).update(raw_app_meta_data={"beta": 1, "roles": [0]})
+    edit(inside, ada, app_metadata='{"beta": true, "roles": [false]}')
+    ada.refresh_from_db()
+    assert json.dumps(ada.raw_app_meta_data) == '{"beta": true, "roles": [false]}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": "\\ud800"}', '{"a": "\\u0000"}', '{"a": NaN}', '{"a": Infinity}', '{"a": 1e400}',
+        '{"a": ' + "9" * 5_000 + "}",
+        "[" * 10_000, '{"a":' * 10_000, '{"a": ' + "[" * 40 + "]" * 40 + "}", "1", "true", '"x"',
+    ],
+    ids=range(12),
+)  # fmt: skip
+def test_json_that_the_api_refuses_is_refused(inside: Console, ada: User, text: str) -> None:
+    assert inside.submit(CREATE, email="eve@example.com", user_metadata=text).status_code == 400
+    assert "errorlist" in edit(inside, ada, user_metadata=text).content.decode()
+    assert press(inside, ada, "edit", confirmed="1", **{"initial-action-user_metadata": text}).status_code == 400
+    assert User.objects.count() == 2
 
 
 def test_an_edit_without_a_change_is_reported(inside: Console, ada: User) -> None:
@@ -304,3 +345,17 @@ def test_viewers_see_no_notes(inside: Console, ada: User, auth_config: ChangeCon
     viewer = Console()
     viewer.sign_in("viewer@staff.example")
     assert "Lost her phone" not in viewer.get(page_of(ada)).content.decode()
+
+
+def test_a_ban_leaves_no_note_about_an_account_that_is_deleted_meanwhile(inside: Console, ada: User) -> None:
+    def delete_after_the_ban(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        result = execute(sql, params, many, context)
+        if sql.startswith("UPDATE") and "banned_until" in sql:
+            User.objects.filter(pk=ada.pk).update(deleted_at=timezone.now())
+        return result
+
+    with connection.execute_wrapper(delete_after_the_ban):
+        confirm(inside, ada, "ban", duration="24h", reason="Spam")
+    ada.refresh_from_db()
+    assert ada.deleted_at is not None
+    assert not OperatorNote.objects.exists()

@@ -290,6 +290,15 @@ def test_an_erasure_keeps_only_pseudonymised_audit_entries() -> None:
     assert (receipt["rewritten"], receipt["left"], receipt["kept_id"]) == ({TRAIL: 4}, {}, False)
 
 
+def test_notes_of_an_erased_operator_stay_without_the_name() -> None:
+    operator, user = make_plain_user(email="op@staff.example"), make_plain_user()
+    OperatorNote.objects.create(
+        user=user, author_id=operator.id, author="op@staff.example", text="Called.", created_at=timezone.now()
+    )
+    name = erase("op@staff.example")["pseudonym"]
+    assert list(OperatorNote.objects.values_list("author_id", "author", "text")) == [(None, name, "Called.")]
+
+
 def test_pseudonyms_are_distinct_and_impersonal_values_are_kept() -> None:
     user = make_user()
     other = make_bob()

@@ -348,6 +348,7 @@ def test_a_changed_allow_list_applies_at_once(auth_config: AuthConfig) -> None:
         ("https://x/#", "https://x/#"),
         ("https://x/#/", "https://x/#/&"),
         ("https://x/#a#b", "https://x/#a#b&"),
+        ("https://x/#/in?a=1&access_token=x&access%5Ftoken=y&sb&b", "https://x/#/in?a=1&b&"),
     ],
 )
 def test_a_fragment_is_joined_in_key_order(target: str, start: str) -> None:

@@ -16,6 +16,7 @@ from django.urls import include, path
 from pytest_django import Settings
 
 from authsvc.jobs.registry import queue
+from authsvc.outgoing import bulkhead
 from mailer.inbox import storage, views
 from tests.conftest import ChangeConfig
 
@@ -200,6 +201,33 @@ def test_the_json_waits_five_seconds_at_most(client: Client, monkeypatch: pytest
     monkeypatch.setattr(views, "time", SimpleNamespace(sleep=lambda _seconds: None, monotonic=lambda: next(clock)))
     assert client.get("/inbox/messages.json").json() == []
     assert next(clock) == 6  # after the start at 0, and 1 to 5
+
+
+def test_the_json_waits_without_a_slot_of_requests(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue_message()
+    slots, clock = Slots(), itertools.count()
+    sleep = lambda _seconds: slots.during_sleep.append(slots.held)  # noqa: E731
+    monkeypatch.setattr(views, "time", SimpleNamespace(sleep=sleep, monotonic=lambda: next(clock)))
+    bulkhead.set_slots(slots)
+    try:
+        client.get("/inbox/messages.json")
+    finally:
+        bulkhead.set_slots(None)
+    assert (set(slots.during_sleep), slots.held) == ({0}, 1)
+
+
+class Slots:
+    """The slots of a server whose one slot is in use."""
+
+    def __init__(self) -> None:
+        self.held = 1
+        self.during_sleep: list[int] = []
+
+    def acquire(self) -> None:
+        self.held += 1
+
+    def release(self) -> None:
+        self.held -= 1
 
 
 @pytest.mark.parametrize("page", PAGES)
