@@ -43,7 +43,9 @@ class JSONObjectField(forms.JSONField):
         super().__init__(required=False, widget=forms.Textarea(attrs={"rows": 6, "spellcheck": "false"}), **options)
 
     def prepare_value(self, value: Any) -> Any:
-        return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
+        if isinstance(value, str):
+            return value
+        return json.dumps(value or {}, indent=2, ensure_ascii=False, sort_keys=True)
 
     def bound_data(self, data: Any, initial: Any) -> Any:
         return data  # the page repeats an invalid text as it was typed
@@ -170,5 +172,5 @@ class EditForm(forms.Form):
 
 
 def _text(value: Any) -> str:
-    """A text by which JSON values compare: 1 equals True in Python."""
+    """A text for comparisons of JSON values, because 1 equals True in Python."""
     return json.dumps(value, sort_keys=True)

@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib import admin
 from django.contrib.messages import constants as levels
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.urls import URLPattern
 from django.utils import timezone
 from django.utils.safestring import SafeString
@@ -118,24 +118,15 @@ class UserAdmin(UserActions):
             ("Metadata", {"fields": ("user_metadata", "app_metadata"), "classes": ("collapse",)}),
         ]  # fmt: skip
 
-    def render_change_form(
-        self,
-        request: HttpRequest,
-        context: dict[str, Any],
-        add: bool = False,
-        change: bool = False,
-        form_url: str = "",
-        obj: Any = None,
-    ) -> HttpResponse:
-        context["state"] = self.state(obj)
+    def row_context(self, request: HttpRequest, row: User) -> dict[str, Any]:
         is_hidden = personal_data.is_hidden(request)
-        context["panels"] = [
-            panels.notes(obj, is_hidden=is_hidden),
-            panels.identities(obj, is_hidden=is_hidden),
-            panels.factors(obj, is_hidden=is_hidden),
-            *user_panels.collect_panels(request, self.admin_site._registry.values(), obj.pk),
+        own_panels = [
+            panels.notes(row, is_hidden=is_hidden),
+            panels.identities(row, is_hidden=is_hidden),
+            panels.factors(row, is_hidden=is_hidden),
         ]
-        return super().render_change_form(request, context, add, change, form_url, obj)
+        further_panels = user_panels.collect_panels(request, self.admin_site._registry.values(), row.pk)
+        return {"state": self.state(row), "panels": [*own_panels, *further_panels]}
 
     @admin.display(description="account")
     def account(self, row: User) -> str:

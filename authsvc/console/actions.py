@@ -130,7 +130,7 @@ def action(
             if form:
                 data = request.POST if is_confirmed else None
                 own_form = form(data, prefix=_PREFIX, initial=page.initial_values(rows[0]))
-            name = page.name_to_type(rows) if asks_for_name else ""
+            name = _name_to_type(page, rows) if asks_for_name else ""
             confirmation_form = ConfirmationForm(request, is_bound=is_confirmed, name=name, needs_reason=needs_reason)
             is_valid = [each.is_valid() for each in (own_form, confirmation_form) if each is not None]
             if (confirmation or form or asks_for_name or needs_reason) and not all(is_valid):
@@ -143,7 +143,7 @@ def action(
                     confirmation_form=confirmation_form,
                     run=run,
                     rows=[(row.pk, page.display_name(row)) for row in rows],
-                    back_url=page.back_url(request, rows[0]),
+                    back_url=_back_url(page, request, rows[0]),
                     source_row=request.POST.get(SOURCE_ROW, ""),
                     checkbox=helpers.ACTION_CHECKBOX_NAME,
                 )
@@ -155,7 +155,7 @@ def action(
                     secrets.append((page.display_name(row), secret))
             if not secrets:
                 return None
-            back_url = page.back_url(request, rows[0])
+            back_url = _back_url(page, request, rows[0])
             return form_page(page, request, "operator/shown_once.html", title=label, secrets=secrets, back_url=back_url)
 
         run.name = run.__name__  # type: ignore[attr-defined]
@@ -184,6 +184,16 @@ def form_page(
         **context,
     }
     return TemplateResponse(request, template, context, status=status)
+
+
+def _name_to_type(page: OperatorAdmin, rows: list[Any]) -> str:
+    """The text that the operator types before a dangerous action."""
+    return page.display_name(rows[0]) if len(rows) == 1 else f"{len(rows)} {page.opts.verbose_name_plural}"
+
+
+def _back_url(page: OperatorAdmin, request: HttpRequest, row: Model) -> str:
+    """The URL of the page from which an action was started: that of the row, or the list."""
+    return page.row_url(row) if request.POST.get(SOURCE_ROW) else page.list_url()
 
 
 def _run(

@@ -64,6 +64,10 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
         """The names of `row_actions` that apply to a row."""
         return self.row_actions
 
+    def row_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """Further variables of the template of a row's page."""
+        return {}
+
     def page_links(self, request: HttpRequest) -> list[tuple[str, str]]:
         """Labels and URLs of further pages, shown above the list."""
         return []
@@ -140,6 +144,7 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
         ]
         context["actions_url"] = self.list_url()
         context["row_name"] = context["subtitle"] = self.display_name(obj) if obj else ""
+        context |= self.row_context(request, obj)
         return super().render_change_form(request, context, add, change, form_url, obj)
 
     def response_action(  # type: ignore[override]  # the stubs have a parameter of later versions
@@ -155,14 +160,6 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
             row = self.get_object(request, source_row)
             return HttpResponseRedirect(self.row_url(row) if row else self.list_url())
         return response
-
-    def name_to_type(self, rows: list[Any]) -> str:
-        """The text that the operator types before a dangerous action."""
-        return self.display_name(rows[0]) if len(rows) == 1 else f"{len(rows)} {self.opts.verbose_name_plural}"
-
-    def back_url(self, request: HttpRequest, row: Any) -> str:
-        """The page from which an action was started: that of the row, or the list."""
-        return self.row_url(row) if request.POST.get(SOURCE_ROW) else self.list_url()
 
     def initial_values(self, row: Any) -> dict[str, Any]:
         """Values of a row with which the forms of actions start."""

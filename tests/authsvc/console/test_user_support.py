@@ -98,7 +98,8 @@ def test_several_rows_are_confirmed_by_their_number(inside: Console, ada: User) 
 
 
 def test_create_a_user(inside: Console, api: Api, mailbox: Mailbox) -> None:
-    assert CREATE in inside.get(USERS).content.decode()
+    assert CREATE in inside.text(USERS)
+    assert re.search(r'<textarea name="user_metadata"[^>]*>\s*{}</textarea>', inside.text(CREATE))
     fields = {
         "email": "Eve@Example.com",
         "phone": "+49 170 1234567",
