@@ -122,13 +122,14 @@ def test_support_does_not_touch_a_user_who_becomes_an_operator_meanwhile(console
 
     def promote_after_the_first_ban(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
         result = execute(sql, params, many, context)
-        if sql.startswith("UPDATE") and "banned_until" in sql:
+        if sql.startswith("UPDATE") and '"banned_until" = ' in sql:
             User.objects.filter(banned_until=None).exclude(role="helpdesk").update(role="svc_admin")
         return result
 
     form: dict[str, Any] = {"action": "ban", "_selected_action": [str(ada.pk), str(bob.pk)], "confirmed": "1"}
     with connection.execute_wrapper(promote_after_the_first_ban):
-        inside.submit(USERS, **form, **{"action-duration": "24h"}, reason="abuse")
+        done = inside.submit(USERS, **form, **{"action-duration": "24h"}, reason="abuse")
+    assert done.status_code == 302, done.content
     users = User.objects.filter(pk__in=[ada.pk, bob.pk])
     assert {user.role: user.banned_until is None for user in users} == {"authenticated": False, "svc_admin": True}
 
