@@ -19,6 +19,11 @@ UNCOUNTED_BYTES = 16_384
 """The part of each body that the limit does not count, so that large bodies leave room for ordinary requests."""
 MAX_BUFFERED_BYTES = 64 * 1_048_576
 """Limit of the further bytes of all bodies of a process, until their requests are answered."""
+MAX_DISCARDED_BYTES = 4 * MAX_BODY
+"""The part of a body too large that is received and discarded.
+
+A connection that is closed while its client sends is reset, and the client or its proxy may lose the response.
+"""
 RETRY_SECONDS = 5
 INCOMPLETE = "The request body is incomplete"
 
@@ -98,12 +103,18 @@ class Body:
             if not chunk:
                 self._end_stream()
                 return
-            self._chunks.append(chunk)
             self._size += len(chunk)
-            counted = max(0, self._size - UNCOUNTED_BYTES)
             if self._size > MAX_BODY:
-                self._end(BodyTooLarge())
-            elif not self._bodies.count(counted - self._counted):
+                self._chunks.clear()
+                self.discard()
+                if self._size >= (self._length or MAX_DISCARDED_BYTES):
+                    self._end(BodyTooLarge())
+                else:
+                    self.receive()
+                return
+            self._chunks.append(chunk)
+            counted = max(0, self._size - UNCOUNTED_BYTES)
+            if not self._bodies.count(counted - self._counted):
                 self._end(ServiceBusy(retry_after=RETRY_SECONDS))
             else:
                 self._counted = counted
@@ -122,6 +133,9 @@ class Body:
             self._end(ValidationFailed(INCOMPLETE))
 
     def _complete(self) -> None:
+        if self._size > MAX_BODY:
+            self._end(BodyTooLarge())
+            return
         is_complete = self._length is None or self._size == self._length
         self._end(b"".join(self._chunks) if is_complete else ValidationFailed(INCOMPLETE))
 

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from authsvc import conf
-from authsvc.api.parsing import BODY_ERROR, MAX_BODY
+from authsvc.api.parsing import BODY_ERROR
 from authsvc.errors import BodyTooLarge, ServiceBusy
 from authsvc.outgoing import bulkhead
 from authsvc.server import bodies, reload, serving
-from authsvc.server.bodies import Bodies, Body, Outcome
+from authsvc.server.bodies import MAX_DISCARDED_BYTES, Bodies, Body, Outcome
 from authsvc.server.request_slots import RequestSlots
 from authsvc.server.stalled_connections import ConnectionMonitor
 
@@ -56,7 +56,7 @@ class Requests:
     def _receive_body(self, request: _Request) -> None:
         is_chunked = "HTTP_TRANSFER_ENCODING" in request.environ
         length = None if is_chunked else int(request.environ["CONTENT_LENGTH"])
-        if length is not None and length > MAX_BODY:
+        if length is not None and length > MAX_DISCARDED_BYTES:
             request.environ[BODY_ERROR] = BodyTooLarge()
             self._submit(request)
         elif length == 0:

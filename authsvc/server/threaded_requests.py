@@ -17,7 +17,7 @@ from authsvc import conf
 from authsvc.api.parsing import MAX_BODY
 from authsvc.errors import ApiError, BodyTooLarge, RequestBodyTimedOut, ValidationFailed
 from authsvc.server import bodies, reload
-from authsvc.server.bodies import INCOMPLETE, Outcome, is_too_slow
+from authsvc.server.bodies import INCOMPLETE, MAX_DISCARDED_BYTES, Outcome, is_too_slow
 from authsvc.server.request_slots import RequestSlots
 from authsvc.server.stalled_connections import ConnectionMonitor
 
@@ -70,7 +70,7 @@ def _receive_body(environ: dict[str, Any]) -> None:
     length = None if is_chunked else int(environ.get("CONTENT_LENGTH") or 0)
     if length == 0:
         return
-    if length is not None and length > MAX_BODY:
+    if length is not None and length > MAX_DISCARDED_BYTES:
         outcome: Outcome = BodyTooLarge()
     else:
         reception = _Reception(environ, length)
@@ -97,15 +97,20 @@ class _Reception:
         self._is_late = False
 
     def read(self) -> Outcome:
-        chunks = []
+        chunks: list[bytes] = []
         try:
             while self._size != self._length and (chunk := self._stream.read(self._next_size())):
-                chunks.append(chunk)
                 self._size += len(chunk)
                 if self._size > MAX_BODY:
-                    return BodyTooLarge()
+                    chunks.clear()
+                    if self._size >= MAX_DISCARDED_BYTES:
+                        return BodyTooLarge()
+                else:
+                    chunks.append(chunk)
         except OSError:  # the connection has ended, or the framing is invalid
             return self._failure()
+        if self._size > MAX_BODY and not self._is_late:
+            return BodyTooLarge()
         if self._is_late or (self._length is not None and self._size != self._length):
             return self._failure()
         return b"".join(chunks)
@@ -120,7 +125,7 @@ class _Reception:
 
     def _next_size(self) -> int:
         # The stream waits until so many bytes have arrived.
-        end = MAX_BODY + 1 if self._length is None else self._length
+        end = MAX_DISCARDED_BYTES if self._length is None else self._length
         return min(_CHUNK_BYTES, end - self._size)
 
     def _failure(self) -> ApiError:

@@ -173,8 +173,10 @@ def test_permission_of_an_object_is_checked() -> None:
     assert send("get", "/object/own@example.com").json() == {"email": "own@example.com"}
 
 
-def endpoints(patterns: list[URLPattern | URLResolver], before: str = "") -> Iterator[tuple[str, type[Endpoint]]]:
-    """The routes of the service with the classes of their views."""
+def endpoints(
+    patterns: list[URLPattern | URLResolver], before: str = ""
+) -> Iterator[tuple[str, type[Endpoint], list[str]]]:
+    """The routes of the service with the classes and methods of their views."""
     for pattern in patterns:
         route = before + str(pattern.pattern)
         if isinstance(pattern, URLResolver):
@@ -187,14 +189,12 @@ def endpoints(patterns: list[URLPattern | URLResolver], before: str = "") -> Ite
                 name = type(converter).__name__.removesuffix("Converter").lower().replace("string", "str")
                 for written in (f"<{name}:{parameter}>", f"<{parameter}>"):
                     path = path.replace(written, SAMPLES["uuid"])
-            yield path, view
+            methods = pattern.callback.view_initkwargs.get("http_method_names", METHODS)  # type: ignore[attr-defined]  # DRF sets it
+            yield path, view, [method for method in METHODS if method in methods and hasattr(view, method)]
 
 
 ENDPOINTS = [
-    (method, path, view)
-    for path, view in endpoints(get_resolver().url_patterns)
-    for method in METHODS
-    if hasattr(view, method)
+    (method, path, view) for path, view, methods in endpoints(get_resolver().url_patterns) for method in methods
 ]
 
 

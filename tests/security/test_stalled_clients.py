@@ -238,11 +238,18 @@ def test_a_slow_body_is_refused_and_the_limits_of_bodies_hold(http_server: str, 
         for answer in read_to_end([*slow, trickling]):
             assert answer.startswith(b"HTTP/1.1 408 ")
 
-        too_long = exchange(POST + f"Content-Length: {MIB + 1}\r\n\r\n".encode())
+        far_too_long = exchange(POST + f"Content-Length: {5 * MIB}\r\n\r\n".encode())
+        assert far_too_long.recv(13) == b"HTTP/1.1 413 "
+        # A body that is a little too long is received, so that the response is not lost with the connection.
+        too_long = exchange(POST + f"Content-Length: {MIB + 4096}\r\n\r\n".encode())
+        assert not has_input(too_long)
+        too_long.sendall(bytes(MIB + 4096))
         assert too_long.recv(13) == b"HTTP/1.1 413 "
         chunk = b"%x\r\n%b\r\n" % (MIB + 4096, bytes(MIB + 4096))
-        too_long_chunked = exchange(POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunk)
+        too_long_chunked = exchange(POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunk + b"0\r\n\r\n")
         assert too_long_chunked.recv(13) == b"HTTP/1.1 413 "
+        endless = exchange(POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunk * 4)
+        assert endless.recv(13) == b"HTTP/1.1 413 "
         cut = exchange(HALF_BODY)
         cut.shutdown(socket.SHUT_WR)
         assert read_to_end([cut])[0][:13] in (b"HTTP/1.1 400 ", b"")

@@ -112,18 +112,23 @@ def test_successful_commits_of_twenty_writers_are_all_stored(catalog: RestCatalo
     table = (namespace, "busy")
     catalog.create_table(namespace, documents.table("busy"))
 
+    unknown = set()
+
     def write(number: int) -> str | None:
         try:
             catalog.update_table(table, updates=[updates.set_properties({f"writer-{number}": "done"})])
         except CommitFailedError:
             return None
+        except CommitStateUnknownError:  # under load a server may answer 500
+            unknown.add(f"writer-{number}")
+            return None
         return f"writer-{number}"
 
     with ThreadPoolExecutor(WRITERS) as writers:
-        done = [key for key in writers.map(write, range(WRITERS)) if key]
+        done = {key for key in writers.map(write, range(WRITERS)) if key}
     assert done
-    kept = catalog.load_table(table)["properties"]
-    assert sorted(key for key in kept if key.startswith("writer-")) == sorted(done)
+    kept = {key for key in catalog.load_table(table)["properties"] if key.startswith("writer-")}
+    assert done <= kept <= done | unknown
 
 
 def test_one_of_twenty_writers_on_the_same_base_succeeds(catalog: RestCatalog, namespace: str) -> None:
@@ -143,7 +148,10 @@ def test_one_of_twenty_writers_on_the_same_base_succeeds(catalog: RestCatalog, n
 
     with ThreadPoolExecutor(WRITERS) as writers:
         outcomes = list(writers.map(write, range(WRITERS)))
-    assert sorted(outcomes, key=str) == sorted([None, *[CommitFailedError] * (WRITERS - 1)], key=str)
+    # Under load a server may answer 500, which leaves the outcome of a commit unknown.
+    assert set(outcomes) <= {None, CommitFailedError, CommitStateUnknownError}
+    assert outcomes.count(None) <= 1 <= outcomes.count(None) + outcomes.count(CommitStateUnknownError)
+    assert outcomes.count(CommitFailedError) >= WRITERS // 2
 
 
 def test_changes_by_name_are_accepted_by_every_server(

@@ -28,6 +28,8 @@ function open({ flowType = 'implicit' } = {}) {
   const client = new AuthClient({
     url: AUTH_URL,
     flowType,
+    // Clients with the same key share the cached keys of the server.
+    storageKey: randomUUID(),
     storage: new Memory(),
     autoRefreshToken: false,
     fetch: (url, options) => {
