@@ -221,7 +221,8 @@ class UserActions(OperatorAdmin):
         }
 
     def account_role(self, row: User) -> str | None:
-        return row.role
+        # It may have changed while the action ran for other rows.
+        return User.objects.filter(pk=row.pk).values_list("role", flat=True).first()
 
     def find_refusal(self, request: HttpRequest, row: User) -> str:
         if row.pk == operators.operator_of(request).id:

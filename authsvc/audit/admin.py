@@ -134,6 +134,8 @@ class AuditLogEntryAdmin(OperatorAdmin):
         traits = payload.get("traits")
         for values in (payload, traits if isinstance(traits, dict) else {}):
             values.update({name: personal_data.mask_address(str(values[name])) for name in _ADDRESSES & values.keys()})
+            if "provider_id" in values:
+                values["provider_id"] = personal_data.HIDDEN
         for change in _changes(payload).values():
             if isinstance(change, dict):
                 change.update({name: personal_data.HIDDEN for name, value in change.items() if value is not None})

@@ -29,6 +29,7 @@ DEVELOPMENT = {"mailer": {"dev_inbox_enabled": True}}
         "text/html;q=0.5, application/json;q=0.9",
         "text/html;q=0, */*;q=0.1",
         "text/*;q=0.5, */*",
+        "text/html," + "a/b," * 300,
         "image/png",
         ";;q=, /",
         "",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
+from django.db import connection
 from django.utils import timezone
 
 from accounts.models import User
@@ -112,6 +114,23 @@ def test_support_does_not_touch_operators(console: Console, role: str, action: s
     assert "Accounts of operators are changed by administrators" in run(inside, other, action, duration="24h")[1]
     other.refresh_from_db()
     assert (other.banned_until, other.recovery_sent_at) == (None, None)
+
+
+def test_support_does_not_touch_a_user_who_becomes_an_operator_meanwhile(console: Console, ada: User) -> None:
+    bob = factories.make_user(email="bob@example.com")
+    inside = signed_in(console, "helpdesk")
+
+    def promote_after_the_first_ban(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        result = execute(sql, params, many, context)
+        if sql.startswith("UPDATE") and "banned_until" in sql:
+            User.objects.filter(banned_until=None).exclude(role="helpdesk").update(role="svc_admin")
+        return result
+
+    form: dict[str, Any] = {"action": "ban", "_selected_action": [str(ada.pk), str(bob.pk)], "confirmed": "1"}
+    with connection.execute_wrapper(promote_after_the_first_ban):
+        inside.submit(USERS, **form, **{"action-duration": "24h"}, reason="abuse")
+    users = User.objects.filter(pk__in=[ada.pk, bob.pk])
+    assert {user.role: user.banned_until is None for user in users} == {"authenticated": False, "svc_admin": True}
 
 
 def test_support_does_not_end_a_session_of_an_operator(console: Console) -> None:
@@ -259,6 +278,17 @@ def test_metadata_names_of_factors_and_reasons_are_hidden_from_viewers(console: 
         text = inside.text(path)
         for secret in ("4917012", factors.phone or "", "Countess", "Byron", "abuse"):
             assert secret not in text, path
+
+
+def test_the_id_of_a_removed_identity_is_hidden_from_viewers(console: Console, ada: User) -> None:
+    entry = AuditLogEntry.objects.create(
+        id=ada.pk,
+        created_at=timezone.now(),
+        payload={"action": "identity_unlinked", "traits": {"provider": "google", "provider_id": "117" * 7}},
+    )
+    inside = signed_in(console, "auditor")
+    for path in (AUDIT, f"{AUDIT}{entry.pk}/change/"):
+        assert "117117" not in inside.text(path)
 
 
 def test_viewers_filter_the_audit_trail_by_action(console: Console, history: User) -> None:
