@@ -9,13 +9,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from accounts.admin.forms import BANS, BanForm, EditForm, NewPasswordForm, NoteForm, RoleForm
-from accounts.administration import (
-    action_links,
-    admin_factors,
-    notes,
-    support_messages,
-    user_administration,
-)
+from accounts.administration import action_links, admin_factors, notes, support_messages, user_administration
 from accounts.administration import errors as administration_errors
 from accounts.administration.action_links import LinkRequest
 from accounts.administration.user_administration import UserChanges
