@@ -24,7 +24,7 @@ from authsvc.console.model_admin import OperatorAdmin
 from authsvc.console.operators import Operator
 from authsvc.console.sign_in import second_factor, views
 
-_REPLACED = frozenset({"login", "logout", "password_change", "password_change_done", "view_on_site"})
+_REPLACED = frozenset({"autocomplete", "login", "logout", "password_change", "password_change_done", "view_on_site"})
 
 
 @require_POST

@@ -50,3 +50,8 @@ def test_hostile_selections_cause_no_server_error(inside: Console, row: str) -> 
         fields: dict[str, Any] = {"action": action, "_selected_action": row, "source_row": row, "confirmed": "1"}
         done = inside.submit("/operator/", to=f"/operator/{name}/", **fields)
         assert done.status_code in (302, 400, 404), name
+
+
+def test_the_search_of_select_boxes_does_not_exist(inside: Console) -> None:
+    query = "app_label=tokens&model_name=session&field_name=user&term="
+    assert inside.get(f"/operator/autocomplete/?{query}").status_code == 404
