@@ -110,6 +110,17 @@ def django_db_modify_db_settings(
             connection.settings_dict["TEST"]["TEMPLATE"] = servers.migrated_template()
 
 
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """Ends the sessions of killed programs, because a database with sessions cannot be dropped."""
+    yield
+    with django_db_blocker.unblock(), connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid() AND usename = current_user"
+        )
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begins long tests early: each xdist worker gets an equal share of them, at the start of its part of `items`."""
