@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import orjson
 import pytest
 import responses
-from django.db import connection
+from django.db import connection, connections
 from django.test import Client
 from pytest_django import DjangoDbBlocker, Settings
 
@@ -119,6 +119,8 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE datname = current_database() AND pid <> pg_backend_pid() AND usename = current_user"
         )
+        # Request slots may have exchanged the connection of this thread, which Django would leave open.
+        connections.close_all()
 
 
 @pytest.hookimpl(trylast=True)

@@ -19,7 +19,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_request_limits"
 
 
 def refusals() -> list[Any]:
-    return [entry.payload for entry in AuditLogEntry.objects.filter(payload__action="sign_in_refused")]
+    entries = AuditLogEntry.objects.filter(payload__action="sign_in_refused").order_by("created_at")
+    return [entry.payload for entry in entries]
 
 
 def guess(api: Api, email: str, *, address: str = "203.0.113.7", password: str = "a wrong guess") -> int:
