@@ -139,7 +139,10 @@ def test_client_cannot_forge_its_address(name: str, site: Site) -> None:
 def test_proxy_and_service_log_same_request_id_and_no_query_secret(site: Site) -> None:
     site.proxy.request("GET", "/verify/?type=signup&token=0123456789abcdef0123456789")
     [record] = logged(site, "/verify/")
-    [line] = [line for line in (site.folder / "access.log").read_text().splitlines() if " /verify/" in line]
+    log = site.folder / "access.log"
+    # nginx logs a request after its response.
+    robust.wait_until(lambda: " /verify/" in log.read_text(), "the request in the log of nginx")
+    [line] = [line for line in log.read_text().splitlines() if " /verify/" in line]
 
     assert str(record["request_id"]) in line
     assert "0123456789abcdef" not in line
