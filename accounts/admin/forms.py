@@ -73,8 +73,8 @@ class RoleForm(forms.Form):
     grants_access = forms.BooleanField(
         label="Grant operator access",
         required=False,
-        help_text="Viewers see every account; other operators can also change accounts. Administrators can use the API"
-        " too.",
+        help_text="Viewers see every account; other operators can also change accounts. Roles of AUTH_JWT_ADMIN_ROLES"
+        " can use the administration API too.",
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -85,7 +85,8 @@ class RoleForm(forms.Form):
             for role in operators.roles()
             if (access := operators.access_of(role))
         ]
-        self.fields["role"].choices = [*([(ordinary, ordinary)] if ordinary else []), *staff]  # type: ignore[attr-defined]
+        choices = [*([(ordinary, ordinary)] if ordinary else []), *staff]
+        self.fields["role"].choices = choices  # type: ignore[attr-defined]  # of a ChoiceField
 
     def clean(self) -> dict[str, Any]:
         values = super().clean() or {}

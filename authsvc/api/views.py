@@ -133,12 +133,12 @@ class _SlashOptionalPattern(RoutePattern):
         return super().match(path.removesuffix("/"))
 
 
-def slash_optional(route: str, view: Callable[..., HttpResponseBase], **kwargs: Any) -> URLPattern:
+def slash_optional(route: str, view: Callable[..., HttpResponseBase]) -> URLPattern:
     """The route with and without a trailing slash, for a URL list; neither redirects to the other.
 
     One pattern instead of two, because Django tries the patterns one after the other.
     """
-    return URLPattern(_SlashOptionalPattern(route, is_endpoint=True), view, kwargs)
+    return URLPattern(_SlashOptionalPattern(route, is_endpoint=True), view)
 
 
 def _break_reference_cycles(response: Response) -> None:

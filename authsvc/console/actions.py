@@ -158,6 +158,7 @@ def action(
             back_url = _back_url(page, request, rows[0])
             return form_page(page, request, "operator/shown_once.html", title=label, secrets=secrets, back_url=back_url)
 
+        # Attributes that Django's admin and the templates read; functions have no such attributes for mypy.
         run.name = run.__name__  # type: ignore[attr-defined]
         run.do_not_call_in_templates = True  # type: ignore[attr-defined]
         run.short_description = run.label = label  # type: ignore[attr-defined]

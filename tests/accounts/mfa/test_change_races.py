@@ -30,7 +30,7 @@ from tokens.sessions import revocation
 pytestmark = pytest.mark.django_db(transaction=True)
 
 Call = Callable[[], Answer]
-OPERATOR = {"actor": audit.Administrator(role="svc_admin"), "caller": Caller(address="203.0.113.7")}
+OPERATOR: Any = {"actor": audit.Administrator(role="svc_admin"), "caller": Caller(address="203.0.113.7")}
 LATE = (401, "insufficient_aal", "AAL2 session is required to update email or password when MFA is enabled.")
 ENDED = (403, "session_not_found", "Session from session_id claim in JWT does not exist")
 CODES = "/factors/recovery_codes"
@@ -95,15 +95,15 @@ def overtaken(user: User, call: Call, by: Callable[[], object]) -> Answer:
 
 def remove(owner: Owner) -> Callable[[], object]:
     """An administrator takes away the factor that has raised the session; another is left."""
-    return lambda: admin_factors.remove(owner.user.id, owner.factor.id, **OPERATOR, at=timezone.now())  # type: ignore[arg-type]
+    return lambda: admin_factors.remove(owner.user.id, owner.factor.id, **OPERATOR, at=timezone.now())
 
 
 def reset(owner: Owner) -> Callable[[], object]:
-    return lambda: admin_factors.reset(owner.user.id, **OPERATOR, at=timezone.now())  # type: ignore[arg-type]
+    return lambda: admin_factors.reset(owner.user.id, **OPERATOR, at=timezone.now())
 
 
 def evict(owner: Owner) -> Callable[[], object]:
-    return lambda: revocation.revoke_all_sessions_as_operator(owner.user.id, **OPERATOR, at=timezone.now())  # type: ignore[arg-type]
+    return lambda: revocation.revoke_all_sessions_as_operator(owner.user.id, **OPERATOR, at=timezone.now())
 
 
 # Requests: each function prepares one and returns the call.

@@ -190,7 +190,9 @@ def test_edit_a_user(inside: Console, ada: User) -> None:
 
 def test_editing_keeps_what_others_changed_meanwhile(inside: Console, ada: User) -> None:
     page = press(inside, ada, "edit").content.decode()
-    seen = html.unescape(re.search(r'name="initial-action-user_metadata" value="([^"]*)"', page)[1])  # type: ignore[index]
+    found = re.search(r'name="initial-action-user_metadata" value="([^"]*)"', page)
+    assert found, page
+    seen = html.unescape(found[1])
     User.objects.filter(pk=ada.pk).update(raw_user_meta_data={"full_name": "Ada", "plan": "pro", "new": 1})
     metadata = {**json.loads(seen), "full_name": "Countess"}
     form = {

@@ -151,7 +151,7 @@ def test_fastapi_tolerates_small_clock_difference(
 
 def test_fastapi_refuses_listed_tokens(api: Any, session: dict[str, Any], installation: Installation) -> None:
     claims = claims_of(session)
-    public_key = RSAAlgorithm.from_jwk(installation.signing_key).public_key()  # type: ignore[union-attr]
+    public_key = RSAAlgorithm.from_jwk(installation.signing_key).public_key()  # type: ignore[union-attr]  # a private key
     pem = public_key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     other_key = RSAAlgorithm.from_jwk(signing_keys.generate(algorithm="RS256"))
     kid = installation.signing_key["kid"]
