@@ -42,7 +42,7 @@ def plan_of(read: Callable[[], object]) -> str:
         read()
     [statement] = statements
     kinds = [str(kind) for kind in search.EntryKind]
-    values = [kinds, str(uuid4()), timezone.now(), uuid4()][: statement["sql"].count("%s")]
+    values: list[Any] = [kinds, str(uuid4()), timezone.now(), uuid4()][: statement["sql"].count("%s")]
     with connection.cursor() as cursor, transaction.atomic():
         cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off")
         cursor.execute(f"EXPLAIN {statement['sql']}", values)

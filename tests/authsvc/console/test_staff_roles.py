@@ -198,8 +198,8 @@ def test_personal_data_is_hidden_from_viewers(console: Console, history: User) -
         assert "Personal data is hidden" in text
     session = history.sessions.get()
     assert shown(inside.text(f"/operator/tokens/session/{session.pk}/change/")) == []
-    entry = AuditLogEntry.objects.get(payload__action="login", payload__actor_id=str(history.pk))
-    assert shown(inside.text(f"{AUDIT}{entry.pk}/change/")) == []
+    sign_in = AuditLogEntry.objects.get(payload__action="login", payload__actor_id=str(history.pk))
+    assert shown(inside.text(f"{AUDIT}{sign_in.pk}/change/")) == []
     entry = AuditLogEntry.objects.filter(payload__action="login", payload__actor_id=str(history.pk)).first()
     assert entry is not None
     assert shown(inside.text(f"{AUDIT}{entry.pk}/change/")) == []
