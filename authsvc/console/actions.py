@@ -169,6 +169,7 @@ def action(
                     run=run,
                     rows=[] if is_list else [(row.pk, page.display_name(row)) for row in rows],
                     count=count,
+                    consequences=page.consequences(run.name, rows),  # type: ignore[attr-defined]  # set below
                     back_url=request.get_full_path() if is_list else _back_url(page, request, rows[0]),
                     source_row=request.POST.get(SOURCE_ROW, ""),
                     checkbox=helpers.ACTION_CHECKBOX_NAME,

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TypeVar
 
 from django.contrib.admin import AdminSite
 from django.core.checks import CheckMessage, Tags, run_checks
-from django.db import OperationalError, connection, transaction
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 
@@ -19,12 +17,8 @@ from accounts.models import User
 from authsvc.api.throttling import Bucket
 from authsvc.console import personal_data
 from authsvc.console.model_admin import DashboardStat, OperatorAdmin, bounded_count
-from authsvc.db.sql import fetch_row, fetch_rows, namespaced
+from authsvc.db.sql import fetch_row, fetch_rows, namespaced, within_timeout
 
-Value = TypeVar("Value")
-
-_STATEMENT_TIMEOUT = "250ms"
-"""A count that takes longer is omitted."""
 _MAX_ENTRIES = 10_000
 _MAX_CLIENTS = 20
 
@@ -132,13 +126,3 @@ def _list_stats(site: AdminSite) -> Iterator[DashboardStat]:
 
 def _stats_of(page: OperatorAdmin) -> list[DashboardStat]:
     return list(page.dashboard_stats())
-
-
-def within_timeout(work: Callable[[], Value]) -> Value | None:
-    """The result, or None if a statement took too long."""
-    try:
-        with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(f"SET LOCAL statement_timeout = '{_STATEMENT_TIMEOUT}'")
-            return work()
-    except OperationalError:
-        return None

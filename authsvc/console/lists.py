@@ -6,23 +6,21 @@ and the number of its rows is the planner's estimate.
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 from django.contrib import messages
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ORDER_VAR, ChangeList
 from django.core.exceptions import EmptyResultSet
 from django.core.paginator import Paginator
-from django.db import OperationalError, connection, transaction
+from django.db import connection
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from authsvc.console import personal_data
+from authsvc.db.sql import within_timeout
 from authsvc.errors import UnprocessableInput
 
 if TYPE_CHECKING:
@@ -30,7 +28,8 @@ if TYPE_CHECKING:
 
 MAX_SORTED = 10_000
 """Rows that are counted exactly, sorted by any column, and shown on pages."""
-_STATEMENT_TIMEOUT = "3s"
+TIMEOUT_MILLISECONDS = 3_000
+"""For each statement of a list."""
 _SIGNIFICANT_DIGITS = 3
 
 
@@ -120,25 +119,38 @@ class OperatorChangeList(ChangeList):
 def read_page(
     queryset: QuerySet[Any], *, start: int, size: int, default_order: list[str], indexed: frozenset[str]
 ) -> Page:
-    """The rows of a page, in two to four statements. `indexed`: columns with an index that has all rows in their order.
+    """The rows of a page, in two or three statements. `indexed`: columns with an index of all rows in their order.
 
     Raises ListTooSlow.
     """
-    with limit_time(), contextlib.suppress(EmptyResultSet):
+    page = within_timeout(
+        lambda: _read_page(queryset, start=start, size=size, default_order=default_order, indexed=indexed),
+        milliseconds=TIMEOUT_MILLISECONDS,
+    )
+    if page is None:
+        raise ListTooSlow
+    return page
+
+
+def _read_page(
+    queryset: QuerySet[Any], *, start: int, size: int, default_order: list[str], indexed: frozenset[str]
+) -> Page:
+    try:
         expected = estimate(queryset)
-        if expected <= 2 * MAX_SORTED:  # an estimate may be wrong by that much
-            keys, total = collect(queryset, start=start, size=size)
-            if total <= MAX_SORTED:
-                rows = {row.pk: row for row in queryset.filter(pk__in=keys).order_by()} if keys else {}
-                return Page(rows=[rows[key] for key in keys if key in rows], total=total)
-        first = next(iter(queryset.query.order_by), "")
-        is_in_order = str(first).lstrip("-") in indexed
-        ordered = queryset if is_in_order else queryset.order_by(*default_order)
-        found = list(ordered[start : start + size])
-        if len(found) < size:
-            return Page(rows=found, total=start + len(found), is_in_order=is_in_order)
-        return Page(rows=found, total=max(expected, MAX_SORTED + 1), is_estimated=True, is_in_order=is_in_order)
-    return Page(rows=[], total=0)  # the conditions exclude each other
+    except EmptyResultSet:  # the conditions exclude each other
+        return Page(rows=[], total=0)
+    if expected <= 2 * MAX_SORTED:  # an estimate may be wrong by that much
+        keys, total = collect(queryset, start=start, size=size)
+        if total <= MAX_SORTED:
+            rows = {row.pk: row for row in queryset.filter(pk__in=keys).order_by()} if keys else {}
+            return Page(rows=[rows[key] for key in keys if key in rows], total=total)
+    first = next(iter(queryset.query.order_by), "")
+    is_in_order = str(first).lstrip("-") in indexed
+    ordered = queryset if is_in_order else queryset.order_by(*default_order)
+    found = list(ordered[start : start + size])
+    if len(found) < size:
+        return Page(rows=found, total=start + len(found), is_in_order=is_in_order)
+    return Page(rows=found, total=max(expected, MAX_SORTED + 1), is_estimated=True, is_in_order=is_in_order)
 
 
 def collect(queryset: QuerySet[Any], *, start: int, size: int) -> tuple[list[Any], int]:
@@ -174,16 +186,3 @@ def estimate(queryset: QuerySet[Any]) -> int:
 
 def round_estimate(number: int) -> int:
     return round(number, _SIGNIFICANT_DIGITS - len(str(number)))
-
-
-@contextlib.contextmanager
-def limit_time(timeout: str = _STATEMENT_TIMEOUT) -> Iterator[None]:
-    """Raise ListTooSlow if a statement takes longer than this time."""
-    try:
-        with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute("SELECT set_config('statement_timeout', %s, true)", [timeout])
-            yield
-    except OperationalError as error:
-        if isinstance(error.__cause__, psycopg.errors.QueryCanceled):
-            raise ListTooSlow from error
-        raise
