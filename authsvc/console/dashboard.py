@@ -57,7 +57,8 @@ class ShownQuota:
     """A row of the quotas."""
 
     label: str
-    left: int
+    left: str
+    is_used_up: bool
     rate: str
     full_at: datetime | None
 
@@ -178,8 +179,9 @@ def _show_quota(level: QuotaLevel) -> ShownQuota:
     rate = level.rate
     return ShownQuota(
         label=f"{_QUOTAS[level.quota]} of {level.sender}",
-        left=level.left,
-        rate=f"{rate.events:,} an hour" if rate.over is None else f"{value_types.RATE.format(rate)}",
+        left=f"{level.left:,}",
+        is_used_up=not level.left,
+        rate=f"{rate.events:,} an hour" if rate.over is None else value_types.RATE.format(rate),
         full_at=level.full_at,
     )
 

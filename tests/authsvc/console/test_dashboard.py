@@ -173,7 +173,7 @@ def test_quotas_show_the_messages_that_are_left(console: Console, operator: User
     rows = {row[0]: row[1:3] for row in table(console.text(START).replace(' class="alarming"', "")) if row}
     assert rows["Emails of clients"] == ["0 (used up)", "2 an hour"]
     assert rows["Emails of administrators"] == ["2", "2 an hour"]
-    assert rows["Emails of operators"] == ["1000", "1,000 an hour"]
+    assert rows["Emails of operators"] == ["1,000", "1,000 an hour"]
     assert rows["Text messages of clients"] == ["5", "5/10m0s"]
     assert rows["Text messages of operators"] == ["999", "1,000 an hour"]
 
