@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TypeVar
 
 from django.contrib.admin import AdminSite
 from django.core.checks import CheckMessage, Tags, run_checks
-from django.db import OperationalError, connection, transaction
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 
@@ -22,16 +20,12 @@ from authsvc.console import personal_data
 from authsvc.console.charts import PATTERNS, Chart, build_chart
 from authsvc.console.model_admin import DashboardStat, OperatorAdmin
 from authsvc.daily_counts import DailyCounts, Series
-from authsvc.db.sql import fetch_rows, namespaced
+from authsvc.db.sql import fetch_rows, namespaced, within_timeout
 from authsvc.jobs import queued_jobs
 from authsvc.jobs.queued_jobs import QueueState
 from authsvc.messaging import quotas
 from authsvc.messaging.quotas import QuotaLevel
 
-Value = TypeVar("Value")
-
-_STATEMENT_TIMEOUT = "250ms"
-"""A count that takes longer is omitted."""
 _MAX_CLIENTS = 20
 _MAX_CAUSES = len(PATTERNS) - 1
 _CAUSES = {
@@ -210,13 +204,3 @@ def _list_stats(site: AdminSite) -> Iterator[DashboardStat]:
 
 def _stats_of(page: OperatorAdmin) -> list[DashboardStat]:
     return list(page.dashboard_stats())
-
-
-def within_timeout(work: Callable[[], Value]) -> Value | None:
-    """The result, or None if a statement took too long."""
-    try:
-        with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(f"SET LOCAL statement_timeout = '{_STATEMENT_TIMEOUT}'")
-            return work()
-    except OperationalError:
-        return None

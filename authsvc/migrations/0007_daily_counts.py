@@ -6,7 +6,7 @@ from authsvc.db.sql import namespaced
 
 
 class Migration(migrations.Migration):
-    dependencies = [("core", "0005_audit_of_sign_ins")]
+    dependencies = [("core", "0006_audit_by_user_and_kind")]
 
     operations = [
         migrations.CreateModel(
