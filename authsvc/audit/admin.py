@@ -24,6 +24,7 @@ from authsvc.models import AuditLogEntry
 _HIDDEN_TRAITS = ("user_id", "user_email", "user_phone", "changes")
 """Traits that the details do not list: the user on whom an administrator acted, and changes, which follow them."""
 _ADDRESSES = frozenset({"actor_username", "user_email", "user_phone"})
+_HIDDEN_VALUES = frozenset({"provider_id", "filter"})
 _MAX_DETAILS = 20
 _TITLES = {
     Action.LOGIN: "Signed in",
@@ -63,6 +64,7 @@ _TITLES = {
     Action.FAILED_ATTEMPTS_RESET: "Failed attempts reset",
     Action.PERSONAL_DATA_VIEWED: "Personal data viewed",
     Action.NOTE_ADDED: "Note added",
+    Action.LIST_EXPORTED: "List exported",
 }
 _HIGHLIGHTED = frozenset(
     {Action.DELETED, Action.FACTOR_DELETED, Action.TOKEN_REVOKED, Action.SIGN_IN_REFUSED, Action.CHANGE_REFUSED}
@@ -133,8 +135,7 @@ class AuditLogEntryAdmin(OperatorAdmin):
         traits = payload.get("traits")
         for values in (payload, traits if isinstance(traits, dict) else {}):
             values.update({name: personal_data.mask_address(str(values[name])) for name in _ADDRESSES & values.keys()})
-            if "provider_id" in values:
-                values["provider_id"] = personal_data.HIDDEN
+            values.update(dict.fromkeys(_HIDDEN_VALUES & values.keys(), personal_data.HIDDEN))
         for change in _changes(payload).values():
             if isinstance(change, dict):
                 change.update({name: personal_data.HIDDEN for name, value in change.items() if value is not None})
