@@ -58,6 +58,7 @@ _TITLES = {
     Action.CUSTOM_PROVIDER_CREATED: "Custom provider created",
     Action.CUSTOM_PROVIDER_UPDATED: "Custom provider changed",
     Action.CUSTOM_PROVIDER_DELETED: "Custom provider deleted",
+    Action.PROVIDER_TESTED: "Provider tested",
     Action.MESSAGE_RETRIED: "Message retried",
     Action.MESSAGES_RETRIED: "Failed messages retried",
     Action.FAILED_ATTEMPTS_RESET: "Failed attempts reset",
