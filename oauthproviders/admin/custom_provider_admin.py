@@ -79,6 +79,7 @@ class CustomProviderAdmin(OperatorAdmin):
         " stay, but users whose only sign-in method it is can no longer sign in.",
         is_dangerous=True,
         asks_for_name=True,
+        accepts_lists=False,
     )
     def delete(self, row: CustomProvider, context: ActionContext) -> str | None:
         custom_providers.delete(row.identifier, actor=context.actor, caller=context.caller, at=context.at)
