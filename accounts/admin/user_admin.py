@@ -38,7 +38,7 @@ class UserAdmin(UserActions):
     search_fields = ("email",)  # shows the search box; get_search_results searches
     search_help_text = "Email address, phone, ID, or part of a name"
     ordering = ("-created_at", "-id")
-    sortable_by = ()
+    indexed_columns = frozenset({"email", "created_at"})
     change_form_template = "operator/user.html"
     personal_columns = frozenset(
         {"email", "phone", "email_change", "phone_change", "raw_user_meta_data", "raw_app_meta_data"}
@@ -140,7 +140,7 @@ class UserAdmin(UserActions):
             return ()
         return timeline.notes(user_id, is_hidden=personal_data.is_hidden(request), before=before, limit=limit)
 
-    @admin.display(description="account")
+    @admin.display(description="account", ordering="email")
     def account(self, row: User) -> str:
         return self.display_name(row)
 

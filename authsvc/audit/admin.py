@@ -67,6 +67,7 @@ _TITLES = {
     Action.CUSTOM_PROVIDER_CREATED: "Custom provider created",
     Action.CUSTOM_PROVIDER_UPDATED: "Custom provider changed",
     Action.CUSTOM_PROVIDER_DELETED: "Custom provider deleted",
+    Action.PROVIDER_TESTED: "Provider tested",
     Action.MESSAGE_RETRIED: "Message retried",
     Action.MESSAGES_RETRIED: "Failed messages retried",
     Action.FAILED_ATTEMPTS_RESET: "Failed attempts reset",
@@ -91,7 +92,6 @@ class AuditLogEntryAdmin(OperatorAdmin):
     search_fields = ("id",)  # enables the search box
     search_help_text = "A user ID, an address, or any text of the chosen day"
     ordering = ("-created_at", "-id")
-    sortable_by = ()
     personal_columns = frozenset({"payload", "ip_address"})
     fields = (
         "created_at",
