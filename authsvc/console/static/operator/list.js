@@ -15,13 +15,12 @@ function listUrl() {
 }
 
 function show(page) {
+  const [note, total] = ["search-status", "list-total"].map((id) => page.getElementById(id)?.textContent.trim());
   for (const id of replaced) {
     const present = document.getElementById(id);
     const next = page.getElementById(id);
     if (present && next) present.replaceWith(next);
   }
-  const note = page.getElementById("search-status")?.textContent.trim();
-  const total = page.getElementById("list-total")?.textContent.trim();
   document.getElementById("search-status").textContent = note || total || "";
   const boxes = document.querySelectorAll("tr input.action-select");
   if (boxes.length && window.Actions) window.Actions(boxes);
