@@ -47,6 +47,8 @@ class Panel:
     """Text of a panel without rows."""
     more_url: str = ""
     """URL of the full list, if the panel omits rows."""
+    links: Sequence[tuple[str, str]] = ()
+    """Labels and URLs of pages that change the panel's content."""
     position: int
     """Sort key among the panels of the page."""
 
