@@ -75,7 +75,7 @@ def _factors(user: UserRecord) -> Panel:
             for factor in factors
         ],
         empty_text="No second factor. A password alone opens this account.",
-        links=factor_links(),
+        page_links=factor_links(),
         position=10,
     )
 
@@ -97,7 +97,7 @@ def _passkeys(user: UserRecord) -> Panel:
             for row in management.list_passkeys(user)
         ],
         empty_text="No passkey. A passkey replaces the password at sign-in.",
-        links=[("Add passkey", reverse("admin:account_passkey"))],
+        page_links=[("Add passkey", reverse("admin:account_passkey"))],
         position=20,
     )
 
@@ -109,7 +109,7 @@ def _recovery_codes(user: UserRecord) -> Panel:
         columns=("Codes left",),
         rows=[PanelRow(cells=(remaining,))] if remaining else [],
         empty_text="No codes. A code replaces a lost second factor once.",
-        links=[("Create recovery codes", reverse("admin:account_recovery_codes"))],
+        page_links=[("Create recovery codes", reverse("admin:account_recovery_codes"))],
         position=30,
     )
 
@@ -142,7 +142,7 @@ def _sessions(request: HttpRequest, current: SignedInUser) -> Panel:
             for row in sessions
         ],
         empty_text="",
-        links=[("End all other sessions", reverse("admin:account_sessions_end"))] if len(latest) > 1 else [],
+        page_links=[("End all other sessions", reverse("admin:account_sessions_end"))] if len(latest) > 1 else [],
         position=40,
     )
 
