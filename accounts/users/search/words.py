@@ -21,7 +21,7 @@ INDEX = "users_words_search_idx"
 _MAX_WORDS = 8
 _COLUMNS = ("email", "phone", "raw_user_meta_data ->> 'full_name'", "raw_user_meta_data ->> 'name'")
 # Letters that Unicode does not decompose into a base letter and accents.
-_FOLDED_LETTERS = {"ø": "o", "ł": "l", "đ": "d", "ħ": "h", "ı": "i", "ŧ": "t"}
+_FOLDED_LETTERS = ("øłđħıŧ", "oldhit")
 _SHARP_S = ("ß", "ss")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _ASCII_UPPER = str.maketrans({chr(code): chr(code + 32) for code in range(ord("A"), ord("Z") + 1)})
@@ -51,7 +51,7 @@ def fold(text: str) -> str:
         return _lower(text)
     if not text.isascii():
         text = _lower(_ACCENTS.sub("", unicodedata.normalize("NFKD", text))).replace(*_SHARP_S)
-        return text.translate(str.maketrans(_FOLDED_LETTERS))
+        return text.translate(str.maketrans(*_FOLDED_LETTERS))
     return _lower(text)
 
 
@@ -66,7 +66,7 @@ def expression() -> str:
     if not _is_unicode():
         return f"lower({text})"
     folded = f"replace(lower(regexp_replace(normalize({text}, NFKD), '[\\u0300-\\u036f]', '', 'g')), 'ß', 'ss')"
-    letters, bases = "".join(_FOLDED_LETTERS), "".join(_FOLDED_LETTERS.values())
+    letters, bases = _FOLDED_LETTERS
     return (
         f"CASE WHEN octet_length({text}) = char_length({text}) THEN lower({text})"
         f" ELSE translate({folded}, '{letters}', '{bases}') END"
