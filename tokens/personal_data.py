@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from authsvc.personal_data import DataSubject, Row, export_rows
-from tokens.models import AmrClaim, FlowState, LegacyRefreshToken, OneTimeToken, Session
+from tokens.models import AmrClaim, FlowState, ImpersonationLink, LegacyRefreshToken, OneTimeToken, Session
 
 _SECRETS = {
     Session: {"refresh_token_hmac_key"},
@@ -17,6 +17,7 @@ _SECRETS = {
     FlowState: {
         "auth_code", "code_challenge", "provider_access_token", "provider_refresh_token", "invite_token",
     },
+    ImpersonationLink: {"link_hash"},
 }  # fmt: skip
 
 
@@ -32,6 +33,8 @@ class SignIns:
         yield "refresh_tokens", export_rows(legacy, without=_SECRETS[LegacyRefreshToken])
         secrets = OneTimeToken.objects.filter(user_id=data_subject.id).order_by("created_at", "id")
         yield "one_time_tokens", export_rows(secrets, without=_SECRETS[OneTimeToken])
+        links = ImpersonationLink.objects.filter(user_id=data_subject.id).order_by("created_at", "id")
+        yield "impersonation_links", export_rows(links, without=_SECRETS[ImpersonationLink])
         yield "flow_state", export_rows(_flows(data_subject).order_by("created_at", "id"), without=_SECRETS[FlowState])
 
     def erase(self, data_subject: DataSubject) -> Mapping[str, int]:
@@ -39,6 +42,7 @@ class SignIns:
             return {
                 "refresh_tokens": LegacyRefreshToken.objects.filter(user_id=data_subject.id)._raw_delete("default"),
                 "flow_state": _flows(data_subject)._raw_delete("default"),
+                "impersonation_links": ImpersonationLink.objects.filter(user_id=data_subject.id)._raw_delete("default"),
             }
 
 

@@ -23,7 +23,7 @@ from authsvc.models import AuditLogEntry
 
 _HIDDEN_TRAITS = ("user_id", "user_email", "user_phone", "changes")
 """Traits that the details do not list: the user on whom an administrator acted, and changes, which follow them."""
-_ADDRESSES = frozenset({"actor_username", "user_email", "user_phone"})
+_ADDRESSES = frozenset({"actor_username", "impersonator_username", "user_email", "user_phone"})
 _MAX_DETAILS = 20
 _TITLES = {
     Action.LOGIN: "Signed in",
@@ -63,6 +63,9 @@ _TITLES = {
     Action.FAILED_ATTEMPTS_RESET: "Failed attempts reset",
     Action.PERSONAL_DATA_VIEWED: "Personal data viewed",
     Action.NOTE_ADDED: "Note added",
+    Action.IMPERSONATION_REQUESTED: "View as user requested",
+    Action.IMPERSONATION_STARTED: "View as user started",
+    Action.IMPERSONATION_ENDED: "View as user ended",
 }
 _HIGHLIGHTED = frozenset(
     {Action.DELETED, Action.FACTOR_DELETED, Action.TOKEN_REVOKED, Action.SIGN_IN_REFUSED, Action.CHANGE_REFUSED}
@@ -236,6 +239,8 @@ def _actor_name(payload: Mapping[str, Any]) -> str:
     name = formatting.short_text(payload.get("actor_username") or payload.get("actor_id"))
     if subject := payload.get("actor_sub"):
         name = f"{name}, {formatting.short_text(subject)}"
+    if impersonator := payload.get("impersonator_username"):
+        return f"{name} (impersonated by {formatting.short_text(impersonator)})"
     is_administrator = "actor_role" in payload or payload.get("actor_id") == str(UUID(int=0))
     return f"{name} (administrator)" if is_administrator else name
 

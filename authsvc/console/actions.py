@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Protocol
+from uuid import UUID
 
 from django import forms
 from django.contrib.admin import helpers
@@ -42,6 +43,8 @@ class ActionContext:
     caller: Caller
     at: datetime
     form: Any = None
+    session_id: UUID | None = None
+    """The operator's session."""
 
     @property
     def values(self) -> Mapping[str, Any]:
@@ -56,6 +59,8 @@ class ShownOnce:
     label: str
     text: str = field(repr=False)
     hint: str = ""
+    is_link: bool = False
+    """True for a link that the operator opens in a new tab."""
 
 
 class ActionMethod(Protocol):
@@ -107,14 +112,16 @@ def action(
     is_dangerous: bool = False,
     asks_for_name: bool = False,
     needs_reason: bool = False,
+    for_one_row: bool = False,
     access: Access = Access.ADMIN,
 ) -> Callable[[ActionMethod], Callable[..., HttpResponse | None]]:
     """Make a method of an `OperatorAdmin` an action, for ticked rows of the list and as a button on a row's page.
 
     `label` is the button's text. `success_message` is reported before the row's name, as in "Banned". With a
     `confirmation` text or a `form`, a confirmation page comes first; `asks_for_name` makes the operator type the row's
-    name there, and `needs_reason` state a reason. The method is called once per row; an ApiError is
-    shown, and the next row follows. Operators with less than `access` neither see the action nor can run it.
+    name there, and `needs_reason` state a reason. An action `for_one_row` refuses several rows. The method is called
+    once per row; an ApiError is shown, and the next row follows. Operators with less than `access` neither see the
+    action nor can run it.
     """
 
     def decorate(method: ActionMethod) -> Callable[..., HttpResponse | None]:
@@ -124,6 +131,9 @@ def action(
             rows = list(queryset[:MAX_ACTION_ROWS])
             if not rows:
                 page.message_user(request, "No action taken: the selected rows no longer exist.", levels.WARNING)
+                return None
+            if for_one_row and len(rows) > 1:
+                page.message_user(request, f"No action taken: {label} needs a single row.", levels.WARNING)
                 return None
             is_confirmed = _CONFIRMED in request.POST
             own_form = None
@@ -156,7 +166,15 @@ def action(
             if not secrets:
                 return None
             back_url = _back_url(page, request, rows[0])
-            return form_page(page, request, "operator/shown_once.html", title=label, secrets=secrets, back_url=back_url)
+            return form_page(
+                page,
+                request,
+                "operator/shown_once.html",
+                title=label,
+                secrets=secrets,
+                has_link=any(secret.is_link for _name, secret in secrets),
+                back_url=back_url,
+            )
 
         # Attributes that Django's admin and the templates read; functions have no such attributes for mypy.
         run.name = run.__name__  # type: ignore[attr-defined]
@@ -169,7 +187,13 @@ def action(
 
 
 def create_context(request: HttpRequest, form: forms.Form | None = None) -> ActionContext:
-    return ActionContext(actor=actor_of(request), caller=caller_of(request), at=timezone.now(), form=form)
+    return ActionContext(
+        actor=actor_of(request),
+        caller=caller_of(request),
+        at=timezone.now(),
+        form=form,
+        session_id=operators.operator_of(request).session_id,
+    )
 
 
 def form_page(
