@@ -15,8 +15,8 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 
-from authsvc.console import filters, formatting, personal_data
-from authsvc.console.actions import MAX_ACTION_ROWS, ActionContext, action
+from authsvc.console import filters, formatting, personal_data, user_agents
+from authsvc.console.actions import MAX_ACTION_ROWS, ActionContext, action, is_whole_list
 from authsvc.console.formatting import Tone
 from authsvc.console.model_admin import DashboardStat, OperatorAdmin, bounded_count
 from authsvc.console.operators import Access
@@ -25,42 +25,6 @@ from tokens.models import Session
 from tokens.sessions import impersonation, revocation, users
 
 _OWNER = "user"
-_MAX_LENGTH = 60
-# The first match counts: a browser also names the browsers that it descends from.
-_BROWSERS = (
-    ("Edg/", "Edge"),
-    ("EdgA/", "Edge"),
-    ("EdgiOS/", "Edge"),
-    ("OPR/", "Opera"),
-    ("SamsungBrowser/", "Samsung Internet"),
-    ("Firefox/", "Firefox"),
-    ("FxiOS/", "Firefox"),
-    ("CriOS/", "Chrome"),
-    ("Chrome/", "Chrome"),
-    ("Safari/", "Safari"),
-)
-_SYSTEMS = (
-    ("iPhone", "iPhone"),
-    ("iPad", "iPad"),
-    ("Android", "Android"),
-    ("CrOS", "ChromeOS"),
-    ("Windows", "Windows"),
-    ("Mac OS X", "macOS"),
-    ("Linux", "Linux"),
-)
-
-
-def describe_user_agent(user_agent: str | None) -> str:
-    """A short name such as "Firefox on Windows", for display only; empty when the user agent is unknown.
-
-    Returns the user agent itself, shortened, when it is not a browser's.
-    """
-    text = user_agent or ""
-    if not text.startswith("Mozilla/"):
-        return text[:_MAX_LENGTH]
-    browser = next((name for token, name in _BROWSERS if token in text), "Browser")
-    system = next((name for token, name in _SYSTEMS if token in text), "")
-    return f"{browser} on {system}" if system else browser
 
 
 def _impersonator_name(row: Any) -> str:
@@ -89,14 +53,13 @@ class SessionAdmin(OperatorAdmin):
     list_display_links = ("device",)
     list_filter = (ImpersonatedFilter,)
     ordering = ("-created_at", "-id")
-    sortable_by = ()
     fields = (
         "owner", "impersonator", "device", "user_agent", "ip", "created_at", "age", "last_used", "ends", "methods",
         "level", "tag", "scopes", "session_id",
     )  # fmt: skip
     actions = ("end",)
     row_actions = ("end",)
-    personal_columns = frozenset({"ip"})
+    personal_columns = frozenset({"ip", "user_agent"})
 
     class Media:
         css = {"all": ("operator/content.css",)}
@@ -121,6 +84,7 @@ class SessionAdmin(OperatorAdmin):
 
     def hide_personal_data(self, row: Any) -> None:
         row.ip = personal_data.HIDDEN if row.ip else None
+        row.user_agent = personal_data.HIDDEN if row.user_agent else None
         row.impersonator_name = personal_data.mask_address(_impersonator_name(row))
 
     def dashboard_stats(self) -> Iterator[DashboardStat]:
@@ -162,7 +126,7 @@ class SessionAdmin(OperatorAdmin):
 
     @admin.display(description="device")
     def device(self, row: Session) -> str:
-        return describe_user_agent(row.user_agent) or "Unknown device"
+        return user_agents.describe(row.user_agent) or "Unknown device"
 
     @admin.display(description="user")
     def owner(self, row: Session) -> SafeString | str:
@@ -172,11 +136,11 @@ class SessionAdmin(OperatorAdmin):
     def session_id(self, row: Session) -> SafeString | str:
         return formatting.code(row.pk)
 
-    @admin.display(description="age")
+    @admin.display(description="age", ordering="-created_at")
     def age(self, row: Session) -> str:
         return timesince(row.created_at, timezone.now(), depth=1) if row.created_at else formatting.EMPTY
 
-    @admin.display(description="last used")
+    @admin.display(description="last used", ordering="refreshed_at")
     def last_used(self, row: Session) -> str:
         return formatting.datetime_text(row.refreshed_at or row.created_at)
 
@@ -192,7 +156,7 @@ class SessionAdmin(OperatorAdmin):
     def impersonator(self, row: Any) -> SafeString | str:
         return formatting.user_link(row.impersonator_id, _impersonator_name(row))
 
-    @admin.display(description="level")
+    @admin.display(description="level", ordering="aal")
     def level(self, row: Session) -> SafeString:
         return formatting.badge(row.aal or "aal1", Tone.GOOD if (row.aal or "") > "aal1" else Tone.QUIET)
 
@@ -206,7 +170,8 @@ class SessionAdmin(OperatorAdmin):
         return super().has_module_permission(request)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        if request.method == "GET" and not {_OWNER, ImpersonatedFilter.parameter_name, "e"} & request.GET.keys():
+        is_of_all_rows = request.method == "GET" or is_whole_list(request)
+        if is_of_all_rows and not {_OWNER, ImpersonatedFilter.parameter_name, "e"} & request.GET.keys():
             # No index has all sessions by age.
             return HttpResponseRedirect(reverse("admin:index"))
         return super().changelist_view(request, extra_context)

@@ -211,7 +211,7 @@ def test_no_operator_impersonates_oneself(inside: Console, operator: User) -> No
 
 def test_several_users_are_refused(inside: Console, ada: User) -> None:
     bob = factories.make_user(email="bob@example.com")
-    assert "needs a single row" in refusal(inside, press(inside, ada, bob))
+    assert "applies to a single row only" in refusal(inside, press(inside, ada, bob))
 
 
 def test_a_user_who_changes_before_the_link_is_opened_is_not_impersonated(inside: Console, ada: User, api: Api) -> None:

@@ -14,7 +14,7 @@ CREATE = (
 class Migration(migrations.Migration):
     atomic = False
 
-    dependencies = [("core", "0005_audit_of_sign_ins")]
+    dependencies = [("core", "0007_daily_counts")]
 
     operations = [
         # An interrupted run leaves an invalid index.
