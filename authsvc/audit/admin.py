@@ -130,7 +130,7 @@ class AuditLogEntryAdmin(OperatorAdmin):
                 at=entry.created_at or before.at,
                 id=entry.id,
                 title=self.action(row),
-                actor="User" if is_own else _actor_name(_payload(row)),
+                actor=_add_impersonator("User", _payload(row)) if is_own else _actor_name(_payload(row)),
                 details="\n".join(_detail_lines(row)),
                 address=row.ip_address,
                 device=_device(row),
@@ -242,10 +242,14 @@ def _actor_name(payload: Mapping[str, Any]) -> str:
     name = formatting.short_text(payload.get("actor_username") or payload.get("actor_id"))
     if subject := payload.get("actor_sub"):
         name = f"{name}, {formatting.short_text(subject)}"
-    if impersonator := payload.get("impersonator_username"):
-        return f"{name} (impersonated by {formatting.short_text(impersonator)})"
     is_administrator = "actor_role" in payload or payload.get("actor_id") == str(UUID(int=0))
-    return f"{name} (administrator)" if is_administrator else name
+    return f"{name} (administrator)" if is_administrator else _add_impersonator(name, payload)
+
+
+def _add_impersonator(name: str, payload: Mapping[str, Any]) -> str:
+    """The name of a user, with the operator who impersonated the user, if any."""
+    impersonator = payload.get("impersonator_username")
+    return f"{name} (impersonated by {formatting.short_text(impersonator)})" if impersonator else name
 
 
 def _device(row: AuditLogEntry) -> str:

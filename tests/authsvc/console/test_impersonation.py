@@ -369,6 +369,8 @@ def test_the_console_shows_and_ends_active_impersonations(
     inside: Console, active: Impersonation, api: Api, ada: User
 ) -> None:
     own = factories.make_session(ada, ip="198.51.100.7")
+    assert api.put("/user", {"data": {"seen": True}}, bearer=active.given.access_token).status_code == 200
+    assert "User (impersonated by boss@example.com)" in inside.text(page_of(ada))  # in the timeline
     assert "impersonated by boss@example.com" in inside.text(page_of(ada))
     assert "boss@example.com" in inside.text(f"{SESSIONS}{active.given.session.pk}/change/")
     assert "Active views as user" in inside.text("/operator/")
