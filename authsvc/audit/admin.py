@@ -82,7 +82,6 @@ class AuditLogEntryAdmin(OperatorAdmin):
     search_fields = ("id",)  # enables the search box
     search_help_text = "A user ID, an address, or any text of the chosen day"
     ordering = ("-created_at", "-id")
-    sortable_by = ()
     personal_columns = frozenset({"payload", "ip_address"})
     fields = (
         "created_at",
