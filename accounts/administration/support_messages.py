@@ -45,7 +45,8 @@ def confirmable_column(user: UserRecord) -> Literal["email", "phone"] | None:
 def send_recovery(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime, is_bulk: bool = False) -> str:
     """Send a user a recovery email, regardless of the interval since the last one; return its recipient.
 
-    A bulk message is delivered after all others. Raises UserNotFound, NothingToSendTo and the errors of sending an email.
+    A bulk message is delivered after all others.
+    Raises UserNotFound, NothingToSendTo and the errors of sending an email.
     """
     return _send_link(
         user_id,
@@ -106,7 +107,8 @@ def resend_confirmation(
 ) -> str:
     """Repeat the confirmation of a sign-up, by email or else by text message; return its recipient.
 
-    A bulk message is delivered after all others. Raises UserNotFound, NothingToConfirm and the errors of sending a message.
+    A bulk message is delivered after all others.
+    Raises UserNotFound, NothingToConfirm and the errors of sending a message.
     """
     user = queries.require(user_id)
     match confirmable_column(user):

@@ -179,6 +179,10 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
         """Texts on the confirmation page of an action about its effect on these rows."""
         return []
 
+    def costs(self, action: str, rows: QuerySet[Any]) -> list[tuple[str, str]]:
+        """Labels and texts about the cost of an action on several rows; its confirmation page shows them."""
+        return []
+
     def initial_values(self, row: Any) -> dict[str, Any]:
         """Values of a row with which the forms of actions start."""
         return {}
