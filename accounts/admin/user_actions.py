@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
+from uuid import UUID
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -229,12 +230,18 @@ class UserActions(OperatorAdmin):
         to = service(row.pk, actor=context.actor, caller=context.caller, at=context.at)
         return f"{label} sent to {to}"
 
-    def costs(self, action: str, rows: QuerySet[Any]) -> list[tuple[str, str]]:
+    def costs(self, request: HttpRequest, action: str, rows: QuerySet[Any]) -> list[tuple[str, str]]:
         message = _MESSAGE_OF_ACTION.get(action)
         if message is None:
-            return super().costs(action, rows)
+            return super().costs(request, action, rows)
         at = timezone.now()
-        return describe_cost(bulk_messages.estimate_cost(message, bulk_messages.read_recipients(rows), at=at), at=at)
+        cost = bulk_messages.estimate_cost(
+            message,
+            bulk_messages.read_recipients(rows),
+            find_refusal=lambda user: self._find_refusal(request, user.id, user.role),
+            at=at,
+        )
+        return describe_cost(cost, at=at)
 
     def available_actions(self, row: User) -> Iterable[str]:
         if row.deleted_at:
@@ -266,7 +273,10 @@ class UserActions(OperatorAdmin):
         return User.objects.filter(pk=row.pk).values_list("role", flat=True).first()
 
     def find_refusal(self, request: HttpRequest, row: User) -> str:
-        if row.pk == operators.operator_of(request).id:
+        return self._find_refusal(request, row.pk, self.account_role(row))
+
+    def _find_refusal(self, request: HttpRequest, user_id: UUID, role: str | None) -> str:
+        if user_id == operators.operator_of(request).id:
             # Prevents the last operator from locking all operators out.
             return administration_errors.OwnAccount.message
-        return super().find_refusal(request, row)
+        return self.find_role_refusal(request, role)

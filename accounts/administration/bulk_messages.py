@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -33,7 +33,7 @@ from authsvc.messaging.quotas import QuotaLevel, read_levels
 
 _HOUR = timedelta(hours=1)
 _COLUMNS = (
-    "id", "email", "phone", "email_confirmed_at", "phone_confirmed_at", "confirmed_at", "invited_at",
+    "id", "role", "email", "phone", "email_confirmed_at", "phone_confirmed_at", "confirmed_at", "invited_at",
     "last_sign_in_at", "banned_until", "deleted_at", "is_sso_user",
 )  # fmt: skip
 _MAX_WAITS = 200
@@ -97,11 +97,19 @@ class Cost:
         return self.emails + self.texts
 
 
-def estimate_cost(message: BulkMessage, users: Iterable[UserRecord], *, at: datetime) -> Cost:
-    """The cost of a message to these users. Runs two statements."""
+def estimate_cost(
+    message: BulkMessage, users: Iterable[UserRecord], *, find_refusal: Callable[[UserRecord], str], at: datetime
+) -> Cost:
+    """The cost of a message to these users, without those that `find_refusal` gives a reason for.
+
+    Runs two statements.
+    """
     channels: Counter[str] = Counter()
     skipped: Counter[str] = Counter()
     for user in users:
+        if reason := find_refusal(user):
+            skipped[reason] += 1
+            continue
         try:
             channels[check_recipient(message, user, at=at)] += 1
         except ApiError as error:
@@ -123,8 +131,9 @@ def estimate_cost(message: BulkMessage, users: Iterable[UserRecord], *, at: date
 def read_recipients(rows: QuerySet[User]) -> Iterator[UserRecord]:
     """The rows with the columns that `check_recipient` needs, in one statement."""
     for row in rows.values(*_COLUMNS).iterator():
-        values: dict[str, Any] = {**row, "email": row["email"] or "", "phone": row["phone"] or ""}
-        yield UserRecord(aud="", role="", password_hash="", **values)
+        texts = {name: row[name] or "" for name in ("role", "email", "phone")}
+        values: dict[str, Any] = {**row, **texts}
+        yield UserRecord(aud="", password_hash="", **values)
 
 
 def check_recipient(message: BulkMessage, user: UserRecord, *, at: datetime) -> Literal["email", "phone"]:

@@ -164,7 +164,7 @@ def action(
             costs = None
             if count > 1 and not is_confirmed:
                 all_rows = results.remaining(queryset) if results else queryset
-                costs = page.costs(run.name, all_rows)  # type: ignore[attr-defined]  # set below
+                costs = page.costs(request, run.name, all_rows)  # type: ignore[attr-defined]  # set below
             needs_page = (
                 confirmation or form or asks_for_name or needs_reason or costs or (is_list and not is_confirmed)
             )

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from accounts.administration import bulk_messages, errors
@@ -86,10 +87,16 @@ def enqueue(user: User, operator: User, caller: Caller, *, message: BulkMessage 
     bulk_messages.enqueue(message, user.pk, schedule=schedule, actor=actor, caller=caller, at=at)
 
 
+def estimate(message: BulkMessage, users: QuerySet[User], *, at: datetime | None = None) -> bulk_messages.Cost:
+    recipients = bulk_messages.read_recipients(users)
+    return bulk_messages.estimate_cost(message, recipients, find_refusal=lambda _: "", at=at or timezone.now())
+
+
 def queued(task: str = "accounts.send_bulk_message") -> list[tuple[Any, ...]]:
     """(Priority, time, arguments) of the waiting jobs of a task."""
     return sql.fetch_rows(
-        "SELECT priority, scheduled_at, args FROM procrastinate_jobs WHERE task_name = %s AND status = 'todo' ORDER BY id",
+        "SELECT priority, scheduled_at, args FROM procrastinate_jobs"
+        " WHERE task_name = %s AND status = 'todo' ORDER BY id",
         (task,),
     )
 
@@ -180,9 +187,7 @@ def test_users_who_cannot_get_it_are_skipped_before_and_after_queueing(
     assert len(queued()) == 1
     run_jobs()
     assert not mailbox.emails
-    cost = bulk_messages.estimate_cost(
-        BulkMessage.RECOVERY, bulk_messages.read_recipients(User.objects.filter(pk=ada.pk)), at=timezone.now()
-    )
+    cost = estimate(BulkMessage.RECOVERY, User.objects.filter(pk=ada.pk))
     assert (cost.recipients, cost.skipped, cost.waiting, cost.left) == (0, {error.message: 1}, 1, 999)  # type: ignore[attr-defined]
 
 
@@ -208,9 +213,8 @@ def test_the_cost_counts_channels_and_the_time_of_the_last_message(operator: Use
         User.objects.create(phone=f"491700000{number}", aud="authenticated", created_at=NOON)
     factories.make_user()
     at = timezone.now()
-    users = User.objects.exclude(pk=operator.pk)
-    cost = bulk_messages.estimate_cost(BulkMessage.CONFIRMATION, bulk_messages.read_recipients(users), at=at)
+    cost = estimate(BulkMessage.CONFIRMATION, User.objects.exclude(pk=operator.pk), at=at)
     assert (cost.emails, cost.texts, cost.skipped) == (3, 3, {errors.NothingToConfirm.message: 1})
     assert (cost.left, cost.last_at) == (2, at + timedelta(hours=2))
-    empty = bulk_messages.estimate_cost(BulkMessage.MAGIC_LINK, [], at=at)
+    empty = estimate(BulkMessage.MAGIC_LINK, User.objects.none())
     assert (empty.recipients, empty.last_at) == (0, None)
