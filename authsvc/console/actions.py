@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Protocol
+from uuid import UUID
 
 from django import forms
 from django.contrib.admin import helpers
@@ -60,6 +61,8 @@ class ActionContext:
     """Rows of the action, those of other batches included."""
     shared: dict[str, Any] = field(default_factory=dict)
     """Objects that a method keeps for the rows of one request."""
+    session_id: UUID | None = None
+    """The operator's session."""
 
     @property
     def values(self) -> Mapping[str, Any]:
@@ -74,6 +77,8 @@ class ShownOnce:
     label: str
     text: str = field(repr=False)
     hint: str = ""
+    is_link: bool = False
+    """True for a link that the operator opens in a new tab."""
 
 
 class ActionMethod(Protocol):
@@ -125,6 +130,7 @@ def action(
     is_dangerous: bool = False,
     asks_for_name: bool = False,
     needs_reason: bool = False,
+    for_one_row: bool = False,
     access: Access = Access.ADMIN,
     accepts_lists: bool = True,
 ) -> Callable[[ActionMethod], Callable[..., HttpResponse | None]]:
@@ -134,7 +140,8 @@ def action(
     "Banned". With a `confirmation` text, a `form` or `costs` of the page, a confirmation page comes first;
     `asks_for_name` makes the operator type the row's name there, and `needs_reason` state a reason. The method is
     called once per row; an ApiError is counted and shown, and the next row follows. Operators with less than `access`
-    neither see the action nor can run it. Without `accepts_lists` it applies to ticked rows only.
+    neither see the action nor can run it. Without `accepts_lists` it applies to ticked rows only, and `for_one_row`
+    to a single one.
     """
 
     def decorate(method: ActionMethod) -> Callable[..., HttpResponse | None]:
@@ -153,6 +160,9 @@ def action(
                 page.message_user(request, "No action taken: the selected rows no longer exist.", levels.WARNING)
                 return None
             count = results.total if results else len(rows)
+            if for_one_row and count > 1:
+                page.message_user(request, f"“{label}” applies to a single row only. No action taken.", levels.WARNING)
+                return None
             is_confirmed = _CONFIRMED in request.POST
             own_form = None
             if form:
@@ -193,7 +203,15 @@ def action(
             if not secrets:
                 return None
             back_url = _back_url(page, request, rows[0])
-            return form_page(page, request, "operator/shown_once.html", title=label, secrets=secrets, back_url=back_url)
+            return form_page(
+                page,
+                request,
+                "operator/shown_once.html",
+                title=label,
+                secrets=secrets,
+                has_link=any(secret.is_link for _name, secret in secrets),
+                back_url=back_url,
+            )
 
         # Attributes that Django's admin and the templates read; functions have no such attributes for mypy.
         run.name = run.__name__  # type: ignore[attr-defined]
@@ -207,7 +225,13 @@ def action(
 
 
 def create_context(request: HttpRequest, form: forms.Form | None = None) -> ActionContext:
-    return ActionContext(actor=actor_of(request), caller=caller_of(request), at=timezone.now(), form=form)
+    return ActionContext(
+        actor=actor_of(request),
+        caller=caller_of(request),
+        at=timezone.now(),
+        form=form,
+        session_id=operators.operator_of(request).session_id,
+    )
 
 
 def form_page(

@@ -37,6 +37,7 @@ REQUIRED = {
     EmailKind.CONFIRMATION: ["confirm", "ada@example.com"],
     EmailKind.INVITE: ["have been invited", "Accept invitation"],
     EmailKind.RECOVERY: ["asked to reset the password", IGNORE],
+    EmailKind.OPERATOR_RECOVERY: ["ada@example.com", "operator console", "ignore this message"],
     EmailKind.MAGIC_LINK: ["Sign in", "short time", "once"],
     EmailKind.EMAIL_CHANGE: ["new@example.com", IGNORE],
     EmailKind.REAUTHENTICATION: ["123456"],
@@ -49,6 +50,7 @@ REQUIRED = {
     EmailKind.FACTOR_ENROLLED: ["totp", SUPPORT],
     EmailKind.FACTOR_UNENROLLED: ["totp", SUPPORT],
     EmailKind.RECOVERY_CODE_USED: ["ada@example.com", "Codes left: 9", SUPPORT],
+    EmailKind.IMPERSONATION: ["ada@example.com", "15 minutes", "no change of your password", SUPPORT],
 }
 WITH_LINK = [kind for kind, entry in message_types.EMAIL_TYPES.items() if "ConfirmationURL" in entry.variables]
 
