@@ -155,6 +155,7 @@ PAGES = {
     "dashboard": ("/operator/", ".stats"),
     "list of users": ("/operator/accounts/user/", "#result_list"),
     "invitations": ("/operator/accounts/user/invite/", "#id_email"),
+    "views as user": ("/operator/tokens/session/?impersonated=yes", ".empty"),
     "error page of the console": ("/operator/unknown/", "h1"),
 }
 
