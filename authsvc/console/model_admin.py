@@ -179,13 +179,21 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
         """Texts on the confirmation page of an action about its effect on these rows."""
         return []
 
+    def costs(self, request: HttpRequest, action: str, rows: QuerySet[Any]) -> list[tuple[str, str]]:
+        """Labels and texts about the cost of an action on several rows; its confirmation page shows them."""
+        return []
+
     def initial_values(self, row: Any) -> dict[str, Any]:
         """Values of a row with which the forms of actions start."""
         return {}
 
     def find_refusal(self, request: HttpRequest, row: Any) -> str:
         """The reason why this operator must not change a row; empty if there is none."""
-        if operator_of(request).access < Access.ADMIN and access_of(self.account_role(row)) is not None:
+        return self.find_role_refusal(request, self.account_role(row))
+
+    def find_role_refusal(self, request: HttpRequest, role: str | None) -> str:
+        """The reason why this operator must not change an account with this role; empty if there is none."""
+        if operator_of(request).access < Access.ADMIN and access_of(role) is not None:
             # A recovery, a lifted ban or a removed factor would open the account of another operator.
             return "Accounts of operators are changed by administrators"
         return ""

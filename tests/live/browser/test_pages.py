@@ -158,6 +158,7 @@ PAGES = {
     "password of the own account": ("/operator/account/password/", "#id_password"),
     "enrolment of an app": ("/operator/account/app/", "#id_name"),
     "forgotten password": ("/operator/forgotten-password/", "#id_email"),
+    "invitations": ("/operator/accounts/user/invite/", "#id_email"),
     "error page of the console": ("/operator/unknown/", "h1"),
 }
 
@@ -179,6 +180,42 @@ def test_pages_are_readable_and_work_by_keyboard(browser: Chromium, service: Ser
         if problems := accessibility.find_problems(browser):
             found[name] = problems
     assert found == {}
+
+
+@pytest.mark.usefixtures("signed_in")
+def test_bulk_mail_shows_its_cost_and_the_start_page_charts_it(browser: Chromium, service: Service) -> None:
+    addresses = [f"bulk{number}@example.com" for number in range(2)]
+    for email in addresses:
+        assert requests.post(f"{service.url}/signup", json={"email": email, "password": PASSWORD}, timeout=60).ok
+    browser.resize(width=1280, height=800, mobile=False)
+    browser.watch_policy_violations()
+    open_page(browser, f"{service.url}/operator/accounts/user/?q=bulk", "#result_list")
+    for number in (1, 2):
+        browser.click(f"#result_list tbody tr:nth-child({number}) .action-select")
+    browser.evaluate("document.querySelector('select[name=action]').value = 'send_recovery'")
+    browser.click(".actions button[type=submit]")
+    costs = browser.wait_for("document.querySelector('.costs')?.innerText")
+    assert "2 by email" in costs
+    assert "1,000 left now" in costs
+    assert accessibility.find_problems(browser) == []
+    browser.click("button.default")
+    browser.wait_for("document.querySelector('.messagelist')?.innerText.includes('Recovery email queued: 2 users')")
+
+    received: list[str] = []
+    while len(received) < len(addresses):
+        messages = requests.get(f"{service.url}/inbox/messages.json", timeout=60).json()
+        received = [each["to"] for each in messages if each["to"] in addresses and "ecover" in str(each)]
+    open_page(browser, f"{service.url}/operator/", ".chart svg")
+    titles = browser.evaluate("[...document.querySelectorAll('.chart:has(rect.bar) h3')].map(each => each.innerText)")
+    assert {"Sign-ups", "Sign-ins", "Messages"} <= set(titles)
+    assert browser.evaluate("getComputedStyle(document.querySelector('.chart rect.solid')).fill") != "rgb(0, 0, 0)"
+    browser.click(".chart summary")
+    assert browser.evaluate("document.querySelector('.chart table').checkVisibility()")
+    warnings = "document.querySelector('.warnings dl').checkVisibility()"
+    assert not browser.evaluate(warnings)
+    browser.click(".warnings summary")
+    assert browser.evaluate(warnings)
+    assert browser.policy_violations() == []
 
 
 def test_faint_text_and_hidden_focus_are_found(browser: Chromium, service: Service) -> None:
