@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterator
 from datetime import timedelta
@@ -381,6 +382,27 @@ def test_the_discovery_document_of_keycloak(
     steps = provider_checks.built_in_provider_steps("keycloak")
     assert {step.result.subject: step.result.message for step in steps if step.result.outcome != Outcome.OK} == {}
     assert [step.result.subject for step in steps] == ["Settings", *ALL_STEPS]
+
+
+@pytest.mark.parametrize(
+    "url", ["http://[::1", "http://a:99999/", "http://", "ftp://a/", "file:///etc/passwd", "x", "//a"]
+)
+def test_invalid_urls_in_a_document_over_http_are_failures(
+    mocked_requests: responses.RequestsMock, auth_config: ChangeConfig, url: str
+) -> None:
+    realm = Issuer(MockedServer(mocked_requests, url="http://127.0.0.1:9444"), key=RSA)
+    realm.publish_discovery(jwks_uri=url, token_endpoint=url)
+    auth_config(providers={"keycloak": provider_settings(url=realm.url)})
+    steps = {step.result.subject: step for step in provider_checks.built_in_provider_steps("keycloak")}
+    for subject in ("Endpoints", "Keys", CLIENT):
+        assert_failed(steps, subject, f"“{url}” is not an http(s) URL")
+
+
+def test_a_dns_that_does_not_answer_is_told_apart(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_arguments, **_options: time.sleep(0.3))
+    monkeypatch.setattr(provider_checks, "_MAX_DNS_SECONDS", 0.02)
+    assert_failed(check(openid_row(issuer.name)), "DNS", "the DNS did not answer in time")
+    assert issuer.server.received == []
 
 
 def test_a_built_in_provider_without_discovery(
