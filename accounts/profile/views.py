@@ -51,6 +51,7 @@ class UserInput(Body, frozen=True):
 class UserView(Endpoint):
     authentication_classes = (BearerAuthentication,)
     permission_classes = (IsSignedIn,)
+    client_methods = ("GET",)
 
     @document(responses={200: schemas.User}, errors=(errors.AudienceMismatch,))
     def get(self, request: ServiceRequest) -> HttpResponse:

@@ -119,6 +119,12 @@ class Action(StrEnum):
     FAILED_ATTEMPTS_RESET = "failed_attempts_reset"
     PERSONAL_DATA_VIEWED = "personal_data_viewed"
     NOTE_ADDED = "operator_note_added"
+    OAUTH_CLIENT_CREATED = "oauth_client_created"
+    OAUTH_CLIENT_UPDATED = "oauth_client_updated"
+    OAUTH_CLIENT_DELETED = "oauth_client_deleted"
+    OAUTH_CLIENT_SECRET_REGENERATED = "oauth_client_secret_regenerated"
+    OAUTH_GRANT_APPROVED = "oauth_grant_approved"
+    OAUTH_GRANT_DENIED = "oauth_grant_denied"
 
 
 _LOG_TYPES = {
@@ -128,7 +134,8 @@ _LOG_TYPES = {
         Action.MODIFIED, Action.CHANGE_REFUSED, Action.RECOVERY_REQUESTED, Action.REAUTHENTICATION_REQUESTED,
         Action.CONFIRMATION_REQUESTED, Action.REPEATED_SIGNUP, Action.UPDATED_PASSWORD, Action.IDENTITY_LINKED,
         Action.IDENTITY_UNLINKED, Action.PASSKEY_CREATED, Action.PASSKEY_UPDATED, Action.PASSKEY_DELETED,
-        Action.FAILED_ATTEMPTS_RESET, Action.NOTE_ADDED, Action.PERSONAL_DATA_VIEWED,
+        Action.FAILED_ATTEMPTS_RESET, Action.NOTE_ADDED, Action.PERSONAL_DATA_VIEWED, Action.OAUTH_GRANT_APPROVED,
+        Action.OAUTH_GRANT_DENIED,
     ),
     "token": (Action.TOKEN_REVOKED, Action.TOKEN_REFRESHED),
     "factor": (
@@ -139,6 +146,10 @@ _LOG_TYPES = {
         Action.CUSTOM_PROVIDER_CREATED, Action.CUSTOM_PROVIDER_UPDATED, Action.CUSTOM_PROVIDER_DELETED,
     ),
     "message": (Action.MESSAGE_RETRIED, Action.MESSAGES_RETRIED),
+    "oauth_client": (
+        Action.OAUTH_CLIENT_CREATED, Action.OAUTH_CLIENT_UPDATED, Action.OAUTH_CLIENT_DELETED,
+        Action.OAUTH_CLIENT_SECRET_REGENERATED,
+    ),
 }  # fmt: skip
 _LOG_TYPE_OF = {action: log_type for log_type, actions in _LOG_TYPES.items() for action in actions}
 REFUSALS = "RefusedSignIn"

@@ -31,8 +31,9 @@ from oauthproviders.base.contract import InvalidProviderResponse, ProviderUnavai
 from oauthproviders.flow import errors, id_token_audiences
 from oauthproviders.flow.id_token_audiences import IdTokenCredential, TrustedIssuer
 from oauthproviders.oidc import openid_connect
-from tokens.api import authentication, grants, schemas
+from tokens.api import authentication, grants, permissions, schemas
 from tokens.api.authentication import BearerAuthentication
+from tokens.api.errors import ClientTokenNotAllowed
 from tokens.jwt.access_tokens import MAX_TOKEN_LENGTH
 from tokens.sessions import lifecycle, sign_in_metrics
 from tokens.sessions.lifecycle import TokenPair
@@ -77,6 +78,7 @@ class IdTokenGrant:
         RecentSignInNeeded,
         errors.ProviderDisabled,
         *BearerAuthentication.documented_errors,
+        ClientTokenNotAllowed,
         *identity_errors.EXTERNAL_IDENTITY,
     )
 
@@ -155,6 +157,8 @@ def _authenticate(caller: Caller, *, at: datetime) -> SignedInUser:
     if token is None:
         raise OAuthError(_INVALID, "Linking requires a valid user access token in Authorization")
     signed_in, _claims = authentication.authenticate_user(token, at=at)
+    if permissions.is_restricted(signed_in):
+        raise ClientTokenNotAllowed
     return signed_in
 
 

@@ -51,8 +51,23 @@ class TokenPair:
     refresh_token: str = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientGrant:
+    """An OAuth client that receives the tokens of a session, the scopes that the user granted, and their resource."""
+
+    client_id: UUID
+    scopes: str
+    resource: str | None = None
+
+
 def start_session(
-    *, user: TokenUser, method: str, caller: Caller, at: datetime, not_after: datetime | None = None
+    *,
+    user: TokenUser,
+    method: str,
+    caller: Caller,
+    at: datetime,
+    not_after: datetime | None = None,
+    client_grant: ClientGrant | None = None,
 ) -> TokenPair:
     """Starts a session of a user who has just authenticated with `method`. Joins the caller's transaction.
 
@@ -77,6 +92,9 @@ def start_session(
                 "key": encryption.encrypt(key, bound_to=session_id, always=True),
                 "claim_id": uuid4(),
                 "method": method,
+                "oauth_client_id": client_grant.client_id if client_grant else None,
+                "scopes": client_grant.scopes if client_grant else None,
+                "resource": client_grant.resource if client_grant else None,
             },
         )
         if started is None:
@@ -84,7 +102,14 @@ def start_session(
                 raise errors.UserNotFoundForToken
             raise errors.UserBanned
     caller.audit.session_id = session_id
-    record = SessionRecord(id=session_id, user_id=user.id, created_at=at)
+    record = SessionRecord(
+        id=session_id,
+        user_id=user.id,
+        created_at=at,
+        oauth_client_id=client_grant.client_id if client_grant else None,
+        scopes=client_grant.scopes if client_grant else None,
+        resource=client_grant.resource if client_grant else None,
+    )
     return TokenPair(
         access=issue_access_token(user=user, session=record, amr=[AmrEntry(method=method, at=at)], at=at),
         refresh_token=refresh_tokens.encode(session_id=session_id, counter=0, key=crypto.base64url_decode(key)),
@@ -106,9 +131,9 @@ def _start_sql() -> str:
             FOR KEY SHARE
         ), started AS (
             INSERT INTO {namespaced("sessions")} (id, user_id, created_at, updated_at, aal, not_after, user_agent, ip,
-                refresh_token_hmac_key, refresh_token_counter)
+                refresh_token_hmac_key, refresh_token_counter, oauth_client_id, scopes, resource)
             SELECT %(session_id)s, id, %(at)s, %(at)s, '{AAL1}', %(not_after)s::timestamptz, %(user_agent)s::text,
-                %(ip)s::inet, %(key)s, 0 FROM allowed
+                %(ip)s::inet, %(key)s, 0, %(oauth_client_id)s::uuid, %(scopes)s::text, %(resource)s::text FROM allowed
             RETURNING id
         )
         INSERT INTO {namespaced("mfa_amr_claims")} (id, session_id, authentication_method, created_at, updated_at)
@@ -127,7 +152,7 @@ def issue_access_token(
     claims: dict[str, Any] = {"iss": config.issuer} if config.issuer else {}
     claims |= {
         "sub": str(user.id),
-        "aud": user.aud,
+        "aud": [user.aud, session.resource] if session.resource else user.aud,
         "exp": expires_at,
         "iat": issued_at,
         "email": user.email,
