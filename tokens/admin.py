@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 
-from authsvc.console import formatting, personal_data
+from authsvc.console import formatting, personal_data, user_agents
 from authsvc.console.actions import MAX_ACTION_ROWS, ActionContext, action
 from authsvc.console.formatting import Tone
 from authsvc.console.model_admin import OperatorAdmin
@@ -24,42 +24,6 @@ from tokens.models import Session
 from tokens.sessions import revocation
 
 _OWNER = "user"
-_MAX_LENGTH = 60
-# The first match counts: a browser also names the browsers that it descends from.
-_BROWSERS = (
-    ("Edg/", "Edge"),
-    ("EdgA/", "Edge"),
-    ("EdgiOS/", "Edge"),
-    ("OPR/", "Opera"),
-    ("SamsungBrowser/", "Samsung Internet"),
-    ("Firefox/", "Firefox"),
-    ("FxiOS/", "Firefox"),
-    ("CriOS/", "Chrome"),
-    ("Chrome/", "Chrome"),
-    ("Safari/", "Safari"),
-)
-_SYSTEMS = (
-    ("iPhone", "iPhone"),
-    ("iPad", "iPad"),
-    ("Android", "Android"),
-    ("CrOS", "ChromeOS"),
-    ("Windows", "Windows"),
-    ("Mac OS X", "macOS"),
-    ("Linux", "Linux"),
-)
-
-
-def describe_user_agent(user_agent: str | None) -> str:
-    """A short name such as "Firefox on Windows", for display only; empty when the user agent is unknown.
-
-    Returns the user agent itself, shortened, when it is not a browser's.
-    """
-    text = user_agent or ""
-    if not text.startswith("Mozilla/"):
-        return text[:_MAX_LENGTH]
-    browser = next((name for token, name in _BROWSERS if token in text), "Browser")
-    system = next((name for token, name in _SYSTEMS if token in text), "")
-    return f"{browser} on {system}" if system else browser
 
 
 @admin.register(Session)
@@ -74,7 +38,7 @@ class SessionAdmin(OperatorAdmin):
     )  # fmt: skip
     actions = ("end",)
     row_actions = ("end",)
-    personal_columns = frozenset({"ip"})
+    personal_columns = frozenset({"ip", "user_agent"})
 
     class Media:
         css = {"all": ("operator/content.css",)}
@@ -99,6 +63,7 @@ class SessionAdmin(OperatorAdmin):
 
     def hide_personal_data(self, row: Session) -> None:
         row.ip = personal_data.HIDDEN if row.ip else None
+        row.user_agent = personal_data.HIDDEN if row.user_agent else None
 
     def user_panel(self, request: HttpRequest, user_id: UUID) -> Panel:
         sessions = list(self._readable().filter(user_id=user_id).order_by(*self.ordering)[: MAX_PANEL_ROWS + 1])
@@ -132,7 +97,7 @@ class SessionAdmin(OperatorAdmin):
 
     @admin.display(description="device")
     def device(self, row: Session) -> str:
-        return describe_user_agent(row.user_agent) or "Unknown device"
+        return user_agents.describe(row.user_agent) or "Unknown device"
 
     @admin.display(description="user")
     def owner(self, row: Session) -> SafeString | str:

@@ -272,8 +272,13 @@ def prepare_entry(
         if caller.user_agent:
             event["user_agent"] = caller.user_agent
         logger.info("audit_event", extra={"auth_audit_event": event})
-    stored = None if conf.current().audit.disable_postgres else orjson.dumps(payload).decode()
-    return PendingEntry(id=entry_id, payload=stored, address=caller.address)
+    if conf.current().audit.disable_postgres:
+        return PendingEntry(id=entry_id, payload=None, address=caller.address)
+    # Refreshes are too frequent to store the device with each; the entry of the sign-in names it.
+    has_device = not isinstance(actor, Administrator) and action != Action.TOKEN_REFRESHED
+    device = caller.user_agent[:_MAX_NAME_LENGTH].replace("\0", "") if has_device else ""
+    stored = {**payload, "user_agent": device} if device else payload
+    return PendingEntry(id=entry_id, payload=orjson.dumps(stored).decode(), address=caller.address)
 
 
 def describe_changes(
