@@ -41,7 +41,7 @@ class ClientEndpoint(OAuthEndpoint):
 
     def handle_exception(self, exc: Exception) -> Any:
         response: Response = super().handle_exception(exc)
-        if not isinstance(exc, OAuthError):
+        if not isinstance(exc, OAuthError | OAuthServerDisabled):
             error = exc if isinstance(exc, ApiError) else exception_handler.to_api_error(exc)
             if code := self.oauth_error(error):
                 response.data |= {"error": code, "error_description": error.message}

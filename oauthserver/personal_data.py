@@ -18,6 +18,5 @@ class GrantedAccess:
         yield "oauth_authorizations", export_rows(requests, without=_SECRETS)
 
     def erase(self, data_subject: DataSubject) -> Mapping[str, int]:
-        """The rows of a user disappear with the user's row. A request without a user may name an address."""
-        unbound = OAuthAuthorization.objects.filter(user_id__isnull=True, login_hint__in=data_subject.addresses)
-        return {"oauth_authorizations": unbound._raw_delete("default")} if data_subject.addresses else {}
+        """No rows: they disappear with the user's row, and requests without a user (`login_hint`) after a day."""
+        return {}

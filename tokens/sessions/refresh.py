@@ -153,6 +153,7 @@ def _rotate(
     stored = session.refresh_token_hmac_key or ""
     is_outdated = encryption.needs_reencryption(stored, always=True)
     reencrypted = encryption.encrypt(key, bound_to=session.id, always=True) if is_outdated else None
+    entry = audit.draft_entry(audit.Action.TOKEN_REFRESHED, actor=signed_in.user, caller=caller, at=at)
     with transaction.atomic(durable=True):
         locked = None
         if _lock_single_session(signed_in, at=at):
@@ -163,6 +164,7 @@ def _rotate(
                 always_counts_as_use=not config.rotation_enabled or config.allow_reuse,
                 user_agent=caller.user_agent or None,
                 ip=caller.address or None,
+                entry=entry,
                 at=at,
             )
         if locked is None:
@@ -177,7 +179,9 @@ def _rotate(
                 raise errors.RefreshTokenReused
             case RotationDecision.AHEAD:
                 raise errors.RefreshTokenNotIssuedHere
-            case RotationDecision.ROTATE | RotationDecision.REPEAT:
+            case RotationDecision.ROTATE:
+                audit.log_entry(entry, caller=caller, at=at)
+            case RotationDecision.REPEAT:
                 audit.record(audit.Action.TOKEN_REFRESHED, actor=signed_in.user, caller=caller, at=at)
     if decision is RotationDecision.REUSED:
         raise _reused(signed_in, caller=caller, at=at)
@@ -204,15 +208,27 @@ def _lock_and_rotate(
     always_counts_as_use: bool,
     user_agent: str | None,
     ip: str | None,
+    entry: audit.PendingEntry,
     at: datetime,
 ) -> tuple[int, datetime] | None:
-    """Locks a session without waiting and increments its counter if it equals the presented one.
+    """Locks a session without waiting, and increments its counter and stores `entry` if it equals the presented one.
 
     Returns the previous counter and the time of the previous rotation; None when the row is locked or gone.
     Only a rotation updates `refreshed_at`, so that repeating a token does not extend its reuse interval;
     `always_counts_as_use` updates it every time, for configurations without such an interval.
     """
-    values = (session_id, presented, presented, always_counts_as_use, at, reencrypted_key, user_agent, ip, at)
+    values = {
+        "session_id": session_id,
+        "presented": presented,
+        "always_counts_as_use": always_counts_as_use,
+        "key": reencrypted_key,
+        "user_agent": user_agent,
+        "ip": ip,
+        "entry_id": entry.id,
+        "payload": entry.payload,
+        "address": entry.address,
+        "at": at,
+    }
     previous = fetch_row(_rotation_sql(), values)
     return (previous[0], previous[1]) if previous else None
 
@@ -223,12 +239,18 @@ def _rotation_sql() -> str:
     return f"""
         WITH locked AS (
             SELECT id, refresh_token_counter AS counter, coalesce(refreshed_at, created_at) AS since
-            FROM {table} WHERE id = %s AND refresh_token_counter IS NOT NULL FOR UPDATE SKIP LOCKED)
+            FROM {table} WHERE id = %(session_id)s AND refresh_token_counter IS NOT NULL FOR UPDATE SKIP LOCKED
+        ), recorded AS (
+            INSERT INTO {namespaced("audit_log_entries")} (id, payload, created_at, ip_address)
+            SELECT %(entry_id)s, %(payload)s::jsonb, %(at)s, %(address)s FROM locked
+            WHERE counter = %(presented)s AND %(payload)s::text IS NOT NULL
+        )
         UPDATE {table} s SET
-            refresh_token_counter = CASE WHEN l.counter = %s THEN l.counter + 1 ELSE l.counter END,
-            refreshed_at = CASE WHEN l.counter = %s OR %s THEN %s ELSE s.refreshed_at END,
-            refresh_token_hmac_key = coalesce(%s, s.refresh_token_hmac_key),
-            user_agent = %s, ip = %s, updated_at = %s
+            refresh_token_counter = CASE WHEN l.counter = %(presented)s THEN l.counter + 1 ELSE l.counter END,
+            refreshed_at = CASE
+                WHEN l.counter = %(presented)s OR %(always_counts_as_use)s THEN %(at)s ELSE s.refreshed_at END,
+            refresh_token_hmac_key = coalesce(%(key)s, s.refresh_token_hmac_key),
+            user_agent = %(user_agent)s, ip = %(ip)s, updated_at = %(at)s
         FROM locked l WHERE s.id = l.id RETURNING l.counter, l.since
     """  # noqa: S608  (own table names)
 
