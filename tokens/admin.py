@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 
 from authsvc.console import formatting, personal_data, user_agents
-from authsvc.console.actions import MAX_ACTION_ROWS, ActionContext, action
+from authsvc.console.actions import MAX_ACTION_ROWS, ActionContext, action, is_whole_list
 from authsvc.console.formatting import Tone
 from authsvc.console.model_admin import OperatorAdmin
 from authsvc.console.operators import Access
@@ -31,7 +31,6 @@ class SessionAdmin(OperatorAdmin):
     list_display = ("device", "ip", "created_at", "age", "last_used", "methods", "level")
     list_display_links = ("device",)
     ordering = ("-created_at", "-id")
-    sortable_by = ()
     fields = (
         "owner", "device", "user_agent", "ip", "created_at", "age", "last_used", "ends", "methods", "level", "tag",
         "scopes", "session_id",
@@ -107,11 +106,11 @@ class SessionAdmin(OperatorAdmin):
     def session_id(self, row: Session) -> SafeString | str:
         return formatting.code(row.pk)
 
-    @admin.display(description="age")
+    @admin.display(description="age", ordering="-created_at")
     def age(self, row: Session) -> str:
         return timesince(row.created_at, timezone.now(), depth=1) if row.created_at else formatting.EMPTY
 
-    @admin.display(description="last used")
+    @admin.display(description="last used", ordering="refreshed_at")
     def last_used(self, row: Session) -> str:
         return formatting.datetime_text(row.refreshed_at or row.created_at)
 
@@ -123,7 +122,7 @@ class SessionAdmin(OperatorAdmin):
     def methods(self, row: Session) -> str:
         return ", ".join(claim.authentication_method for claim in row.amr_claims.all()) or formatting.EMPTY
 
-    @admin.display(description="level")
+    @admin.display(description="level", ordering="aal")
     def level(self, row: Session) -> SafeString:
         return formatting.badge(row.aal or "aal1", Tone.GOOD if (row.aal or "") > "aal1" else Tone.QUIET)
 
@@ -137,7 +136,8 @@ class SessionAdmin(OperatorAdmin):
         return super().has_module_permission(request)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        if request.method == "GET" and not {_OWNER, "e"} & request.GET.keys():
+        is_of_all_rows = request.method == "GET" or is_whole_list(request)
+        if is_of_all_rows and not {_OWNER, "e"} & request.GET.keys():
             # No index has all sessions by age.
             return HttpResponseRedirect(reverse("admin:index"))
         return super().changelist_view(request, extra_context)

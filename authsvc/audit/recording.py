@@ -115,6 +115,7 @@ class Action(StrEnum):
     CUSTOM_PROVIDER_CREATED = "custom_provider_created"
     CUSTOM_PROVIDER_UPDATED = "custom_provider_updated"
     CUSTOM_PROVIDER_DELETED = "custom_provider_deleted"
+    PROVIDER_TESTED = "provider_tested"
     MESSAGE_RETRIED = "message_retried"
     MESSAGES_RETRIED = "messages_retried"
     FAILED_ATTEMPTS_RESET = "failed_attempts_reset"
@@ -145,6 +146,7 @@ _LOG_TYPES = {
     ),
     "custom_provider": (
         Action.CUSTOM_PROVIDER_CREATED, Action.CUSTOM_PROVIDER_UPDATED, Action.CUSTOM_PROVIDER_DELETED,
+        Action.PROVIDER_TESTED,
     ),
     "message": (Action.MESSAGE_RETRIED, Action.MESSAGES_RETRIED),
     "oauth_client": (
