@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from authsvc.jobs import cleanup
+from oauthserver import tasks
 from oauthserver.clients import redirect_uris
 from oauthserver.models import OAuthAuthorization
-from oauthserver.tasks import cleanup
 from tests.conftest import Api, ChangeConfig
 from tests.factories import CHALLENGE
 from tests.oauthserver.client_application import CALLBACK, ISSUER, authorize, query_of, register, start
@@ -178,5 +179,6 @@ def test_expired_requests_are_deleted(api: Api) -> None:
     rows = OAuthAuthorization.objects.filter(authorization_id=expired)
     long_ago = timezone.now() - timedelta(hours=25)
     rows.update(created_at=long_ago, expires_at=long_ago + timedelta(minutes=1))
+    assert tasks.__name__ == "oauthserver.tasks"  # it registers the rule
     cleanup.run(at=timezone.now(), only_mandatory=True)
     assert [row.authorization_id for row in OAuthAuthorization.objects.all()] == [kept]
