@@ -53,7 +53,7 @@ class ClientsView(Endpoint):
     @document(
         body=ClientRegistration,
         responses={201: schemas.ClientWithSecret},
-        errors=(errors.ClientBodyInvalid, errors.ClientMetadataInvalid),
+        errors=(errors.ClientBodyInvalid, errors.RedirectUriInvalid, errors.ClientMetadataInvalid),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Register a client."""
@@ -79,7 +79,12 @@ class ClientView(Endpoint):
     @document(
         body=ClientUpdate,
         responses={200: schemas.Client},
-        errors=(*_ID_ERRORS, errors.ClientBodyInvalid, errors.ClientMetadataInvalid),
+        errors=(
+            *_ID_ERRORS,
+            errors.ClientBodyInvalid,
+            errors.RedirectUriInvalid,
+            errors.ClientMetadataInvalid,
+        ),
     )
     def put(self, request: ServiceRequest, client_id: str) -> HttpResponse:
         """Change a client."""
@@ -121,7 +126,12 @@ class RegistrationView(ClientEndpoint):
     @document(
         body=ClientRegistration,
         responses={201: schemas.RegisteredClientInformation},
-        errors=(errors.DynamicRegistrationDisabled, errors.ClientBodyInvalid, errors.ClientMetadataInvalid),
+        errors=(
+            errors.DynamicRegistrationDisabled,
+            errors.ClientBodyInvalid,
+            errors.RedirectUriInvalid,
+            errors.ClientMetadataInvalid,
+        ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Register a client without an administrator (RFC 7591)."""

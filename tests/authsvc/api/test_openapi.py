@@ -104,7 +104,7 @@ def test_every_error_of_the_api_is_declared() -> None:
         *("OwnAccount", "SessionAlreadyEnded"),
     }
     bases = {"UnprocessableInput", "FrameworkError"}
-    of_disabled_features = {"OAuthServerDisabled", "SamlDisabled"}
+    of_disabled_features = {"SamlDisabled"}
     assert {error.__name__ for error in undeclared} == of_the_console | bases | of_disabled_features
 
 
