@@ -35,7 +35,8 @@ from tokens.api import authentication, grants, permissions, schemas
 from tokens.api.authentication import BearerAuthentication
 from tokens.api.errors import ClientTokenNotAllowed
 from tokens.jwt.access_tokens import MAX_TOKEN_LENGTH
-from tokens.sessions import lifecycle, sign_in_metrics
+from tokens.sessions import impersonation, lifecycle, sign_in_metrics
+from tokens.sessions.errors import ImpersonationNotAllowed
 from tokens.sessions.lifecycle import TokenPair
 from tokens.sessions.users import SignedInUser
 
@@ -79,6 +80,7 @@ class IdTokenGrant:
         errors.ProviderDisabled,
         *BearerAuthentication.documented_errors,
         ClientTokenNotAllowed,
+        ImpersonationNotAllowed,
         *identity_errors.EXTERNAL_IDENTITY,
     )
 
@@ -156,7 +158,9 @@ def _authenticate(caller: Caller, *, at: datetime) -> SignedInUser:
     token = authentication.bearer_token({"HTTP_AUTHORIZATION": caller.authorization})
     if token is None:
         raise OAuthError(_INVALID, "Linking requires a valid user access token in Authorization")
-    signed_in, _claims = authentication.authenticate_user(token, at=at)
+    signed_in, _claims = authentication.authenticate_user(token, caller=caller, at=at)
+    if signed_in.is_impersonated:
+        impersonation.refuse(signed_in, request="POST token?grant_type=id_token", caller=caller, at=at)
     if permissions.is_restricted(signed_in):
         raise ClientTokenNotAllowed
     return signed_in

@@ -41,7 +41,7 @@ class UserInfo(TypedDict):
 class UserInfoView(OAuthEndpoint):
     authentication_classes = (BearerAuthentication,)
     permission_classes = (IsSignedIn,)
-    client_methods = ("GET", "POST")
+    client_methods = impersonated_methods = frozenset({"get", "post"})
 
     @document(responses={200: UserInfo})
     def get(self, request: ServiceRequest) -> HttpResponse:

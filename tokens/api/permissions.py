@@ -2,33 +2,45 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal, NoReturn
 
+from django.utils import timezone
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from authsvc import conf
 from authsvc.api.openapi.document import ErrorTypes
+from authsvc.api.views import Endpoint
+from authsvc.caller import caller_of
 from tokens.api import authentication, errors
 from tokens.api.authentication import Admin
+from tokens.sessions import impersonation
+from tokens.sessions.errors import ImpersonationNotAllowed
 from tokens.sessions.users import SignedInUser
 
 
 class IsSignedIn(BasePermission):
     """Requires a valid access token of an existing, unbanned user with an unexpired session.
 
-    The token of an OAuth client is accepted for the methods in `client_methods` of the view only.
+    The token of an OAuth client is accepted for the methods that the view permits (`client_methods`), and that of an
+    operator who impersonates the user for those in `impersonated_methods`.
     """
-
-    documented_errors: ClassVar[ErrorTypes] = (errors.ClientTokenNotAllowed,)
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         if not isinstance(request.user, SignedInUser):
             raise errors.NoAuthorization
-        if is_restricted(request.user) and request.method not in getattr(view, "client_methods", ()):
+        if is_restricted(request.user) and not _permits(view, "client_methods", request):
             raise errors.ClientTokenNotAllowed
+        if request.user.is_impersonated and not _permits(view, "impersonated_methods", request):
+            _refuse_impersonation(request, request.user)
         return True
+
+    @staticmethod
+    def errors_of_method(view: type[Endpoint], method: str) -> ErrorTypes:
+        """Documented errors that depend on the method."""
+        client_errors = () if method in view.client_methods else (errors.ClientTokenNotAllowed,)
+        return client_errors if method in view.impersonated_methods else (*client_errors, ImpersonationNotAllowed)
 
 
 def is_restricted(signed_in: SignedInUser) -> bool:
@@ -62,3 +74,14 @@ class IsAdmin(BasePermission):
         if not isinstance(request.user, Admin):
             raise errors.NotAdmin
         return True
+
+
+def _permits(view: APIView, methods: Literal["client_methods", "impersonated_methods"], request: Request) -> bool:
+    return isinstance(view, Endpoint) and (request.method or "").lower() in getattr(view, methods)
+
+
+def _refuse_impersonation(request: Request, signed_in: SignedInUser) -> NoReturn:
+    """Records and raises ImpersonationNotAllowed. The record has the route, because a client chooses the path."""
+    match = request._request.resolver_match
+    route = f"{request.method} {match.route if match else ''}"
+    impersonation.refuse(signed_in, request=route, caller=caller_of(request._request), at=timezone.now())

@@ -4,6 +4,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("tokens", "0003_linking_sessions")]
+    dependencies = [("tokens", "0005_impersonated_sessions")]
 
     operations = [migrations.AddField("session", "resource", models.TextField(null=True))]
