@@ -23,6 +23,7 @@ from oauthserver.authorization import responses
 from oauthserver.errors import AuthorizationNotFound, ReauthenticationRequired, SecondFactorRequired
 from oauthserver.models import OAuthAuthorization, OAuthConsent, Status
 from tokens.sessions import lifecycle, users
+from tokens.sessions.errors import ImpersonationNotAllowed
 from tokens.sessions.users import SignedInUser
 
 _LOGIN = "login"
@@ -93,6 +94,7 @@ def show(authorization_id: str, *, signed_in: SignedInUser, caller: Caller, at: 
     The first user who may decide is bound to the request. Raises AuthorizationNotFound, and ValidationFailed for a
     request that is decided.
     """
+    _refuse_impersonation(signed_in)
     with transaction.atomic(durable=True):
         request = _lock(authorization_id, at=at)
         if request is not None:
@@ -132,6 +134,7 @@ def decide(authorization_id: str, *, approves: bool, signed_in: SignedInUser, ca
     Raises AuthorizationNotFound, ValidationFailed for a request that is decided, and ReauthenticationRequired or
     SecondFactorRequired for an approval in a session that the client does not accept. Three statements.
     """
+    _refuse_impersonation(signed_in)
     with transaction.atomic(durable=True):
         request = _lock(authorization_id, at=at)
         if request is not None:
@@ -150,6 +153,12 @@ def decide(authorization_id: str, *, approves: bool, signed_in: SignedInUser, ca
             audit.record(audit.Action.OAUTH_GRANT_APPROVED, actor=signed_in.user, caller=caller, at=at, traits=traits)
             return _approve(request, signed_in, stores_consent=True, at=at)
     raise AuthorizationNotFound
+
+
+def _refuse_impersonation(signed_in: SignedInUser) -> None:
+    """A grant would outlive the session of the operator who views the application as the user."""
+    if signed_in.is_impersonated:
+        raise ImpersonationNotAllowed
 
 
 def sign_in_time(signed_in: SignedInUser) -> datetime | None:

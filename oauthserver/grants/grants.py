@@ -13,6 +13,7 @@ from oauthserver.clients import clients
 from oauthserver.errors import GrantNotFound
 from oauthserver.models import OAuthAuthorization, OAuthConsent, Status
 from tokens.models import Session
+from tokens.sessions.errors import ImpersonationNotAllowed
 from tokens.sessions.users import SignedInUser
 
 
@@ -29,6 +30,8 @@ def revoke(client_id: str, *, signed_in: SignedInUser, caller: Caller, at: datet
 
     Raises ValidationFailed without an id, ClientIdMalformed, GrantNotFound.
     """
+    if signed_in.is_impersonated:
+        raise ImpersonationNotAllowed
     if not client_id:
         raise ValidationFailed("client_id query parameter is required")
     parsed_id = clients.parse_id(client_id)

@@ -93,10 +93,14 @@ def test_every_error_of_the_api_is_declared() -> None:
     undeclared = error_classes() - declared - set(responses.ANYWHERE)
     of_the_console = {
         *(
+            "CannotBeImpersonated",
+            "LastFactor",
+            "ListTooSlow",
             "MessageExpired",
             "MessageUndecryptable",
             "NoFactors",
             "NotFailed",
+            "NotRecovering",
             "NothingChanged",
             "NothingToConfirm",
             "NothingToSendTo",
