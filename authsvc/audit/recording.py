@@ -127,6 +127,7 @@ class Action(StrEnum):
     OAUTH_CLIENT_SECRET_REGENERATED = "oauth_client_secret_regenerated"
     OAUTH_GRANT_APPROVED = "oauth_grant_approved"
     OAUTH_GRANT_DENIED = "oauth_grant_denied"
+    LIST_EXPORTED = "list_exported"
     IMPERSONATION_REQUESTED = "impersonation_requested"
     IMPERSONATION_STARTED = "impersonation_started"
     IMPERSONATION_ENDED = "impersonation_ended"
@@ -142,8 +143,8 @@ _LOG_TYPES = {
         Action.MODIFIED, Action.CHANGE_REFUSED, Action.RECOVERY_REQUESTED, Action.REAUTHENTICATION_REQUESTED,
         Action.CONFIRMATION_REQUESTED, Action.REPEATED_SIGNUP, Action.UPDATED_PASSWORD, Action.IDENTITY_LINKED,
         Action.IDENTITY_UNLINKED, Action.PASSKEY_CREATED, Action.PASSKEY_UPDATED, Action.PASSKEY_DELETED,
-        Action.FAILED_ATTEMPTS_RESET, Action.NOTE_ADDED, Action.PERSONAL_DATA_VIEWED, Action.OAUTH_GRANT_APPROVED,
-        Action.OAUTH_GRANT_DENIED,
+        Action.FAILED_ATTEMPTS_RESET, Action.NOTE_ADDED, Action.PERSONAL_DATA_VIEWED, Action.LIST_EXPORTED,
+        Action.OAUTH_GRANT_APPROVED, Action.OAUTH_GRANT_DENIED,
     ),
     "token": (Action.TOKEN_REVOKED, Action.TOKEN_REFRESHED),
     "factor": (
