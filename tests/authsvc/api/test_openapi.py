@@ -104,6 +104,8 @@ def test_every_error_of_the_api_is_declared() -> None:
             "NothingChanged",
             "NothingToConfirm",
             "NothingToSendTo",
+            "RecipientBanned",
+            "RecipientDeleted",
         ),
         *("OwnAccount", "SessionAlreadyEnded"),
     }
