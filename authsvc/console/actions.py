@@ -143,6 +143,7 @@ def action(
                     confirmation_form=confirmation_form,
                     run=run,
                     rows=[(row.pk, page.display_name(row)) for row in rows],
+                    consequences=page.consequences(run.name, rows),  # type: ignore[attr-defined]  # set below
                     back_url=_back_url(page, request, rows[0]),
                     source_row=request.POST.get(SOURCE_ROW, ""),
                     checkbox=helpers.ACTION_CHECKBOX_NAME,

@@ -66,6 +66,15 @@ def code(text: object) -> SafeString | str:
     return format_html("<code>{}</code>", text) if text else EMPTY
 
 
+def copy_field(text: str, *, name: str, label: str) -> SafeString:
+    """A read-only field with a button that copies its text. The page loads `operator/copy.js`."""
+    return format_html(
+        '<span class="copy-field"><input type="text" id="{0}" value="{1}" aria-label="{2}" readonly spellcheck="false">'
+        ' <button type="button" class="button" data-copies="{0}" aria-describedby="{0}" hidden>Copy</button></span>',
+        name, text, label,
+    )  # fmt: skip
+
+
 def datetime_text(at: datetime | None) -> str:
     return date_format(at, "SHORT_DATETIME_FORMAT") if at else EMPTY
 

@@ -68,6 +68,10 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
         """Further variables of the template of a row's page."""
         return {}
 
+    def row_links(self, request: HttpRequest, row: Any) -> list[tuple[str, str]]:
+        """Labels and URLs of further pages, shown next to the actions on a row's page."""
+        return []
+
     def page_links(self, request: HttpRequest) -> list[tuple[str, str]]:
         """Labels and URLs of further pages, shown above the list."""
         return []
@@ -142,6 +146,7 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
         context["row_actions"] = [
             {"name": name, "run": entry[0]} for name in self.available_actions(obj) if (entry := actions.get(name))
         ]
+        context["row_links"] = self.row_links(request, obj) if obj else []
         context["actions_url"] = self.list_url()
         context["row_name"] = context["subtitle"] = self.display_name(obj) if obj else ""
         context |= self.row_context(request, obj)
@@ -160,6 +165,10 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
             row = self.get_object(request, source_row)
             return HttpResponseRedirect(self.row_url(row) if row else self.list_url())
         return response
+
+    def consequences(self, action: str, rows: list[Any]) -> list[str]:
+        """Texts on the confirmation page of an action about its effect on these rows."""
+        return []
 
     def initial_values(self, row: Any) -> dict[str, Any]:
         """Values of a row with which the forms of actions start."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from datetime import datetime
 from typing import Any
 from uuid import uuid4
@@ -11,7 +12,7 @@ from django.db import IntegrityError, transaction
 
 from authsvc import audit, conf
 from authsvc.caller import Caller
-from authsvc.db.sql import fetch_rows, namespaced
+from authsvc.db.sql import fetch_row, fetch_rows, namespaced
 from authsvc.errors import ApiError, ValidationFailed
 from authsvc.security import encryption
 from oauthproviders.base import deadline
@@ -21,6 +22,7 @@ from oauthproviders.custom.definitions import ProviderDefinition
 from oauthproviders.models import CustomProvider, ProviderType
 from oauthproviders.oidc import openid_connect
 
+MAX_COUNTED_USERS = 10_000
 _REQUIRED_DISCOVERY = ("issuer", "authorization_endpoint", "token_endpoint", "jwks_uri")
 
 
@@ -46,6 +48,12 @@ class CustomProviderExists(ApiError):
     status = 400
     error_code = "conflict"
     message = "A custom OAuth provider with this identifier already exists"
+
+
+def check_enabled() -> None:
+    """Raises CustomProvidersDisabled."""
+    if not conf.current().custom_providers.enabled:
+        raise CustomProvidersDisabled
 
 
 def list_providers(*, provider_type: str) -> list[CustomProvider]:
@@ -96,21 +104,29 @@ def create(
 
 @deadline.shared()
 def update(
-    identifier: str, changes: ProviderDefinition, *, actor: audit.Administrator, caller: Caller, at: datetime
+    identifier: str,
+    changes: ProviderDefinition,
+    *,
+    resets_discovery_url: bool = False,
+    actor: audit.Administrator,
+    caller: Caller,
+    at: datetime,
 ) -> CustomProvider:
     """Updates the given values, except the identifier and the type.
 
-    Raises ValidationFailed, CustomProviderNotFound.
+    `resets_discovery_url` removes the URL, so that the standard one of the issuer applies. Raises ValidationFailed,
+    CustomProviderNotFound.
     """
     row = find(identifier)
     before = _audited_values(row)
     definitions.check_values(changes)
     _check_addresses(changes)
-    values = {name: value for name, value in changes.values().items() if name not in ("provider_type", "identifier")}
+    values = _changed_values(changes, resets_discovery_url=resets_discovery_url)
     _fill(row, values)
     row.updated_at = at
     changed = [*values, "updated_at"]
-    if row.provider_type == ProviderType.OIDC and (changes.issuer or changes.discovery_url):
+    has_new_location = bool(changes.issuer or changes.discovery_url or resets_discovery_url)
+    if row.provider_type == ProviderType.OIDC and has_new_location:
         _discover(row, at=at)
         changed += ["cached_discovery", "discovery_cached_at"]
     with transaction.atomic(durable=True):
@@ -130,6 +146,39 @@ def delete(identifier: str, *, actor: audit.Administrator, caller: Caller, at: d
             raise CustomProviderNotFound
         traits = _traits(row, before=_audited_values(row), after={})
         audit.record(audit.Action.CUSTOM_PROVIDER_DELETED, actor=actor, caller=caller, at=at, traits=traits)
+
+
+def preview(
+    definition: ProviderDefinition, *, row: CustomProvider | None, resets_discovery_url: bool = False, at: datetime
+) -> CustomProvider:
+    """The provider that `create`, or `update` of `row`, would store; sends no request. Raises ValidationFailed."""
+    if row is None:
+        definitions.check_complete(definition)
+        previewed = CustomProvider(id=uuid4(), created_at=at, updated_at=at)
+        _fill(previewed, definition.values())
+        return previewed
+    definitions.check_values(definition)
+    previewed = copy.copy(row)
+    previewed.updated_at = at
+    _fill(previewed, _changed_values(definition, resets_discovery_url=resets_discovery_url))
+    return previewed
+
+
+def count_linked_users(identifier: str) -> int:
+    """The number of users with an identity of a custom provider, counted up to MAX_COUNTED_USERS. One statement."""
+    sql = f"""
+        SELECT count(*) FROM (
+            SELECT DISTINCT user_id FROM {namespaced("identities")}
+            WHERE provider = %s AND provider LIKE 'custom:%%' LIMIT {MAX_COUNTED_USERS}
+        ) linked
+    """  # noqa: S608  (own table name); the condition is that of the index
+    row = fetch_row(sql, (identifier,))
+    return int(row[0]) if row else 0
+
+
+def _changed_values(changes: ProviderDefinition, *, resets_discovery_url: bool) -> dict[str, Any]:
+    values = {name: value for name, value in changes.values().items() if name not in ("provider_type", "identifier")}
+    return {**values, "discovery_url": None} if resets_discovery_url else values
 
 
 def _traits(row: CustomProvider, *, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:

@@ -89,7 +89,6 @@ def find(identifier: str, *, data: Mapping[str, str]) -> CustomOAuthProvider:
 
 def config_of(row: CustomProvider) -> conf.Provider:
     """The settings of a row in the form of built-in providers. Raises ProviderUnavailable."""
-    base = conf.current().custom_providers.external_url or conf.current().api.external_url
     try:
         secret = encryption.decrypt(row.client_secret, bound_to=row.id)
     except encryption.DecryptionError:
@@ -98,10 +97,16 @@ def config_of(row: CustomProvider) -> conf.Provider:
         enabled=row.enabled,
         client_ids=(row.client_id,),
         secret=conf.Secret(secret),
-        redirect_uri=f"{base.removesuffix('/')}/callback",
+        redirect_uri=callback_url(),
         email_optional=row.email_optional,
         skip_nonce_check=row.skip_nonce_check,
     )
+
+
+def callback_url() -> str:
+    """The redirect URI that is registered with custom providers."""
+    base = conf.current().custom_providers.external_url or conf.current().api.external_url
+    return f"{base.removesuffix('/')}/callback"
 
 
 def issuer_of(row: CustomProvider) -> openid_connect.Issuer:

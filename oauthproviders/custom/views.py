@@ -9,7 +9,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from authsvc import conf
 from authsvc.api import parsing
 from authsvc.api.openapi.document import Parameter, document
 from authsvc.api.views import Endpoint, ServiceRequest
@@ -27,8 +26,7 @@ class CustomProvidersEnabled(BasePermission):
     documented_errors = (custom_providers.CustomProvidersDisabled,)
 
     def has_permission(self, request: Request, view: APIView) -> bool:
-        if not conf.current().custom_providers.enabled:
-            raise custom_providers.CustomProvidersDisabled
+        custom_providers.check_enabled()
         return True
 
 

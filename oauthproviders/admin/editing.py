@@ -1,0 +1,105 @@
+"""Pages that create and edit a custom provider."""
+
+from __future__ import annotations
+
+from functools import partial
+from uuid import UUID
+
+from django.contrib.messages import constants as levels
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import URLPattern, path, reverse
+
+from authsvc.console import actions, operators
+from authsvc.console.model_admin import OperatorAdmin
+from authsvc.console.operators import Access
+from authsvc.errors import ApiError, ValidationFailed
+from oauthproviders.admin import forms
+from oauthproviders.admin.forms import ProviderForm
+from oauthproviders.custom import custom_providers
+from oauthproviders.models import CustomProvider, ProviderType
+
+_TITLES = {ProviderType.OIDC: "Add OpenID Connect provider", ProviderType.OAUTH2: "Add OAuth 2.0 provider"}
+
+
+def urls(page: OperatorAdmin) -> list[URLPattern]:
+    """The routes of the pages, next to the list of custom providers."""
+    view = page.admin_site.admin_view
+    return [
+        path("create/<slug:provider_type>/", view(partial(create_provider, page)), name="custom_provider_create"),
+        path("<uuid:row_id>/edit/", view(partial(edit_provider, page)), name="custom_provider_edit"),
+    ]
+
+
+def links() -> list[tuple[str, str]]:
+    """The labels and URLs of the pages that create a provider."""
+    return [
+        (title, reverse("admin:custom_provider_create", args=[provider_type.value]))
+        for provider_type, title in _TITLES.items()
+    ]
+
+
+def edit_link(row: CustomProvider) -> tuple[str, str]:
+    return "Edit", reverse("admin:custom_provider_edit", args=[row.pk])
+
+
+def create_provider(page: OperatorAdmin, request: HttpRequest, provider_type: str) -> HttpResponse:
+    """Create a provider of one type."""
+    operators.require(request, Access.ADMIN)
+    custom_providers.check_enabled()
+    if provider_type not in forms.FORMS:
+        raise Http404
+    form = forms.FORMS[provider_type](request.POST if request.method == "POST" else None)
+    return _respond(page, request, form, title=_TITLES[ProviderType(provider_type)])
+
+
+def edit_provider(page: OperatorAdmin, request: HttpRequest, row_id: UUID) -> HttpResponse:
+    """Change the values of a provider, except its identifier and type."""
+    operators.require(request, Access.ADMIN)
+    custom_providers.check_enabled()
+    row = CustomProvider.objects.filter(pk=row_id).first()
+    if row is None:
+        raise Http404
+    form = forms.FORMS[row.provider_type](request.POST if request.method == "POST" else None, row=row)
+    return _respond(page, request, form, title=f"Edit {page.display_name(row)}")
+
+
+def _respond(page: OperatorAdmin, request: HttpRequest, form: ProviderForm, *, title: str) -> HttpResponse:
+    if form.is_valid():
+        try:
+            saved = _save(request, form)
+        except ApiError as error:
+            if error.status >= 500:
+                raise
+            form.add_error(None, error.message)
+        else:
+            verb = "Created" if form.row is None else "Changed"
+            page.message_user(request, f"{verb}: {page.display_name(saved)}", levels.SUCCESS)
+            return HttpResponseRedirect(page.row_url(saved))
+    return actions.form_page(
+        page,
+        request,
+        "operator/provider_form.html",
+        title=title,
+        form=form,
+        button="Create" if form.row is None else "Save",
+        back_url=page.row_url(form.row) if form.row else page.list_url(),
+        status=400 if form.errors else 200,
+    )
+
+
+def _save(request: HttpRequest, form: ProviderForm) -> CustomProvider:
+    context = actions.create_context(request, form)
+    if form.row is None:
+        return custom_providers.create(form.definition(), actor=context.actor, caller=context.caller, at=context.at)
+    if not form.changed_values:
+        raise ValidationFailed("No value has changed.")
+    for name in form.emptied_values():
+        raise ValidationFailed(f"{name} is required")
+    return custom_providers.update(
+        form.row.identifier,
+        form.definition(),
+        resets_discovery_url=form.resets_discovery_url,
+        actor=context.actor,
+        caller=context.caller,
+        at=context.at,
+    )
