@@ -12,7 +12,8 @@ from accounts.models import FactorStatus
 from accounts.passwords import hash_kinds
 from accounts.users import failed_attempts
 from accounts.users.search import indexes
-from authsvc import conf, jobs
+from authsvc import conf, daily_counts, jobs
+from authsvc.daily_counts import Series, Source
 from authsvc.db.sql import namespaced
 from authsvc.jobs import cleanup
 from authsvc.jobs.cleanup import CleanupRule
@@ -83,3 +84,4 @@ cleanup.register(
     ),
     CleanupRule(table="users", condition="t.is_anonymous AND t.created_at < %s", parameters=_anonymous),
 )
+daily_counts.register(Source(table="users", series=f"'{Series.SIGN_UPS}'"))

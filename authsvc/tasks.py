@@ -1,12 +1,22 @@
-"""The cleanup task: deletes expired rate-limit counters and the rows of the registered cleanup rules every minute."""
+"""Periodic tasks: the cleanup of expired counters and rows, and the daily counts; both every minute."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+
 from django.utils import timezone
 
-from authsvc import conf, jobs
+from authsvc import conf, daily_counts, jobs
+from authsvc.audit import Action
+from authsvc.daily_counts import Series, Source
 from authsvc.jobs import cleanup
+from authsvc.jobs.cleanup import CleanupRule
 from authsvc.security import rate_limits
+
+_COUNTING_SECONDS = 1.0
+"""Messages wait this long for the counting of a large installation."""
+_COUNTS_KEPT_FOR = timedelta(days=400)
 
 
 @jobs.periodic(name="core.cleanup", cron="* * * * *")
@@ -14,3 +24,24 @@ def clean_up() -> None:
     # Expired counters and flows have no further use, so the cleanup setting does not apply to them.
     rate_limits.delete_expired()
     cleanup.run(at=timezone.now(), only_mandatory=not conf.current().database.cleanup_enabled)
+
+
+@jobs.periodic(name="core.daily_counts", cron="* * * * *")
+def count_days() -> None:
+    daily_counts.count_rows(at=timezone.now(), seconds=_COUNTING_SECONDS)
+
+
+def _old_counts(at: datetime) -> Sequence[date]:
+    return ((at - _COUNTS_KEPT_FOR).date(),)
+
+
+cleanup.register(CleanupRule(table="daily_counts", key="day", condition="t.day < %s", parameters=_old_counts))
+daily_counts.register(
+    Source(
+        table="audit_log_entries",
+        series=f"CASE t.payload ->> 'action' WHEN '{Action.LOGIN}' THEN '{Series.SIGN_INS}'"
+        f" WHEN '{Action.SIGN_IN_REFUSED}' THEN '{Series.REFUSED_SIGN_INS}' END",
+        label=f"CASE WHEN t.payload ->> 'action' = '{Action.SIGN_IN_REFUSED}'"
+        " THEN COALESCE(t.payload -> 'traits' ->> 'error_code', '') ELSE '' END",
+    )
+)

@@ -85,7 +85,7 @@ class MessageAdmin(OperatorAdmin):
     search_fields = ("id",)  # enables the search box
     search_help_text = "Part of the recipient's address or phone number, or the message ID"
     ordering = ("-id",)
-    sortable_by = ()
+    indexed_columns = frozenset({"id"})
     fields = (
         "kind", "recipient", "user", "channel", "progress", "tries", "last_error", "last_attempt", "accepted",
         "next_attempt", "expires", "message_id",
@@ -185,7 +185,7 @@ class MessageAdmin(OperatorAdmin):
     def channel(self, row: Message) -> str:
         return _CHANNELS.get(row.args["channel"], str(row.args["channel"]))
 
-    @admin.display(description="status")
+    @admin.display(description="status", ordering="status")
     def progress(self, row: Message) -> SafeString:
         return formatting.badge(Status(row.status).label, _TONES.get(Status(row.status), Tone.BAD))
 
@@ -201,11 +201,11 @@ class MessageAdmin(OperatorAdmin):
     def last_attempt(self, row: Any) -> str:
         return formatting.datetime_text(row.last_at)
 
-    @admin.display(description="accepted")
+    @admin.display(description="accepted", ordering="id")
     def accepted(self, row: Any) -> str:
         return formatting.datetime_text(row.accepted_at)
 
-    @admin.display(description="next attempt")
+    @admin.display(description="next attempt", ordering="scheduled_at")
     def next_attempt(self, row: Message) -> str:
         if row.status != Status.TODO:
             return EMPTY
@@ -233,7 +233,6 @@ class AttemptAdmin(OperatorAdmin):
     search_fields = ("id",)  # enables the search box
     search_help_text = "A message ID or a user ID"
     ordering = ("-created_at", "-id")
-    sortable_by = ()
     fields = (
         "created_at",
         "message",
@@ -291,15 +290,15 @@ class AttemptAdmin(OperatorAdmin):
         of_message, of_user = queryset.filter(message_id=searched_id), queryset.filter(user_id=searched_id)
         return (of_message if of_message.exists() else of_user), False
 
-    @admin.display(description="message")
+    @admin.display(description="message", ordering="kind")
     def message(self, row: Attempt) -> str:
         return _kind_label(row.kind)
 
-    @admin.display(description="channel")
+    @admin.display(description="channel", ordering="channel")
     def channel_name(self, row: Attempt) -> str:
         return _CHANNELS.get(row.channel, row.channel)
 
-    @admin.display(description="outcome")
+    @admin.display(description="outcome", ordering="outcome")
     def result(self, row: Attempt) -> SafeString:
         outcome = Outcome(row.outcome)
         return formatting.badge(_OUTCOMES[outcome], _TONES[outcome])

@@ -90,6 +90,11 @@ def configuration_error(name: str, config: conf.Provider) -> str:
     return next((error for error, is_present in required if not is_present), "")
 
 
+def callback_url() -> str:
+    """The redirect URI that is registered with built-in providers."""
+    return f"{conf.current().api.external_url.rstrip('/')}/callback"
+
+
 def is_oauth1(name: str) -> bool:
     """True if a provider uses OAuth 1.0a, whose callbacks have no code."""
     backend = PROVIDERS.get(name)

@@ -75,11 +75,11 @@ def audit_trail() -> list[Audit]:
 
 
 def audit_payloads(*, with_ids: bool = False) -> list[dict[str, Any]]:
-    """Payloads as in `audit_trail`, without the ids of request and session unless `with_ids`."""
+    """Payloads as in `audit_trail` without user agents, and without ids of requests and sessions unless `with_ids`."""
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT payload FROM audit_log_entries WHERE {_NO_REFUSAL} ORDER BY {_INSERTION_ORDER}, ctid")
         payloads = [orjson.loads(payload) for (payload,) in cursor.fetchall()]
-    dropped = () if with_ids else ("request_id", "session_id")
+    dropped = {"user_agent", *(() if with_ids else ("request_id", "session_id"))}
     return [{name: value for name, value in payload.items() if name not in dropped} for payload in payloads]
 
 

@@ -14,8 +14,8 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 
-from authsvc.console import formatting, personal_data
-from authsvc.console.actions import MAX_ACTION_ROWS, ActionContext, action
+from authsvc.console import formatting, personal_data, user_agents
+from authsvc.console.actions import MAX_ACTION_ROWS, ActionContext, action, is_whole_list
 from authsvc.console.formatting import Tone
 from authsvc.console.model_admin import OperatorAdmin
 from authsvc.console.operators import Access
@@ -24,42 +24,6 @@ from tokens.models import Session
 from tokens.sessions import revocation
 
 _OWNER = "user"
-_MAX_LENGTH = 60
-# The first match counts: a browser also names the browsers that it descends from.
-_BROWSERS = (
-    ("Edg/", "Edge"),
-    ("EdgA/", "Edge"),
-    ("EdgiOS/", "Edge"),
-    ("OPR/", "Opera"),
-    ("SamsungBrowser/", "Samsung Internet"),
-    ("Firefox/", "Firefox"),
-    ("FxiOS/", "Firefox"),
-    ("CriOS/", "Chrome"),
-    ("Chrome/", "Chrome"),
-    ("Safari/", "Safari"),
-)
-_SYSTEMS = (
-    ("iPhone", "iPhone"),
-    ("iPad", "iPad"),
-    ("Android", "Android"),
-    ("CrOS", "ChromeOS"),
-    ("Windows", "Windows"),
-    ("Mac OS X", "macOS"),
-    ("Linux", "Linux"),
-)
-
-
-def describe_user_agent(user_agent: str | None) -> str:
-    """A short name such as "Firefox on Windows", for display only; empty when the user agent is unknown.
-
-    Returns the user agent itself, shortened, when it is not a browser's.
-    """
-    text = user_agent or ""
-    if not text.startswith("Mozilla/"):
-        return text[:_MAX_LENGTH]
-    browser = next((name for token, name in _BROWSERS if token in text), "Browser")
-    system = next((name for token, name in _SYSTEMS if token in text), "")
-    return f"{browser} on {system}" if system else browser
 
 
 @admin.register(Session)
@@ -67,14 +31,13 @@ class SessionAdmin(OperatorAdmin):
     list_display = ("device", "ip", "created_at", "age", "last_used", "methods", "level")
     list_display_links = ("device",)
     ordering = ("-created_at", "-id")
-    sortable_by = ()
     fields = (
         "owner", "device", "user_agent", "ip", "created_at", "age", "last_used", "ends", "methods", "level", "tag",
         "scopes", "session_id",
     )  # fmt: skip
     actions = ("end",)
     row_actions = ("end",)
-    personal_columns = frozenset({"ip"})
+    personal_columns = frozenset({"ip", "user_agent"})
 
     class Media:
         css = {"all": ("operator/content.css",)}
@@ -99,6 +62,7 @@ class SessionAdmin(OperatorAdmin):
 
     def hide_personal_data(self, row: Session) -> None:
         row.ip = personal_data.HIDDEN if row.ip else None
+        row.user_agent = personal_data.HIDDEN if row.user_agent else None
 
     def user_panel(self, request: HttpRequest, user_id: UUID) -> Panel:
         sessions = list(self._readable().filter(user_id=user_id).order_by(*self.ordering)[: MAX_PANEL_ROWS + 1])
@@ -132,7 +96,7 @@ class SessionAdmin(OperatorAdmin):
 
     @admin.display(description="device")
     def device(self, row: Session) -> str:
-        return describe_user_agent(row.user_agent) or "Unknown device"
+        return user_agents.describe(row.user_agent) or "Unknown device"
 
     @admin.display(description="user")
     def owner(self, row: Session) -> SafeString | str:
@@ -142,11 +106,11 @@ class SessionAdmin(OperatorAdmin):
     def session_id(self, row: Session) -> SafeString | str:
         return formatting.code(row.pk)
 
-    @admin.display(description="age")
+    @admin.display(description="age", ordering="-created_at")
     def age(self, row: Session) -> str:
         return timesince(row.created_at, timezone.now(), depth=1) if row.created_at else formatting.EMPTY
 
-    @admin.display(description="last used")
+    @admin.display(description="last used", ordering="refreshed_at")
     def last_used(self, row: Session) -> str:
         return formatting.datetime_text(row.refreshed_at or row.created_at)
 
@@ -158,7 +122,7 @@ class SessionAdmin(OperatorAdmin):
     def methods(self, row: Session) -> str:
         return ", ".join(claim.authentication_method for claim in row.amr_claims.all()) or formatting.EMPTY
 
-    @admin.display(description="level")
+    @admin.display(description="level", ordering="aal")
     def level(self, row: Session) -> SafeString:
         return formatting.badge(row.aal or "aal1", Tone.GOOD if (row.aal or "") > "aal1" else Tone.QUIET)
 
@@ -172,7 +136,8 @@ class SessionAdmin(OperatorAdmin):
         return super().has_module_permission(request)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        if request.method == "GET" and not {_OWNER, "e"} & request.GET.keys():
+        is_of_all_rows = request.method == "GET" or is_whole_list(request)
+        if is_of_all_rows and not {_OWNER, "e"} & request.GET.keys():
             # No index has all sessions by age.
             return HttpResponseRedirect(reverse("admin:index"))
         return super().changelist_view(request, extra_context)

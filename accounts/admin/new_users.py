@@ -18,7 +18,7 @@ from accounts.models import User
 from accounts.passwords import policy
 from accounts.users import identifiers, queries
 from accounts.users.records import UserRecord
-from authsvc import conf
+from authsvc import conf, messaging
 from authsvc.console import actions, operators
 from authsvc.console.actions import ActionContext
 from authsvc.console.model_admin import OperatorAdmin
@@ -72,6 +72,7 @@ def invite_user(page: OperatorAdmin, request: HttpRequest) -> HttpResponse:
             email=context.values["email"],
             data=context.values["user_metadata"],
             redirect_to=conf.current().site.url,
+            sender=messaging.OPERATORS,
             actor=context.actor,
             caller=context.caller,
             at=context.at,

@@ -34,7 +34,7 @@ class UserActions(OperatorAdmin):
     )  # fmt: skip
     row_actions = actions
 
-    @action(label="Edit", success_message="Changed", form=EditForm)
+    @action(label="Edit", success_message="Changed", form=EditForm, accepts_lists=False)
     def edit(self, row: User, context: ActionContext) -> str | None:
         user_administration.update(
             row.pk, context.form.changes(row), actor=context.actor, caller=context.caller, at=context.at
@@ -80,6 +80,7 @@ class UserActions(OperatorAdmin):
         success_message="Link created",
         confirmation="The link signs in as the user, once. Earlier links of the same kind become invalid. Pass it on to"
         " the owner of the account only.",
+        accepts_lists=False,
     )
     def create_link(self, row: User, context: ActionContext) -> ShownOnce:
         user = queries.require(row.pk)
@@ -95,6 +96,7 @@ class UserActions(OperatorAdmin):
         success_message="Password set",
         form=NewPasswordForm,
         confirmation=f"The former password becomes invalid. {_LOCKS_OUT}",
+        accepts_lists=False,
     )
     def set_password(self, row: User, context: ActionContext) -> str | ShownOnce | None:
         typed = context.values["password"]

@@ -35,7 +35,7 @@ class UserAdmin(UserActions):
     search_fields = ("email",)  # shows the search box; get_search_results searches
     search_help_text = "Email address, phone, ID, or part of a name"
     ordering = ("-created_at", "-id")
-    sortable_by = ()
+    indexed_columns = frozenset({"email", "created_at"})
     change_form_template = "operator/user.html"
     personal_columns = frozenset(
         {"email", "phone", "email_change", "phone_change", "raw_user_meta_data", "raw_app_meta_data"}
@@ -128,7 +128,7 @@ class UserAdmin(UserActions):
         further_panels = user_panels.collect_panels(request, self.admin_site._registry.values(), row.pk)
         return {"state": self.state(row), "panels": [*own_panels, *further_panels]}
 
-    @admin.display(description="account")
+    @admin.display(description="account", ordering="email")
     def account(self, row: User) -> str:
         return self.display_name(row)
 

@@ -16,7 +16,7 @@ from accounts.users import account_creation, identifiers, queries
 from accounts.users.records import UserRecord
 from authsvc import audit, messaging
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailKind, Sender
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
 from tokens.one_time.one_time_tokens import OneTimeSecret
@@ -28,6 +28,7 @@ def invite(
     email: str,
     data: Mapping[str, Any],
     redirect_to: str,
+    sender: Sender = messaging.ADMINISTRATION,
     actor: audit.Administrator,
     caller: Caller,
     at: datetime,
@@ -39,7 +40,7 @@ def invite(
     """
     address = identifiers.email(email)
     existing = find_unconfirmed(address, audience=caller.audience)
-    recipients.reserve_email(address, kind=EmailKind.INVITE, sender=messaging.ADMINISTRATION)
+    recipients.reserve_email(address, kind=EmailKind.INVITE, sender=sender)
     try:
         return _invite(address, existing, data=data, redirect_to=redirect_to, actor=actor, caller=caller, at=at)
     except IntegrityError:

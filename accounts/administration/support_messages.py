@@ -68,7 +68,7 @@ def _send_link(
     user = queries.require(user_id)
     if not can_send_recovery(user):
         raise errors.NothingToSendTo
-    recipients.reserve_email(user.email, kind=kind, sender=messaging.ADMINISTRATION)
+    recipients.reserve_email(user.email, kind=kind, sender=messaging.OPERATORS)
     with transaction.atomic(durable=True):
         if not _of(user).filter(email=user.email).update(recovery_sent_at=at, updated_at=at):
             raise account_errors.UserNotFound
@@ -95,7 +95,7 @@ def resend_confirmation(user_id: UUID, *, actor: Administrator, caller: Caller, 
 
 
 def _mail_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller, at: datetime) -> str:
-    recipients.reserve_email(user.email, kind=EmailKind.CONFIRMATION, sender=messaging.ADMINISTRATION)
+    recipients.reserve_email(user.email, kind=EmailKind.CONFIRMATION, sender=messaging.OPERATORS)
     with transaction.atomic(durable=True):
         waiting = _of(user).filter(email=user.email, email_confirmed_at=None)
         if not waiting.update(confirmation_sent_at=at, updated_at=at):
@@ -109,7 +109,7 @@ def _mail_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller
 
 
 def _text_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller, at: datetime) -> str:
-    sms_codes.reserve_sms(user.phone, sender=messaging.ADMINISTRATION, at=at)
+    sms_codes.reserve_sms(user.phone, sender=messaging.OPERATORS, at=at)
     with transaction.atomic(durable=True):
         waiting = _of(user).filter(phone=user.phone, phone_confirmed_at=None)
         if not waiting.update(confirmation_sent_at=at, updated_at=at):

@@ -13,7 +13,7 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
 from authsvc.audit import Action, search
-from authsvc.console import filters, formatting, personal_data
+from authsvc.console import filters, formatting, personal_data, user_agents
 from authsvc.console.formatting import EMPTY, Tone
 from authsvc.console.model_admin import OperatorAdmin
 from authsvc.console.read_only_admin import MAX_COUNTED
@@ -58,6 +58,7 @@ _TITLES = {
     Action.CUSTOM_PROVIDER_CREATED: "Custom provider created",
     Action.CUSTOM_PROVIDER_UPDATED: "Custom provider changed",
     Action.CUSTOM_PROVIDER_DELETED: "Custom provider deleted",
+    Action.PROVIDER_TESTED: "Provider tested",
     Action.MESSAGE_RETRIED: "Message retried",
     Action.MESSAGES_RETRIED: "Failed messages retried",
     Action.FAILED_ATTEMPTS_RESET: "Failed attempts reset",
@@ -82,7 +83,6 @@ class AuditLogEntryAdmin(OperatorAdmin):
     search_fields = ("id",)  # enables the search box
     search_help_text = "A user ID, an address, or any text of the chosen day"
     ordering = ("-created_at", "-id")
-    sortable_by = ()
     personal_columns = frozenset({"payload", "ip_address"})
     fields = (
         "created_at",
@@ -90,6 +90,7 @@ class AuditLogEntryAdmin(OperatorAdmin):
         "actor",
         "subject",
         "address",
+        "device",
         "session",
         "request",
         "details",
@@ -129,8 +130,7 @@ class AuditLogEntryAdmin(OperatorAdmin):
         row.ip_address = personal_data.HIDDEN if row.ip_address else ""
         payload = personal_data.mask_value(_payload(row))
         payload.pop("actor_name", None)
-        if "reason" in payload:
-            payload["reason"] = personal_data.HIDDEN
+        payload.update({name: personal_data.HIDDEN for name in ("reason", "user_agent") if name in payload})
         traits = payload.get("traits")
         for values in (payload, traits if isinstance(traits, dict) else {}):
             values.update({name: personal_data.mask_address(str(values[name])) for name in _ADDRESSES & values.keys()})
@@ -195,6 +195,10 @@ class AuditLogEntryAdmin(OperatorAdmin):
     @admin.display(description="address")
     def address(self, row: AuditLogEntry) -> str:
         return row.ip_address or EMPTY
+
+    @admin.display(description="device")
+    def device(self, row: AuditLogEntry) -> str:
+        return user_agents.describe(str(_payload(row).get("user_agent", ""))) or EMPTY
 
     @admin.display(description="session ID")
     def session(self, row: AuditLogEntry) -> SafeString | str:

@@ -114,6 +114,7 @@ class Action(StrEnum):
     CUSTOM_PROVIDER_CREATED = "custom_provider_created"
     CUSTOM_PROVIDER_UPDATED = "custom_provider_updated"
     CUSTOM_PROVIDER_DELETED = "custom_provider_deleted"
+    PROVIDER_TESTED = "provider_tested"
     MESSAGE_RETRIED = "message_retried"
     MESSAGES_RETRIED = "messages_retried"
     FAILED_ATTEMPTS_RESET = "failed_attempts_reset"
@@ -137,6 +138,7 @@ _LOG_TYPES = {
     ),
     "custom_provider": (
         Action.CUSTOM_PROVIDER_CREATED, Action.CUSTOM_PROVIDER_UPDATED, Action.CUSTOM_PROVIDER_DELETED,
+        Action.PROVIDER_TESTED,
     ),
     "message": (Action.MESSAGE_RETRIED, Action.MESSAGES_RETRIED),
 }  # fmt: skip
@@ -261,8 +263,13 @@ def prepare_entry(
         if caller.user_agent:
             event["user_agent"] = caller.user_agent
         logger.info("audit_event", extra={"auth_audit_event": event})
-    stored = None if conf.current().audit.disable_postgres else orjson.dumps(payload).decode()
-    return PendingEntry(id=entry_id, payload=stored, address=caller.address)
+    if conf.current().audit.disable_postgres:
+        return PendingEntry(id=entry_id, payload=None, address=caller.address)
+    # Refreshes are too frequent to store the device with each; the entry of the sign-in names it.
+    has_device = not isinstance(actor, Administrator) and action != Action.TOKEN_REFRESHED
+    device = caller.user_agent[:_MAX_NAME_LENGTH].replace("\0", "") if has_device else ""
+    stored = {**payload, "user_agent": device} if device else payload
+    return PendingEntry(id=entry_id, payload=orjson.dumps(stored).decode(), address=caller.address)
 
 
 def describe_changes(

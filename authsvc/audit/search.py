@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
@@ -25,6 +26,35 @@ HAS_OTHER_ACTOR = (
     f"(payload -> 'traits' ->> 'user_id' <> payload ->> 'actor_id' AND payload ->> 'actor_id' <> '{UUID(int=0)}')"
 )
 """True for entries that belong to one user and name another one as actor."""
+
+
+class EntryKind(StrEnum):
+    """A class of actions. The index by user contains it, so that rare entries are found among many others."""
+
+    SIGN_IN = "sign_in"
+    REFUSAL = "refusal"
+    MESSAGE = "message"
+    NOTE = "note"
+    ACCESS = "access"
+    """Refreshes, and views of personal data."""
+    CHANGE = "change"
+    """Every other action, unknown ones too."""
+
+
+# The expression of an index too. An action that is not listed is a CHANGE.
+_KIND = (
+    "CASE"
+    " WHEN payload ->> 'action' IN ('login', 'logout', 'user_signedup', 'invite_accepted', 'challenge_created',"
+    " 'verification_attempted', 'recovery_code_used') THEN 'sign_in'"
+    " WHEN payload ->> 'action' IN ('sign_in_refused', 'user_change_refused') THEN 'refusal'"
+    " WHEN payload ->> 'action' IN ('user_recovery_requested', 'user_reauthenticate_requested',"
+    " 'user_confirmation_requested', 'user_repeated_signup', 'message_retried') THEN 'message'"
+    " WHEN payload ->> 'action' IN ('operator_note_added') THEN 'note'"
+    " WHEN payload ->> 'action' IN ('token_refreshed', 'personal_data_viewed') THEN 'access'"
+    " ELSE 'change' END"
+)
+_FIRST_TIME = "0001-01-03T00:00:00Z"
+"""Earlier times are read as one time, so that no entry follows another one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,18 +88,43 @@ def find_entries(*, scope: str, value: str, limit: int, offset: int, count_exact
     return entries, max(explain(matches, values).rows, counted, offset + len(entries))
 
 
-def entries_about_user(user_id: UUID, *, limit: int) -> list[Entry]:
-    """Actions of a user and actions of administrators on the user, newest first."""
-    return _read(f"{OWNER_ID} = %s", [str(user_id)], limit=limit)
+def entries_about_user(
+    user_id: UUID,
+    *,
+    limit: int,
+    kinds: Collection[EntryKind] = tuple(EntryKind),
+    before: tuple[datetime, UUID] | None = None,
+) -> list[Entry]:
+    """Actions of a user and actions of administrators on the user, newest first. One statement.
+
+    `before` is the time and ID of an entry, which the result follows; entries without a time are then left out.
+    """
+    condition = f"{OWNER_ID} = %s AND {_KIND} = kind"
+    values: list[Any] = [str(user_id)]
+    if before:
+        condition += f" AND created_at >= '{_FIRST_TIME}' AND (created_at, id) < (%s, %s)"
+        values += before
+    newest_of_kind = _select(condition, limit=limit)
+    rows = fetch_rows(
+        f"SELECT entry.* FROM unnest(%s::text[]) AS kind CROSS JOIN LATERAL ({newest_of_kind}) AS entry"  # noqa: S608  (own text)
+        f" ORDER BY created_at DESC, id DESC LIMIT {limit:d}",
+        [[str(kind) for kind in kinds], *values],
+    )
+    return _entries(rows)
 
 
 def _read(condition: str, values: Sequence[Any], *, limit: int, offset: int = 0) -> list[Entry]:
-    rows = fetch_rows(
-        f"SELECT id, {json_object('payload')}, created_at, ip_address FROM {namespaced('audit_log_entries')}"  # noqa: S608  (own name)
-        f" WHERE {condition}"
-        f" ORDER BY created_at DESC, id DESC LIMIT {limit:d} OFFSET %s",
-        [*values, offset],
+    return _entries(fetch_rows(f"{_select(condition, limit=limit)} OFFSET %s", [*values, offset]))
+
+
+def _select(condition: str, *, limit: int) -> str:
+    return (
+        f"SELECT id, {json_object('payload')} AS payload_json, created_at, ip_address"  # noqa: S608  (own name)
+        f" FROM {namespaced('audit_log_entries')} WHERE {condition} ORDER BY created_at DESC, id DESC LIMIT {limit:d}"
     )
+
+
+def _entries(rows: Sequence[tuple[Any, ...]]) -> list[Entry]:
     return [Entry(id=id_, payload_json=payload, created_at=at, address=ip) for id_, payload, at, ip in rows]
 
 

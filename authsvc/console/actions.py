@@ -1,7 +1,12 @@
-"""Actions of the console: buttons that call a service for each ticked row, after a page with a form or a question."""
+"""Actions of the console: buttons that call a service for each row, after a page with a form or a question.
+
+The rows are ticked, or all of a filtered list. A list is worked on in batches of one request each, so that no request
+takes long; the page between them starts the next batch.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,7 +24,8 @@ from django.utils.html import format_html
 
 from authsvc import audit
 from authsvc.caller import Caller, caller_of
-from authsvc.console import operators
+from authsvc.console import bulk_results, operators
+from authsvc.console.bulk_results import BulkResults
 from authsvc.console.operators import Access, actor_of
 from authsvc.errors import ApiError
 
@@ -27,9 +33,17 @@ if TYPE_CHECKING:
     from authsvc.console.model_admin import OperatorAdmin
 
 MAX_ACTION_ROWS = 100
+"""Ticked rows of an action, and rows of a batch."""
+MAX_LIST_ROWS = 10_000
+"""Rows of an action on a whole list."""
+SELECT_ACROSS = "select_across"
+"""Field that is 1 for an action on the whole list."""
 SOURCE_ROW = "source_row"
 """Field with the key of the row from whose page an action was started."""
 _CONFIRMED = "confirmed"
+_RESULTS = "results"
+_STOP = "stop"
+_BATCH_SECONDS = 2.0
 _PREFIX = "action"
 _WRONG_NAME = "The typed text differs. No action taken."
 
@@ -108,32 +122,43 @@ def action(
     asks_for_name: bool = False,
     needs_reason: bool = False,
     access: Access = Access.ADMIN,
+    accepts_lists: bool = True,
 ) -> Callable[[ActionMethod], Callable[..., HttpResponse | None]]:
-    """Make a method of an `OperatorAdmin` an action, for ticked rows of the list and as a button on a row's page.
+    """Make a method of an `OperatorAdmin` an action, for rows of the list and as a button on a row's page.
 
-    `label` is the button's text. `success_message` is reported before the row's name, as in "Banned". With a
-    `confirmation` text or a `form`, a confirmation page comes first; `asks_for_name` makes the operator type the row's
-    name there, and `needs_reason` state a reason. The method is called once per row; an ApiError is
-    shown, and the next row follows. Operators with less than `access` neither see the action nor can run it.
+    `label` is the button's text. `success_message` is reported before the row's name or the number of rows, as in
+    "Banned". With a `confirmation` text or a `form`, a confirmation page comes first; `asks_for_name` makes the
+    operator type the row's name there, and `needs_reason` state a reason. The method is called once per row; an
+    ApiError is counted and shown, and the next row follows. Operators with less than `access` neither see the action
+    nor can run it. Without `accepts_lists` it applies to ticked rows only.
     """
 
     def decorate(method: ActionMethod) -> Callable[..., HttpResponse | None]:
         @wraps(method)
         def run(page: OperatorAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
             operators.require(request, access)
-            rows = list(queryset[:MAX_ACTION_ROWS])
-            if not rows:
+            is_list = is_whole_list(request)
+            if is_list and not accepts_lists:
+                page.message_user(request, f"“{label}” applies to ticked rows only. No action taken.", levels.WARNING)
+                return None
+            results = _start_or_continue(page, request, queryset) if is_list else None
+            if is_list and results is None:
+                return None
+            rows = list((results.remaining(queryset) if results else queryset)[:MAX_ACTION_ROWS])
+            if not rows and not (results and results.after):
                 page.message_user(request, "No action taken: the selected rows no longer exist.", levels.WARNING)
                 return None
+            count = results.total if results else len(rows)
             is_confirmed = _CONFIRMED in request.POST
             own_form = None
             if form:
                 data = request.POST if is_confirmed else None
-                own_form = form(data, prefix=_PREFIX, initial=page.initial_values(rows[0]))
-            name = _name_to_type(page, rows) if asks_for_name else ""
+                own_form = form(data, prefix=_PREFIX, initial=page.initial_values(rows[0]) if rows else None)
+            name = _name_to_type(page, rows, count=count) if asks_for_name else ""
             confirmation_form = ConfirmationForm(request, is_bound=is_confirmed, name=name, needs_reason=needs_reason)
             is_valid = [each.is_valid() for each in (own_form, confirmation_form) if each is not None]
-            if (confirmation or form or asks_for_name or needs_reason) and not all(is_valid):
+            needs_page = confirmation or form or asks_for_name or needs_reason or (is_list and not is_confirmed)
+            if needs_page and not all(is_valid):
                 return form_page(
                     page,
                     request,
@@ -142,18 +167,18 @@ def action(
                     form=own_form,
                     confirmation_form=confirmation_form,
                     run=run,
-                    rows=[(row.pk, page.display_name(row)) for row in rows],
+                    rows=[] if is_list else [(row.pk, page.display_name(row)) for row in rows],
+                    count=count,
                     consequences=page.consequences(run.name, rows),  # type: ignore[attr-defined]  # set below
-                    back_url=_back_url(page, request, rows[0]),
+                    back_url=request.get_full_path() if is_list else _back_url(page, request, rows[0]),
                     source_row=request.POST.get(SOURCE_ROW, ""),
                     checkbox=helpers.ACTION_CHECKBOX_NAME,
+                    results=results,
                 )
             context = create_context(request, own_form)
-            secrets = []
-            for row in rows:
-                call = partial(method, page, row, context)
-                if secret := _run(page, request, call, row=row, success_message=success_message):
-                    secrets.append((page.display_name(row), secret))
+            if results:
+                return _run_batch(page, request, method, rows, results=results, context=context, run=run)
+            secrets = _run_rows(page, request, method, rows, context=context, success_message=success_message)
             if not secrets:
                 return None
             back_url = _back_url(page, request, rows[0])
@@ -164,6 +189,7 @@ def action(
         run.do_not_call_in_templates = True  # type: ignore[attr-defined]
         run.short_description = run.label = label  # type: ignore[attr-defined]
         run.confirmation, run.is_dangerous, run.access = confirmation, is_dangerous, access  # type: ignore[attr-defined]
+        run.success_message = success_message  # type: ignore[attr-defined]
         return run
 
     return decorate
@@ -188,14 +214,111 @@ def form_page(
     return TemplateResponse(request, template, context, status=status)
 
 
-def _name_to_type(page: OperatorAdmin, rows: list[Any]) -> str:
+def is_whole_list(request: HttpRequest) -> bool:
+    """True if the operator chose all rows of the list for an action."""
+    # A browser without scripts sends the field twice; the last one is the checkbox.
+    return request.POST.get(SELECT_ACROSS) == "1"
+
+
+def _name_to_type(page: OperatorAdmin, rows: list[Any], *, count: int) -> str:
     """The text that the operator types before a dangerous action."""
-    return page.display_name(rows[0]) if len(rows) == 1 else f"{len(rows)} {page.opts.verbose_name_plural}"
+    return page.display_name(rows[0]) if count == 1 and rows else f"{count} {page.opts.verbose_name_plural}"
 
 
 def _back_url(page: OperatorAdmin, request: HttpRequest, row: Model) -> str:
     """The URL of the page from which an action was started: that of the row, or the list."""
     return page.row_url(row) if request.POST.get(SOURCE_ROW) else page.list_url()
+
+
+def _start_or_continue(page: OperatorAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> BulkResults | None:
+    """The results of the former batches of a list; None after a message if the list is too long."""
+    if _RESULTS in request.POST:
+        return bulk_results.read(request.POST[_RESULTS])
+    total = queryset.order_by()[: MAX_LIST_ROWS + 1].count()
+    if total > MAX_LIST_ROWS:
+        page.message_user(
+            request,
+            f"This list has more than {MAX_LIST_ROWS:,} {page.opts.verbose_name_plural}, the most for one action."
+            " Narrow it by a filter or a search. No action taken.",
+            levels.WARNING,
+        )
+        return None
+    return BulkResults(total=total, until=timezone.now().isoformat())
+
+
+def _run_batch(
+    page: OperatorAdmin,
+    request: HttpRequest,
+    method: ActionMethod,
+    rows: list[Any],
+    *,
+    results: BulkResults,
+    context: ActionContext,
+    run: Any,
+) -> HttpResponse | None:
+    """Run an action for the next rows of a list: the page that starts the following batch, or None after the last."""
+    deadline = time.monotonic() + _BATCH_SECONDS
+    is_last = _STOP in request.POST
+    if not is_last:
+        is_last = len(rows) < MAX_ACTION_ROWS
+        for position, row in enumerate(rows, 1):
+            _run(page, request, partial(method, page, row, context), row=row, results=results)
+            results.after = str(row.pk)
+            if time.monotonic() > deadline:
+                is_last = is_last and position == len(rows)
+                break
+    if is_last:
+        _report(page, request, results, success_message=run.success_message)
+        return None
+    fields = [
+        (name, text)
+        for name, texts in request.POST.lists()
+        if name not in (_RESULTS, "csrfmiddlewaretoken")
+        for text in texts
+    ]
+    return form_page(
+        page, request, "operator/action_progress.html", title=run.label, results=results, fields=fields, run=run
+    )
+
+
+def _run_rows(
+    page: OperatorAdmin,
+    request: HttpRequest,
+    method: ActionMethod,
+    rows: list[Any],
+    *,
+    context: ActionContext,
+    success_message: str,
+) -> list[tuple[str, ShownOnce]]:
+    """Run an action for ticked rows, and report its results in one message; return names and secrets to show."""
+    results = BulkResults(total=len(rows), until=context.at.isoformat())
+    secrets = []
+    for row in rows:
+        result = _run(page, request, partial(method, page, row, context), row=row, results=results)
+        if isinstance(result, ShownOnce):
+            secrets.append((page.display_name(row), result))
+            results.done -= 1
+        elif result and len(rows) == 1:
+            page.message_user(request, result, levels.SUCCESS)
+            return []
+    if len(rows) == 1 and results.handled:
+        name = page.display_name(rows[0])
+        reason = next(iter(results.refusals), "")
+        text = f"{name}: {reason}" if reason else f"{success_message}: {name}"
+        page.message_user(request, text, levels.ERROR if reason else levels.SUCCESS)
+    elif results.handled:
+        _report(page, request, results, success_message=success_message)
+    return secrets
+
+
+def _report(page: OperatorAdmin, request: HttpRequest, results: BulkResults, *, success_message: str) -> None:
+    noun, plural = str(page.opts.verbose_name), str(page.opts.verbose_name_plural)
+    level, text = results.message(success_message, noun=noun, plural=plural)
+    left = results.total - results.handled
+    if _STOP in request.POST and left > 0:
+        text = f"{text}{'. ' if text else ''}Stopped: {left:,} {noun if left == 1 else plural} left"
+        level = max(level, levels.WARNING)
+    page.message_user(request, text or "No action taken: the selected rows no longer exist.", level)
 
 
 def _run(
@@ -204,19 +327,17 @@ def _run(
     call: Callable[[], str | ShownOnce | None],
     *,
     row: Model,
-    success_message: str,
-) -> ShownOnce | None:
-    """Run an action for one row and report its result; return a secret instead of reporting it."""
+    results: BulkResults,
+) -> str | ShownOnce | None:
+    """Run an action for one row, and count its result."""
     name = page.display_name(row)
     if refusal := page.find_refusal(request, row):
-        page.message_user(request, f"{name}: {refusal}", levels.ERROR)
+        results.add_refusal(refusal, name)
         return None
     try:
         result = call()
     except ApiError as error:
-        page.message_user(request, f"{name}: {error.message}", levels.ERROR)
+        results.add_refusal(error.message, name)
         return None
-    if isinstance(result, ShownOnce):
-        return result
-    page.message_user(request, result or f"{success_message}: {name}", levels.SUCCESS)
-    return None
+    results.done += 1
+    return result

@@ -1,32 +1,40 @@
-"""The dashboard: counts of today and of the lists, rate-limited clients, and configuration warnings."""
+"""The dashboard: charts of 30 days, counts, quotas, the queue, rate-limited clients and configuration warnings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TypeVar
 
 from django.contrib.admin import AdminSite
 from django.core.checks import CheckMessage, Tags, run_checks
-from django.db import OperationalError, connection, transaction
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 
 import authsvc
-from accounts.models import User
+from authsvc import conf, daily_counts
 from authsvc.api.throttling import Bucket
+from authsvc.conf import value_types
 from authsvc.console import personal_data
-from authsvc.console.model_admin import DashboardStat, OperatorAdmin, bounded_count
-from authsvc.db.sql import fetch_row, fetch_rows, namespaced
+from authsvc.console.charts import PATTERNS, Chart, build_chart
+from authsvc.console.model_admin import DashboardStat, OperatorAdmin
+from authsvc.daily_counts import DailyCounts, Series
+from authsvc.db.sql import fetch_rows, namespaced, within_timeout
+from authsvc.jobs import queued_jobs
+from authsvc.jobs.queued_jobs import QueueState
+from authsvc.messaging import quotas
+from authsvc.messaging.quotas import QuotaLevel
 
-Value = TypeVar("Value")
-
-_STATEMENT_TIMEOUT = "250ms"
-"""A count that takes longer is omitted."""
-_MAX_ENTRIES = 10_000
 _MAX_CLIENTS = 20
+_MAX_CAUSES = len(PATTERNS) - 1
+_CAUSES = {
+    "": "unknown cause",
+    "otp_expired": "wrong or expired code",
+    "mfa_verification_failed": "wrong second factor",
+}
+_NOT_STORED = "Not counted: AUTH_AUDIT_LOG_DISABLE_POSTGRES keeps the audit trail out of the database."
+_QUOTAS = {"email_sent": "Emails", "sms_sent": "Text messages"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +47,27 @@ class RateLimitedClient:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShownQuota:
+    """A row of the quotas."""
+
+    label: str
+    left: str
+    is_used_up: bool
+    rate: str
+    full_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Dashboard:
     stats: list[DashboardStat]
-    rate_limited: list[RateLimitedClient]
+    charts: list[Chart]
+    """Empty if the counts took too long."""
+    behind_since: datetime | None
+    quotas: list[ShownQuota] | None
+    """None, as `queue` and `rate_limited`, if reading it took too long."""
+    queue: QueueState | None
+    oldest_job: str
+    rate_limited: list[RateLimitedClient] | None
     warnings: list[CheckMessage]
     version: str
     at: datetime
@@ -50,11 +76,19 @@ class Dashboard:
 def read_dashboard(site: AdminSite, *, is_hidden: bool) -> Dashboard:
     """`is_hidden`: without the addresses of clients."""
     at = timezone.now()
-    clients = within_timeout(lambda: rate_limited_clients(at)) or []
-    if is_hidden:
+    clients = within_timeout(lambda: rate_limited_clients(at))
+    if clients and is_hidden:
         clients = [replace(client, client=personal_data.HIDDEN) for client in clients]
+    counts = _read_counts(at)
+    levels = within_timeout(quotas.read_levels)
+    queue = within_timeout(queued_jobs.read_queue)
     return Dashboard(
-        stats=[*_today(at), *_list_stats(site)],
+        stats=[*(_today(counts, at) if counts else ()), *_list_stats(site)],
+        charts=_charts(counts) if counts else [],
+        behind_since=counts.behind_since if counts else None,
+        quotas=None if levels is None else [_show_quota(level) for level in levels],
+        queue=queue,
+        oldest_job=_duration(queue.oldest_age) if queue and queue.oldest_age is not None else "",
         rate_limited=clients,
         warnings=configuration_warnings(),
         version=authsvc.__version__,
@@ -90,30 +124,68 @@ def configuration_warnings() -> list[CheckMessage]:
     ]
 
 
-def _today(at: datetime) -> Iterator[DashboardStat]:
+def _today(counts: DailyCounts, at: datetime) -> Iterator[DashboardStat]:
     midnight = datetime.combine(at.astimezone(UTC).date(), datetime.min.time(), UTC)
     since = {"created_at__gte": midnight.isoformat()}
-    sign_ins = within_timeout(lambda: _sign_ins(midnight))
-    if sign_ins is not None:
-        url = _list_url("core_auditlogentry", payload__action="login", **since)
-        yield DashboardStat(label="Sign-ins today", count=sign_ins[0], url=url, limit=sign_ins[1])
-    users = within_timeout(lambda: bounded_count(User.objects.filter(created_at__gte=midnight), limit=_MAX_ENTRIES))
-    if users is not None:
-        yield DashboardStat(
-            label="New users today", count=users, url=_list_url("accounts_user", **since), limit=_MAX_ENTRIES
-        )
+    for series, label, url in (
+        (Series.SIGN_INS, "Sign-ins today", _list_url("core_auditlogentry", payload__action="login", **since)),
+        (Series.SIGN_UPS, "New users today", _list_url("accounts_user", **since)),
+    ):
+        today = sum(numbers[-1] for numbers in counts.of(series).values())
+        yield DashboardStat(label=label, count=today, url=url, limit=today + 1)
 
 
-def _sign_ins(since: datetime) -> tuple[int, int]:
-    """The number of sign-ins, and the count from which there may be more: only the latest entries are read."""
-    row = fetch_row(
-        "SELECT count(*) FILTER (WHERE action = 'login'), count(*) FROM"  # noqa: S608  (own name)
-        f" (SELECT payload ->> 'action' AS action FROM {namespaced('audit_log_entries')}"
-        " WHERE created_at >= %s ORDER BY created_at DESC, id DESC LIMIT %s) latest",
-        (since, _MAX_ENTRIES),
+def _read_counts(at: datetime) -> DailyCounts | None:
+    """The daily counts; without those of the last minutes if they take too long, None if all do."""
+    counts = within_timeout(lambda: daily_counts.read_counts(at=at))
+    return counts or within_timeout(lambda: daily_counts.read_counts(at=at, includes_recent=False))
+
+
+def _charts(counts: DailyCounts) -> list[Chart]:
+    def total(series: Series) -> tuple[int, ...]:
+        return counts.of(series).get("", (0,) * len(counts.days))
+
+    refused = {_CAUSES.get(code, code.replace("_", " ")): numbers for code, numbers in _largest_causes(counts).items()}
+    not_stored = _NOT_STORED if conf.current().audit.disable_postgres else ""
+    messages = {"sent": total(Series.MESSAGES_SENT), "failed": total(Series.MESSAGES_FAILED)}
+    charts: list[tuple[str, Mapping[str, Sequence[int]], str]] = [
+        ("Sign-ups", {"sign-ups": total(Series.SIGN_UPS)}, ""),
+        ("Sign-ins", {"sign-ins": total(Series.SIGN_INS)}, not_stored),
+        ("Refused sign-ins", refused or {"refused": total(Series.REFUSED_SIGN_INS)}, not_stored),
+        ("Messages", messages, ""),
+    ]
+    return [
+        build_chart(f"chart-{number}", title, counts.days, series, note=note)
+        for number, (title, series, note) in enumerate(charts, 1)
+    ]
+
+
+def _largest_causes(counts: DailyCounts) -> dict[str, tuple[int, ...]]:
+    """Error code → refused sign-ins per day, the most frequent first; rare codes together as `other`."""
+    refused = sorted(counts.of(Series.REFUSED_SIGN_INS).items(), key=lambda item: (-sum(item[1]), item[0]))
+    largest, rest = dict(refused[:_MAX_CAUSES]), refused[_MAX_CAUSES:]
+    if rest:
+        largest["other causes"] = tuple(map(sum, zip(*(numbers for _, numbers in rest), strict=True)))
+    return largest
+
+
+def _show_quota(level: QuotaLevel) -> ShownQuota:
+    rate = level.rate
+    return ShownQuota(
+        label=f"{_QUOTAS[level.quota]} of {level.sender}",
+        left=f"{level.left:,}",
+        is_used_up=not level.left,
+        rate=f"{rate.events:,} an hour" if rate.over is None else value_types.RATE.format(rate),
+        full_at=level.full_at,
     )
-    sign_ins, entries = row or (0, 0)
-    return sign_ins, sign_ins if entries >= _MAX_ENTRIES else _MAX_ENTRIES
+
+
+def _duration(seconds: float) -> str:
+    """A duration in its largest whole unit: `3 min`."""
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{int(seconds)} s"
 
 
 def _list_url(page: str, **query: str) -> str:
@@ -132,13 +204,3 @@ def _list_stats(site: AdminSite) -> Iterator[DashboardStat]:
 
 def _stats_of(page: OperatorAdmin) -> list[DashboardStat]:
     return list(page.dashboard_stats())
-
-
-def within_timeout(work: Callable[[], Value]) -> Value | None:
-    """The result, or None if a statement took too long."""
-    try:
-        with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(f"SET LOCAL statement_timeout = '{_STATEMENT_TIMEOUT}'")
-            return work()
-    except OperationalError:
-        return None

@@ -9,15 +9,16 @@ from typing import Any, ClassVar
 from django.contrib import admin
 from django.contrib.admin import helpers
 from django.contrib.admin.views.main import ERROR_FLAG
-from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
+from django.core.exceptions import BadRequest, PermissionDenied
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, reverse
 
 from authsvc.console import personal_data
-from authsvc.console.actions import SOURCE_ROW
+from authsvc.console.actions import SOURCE_ROW, is_whole_list
+from authsvc.console.lists import OperatorChangeList
 from authsvc.console.operators import Access, access_of, operator_of
-from authsvc.console.read_only_admin import MAX_COUNTED, SECRET_COLUMNS, BoundedPaginator, ReadOnly
+from authsvc.console.read_only_admin import MAX_COUNTED, SECRET_COLUMNS, ReadOnly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +43,10 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
 
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
-    paginator = BoundedPaginator
     list_per_page = 50
     list_max_show_all = 0
-    actions_selection_counter = False
+    indexed_columns: ClassVar[frozenset[str]] = frozenset({"created_at"})
+    """Columns with an index that has all rows in their order. Long lists can be sorted by these only."""
     row_actions: ClassVar[tuple[str, ...]] = ()
     personal_columns: ClassVar[frozenset[str]] = frozenset()
     """Columns with personal data, by which viewers cannot filter."""
@@ -97,13 +98,18 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
             self.hide_personal_data(row)
         return row
 
-    def get_changelist_instance(self, request: HttpRequest) -> Any:
-        changelist: Any = super().get_changelist_instance(request)
-        if personal_data.is_hidden(request):
-            changelist.result_list = list(changelist.result_list)
-            for row in changelist.result_list:
-                self.hide_personal_data(row)
-        return changelist
+    def get_changelist(self, request: HttpRequest, **options: Any) -> type[OperatorChangeList]:
+        return OperatorChangeList
+
+    def get_sortable_by(self, request: HttpRequest) -> list[Any]:
+        """The columns by which the operator can sort: their order would reveal hidden personal data to viewers."""
+        names = [str(name) for name in super().get_sortable_by(request)]
+        if not personal_data.is_hidden(request):
+            return names
+        return [name for name in names if self.personal_columns.isdisjoint((name, self._order_column(name)))]
+
+    def _order_column(self, name: str) -> str:
+        return str(getattr(getattr(self, name, None), "admin_order_field", name)).lstrip("-")
 
     def row_url(self, row: Model) -> str:
         return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[row.pk])
@@ -131,6 +137,11 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
         name = request.POST.get("action")
         if name in (self.actions or ()) and name not in self.get_actions(request):
             raise PermissionDenied
+        if request.method == "POST" and name in (self.actions or ()) and is_whole_list(request):
+            # Django requires a ticked row too.
+            changelist: Any = self.get_changelist_instance(request)
+            response = self.response_action(request, changelist.get_queryset(request))
+            return response or HttpResponseRedirect(request.get_full_path())
         return super().changelist_view(request, {"page_links": self.page_links(request), **(extra_context or {})})
 
     def render_change_form(
@@ -155,8 +166,6 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
     def response_action(  # type: ignore[override]  # the stubs have a parameter of later versions
         self, request: HttpRequest, queryset: QuerySet[Any]
     ) -> HttpResponse | None:
-        if request.POST.get("select_across") == "1":
-            raise SuspiciousOperation("Actions apply to ticked rows, not to all rows.")
         for key in request.POST.getlist(helpers.ACTION_CHECKBOX_NAME):
             self.opts.pk.to_python(key)  # raises ValidationError for an invalid key
         response = super().response_action(request, queryset)

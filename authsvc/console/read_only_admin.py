@@ -1,13 +1,11 @@
-"""Read-only admin pages: hidden columns, and lists whose count is bounded."""
+"""Read-only admin pages, and the columns that they hide."""
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin.options import BaseModelAdmin
-from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
@@ -19,20 +17,7 @@ SECRET_COLUMNS = frozenset(
 )
 """Columns of any table that no page shows, no filter accepts and no list query reads."""
 MAX_COUNTED = 1_000
-"""Limit of a list's row count; counting a million rows takes half a second."""
-
-
-class BoundedPaginator(Paginator):  # type: ignore[type-arg]  # generic in its stubs only
-    """Counts up to MAX_COUNTED and ends the pages there."""
-
-    @cached_property
-    def count(self) -> int:
-        rows: Any = self.object_list
-        return int(rows.order_by()[:MAX_COUNTED].count())
-
-    @property
-    def is_cut(self) -> bool:
-        return self.count >= MAX_COUNTED
+"""Limit of counts on the dashboard; counting a million rows takes half a second."""
 
 
 class ReadOnly(BaseModelAdmin):  # type: ignore[type-arg]  # generic in its stubs only

@@ -9,6 +9,7 @@ import psycopg
 from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
 from django.db.migrations.executor import MigrationExecutor
 
+from authsvc import daily_counts
 from authsvc.importer import conflicts, legacy_sessions, queries, source_database, table_definitions
 from authsvc.importer.report import ImportRejected, Report, Tally
 from authsvc.importer.source_database import Source
@@ -155,6 +156,7 @@ def _write(tables: list[Table], report: Report, *, request: ImportRequest, show:
         queries.clear_reassigned_values(table)
     for table in tables:
         _write_table(table, report.tallies[table.name], show=show)
+    daily_counts.reset()
     if not request.dry_run:
         queries.advance_sequence()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import TypeVar
 
 from django.db import models
@@ -43,6 +44,42 @@ ACCEPTED_AT = models.ExpressionWrapper(
     output_field=models.DateTimeField(null=True),
 )
 """Time at which a job was stored."""
+
+
+MAX_COUNTED = 10_000
+"""Limit of the counts of `read_queue`."""
+
+_OURS = "FROM procrastinate_jobs WHERE queue_name = %(queue)s AND"
+_COUNT = f"(SELECT count(*) FROM (SELECT {_OURS} {{}} LIMIT {MAX_COUNTED}) j)"  # noqa: S608  (own text)
+_DUE = "status = 'todo' AND (scheduled_at IS NULL OR scheduled_at <= now())"
+_QUEUE = f"""
+    SELECT {_COUNT.format(_DUE)}, {_COUNT.format("status = 'todo' AND scheduled_at > now()")},
+        {_COUNT.format("status = 'doing'")}, {_COUNT.format("status = 'failed'")},
+        EXTRACT(epoch FROM clock_timestamp() - LEAST(
+            (SELECT min(scheduled_at) {_OURS} status = 'todo' AND scheduled_at <= now()),
+            (SELECT min(at) FROM procrastinate_events WHERE job_id = (
+                SELECT min(id) {_OURS} status = 'todo' AND scheduled_at IS NULL))))::float8
+"""  # noqa: S608  (own text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueState:
+    """The numbers of jobs; each is at most MAX_COUNTED."""
+
+    due: int
+    scheduled: int
+    """Waiting for the time of their next attempt."""
+    running: int
+    failed: int
+    oldest_age: float | None
+    """Seconds that the oldest due job has waited; None without one."""
+
+
+def read_queue() -> QueueState:
+    """The state of this installation's queue. Runs one statement."""
+    ((due, scheduled, running, failed, age),) = db.fetch_rows(_QUEUE, {"queue": queue()})
+    oldest_age = None if age is None else max(0.0, float(age))
+    return QueueState(due=due, scheduled=scheduled, running=running, failed=failed, oldest_age=oldest_age)
 
 
 def jobs_of_task(task: Task[...], rows: models.QuerySet[Row]) -> models.QuerySet[Row]:

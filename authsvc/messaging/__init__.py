@@ -32,6 +32,7 @@ from authsvc.messaging.intervals import (
 )
 from authsvc.messaging.quotas import (
     ADMINISTRATION,
+    OPERATORS,
     Sender,
     check_email_quota,
     check_sms_quota,
@@ -41,6 +42,7 @@ from authsvc.messaging.quotas import (
 
 __all__ = [
     "ADMINISTRATION",
+    "OPERATORS",
     "Email",
     "EmailKind",
     "IntervalGroup",

@@ -1,8 +1,8 @@
 """Hourly message quotas of the installation, and the share of each client.
 
 A client, that is an address or a signed-in user, may use a tenth of a quota, at least one message. Messages of
-administrators and operators have a quota of the same size of their own, so that clients cannot use it up. The mailer
-counts notifications when it delivers them.
+administrators have a quota of the same size of their own, and those of operators a quota with its own setting, so that
+neither uses up the messages of another. The mailer counts notifications when it delivers them.
 
 The `check_…` functions raise the same errors as the `consume_…` functions and consume only the client's share. Requests
 that send nothing call them, so that neither their responses nor the share tell them from requests that send a message.
@@ -11,6 +11,7 @@ that send nothing call them, so that neither their responses nor the share tell 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal, Self
 from uuid import UUID
 
@@ -31,19 +32,30 @@ class Sender:
     """The client and the user whose shares a message counts against; none for administrators and operators."""
 
     keys: tuple[str, ...] = ()
+    is_operator: bool = False
 
     @classmethod
     def of_request(cls, caller: Caller, *, user_id: UUID | None = None) -> Self:
         client = caller.client or network_key(caller.address) or "unknown"
         return cls((client,) if user_id is None else (client, f"{user_id}/"))
 
-    @property
-    def is_administrator(self) -> bool:
-        return not self.keys
-
 
 ADMINISTRATION = Sender()
-"""Administrators and operators."""
+"""Callers of the administration API."""
+OPERATORS = Sender(is_operator=True)
+"""Operators in the console."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaLevel:
+    """The messages that a quota permits now."""
+
+    quota: Quota
+    sender: Literal["clients", "administrators", "operators"]
+    rate: conf.Rate
+    left: int
+    full_at: datetime | None
+    """Time at which the whole quota is available again; None if it is now, and for a rate of zero."""
 
 
 def consume_email_quota(sender: Sender) -> None:
@@ -69,8 +81,28 @@ def check_sms_quota(sender: Sender) -> None:
     _require("sms_sent", sender, is_sent=False)
 
 
-def buckets_of(quota: Quota) -> tuple[str, ...]:
-    """The buckets whose size depends on the rate of this quota."""
+def read_levels() -> list[QuotaLevel]:
+    """The levels of all quotas. Runs one statement."""
+    limits = conf.current().limits
+    quotas: tuple[Quota, ...] = ("email_sent", "sms_sent")
+    buckets: list[tuple[str, Quota, Literal["clients", "administrators", "operators"], conf.Rate]] = []
+    for quota in quotas:
+        rate: conf.Rate = getattr(limits, quota)
+        buckets.append((quota, quota, "clients", rate))
+        buckets.append((_administration_bucket(quota), quota, "administrators", rate))
+        buckets.append((_operators_bucket(quota), quota, "operators", limits.operator_messages))
+    levels = rate_limits.read_levels({bucket: rate for bucket, _, _, rate in buckets})
+    return [
+        QuotaLevel(quota=quota, sender=sender, rate=rate, left=levels[bucket][0], full_at=levels[bucket][1])
+        for bucket, quota, sender, rate in buckets
+    ]
+
+
+def buckets_of(field: str) -> tuple[str, ...]:
+    """The buckets whose size depends on the rate in this field of `conf.Limits`."""
+    if field == "operator_messages":
+        return _operators_bucket("email_sent"), _operators_bucket("sms_sent")
+    quota: Quota = "email_sent" if field == "email_sent" else "sms_sent"
     return quota, _client_bucket(quota), _administration_bucket(quota)
 
 
@@ -86,9 +118,12 @@ def _take(quota: Quota, sender: Sender, *, is_sent: bool) -> float | None:
 
     Returns None, or the seconds until a message is allowed; then nothing is taken.
     """
-    rate: conf.Rate = getattr(conf.current().limits, quota)
-    if sender.is_administrator:
-        take = rate_limits.consume_event if is_sent else rate_limits.check_event
+    limits = conf.current().limits
+    rate: conf.Rate = getattr(limits, quota)
+    take = rate_limits.consume_event if is_sent else rate_limits.check_event
+    if sender.is_operator:
+        return take(bucket=_operators_bucket(quota), rate=limits.operator_messages)
+    if not sender.keys:
         return take(bucket=_administration_bucket(quota), rate=rate)
     taken: list[str] = []
     wait: float | None = None
@@ -98,7 +133,7 @@ def _take(quota: Quota, sender: Sender, *, is_sent: bool) -> float | None:
             break
         taken.append(key)
     else:
-        wait = (rate_limits.consume_event if is_sent else rate_limits.check_event)(bucket=quota, rate=rate)
+        wait = take(bucket=quota, rate=rate)
     if wait is not None:
         for key in taken:
             rate_limits.refund(bucket=_client_bucket(quota), key=key)
@@ -119,3 +154,7 @@ def _client_bucket(quota: Quota) -> str:
 
 def _administration_bucket(quota: Quota) -> str:
     return f"{quota}:administration"
+
+
+def _operators_bucket(quota: Quota) -> str:
+    return f"{quota}:operators"

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable
-from datetime import timedelta
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
 from django.db import connection
 
 from authsvc import conf
-from authsvc.db.sql import namespaced
+from authsvc.db.sql import fetch_rows, namespaced
 
 _WINDOW = timedelta(hours=1)
 _NO_EXPIRY = timedelta(days=36_500)
@@ -101,6 +101,25 @@ def check_event(*, bucket: str, rate: conf.Rate) -> float | None:
     return float(row[0]) if row and row[0] else None
 
 
+def read_levels(rates: Mapping[str, conf.Rate]) -> dict[str, tuple[int, datetime | None]]:
+    """Bucket of the installation → its whole tokens, and the time at which it is full; None if it is full now.
+
+    Runs one statement. The time is also None for a rate of zero.
+    """
+    rows = fetch_rows(_statements(namespaced("rate_limits")).levels, (_INSTALLATION, list(rates)))
+    levels: dict[str, tuple[int, datetime | None]] = {bucket: (rate.events, None) for bucket, rate in rates.items()}
+    for bucket, tokens, created_at, updated_at, now in rows:
+        rate = rates[bucket]
+        per_second, life = _refill(rate)
+        level = min(rate.events, tokens + per_second * (now - updated_at).total_seconds())
+        ends_at = created_at + life
+        if level < rate.events and ends_at > now:
+            if per_second:
+                ends_at = min(ends_at, now + timedelta(seconds=(rate.events - level) / per_second))
+            levels[bucket] = int(level), ends_at
+    return levels
+
+
 def _refill(rate: conf.Rate) -> tuple[float, timedelta]:
     """Refill per second and life of the bucket of this rate."""
     return (0.0, _WINDOW) if rate.over is None else (1 / rate.over.total_seconds(), _NO_EXPIRY)
@@ -142,7 +161,7 @@ def delete_expired() -> int:
 class _Statements:
     """The SQL statements for one table, whose name is quoted; every value is a parameter."""
 
-    __slots__ = ("consume", "delete_expired", "refund", "reset", "wait")
+    __slots__ = ("consume", "delete_expired", "levels", "refund", "reset", "wait")
 
     def __init__(self, table: str) -> None:
         self.consume = f"""
@@ -159,6 +178,9 @@ class _Statements:
             SELECT CASE WHEN {_LEVEL} >= 1 THEN 0 ELSE GREATEST(0, LEAST((1 - {_LEVEL}) / NULLIF(%(rate)s, 0),
                 EXTRACT(epoch FROM r.created_at + %(life)s - clock_timestamp()))) END
             FROM {table} r WHERE bucket = %(bucket)s AND key = %(key)s"""  # noqa: S608  (own name)
+        self.levels = f"""
+            SELECT bucket, tokens, created_at, updated_at, clock_timestamp()
+            FROM {table} WHERE key = %s AND bucket = ANY(%s)"""  # noqa: S608  (own name)
         self.reset = f"DELETE FROM {table} WHERE bucket = ANY(%(buckets)s)"  # noqa: S608  (own name)
         # Locked rows are left to the next run, so that the cleanup never waits.
         self.delete_expired = f"""

@@ -36,7 +36,7 @@ MAX_ENTRIES = 1000
 SETTINGS = "authsvc.settings"
 """Key of the WSGI environment: the settings that a request started with, at the arrival of its headers."""
 _CHECKED = (checks.Tags.compatibility, checks.Tags.security, checks.Tags.templates)
-_MESSAGE_LIMITS = {"email_sent": quotas.buckets_of("email_sent"), "sms_sent": quotas.buckets_of("sms_sent")}
+_MESSAGE_LIMITS = {field: quotas.buckets_of(field) for field in ("email_sent", "sms_sent", "operator_messages")}
 _LIMIT_VARIABLES = {place.path[-1]: place.setting.documented_name for place in settings_of(conf.Limits)}
 _MAX_STEP_SECONDS = 0.5
 _MIN_GRACE_SECONDS = 0.05

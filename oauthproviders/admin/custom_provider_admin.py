@@ -16,7 +16,7 @@ from authsvc.console.actions import ActionContext, action
 from authsvc.console.formatting import EMPTY, Tone
 from authsvc.console.model_admin import OperatorAdmin
 from authsvc.console.operators import Access
-from oauthproviders.admin import editing
+from oauthproviders.admin import built_in_pages, editing
 from oauthproviders.custom import custom_providers, provider
 from oauthproviders.custom.definitions import ProviderDefinition
 from oauthproviders.models import CustomProvider
@@ -79,6 +79,7 @@ class CustomProviderAdmin(OperatorAdmin):
         " stay, but users whose only sign-in method it is can no longer sign in.",
         is_dangerous=True,
         asks_for_name=True,
+        accepts_lists=False,
     )
     def delete(self, row: CustomProvider, context: ActionContext) -> str | None:
         custom_providers.delete(row.identifier, actor=context.actor, caller=context.caller, at=context.at)
@@ -98,16 +99,16 @@ class CustomProviderAdmin(OperatorAdmin):
         return super().find_refusal(request, row)
 
     def get_urls(self) -> list[URLPattern]:
-        return [*editing.urls(self), *super().get_urls()]
+        return [*editing.urls(self), *built_in_pages.urls(self), *super().get_urls()]
 
     def page_links(self, request: HttpRequest) -> list[tuple[str, str]]:
-        return editing.links() if _can_change(request) else []
+        return [*(editing.links() if _can_change(request) else ()), built_in_pages.link()]
 
     def row_links(self, request: HttpRequest, row: CustomProvider) -> list[tuple[str, str]]:
         return [editing.edit_link(row)] if _can_change(request) else []
 
     def row_context(self, request: HttpRequest, row: CustomProvider) -> dict[str, Any]:
-        return {"state": self.state(row)}
+        return {"state": self.state(row), "test_url": editing.test_url(row) if _can_change(request) else ""}
 
     @admin.display(description="state", ordering="enabled")
     def state(self, row: CustomProvider) -> SafeString:

@@ -1,4 +1,4 @@
-"""Pages that create and edit a custom provider."""
+"""Pages that create, edit and test a custom provider."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from uuid import UUID
 from django.contrib.messages import constants as levels
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
+from django.views.decorators.http import require_POST
 
 from authsvc.console import actions, operators
 from authsvc.console.model_admin import OperatorAdmin
 from authsvc.console.operators import Access
+from authsvc.console.user_panels import Panel
 from authsvc.errors import ApiError, ValidationFailed
-from oauthproviders.admin import forms
+from oauthproviders import provider_checks
+from oauthproviders.admin import forms, provider_tests
 from oauthproviders.admin.forms import ProviderForm
 from oauthproviders.custom import custom_providers
 from oauthproviders.models import CustomProvider, ProviderType
@@ -27,6 +30,7 @@ def urls(page: OperatorAdmin) -> list[URLPattern]:
     return [
         path("create/<slug:provider_type>/", view(partial(create_provider, page)), name="custom_provider_create"),
         path("<uuid:row_id>/edit/", view(partial(edit_provider, page)), name="custom_provider_edit"),
+        path("<uuid:row_id>/test/", view(require_POST(partial(test_provider, page))), name="custom_provider_test"),
     ]
 
 
@@ -40,6 +44,10 @@ def links() -> list[tuple[str, str]]:
 
 def edit_link(row: CustomProvider) -> tuple[str, str]:
     return "Edit", reverse("admin:custom_provider_edit", args=[row.pk])
+
+
+def test_url(row: CustomProvider) -> str:
+    return reverse("admin:custom_provider_test", args=[row.pk])
 
 
 def create_provider(page: OperatorAdmin, request: HttpRequest, provider_type: str) -> HttpResponse:
@@ -63,8 +71,24 @@ def edit_provider(page: OperatorAdmin, request: HttpRequest, row_id: UUID) -> Ht
     return _respond(page, request, form, title=f"Edit {page.display_name(row)}")
 
 
+def test_provider(page: OperatorAdmin, request: HttpRequest, row_id: UUID) -> HttpResponse:
+    """Test a stored provider and show each step."""
+    operators.require(request, Access.ADMIN)
+    custom_providers.check_enabled()
+    row = CustomProvider.objects.filter(pk=row_id).first()
+    if row is None:
+        raise Http404
+    context = actions.create_context(request)
+    steps = provider_checks.check_custom_provider(
+        row, sends_secret=True, actor=context.actor, caller=context.caller, at=context.at
+    )
+    return provider_tests.result_page(page, request, steps, name=page.display_name(row), back_url=page.row_url(row))
+
+
 def _respond(page: OperatorAdmin, request: HttpRequest, form: ProviderForm, *, title: str) -> HttpResponse:
-    if form.is_valid():
+    is_test = "test" in request.POST
+    panels, test_errors = _test(request, form) if is_test else ([], [])
+    if not is_test and form.is_valid():
         try:
             saved = _save(request, form)
         except ApiError as error:
@@ -83,8 +107,30 @@ def _respond(page: OperatorAdmin, request: HttpRequest, form: ProviderForm, *, t
         form=form,
         button="Create" if form.row is None else "Save",
         back_url=page.row_url(form.row) if form.row else page.list_url(),
-        status=400 if form.errors else 200,
+        is_test=is_test,
+        panels=panels,
+        test_errors=test_errors,
+        status=400 if form.errors or test_errors else 200,
     )
+
+
+def _test(request: HttpRequest, form: ProviderForm) -> tuple[list[Panel], list[str]]:
+    """Test the values of a form, which are not saved: the result, or the errors because of which it did not run."""
+    if not form.is_valid():
+        return [], [f"{form[name].label}: {error}" for name, errors in form.errors.items() for error in errors]
+    context = actions.create_context(request, form)
+    try:
+        row = custom_providers.preview(
+            form.definition(), row=form.row, resets_discovery_url=form.resets_discovery_url, at=context.at
+        )
+    except ValidationFailed as error:
+        return [], [error.message]
+    # The stored secret must not reach a server that was never saved, and so is not in the audit trail of changes.
+    sends_secret = "client_secret" in form.changed_values or not form.has_new_addresses
+    steps = provider_checks.check_custom_provider(
+        row, sends_secret=sends_secret, actor=context.actor, caller=context.caller, at=context.at
+    )
+    return [provider_tests.result_panel(steps)], []
 
 
 def _save(request: HttpRequest, form: ProviderForm) -> CustomProvider:

@@ -118,6 +118,11 @@ class ProviderForm(forms.Form):
     def resets_discovery_url(self) -> bool:
         return self.row is not None and self.changed_values.get("discovery_url") == ""
 
+    @property
+    def has_new_addresses(self) -> bool:
+        """True if the client secret would be sent to another server than that of the stored values."""
+        return not {"issuer", "discovery_url", "token_url"}.isdisjoint(self.changed_values)
+
     def emptied_values(self) -> list[str]:
         """Names of required values that the operator removed."""
         required = ("name", "client_id", "issuer", "authorization_url", "token_url", "userinfo_url")

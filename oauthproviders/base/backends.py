@@ -87,6 +87,11 @@ class Backend(BaseAuth[Any]):
         backend.config = config
         return backend
 
+    @property
+    def openid_issuer(self) -> str:
+        """The issuer whose discovery document describes the provider; `""` if there is none."""
+        return ""
+
     def with_base_url(self, url: str) -> str:
         """`url` with the scheme and host of the URL that the operator has configured for this provider."""
         if not self.config.url:
@@ -224,12 +229,18 @@ class OAuth2(Backend, BaseOAuth2[Any]):
         _uses_body[client] = bool(in_body)
         return token
 
-    def _request_token(self, url: str, form: Mapping[str, str], *, in_body: bool) -> Token:
+    def send_token_request(self, url: str, form: Mapping[str, str], *, in_body: bool) -> http.Reply:
+        """Sends a token request with the client authentication; returns any status.
+
+        Raises InvalidProviderResponse without a response.
+        """
         client_id, secret = self.config.client_ids[0], self.config.secret.reveal()
         if in_body:
-            reply = self.call("POST", url, form={**form, "client_id": client_id, "client_secret": secret})
-        else:
-            reply = self.call("POST", url, form=form, auth=(quote_plus(client_id), quote_plus(secret)))
+            return self.call("POST", url, form={**form, "client_id": client_id, "client_secret": secret})
+        return self.call("POST", url, form=form, auth=(quote_plus(client_id), quote_plus(secret)))
+
+    def _request_token(self, url: str, form: Mapping[str, str], *, in_body: bool) -> Token:
+        reply = self.send_token_request(url, form, in_body=in_body)
         if not 200 <= reply.status <= 299:
             raise InvalidProviderResponse(f"status {reply.status}")
         return parse_token_response(reply)

@@ -33,7 +33,7 @@ _KEY_TYPES: Mapping[str, tuple[str, str | None]] = {
     "ES512": ("EC", "P-521"),
     "EdDSA": ("OKP", "Ed25519"),
 }
-_ALGORITHMS = frozenset(_KEY_TYPES)
+ALGORITHMS = frozenset(_KEY_TYPES)
 _PUBLIC_MEMBERS = frozenset({"kty", "n", "e", "crv", "x", "y"})
 _MAX_KEYS_TRIED = 10
 
@@ -110,7 +110,7 @@ def discover(issuer: str | Issuer) -> Discovery:
 def fetch(issuer: Issuer) -> Discovery:
     """Fetches the current discovery document, which may lack `issuer`. Raises InvalidProviderResponse."""
     document = _document(issuer.discovery_url, Discovery, public_only=issuer.public_only)
-    if document.issuer not in ("", issuer.name) and not {document.issuer, issuer.name} <= _SAME_ISSUER:
+    if document.issuer and not is_same_issuer(document.issuer, issuer.name):
         raise InvalidProviderResponse("the document is about another issuer")
     schemes = {"https"} if issuer.discovery_url.startswith("https:") else {"http", "https"}
     for address in (
@@ -127,6 +127,25 @@ def _fetch_named(issuer: Issuer) -> Discovery:
     if not document.issuer:
         raise InvalidProviderResponse("the document is about no issuer")
     return document
+
+
+def is_same_issuer(name: str, other: str) -> bool:
+    return name == other or {name, other} <= _SAME_ISSUER
+
+
+def usable_algorithms(key: Mapping[str, Any], algorithms: Collection[str]) -> list[str]:
+    """Those of `algorithms` whose signatures a published key verifies."""
+    return [algorithm for algorithm in algorithms if algorithm in ALGORITHMS and _is_usable(key, algorithm)]
+
+
+def _is_usable(key: Mapping[str, Any], algorithm: str) -> bool:
+    for candidate in _candidates(_KeySet(keys=(dict(key),)), algorithm=algorithm, kid=None):
+        try:
+            jwt.PyJWK(candidate, algorithm=algorithm)
+        except (jwt.PyJWTError, ValueError, TypeError):
+            return False
+        return True
+    return False
 
 
 def claimed_issuer(id_token: str) -> str:
@@ -154,7 +173,7 @@ def verify(
     header = _header(id_token)
     algorithm = str(header.get("alg"))
     supported = discovery.id_token_signing_alg_values_supported or ("RS256",)
-    if algorithm not in _ALGORITHMS.intersection(supported):
+    if algorithm not in ALGORITHMS.intersection(supported):
         raise InvalidProviderResponse("the ID token is signed by an algorithm that its issuer does not use")
     payload = _verified_payload(id_token, header, discovery, location)
     token_claims, typed = _parse_claims(payload)
@@ -234,7 +253,7 @@ def _verified_payload(id_token: str, header: Mapping[str, Any], discovery: Disco
 
 
 def _payload_by_key_set(token: str, header: Mapping[str, Any], key_set: _KeySet) -> bytes | None:
-    """The payload of a token if one of the keys verifies it, else None. Its algorithm is one of _ALGORITHMS."""
+    """The payload of a token if one of the keys verifies it, else None. Its algorithm is one of ALGORITHMS."""
     algorithm = header["alg"]
     for key in _candidates(key_set, algorithm=algorithm, kid=header.get("kid")):
         try:

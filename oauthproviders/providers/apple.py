@@ -52,6 +52,10 @@ class Apple(backends.OAuth2, AppleIdAuth[Any]):
     extra_parameters: ClassVar[Mapping[str, str]] = {"response_mode": "form_post"}
     issuers: ClassVar[tuple[str, ...]] = ID_TOKEN_ISSUERS
 
+    @property
+    def openid_issuer(self) -> str:
+        return self.issuers[0]
+
     def authorization_url(self) -> str:
         return openid_connect.discover(self.issuers[0]).authorization_endpoint
 

@@ -99,6 +99,12 @@ class Azure(OAuth2, AzureADV2TenantOAuth2[Any]):
     def authority(self) -> str:
         return authority_of(self.config).url
 
+    @property
+    def openid_issuer(self) -> str:
+        authority = authority_of(self.config)
+        # The document of several tenants has a placeholder as issuer.
+        return f"{authority.url}/v2.0" if authority.is_single_tenant else ""
+
     def authorization_url(self) -> str:
         return f"{self.authority}/oauth2/v2.0/authorize"
 

@@ -29,6 +29,10 @@ class _User(msgspec.Struct, frozen=True):
 class Keycloak(OAuth2, KeycloakOAuth2[Any]):
     default_scopes = ("profile", "email")
 
+    @property
+    def openid_issuer(self) -> str:
+        return self.config.url
+
     def authorization_url(self) -> str:
         return f"{self.config.url}/protocol/openid-connect/auth"
 

@@ -38,6 +38,10 @@ class LinkedInOpenId(OAuth2, LinkedinOpenIdConnect[Any]):
     default_scopes = ("openid", "email", "profile")
     issuer: ClassVar[str] = ID_TOKEN_ISSUER
 
+    @property
+    def openid_issuer(self) -> str:
+        return self.issuer
+
     def profile(self, token: Token) -> ProviderProfile:
         token_claims = openid_connect.verify(
             token.id_token, issuer=self.issuer, audiences=self.config.client_ids[:1], access_token=token.access_token

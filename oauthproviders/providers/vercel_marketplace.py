@@ -35,6 +35,10 @@ class VercelMarketplace(OAuth2, BaseOAuth2[Any]):
     ACCESS_TOKEN_URL = "https://api.vercel.com/oauth/v2/accessToken"
     issuer: ClassVar[str] = ID_TOKEN_ISSUER
 
+    @property
+    def openid_issuer(self) -> str:
+        return self.issuer
+
     def profile(self, token: Token) -> ProviderProfile:
         token_claims = openid_connect.verify(
             token.id_token, issuer=self.issuer, audiences=self.config.client_ids[:1], access_token=token.access_token

@@ -263,8 +263,8 @@ class Limits:
         type=RATE,
         default=Rate(events=30),
         help="Emails of the whole service: `N` in the hour that the first of them starts, or `N/D`: N at once, then one"
-        " each D. One client or user may use a tenth, at least one; administrators and operators have a quota of the"
-        " same size of their own.",
+        " each D. One client or user may use a tenth, at least one; administrators have a quota of the same size of"
+        " their own.",
         example="10/1h",
     )
     sms_sent: Rate = setting(
@@ -272,6 +272,14 @@ class Limits:
         type=RATE,
         default=Rate(events=30),
         help="Text messages of the whole service; shares as for emails.",
+    )
+    operator_messages: Rate = setting(
+        "AUTH_RATE_LIMIT_OPERATOR_MESSAGES",
+        type=RATE,
+        default=Rate(events=1000),
+        help="Emails that operators may send in the console, and as many text messages; form as for"
+        " `AUTH_RATE_LIMIT_EMAIL_SENT`. They do not count against the quotas of clients and administrators.",
+        example="1000",
     )
     verify: float = setting(
         "AUTH_RATE_LIMIT_VERIFY",

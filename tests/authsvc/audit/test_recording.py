@@ -10,10 +10,12 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from accounts.users import queries
 from authsvc import audit
-from authsvc.audit import Action, Administrator
+from authsvc.audit import Action, Administrator, erasure
 from authsvc.caller import AuditContext, Caller
 from authsvc.models import AuditLogEntry
+from authsvc.personal_data import DataSubject
 from tests.accounts.administration.admin_requests import ask
 from tests.conftest import Api, ChangeConfig
 from tests.factories import make_user
@@ -73,6 +75,21 @@ def test_every_entry_contains_the_client_address_the_request_and_the_session(act
     assert AuditLogEntry.objects.get().ip_address == "203.0.113.7"
     payload: Any = AuditLogEntry.objects.get().payload
     assert (payload["request_id"], payload["session_id"]) == ("r1", str(session_id))
+
+
+def test_entries_of_users_contain_the_device() -> None:
+    user = queries.require(make_user(password="").id)
+    caller = Caller(user_agent="phone\0" + "x" * 600)
+    for actor in (user, Administrator(role="x")):
+        for action in Action:
+            audit.record(action, actor=actor, caller=caller, at=timezone.now())
+    entries = [entry.payload or {} for entry in AuditLogEntry.objects.all()]
+    with_device = [entry for entry in entries if "user_agent" in entry]
+    assert {entry["action"] for entry in with_device} == set(Action) - {Action.TOKEN_REFRESHED}
+    assert {entry["user_agent"] for entry in with_device} == {"phone" + "x" * 250}
+    assert {entry["actor_id"] for entry in with_device} == {str(user.id)}
+    erased = erasure.pseudonymise_payload(with_device[0], data_subject=DataSubject(id=user.id), keep_id=True)
+    assert "user_agent" not in erased
 
 
 def test_entry_names_the_administrator_and_the_reason() -> None:

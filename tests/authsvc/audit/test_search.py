@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-import pytest
-from django.db import connection
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid4
 
-from authsvc.audit import search
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from authsvc.audit import Action, search
+from authsvc.models import AuditLogEntry
 from tests.accounts.administration.admin_requests import done
 from tests.conftest import Api
 from tests.factories import make_session, make_user
 
 pytestmark = pytest.mark.django_db
+
+TIMES = (None, "infinity", "-infinity", "0044-03-15 BC", "1999-01-01Z", "2026-01-01Z", "2026-01-01T00:00:00.000001Z")
+"""Times in imported entries."""
 
 
 def test_entries_about_user_are_read_by_index(api: Api) -> None:
@@ -23,15 +34,58 @@ def test_entries_about_user_are_read_by_index(api: Api) -> None:
     assert [entry.payload_json.count("user_deleted") for entry in entries] == [1, 0, 0]
     assert "logout" in entries[-1].payload_json
     assert search.entries_about_user(user.id, limit=2) == entries[:2]
+
+
+def plan_of(read: Callable[[], object]) -> str:
+    """The plan of the one statement that `read` runs, on a table that is large enough for an index."""
+    with CaptureQueriesContext(connection) as statements:
+        read()
+    [statement] = statements
+    kinds = [str(kind) for kind in search.EntryKind]
+    values: list[Any] = [kinds, str(uuid4()), timezone.now(), uuid4()][: statement["sql"].count("%s")]
+    with connection.cursor() as cursor, transaction.atomic():
+        cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off")
+        cursor.execute(f"EXPLAIN {statement['sql']}", values)
+        return "\n".join(line for (line,) in cursor.fetchall())
+
+
+@pytest.mark.parametrize("before", [None, (timezone.now(), uuid4())])
+def test_each_kind_of_entry_is_read_by_index_in_order(before: Any) -> None:
+    plan = plan_of(lambda: search.entries_about_user(uuid4(), limit=9, before=before))
+    _, _, of_kind = plan.partition("Nested Loop")
+    assert "Index Scan using audit_log_entries_user_kind_idx" in of_kind
+    assert "kind.kind" in of_kind  # a condition of the index
+    assert "Filter" not in of_kind
+    assert "Sort" not in of_kind
+    assert ("ROW(created_at, id) <" in of_kind) == bool(before)
+
+
+@pytest.mark.parametrize("action", [*Action, "of_tomorrow"])
+def test_every_entry_has_one_kind(action: str) -> None:
+    user_id = uuid4()
+    AuditLogEntry.objects.create(payload={"action": action, "actor_id": str(user_id)}, created_at=timezone.now())
+    found = [kind for kind in search.EntryKind if search.entries_about_user(user_id, limit=1, kinds=[kind])]
+    assert len(found) == 1
+    if action in (Action.SIGN_IN_REFUSED, Action.CHANGE_REFUSED):
+        assert found == [search.EntryKind.REFUSAL]
+
+
+def test_entries_follow_another_one_whatever_their_times_are() -> None:
+    user_id = str(uuid4())
     with connection.cursor() as cursor:
-        cursor.execute("SET enable_seqscan = off")
-        cursor.execute("SET enable_bitmapscan = off")
-        cursor.execute(
-            "EXPLAIN SELECT id FROM audit_log_entries WHERE COALESCE(payload -> 'traits' ->> 'user_id',"
-            " payload ->> 'actor_id') = 'x' ORDER BY created_at DESC, id DESC LIMIT 9"
+        cursor.executemany(
+            "INSERT INTO audit_log_entries (id, payload, created_at)"
+            " VALUES (gen_random_uuid(), jsonb_build_object('actor_id', %s::text, 'action', %s::text), %s)",
+            [(user_id, action, at) for action in ("login", "user_modified") for at in TIMES],
         )
-        plan = "\n".join(line for (line,) in cursor.fetchall())
-        cursor.execute("RESET enable_seqscan")
-        cursor.execute("RESET enable_bitmapscan")
-    assert "audit_log_entries_user_idx" in plan
-    assert "Sort" not in plan
+    read: list[search.Entry] = []
+    before = (datetime.max.replace(tzinfo=UTC), UUID(int=2**128 - 1))
+    for _ in range(2 * len(TIMES)):
+        page = search.entries_about_user(UUID(user_id), limit=3, before=before)
+        if not page:
+            break
+        read += page
+        before = (page[-1].created_at or before[0], page[-1].id)
+    years = [entry.created_at.year for entry in read if entry.created_at]
+    assert years == [2026, 2026, 2026, 2026, 1999, 1999]
+    assert len({entry.id for entry in read}) == len(read)

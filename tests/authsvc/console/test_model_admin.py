@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
@@ -9,11 +10,14 @@ from uuid import uuid4
 import pytest
 from django import forms
 from django.db import connection
+from django.db.models import BooleanField
+from django.db.models.expressions import RawSQL
 from django.test.utils import CaptureQueriesContext
 from django.urls import NoReverseMatch, path, reverse
 from pytest_django import Settings
 
 from accounts.models import Factor, User
+from authsvc.console import actions, lists
 from authsvc.console.actions import ActionContext, action
 from authsvc.console.model_admin import DashboardStat, OperatorAdmin
 from authsvc.console.operators import Access, Operator
@@ -146,15 +150,58 @@ def test_a_filter_that_matches_nothing_shows_nothing(inside: Console, query: str
     assert "No matches" in text
 
 
-def test_a_long_list_is_counted_up_to_a_limit(inside: Console) -> None:
+def test_a_list_is_counted_up_to_a_limit(inside: Console) -> None:
     factories.make_plain_users(1_001)
     with CaptureQueriesContext(connection) as statements:
         text = inside.get(LIST).content.decode()
-    assert "more than 1000 users" in text
-    counts = [each["sql"] for each in statements if "COUNT(" in each["sql"]]
+    assert "1,002 users" in text
+    counts = [each["sql"] for each in statements if "count(" in each["sql"].lower()]
     assert len(counts) == 1
-    assert "LIMIT 1000" in counts[0]
-    assert len(statements) <= 4
+    assert "LIMIT 10001" in counts[0]
+    assert len(statements) <= 8
+
+
+def test_a_longer_list_has_an_estimated_number(inside: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lists, "MAX_SORTED", 100)
+    factories.make_plain_users(1_234)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE users")
+    text = inside.text(LIST)
+    assert "about 1,240 users" in text
+    assert "pages show the first 100" in text
+    assert "?p=2" in text
+    assert "?p=3" not in text
+    assert inside.get(f"{LIST}?p=3").status_code == 302
+    assert "cannot have this order" in inside.text(f"{LIST}?o=3")
+    assert "cannot have this order" not in inside.text(f"{LIST}?role=svc_admin&o=3")
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("o=2", "abc"),
+        ("o=-2", "cba"),
+        ("o=-2.3", "cba"),
+        ("o=3.2", "bac"),
+        ("o=9", "cab"),
+        ("o=x", "cab"),
+        ("", "cab"),
+    ],
+)
+def test_headers_sort_by_one_column(inside: Console, operator: User, query: str, expected: str) -> None:
+    for name, role in (("b", "first"), ("a", "second"), ("c", "third")):
+        factories.make_user(email=f"{name}@sorted.example.com", role=role)
+    text = inside.text(f"{LIST}?email__endswith=@sorted.example.com&{query}")
+    assert "".join(re.findall(r"([abc])@sorted\.example\.com", text.partition("<tbody>")[2])) == expected
+
+
+def test_a_slow_list_is_ended(inside: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lists, "TIMEOUT_MILLISECONDS", 20)
+    slow = RawSQL("SELECT pg_sleep(5) IS NULL", [], output_field=BooleanField())
+    monkeypatch.setattr(UserPage, "get_queryset", lambda page, request: User.objects.filter(slow))
+    page = inside.get(LIST)
+    assert page.status_code == 422
+    assert b"takes too long" in page.content
 
 
 @pytest.mark.parametrize("name", ["add", "delete", "history"])
@@ -174,7 +221,7 @@ def test_a_form_posted_to_a_row_page_changes_nothing(inside: Console, operator: 
 def test_an_action_passes_the_operator_to_the_service(inside: Console, operator: User) -> None:
     user = factories.make_user(email="ada@example.com")
     text = result_text(inside, do(inside, "mark", user, operator))
-    assert "Marked: ada@example.com" in text
+    assert "Marked: 2 users" in text
     [(first, context), (second, _)] = DONE
     assert {first, second} == {"ada@example.com", "op@example.com"}
     assert context.actor.role == "svc_admin"
@@ -224,9 +271,86 @@ def test_a_dangerous_action_needs_confirmation_and_returns_to_the_list(inside: C
     assert not User.objects.filter(pk=user.pk).exists()
 
 
-def test_actions_on_all_rows_are_rejected(inside: Console) -> None:
-    user = factories.make_user()
-    assert do(inside, "mark", user, select_across="1").status_code == 400
+def test_results_of_many_rows_are_one_message_that_fits_into_the_cookie(inside: Console) -> None:
+    factories.make_plain_users(97)
+    rows = list(User.objects.filter(role=None))
+    immune = [factories.make_user(email="immune@example.com")]
+    response = do(inside, "mark", *rows, *immune)
+    assert len(inside.cookie()) < 4_000
+    text = result_text(inside, response)
+    assert "Marked: 97 users. 1 refused: cannot be marked (immune@example.com)" in text
+    assert text.count('<li class="warning">') == 1
+    assert '<li class="success">' not in text
+
+
+def do_list(console: Console, query: str, action: str, **fields: Any) -> list[Answer]:
+    """Run an action on a whole list with the buttons of each page that follows, and return all responses."""
+    responses = []
+    form: dict[str, Any] = {"action": action, "select_across": "1", **fields}
+    while True:
+        responses.append(console.submit(LIST, to=f"{LIST}{query}", **form))
+        results = re.search(rb'name="results" value="([^"]+)"', responses[-1].content)
+        if results is None:
+            return responses
+        form = {**form, "confirmed": "1", "results": results[1].decode()}
+
+
+def test_an_action_runs_on_a_whole_list_in_batches(inside: Console) -> None:
+    factories.make_plain_users(205)
+    factories.make_user(email="immune@example.com")
+    User.objects.filter(email="immune@example.com").update(role=None)
+    confirmation, *batches, end = do_list(inside, "?role__isnull=True", "mark")
+    assert "all 206 users of the list" in confirmation.content.decode()
+    assert [re.findall(r"(\d+) of 206", page.content.decode())[0] for page in batches] == ["100", "200"]
+    assert end.headers["Location"] == f"{LIST}?role__isnull=True"
+    assert "Marked: 205 users. 1 refused: cannot be marked (immune@example.com)" in result_text(inside, end)
+    assert len({email for email, _ in DONE}) == 205
+    assert "op@example.com" not in {email for email, _ in DONE}
+
+
+def test_an_action_on_a_list_keeps_its_form_and_leaves_out_later_rows(inside: Console) -> None:
+    factories.make_plain_users(101)
+    confirmation = inside.submit(LIST, to=LIST, action="judge", select_across="1")
+    results = re.search(rb'name="results" value="([^"]+)"', confirmation.content)
+    assert results
+    later = factories.make_user(email="later@example.com")
+    form = {"action": "judge", "select_across": "1", "confirmed": "1", "results": results[1].decode()}
+    assert b"This field is required." in inside.submit(LIST, to=LIST, **form).content
+    page = inside.submit(LIST, to=LIST, **form, **{"action-reason": "spam"})
+    assert b'name="action-reason" value="spam"' in page.content
+    results = re.search(rb'name="results" value="([^"]+)"', page.content)
+    assert results
+    form["results"] = results[1].decode()
+    end = inside.submit(LIST, to=LIST, **form, **{"action-reason": "spam"})
+    assert "Judged: 102 users" in result_text(inside, end)
+    assert later.email not in {email for email, _ in DONE}
+
+
+def test_an_action_on_a_list_can_be_stopped(inside: Console) -> None:
+    factories.make_plain_users(150)
+    page = inside.submit(LIST, to=LIST, action="mark", select_across="1")
+    for stop in ({}, {"stop": "1"}):
+        results = re.search(rb'name="results" value="([^"]+)"', page.content)
+        assert results
+        form = {"action": "mark", "select_across": "1", "confirmed": "1", "results": results[1].decode()}
+        page = inside.submit(LIST, to=LIST, **form, **stop)
+    assert "Marked: 100 users. Stopped: 51 users left" in result_text(inside, page)
+    assert len(DONE) == 100
+
+
+def test_an_action_on_a_list_has_a_limit(inside: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(actions, "MAX_LIST_ROWS", 3)
+    factories.make_plain_users(3)
+    [refused] = do_list(inside, "", "mark")
+    assert "more than 3 users" in result_text(inside, refused)
+    assert not DONE
+    assert "Marked: 3 users" in result_text(inside, do_list(inside, "?role__isnull=True", "mark")[-1])
+
+
+@pytest.mark.parametrize("results", ["", "x", "e30:1:x"])
+def test_forged_results_are_rejected(inside: Console, results: str) -> None:
+    form = {"action": "mark", "select_across": "1", "confirmed": "1", "results": results}
+    assert inside.submit(LIST, to=LIST, **form).status_code == 400
     assert not DONE
 
 

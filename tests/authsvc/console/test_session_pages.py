@@ -7,12 +7,12 @@ from uuid import uuid4
 
 import pytest
 
+from authsvc.console import user_agents
 from authsvc.models import AuditLogEntry
 from tests import factories
 from tests.authsvc.console.conftest import Console
 from tests.conftest import Api
 from tests.factories import SignIn
-from tokens.admin import describe_user_agent
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db
@@ -112,9 +112,10 @@ def test_the_age_is_counted_from_the_sign_in(inside: Console) -> None:
         ("Mozilla/5.0", "Browser"),
         ("okhttp/4.12.0", "okhttp/4.12.0"),
         ("x" * 100, "x" * 60),
+        ("evil\u202e\n\x00app", "evil\ufffd\ufffd\ufffdapp"),
         ("", ""),
         (None, ""),
     ],
 )  # fmt: skip
 def test_user_agents_are_summarized(user_agent: str | None, summary: str) -> None:
-    assert describe_user_agent(user_agent) == summary
+    assert user_agents.describe(user_agent) == summary

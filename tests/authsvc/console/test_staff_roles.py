@@ -169,7 +169,7 @@ def test_an_unknown_access_is_refused_at_the_start(text: str, problem: str) -> N
 
 # --- personal data ----------------------------------------------------------------------------------------------------
 
-SECRETS = ("ada@example.com", "Lovelace", "198.51.100.7", "4917012345")
+SECRETS = ("ada@example.com", "Lovelace", "198.51.100.7", "4917012345", "Firefox")
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ def history(api: Api, ada: User) -> User:
     signed_in = api.post(
         "/token?grant_type=password",
         {"email": "ada@example.com", "password": PASSWORD},
-        headers={"X-Forwarded-For": "198.51.100.7"},
+        headers={"X-Forwarded-For": "198.51.100.7", "User-Agent": "Mozilla/5.0 (X11; Linux) Firefox/130.0"},
     )
     assert signed_in.status_code == 200
     return ada
@@ -198,6 +198,8 @@ def test_personal_data_is_hidden_from_viewers(console: Console, history: User) -
         assert "Personal data is hidden" in text
     session = history.sessions.get()
     assert shown(inside.text(f"/operator/tokens/session/{session.pk}/change/")) == []
+    sign_in = AuditLogEntry.objects.get(payload__action="login", payload__actor_id=str(history.pk))
+    assert shown(inside.text(f"{AUDIT}{sign_in.pk}/change/")) == []
     entry = AuditLogEntry.objects.filter(payload__action="login", payload__actor_id=str(history.pk)).first()
     assert entry is not None
     assert shown(inside.text(f"{AUDIT}{entry.pk}/change/")) == []

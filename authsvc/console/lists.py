@@ -1,0 +1,188 @@
+"""The page of a list, its order and the number of its rows, at a bounded cost for tables of any size.
+
+A list of up to `MAX_SORTED` rows is collected and sorted, by any column. A longer one is read in the order of an index,
+and the number of its rows is the planner's estimate.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import messages
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import ORDER_VAR, ChangeList
+from django.core.exceptions import EmptyResultSet
+from django.core.paginator import Paginator
+from django.db import connection
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from authsvc.console import personal_data
+from authsvc.db.sql import within_timeout
+from authsvc.errors import UnprocessableInput
+
+if TYPE_CHECKING:
+    from authsvc.console.model_admin import OperatorAdmin
+
+MAX_SORTED = 10_000
+"""Rows that are counted exactly, sorted by any column, and shown on pages."""
+TIMEOUT_MILLISECONDS = 3_000
+"""For each statement of a list."""
+_SIGNIFICANT_DIGITS = 3
+
+
+class ListTooSlow(UnprocessableInput):
+    message = "This list takes too long. Narrow it by a filter or a search, or remove its order."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """The rows of a page, and the number of all rows."""
+
+    rows: list[Any]
+    total: int
+    is_estimated: bool = False
+    is_in_order: bool = True
+    """False if the list is too long for the requested order, and has the default order instead."""
+
+
+class OperatorChangeList(ChangeList):
+    """A list with its rows read. The `o` of its URL is the number of one column, after a `-` for descending order."""
+
+    model_admin: OperatorAdmin
+    result_list: Any
+
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
+        if ORDER_VAR in self.params:  # Django's links add the former columns
+            self.params[ORDER_VAR] = self.params[ORDER_VAR].partition(".")[0]
+            self.filter_params[ORDER_VAR] = [self.params[ORDER_VAR]]
+        return super().get_queryset(request, exclude_parameters)
+
+    def get_ordering_field(self, field_name: Any) -> Any:
+        # Django accepts the number of any column that has a field.
+        return super().get_ordering_field(field_name) if field_name in (self.sortable_by or ()) else None
+
+    def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
+        """The columns of the order; the primary key, which makes it definite, has the same direction."""
+        default = list(self.model_admin.get_ordering(request) or ())
+        column = next(iter(super().get_ordering(request, queryset)), None) if ORDER_VAR in self.params else None
+        if not isinstance(column, str) or column.lstrip("-") == "pk":
+            return default
+        return [column, "-pk" if column.startswith("-") else "pk"]
+
+    def get_results(self, request: HttpRequest) -> None:
+        start = (self.page_num - 1) * self.list_per_page
+        if not 0 <= start < MAX_SORTED:
+            raise IncorrectLookupParameters
+        page = read_page(
+            self.queryset,
+            start=start,
+            size=self.list_per_page,
+            default_order=[str(column) for column in self.model_admin.get_ordering(request)],
+            indexed=self.model_admin.indexed_columns,
+        )
+        if start and not page.rows:
+            raise IncorrectLookupParameters
+        self.result_list = page.rows
+        self.result_count = page.total
+        self.is_estimated = page.is_estimated
+        self.paginator = Paginator(range(min(page.total, MAX_SORTED)), self.list_per_page)
+        self.full_result_count = None
+        self.show_full_result_count = self.can_show_all = False
+        self.show_admin_actions = True
+        self.multi_page = page.total > self.list_per_page
+        if not page.is_in_order:
+            messages.warning(
+                request,
+                f"Lists of more than {MAX_SORTED:,} {self.opts.verbose_name_plural} cannot have this order. Narrow the"
+                " list by a filter or a search.",
+            )
+        if personal_data.is_hidden(request):
+            for row in self.result_list:
+                self.model_admin.hide_personal_data(row)
+
+    @property
+    def total_text(self) -> str:
+        """The number of rows with their name: "97 users", "about 1,000,000 users"."""
+        total = round_estimate(self.result_count) if self.is_estimated else self.result_count
+        noun = self.opts.verbose_name if total == 1 else self.opts.verbose_name_plural
+        return f"{'about ' if self.is_estimated else ''}{total:,} {noun}"
+
+    @property
+    def max_paged(self) -> int | None:
+        """The number of rows that pages show, if there are more."""
+        return MAX_SORTED if self.result_count > MAX_SORTED else None
+
+
+def read_page(
+    queryset: QuerySet[Any], *, start: int, size: int, default_order: list[str], indexed: frozenset[str]
+) -> Page:
+    """The rows of a page, in two or three statements. `indexed`: columns with an index of all rows in their order.
+
+    Raises ListTooSlow.
+    """
+    page = within_timeout(
+        lambda: _read_page(queryset, start=start, size=size, default_order=default_order, indexed=indexed),
+        milliseconds=TIMEOUT_MILLISECONDS,
+    )
+    if page is None:
+        raise ListTooSlow
+    return page
+
+
+def _read_page(
+    queryset: QuerySet[Any], *, start: int, size: int, default_order: list[str], indexed: frozenset[str]
+) -> Page:
+    try:
+        expected = estimate(queryset)
+    except EmptyResultSet:  # the conditions exclude each other
+        return Page(rows=[], total=0)
+    if expected <= 2 * MAX_SORTED:  # an estimate may be wrong by that much
+        keys, total = collect(queryset, start=start, size=size)
+        if total <= MAX_SORTED:
+            rows = {row.pk: row for row in queryset.filter(pk__in=keys).order_by()} if keys else {}
+            return Page(rows=[rows[key] for key in keys if key in rows], total=total)
+    first = next(iter(queryset.query.order_by), "")
+    is_in_order = str(first).lstrip("-") in indexed
+    ordered = queryset if is_in_order else queryset.order_by(*default_order)
+    found = list(ordered[start : start + size])
+    if len(found) < size:
+        return Page(rows=found, total=start + len(found), is_in_order=is_in_order)
+    return Page(rows=found, total=max(expected, MAX_SORTED + 1), is_estimated=True, is_in_order=is_in_order)
+
+
+def collect(queryset: QuerySet[Any], *, start: int, size: int) -> tuple[list[Any], int]:
+    """The primary keys of a page of the sorted rows, and the number of all rows, at most `MAX_SORTED` + 1."""
+    own_key = queryset.model._meta.pk.name
+    order = [(column.lstrip("-"), column.startswith("-")) for column in map(str, queryset.query.order_by)]
+    columns = [name for name, _ in order if name not in ("pk", own_key)]
+    sql, values = queryset.order_by().values_list("pk", *columns)[: MAX_SORTED + 1].query.sql_with_params()
+    positions = {"pk": 1, own_key: 1, **{name: number for number, name in enumerate(columns, 2)}}
+    order_sql = ", ".join(f"{positions[name]}{' DESC' if is_descending else ''}" for name, is_descending in order)
+    names = ", ".join(["key", *(f"c{number}" for number in range(len(columns)))])
+    with connection.cursor() as cursor:
+        # The limit of the inner query makes the planner find all rows before it sorts them.
+        cursor.execute(
+            f"WITH found ({names}) AS MATERIALIZED ({sql}), page AS (SELECT * FROM found"  # noqa: S608  (Django's SQL)
+            f" ORDER BY {order_sql or '1'} LIMIT {size:d} OFFSET {start:d})"
+            " SELECT page.key, counted.number FROM (SELECT count(*) AS number FROM found) counted"
+            " LEFT JOIN page ON true",
+            values,
+        )
+        rows = cursor.fetchall()
+    return [key for key, _ in rows if key is not None], int(rows[0][1])
+
+
+def estimate(queryset: QuerySet[Any]) -> int:
+    """The number of rows that the planner expects."""
+    sql, values = queryset.order_by().values_list("pk").query.sql_with_params()
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN (FORMAT JSON) {sql}", values)
+        plan = cursor.fetchone()[0]
+    return int((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]["Plan Rows"])
+
+
+def round_estimate(number: int) -> int:
+    return round(number, _SIGNIFICANT_DIGITS - len(str(number)))

@@ -1,0 +1,78 @@
+"""Console pages of custom providers: their paths, forms and audit entries."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+
+from authsvc.models import AuditLogEntry
+from oauthproviders.models import CustomProvider
+from tests import factories
+from tests.authsvc.console.conftest import START, Console
+from tests.conftest import Answer
+
+LIST = f"{START}oauthproviders/customprovider/"
+BUILT_IN = f"{LIST}built-in/"
+CREATE_OIDC, CREATE_OAUTH2 = f"{LIST}create/oidc/", f"{LIST}create/oauth2/"
+SECRET = "the secret of the client"
+PUBLIC = "https://8.8.8.8"
+ADDRESSES = {"authorization_url": f"{PUBLIC}/a", "token_url": f"{PUBLIC}/t", "userinfo_url": f"{PUBLIC}/u"}
+ACME = {"identifier": "custom:acme", "name": "Acme", "client_id": "i", "client_secret": SECRET, **ADDRESSES}
+ROLES = {"helpdesk": "support", "auditor": "viewer"}
+
+
+def signed_in(role: str) -> Console:
+    factories.make_user(email=f"{role}@staff.example", role=role)
+    console = Console()
+    assert console.sign_in(f"{role}@staff.example").status_code == 302
+    return console
+
+
+def page_of(row: CustomProvider) -> str:
+    return f"{LIST}{row.pk}/change/"
+
+
+def edit_page(row: CustomProvider) -> str:
+    return f"{LIST}{row.pk}/edit/"
+
+
+def text_of(answer: Answer) -> str:
+    return html.unescape(answer.content.decode())
+
+
+def text_after(console: Console, answer: Answer) -> str:
+    assert answer.status_code == 302, answer.content
+    return text_of(console.get(answer.headers["Location"]))
+
+
+def fields_of(page: str) -> dict[str, str]:
+    """The fields of a form, as a browser would send them."""
+    form = {}
+    for tag in re.findall(r"<input[^>]*>", page):
+        name, value = re.search(r'name="([^"]+)"', tag), re.search(r'value="([^"]*)"', tag)
+        if name and ("checkbox" not in tag or " checked" in tag):
+            form[name[1]] = html.unescape(value[1]) if value else "on" if "checkbox" in tag else ""
+    for name, text in re.findall(r'<textarea name="([^"]+)"[^>]*>\n?(.*?)</textarea>', page, re.DOTALL):
+        form[name] = html.unescape(text)
+    del form["csrfmiddlewaretoken"]
+    return form
+
+
+def edit(console: Console, row: CustomProvider, *, without: str = "", **fields: str) -> Answer:
+    """Change fields of the form; the others are sent as the page contains them."""
+    form = fields_of(console.text(edit_page(row))) | fields
+    form.pop(without, None)
+    return console.submit(edit_page(row), **form)
+
+
+def run(console: Console, row: CustomProvider, action: str, **fields: str) -> Answer:
+    form = {"action": action, "_selected_action": str(row.pk), "source_row": str(row.pk), **fields}
+    return console.submit(START, to=LIST, **form)
+
+
+def last_entry() -> dict[str, Any]:
+    entry = AuditLogEntry.objects.order_by("created_at").last()
+    assert entry is not None
+    assert entry.payload is not None
+    return dict(entry.payload)

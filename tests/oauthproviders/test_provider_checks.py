@@ -1,0 +1,417 @@
+"""The steps of a provider's test, with correct, broken, slow and hostile servers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import responses
+from django.utils import timezone
+
+from authsvc.diagnostics.registry import Outcome
+from oauthproviders import provider_checks, registry
+from oauthproviders.custom import custom_providers
+from oauthproviders.custom.definitions import ProviderDefinition
+from oauthproviders.models import CustomProvider
+from oauthproviders.provider_checks import Step
+from tests.conftest import ChangeConfig
+from tests.fakes.http_peer import Answer, HttpPeer, MockedServer, in_json, redirect
+from tests.fakes.issuer import Issuer, SigningKey
+from tests.fakes.smtp import server_tls
+from tests.oauthproviders.browser import provider_settings
+from tests.ports import free_port
+
+RSA, EC = SigningKey(), SigningKey("ES256", kid="second")
+CLIENT = "Token endpoint and client"
+ALL_STEPS = [
+    "URL", "DNS", "Outgoing rules", "Connection and TLS", "HTTP response", "Discovery document", "Issuer", "Endpoints",
+    "Signing algorithms", "Keys", "Client features", CLIENT,
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _private_networks(auth_config: ChangeConfig) -> None:
+    auth_config(custom_providers={"private_networks_enabled": True})
+
+
+@pytest.fixture
+def issuer(mocked_requests: responses.RequestsMock) -> Issuer:
+    """An issuer that answers without a network, and accepts the client."""
+    issuer = Issuer(MockedServer(mocked_requests, url="https://127.0.0.1:9443"), key=RSA)
+    issuer.server.answer(in_json({"error": "invalid_grant"}, status=400), path="/token")
+    return issuer
+
+
+@pytest.fixture
+def tls_peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpPeer]:
+    """A server on loopback with a certificate of an authority that the environment names."""
+    context, authority = server_tls(tmp_path, host="127.0.0.1")
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(authority))
+    with HttpPeer(tls=context) as running:
+        yield running
+
+
+def openid_row(issuer: str, **values: Any) -> CustomProvider:
+    """An unsaved provider."""
+    given = {"identifier": "custom:corp", "name": "Corp", "client_id": "i d", "client_secret": "s&c", "issuer": issuer}
+    definition = ProviderDefinition(provider_type="oidc", **{**given, **values})
+    return custom_providers.preview(definition, row=None, at=timezone.now())
+
+
+def oauth2_row(url: str, **values: Any) -> CustomProvider:
+    paths = {"authorization_url": "/a", "token_url": "/token", "userinfo_url": "/u"}
+    given: dict[str, Any] = {"identifier": "custom:acme", "name": "Acme", "client_id": "i d", "client_secret": "s&c"}
+    given |= {name: f"{url}{path}" for name, path in paths.items()}
+    definition = ProviderDefinition(provider_type="oauth2", **{**given, **values})
+    return custom_providers.preview(definition, row=None, at=timezone.now())
+
+
+def check(row: CustomProvider, *, sends_secret: bool = True) -> dict[str, Step]:
+    return {step.result.subject: step for step in provider_checks.custom_provider_steps(row, sends_secret=sends_secret)}
+
+
+def outcomes(steps: dict[str, Step], outcome: Outcome) -> list[str]:
+    return [name for name, step in steps.items() if step.result.outcome == outcome]
+
+
+def assert_failed(steps: dict[str, Step], subject: str, *texts: str) -> None:
+    """Assert that a step failed with these texts and a remedy."""
+    result = steps[subject].result
+    assert (result.outcome, bool(result.remedy)) == (Outcome.FAILURE, True)
+    for text in texts:
+        assert text in result.message
+
+
+# OpenID Connect
+
+
+def test_each_step_of_a_correct_provider_passes(issuer: Issuer) -> None:
+    issuer.publish_discovery(id_token_signing_alg_values_supported=["RS256", "ES256", "HS256"])
+    issuer.publish_keys(RSA, EC)
+    steps = check(openid_row(issuer.name))
+    assert list(steps) == ALL_STEPS
+    assert outcomes(steps, Outcome.OK) == ALL_STEPS
+    assert all(step.seconds is not None and step.seconds >= 0 for step in steps.values())
+    assert "127.0.0.1" in steps["DNS"].result.message
+    assert "AUTH_CUSTOM_OAUTH_PRIVATE_NETWORKS_ENABLED" in steps["Outgoing rules"].result.message
+    assert steps["Signing algorithms"].result.message == "RS256, ES256; never accepted: HS256"
+    assert "“second” (EC) for ES256" in steps["Keys"].result.message
+    assert steps[CLIENT].result.message.endswith("(by HTTP Basic)")
+    sent = issuer.server.received[-1]
+    assert (sent.method, sent.path, sent.headers["Authorization"]) == ("POST", "/token", "Basic aStkOnMlMjZj")
+    assert sent.form["grant_type"] == "authorization_code"
+    assert len(sent.form["code_verifier"]) == 43
+
+
+@pytest.mark.parametrize(
+    ("document", "failing", "text"),
+    [
+        (Answer(body=b"<html>"), "Discovery document", "the response is not JSON"),
+        (in_json([]), "Discovery document", "wrong type"),
+        (in_json({"issuer": 5}), "Discovery document", "Expected `str`, got `int` - at `$.issuer`"),
+        (in_json({"issuer": "a\0b"}), "Discovery document", "U+0000"),
+        (Answer(status=404), "HTTP response", "status 404"),
+        (Answer(status=500), "HTTP response", "status 500"),
+        (redirect("https://other.example/x"), "HTTP response", "redirect to “https://other.example/x”"),
+    ],
+)
+def test_later_steps_are_not_run_without_a_document(issuer: Issuer, document: Answer, failing: str, text: str) -> None:
+    issuer.server.answer(document, path=issuer.discovery_path)
+    steps = check(openid_row(issuer.name))
+    assert_failed(steps, failing, text)
+    assert set(steps) == set(ALL_STEPS)
+    assert outcomes(steps, Outcome.UNUSED) == ALL_STEPS[ALL_STEPS.index(failing) + 1 :]
+    assert len(issuer.server.received) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "failing", "texts"),
+    [
+        ({"issuer": "https://127.0.0.1:9443/"}, "Issuer", ["names “https://127.0.0.1:9443/”, but"]),
+        ({"issuer": None}, "Issuer", ["no issuer"]),
+        ({"token_endpoint": None, "jwks_uri": None}, "Endpoints", ["token_endpoint is missing; jwks_uri is missing"]),
+        ({"userinfo_endpoint": "http://127.0.0.1/u"}, "Endpoints", ["userinfo_endpoint: URL must use HTTPS"]),
+        ({"id_token_signing_alg_values_supported": ["HS256", "none"]}, "Signing algorithms", ["HS256, none only"]),
+        (
+            {"token_endpoint_auth_methods_supported": ["private_key_jwt"]},
+            "Client features",
+            ["supports only private_key_jwt"],
+        ),
+        ({"response_types_supported": ["id_token"]}, "Client features", ["supports only id_token"]),
+    ],
+)
+def test_a_wrong_value_fails_its_step_and_the_others_run(
+    issuer: Issuer, changes: dict[str, Any], failing: str, texts: list[str]
+) -> None:
+    issuer.publish_discovery(**changes)
+    steps = check(openid_row("https://127.0.0.1:9443"))
+    assert_failed(steps, failing, *texts)
+    assert steps["Client features"].seconds is not None
+    for name in ("Discovery document", "DNS"):
+        assert steps[name].result.outcome == Outcome.OK
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"scopes_supported": ["openid", "email"]}, "does not list the scopes groups, only openid, email"),
+        ({"code_challenge_methods_supported": ["plain"]}, "does not list PKCE by S256"),
+    ],
+)
+def test_unlisted_scopes_and_pkce_are_warnings(issuer: Issuer, changes: dict[str, Any], text: str) -> None:
+    issuer.publish_discovery(**changes)
+    steps = check(openid_row(issuer.name, scopes=["openid", "groups"]))
+    assert outcomes(steps, Outcome.WARNING) == ["Client features"]
+    assert text in steps["Client features"].result.message
+
+
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        (Answer(status=503), "status 503"),
+        (Answer(body=b"x"), "not JSON"),
+        (in_json({"keys": {}}), "no list of keys"),
+        (in_json({"keys": []}), "no key verifies a signature by RS256; 0 keys"),
+        (in_json({"keys": [EC.jwk]}), "“second” (EC) not usable"),
+        (in_json({"keys": [{"kty": "RSA", "kid": "k", "n": "!", "e": "AQAB"}]}), "“k” (RSA) not usable"),
+        (in_json({"keys": [{**RSA.jwk, "use": "enc"}]}), "not usable"),
+    ],
+)
+def test_unusable_keys_fail(issuer: Issuer, keys: Answer, text: str) -> None:
+    issuer.server.answer(keys, path=issuer.keys_path)
+    steps = check(openid_row(issuer.name))
+    assert_failed(steps, "Keys", text)
+    assert steps[CLIENT].result.outcome == Outcome.OK
+
+
+def test_another_url_of_the_document_is_used(issuer: Issuer) -> None:
+    elsewhere = Issuer(issuer.server, path="/elsewhere", key=RSA)
+    elsewhere.name = "https://127.0.0.1:9443/realm"
+    elsewhere.publish_discovery()
+    steps = check(openid_row(elsewhere.name, discovery_url=f"https://127.0.0.1:9443{elsewhere.discovery_path}"))
+    assert outcomes(steps, Outcome.FAILURE) == [CLIENT]  # its token endpoint answers 404
+    assert "status 404" in steps[CLIENT].result.message
+
+
+def test_texts_of_the_server_are_short_and_harmless(issuer: Issuer) -> None:
+    hostile = "https://x/\u202e\x1b[2J" + "a" * 5000
+    issuer.publish_discovery(issuer=hostile, scopes_supported=[hostile] * 50)
+    steps = check(openid_row("https://127.0.0.1:9443"))
+    for step in steps.values():
+        text = step.result.message + step.result.remedy
+        assert len(text) < 4000
+        assert "\u202e" not in text
+        assert "\x1b" not in text
+
+
+# The client at the token endpoint
+
+
+@pytest.mark.parametrize(
+    ("answers", "outcome", "text"),
+    [
+        ([in_json({"error": "invalid_client"}, status=401)] * 2, Outcome.FAILURE, "refuses the client"),
+        ([Answer(status=401)] * 2, Outcome.FAILURE, "refuses the client"),
+        ([in_json({"error": "unauthorized_client"}, status=400)] * 2, Outcome.FAILURE, "must not use"),
+        ([in_json({"error": "invalid_client"}, status=401), in_json({"error": "invalid_grant"}, status=400)],
+         Outcome.OK, "(in the body)"),
+        ([in_json({"error": "bad_verification_code"})], Outcome.OK, "(by HTTP Basic)"),
+        ([Answer(headers={"Content-Type": "text/plain"}, body=b"error=invalid_grant")], Outcome.OK, "by HTTP Basic"),
+        ([in_json({"error": "invalid_request"}, status=400)] * 2, Outcome.WARNING, "“invalid_request”"),
+        ([in_json({"error": ["x"]}, status=400)] * 2, Outcome.WARNING, "“none”"),
+        ([in_json([], status=400)] * 2, Outcome.WARNING, "“none”"),
+        ([Answer(status=503)] * 2, Outcome.FAILURE, "status 503"),
+        ([redirect("/x")] * 2, Outcome.FAILURE, "status 302"),
+    ],
+)  # fmt: skip
+def test_the_error_of_the_token_endpoint_tells_whether_it_accepts_the_client(
+    issuer: Issuer, answers: list[Answer], outcome: Outcome, text: str
+) -> None:
+    issuer.server.answer(*answers, path="/token")
+    result = check(openid_row(issuer.name))[CLIENT].result
+    assert (result.outcome, bool(result.remedy)) == (outcome, outcome != Outcome.OK)
+    assert text in result.message
+    assert "s&c" not in result.message
+
+
+def test_the_secret_is_not_sent_if_it_must_not_be(issuer: Issuer) -> None:
+    steps = check(openid_row(issuer.name), sends_secret=False)
+    assert steps[CLIENT].result.outcome == Outcome.UNUSED
+    assert {received.method for received in issuer.server.received} == {"GET"}
+
+
+# OAuth 2.0
+
+
+def test_endpoints_of_an_oauth2_provider(issuer: Issuer) -> None:
+    issuer.server.answer(Answer(status=200), path="/a")
+    issuer.server.answer(Answer(status=401), path="/u")
+    steps = check(oauth2_row(issuer.url))
+    assert list(steps) == ["Authorization endpoint", "User info endpoint", CLIENT]
+    assert outcomes(steps, Outcome.OK) == list(steps)
+    assert "Authorization" not in issuer.server.received[1].headers
+
+
+@pytest.mark.parametrize("status", [302, 404, 502])
+def test_suspicious_statuses_of_endpoints_are_warnings(issuer: Issuer, status: int) -> None:
+    issuer.server.answer(Answer(status=200), path="/a")
+    issuer.server.answer(Answer(status=status), path="/u")
+    assert outcomes(check(oauth2_row(issuer.url)), Outcome.WARNING) == ["User info endpoint"]
+
+
+# Rules for addresses
+
+
+@pytest.mark.parametrize(
+    ("url", "failing", "text"),
+    [
+        ("http://8.8.8.8", "URL", "URL must use HTTPS"),
+        ("https://user@8.8.8.8", "URL", "URL must have a valid hostname"),
+        ("https://127.0.0.1:9443", "Outgoing rules", "URL cannot point to localhost or loopback addresses"),
+        ("https://169.254.169.254", "Outgoing rules", "URL cannot resolve to cloud metadata endpoints"),
+        ("https://10.0.0.1", "Outgoing rules", "URL cannot resolve to private network addresses"),
+        ("https://unknown.invalid", "DNS", "has no address"),
+    ],
+)
+def test_no_request_leaves_for_a_forbidden_address(
+    issuer: Issuer, auth_config: ChangeConfig, url: str, failing: str, text: str
+) -> None:
+    auth_config(custom_providers={"private_networks_enabled": False})
+    assert_failed(check(openid_row(url)), failing, text)
+    steps = check(oauth2_row(url))
+    for subject in ("User info endpoint", CLIENT):
+        assert steps[subject].result.outcome == Outcome.FAILURE
+    assert issuer.server.received == []
+
+
+def test_the_rules_apply_to_the_issuer_too(issuer: Issuer, auth_config: ChangeConfig) -> None:
+    auth_config(custom_providers={"private_networks_enabled": False})
+    steps = check(openid_row("https://10.0.0.1", discovery_url="https://8.8.8.8/x"))
+    assert_failed(steps, "Outgoing rules", "URL cannot resolve to private network addresses: “https://10.0.0.1”")
+
+
+def test_forbidden_addresses_in_the_document_get_no_request(
+    issuer: Issuer, auth_config: ChangeConfig, mocked_requests: responses.RequestsMock
+) -> None:
+    auth_config(custom_providers={"private_networks_enabled": False})
+    public = Issuer(MockedServer(mocked_requests, url="https://8.8.8.8"), key=RSA)
+    public.publish_discovery(jwks_uri=f"{issuer.url}/keys", token_endpoint=f"{issuer.url}/token")
+    steps = check(openid_row(public.name))
+    loopback = "URL cannot point to localhost or loopback addresses"
+    assert_failed(steps, "Endpoints", f"token_endpoint: {loopback}", f"jwks_uri: {loopback}")
+    assert_failed(steps, "Keys", loopback)
+    assert_failed(steps, CLIENT, loopback)
+    assert issuer.server.received == []
+
+
+# Real connections
+
+
+def test_a_server_with_tls(tls_peer: HttpPeer) -> None:
+    issuer = Issuer(tls_peer, key=RSA)
+    tls_peer.answer(in_json({"error": "invalid_grant"}, status=400), path="/token")
+    steps = check(openid_row(issuer.name))
+    assert outcomes(steps, Outcome.OK) == ALL_STEPS
+    assert steps["Connection and TLS"].result.message == "the certificate is valid"
+
+
+def test_an_unknown_authority_fails_at_tls(tls_peer: HttpPeer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("REQUESTS_CA_BUNDLE")
+    steps = check(openid_row(tls_peer.url))
+    assert_failed(steps, "Connection and TLS", "TLS: ")
+    assert "REQUESTS_CA_BUNDLE" in steps["Connection and TLS"].result.remedy
+    assert tls_peer.received == []
+
+
+def test_a_closed_port_is_a_failed_connection() -> None:
+    assert_failed(check(openid_row(f"https://127.0.0.1:{free_port()}")), "Connection and TLS", "Connection refused")
+
+
+def test_all_steps_share_one_deadline(tls_peer: HttpPeer, auth_config: ChangeConfig) -> None:
+    auth_config(api={"internal_http_timeout": timedelta(seconds=0.5)})
+    issuer = Issuer(tls_peer, key=RSA)
+    tls_peer.answer(Answer(hang=True), path=issuer.keys_path)
+    started = time.monotonic()
+    steps = check(openid_row(issuer.name))
+    assert time.monotonic() - started < 30
+    assert_failed(steps, "Keys", "timed out")
+    assert "AUTH_INTERNAL_HTTP_TIMEOUT" in steps["Keys"].result.remedy
+    assert_failed(steps, CLIENT, "timed out")
+    assert {received.path for received in tls_peer.received} == {issuer.discovery_path, issuer.keys_path}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(raw=b"SSH-2.0-OpenSSH\r\n"),
+        Answer(raw=b"", close=True),
+        Answer(headers={"Content-Length": "2000000"}, body=b" " * 2_000_000),
+    ],
+)
+def test_responses_that_cannot_be_read_are_failures(tls_peer: HttpPeer, answer: Answer) -> None:
+    tls_peer.answer(answer)
+    steps = check(openid_row(tls_peer.url))
+    assert len(outcomes(steps, Outcome.FAILURE)) == 1
+    assert outcomes(steps, Outcome.UNUSED)
+
+
+# Built-in providers
+
+
+@pytest.mark.parametrize("scheme", ["https", "http"])
+def test_the_discovery_document_of_keycloak(
+    mocked_requests: responses.RequestsMock, auth_config: ChangeConfig, scheme: str
+) -> None:
+    server = MockedServer(mocked_requests, url=f"{scheme}://127.0.0.1:9444")
+    realm = Issuer(server, path="/realms/a", key=RSA)
+    server.answer(in_json({"error": "invalid_grant"}, status=400), path="/realms/a/token")
+    auth_config(
+        custom_providers={"private_networks_enabled": False},  # which is about custom providers only
+        api={"external_url": "https://auth.example.com"},
+        providers={"keycloak": provider_settings(url=realm.url)},
+    )
+    steps = provider_checks.built_in_provider_steps("keycloak")
+    assert {step.result.subject: step.result.message for step in steps if step.result.outcome != Outcome.OK} == {}
+    assert [step.result.subject for step in steps] == ["Settings", *ALL_STEPS]
+
+
+def test_a_built_in_provider_without_discovery(
+    mocked_requests: responses.RequestsMock, auth_config: ChangeConfig
+) -> None:
+    server = MockedServer(mocked_requests, url="https://127.0.0.1:9444")
+    server.answer(Answer(status=200))
+    auth_config(
+        api={"external_url": "https://other.example.com"},
+        providers={"github": provider_settings(url=server.url)},
+    )
+    steps = provider_checks.built_in_provider_steps("github")
+    assert [(step.result.subject, step.result.outcome) for step in steps] == [
+        ("Settings", Outcome.WARNING), ("Authorization endpoint", Outcome.OK), ("Token endpoint", Outcome.OK)
+    ]  # fmt: skip
+    assert "AUTH_EXTERNAL_GITHUB_REDIRECT_URI" in steps[0].result.remedy
+
+
+def test_incomplete_settings_end_the_test(auth_config: ChangeConfig) -> None:
+    auth_config(providers={"keycloak": provider_settings()})
+    [step] = provider_checks.built_in_provider_steps("keycloak")
+    assert step.result.message == "unable to find URL for the Keycloak provider"
+
+
+@pytest.mark.parametrize(
+    ("name", "url", "issuer"),
+    [
+        ("google", "", "https://accounts.google.com"),
+        ("apple", "", "https://appleid.apple.com"),
+        ("azure", "https://login.microsoftonline.com/t", "https://login.microsoftonline.com/t/v2.0"),
+        ("azure", "", ""),
+        ("github", "", ""),
+        ("twitter", "", ""),
+    ],
+)
+def test_issuers_of_built_in_providers(name: str, url: str, issuer: str) -> None:
+    backend: Any = registry.PROVIDERS[name].make(provider_settings(url=url), data={})
+    assert backend.openid_issuer == issuer
