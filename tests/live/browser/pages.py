@@ -54,7 +54,7 @@ PAGES = (
     Page("not-found", "/unknown", "h1"),
     Page("inbox", "/inbox/", "article"),
     Page("inbox-message", "/inbox/", "iframe", clicks=("article h2 a",)),
-    Page("inbox-previews", "/inbox/previews/", "iframe"),
+    Page("inbox-preview", "/inbox/previews/", "h3", clicks=("article h2 a",)),
     Page("confirmation", "/inbox/", "form button", clicks=(".actions a",)),
     Page("api", "/docs", ".opblock", prepare=show_sign_up),
     Page("sign-in", f"{_CONSOLE}/login/", "#id_password", is_public=True),

@@ -5,7 +5,6 @@ Times are relative to the start of today (UTC), and IDs are fixed: images of the
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -4,8 +4,10 @@
   const nameColumns = (table) => {
     const names = [...table.querySelectorAll('thead th')].map((header) => header.innerText.trim())
     for (const row of table.querySelectorAll('tbody tr')) {
-      for (const [index, cell] of [...row.cells].entries()) {
-        if (index > 0 && names[index] && !cell.dataset.column) cell.dataset.column = names[index]
+      const cells = [...row.cells]
+      const title = cells.findIndex((cell) => !cell.matches('.action-checkbox')) // stands for the row
+      for (const [index, cell] of cells.entries()) {
+        if (index > title && names[index] && !cell.dataset.column) cell.dataset.column = names[index]
       }
     }
   }
