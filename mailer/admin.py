@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -12,6 +12,7 @@ from django.contrib.messages import constants as levels
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from authsvc.console import filters, formatting, model_admin, operators, personal_data
@@ -19,7 +20,7 @@ from authsvc.console.actions import ActionContext, action, create_context, form_
 from authsvc.console.formatting import EMPTY, Tone
 from authsvc.console.model_admin import DashboardStat, OperatorAdmin
 from authsvc.console.operators import Access
-from authsvc.console.user_panels import MAX_PANEL_ROWS, Panel, PanelRow
+from authsvc.console.timeline import Event, Kind, Position
 from authsvc.jobs.queued_jobs import Status
 from authsvc.messaging import Email, EmailKind, Sms, SmsKind
 from mailer.delivery import undelivered_messages
@@ -44,6 +45,11 @@ def _kind_label(name: str) -> str:
     if name in _KIND_LABELS:
         return _KIND_LABELS[name]
     return name.replace("_", " ").removesuffix(" notification").capitalize()
+
+
+def _event_title(kind: str, channel: str, state: SafeString) -> SafeString:
+    text = formatting.short_text(f"{_CHANNELS.get(channel, channel)}: {_kind_label(kind)}")
+    return format_html("{} {}", text, state)
 
 
 def _uuid(text: str) -> UUID | None:
@@ -104,6 +110,24 @@ class MessageAdmin(OperatorAdmin):
 
     def available_actions(self, row: Message) -> Iterable[str]:
         return self.row_actions if row.status == Status.FAILED else ()
+
+    def timeline_events(
+        self, request: HttpRequest, user_id: UUID, *, kinds: Collection[Kind], before: Position, limit: int
+    ) -> Iterator[Event]:
+        """Messages without a delivery attempt. An attempt is an event of its own."""
+        if Kind.MESSAGE not in kinds:
+            return
+        newest = self.get_queryset(request).filter(pk__in=undelivered_messages.find_by_user(user_id), tries=None)
+        newest = newest.exclude(accepted_at=None)
+        for message in newest.order_by("-id")[:limit]:
+            position = Position(message.accepted_at, UUID(message.args["message_id"]))
+            if position < before:
+                yield Event(
+                    at=position.at,
+                    id=position.id,
+                    title=_event_title(message.args["kind"], message.args["channel"], self.progress(message)),
+                    url=self.row_url(message),
+                )
 
     def dashboard_stats(self) -> Iterator[DashboardStat]:
         for status, label in ((Status.FAILED, "Failed messages"), (Status.TODO, "Messages waiting")):
@@ -252,29 +276,25 @@ class AttemptAdmin(OperatorAdmin):
     def hide_personal_data(self, row: Attempt) -> None:
         row.error = personal_data.mask_text(row.error)
 
-    def user_panel(self, request: HttpRequest, user_id: UUID) -> Panel:
-        newest = Attempt.objects.filter(user_id=user_id).order_by("-created_at", "-id")
-        attempts = list(newest[: MAX_PANEL_ROWS + 1])
-        if personal_data.is_hidden(request):
-            for attempt in attempts:
+    def timeline_events(
+        self, request: HttpRequest, user_id: UUID, *, kinds: Collection[Kind], before: Position, limit: int
+    ) -> Iterator[Event]:
+        if Kind.MESSAGE not in kinds:
+            return
+        attempts = Attempt.objects.filter(before.follower, user_id=user_id).order_by("-created_at", "-id")
+        is_hidden = personal_data.is_hidden(request)
+        for attempt in attempts[:limit]:
+            if is_hidden:
                 self.hide_personal_data(attempt)
-        return Panel(
-            title="Messages",
-            columns=("Message", "Channel", "Sent", "Outcome", "Attempt", "Gateway's response or error"),
-            rows=[
-                PanelRow(
-                    cells=(
-                        self.message(row), self.channel_name(row), row.created_at, self.result(row), row.attempt,
-                        self.response(row),
-                    ),
-                    url=self.row_url(row),
-                )
-                for row in attempts[:MAX_PANEL_ROWS]
-            ],
-            empty_text="No messages yet.",
-            more_url=self.list_url(q=user_id) if len(attempts) > MAX_PANEL_ROWS else "",
-            position=40,
-        )  # fmt: skip
+            number = f"attempt {attempt.attempt}" if attempt.attempt > 1 else ""
+            response = formatting.short_text(self.response(attempt))
+            yield Event(
+                at=attempt.created_at,
+                id=attempt.id,
+                title=_event_title(attempt.kind, attempt.channel, self.result(attempt)),
+                details="\n".join(filter(None, [number, response])),
+                url=self.row_url(attempt),
+            )
 
     def display_name(self, row: Attempt) -> str:
         return f"{self.message(row)}, attempt {row.attempt}"

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from accounts.models import Factor, Identity, OperatorNote, User
-from authsvc.console import formatting, personal_data, user_panels
+from accounts.admin import timeline
+from accounts.models import Factor, Identity, User
+from authsvc.console import formatting, personal_data
 from authsvc.console.formatting import Tone
-from authsvc.console.user_panels import Panel, PanelRow
+from authsvc.console.timeline import START, Kind
+from authsvc.console.user_panels import MAX_PANEL_ROWS, Panel, PanelRow
 
 
 def notes(row: User, *, is_hidden: bool) -> Panel:
-    newest = OperatorNote.objects.filter(user_id=row.pk).order_by("-created_at", "-id")[: user_panels.MAX_PANEL_ROWS]
+    newest = list(timeline.notes(row.pk, is_hidden=is_hidden, before=START, limit=MAX_PANEL_ROWS + 1))
     return Panel(
         title="Notes",
         columns=("Time", "Operator", "Note"),
         rows=[
-            PanelRow(
-                cells=(
-                    note.created_at,
-                    personal_data.mask_address(note.author) if is_hidden else note.author,
-                    formatting.long_text(personal_data.HIDDEN if is_hidden else note.text),
-                )
-            )
-            for note in newest
+            PanelRow(cells=(note.at, note.actor, formatting.long_text(note.details)))
+            for note in newest[:MAX_PANEL_ROWS]
         ],
         empty_text="No notes.",
+        more_url=timeline.timeline_url(row.pk, kind=Kind.NOTE) if len(newest) > MAX_PANEL_ROWS else "",
         position=5,
     )
 

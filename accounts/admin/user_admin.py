@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 from django.contrib import admin
 from django.contrib.messages import constants as levels
@@ -13,7 +15,7 @@ from django.urls import URLPattern
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from accounts.admin import new_users, panels, search
+from accounts.admin import new_users, panels, search, timeline
 from accounts.admin.user_actions import UserActions
 from accounts.models import User
 from accounts.users import failed_attempts
@@ -23,6 +25,7 @@ from authsvc import conf
 from authsvc.console import filters, formatting, operators, personal_data, user_panels
 from authsvc.console.formatting import EMPTY, Tone
 from authsvc.console.operators import Access
+from authsvc.console.timeline import Event, Kind, Position
 
 _MAX_RESULTS = 200
 _PERMANENT_BAN = timedelta(days=10 * 365)
@@ -45,7 +48,7 @@ class UserAdmin(UserActions):
         css = {"all": ("operator/content.css",)}
 
     def get_urls(self) -> list[URLPattern]:
-        return [*new_users.urls(self), *super().get_urls()]
+        return [*new_users.urls(self), *timeline.urls(self), *super().get_urls()]
 
     def page_links(self, request: HttpRequest) -> list[tuple[str, str]]:
         return new_users.links() if operators.operator_of(request).access >= Access.SUPPORT else []
@@ -124,9 +127,18 @@ class UserAdmin(UserActions):
             panels.notes(row, is_hidden=is_hidden),
             panels.identities(row, is_hidden=is_hidden),
             panels.factors(row, is_hidden=is_hidden),
+            timeline.panel(self, request, row.pk),
         ]
         further_panels = user_panels.collect_panels(request, self.admin_site._registry.values(), row.pk)
-        return {"state": self.state(row), "panels": [*own_panels, *further_panels]}
+        ordered_panels = sorted([*own_panels, *further_panels], key=lambda panel: panel.position)
+        return {"state": self.state(row), "panels": ordered_panels}
+
+    def timeline_events(
+        self, request: HttpRequest, user_id: UUID, *, kinds: Collection[Kind], before: Position, limit: int
+    ) -> Iterable[Event]:
+        if Kind.NOTE not in kinds:
+            return ()
+        return timeline.notes(user_id, is_hidden=personal_data.is_hidden(request), before=before, limit=limit)
 
     @admin.display(description="account", ordering="email")
     def account(self, row: User) -> str:

@@ -97,7 +97,7 @@ def prepare(identity: ExternalIdentity, *, caller: Caller, at: datetime, reserve
     Call it before the transaction, because it may use the network. `reserved` is the address whose email an earlier
     call has reserved already. Raises SignupDisabled, AmbiguousAccount, UserBanned and the errors of sending an email.
     """
-    match = find_account(identity, audience=caller.audience, at=at)
+    match = find_account(identity, caller=caller, at=at)
     if match.confirmation_recipient not in ("", reserved):
         confirmation_emails.reserve_confirmation(match.confirmation_recipient, sender=Sender.of_request(caller))
     return match
@@ -118,12 +118,12 @@ def attempt(
         return store(prepare(identity, caller=caller, at=at, reserved=match.confirmation_recipient))
 
 
-def find_account(identity: ExternalIdentity, *, audience: str, at: datetime) -> AccountMatch:
+def find_account(identity: ExternalIdentity, *, caller: Caller, at: datetime) -> AccountMatch:
     """Find the account of an identity. One statement when an account has the identity, else two to four."""
     existing = identity_queries.find_identity(identity)
     if existing is not None:
         user, identity_id = existing
-        _check_not_banned(user, at=at)
+        _check_not_banned(user, caller=caller, at=at)
         return AccountMatch(identity=identity, user=user, identity_id=identity_id, email=user.email)
     domains = conf.current().federation.domain_by_provider
     decision = account_matching.match_account(
@@ -131,7 +131,7 @@ def find_account(identity: ExternalIdentity, *, audience: str, at: datetime) -> 
         candidate=identity.candidate.email,
         verified=identity.verified_emails,
         owners=_address_owners(identity),
-        audience=audience,
+        audience=caller.audience,
         domains=domains,
     )
     match decision.outcome:
@@ -141,7 +141,7 @@ def find_account(identity: ExternalIdentity, *, audience: str, at: datetime) -> 
             owner = queries.get(decision.user_id)
             if owner is None:
                 raise errors.IdentityNotCreated  # deleted since the previous statement
-            _check_not_banned(owner, at=at)
+            _check_not_banned(owner, caller=caller, at=at)
             return AccountMatch(identity=identity, user=owner, email=owner.email)
         case _:
             if conf.current().signup.disabled:
@@ -164,7 +164,8 @@ def sign_in(
     return ExternalSignIn(user=user, error=match.error)
 
 
-def _check_not_banned(user: UserRecord, *, at: datetime) -> None:
+def _check_not_banned(user: UserRecord, *, caller: Caller, at: datetime) -> None:
+    caller.audit.account = user
     if user.is_banned(at):
         raise UserBanned
 

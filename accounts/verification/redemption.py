@@ -149,7 +149,7 @@ def redeem_email_code(
     except ApiError:
         raise errors.InvalidEmailFormat from None
     sent = _newest_secrets(address, types=_EMAIL_TOKEN_TYPES.get(type, ()), audience=caller.audience)
-    caller.audit.account = sent[0].user if sent else None
+    caller.audit.account = sent[0].user if sent else queries.find_by("email", address, aud=caller.audience)
     secret = _matching(sent, code=code, identifier=address, at=at)
     _check_failed_attempts(secret.user, sent, caller=caller, at=at)
     if secret.user.is_banned(at):
@@ -172,7 +172,7 @@ def redeem_sms_code(*, type: str, phone: str, code: str, caller: Caller, at: dat
     if type not in _SMS_TOKEN_TYPES:
         raise account_errors.CodeExpired
     sent = _newest_secrets(number, types=_SMS_TOKEN_TYPES[type], audience=caller.audience)
-    caller.audit.account = sent[0].user if sent else None
+    caller.audit.account = sent[0].user if sent else queries.find_by("phone", number, aud=caller.audience)
     test_code = conf.current().sms.test_code(number, at=at)
     by_code = False
     if test_code is not None and crypto.constant_time_equal(test_code, code):

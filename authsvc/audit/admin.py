@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -13,18 +13,27 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
 from authsvc.audit import Action, search
+from authsvc.audit.search import EntryKind
 from authsvc.console import filters, formatting, personal_data, user_agents
 from authsvc.console.formatting import EMPTY, Tone
 from authsvc.console.model_admin import OperatorAdmin
 from authsvc.console.read_only_admin import MAX_COUNTED
-from authsvc.console.user_panels import MAX_PANEL_ROWS, Panel, PanelRow
+from authsvc.console.timeline import Event, Kind, Position
 from authsvc.db.fields import parse_json
 from authsvc.models import AuditLogEntry
 
 _HIDDEN_TRAITS = ("user_id", "user_email", "user_phone", "changes")
 """Traits that the details do not list: the user on whom an administrator acted, and changes, which follow them."""
 _ADDRESSES = frozenset({"actor_username", "user_email", "user_phone"})
+_TRAIT_LABELS = {"error_code": "cause"}
 _MAX_DETAILS = 20
+_ENTRY_KINDS = {
+    Kind.SIGN_IN: EntryKind.SIGN_IN,
+    Kind.REFUSAL: EntryKind.REFUSAL,
+    Kind.MESSAGE: EntryKind.MESSAGE,
+    Kind.CHANGE: EntryKind.CHANGE,
+}
+"""Kinds of the timeline, which has the notes themselves instead of entries about them."""
 _TITLES = {
     Action.LOGIN: "Signed in",
     Action.LOGOUT: "Signed out",
@@ -101,30 +110,29 @@ class AuditLogEntryAdmin(OperatorAdmin):
     class Media:
         css = {"all": ("operator/content.css",)}
 
-    def user_panel(self, request: HttpRequest, user_id: UUID) -> Panel:
-        entries = search.entries_about_user(user_id, limit=MAX_PANEL_ROWS + 1)
-        rows = []
-        for entry in entries[:MAX_PANEL_ROWS]:
+    def timeline_events(
+        self, request: HttpRequest, user_id: UUID, *, kinds: Collection[Kind], before: Position, limit: int
+    ) -> Iterator[Event]:
+        entry_kinds = [_ENTRY_KINDS[kind] for kind in kinds if kind in _ENTRY_KINDS]
+        if not entry_kinds:
+            return
+        is_hidden = personal_data.is_hidden(request)
+        for entry in search.entries_about_user(user_id, limit=limit, kinds=entry_kinds, before=before):
             payload = parse_json(entry.payload_json)
             row = AuditLogEntry(id=entry.id, payload=payload, created_at=entry.created_at, ip_address=entry.address)
-            if personal_data.is_hidden(request):
+            if is_hidden:
                 self.hide_personal_data(row)
-            cells = (
-                row.created_at,
-                self.action(row),
-                _actor_name(_payload(row)),
-                self.details(row),
-                row.ip_address or None,
+            is_own = _payload(row).get("actor_id") == str(user_id)
+            yield Event(
+                at=entry.created_at or before.at,
+                id=entry.id,
+                title=self.action(row),
+                actor="User" if is_own else _actor_name(_payload(row)),
+                details="\n".join(_detail_lines(row)),
+                address=row.ip_address,
+                device=_device(row),
+                url=self.row_url(row),
             )
-            rows.append(PanelRow(cells=cells, url=self.row_url(row)))
-        return Panel(
-            title="Audit trail",
-            columns=("Time", "Action", "Actor", "Details", "Address"),
-            rows=rows,
-            empty_text="No entries.",
-            more_url=self.list_url(q=user_id) if len(entries) > MAX_PANEL_ROWS else "",
-            position=50,
-        )
 
     def hide_personal_data(self, row: AuditLogEntry) -> None:
         row.ip_address = personal_data.HIDDEN if row.ip_address else ""
@@ -181,16 +189,7 @@ class AuditLogEntryAdmin(OperatorAdmin):
 
     @admin.display(description="details")
     def details(self, row: AuditLogEntry) -> str:
-        traits = {name: value for name, value in _traits(row).items() if name not in _HIDDEN_TRAITS}
-        if reason := _payload(row).get("reason"):
-            traits["reason"] = reason
-        details = [
-            f"{formatting.short_text(name.replace('_', ' '))}: {formatting.short_text(value)}"
-            for name, value in list(traits.items())[:_MAX_DETAILS]
-        ]
-        changes = list(_changes(_payload(row)).items())
-        details += [_describe_change(name, change) for name, change in changes[:_MAX_DETAILS]]
-        return ", ".join(details) or EMPTY
+        return ", ".join(_detail_lines(row)) or EMPTY
 
     @admin.display(description="address")
     def address(self, row: AuditLogEntry) -> str:
@@ -198,7 +197,7 @@ class AuditLogEntryAdmin(OperatorAdmin):
 
     @admin.display(description="device")
     def device(self, row: AuditLogEntry) -> str:
-        return user_agents.describe(str(_payload(row).get("user_agent", ""))) or EMPTY
+        return _device(row) or EMPTY
 
     @admin.display(description="session ID")
     def session(self, row: AuditLogEntry) -> SafeString | str:
@@ -242,6 +241,25 @@ def _actor_name(payload: Mapping[str, Any]) -> str:
         name = f"{name}, {formatting.short_text(subject)}"
     is_administrator = "actor_role" in payload or payload.get("actor_id") == str(UUID(int=0))
     return f"{name} (administrator)" if is_administrator else name
+
+
+def _device(row: AuditLogEntry) -> str:
+    return user_agents.describe(str(_payload(row).get("user_agent", "")))
+
+
+def _detail_lines(row: AuditLogEntry) -> list[str]:
+    """Traits, the reason and changes, each in a short line."""
+    traits = {
+        _TRAIT_LABELS.get(name, name): value for name, value in _traits(row).items() if name not in _HIDDEN_TRAITS
+    }
+    if reason := _payload(row).get("reason"):
+        traits["reason"] = reason
+    details = [
+        f"{formatting.short_text(name.replace('_', ' '))}: {formatting.short_text(value)}"
+        for name, value in list(traits.items())[:_MAX_DETAILS]
+    ]
+    changes = list(_changes(_payload(row)).items())
+    return details + [_describe_change(name, change) for name, change in changes[:_MAX_DETAILS]]
 
 
 def _describe_change(name: str, change: Any) -> str:

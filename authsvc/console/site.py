@@ -103,7 +103,7 @@ def _user_traits(page: str) -> Mapping[str, str]:
     path, _, query = page.partition("?")
     try:
         match = resolve(unquote(path))
-        if match.url_name == "accounts_user_change":
+        if match.url_name in ("accounts_user_change", "accounts_user_timeline"):
             text = admin_utils.unquote(match.kwargs["object_id"])
         else:
             parameters = QueryDict(query)

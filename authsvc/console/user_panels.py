@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 from uuid import UUID
 
 from django.http import HttpRequest
@@ -38,6 +38,14 @@ class PanelRow:
         object.__setattr__(self, "cells", shortened)
 
 
+class PanelLink(NamedTuple):
+    """A link above the rows, to another selection of them."""
+
+    label: str
+    url: str
+    is_current: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
     title: str
@@ -47,6 +55,7 @@ class Panel:
     """Text of a panel without rows."""
     more_url: str = ""
     """URL of the full list, if the panel omits rows."""
+    links: Sequence[PanelLink] = ()
     position: int
     """Sort key among the panels of the page."""
 

@@ -15,7 +15,8 @@ from django.db.models.functions import Cast
 from authsvc import audit, jobs
 from authsvc.audit import Administrator
 from authsvc.caller import Caller
-from authsvc.jobs import queued_jobs
+from authsvc.db.sql import fetch_rows
+from authsvc.jobs import queued_jobs, registry
 from authsvc.jobs.queued_jobs import Status
 from authsvc.messaging import Email, Sms
 from mailer.delivery import encryption, tasks
@@ -24,6 +25,8 @@ from mailer.models import Attempt, Message
 
 MAX_DECRYPTED = 2_000
 """Newest messages that a search by recipient decrypts."""
+MAX_OF_USER = 100
+"""Newest messages that a search by user finds."""
 MAX_RETRIED = 1_000
 """Oldest failed messages that `retry_failed` retries in one call."""
 _MAX_AUDITED = 100
@@ -67,6 +70,17 @@ def find_by_recipient(text: str) -> list[int]:
     part = text.strip().removeprefix("+").lower()
     newest = _queued_messages().order_by("-id")[:MAX_DECRYPTED]
     return [row.pk for row in newest if (content := decrypt_message(row)) and part in content.to.lower()]
+
+
+def find_by_user(user_id: UUID) -> list[int]:
+    """Ids of the newest messages to a user. Messages from before the digests were stored are not found."""
+    # Literals instead of parameters let a prepared statement use the partial index of this installation.
+    sql = f"""
+        SELECT id FROM procrastinate_jobs
+         WHERE queue_name = '{registry.queue()}' AND task_name = '{tasks.deliver.name}' AND args ->> 'to_user' = %s
+         ORDER BY id DESC LIMIT {MAX_OF_USER:d}
+    """  # noqa: S608  (own names)
+    return [id_ for (id_,) in fetch_rows(sql, (encryption.recipient_digest(user_id),))]
 
 
 def retry_message(job_id: int, *, actor: Administrator, caller: Caller, at: datetime) -> None:

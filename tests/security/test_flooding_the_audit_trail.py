@@ -81,6 +81,16 @@ def test_other_refusals_are_recorded_too(api: Api, path: str, body: Any, method:
     assert "session_id" not in entry
 
 
+@pytest.mark.parametrize(
+    ("identifier", "type"), [({"email": "ann@example.com"}, "email"), ({"phone": "+491701234567"}, "sms")]
+)
+def test_a_refusal_names_the_account_without_a_pending_code(api: Api, identifier: dict[str, str], type: str) -> None:
+    user = make_user(email="ann@example.com", phone="491701234567", phone_confirmed_at=timezone.now())
+    assert api.post("/verify", {"type": type, "token": "000000", **identifier}).status_code == 403
+    [entry] = refusals()
+    assert entry["actor_id"] == str(user.id)
+
+
 def test_a_malformed_request_and_a_success_are_no_refusals(api: Api) -> None:
     make_user(email="ann@example.com")
     assert api.post("/token?grant_type=password", {"password": "x"}).status_code == 400
@@ -121,7 +131,7 @@ def test_operators_see_refusals_with_the_account(api: Api) -> None:
     console.sign_in("op@example.com")
     page = console.get("/operator/core/auditlogentry/?payload__action=sign_in_refused").content.decode()
     assert "Sign-in refused" in page
-    assert "error code: invalid_credentials" in page
+    assert "cause: invalid_credentials" in page
     assert "unknown account" in page
     assert "Sign-in refused" in console.get(f"/operator/accounts/user/{user.id}/change/").content.decode()
 

@@ -62,6 +62,10 @@ def page_of(user: User) -> str:
     return f"{USERS}{user.pk}/change/"
 
 
+def timeline_of(user: User, query: str = "") -> str:
+    return f"{USERS}{user.pk}/timeline/{query}"
+
+
 @pytest.fixture
 def console() -> Console:
     return Console()

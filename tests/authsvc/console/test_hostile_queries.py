@@ -42,6 +42,7 @@ def test_hostile_queries_cause_no_server_error_in_lists(inside: Console, query: 
 def test_hostile_row_ids_cause_no_server_error(inside: Console, row: str) -> None:
     for name in (*LISTS, "tokens/session"):
         assert answers(inside, f"/operator/{name}/{row}/change/")[-1] in (200, 400, 404), name
+    assert answers(inside, f"/operator/accounts/user/{row}/timeline/")[-1] in (400, 404)
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if "%" not in row])

@@ -193,7 +193,7 @@ def test_a_page_shows_related_rows_and_no_secret(inside: Console, ada: User) -> 
     text = inside.text(page_of(ada))
     for shown in (
         "ada@example.com", "Ada Lovelace", "Identities", "My phone", "totp", "Firefox on Linux", "192.0.2.1",
-        "password", "550 mailbox full", "Recovery", "Audit trail",
+        "password", "550 mailbox full", "Recovery", "Timeline",
     ):  # fmt: skip
         assert shown in text, shown
     row = User.objects.get(pk=ada.pk)
@@ -210,7 +210,7 @@ def test_the_page_of_a_minimal_account_names_missing_values(inside: Console) -> 
     User.objects.filter(pk=user.pk).update(email=None, is_anonymous=True, raw_user_meta_data=None)
     Identity.objects.filter(user=user).delete()
     text = inside.text(page_of(user))
-    for phrase in ("Anonymous user", "Not signed in anywhere.", "No messages yet.", "No entries."):
+    for phrase in ("Anonymous user", "Not signed in anywhere.", "No notes.", "No events."):
         assert phrase in text
 
 
@@ -232,7 +232,7 @@ def test_the_number_of_statements_of_a_page_is_bounded(inside: Console, ada: Use
         text = inside.text(page_of(ada))
     assert text.count(">End</button>") == 20
     assert "Show all" in text
-    assert len(statements) <= 12
+    assert len([each for each in statements if each["sql"].lstrip().startswith("SELECT")]) <= 12
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from accounts.models import Identity, User
 from authsvc.conf import Provider
+from authsvc.models import AuditLogEntry
 from oauthproviders.oidc import openid_connect
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import SignIn, make_session, make_user
@@ -604,6 +605,8 @@ def test_a_banned_user_is_an_error(api: Api, issuer: Issuer) -> None:
     before = table_contents()
     assert_error(exchange(api, issuer.token()), 403, "user_banned", "User is banned")
     assert table_contents() == before
+    refusal = AuditLogEntry.objects.get(payload__action="sign_in_refused")
+    assert (refusal.payload or {})["actor_id"] == str(User.objects.get().id)
 
 
 def test_with_sign_up_disabled_a_new_user_is_an_error(api: Api, issuer: Issuer, auth_config: ChangeConfig) -> None:
