@@ -39,6 +39,24 @@ def recovery(user: UserRecord, *, secret: OneTimeSecret, redirect_to: str, calle
     return _email(EmailKind.RECOVERY, "recovery", "recovery", user, secret, redirect_to, caller, at)
 
 
+def operator_recovery(
+    user: UserRecord, *, secret: OneTimeSecret, redirect_to: str, caller: Caller, at: datetime
+) -> Email:
+    """A recovery email whose link opens `redirect_to`, a page of the console, with the token in the query."""
+    return Email(
+        kind=EmailKind.OPERATOR_RECOVERY,
+        to=user.email,
+        user_id=user.id,
+        expires_at=at + conf.current().mailer.otp_exp,
+        variables={
+            "SiteURL": conf.current().site.url,
+            "Email": user.email,
+            "ConfirmationURL": f"{redirect_to}?token={quote_plus(secret.link_token)}",
+            "Data": user.user_metadata,
+        },
+    )
+
+
 def magic_link(user: UserRecord, *, secret: OneTimeSecret, redirect_to: str, caller: Caller, at: datetime) -> Email:
     # Magic links share the configured path of recovery links.
     return _email(EmailKind.MAGIC_LINK, "recovery", "magiclink", user, secret, redirect_to, caller, at)
@@ -86,6 +104,8 @@ RECOVERY = ConfirmationEmail(
     method="recovery",
     build=recovery,
 )
+OPERATOR_RECOVERY = dataclasses.replace(RECOVERY, build=operator_recovery)
+"""The same for the console; `redirect_to` is its page for a new password."""
 MAGIC_LINK = ConfirmationEmail(
     action=Action.RECOVERY_REQUESTED,
     sent_at="recovery_sent_at",

@@ -98,6 +98,39 @@ def enroll(
     )
 
 
+def unfinished_totp(user: UserRecord, factor_id: UUID) -> TotpSecret | None:
+    """The secret of an authenticator app whose enrolment is not completed; None without such a factor."""
+    factor = Factor.objects.filter(
+        id=factor_id, user_id=user.id, factor_type=FactorType.TOTP, status=FactorStatus.UNVERIFIED
+    ).first()
+    if factor is None:
+        return None
+    try:
+        secret = encryption.decrypt(factor.secret or "", bound_to=factor.id)
+    except encryption.DecryptionError as error:
+        raise UnexpectedFailure("Database error verifying MFA TOTP secret") from error
+    uri = _totp_uri(user, secret, issuer="")
+    return TotpSecret(secret=secret, uri=uri, qr_code=totp_algorithm.qr_code(uri))
+
+
+def rename(user: UserRecord, factor_id: UUID, *, friendly_name: str, caller: Caller, at: datetime) -> None:
+    """Rename a factor. Raises FactorNameTooLong, FactorNotFound or FactorNameTaken."""
+    if len(friendly_name) > MAX_NAME_LENGTH:
+        raise errors.FactorNameTooLong
+    with transaction.atomic(durable=True):
+        lifecycle.lock_user(user.id)
+        factors = Factor.objects.filter(user_id=user.id)
+        factor = factors.select_for_update().filter(id=factor_id).first()
+        if factor is None:
+            raise errors.FactorNotFound
+        if factors.exclude(id=factor_id).filter(friendly_name=friendly_name).exists():
+            raise errors.FactorNameTaken(friendly_name)
+        changes = audit.describe_changes({"friendly_name": factor.friendly_name}, {"friendly_name": friendly_name})
+        Factor.objects.filter(id=factor_id).update(friendly_name=friendly_name, updated_at=at)
+        traits = {"factor_id": str(factor_id), "changes": changes}
+        audit.record(audit.Action.FACTOR_UPDATED, actor=user, caller=caller, at=at, traits=traits)
+
+
 def _phone(request: EnrolmentRequest) -> str | None:
     if request.factor_type != FactorType.PHONE:
         return None
@@ -111,9 +144,14 @@ def _totp_secret(user: UserRecord, request: EnrolmentRequest) -> tuple[str, str]
     if request.factor_type != FactorType.TOTP:
         return "", ""
     secret = totp_algorithm.new_secret()
+    return secret, _totp_uri(user, secret, issuer=request.issuer)
+
+
+def _totp_uri(user: UserRecord, secret: str, *, issuer: str) -> str:
+    """Raises IssuerTooLong."""
     account = user.email or user.phone or str(user.id)
     try:
-        return secret, totp_algorithm.uri(issuer=request.issuer or _site(), account=account, secret=secret)
+        return totp_algorithm.uri(issuer=issuer or _site(), account=account, secret=secret)
     except totp_algorithm.TooLong:
         raise errors.IssuerTooLong from None
 

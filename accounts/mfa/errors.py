@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from authsvc.errors import ApiError, UnexpectedFailure, ValidationFailed
+from authsvc.errors import ApiError, UnexpectedFailure, UnprocessableInput, ValidationFailed
 
 
 class FactorIdNotAUuid(ApiError):
@@ -108,6 +108,10 @@ class UnenrolmentNeedsAal2(ApiError):
     status = 422
     error_code = "insufficient_aal"
     message = "AAL2 required to unenroll verified factor"
+
+
+class LastFactor(UnprocessableInput):
+    message = "The console requires a second factor. Add another one first."
 
 
 class FactorCodeMissing(ValidationFailed):

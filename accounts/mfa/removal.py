@@ -18,10 +18,18 @@ from tokens.sessions import lifecycle, step_up
 from tokens.sessions.users import SignedInUser
 
 
-def unenroll(signed_in: SignedInUser, user: UserRecord, factor_id: UUID, *, caller: Caller, at: datetime) -> None:
+def unenroll(
+    signed_in: SignedInUser,
+    user: UserRecord,
+    factor_id: UUID,
+    *,
+    keeps_last: bool = False,
+    caller: Caller,
+    at: datetime,
+) -> None:
     """Remove a factor of the signed-in user; a verified one only from a session at aal2.
 
-    Raises FactorNotFound or UnenrolmentNeedsAal2.
+    Raises FactorNotFound, UnenrolmentNeedsAal2 or, with `keeps_last`, LastFactor for the only verified factor.
     """
     if signed_in.session is None:
         raise UnexpectedFailure("A valid session and factor are required to unenroll a factor")
@@ -32,6 +40,9 @@ def unenroll(signed_in: SignedInUser, user: UserRecord, factor_id: UUID, *, call
             raise errors.FactorNotFound
         if factor.status == FactorStatus.VERIFIED:
             lifecycle.check_aal(locked, error=errors.UnenrolmentNeedsAal2)
+            others = Factor.objects.filter(user_id=user.id, status=FactorStatus.VERIFIED).exclude(id=factor.id)
+            if keeps_last and not others.exists():
+                raise errors.LastFactor
         traits = {
             "factor_id": str(factor.id),
             "factor_status": str(factor.status),
@@ -41,6 +52,11 @@ def unenroll(signed_in: SignedInUser, user: UserRecord, factor_id: UUID, *, call
         delete_factor(user.id, factor.id)
         if user.email:
             messaging.send(notification_emails.factor_unenrolled(user, factor_type=factor.factor_type))
+
+
+def delete_unfinished(user: UserRecord, factor_id: UUID) -> None:
+    """Delete a factor whose enrolment was not completed; it protects nothing yet. One statement."""
+    Factor.objects.filter(id=factor_id, user_id=user.id, status=FactorStatus.UNVERIFIED).delete_rows()
 
 
 def delete_factor(user_id: UUID, factor_id: UUID) -> bool:

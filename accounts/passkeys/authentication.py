@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -38,8 +39,17 @@ def start(*, at: datetime) -> StartedCeremony:
 
 
 @sign_in_metrics.measure_sign_in("passkey", user_id=lambda result: result.user.id)
-def complete(response: CredentialResponse, *, caller: Caller, at: datetime) -> PasskeySignIn:
-    """Sign in the user of the credential. Raises, in this order:
+def complete(
+    response: CredentialResponse,
+    *,
+    caller: Caller,
+    at: datetime,
+    roles: Collection[str] | None = None,
+    not_after: datetime | None = None,
+) -> PasskeySignIn:
+    """Sign in the user of the credential. With `roles`, users of other roles count as unknown.
+
+    `not_after` ends the session at that time. Raises, in this order:
 
     RelyingPartyUnknown, the errors of `challenges.consume`, CredentialMalformed, CredentialNotVerified,
     EmailNotConfirmedForPasskey, PhoneNotConfirmedForPasskey, UserBanned.
@@ -62,6 +72,8 @@ def complete(response: CredentialResponse, *, caller: Caller, at: datetime) -> P
         )
     except verification.CredentialRejected:
         raise errors.CredentialNotVerified from None
+    if roles is not None and user.role not in roles:
+        raise errors.CredentialNotVerified
     _check(user, at=at)
     if not verification.is_sign_count_valid(sign_count, previous=passkey.sign_count):
         logger.warning(
@@ -74,7 +86,7 @@ def complete(response: CredentialResponse, *, caller: Caller, at: datetime) -> P
         if not unchanged.update(sign_count=sign_count, last_used_at=at, updated_at=at):
             raise errors.CredentialNotVerified  # removed or used since the first read
         user = dataclasses.replace(user, last_sign_in_at=at, updated_at=at)
-        tokens = lifecycle.start_session(user=user, method="passkey", caller=caller, at=at)
+        tokens = lifecycle.start_session(user=user, method="passkey", caller=caller, at=at, not_after=not_after)
         traits = {"passkey_id": str(passkey.id)}
         audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
     return PasskeySignIn(user=user, tokens=tokens)

@@ -39,6 +39,11 @@ def validate_password(password: str) -> None:
         raise errors.WeakPassword(weakness.reasons, weakness.sentences)
 
 
+def min_length() -> int:
+    """The minimum number of characters (Unicode code points) in a new password."""
+    return max(conf.current().passwords.min_length, _MIN_LENGTH)
+
+
 def generate_password() -> str:
     """A random password of at least 120 bits that has the required length and characters."""
     config = conf.current().passwords
@@ -64,9 +69,8 @@ def find_weakness(password: str) -> Weakness | None:
 def _weakness(password: str, *, is_breached: bool) -> Weakness | None:
     policy = conf.current().passwords
     weaknesses: dict[str, str] = {}
-    min_length = max(policy.min_length, _MIN_LENGTH)
-    if len(password) < min_length:
-        weaknesses["length"] = f"Password should be at least {min_length} characters."
+    if len(password) < min_length():
+        weaknesses["length"] = f"Password should be at least {min_length()} characters."
     if any(set(characters).isdisjoint(password) for characters in policy.required_characters):
         sets = ", ".join(policy.required_characters)
         weaknesses["characters"] = f"Password should contain at least one character of each: {sets}."

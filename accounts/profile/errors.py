@@ -21,6 +21,12 @@ class PasswordOfAnonymousUser(UnprocessableInput):
     message = "Updating password of an anonymous user without an email or phone is not allowed"
 
 
+class NotRecovering(UnprocessableInput):
+    """The session did not begin with a recovery link."""
+
+    message = "Request a new link to reset the password"
+
+
 class UserManagedBySso(ApiError):
     status = 422
     error_code = "user_sso_managed"

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 
@@ -43,6 +44,8 @@ class UserUpdateRequest:
     channel: str | None = None
     code_challenge: str | None = None
     code_challenge_method: str | None = None
+    needs_current_password: bool = False
+    """A new password needs the current one whatever the settings are, unless the account has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +93,8 @@ def update_user(
         if change.changes_credentials:
             lifecycle.check_aal(locked, error=errors.InsufficientAal)
         if password_hash is not None:
-            _set_password(signed_in, user, password_hash, caller=caller, at=at)
+            own_session_id = signed_in.session.id if signed_in.session else None
+            _set_password(user, password_hash, kept_session_id=own_session_id, caller=caller, at=at)
         _merge_metadata(user, change, at=at)
         # The identities of two completed changes are in the order email, phone. A phone that is completed at once
         # precedes the email that is sent.
@@ -105,6 +109,24 @@ def update_user(
         updated = _read(user)
         metadata_limits.check_change(updated, before=user)
         return updated
+
+
+def reset_password(signed_in: SignedInUser, user: UserRecord, password: str, *, caller: Caller, at: datetime) -> None:
+    """Set a new password in a session that a recovery link has started, and end all sessions of the user.
+
+    Raises NotRecovering, the errors of a new password, InsufficientAal, SamePassword and UserManagedBySso.
+    """
+    if not lifecycle.is_recovery(entry.method for entry in signed_in.amr):
+        raise errors.NotRecovering
+    if user.is_sso_user:
+        raise errors.UserManagedBySso
+    policy.validate_password(password)
+    lifecycle.check_aal(signed_in, error=errors.InsufficientAal)
+    password_hash = _new_hash(user, password)
+    assert password_hash is not None  # noqa: S101  (narrowing)
+    with transaction.atomic(durable=True):
+        lifecycle.lock_for_credential_change(signed_in, error=errors.InsufficientAal)
+        _set_password(user, password_hash, kept_session_id=None, caller=caller, at=at)
 
 
 def _validate(signed_in: SignedInUser, user: UserRecord, request: UserUpdateRequest) -> _Change:
@@ -158,7 +180,9 @@ def _check_proofs(
 ) -> None:
     """Check the nonce and the current password, as far as the change needs them."""
     needs_nonce = change_proofs.needs_nonce(signed_in, is_contact=request.password is None, at=at)
-    needs_current_password = change_proofs.needs_current_password(signed_in)
+    needs_current_password = change_proofs.needs_current_password(signed_in) or (
+        request.needs_current_password and hashing.stored_hash(user) not in (None, hashing.NO_PASSWORD)
+    )
     if not needs_nonce and not needs_current_password:
         return
     session_id = signed_in.session.id if signed_in.session else None
@@ -220,14 +244,14 @@ def _is_phone_autoconfirmed(change: _Change) -> bool:
 
 
 def _set_password(
-    signed_in: SignedInUser, user: UserRecord, password_hash: str, *, caller: Caller, at: datetime
+    user: UserRecord, password_hash: str, *, kept_session_id: UUID | None, caller: Caller, at: datetime
 ) -> None:
-    """Store the new password, invalidate all secrets and PKCE codes, and end all other sessions."""
+    """Store the new password, invalidate all secrets and PKCE codes, and end all sessions but the kept one."""
     encrypted = encryption.encrypt(password_hash, bound_to=user.id)
     User.objects.filter(id=user.id).update(password=encrypted, updated_at=at, **updates.cleared_pending_changes())
     one_time_tokens.delete_all(user.id)
     flow_states.delete_user_flows(user.id)
-    revocation.revoke_all_sessions(user.id, except_session_id=signed_in.session.id if signed_in.session else None)
+    revocation.revoke_all_sessions(user.id, except_session_id=kept_session_id)
     audit.record(audit.Action.UPDATED_PASSWORD, actor=user, caller=caller, at=at)
     if user.email:
         messaging.send(notification_emails.password_changed(user))

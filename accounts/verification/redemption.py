@@ -6,6 +6,7 @@ Redeeming confirms an address, completes a change, or signs in.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
@@ -129,10 +130,24 @@ def open_link(*, type: str, token: str, caller: Caller, at: datetime) -> Redempt
 
 
 @sign_in_metrics.measure_sign_in("otp", user_id=_signed_in_user)
-def redeem_link(*, type: str, token: str, password: str | None, caller: Caller, at: datetime) -> Redemption:
-    """Redeem the token of a link that a client posted: always returns a session."""
+def redeem_link(
+    *,
+    type: str,
+    token: str,
+    password: str | None,
+    caller: Caller,
+    at: datetime,
+    roles: Collection[str] | None = None,
+    not_after: datetime | None = None,
+) -> Redemption:
+    """Redeem the token of a link that a client posted: always returns a session.
+
+    With `roles`, links of users of other roles count as expired and stay valid. `not_after` ends the session then.
+    """
     verified = _find_by_link(type=type, token=token, caller=caller, at=at)
-    return _redeem(verified, password=password, by_browser=False, pkce=False, caller=caller, at=at)
+    if roles is not None and verified.user.role not in roles:
+        raise errors.LinkExpired
+    return _redeem(verified, password=password, by_browser=False, pkce=False, caller=caller, at=at, not_after=not_after)
 
 
 @sign_in_metrics.measure_sign_in("otp", user_id=_signed_in_user)
@@ -263,7 +278,14 @@ def _user_with_phone(number: str, *, type: str, audience: str) -> UserRecord:
 
 
 def _redeem(
-    secret: VerifiedSecret, *, password: str | None, by_browser: bool, pkce: bool, caller: Caller, at: datetime
+    secret: VerifiedSecret,
+    *,
+    password: str | None,
+    by_browser: bool,
+    pkce: bool,
+    caller: Caller,
+    at: datetime,
+    not_after: datetime | None = None,
 ) -> Redemption:
     """Spend the secret and apply it, in one transaction.
 
@@ -302,7 +324,7 @@ def _redeem(
             return Redemption(user=user, type=secret.type, auth_code=code)
         # The code of a change proves the new address or phone only, so its session is not one of a recovery.
         method = secret.type if secret.type in lifecycle.CHANGE_METHODS else "otp"
-        tokens = lifecycle.start_session(user=user, method=method, caller=caller, at=at)
+        tokens = lifecycle.start_session(user=user, method=method, caller=caller, at=at, not_after=not_after)
     return Redemption(user=user, type=secret.type, tokens=tokens)
 
 

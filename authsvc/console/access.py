@@ -56,7 +56,7 @@ def console_view(view: View, *, has_cookies: bool = True) -> View:
             response = _render(request, view, *args, **kwargs)
         response.headers.setdefault("Content-Security-Policy", _CONTENT_POLICY)
         for name, value in _HEADERS.items():
-            response.headers[name] = value
+            response.headers.setdefault(name, value)
         return response
 
     return cast(View, respond)

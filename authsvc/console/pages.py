@@ -1,4 +1,4 @@
-"""Standalone console pages (errors and sign-in), CSRF protection, and the redirect after sign-in."""
+"""Standalone console pages (errors and sign-in), CSRF protection, captchas, and the redirect after sign-in."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators import csrf
 
-from authsvc.api import exception_handler
+from authsvc import conf
+from authsvc.api import captcha, exception_handler
+from authsvc.caller import client_address
 from authsvc.errors import ApiError
 
 _NOT_FOUND = "This page does not exist. Its row may have been deleted."
@@ -23,15 +25,15 @@ _FORBIDDEN = "This page is read-only."
 _INVALID = "The address or the form asks for an option that does not exist."
 _EXPIRED = "The form has expired or came from another site. No action taken. Go back, reload the page and try again."
 
-View = Callable[[HttpRequest], HttpResponse]
+View = Callable[..., HttpResponse]
 
 
 def csrf_protected(view: View) -> View:
     """Django's CSRF protection, created for each request so that a reload of CSRF_TRUSTED_ORIGINS takes effect."""
 
     @functools.wraps(view)
-    def respond(request: HttpRequest) -> HttpResponse:
-        return csrf.csrf_protect(view)(request)
+    def respond(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return csrf.csrf_protect(view)(request, *args, **kwargs)
 
     return respond
 
@@ -77,6 +79,21 @@ def render_standalone(request: HttpRequest, template: str, *, status: int = 200,
     """A page without navigation, which runs no database query."""
     site = {"site_title": admin.site.site_title, "site_header": admin.site.site_header}
     return render(request, template, {**site, **context}, status=status)
+
+
+def check_captcha(request: HttpRequest) -> None:
+    """Require a solved captcha, if captchas are enabled. Raises CaptchaFailed or CaptchaUnavailable."""
+    if widget := captcha.widget():
+        captcha.verify(token=request.POST.get(widget.field, ""), client_ip=client_address(request))
+
+
+def render_with_captcha(request: HttpRequest, template: str, *, status: int = 200, **context: Any) -> HttpResponse:
+    """As `render_standalone`, for a page whose form includes `operator/captcha.html`."""
+    widget, site_key = captcha.widget(), conf.current().captcha.site_key
+    page = render_standalone(request, template, status=status, captcha=widget, site_key=site_key, **context)
+    if widget and site_key:
+        page.headers["Content-Security-Policy"] = content_policy(captcha_origins=widget.origins)
+    return page
 
 
 def next_url(request: HttpRequest) -> str:

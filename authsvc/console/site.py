@@ -19,10 +19,11 @@ from authsvc import audit
 from authsvc.audit import Action
 from authsvc.console import dashboard, pages, personal_data, static_files
 from authsvc.console.access import View, console_view
+from authsvc.console.account.routes import account_urls
 from authsvc.console.actions import create_context
 from authsvc.console.model_admin import OperatorAdmin
 from authsvc.console.operators import Operator
-from authsvc.console.sign_in import second_factor, views
+from authsvc.console.sign_in import forgotten_password, second_factor, views
 
 _REPLACED = frozenset({"autocomplete", "login", "logout", "password_change", "password_change_done", "view_on_site"})
 
@@ -68,6 +69,10 @@ class OperatorSite(AdminSite):
         return [
             path("login/", console_view(views.sign_in), name="login"),
             path("logout/", console_view(views.sign_out), name="logout"),
+            path("forgotten-password/", console_view(forgotten_password.request_link), name="forgotten_password"),
+            path("reset-password/", console_view(forgotten_password.redeem_link), name="reset_password"),
+            path("new-password/", console_view(forgotten_password.set_password), name="new_password"),
+            *account_urls(console_view),
             path("second-step/", console_view(second_factor.second_factor), name="second_step"),
             path(
                 f"{static_files.URL.removeprefix('/operator/')}<path:name>",

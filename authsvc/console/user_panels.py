@@ -56,8 +56,14 @@ class Panel:
     more_url: str = ""
     """URL of the full list, if the panel omits rows."""
     links: Sequence[PanelLink] = ()
+    page_links: Sequence[tuple[str, str]] = ()
+    """Labels and URLs of pages that change the content of the panel."""
     position: int
     """Sort key among the panels of the page."""
+
+    @property
+    def has_buttons(self) -> bool:
+        return any(row.button for row in self.rows)
 
 
 @runtime_checkable

@@ -32,6 +32,7 @@ class EmailKind(StrEnum):
     CONFIRMATION = "confirmation"
     INVITE = "invite"
     RECOVERY = "recovery"
+    OPERATOR_RECOVERY = "operator_recovery"
     MAGIC_LINK = "magic_link"
     EMAIL_CHANGE = "email_change"
     REAUTHENTICATION = "reauthenticate"

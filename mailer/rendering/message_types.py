@@ -28,6 +28,11 @@ EMAIL_TYPES: Mapping[EmailKind, EmailType] = {
     EmailKind.CONFIRMATION: EmailType(key="confirmation", subject="Confirm Your Signup", variables=_LINK),
     EmailKind.INVITE: EmailType(key="invite", subject="You have been invited", variables=_LINK),
     EmailKind.RECOVERY: EmailType(key="recovery", subject="Reset Your Password", variables=_LINK),
+    EmailKind.OPERATOR_RECOVERY: EmailType(
+        key="operator_recovery",
+        subject="Reset the password of your operator account",
+        variables=_COMMON | {"ConfirmationURL"},
+    ),
     EmailKind.MAGIC_LINK: EmailType(key="magic_link", subject="Your Magic Link", variables=_LINK),
     EmailKind.EMAIL_CHANGE: EmailType(
         key="email_change", subject="Confirm Email Change", variables=_LINK | {"NewEmail", "SendingTo"}

@@ -33,6 +33,17 @@ def log_out(signed_in: SignedInUser, *, scope: str, caller: Caller, at: datetime
             revoke_all_sessions(signed_in.user.id, except_session_id=own_session_id if scope == "others" else None)
 
 
+def end_own_session(signed_in: SignedInUser, session_id: UUID, *, caller: Caller, at: datetime) -> None:
+    """Revokes another session of the signed-in user. Raises SessionAlreadyEnded when the user has no such session."""
+    with transaction.atomic(durable=True):
+        lifecycle.lock_signed_in_user(signed_in)
+        if not Session.objects.filter(id=session_id, user_id=signed_in.user.id).exists():
+            raise errors.SessionAlreadyEnded
+        traits = {"ended_session_id": str(session_id)}
+        audit.record(audit.Action.LOGOUT, actor=signed_in.user, caller=caller, at=at, traits=traits)
+        revoke_session(session_id)
+
+
 def revoke_session(session_id: UUID) -> None:
     """Revokes a session, and deletes the user's unfinished flows that link an identity.
 

@@ -172,6 +172,12 @@ class Console:
         " The roles of `AUTH_JWT_ADMIN_ROLES` have the access `admin`; the default role of users never has any.",
         example="helpdesk=support,auditor=viewer",
     )
+    second_factor_required: bool = setting(
+        "AUTH_OPERATOR_SECOND_FACTOR_REQUIRED",
+        type=BOOLEAN,
+        default=False,
+        help="Operators without a second factor must enrol one before they can use the console.",
+    )
 
 
 def _check_interval(length: timedelta) -> str:

@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from django.middleware.csrf import rotate_token
 from django.utils import timezone
 
+from authsvc import conf
 from authsvc.caller import caller_of
 from authsvc.console import operators
 from authsvc.console.operators import Operator
@@ -74,10 +75,29 @@ def needs_second_factor(current: SignedInUser) -> bool:
     return current.session is None or current.session.aal < lifecycle.highest_aal(current.user)
 
 
+def needs_enrolment(current: SignedInUser) -> bool:
+    """True if the console requires a second factor and the user has none."""
+    return conf.current().console.second_factor_required and not current.user.has_verified_factor
+
+
+def is_recovering(current: SignedInUser) -> bool:
+    """True if a recovery link has started the session, which can only set a new password."""
+    return lifecycle.is_recovery(entry.method for entry in current.amr)
+
+
+def next_step(current: SignedInUser) -> str:
+    """The route of the step that the sign-in still needs; empty if it is complete."""
+    if needs_second_factor(current):
+        return "admin:second_step"
+    if is_recovering(current):
+        return "admin:new_password"
+    return "admin:account" if needs_enrolment(current) else ""
+
+
 def user(request: HttpRequest) -> Operator | AnonymousUser:
     """The operator if the sign-in is complete, else an anonymous user."""
     current = signed_in(request)
-    if current is None or current.session is None or needs_second_factor(current):
+    if current is None or current.session is None or next_step(current):
         return AnonymousUser()
     subject = current.user
     access = operators.access_of(subject.role)

@@ -137,7 +137,7 @@ def _page(
         has_key=security_key.first_key(user) is not None,
         problem=problem,
         sent_to=sent_to,
-        key_options=key_options,
+        key_ceremony={"type": "get", "name": "security key", "options": key_options} if key_options else None,
         next=pages.next_url(request),
     )
 

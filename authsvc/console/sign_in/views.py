@@ -1,4 +1,4 @@
-"""Sign-in with a password, as the API does it, and sign-out."""
+"""Sign-in with a password or a passkey, as the API does it, and sign-out."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from accounts.sign_in import password as password_sign_in
-from authsvc import conf
-from authsvc.api import captcha, throttling
+from authsvc.api import throttling
 from authsvc.api.throttling import Bucket
-from authsvc.caller import caller_of, client_address
+from authsvc.caller import caller_of
 from authsvc.console import operators, pages
-from authsvc.console.sign_in import console_session
+from authsvc.console.sign_in import console_session, passkey
 from authsvc.errors import ApiError
 from tokens.sessions import refresh_tokens, revocation
 
@@ -34,17 +33,17 @@ class SignInForm(forms.Form):
 def sign_in(request: HttpRequest) -> HttpResponse:
     """The sign-in page. Redirects operators who are already signed in."""
     if current := console_session.signed_in(request):
-        if console_session.needs_second_factor(current):
-            return HttpResponseRedirect(
-                f"{reverse('admin:second_step')}?{urlencode({'next': pages.next_url(request)})}"
-            )
+        if step := console_session.next_step(current):
+            return HttpResponseRedirect(f"{reverse(step)}?{urlencode({'next': pages.next_url(request)})}")
         return HttpResponseRedirect(pages.next_url(request))
     if request.method != "POST":
         return _page(request, SignInForm())
+    if passkey.is_enabled() and ("ask" in request.POST or "credential" in request.POST):
+        return _sign_in_with_passkey(request)
     form = SignInForm(request.POST)
     try:
         throttling.check(Bucket.TOKEN, request)
-        _check_captcha(request)
+        pages.check_captcha(request)
         if not form.is_valid():
             return _page(request, form, status=400)
         _start_session(request, name=form.cleaned_data["name"], password=form.cleaned_data["password"])
@@ -66,10 +65,29 @@ def sign_out(request: HttpRequest) -> HttpResponse:
     return HttpResponseRedirect(reverse("admin:login"))
 
 
-def _check_captcha(request: HttpRequest) -> None:
-    """Require a solved captcha, if captchas are enabled. Raises CaptchaFailed or CaptchaUnavailable."""
-    if widget := captcha.widget():
-        captcha.verify(token=request.POST.get(widget.field, ""), client_ip=client_address(request))
+def _sign_in_with_passkey(request: HttpRequest) -> HttpResponse:
+    """Prompt for a passkey (form field `ask`), or sign in with the response of the browser."""
+    try:
+        if "ask" in request.POST:
+            throttling.check(Bucket.PASSKEY_AUTHENTICATION, request)
+            pages.check_captcha(request)
+            return pages.render_standalone(
+                request,
+                "operator/passkey.html",
+                title="Sign in with a passkey",
+                ceremony=passkey.start_sign_in(),
+                next=pages.next_url(request),
+            )
+        throttling.check(Bucket.TOKEN, request)
+        at = timezone.now()
+        session_id = passkey.sign_in(request, not_after=at + console_session.MAX_AGE, at=at)
+    except ApiError as error:
+        if error.status >= 500:
+            raise
+        page = _page(request, SignInForm(), status=error.status, problem=error.message)
+        return pages.with_error(request, page, error)
+    console_session.start(request, session_id=session_id, at=at)
+    return HttpResponseRedirect(pages.next_url(request))
 
 
 def _start_session(request: HttpRequest, *, name: str, password: str) -> None:
@@ -90,18 +108,14 @@ def _start_session(request: HttpRequest, *, name: str, password: str) -> None:
     console_session.start(request, session_id=session_id, at=at)
 
 
-def _page(request: HttpRequest, form: SignInForm, *, status: int = 200) -> HttpResponse:
-    widget = captcha.widget()
-    page = pages.render_standalone(
+def _page(request: HttpRequest, form: SignInForm, *, status: int = 200, problem: str = "") -> HttpResponse:
+    return pages.render_with_captcha(
         request,
         "operator/sign_in.html",
         status=status,
         title="Sign in",
         form=form,
-        captcha=widget,
-        site_key=conf.current().captcha.site_key,
+        problem=problem,
+        accepts_passkeys=passkey.is_enabled(),
         next=pages.next_url(request),
     )
-    if widget and conf.current().captcha.site_key:
-        page.headers["Content-Security-Policy"] = pages.content_policy(captcha_origins=widget.origins)
-    return page

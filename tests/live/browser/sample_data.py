@@ -14,7 +14,7 @@ import psycopg
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from authsvc.jobs import queued_jobs
+from authsvc.jobs import registry
 from authsvc.messaging import Email, EmailKind
 from mailer.delivery import encryption, tasks
 
@@ -214,7 +214,7 @@ def _insert_messages(connection: psycopg.Connection[Any], today: datetime) -> No
             connection,
             "procrastinate_jobs",
             id=FAILED_JOB + number,
-            queue_name=queued_jobs.queue(),
+            queue_name=registry.queue(),
             task_name=tasks.deliver.name,
             args=args,
             status=status,

@@ -37,6 +37,7 @@ REQUIRED = {
     EmailKind.CONFIRMATION: ["confirm", "ada@example.com"],
     EmailKind.INVITE: ["have been invited", "Accept invitation"],
     EmailKind.RECOVERY: ["asked to reset the password", IGNORE],
+    EmailKind.OPERATOR_RECOVERY: ["ada@example.com", "operator console", "ignore this message"],
     EmailKind.MAGIC_LINK: ["Sign in", "short time", "once"],
     EmailKind.EMAIL_CHANGE: ["new@example.com", IGNORE],
     EmailKind.REAUTHENTICATION: ["123456"],

@@ -12,6 +12,7 @@ SUBJECTS = {
     "invite": "You have been invited",
     "confirmation": "Confirm Your Signup",
     "recovery": "Reset Your Password",
+    "operator_recovery": "Reset the password of your operator account",
     "magic_link": "Your Magic Link",
     "email_change": "Confirm Email Change",
     "reauthentication": "{{ .Token }} is your verification code",

@@ -1,4 +1,4 @@
-// Prompts for a security key, on load and when the button is pressed, and submits the form with the response.
+// Prompts for a security key or passkey, on load and when the button is pressed, and submits the form with the response.
 'use strict'
 {
   const form = document.querySelector('#security-key')
@@ -10,35 +10,49 @@
   const text = (buffer) =>
     btoa(String.fromCharCode(...new Uint8Array(buffer))).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')
 
-  const read = (options) => ({
+  const { ceremony = 'get', name = 'security key' } = form.dataset
+
+  const readAll = (credentials) => credentials.map((credential) => ({ ...credential, id: bytes(credential.id) }))
+  const read = ({ challenge, user, allowCredentials, excludeCredentials, ...options }) => ({
     ...options,
-    challenge: bytes(options.challenge),
-    allowCredentials: options.allowCredentials.map((credential) => ({ ...credential, id: bytes(credential.id) })),
+    challenge: bytes(challenge),
+    ...(user && { user: { ...user, id: bytes(user.id) } }),
+    ...(allowCredentials && { allowCredentials: readAll(allowCredentials) }),
+    ...(excludeCredentials && { excludeCredentials: readAll(excludeCredentials) }),
   })
-  const write = ({ id, rawId, type, response }) => ({
+  const writeNew = (response) => ({
+    clientDataJSON: text(response.clientDataJSON),
+    attestationObject: text(response.attestationObject),
+    ...(response.getTransports && { transports: response.getTransports() }),
+  })
+  const writeAssertion = (response) => ({
+    clientDataJSON: text(response.clientDataJSON),
+    authenticatorData: text(response.authenticatorData),
+    signature: text(response.signature),
+    ...(response.userHandle && { userHandle: text(response.userHandle) }),
+  })
+  const write = ({ id, rawId, type, response, authenticatorAttachment }) => ({
     id,
     rawId: text(rawId),
     type,
-    response: {
-      clientDataJSON: text(response.clientDataJSON),
-      authenticatorData: text(response.authenticatorData),
-      signature: text(response.signature),
-      ...(response.userHandle && { userHandle: text(response.userHandle) }),
-    },
+    ...(authenticatorAttachment && { authenticatorAttachment }),
+    response: response.attestationObject ? writeNew(response) : writeAssertion(response),
   })
+  const messages = {
+    SecurityError: `A ${name} does not work at this address of the console.`,
+    InvalidStateError: `This ${name} is registered already.`,
+  }
 
   const prompt = async () => {
     button.disabled = true
-    status.textContent = 'Use your security key as your browser asks.'
+    status.textContent = 'Follow the prompt of your browser.'
     try {
-      const credential = await navigator.credentials.get({ publicKey: read(JSON.parse(form.dataset.options)) })
+      const credential = await navigator.credentials[ceremony]({ publicKey: read(JSON.parse(form.dataset.options)) })
       form.elements.credential.value = JSON.stringify(write(credential))
       form.submit()
     } catch (error) {
       button.disabled = false
-      status.textContent = error.name === 'SecurityError'
-        ? 'Security keys do not work at this address of the console.'
-        : 'No security key responded.'
+      status.textContent = messages[error.name] ?? `No ${name} responded.`
     }
   }
 
