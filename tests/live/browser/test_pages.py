@@ -168,7 +168,7 @@ def test_pages_are_readable_and_work_by_keyboard(browser: Chromium, service: Ser
             show_page(browser, service, page)
             problems = _problems(browser, url=service.url, page=page, folder=folder)
         except TimeoutError as error:
-            problems = [str(error)]
+            problems = [str(error)[:500]]
         if problems:
             found[page.name] = problems
     assert found == {}, pprint.pformat(found, width=160)
