@@ -42,6 +42,8 @@ class AuditContext:
     """The id of the session that the request is about to start."""
     account: Any = None
     """The account (an `audit.Actor`) that the request tries to sign in to; None if it is unknown."""
+    impersonator: Any = None
+    """The operator (an `audit.Administrator`) who impersonates the user of the request."""
     payloads: list[Mapping[str, Any]] = field(default_factory=list, repr=False)
     """The payloads of the entries, for the access log."""
 

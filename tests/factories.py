@@ -22,7 +22,7 @@ from authsvc.security import crypto, encryption
 from tokens.models import FlowState, LegacyRefreshToken, OneTimeToken, Session, TokenType
 from tokens.one_time import one_time_tokens
 from tokens.one_time.one_time_tokens import OneTimeSecret
-from tokens.sessions import lifecycle, refresh_tokens
+from tokens.sessions import impersonation, lifecycle, refresh_tokens
 
 AUDIENCE = "authenticated"
 PASSWORD = "correct horse battery staple"
@@ -108,6 +108,25 @@ def make_session(
         access_token=tokens.access.token,
         refresh_token=tokens.refresh_token,
     )
+
+
+def make_impersonation(user: User | None = None, *, operator: SignIn | None = None) -> SignIn:
+    """A session in which an operator, or a new one with the default role of operators, impersonates a user."""
+    user = user or make_user()
+    operator = operator or make_session(make_user(role="svc_admin"))
+    at = timezone.now()
+    current = queries.AccountUsers().find_by_session(operator.session.id)
+    assert current is not None
+    tokens = lifecycle.start_session(
+        user=_record(user),
+        method=impersonation.METHOD,
+        caller=Caller(address="192.0.2.1", user_agent="factory", audience=AUDIENCE),
+        at=at,
+        not_after=at + impersonation.LIFETIME,
+        operator_session=current.session,
+    )
+    session = Session.objects.get(id=refresh_tokens.decode(tokens.refresh_token).session_id)
+    return SignIn(user=user, session=session, access_token=tokens.access.token, refresh_token=tokens.refresh_token)
 
 
 def refresh_token(session: Session, counter: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
@@ -14,26 +15,47 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 
-from authsvc.console import formatting, personal_data, user_agents
+from authsvc.console import filters, formatting, personal_data, user_agents
 from authsvc.console.actions import MAX_ACTION_ROWS, ActionContext, action, is_whole_list
 from authsvc.console.formatting import Tone
-from authsvc.console.model_admin import OperatorAdmin
+from authsvc.console.model_admin import DashboardStat, OperatorAdmin, bounded_count
 from authsvc.console.operators import Access
 from authsvc.console.user_panels import MAX_PANEL_ROWS, Button, Panel, PanelRow
 from tokens.models import Session
-from tokens.sessions import revocation
+from tokens.sessions import impersonation, revocation, users
 
 _OWNER = "user"
 
 
+def _impersonator_name(row: Any) -> str:
+    """The address of the operator who impersonates the user in a session; empty for the user's own sessions."""
+    if row.impersonator_id is None:
+        return ""
+    if not hasattr(row, "impersonator_name"):
+        operator = users.user_source.find_user(row.impersonator_id)
+        name = (operator.email or f"+{operator.phone}") if operator else str(row.impersonator_id)
+        row.impersonator_name = name
+    return str(row.impersonator_name)
+
+
+class ImpersonatedFilter(filters.ChoiceFilter):
+    title = "impersonation"
+    parameter_name = "impersonated"
+    options = (("yes", "Impersonated by an operator"),)
+
+    def apply(self, queryset: QuerySet[Any], value: str) -> QuerySet[Any]:
+        return queryset.filter(impersonator_id__isnull=False)
+
+
 @admin.register(Session)
 class SessionAdmin(OperatorAdmin):
-    list_display = ("device", "ip", "created_at", "age", "last_used", "methods", "level")
+    list_display = ("device", "ip", "created_at", "age", "last_used", "methods", "level", "impersonator")
     list_display_links = ("device",)
+    list_filter = (ImpersonatedFilter,)
     ordering = ("-created_at", "-id")
     fields = (
-        "owner", "device", "user_agent", "ip", "created_at", "age", "last_used", "ends", "methods", "level", "tag",
-        "scopes", "session_id",
+        "owner", "impersonator", "device", "user_agent", "ip", "created_at", "age", "last_used", "ends", "methods",
+        "level", "tag", "scopes", "session_id",
     )  # fmt: skip
     actions = ("end",)
     row_actions = ("end",)
@@ -59,9 +81,17 @@ class SessionAdmin(OperatorAdmin):
     def account_role(self, row: Session) -> str | None:
         return row.user.role
 
-    def hide_personal_data(self, row: Session) -> None:
+    def hide_personal_data(self, row: Any) -> None:
         row.ip = personal_data.HIDDEN if row.ip else None
         row.user_agent = personal_data.HIDDEN if row.user_agent else None
+        row.impersonator_name = personal_data.mask_address(_impersonator_name(row))
+
+    def dashboard_stats(self) -> Iterator[DashboardStat]:
+        active = Session.objects.filter(impersonator_id__isnull=False, not_after__gt=timezone.now())
+        count = bounded_count(active)
+        if count or impersonation.is_enabled():
+            url = self.list_url(**{ImpersonatedFilter.parameter_name: "yes"})
+            yield DashboardStat(label="Active views as user", count=count, url=url)
 
     def user_panel(self, request: HttpRequest, user_id: UUID) -> Panel:
         sessions = list(self._readable().filter(user_id=user_id).order_by(*self.ordering)[: MAX_PANEL_ROWS + 1])
@@ -80,7 +110,7 @@ class SessionAdmin(OperatorAdmin):
                         row.created_at,
                         self.age(row),
                         self.last_used(row),
-                        self.methods(row),
+                        self._sign_in(row),
                         self.level(row),
                     ),
                     url=self.row_url(row),
@@ -121,6 +151,10 @@ class SessionAdmin(OperatorAdmin):
     def methods(self, row: Session) -> str:
         return ", ".join(claim.authentication_method for claim in row.amr_claims.all()) or formatting.EMPTY
 
+    @admin.display(description="impersonated by")
+    def impersonator(self, row: Any) -> SafeString | str:
+        return formatting.user_link(row.impersonator_id, _impersonator_name(row))
+
     @admin.display(description="level", ordering="aal")
     def level(self, row: Session) -> SafeString:
         return formatting.badge(row.aal or "aal1", Tone.GOOD if (row.aal or "") > "aal1" else Tone.QUIET)
@@ -136,7 +170,7 @@ class SessionAdmin(OperatorAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         is_of_all_rows = request.method == "GET" or is_whole_list(request)
-        if is_of_all_rows and not {_OWNER, "e"} & request.GET.keys():
+        if is_of_all_rows and not {_OWNER, ImpersonatedFilter.parameter_name, "e"} & request.GET.keys():
             # No index has all sessions by age.
             return HttpResponseRedirect(reverse("admin:index"))
         return super().changelist_view(request, extra_context)
@@ -150,6 +184,12 @@ class SessionAdmin(OperatorAdmin):
         if isinstance(response, HttpResponseRedirect) and len(owners) == 1:
             return HttpResponseRedirect(formatting.user_url(owners.pop()) or response.url)
         return response
+
+    def _sign_in(self, row: Session) -> SafeString | str:
+        """The methods of a session, or the operator who impersonates the user in it."""
+        if row.impersonator_id is None:
+            return self.methods(row)
+        return formatting.badge(f"impersonated by {_impersonator_name(row)}", Tone.WAITING)
 
     def _readable(self) -> QuerySet[Session]:
         return Session.objects.defer("refresh_token_hmac_key").prefetch_related("amr_claims")

@@ -53,6 +53,10 @@ class Session(models.Model):
     refresh_token_hmac_key = models.TextField(null=True)
     refresh_token_counter = models.BigIntegerField(null=True)
     scopes = models.TextField(null=True)
+    impersonator_id = models.UUIDField(null=True)
+    """The operator who uses the application as the user in this session; NULL for the user's own sessions."""
+    impersonator_session_id = models.UUIDField(null=True)
+    """The operator's session in the console. With its end, this session ends too."""
 
     class Meta:
         db_table = namespaced("sessions")
@@ -61,6 +65,11 @@ class Session(models.Model):
             models.Index(fields=["user", "created_at"], name=namespaced("user_id_created_at_idx")),
             models.Index(fields=["-not_after"], name=namespaced("sessions_not_after_idx")),
             models.Index(fields=["oauth_client_id"], name=namespaced("sessions_oauth_client_id_idx")),
+            models.Index(
+                fields=["impersonator_id"],
+                condition=Q(impersonator_id__isnull=False),
+                name=namespaced("sessions_impersonator_id_idx"),
+            ),
         ]
         constraints = [
             models.CheckConstraint(
@@ -188,6 +197,24 @@ class FlowState(models.Model):
 
     def __str__(self) -> str:
         return f"{self.authentication_method} {self.id}"
+
+
+class ImpersonationLink(models.Model):
+    """A link that starts a session in which an operator uses the application as a user. Opening it deletes the row."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    link_hash = models.TextField(unique=True)
+    user_id = models.UUIDField()
+    operator_session_id = models.UUIDField()
+    """The session in the console in which the link was created."""
+    reason = models.TextField()
+    created_at = models.DateTimeField()
+
+    class Meta:
+        db_table = namespaced("impersonation_links")
+
+    def __str__(self) -> str:
+        return str(self.id)
 
 
 class LegacyRefreshToken(models.Model):

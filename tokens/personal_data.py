@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
+from authsvc.db.sql import fetch_row, namespaced
 from authsvc.personal_data import DataSubject, Row, export_rows
-from tokens.models import AmrClaim, FlowState, LegacyRefreshToken, OneTimeToken, Session
+from tokens.models import AmrClaim, FlowState, ImpersonationLink, LegacyRefreshToken, OneTimeToken, Session
 
 _SECRETS = {
     Session: {"refresh_token_hmac_key"},
@@ -17,6 +18,7 @@ _SECRETS = {
     FlowState: {
         "auth_code", "code_challenge", "provider_access_token", "provider_refresh_token", "invite_token",
     },
+    ImpersonationLink: {"link_hash"},
 }  # fmt: skip
 
 
@@ -32,14 +34,27 @@ class SignIns:
         yield "refresh_tokens", export_rows(legacy, without=_SECRETS[LegacyRefreshToken])
         secrets = OneTimeToken.objects.filter(user_id=data_subject.id).order_by("created_at", "id")
         yield "one_time_tokens", export_rows(secrets, without=_SECRETS[OneTimeToken])
+        links = ImpersonationLink.objects.filter(user_id=data_subject.id).order_by("created_at", "id")
+        yield "impersonation_links", export_rows(links, without=_SECRETS[ImpersonationLink])
         yield "flow_state", export_rows(_flows(data_subject).order_by("created_at", "id"), without=_SECRETS[FlowState])
 
     def erase(self, data_subject: DataSubject) -> Mapping[str, int]:
         with transaction.atomic(savepoint=False):
-            return {
-                "refresh_tokens": LegacyRefreshToken.objects.filter(user_id=data_subject.id)._raw_delete("default"),
-                "flow_state": _flows(data_subject)._raw_delete("default"),
-            }
+            legacy = LegacyRefreshToken.objects.filter(user_id=data_subject.id)._raw_delete("default")
+            flows, links = _delete_flows_and_links(data_subject)
+        return {"refresh_tokens": legacy, "flow_state": flows, "impersonation_links": links}
+
+
+def _delete_flows_and_links(data_subject: DataSubject) -> tuple[int, int]:
+    """Delete unfinished flows and the links of operators; their numbers. One statement."""
+    sql = f"""
+        WITH flows AS (DELETE FROM {namespaced("flow_state")} WHERE user_id = %(id)s OR linking_target_id = %(id)s
+            RETURNING id),
+        links AS (DELETE FROM {namespaced("impersonation_links")} WHERE user_id = %(id)s RETURNING id)
+        SELECT (SELECT count(*) FROM flows), (SELECT count(*) FROM links)
+    """  # noqa: S608  (own table names)
+    row = fetch_row(sql, {"id": data_subject.id})
+    return (row[0], row[1]) if row else (0, 0)
 
 
 def _flows(data_subject: DataSubject) -> QuerySet[FlowState]:

@@ -9,6 +9,7 @@ from authsvc import conf
 from authsvc.db.sql import namespaced
 from authsvc.jobs import cleanup
 from authsvc.jobs.cleanup import CleanupRule
+from tokens.sessions import impersonation
 
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(hours=24)
@@ -55,7 +56,26 @@ _NEVER_REFRESHED = (
 # A flow that waits for a provider has no user and expires soon. A flow of an email lives as long as its link.
 _FLOW_IS_OVER = "t.created_at < %s AND (t.created_at < %s OR (t.user_id IS NULL AND t.authentication_method = 'oauth'))"
 
+
+def _expiry_of_impersonation_links(at: datetime) -> Sequence[datetime]:
+    return (at - impersonation.LINK_LIFETIME,)
+
+
+class OutdatedImpersonations(CleanupRule):
+    """Ends impersonated sessions, and records that; a statement alone could not."""
+
+    def run(self, *, at: datetime) -> int:
+        return impersonation.end_outdated(at=at, limit=self.batch_size)
+
+
 cleanup.register(
+    OutdatedImpersonations(table="sessions", condition="", parameters=_a_day_ago, is_mandatory=True),
+    CleanupRule(
+        table="impersonation_links",
+        condition="t.created_at < %s",
+        parameters=_expiry_of_impersonation_links,
+        is_mandatory=True,
+    ),
     CleanupRule(table="refresh_tokens", condition="t.revoked AND t.updated_at < %s", parameters=_a_day_ago),
     CleanupRule(
         table="refresh_tokens",

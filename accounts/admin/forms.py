@@ -18,6 +18,7 @@ from authsvc import conf
 from authsvc.api.parsing import StrictJSONParser
 from authsvc.console import operators
 from authsvc.errors import BadJson
+from authsvc.security import redirects
 
 BANS = (
     ("1h", "1 hour"),
@@ -93,6 +94,27 @@ class RoleForm(forms.Form):
         if operators.access_of(values.get("role")) is not None and not values.get("grants_access"):
             self.add_error("grants_access", "This role grants operator access. Tick the box to confirm.")
         return values
+
+
+class ImpersonationForm(forms.Form):
+    redirect_to = forms.CharField(
+        label="Open the application at",
+        max_length=redirects.MAX_TARGET_LENGTH,
+        widget=forms.TextInput(attrs={"spellcheck": "false", "autocapitalize": "none"}),
+        help_text="AUTH_SITE_URL, or a URL that AUTH_URI_ALLOW_LIST permits.",
+    )
+    is_exchanged = forms.BooleanField(
+        label="The application exchanges the token itself",
+        required=False,
+        help_text="For applications with PKCE or sign-in on the server: enter the URL of the page that reads token_hash"
+        " and type.",
+    )
+
+    def clean_redirect_to(self) -> str:
+        typed: str = self.cleaned_data["redirect_to"]
+        if not redirects.is_permitted(typed):
+            raise forms.ValidationError("AUTH_SITE_URL and AUTH_URI_ALLOW_LIST do not permit this URL.")
+        return typed
 
 
 class NewPasswordForm(forms.Form):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import Any
 
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 from django.utils import timezone
 
-from accounts.admin.forms import BANS, BanForm, EditForm, NewPasswordForm, NoteForm, RoleForm
+from accounts.admin.forms import BANS, BanForm, EditForm, ImpersonationForm, NewPasswordForm, NoteForm, RoleForm
 from accounts.administration import action_links, admin_factors, notes, support_messages, user_administration
 from accounts.administration import errors as administration_errors
 from accounts.administration.action_links import LinkRequest
@@ -16,11 +18,13 @@ from accounts.administration.user_administration import UserChanges
 from accounts.models import User
 from accounts.passwords import policy
 from accounts.users import deletion, queries
+from accounts.verification import impersonation
 from authsvc import conf
 from authsvc.console import formatting, operators
 from authsvc.console.actions import ActionContext, ShownOnce, action
 from authsvc.console.model_admin import OperatorAdmin
 from authsvc.console.operators import Access
+from tokens.sessions import impersonation as impersonation_sessions
 from tokens.sessions import revocation
 
 _LOCKS_OUT = "All sessions of the user end immediately."
@@ -29,8 +33,8 @@ _LOCKS_OUT = "All sessions of the user end immediately."
 class UserActions(OperatorAdmin):
     actions = (
         "edit", "add_note", "confirm_email", "confirm_phone", "resend_confirmation", "send_recovery", "send_magic_link",
-        "create_link", "set_password", "set_role", "reset_failed_attempts", "reset_factors", "end_sessions", "ban",
-        "unban", "anonymise", "delete",
+        "create_link", "impersonate", "set_password", "set_role", "reset_failed_attempts", "reset_factors",
+        "end_sessions", "ban", "unban", "anonymise", "delete",
     )  # fmt: skip
     row_actions = actions
 
@@ -90,6 +94,40 @@ class UserActions(OperatorAdmin):
         link = action_links.generate(request, actor=context.actor, caller=context.caller, at=context.at)
         expiry = formatting.datetime_text(context.at + conf.current().mailer.otp_exp)
         return ShownOnce(label="Sign-in link", text=link.url, hint=f"It expires at {expiry} (UTC).")
+
+    @action(
+        label="View as user",
+        success_message="Link created",
+        form=ImpersonationForm,
+        confirmation="The application opens as the user sees it, for at most 15 minutes. Sign-in methods cannot be"
+        " changed. The audit trail names you in all entries, and the user is notified by email unless that is disabled."
+        " The session ends when you sign out of this console.",
+        asks_for_name=True,
+        needs_reason=True,
+        for_one_row=True,
+        accepts_lists=False,
+        access=impersonation_sessions.ACCESS,
+    )
+    def impersonate(self, row: User, context: ActionContext) -> ShownOnce:
+        if context.session_id is None:
+            raise PermissionDenied
+        link = impersonation.create_link(
+            row.pk,
+            redirect_to=context.values["redirect_to"],
+            is_exchanged=context.values["is_exchanged"],
+            operator_session_id=context.session_id,
+            actor=context.actor,
+            caller=context.caller,
+            at=context.at,
+        )
+        minutes = impersonation_sessions.LINK_LIFETIME // timedelta(minutes=1)
+        return ShownOnce(
+            label="Link to the application",
+            text=link,
+            hint=f"It can be opened once, within {minutes} minutes. Use a private window to stay signed in to the"
+            " application yourself.",
+            is_link=True,
+        )
 
     @action(
         label="Set password",
@@ -207,6 +245,7 @@ class UserActions(OperatorAdmin):
             "resend_confirmation": support_messages.confirmable_column(user) is not None,
             "send_magic_link": support_messages.can_send_recovery(user),
             "create_link": support_messages.can_send_recovery(user),
+            "impersonate": not impersonation.find_refusal(user, at=timezone.now()),
             "send_recovery": support_messages.can_send_recovery(user),
             "ban": not is_banned,
             "unban": is_banned,
@@ -219,6 +258,7 @@ class UserActions(OperatorAdmin):
             "phone": f"+{row.phone}" if row.phone else "",
             "user_metadata": row.raw_user_meta_data or {},
             "app_metadata": row.raw_app_meta_data or {},
+            "redirect_to": conf.current().site.url,
         }
 
     def account_role(self, row: User) -> str | None:

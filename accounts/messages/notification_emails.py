@@ -53,6 +53,11 @@ def recovery_code_used(user: UserRecord, *, remaining: int) -> Email:
     return _email(EmailKind.RECOVERY_CODE_USED, user, Remaining=str(remaining))
 
 
+def impersonated(user: UserRecord) -> Email:
+    """Goes to a user as whom an operator starts to view the application."""
+    return _email(EmailKind.IMPERSONATION, user)
+
+
 def _email(kind: EmailKind, user: UserRecord, *, expires_at: datetime | None = None, **variables: str) -> Email:
     common = {
         "SiteURL": conf.current().site.url,

@@ -162,6 +162,8 @@ class VerifyFactorView(_Endpoint):
 
 
 class RecoveryCodesView(_Endpoint):
+    impersonated_methods = frozenset({"get"})
+
     @document(responses={200: schemas.RemainingCodes}, errors=(errors.RecoveryCodesDisabled,))
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Return the number of recovery codes that are left."""

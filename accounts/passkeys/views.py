@@ -118,6 +118,7 @@ class AuthenticationView(_Endpoint):
 class PasskeysView(_Endpoint):
     authentication_classes = (BearerAuthentication,)
     permission_classes = (IsSignedIn,)
+    impersonated_methods = frozenset({"get"})
 
     @document(responses={200: list[schemas.Passkey]})
     def get(self, request: ServiceRequest) -> HttpResponse:

@@ -26,7 +26,7 @@ from authsvc.security import encryption
 from tokens.flows import flow_states, pkce
 from tokens.flows.pkce import Challenge
 from tokens.one_time import one_time_tokens
-from tokens.sessions import lifecycle, revocation
+from tokens.sessions import impersonation, lifecycle, revocation
 from tokens.sessions.users import SignedInUser
 
 
@@ -83,6 +83,8 @@ def update_user(
 
     Raises the errors of the user endpoint in their documented order. An error of a message undoes all changes.
     """
+    if signed_in.is_impersonated and request != UserUpdateRequest(data=request.data):
+        impersonation.refuse(signed_in, request="PUT user", caller=caller, at=at)
     change = _check_availability(user, _validate(signed_in, user, request))
     if change.changes_credentials:
         _check_proofs(signed_in, user, request, caller=caller, at=at)

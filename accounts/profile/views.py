@@ -25,6 +25,7 @@ from tokens.api import authentication
 from tokens.api.authentication import BearerAuthentication
 from tokens.api.permissions import IsSignedIn
 from tokens.flows.errors import PKCE_ERRORS
+from tokens.sessions.errors import ImpersonationNotAllowed
 
 
 class UserInput(Body, frozen=True):
@@ -51,6 +52,7 @@ class UserInput(Body, frozen=True):
 class UserView(Endpoint):
     authentication_classes = (BearerAuthentication,)
     permission_classes = (IsSignedIn,)
+    impersonated_methods = frozenset({"get", "put"})
 
     @document(responses={200: schemas.User}, errors=(errors.AudienceMismatch,))
     def get(self, request: ServiceRequest) -> HttpResponse:
@@ -85,13 +87,15 @@ class UserView(Endpoint):
             errors.NonceInvalid,
             errors.NonceWithoutAddress,
             account_errors.CodeExpired,
+            ImpersonationNotAllowed,
         ),
     )
     def put(self, request: ServiceRequest) -> HttpResponse:
         """Change the signed-in user's email, phone, password or metadata.
 
         A new email or phone is pending in `new_email` or `new_phone` until it is confirmed. A new password ends all
-        other sessions and invalidates all links and codes.
+        other sessions and invalidates all links and codes. An operator who views the application as the user can only
+        change `data`.
         """
         signed_in = authentication.get_signed_in_user(request)
         throttling.check(Bucket.USER, request)

@@ -21,7 +21,7 @@ from tokens.sessions.users import EPOCH, SessionRecord, SignedInUser, TokenUser
 
 _SESSION = (
     "id user_id created_at refreshed_at not_after aal tag oauth_client_id scopes refresh_token_hmac_key"
-    " refresh_token_counter"
+    " refresh_token_counter impersonator_id impersonator_session_id"
 ).split()
 _TOKEN = "id token_type token_hash relates_to created_at attempts".split()
 
@@ -274,7 +274,8 @@ def _as_record(user: TokenUser) -> UserRecord:
 
 def _read_session(row: Row) -> tuple[SessionRecord | None, tuple[AmrEntry, ...]]:
     (
-        id_, user_id, created_at, refreshed_at, not_after, aal, tag, oauth_client_id, scopes, key, counter, methods,
+        id_, user_id, created_at, refreshed_at, not_after, aal, tag, oauth_client_id, scopes, key, counter,
+        impersonator_id, impersonator_session_id, methods,
     ) = row  # fmt: skip
     if id_ is None:
         return None, ()
@@ -290,6 +291,8 @@ def _read_session(row: Row) -> tuple[SessionRecord | None, tuple[AmrEntry, ...]]
         scopes=scopes,
         refresh_token_hmac_key=key,
         refresh_token_counter=counter,
+        impersonator_id=impersonator_id,
+        impersonator_session_id=impersonator_session_id,
     )
     entries = orjson.loads(methods) if methods else []
     return session, tuple(AmrEntry(method=method, at=datetime.fromtimestamp(at, UTC)) for method, at in entries)

@@ -37,6 +37,10 @@ class InvalidEmailVerificationType(ValidationFailed):
     message = "Invalid email verification type"
 
 
+class CannotBeImpersonated(UnprocessableInput):
+    """An operator cannot view the application as this user; the message states the reason."""
+
+
 class LinkExpired(ApiError):
     """The link is unknown, used or too old; the error does not reveal which."""
 

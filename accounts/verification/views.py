@@ -11,7 +11,7 @@ from rest_framework.parsers import FormParser
 from rest_framework.response import Response
 
 from accounts import errors as account_errors
-from accounts.verification import confirm_page, errors, redemption, resending
+from accounts.verification import confirm_page, errors, impersonation, redemption, resending
 from accounts.verification.redemption import Redemption
 from authsvc import conf
 from authsvc.api import parsing
@@ -22,13 +22,14 @@ from authsvc.api.throttling import Bucket
 from authsvc.api.views import Endpoint, RedirectEndpoint, ServiceRequest
 from authsvc.errors import BodyTooLarge
 from authsvc.security import redirects
+from tokens.api import authentication
 from tokens.api.grants import token_fragment, token_response
 from tokens.api.schemas import Session
 from tokens.flows.errors import PKCE_ERRORS, NoFlowForLink
 from tokens.one_time.one_time_tokens import PKCE_PREFIX
-from tokens.sessions.errors import UserBanned
+from tokens.sessions.errors import ImpersonationNotAllowed, UserBanned
 
-LINK_TYPES = ("signup", "invite", "recovery", "magiclink", "email", "email_change")
+LINK_TYPES = ("signup", "invite", "recovery", "magiclink", "email", "email_change", impersonation.LINK_TYPE)
 _LINK_TOKEN = re.compile(rf"(?:{PKCE_PREFIX})?[0-9a-f]{{56}}")
 _RETURNED_TYPES = frozenset({"signup", "recovery", "invite"})
 _REDIRECT = ResponseDoc(
@@ -51,7 +52,8 @@ class VerifyInput(Body, frozen=True):
     needs: ClassVar[tuple[str, ...]] = ("type",)
     example: ClassVar[tuple[str, ...]] = ("type", "email", "token")
     type: str | None = None
-    """One of `signup`, `invite`, `recovery`, `magiclink`, `email`, `email_change`, `sms`, `phone_change`."""
+    """One of `signup`, `invite`, `recovery`, `magiclink`, `email`, `email_change`, `impersonation`, `sms`,
+    `phone_change`."""
     token: str | None = None
     """The code, together with the email or phone it was sent to; or the token of a link."""
     token_hash: str | None = None
@@ -111,6 +113,9 @@ class LinkEndpoint(RedirectEndpoint):
 
     def open_link(self, link_type: str, token: str, *, target: str, request: ServiceRequest) -> HttpResponse:
         self.begin_redirecting(target, error_in_query=token.startswith(PKCE_PREFIX))
+        if link_type == impersonation.LINK_TYPE:
+            _, tokens = impersonation.redeem_link(token, caller=request.caller, at=timezone.now())
+            return SeeOther(redirects.with_fragment(target, token_fragment(tokens, type=link_type)))
         result = redemption.open_link(type=link_type, token=token, caller=request.caller, at=timezone.now())
         if result.awaits_second_confirmation:
             return SeeOther(_with_message(target, in_query=token.startswith(PKCE_PREFIX)))
@@ -148,7 +153,8 @@ class VerifyView(LinkEndpoint):
         link_type, token = parsing.query_parameter(request, "type"), parsing.query_parameter(request, "token")
         self.check(link_type, token)
         target = self.redirect_target(request)
-        if conf.current().mailer.link_confirm_page_enabled:
+        # The page keeps mail scanners from redeeming links; the console shows this one to an operator only.
+        if conf.current().mailer.link_confirm_page_enabled and link_type != impersonation.LINK_TYPE:
             return confirm_page.render(link_type=link_type, token=token, target=target, path=request.http.path)
         return self.open_link(link_type, token, target=target, request=request)
 
@@ -169,6 +175,7 @@ class VerifyView(LinkEndpoint):
             account_errors.CodeExpired,
             UserBanned,
             errors.PasswordRequiredToConfirm,
+            ImpersonationNotAllowed,
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
@@ -176,6 +183,7 @@ class VerifyView(LinkEndpoint):
 
         The first of two confirmations of an email change returns no session.
         """
+        authentication.refuse_impersonated_caller(request.caller, request="POST verify", at=timezone.now())
         result = self._redeem(parsing.parse_body(request, VerifyInput), request)
         if result.awaits_second_confirmation:
             return Response({"code": "200", "msg": _SECOND_CONFIRMATION_NEEDED})  # a string here, a number in errors
@@ -195,6 +203,9 @@ class VerifyView(LinkEndpoint):
             link = body.token
         elif body.token_hash and (body.email or body.phone or body.redirect_to):
             raise errors.OnlyTokenHashAllowed
+        if link and body.type == impersonation.LINK_TYPE:
+            user, tokens = impersonation.redeem_link(link, caller=request.caller, at=timezone.now())
+            return Redemption(user=user, type=body.type, tokens=tokens)
         if link:
             return redemption.redeem_link(
                 type=body.type, token=link, password=body.password, caller=request.caller, at=timezone.now()

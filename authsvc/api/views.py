@@ -57,6 +57,8 @@ class Endpoint(APIView):
     """The rate limit of the view; a method whose limit depends on the request calls `throttling.check`."""
     captcha: ClassVar[bool] = False
     """True if the client must solve a captcha, if captchas are enabled."""
+    impersonated_methods: ClassVar[frozenset[str]] = frozenset()
+    """Lower-case methods that an operator who impersonates the signed-in user may call."""
     is_described: ClassVar[bool] = True
     """False for a view that the API description leaves out."""
     documented_errors: ClassVar[ErrorTypes] = ()

@@ -24,7 +24,7 @@ from authsvc.models import AuditLogEntry
 
 _HIDDEN_TRAITS = ("user_id", "user_email", "user_phone", "changes")
 """Traits that the details do not list: the user on whom an administrator acted, and changes, which follow them."""
-_ADDRESSES = frozenset({"actor_username", "user_email", "user_phone"})
+_ADDRESSES = frozenset({"actor_username", "impersonator_username", "user_email", "user_phone"})
 _TRAIT_LABELS = {"error_code": "cause"}
 _MAX_DETAILS = 20
 _ENTRY_KINDS = {
@@ -73,6 +73,9 @@ _TITLES = {
     Action.FAILED_ATTEMPTS_RESET: "Failed attempts reset",
     Action.PERSONAL_DATA_VIEWED: "Personal data viewed",
     Action.NOTE_ADDED: "Note added",
+    Action.IMPERSONATION_REQUESTED: "View as user requested",
+    Action.IMPERSONATION_STARTED: "View as user started",
+    Action.IMPERSONATION_ENDED: "View as user ended",
 }
 _HIGHLIGHTED = frozenset(
     {Action.DELETED, Action.FACTOR_DELETED, Action.TOKEN_REVOKED, Action.SIGN_IN_REFUSED, Action.CHANGE_REFUSED}
@@ -127,7 +130,7 @@ class AuditLogEntryAdmin(OperatorAdmin):
                 at=entry.created_at or before.at,
                 id=entry.id,
                 title=self.action(row),
-                actor="User" if is_own else _actor_name(_payload(row)),
+                actor=_add_impersonator("User", _payload(row)) if is_own else _actor_name(_payload(row)),
                 details="\n".join(_detail_lines(row)),
                 address=row.ip_address,
                 device=_device(row),
@@ -240,7 +243,13 @@ def _actor_name(payload: Mapping[str, Any]) -> str:
     if subject := payload.get("actor_sub"):
         name = f"{name}, {formatting.short_text(subject)}"
     is_administrator = "actor_role" in payload or payload.get("actor_id") == str(UUID(int=0))
-    return f"{name} (administrator)" if is_administrator else name
+    return f"{name} (administrator)" if is_administrator else _add_impersonator(name, payload)
+
+
+def _add_impersonator(name: str, payload: Mapping[str, Any]) -> str:
+    """The name of a user, with the operator who impersonated the user, if any."""
+    impersonator = payload.get("impersonator_username")
+    return f"{name} (impersonated by {formatting.short_text(impersonator)})" if impersonator else name
 
 
 def _device(row: AuditLogEntry) -> str:

@@ -22,8 +22,9 @@ _IMPERSONAL_KEYS = frozenset({"action", "log_type", "actor_id", "actor_via_sso",
 # Traits whose values do not identify a user.
 _IMPERSONAL_TRAITS = frozenset(
     {
-        "action", "channel", "chain", "client_id", "error_code", "factor_status", "factor_type", "is_soft", "link_type",
-        "message_type", "method", "network", "oauth_client_id", "provider", "provider_type", "remaining", "sessions",
+        "aal", "action", "cause", "channel", "chain", "client_id", "ends_at", "error_code", "factor_status",
+        "factor_type", "is_soft", "link_type", "message_type", "method", "network", "oauth_client_id", "provider",
+        "provider_type", "remaining", "request", "sessions",
     }
 )  # fmt: skip
 
@@ -73,10 +74,14 @@ def pseudonymise_payload(payload: Mapping[str, Any], *, data_subject: DataSubjec
         pseudonymised["actor_id"] = shown_id
         names = {key: name if value else value for key, value in names.items()}
     pseudonymised |= names
+    if "impersonator_id" in payload:
+        is_impersonator = payload["impersonator_id"] == own_id
+        pseudonymised["impersonator_id"] = shown_id if is_impersonator else payload["impersonator_id"]
+        pseudonymised["impersonator_username"] = name if is_impersonator else payload.get("impersonator_username")
     traits = payload.get("traits")
     if isinstance(traits, dict):
-        # An entry of an administrator without a user is about the installation.
-        is_about_subject = traits.get("user_id", "" if "actor_role" in payload else own_id) == own_id
+        # An entry of an administrator without a user is about the installation, and any other one about its actor.
+        is_about_subject = traits.get("user_id", "" if "actor_role" in payload else payload.get("actor_id")) == own_id
         named = {key for key, value in traits.items() if is_about_subject and value and key not in _IMPERSONAL_TRAITS}
         pseudonymised["traits"] = {
             key: shown_id if value == own_id else name if key in named else value for key, value in traits.items()
@@ -95,6 +100,12 @@ def _batches(ids: Iterator[UUID]) -> Iterator[list[UUID]]:
 
 
 def _entries(user_id: UUID) -> QuerySet[AuditLogEntry]:
-    """Entries that belong to a user or name the user as actor on another one; each condition uses an index."""
-    sql = f"({OWNER_ID} = %s OR (payload ->> 'actor_id' = %s AND {HAS_OTHER_ACTOR}))"
-    return AuditLogEntry.objects.filter(RawSQL(sql, [str(user_id)] * 2, output_field=BooleanField()))  # noqa: S611  (own text)
+    """Entries that belong to a user, or name the user as actor on another one or as impersonator.
+
+    Each condition uses an index.
+    """
+    sql = (
+        f"({OWNER_ID} = %s OR (payload ->> 'actor_id' = %s AND {HAS_OTHER_ACTOR})"
+        " OR payload ->> 'impersonator_id' = %s)"
+    )
+    return AuditLogEntry.objects.filter(RawSQL(sql, [str(user_id)] * 3, output_field=BooleanField()))  # noqa: S611  (own text)

@@ -120,10 +120,16 @@ class Action(StrEnum):
     FAILED_ATTEMPTS_RESET = "failed_attempts_reset"
     PERSONAL_DATA_VIEWED = "personal_data_viewed"
     NOTE_ADDED = "operator_note_added"
+    IMPERSONATION_REQUESTED = "impersonation_requested"
+    IMPERSONATION_STARTED = "impersonation_started"
+    IMPERSONATION_ENDED = "impersonation_ended"
 
 
 _LOG_TYPES = {
-    "account": (Action.LOGIN, Action.LOGOUT, Action.SIGN_IN_REFUSED, Action.INVITE_ACCEPTED),
+    "account": (
+        Action.LOGIN, Action.LOGOUT, Action.SIGN_IN_REFUSED, Action.INVITE_ACCEPTED, Action.IMPERSONATION_REQUESTED,
+        Action.IMPERSONATION_STARTED, Action.IMPERSONATION_ENDED,
+    ),
     "team": (Action.SIGNED_UP, Action.INVITED, Action.DELETED),
     "user": (
         Action.MODIFIED, Action.CHANGE_REFUSED, Action.RECOVERY_REQUESTED, Action.REAUTHENTICATION_REQUESTED,
@@ -200,13 +206,21 @@ def record_refused_sign_in(*, method: str, error_code: str, caller: Caller, at: 
     caller.audit.payloads.pop()  # the access log names only authenticated users
 
 
-def record_refusal(action: Action, *, actor: Actor, error_code: str, caller: Caller, at: datetime) -> None:
+def record_refusal(
+    action: Action,
+    *,
+    actor: Actor,
+    error_code: str,
+    caller: Caller,
+    at: datetime,
+    traits: Mapping[str, Any] | None = None,
+) -> None:
     """Store and log that a request of a known user was refused, within the limits of `record_refused_sign_in`.
 
     At most four statements; call it outside a transaction.
     """
     if _is_within_limits(caller.client or caller.address or "unknown"):
-        record(action, actor=actor, caller=caller, at=at, traits={"error_code": error_code})
+        record(action, actor=actor, caller=caller, at=at, traits={"error_code": error_code, **(traits or {})})
 
 
 def _is_within_limits(client: str) -> bool:
@@ -245,6 +259,10 @@ def prepare_entry(
             payload["actor_sub"] = actor.subject
         if actor.reason:
             payload["reason"] = actor.reason
+    impersonator = caller.audit.impersonator
+    if impersonator is not None and impersonator.id != actor.id:
+        payload["impersonator_id"] = str(impersonator.id)
+        payload["impersonator_username"] = impersonator.email[:_MAX_NAME_LENGTH]
     if traits:
         payload["traits"] = dict(traits)
     if caller.request_id:

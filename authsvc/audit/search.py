@@ -43,15 +43,14 @@ class EntryKind(StrEnum):
 
 # The expression of an index too. An action that is not listed is a CHANGE.
 _KIND = (
-    "CASE"
-    " WHEN payload ->> 'action' IN ('login', 'logout', 'user_signedup', 'invite_accepted', 'challenge_created',"
-    " 'verification_attempted', 'recovery_code_used') THEN 'sign_in'"
-    " WHEN payload ->> 'action' IN ('sign_in_refused', 'user_change_refused') THEN 'refusal'"
-    " WHEN payload ->> 'action' IN ('user_recovery_requested', 'user_reauthenticate_requested',"
-    " 'user_confirmation_requested', 'user_repeated_signup', 'message_retried') THEN 'message'"
-    " WHEN payload ->> 'action' IN ('operator_note_added') THEN 'note'"
-    " WHEN payload ->> 'action' IN ('token_refreshed', 'personal_data_viewed') THEN 'access'"
-    " ELSE 'change' END"
+    "CASE payload ->> 'action' WHEN 'token_refreshed' THEN 'access' WHEN 'personal_data_viewed' THEN 'access'"
+    " WHEN 'login' THEN 'sign_in' WHEN 'logout' THEN 'sign_in' WHEN 'user_signedup' THEN 'sign_in'"
+    " WHEN 'invite_accepted' THEN 'sign_in' WHEN 'challenge_created' THEN 'sign_in'"
+    " WHEN 'verification_attempted' THEN 'sign_in' WHEN 'recovery_code_used' THEN 'sign_in'"
+    " WHEN 'sign_in_refused' THEN 'refusal' WHEN 'user_change_refused' THEN 'refusal'"
+    " WHEN 'user_recovery_requested' THEN 'message' WHEN 'user_reauthenticate_requested' THEN 'message'"
+    " WHEN 'user_confirmation_requested' THEN 'message' WHEN 'user_repeated_signup' THEN 'message'"
+    " WHEN 'message_retried' THEN 'message' WHEN 'operator_note_added' THEN 'note' ELSE 'change' END"
 )
 _FIRST_TIME = "0001-01-03T00:00:00Z"
 """Earlier times are read as one time, so that no entry follows another one."""

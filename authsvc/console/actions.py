@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Protocol
+from uuid import UUID
 
 from django import forms
 from django.contrib.admin import helpers
@@ -56,6 +57,8 @@ class ActionContext:
     caller: Caller
     at: datetime
     form: Any = None
+    session_id: UUID | None = None
+    """The operator's session."""
 
     @property
     def values(self) -> Mapping[str, Any]:
@@ -70,6 +73,8 @@ class ShownOnce:
     label: str
     text: str = field(repr=False)
     hint: str = ""
+    is_link: bool = False
+    """True for a link that the operator opens in a new tab."""
 
 
 class ActionMethod(Protocol):
@@ -121,6 +126,7 @@ def action(
     is_dangerous: bool = False,
     asks_for_name: bool = False,
     needs_reason: bool = False,
+    for_one_row: bool = False,
     access: Access = Access.ADMIN,
     accepts_lists: bool = True,
 ) -> Callable[[ActionMethod], Callable[..., HttpResponse | None]]:
@@ -130,7 +136,7 @@ def action(
     "Banned". With a `confirmation` text or a `form`, a confirmation page comes first; `asks_for_name` makes the
     operator type the row's name there, and `needs_reason` state a reason. The method is called once per row; an
     ApiError is counted and shown, and the next row follows. Operators with less than `access` neither see the action
-    nor can run it. Without `accepts_lists` it applies to ticked rows only.
+    nor can run it. Without `accepts_lists` it applies to ticked rows only, and `for_one_row` to a single one.
     """
 
     def decorate(method: ActionMethod) -> Callable[..., HttpResponse | None]:
@@ -149,6 +155,9 @@ def action(
                 page.message_user(request, "No action taken: the selected rows no longer exist.", levels.WARNING)
                 return None
             count = results.total if results else len(rows)
+            if for_one_row and count > 1:
+                page.message_user(request, f"“{label}” applies to a single row only. No action taken.", levels.WARNING)
+                return None
             is_confirmed = _CONFIRMED in request.POST
             own_form = None
             if form:
@@ -182,7 +191,15 @@ def action(
             if not secrets:
                 return None
             back_url = _back_url(page, request, rows[0])
-            return form_page(page, request, "operator/shown_once.html", title=label, secrets=secrets, back_url=back_url)
+            return form_page(
+                page,
+                request,
+                "operator/shown_once.html",
+                title=label,
+                secrets=secrets,
+                has_link=any(secret.is_link for _name, secret in secrets),
+                back_url=back_url,
+            )
 
         # Attributes that Django's admin and the templates read; functions have no such attributes for mypy.
         run.name = run.__name__  # type: ignore[attr-defined]
@@ -196,7 +213,13 @@ def action(
 
 
 def create_context(request: HttpRequest, form: forms.Form | None = None) -> ActionContext:
-    return ActionContext(actor=actor_of(request), caller=caller_of(request), at=timezone.now(), form=form)
+    return ActionContext(
+        actor=actor_of(request),
+        caller=caller_of(request),
+        at=timezone.now(),
+        form=form,
+        session_id=operators.operator_of(request).session_id,
+    )
 
 
 def form_page(

@@ -45,6 +45,7 @@ class EmailKind(StrEnum):
     FACTOR_ENROLLED = "mfa_factor_enrolled_notification"
     FACTOR_UNENROLLED = "mfa_factor_unenrolled_notification"
     RECOVERY_CODE_USED = "mfa_recovery_code_used_notification"
+    IMPERSONATION = "impersonation_notification"
 
 
 class SmsKind(StrEnum):

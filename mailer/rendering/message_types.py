@@ -89,6 +89,9 @@ EMAIL_TYPES: Mapping[EmailKind, EmailType] = {
         subject="A recovery code was used to sign in to your account",
         variables=_COMMON | {"Remaining"},
     ),
+    EmailKind.IMPERSONATION: EmailType(
+        key="impersonation_notification", subject="A member of our staff opened your account"
+    ),
 }
 
 SMS_VARIABLES = frozenset({"Code"})

@@ -34,7 +34,8 @@ from oauthproviders.oidc import openid_connect
 from tokens.api import authentication, grants, schemas
 from tokens.api.authentication import BearerAuthentication
 from tokens.jwt.access_tokens import MAX_TOKEN_LENGTH
-from tokens.sessions import lifecycle, sign_in_metrics
+from tokens.sessions import impersonation, lifecycle, sign_in_metrics
+from tokens.sessions.errors import ImpersonationNotAllowed
 from tokens.sessions.lifecycle import TokenPair
 from tokens.sessions.users import SignedInUser
 
@@ -77,6 +78,7 @@ class IdTokenGrant:
         RecentSignInNeeded,
         errors.ProviderDisabled,
         *BearerAuthentication.documented_errors,
+        ImpersonationNotAllowed,
         *identity_errors.EXTERNAL_IDENTITY,
     )
 
@@ -154,7 +156,9 @@ def _authenticate(caller: Caller, *, at: datetime) -> SignedInUser:
     token = authentication.bearer_token({"HTTP_AUTHORIZATION": caller.authorization})
     if token is None:
         raise OAuthError(_INVALID, "Linking requires a valid user access token in Authorization")
-    signed_in, _claims = authentication.authenticate_user(token, at=at)
+    signed_in, _claims = authentication.authenticate_user(token, caller=caller, at=at)
+    if signed_in.is_impersonated:
+        impersonation.refuse(signed_in, request="POST token?grant_type=id_token", caller=caller, at=at)
     return signed_in
 
 

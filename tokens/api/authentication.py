@@ -19,13 +19,13 @@ from rest_framework.request import Request
 
 from authsvc import audit, conf
 from authsvc.api.openapi.document import ErrorTypes
-from authsvc.caller import caller_of
+from authsvc.caller import Caller, caller_of
 from authsvc.errors import ApiError
 from tokens.api import errors
 from tokens.jwt import access_tokens
 from tokens.jwt.access_tokens import BadJwt, Claims
 from tokens.sessions import errors as session_errors
-from tokens.sessions import lifecycle, users
+from tokens.sessions import impersonation, lifecycle, users
 from tokens.sessions.users import SignedInUser
 
 _MAX_SUBJECT_LENGTH = 255
@@ -59,7 +59,8 @@ class Admin:
 class BearerAuthentication(BaseAuthentication):
     """Sets `request.user` to a SignedInUser and `request.auth` to the Claims of the token.
 
-    One statement; verified signatures are cached. Raises the errors of a bearer token.
+    One statement, and one more for an impersonated session; verified signatures are cached. Raises the errors of a
+    bearer token.
     """
 
     scheme: ClassVar[str] = "bearer"
@@ -78,7 +79,7 @@ class BearerAuthentication(BaseAuthentication):
         token = bearer_token(request.META)
         if token is None:
             return None
-        signed_in, claims = authenticate_user(token, at=timezone.now())
+        signed_in, claims = authenticate_user(token, caller=caller_of(request._request), at=timezone.now())
         request.META["authsvc.user_id"] = str(signed_in.user.id)
         if signed_in.session is not None:
             caller_of(request._request).audit.session_id = signed_in.session.id
@@ -160,13 +161,37 @@ def bearer_token(meta: Mapping[str, Any]) -> str | None:
     return match[1] if match else None
 
 
-def authenticate_user(token: str, *, at: datetime) -> tuple[SignedInUser, Claims]:
-    """Verifies an access token, its user and its session. Raises the errors of a bearer token."""
+def authenticate_user(token: str, *, caller: Caller, at: datetime) -> tuple[SignedInUser, Claims]:
+    """Verifies an access token, its user and its session. Raises the errors of a bearer token.
+
+    One statement, and one more for an impersonated session.
+    """
     claims = access_tokens.decode(token, at=at)
     signed_in = _load_signed_in_user(claims)
     if signed_in.user.banned_until is not None and at < signed_in.user.banned_until:
         raise session_errors.UserBanned
+    if not impersonation.is_active(signed_in, caller=caller, at=at):
+        raise session_errors.SessionNotFound
     return signed_in, claims
+
+
+def refuse_impersonated_caller(caller: Caller, *, request: str, at: datetime) -> None:
+    """Raises ImpersonationNotAllowed if a request to a public endpoint has the token of an impersonated session.
+
+    `request`: the method and route. Tokens that are not valid are ignored, as by every public endpoint.
+    """
+    token = bearer_token({"HTTP_AUTHORIZATION": caller.authorization})
+    if token is None:
+        return
+    try:
+        if "act" not in access_tokens.decode(token, at=at).raw:
+            return
+        signed_in, _claims = authenticate_user(token, caller=caller, at=at)
+    except ApiError:
+        return
+    if signed_in.is_impersonated:
+        caller.audit.session_id = signed_in.session.id if signed_in.session else None
+        impersonation.refuse(signed_in, request=request, caller=caller, at=at)
 
 
 def authenticate_admin(token: str, *, at: datetime) -> Admin:
@@ -188,7 +213,8 @@ def authenticate_admin(token: str, *, at: datetime) -> Admin:
             raise errors.SessionNoLongerValid from None
         if signed_in.user.banned_until is not None and at < signed_in.user.banned_until:
             raise session_errors.UserBanned
-        if signed_in.session.oauth_client_id is not None or signed_in.user.role not in roles:
+        is_delegated = signed_in.session.oauth_client_id is not None or signed_in.is_impersonated
+        if is_delegated or signed_in.user.role not in roles:
             raise errors.NotAdmin
         if signed_in.session.aal < lifecycle.highest_aal(signed_in.user):
             raise errors.AdminNeedsSecondFactor

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
+from django.utils import timezone
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from authsvc.api.openapi.document import ErrorTypes
+from authsvc.api.views import Endpoint
+from authsvc.caller import caller_of
 from tokens.api import authentication, errors
 from tokens.api.authentication import Admin
+from tokens.sessions import impersonation
+from tokens.sessions.errors import ImpersonationNotAllowed
 from tokens.sessions.users import SignedInUser
 
 
 class IsSignedIn(BasePermission):
-    """Requires a valid access token of an existing, unbanned user with an unexpired session."""
+    """Requires a valid access token of an existing, unbanned user with an unexpired session.
+
+    An operator who impersonates the user may only call the methods that the view permits (`impersonated_methods`).
+    """
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         if not isinstance(request.user, SignedInUser):
             raise errors.NoAuthorization
+        if request.user.is_impersonated and not _permits_impersonation(view, request.method or ""):
+            _refuse_impersonation(request, request.user)
         return True
+
+    @staticmethod
+    def errors_of_method(view: type[Endpoint], method: str) -> ErrorTypes:
+        """Documented errors that depend on the method."""
+        return () if method in view.impersonated_methods else (ImpersonationNotAllowed,)
 
 
 class IsNotAnonymous(BasePermission):
@@ -43,3 +58,14 @@ class IsAdmin(BasePermission):
         if not isinstance(request.user, Admin):
             raise errors.NotAdmin
         return True
+
+
+def _permits_impersonation(view: APIView, method: str) -> bool:
+    return isinstance(view, Endpoint) and method.lower() in view.impersonated_methods
+
+
+def _refuse_impersonation(request: Request, signed_in: SignedInUser) -> NoReturn:
+    """Records and raises ImpersonationNotAllowed. The record has the route, because a client chooses the path."""
+    match = request._request.resolver_match
+    route = f"{request.method} {match.route if match else ''}"
+    impersonation.refuse(signed_in, request=route, caller=caller_of(request._request), at=timezone.now())

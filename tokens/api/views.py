@@ -16,7 +16,7 @@ from tokens.api.authentication import BearerAuthentication
 from tokens.api.permissions import IsSignedIn
 from tokens.jwt import signing_keys
 from tokens.sessions import revocation
-from tokens.sessions.errors import UnsupportedLogoutScope
+from tokens.sessions.errors import ImpersonationNotAllowed, UnsupportedLogoutScope
 
 _CACHE_CONTROL = "public, max-age=600"
 # The refresh token or code was issued after a captcha, or another issuer has authenticated the user.
@@ -49,6 +49,7 @@ class TokenView(Endpoint):
 class LogoutView(Endpoint):
     authentication_classes = (BearerAuthentication,)
     permission_classes = (IsSignedIn,)
+    impersonated_methods = frozenset({"post"})
 
     @document(
         query=(
@@ -59,10 +60,13 @@ class LogoutView(Endpoint):
             ),
         ),
         responses={204: None},
-        errors=(UnsupportedLogoutScope,),
+        errors=(UnsupportedLogoutScope, ImpersonationNotAllowed),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
-        """Revoke sessions. Other services accept issued access tokens until they expire."""
+        """Revoke sessions. Other services accept issued access tokens until they expire.
+
+        An operator who views the application as the user ends only that session, whatever the scope is.
+        """
         scope = parsing.query_parameter(request, "scope")
         revocation.log_out(
             authentication.get_signed_in_user(request), scope=scope, caller=request.caller, at=timezone.now()

@@ -27,6 +27,14 @@ class SessionAlreadyEnded(ApiError):
     message = "The session has ended already"
 
 
+class ImpersonationNotAllowed(ApiError):
+    """An operator uses the application as the user in this session, which permits no change of sign-in methods."""
+
+    status = 403
+    error_code = "impersonation_not_allowed"
+    message = "An operator who views the application as a user is not allowed to perform this action"
+
+
 class UserBanned(ApiError):
     """A banned user's access token."""
 

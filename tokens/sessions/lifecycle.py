@@ -52,18 +52,33 @@ class TokenPair:
 
 
 def start_session(
-    *, user: TokenUser, method: str, caller: Caller, at: datetime, not_after: datetime | None = None
+    *,
+    user: TokenUser,
+    method: str,
+    caller: Caller,
+    at: datetime,
+    not_after: datetime | None = None,
+    operator_session: SessionRecord | None = None,
 ) -> TokenPair:
     """Starts a session of a user who has just authenticated with `method`. Joins the caller's transaction.
 
     Callers record the sign-in in the user's row themselves, together with their other changes to it. One statement. It
     starts no session for a user who was banned or deleted since the caller read the row, and waits for a deletion that
-    has begun. Audit entries that follow contain the session; `announce_session` adds it to earlier ones. Raises
-    UserBanned or UserNotFoundForToken.
+    has begun. With `operator_session`, its user impersonates the user, at its AAL. Audit entries that follow contain
+    the session; `announce_session` adds it to earlier ones. Raises UserBanned or UserNotFoundForToken.
     """
     session_id = caller.audit.next_session_id or uuid4()
     caller.audit.next_session_id = None
     key = crypto.generate_key()
+    record = SessionRecord(
+        id=session_id,
+        user_id=user.id,
+        created_at=at,
+        not_after=not_after,
+        aal=operator_session.aal if operator_session else AAL1,
+        impersonator_id=operator_session.user_id if operator_session else None,
+        impersonator_session_id=operator_session.id if operator_session else None,
+    )
     with transaction.atomic(savepoint=False):
         started = fetch_row(
             _start_sql(),
@@ -77,6 +92,9 @@ def start_session(
                 "key": encryption.encrypt(key, bound_to=session_id, always=True),
                 "claim_id": uuid4(),
                 "method": method,
+                "aal": record.aal,
+                "impersonator_id": record.impersonator_id,
+                "impersonator_session_id": record.impersonator_session_id,
             },
         )
         if started is None:
@@ -84,7 +102,6 @@ def start_session(
                 raise errors.UserNotFoundForToken
             raise errors.UserBanned
     caller.audit.session_id = session_id
-    record = SessionRecord(id=session_id, user_id=user.id, created_at=at)
     return TokenPair(
         access=issue_access_token(user=user, session=record, amr=[AmrEntry(method=method, at=at)], at=at),
         refresh_token=refresh_tokens.encode(session_id=session_id, counter=0, key=crypto.base64url_decode(key)),
@@ -106,9 +123,9 @@ def _start_sql() -> str:
             FOR KEY SHARE
         ), started AS (
             INSERT INTO {namespaced("sessions")} (id, user_id, created_at, updated_at, aal, not_after, user_agent, ip,
-                refresh_token_hmac_key, refresh_token_counter)
-            SELECT %(session_id)s, id, %(at)s, %(at)s, '{AAL1}', %(not_after)s::timestamptz, %(user_agent)s::text,
-                %(ip)s::inet, %(key)s, 0 FROM allowed
+                refresh_token_hmac_key, refresh_token_counter, impersonator_id, impersonator_session_id)
+            SELECT %(session_id)s, id, %(at)s, %(at)s, %(aal)s, %(not_after)s::timestamptz, %(user_agent)s::text,
+                %(ip)s::inet, %(key)s, 0, %(impersonator_id)s::uuid, %(impersonator_session_id)s::uuid FROM allowed
             RETURNING id
         )
         INSERT INTO {namespaced("mfa_amr_claims")} (id, session_id, authentication_method, created_at, updated_at)
@@ -121,7 +138,8 @@ def issue_access_token(
 ) -> AccessToken:
     """A token for this session of this user, issued at `at` and signed with the current signing key."""
     config = conf.current().jwt
-    level = aal_of(entry.method for entry in amr)
+    is_impersonated = session.impersonator_id is not None
+    level = session.aal if is_impersonated else aal_of(entry.method for entry in amr)
     issued_at = int(at.timestamp())
     expires_at = _expiry(issued_at=issued_at, level=level, user=user, session=session)
     claims: dict[str, Any] = {"iss": config.issuer} if config.issuer else {}
@@ -141,6 +159,8 @@ def issue_access_token(
         claims["amr"] = amr_claim(amr)
     claims["session_id"] = str(session.id)
     claims["is_anonymous"] = user.is_anonymous
+    if is_impersonated:
+        claims["act"] = {"sub": str(session.impersonator_id)}  # RFC 8693 §4.1
     if session.oauth_client_id is not None:
         claims["client_id"] = str(session.oauth_client_id)
         claims["scope"] = session.scopes or ""
@@ -205,7 +225,7 @@ def check_single_session(session: SessionRecord, *, user: TokenUser, at: datetim
     rows = get_user_model()._default_manager.select_for_update(skip_locked=True)
     if not rows.filter(pk=user.id).values_list("pk").first():
         return False
-    for other in Session.objects.filter(user_id=user.id).exclude(id=session.id):
+    for other in Session.objects.filter(user_id=user.id, impersonator_id=None).exclude(id=session.id):
         record = _record(other)
         is_newer = _tag(record) == _tag(session) and last_used_at(record) > last_used_at(session)
         if is_newer and _is_valid(record, user, at):
@@ -245,7 +265,10 @@ def check_aal(signed_in: SignedInUser, *, error: type[ApiError]) -> None:
 
     The rule of every change of sign-in methods: email, phone, password, identities, factors, recovery codes, passkeys.
     The level is that of the session's row, which removal of the factor lowers at once, and not that of the token.
+    Raises ImpersonationNotAllowed for a session in which an operator impersonates the user.
     """
+    if signed_in.is_impersonated:
+        raise errors.ImpersonationNotAllowed
     if signed_in.user.has_verified_factor and not signed_in.is_aal2:
         raise error
 
@@ -265,6 +288,8 @@ def lock_user(user_id: UUID) -> bool:
 
 def _expiry(*, issued_at: int, level: str, user: TokenUser, session: SessionRecord) -> int:
     expires_at = issued_at + int(conf.current().jwt.exp.total_seconds())
+    if session.impersonator_id is not None and session.not_after is not None:
+        expires_at = min(expires_at, int(session.not_after.timestamp()))
     allow_low_aal = conf.current().sessions.allow_low_aal
     if allow_low_aal is None or level >= highest_aal(user):
         return expires_at

@@ -22,7 +22,16 @@ from authsvc.db.sql import fetch_row, namespaced
 from authsvc.errors import UnexpectedFailure
 from authsvc.observability import metrics
 from authsvc.security import crypto, encryption
-from tokens.sessions import errors, legacy_refresh, lifecycle, refresh_tokens, revocation, sign_in_metrics, users
+from tokens.sessions import (
+    errors,
+    impersonation,
+    legacy_refresh,
+    lifecycle,
+    refresh_tokens,
+    revocation,
+    sign_in_metrics,
+    users,
+)
 from tokens.sessions.lifecycle import TokenPair
 from tokens.sessions.users import SessionRecord, SignedInUser, TokenUser
 
@@ -139,6 +148,8 @@ def _rotate(
     session = signed_in.session
     assert session is not None  # noqa: S101  (narrowing; both callers have checked)
     check_allowed(signed_in, at=at)
+    if not impersonation.is_active(signed_in, caller=caller, at=at):
+        raise errors.NoValidSession
     config = conf.current().refresh
     stored = session.refresh_token_hmac_key or ""
     is_outdated = encryption.needs_reencryption(stored, always=True)
@@ -255,7 +266,8 @@ def check_allowed(signed_in: SignedInUser, *, at: datetime, token_used_at: datet
 
 
 def _lock_single_session(signed_in: SignedInUser, *, at: datetime) -> bool:
-    if not conf.current().sessions.single_per_user or signed_in.session is None:
+    # The session of an operator is none of the user's own.
+    if not conf.current().sessions.single_per_user or signed_in.session is None or signed_in.is_impersonated:
         return True
     return lifecycle.check_single_session(signed_in.session, user=signed_in.user, at=at)
 

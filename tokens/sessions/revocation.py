@@ -12,18 +12,24 @@ from authsvc.audit import Administrator
 from authsvc.caller import Caller
 from authsvc.db.sql import fetch_rows, namespaced
 from tokens.models import Session
-from tokens.sessions import errors, lifecycle
+from tokens.sessions import errors, impersonation, lifecycle
 from tokens.sessions.users import SignedInUser
 
 
 def log_out(signed_in: SignedInUser, *, scope: str, caller: Caller, at: datetime) -> None:
     """Revokes sessions of a user: all (`global`), this one (`local`) or all other ones (`others`).
 
-    A token without a session revokes all sessions for every scope. Raises UnsupportedLogoutScope.
+    A token without a session revokes all sessions for every scope. An impersonated session ends for every scope, and
+    no other session of the user does. Raises UnsupportedLogoutScope, and ImpersonationNotAllowed for `others`.
     """
     if scope not in ("", "global", "local", "others"):
         raise errors.UnsupportedLogoutScope(scope)
     own_session_id = signed_in.session.id if signed_in.session else None
+    if signed_in.is_impersonated:
+        if scope == "others":
+            impersonation.refuse(signed_in, request="POST logout", caller=caller, at=at)
+        impersonation.log_out(signed_in, caller=caller, at=at)
+        return
     with transaction.atomic(durable=True):
         audit.record(audit.Action.LOGOUT, actor=signed_in.user, caller=caller, at=at)
         if own_session_id and scope == "local":
@@ -76,10 +82,14 @@ def revoke_session_as_operator(session_id: UUID, *, actor: Administrator, caller
         owner = Session.objects.filter(id=session_id).values_list("user_id", flat=True).first()
         if owner is None or not lifecycle.lock_user(owner):
             raise errors.SessionAlreadyEnded
-        if not Session.objects.select_for_update().filter(id=session_id).values_list("pk").first():
+        session = Session.objects.select_for_update().filter(id=session_id).first()
+        if session is None:
             raise errors.SessionAlreadyEnded
-        traits = {"user_id": str(owner), "session_id": str(session_id)}
-        audit.record(audit.Action.LOGOUT, actor=actor, caller=caller, at=at, traits=traits)
+        if session.impersonator_id is not None:
+            impersonation.record_end(session, cause="ended by an operator", actor=actor, caller=caller, at=at)
+        else:
+            traits = {"user_id": str(owner), "session_id": str(session_id)}
+            audit.record(audit.Action.LOGOUT, actor=actor, caller=caller, at=at, traits=traits)
         revoke_session(session_id)
 
 

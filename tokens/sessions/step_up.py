@@ -29,8 +29,10 @@ def step_up(
 
     `user` is the state that the new access token contains. All earlier refresh tokens of the session become invalid.
     Returns None when another request has locked the session: the caller rolls back and retries.
-    Raises SessionNotFound when the session has ended.
+    Raises SessionNotFound when the session has ended, and ImpersonationNotAllowed for an operator's session.
     """
+    if signed_in.is_impersonated:
+        raise errors.ImpersonationNotAllowed
     assert signed_in.session is not None  # noqa: S101  (narrowing; callers have checked)
     session_id = signed_in.session.id
     with transaction.atomic(savepoint=False):

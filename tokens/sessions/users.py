@@ -68,6 +68,9 @@ class SessionRecord:
     scopes: str | None = None
     refresh_token_hmac_key: str | None = field(default=None, repr=False)
     refresh_token_counter: int | None = None
+    impersonator_id: UUID | None = None
+    """The operator who uses the application as the user in this session."""
+    impersonator_session_id: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +91,11 @@ class SignedInUser:
     def is_aal2(self) -> bool:
         """True if a second factor was verified in this session and still exists."""
         return self.session is not None and self.session.aal == "aal2"
+
+    @property
+    def is_impersonated(self) -> bool:
+        """True if an operator uses the application as the user in this session."""
+        return self.session is not None and self.session.impersonator_id is not None
 
 
 class UserSource(Protocol):

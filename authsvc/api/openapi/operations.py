@@ -50,6 +50,9 @@ class Operation:
         """Every error of the operation once: the documented ones, and those of the policies of the view."""
         policies: list[Any] = [*self.view.authentication_classes, *self.view.permission_classes, self.view]
         errors: ErrorTypes = tuple(error for policy in policies for error in getattr(policy, "documented_errors", ()))
+        for policy in policies:
+            if errors_of_method := getattr(policy, "errors_of_method", None):
+                errors += errors_of_method(self.view, self.method)
         doc = self.doc
         if doc.body is not None or doc.choice is not None or self.view.captcha:
             errors += (BadJson, BodyTooLarge, RequestBodyTimedOut)

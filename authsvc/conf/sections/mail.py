@@ -34,7 +34,7 @@ NOTIFICATIONS = (
 )  # fmt: skip
 MESSAGE_TYPES = (
     "invite", "confirmation", "recovery", "magic_link", "email_change", "reauthentication",
-    *(f"{name}_notification" for name in NOTIFICATIONS),
+    *(f"{name}_notification" for name in NOTIFICATIONS), "impersonation_notification",
 )  # fmt: skip
 LINK_PATHS = ("invite", "confirmation", "recovery", "email_change")
 
@@ -155,6 +155,13 @@ class Mailer:
         keys=NOTIFICATIONS,
         help="Send a notification email after this change of an account.",
         example="true",
+    )
+    notifies_of_impersonation: bool = setting(
+        "AUTH_MAILER_NOTIFICATIONS_IMPERSONATION_ENABLED",
+        type=BOOLEAN,
+        default=True,
+        help="Send a notification email when an operator views the application as the user. Users without a confirmed"
+        " email address cannot be impersonated then.",
     )
     external_hosts: tuple[str, ...] = setting(
         "AUTH_MAILER_EXTERNAL_HOSTS",

@@ -172,6 +172,12 @@ class Console:
         " The roles of `AUTH_JWT_ADMIN_ROLES` have the access `admin`; the default role of users never has any.",
         example="helpdesk=support,auditor=viewer",
     )
+    impersonation_enabled: bool = setting(
+        "AUTH_OPERATOR_IMPERSONATION_ENABLED",
+        type=BOOLEAN,
+        default=False,
+        help="Let operators with the access `admin` view the application as a user, for at most 15 minutes.",
+    )
     second_factor_required: bool = setting(
         "AUTH_OPERATOR_SECOND_FACTOR_REQUIRED",
         type=BOOLEAN,

@@ -128,7 +128,9 @@ def _find(request: HttpRequest, *, at: datetime) -> SignedInUser | None:
 
 def _is_valid(current: SignedInUser, *, level: str, seen_at: datetime, at: datetime) -> bool:
     subject, session = current.user, current.session
-    if session is None or session.aal > level or operators.access_of(subject.role) is None:
+    if session is None or current.is_impersonated or session.aal > level:
+        return False
+    if operators.access_of(subject.role) is None:
         return False
     if subject.banned_until is not None and at < subject.banned_until:
         return False

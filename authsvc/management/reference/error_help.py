@@ -31,6 +31,7 @@ REMEDIES = {
     "flow_state_not_found": "Restart the flow; a code is valid once.",
     "identity_already_exists": "No action if it belongs to the user; otherwise unlink it from the other account first.",
     "identity_not_found": "Read the user and choose one of its `identities`.",
+    "impersonation_not_allowed": "Ask the user, or use an action of the console.",
     "insufficient_aal": "Verify a second factor (`/factors/{factor_id}/challenge`, `/verify`), then try again.",
     "invalid_credentials": "Ask for email and password again; check that `grant_type` is supported.",
     "invite_not_found": "Send the invitation again.",

@@ -66,6 +66,7 @@ class Chromium:
         self._numbers = itertools.count(1)
         self._received = b""
         self._session = ""
+        self._context = ""
         self._sessions: dict[str, str] = {}
         self._violations: list[str] = []
         self._authenticator = ""
@@ -74,6 +75,7 @@ class Chromium:
     def profile(self) -> Iterator[None]:
         """One page with its own cookies, storage, cache and security devices inside the block."""
         context = self._command("Target.createBrowserContext", session="")["browserContextId"]
+        self._context = context
         page = self._command("Target.createTarget", session="", url="about:blank", browserContextId=context)
         self._session = self._attach(page["targetId"])
         self._violations = []
@@ -83,6 +85,17 @@ class Chromium:
             yield
         finally:
             self._command("Target.disposeBrowserContext", session="", browserContextId=context)
+
+    @contextlib.contextmanager
+    def new_page(self) -> Iterator[None]:
+        """The page that a link has opened in a new tab, inside the block."""
+        former = self._session
+        self._session = self._attach(self._wait(self._find_new_page, "a new page", 60))
+        try:
+            yield
+        finally:
+            self._session = former
+            self._command("Page.bringToFront")
 
     def open(self, url: str) -> None:
         self._command("Page.navigate", url=url)
@@ -226,6 +239,13 @@ class Chromium:
     def _targets(self, kind: str) -> list[str]:
         targets = self._command("Target.getTargets", session="")["targetInfos"]
         return [target["targetId"] for target in targets if target["type"] == kind]
+
+    def _find_new_page(self) -> str | None:
+        """The target of a page of the profile that is not attached yet."""
+        targets = self._command("Target.getTargets", session="")["targetInfos"]
+        pages = [target for target in targets if target["type"] == "page"]
+        own = [target["targetId"] for target in pages if target.get("browserContextId") == self._context]
+        return next((target for target in own if target not in self._sessions), None)
 
     def _attach(self, target: str) -> str:
         if target not in self._sessions:

@@ -50,6 +50,7 @@ REQUIRED = {
     EmailKind.FACTOR_ENROLLED: ["totp", SUPPORT],
     EmailKind.FACTOR_UNENROLLED: ["totp", SUPPORT],
     EmailKind.RECOVERY_CODE_USED: ["ada@example.com", "Codes left: 9", SUPPORT],
+    EmailKind.IMPERSONATION: ["ada@example.com", "15 minutes", "no change of your password", SUPPORT],
 }
 WITH_LINK = [kind for kind, entry in message_types.EMAIL_TYPES.items() if "ConfirmationURL" in entry.variables]
 

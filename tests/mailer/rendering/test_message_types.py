@@ -25,10 +25,11 @@ SUBJECTS = {
     "mfa_factor_enrolled_notification": "A new MFA factor has been enrolled",
     "mfa_factor_unenrolled_notification": "An MFA factor has been unenrolled",
     "mfa_recovery_code_used_notification": "A recovery code was used to sign in to your account",
+    "impersonation_notification": "A member of our staff opened your account",
 }
 NOTICES = {kind: kind.value.removesuffix("_notification") for kind in EmailKind if kind.value.endswith("_notification")}
 # Their senders have separate settings.
-del NOTICES[EmailKind.EMAIL_TAKEN], NOTICES[EmailKind.RECOVERY_CODE_USED]
+del NOTICES[EmailKind.EMAIL_TAKEN], NOTICES[EmailKind.RECOVERY_CODE_USED], NOTICES[EmailKind.IMPERSONATION]
 
 
 def test_every_type_has_a_key_and_a_default_subject() -> None:
