@@ -69,6 +69,7 @@ class User(AbstractBaseUser):
             models.Index(fields=["-created_at", "-id"], name=namespaced("idx_users_created_at_desc")),
             # The list of users selects one audience.
             models.Index(fields=["aud", "-created_at", "-id"], name=namespaced("users_aud_created_at_idx")),
+            models.Index(fields=["email", "id"], name=namespaced("users_email_id_idx")),
         ]
         constraints = [
             models.UniqueConstraint(

@@ -1,4 +1,4 @@
-"""Periodic work on accounts: search indexes, and the cleanup of expired rows."""
+"""Work on accounts in the background: bulk messages, search indexes, daily counts and the cleanup of expired rows."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from django.db import connection
 from django.utils import timezone
 
+from accounts.administration.bulk_messages import send
 from accounts.models import FactorStatus
 from accounts.passwords import hash_kinds
 from accounts.users import failed_attempts
@@ -17,6 +18,8 @@ from authsvc.daily_counts import Series, Source
 from authsvc.db.sql import namespaced
 from authsvc.jobs import cleanup
 from authsvc.jobs.cleanup import CleanupRule
+
+__all__ = ["ensure_search_indexes", "send", "survey_password_hashes"]
 
 _EVERY = timedelta(hours=1)
 _CHALLENGE_KEPT_FOR = timedelta(hours=24)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,13 +11,11 @@ from urllib.parse import urlsplit
 from django.db import DatabaseError
 
 from authsvc import conf
-from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, failure, ok, unused, warning
+from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, Outcome, failure, ok, unused, warning
 from authsvc.errors import ApiError
 from authsvc.outgoing import http
-from oauthproviders import registry
-from oauthproviders.custom import provider
+from oauthproviders import provider_checks, registry
 from oauthproviders.models import CustomProvider
-from oauthproviders.oidc import openid_connect
 
 _TIMEOUT = timedelta(seconds=10)
 _MAX_BYTES = 65_536
@@ -37,7 +36,7 @@ def _check_built_in(name: str, config: conf.Provider) -> Iterator[CheckResult]:
     if reason := registry.configuration_error(name, config):
         yield failure(subject, reason, f"Complete the settings that begin with {setting}_.")
         return
-    callback = f"{conf.current().api.external_url.rstrip('/')}/callback"
+    callback = registry.callback_url()
     if config.redirect_uri != callback:
         remedy = f"Register {callback} with the provider and set {setting}_REDIRECT_URI to it."
         yield warning(subject, f"the redirect URI is {config.redirect_uri}, not {callback}", remedy)
@@ -58,15 +57,13 @@ def _check_custom() -> Iterator[CheckResult]:
         return  # reported by DatabaseDiagnostic
     for row in rows:
         subject = f"provider {row.identifier}"
-        if not row.issuer:
-            yield ok(subject, "has no discovery document; its addresses are used at the next sign-in")
-            continue
-        try:
-            openid_connect.discover(provider.issuer_of(row))
-        except ApiError as error:
-            yield failure(subject, error.message, "Check its issuer, and that this host can connect to it.")
-        else:
-            yield ok(subject, "the discovery document can be read")
+        steps = [step.result for step in provider_checks.custom_provider_steps(row, sends_secret=False)]
+        problems = [step for step in steps if step.outcome in (Outcome.FAILURE, Outcome.WARNING)]
+        for problem in problems:
+            yield replace(problem, subject=subject, message=f"{problem.subject}: {problem.message}")
+        if not problems:
+            checked = [step.subject for step in steps if step.outcome == Outcome.OK]
+            yield ok(subject, f"{len(checked)} steps pass: {', '.join(checked)}")
 
 
 def _check_reachable(subject: str, url: str, remedy: str) -> CheckResult:

@@ -510,35 +510,42 @@ def _try_client(backend: OAuth2, url: str, rules: _Rules) -> _Finding[bool]:
         **({"code_verifier": crypto.generate_key()} if backend.requires_pkce else {}),
         **backend.token_form(),
     }
-    replies = []
+    refused = []
     for in_body in (True,) if backend.client_in_body else (False, True):
-        reply = backend.send_token_request(url, form, in_body=in_body)
-        error = _token_error(reply)
-        if error in _CODE_REFUSED:
+        try:
+            reply = backend.send_token_request(url, form, in_body=in_body)
+        except InvalidProviderResponse as error:
+            raise _Problem(str(error), _remedy_of(str(error))) from None
+        code = _token_error(reply)
+        if code in _CODE_REFUSED:
             way = "in the body" if in_body else "by HTTP Basic"
             return _Finding(value=True, message=f"the provider accepts the client ID and secret ({way})")
-        replies.append((reply.status, error))
-    described = f"status {replies[-1][0]}, error {_quoted(replies[-1][1] or 'none')}"
-    errors = {error for _status, error in replies}
-    if errors & _CLIENT_REFUSED or all(status == 401 for status, _error in replies):
-        raise _Problem(
-            f"the provider refuses the client: {described}",
-            "Compare the client ID and the client secret with the registration at the provider.",
-        )
-    if "unauthorized_client" in errors or "unsupported_grant_type" in errors:
+        described = f"status {reply.status}, error {_quoted(code or 'none')}"
+        if code not in _CLIENT_REFUSED and reply.status != 401:
+            return _unclear_response(reply.status, code, described, redirect_uri=backend.config.redirect_uri)
+        refused.append(described)
+    raise _Problem(
+        f"the provider refuses the client: {refused[-1]}",
+        "Compare the client ID and the client secret with the registration at the provider.",
+    )
+
+
+def _unclear_response(status: int, code: str, described: str, *, redirect_uri: str) -> _Finding[bool]:
+    """A response that neither accepts nor refuses the client."""
+    if code in ("unauthorized_client", "unsupported_grant_type"):
         raise _Problem(
             f"the client must not use the authorization code flow: {described}",
             "Enable the authorization code flow for the client at the provider.",
         )
-    if replies[-1][0] >= 500:
+    if status >= 500:
         raise _Problem(described, "Try again later, or ask the operator of the provider.")
-    if replies[-1][0] in (404, 405, 410):
+    if status in (404, 405, 410):
         raise _Problem(described, "Check the path of the URL: no token endpoint seems to be there.")
-    if replies[-1][0] in _REDIRECTS:
+    if status in _REDIRECTS:
         raise _Problem(described, "Enter the final URL: redirects are not followed.")
     remedy = (
-        f"The response does not show whether the provider knows the client. Check that {backend.config.redirect_uri} is"
-        " registered there, and sign in once."
+        f"The response does not show whether the provider knows the client. Check that {redirect_uri} is registered"
+        " there, and sign in once."
     )
     return _Finding(value=True, message=described, remedy=remedy)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +28,10 @@ BANS = (
     ("720h", "30 days"),
     ("876000h", "Until it is lifted"),
 )
+
+
+MAX_INVITATIONS = 100
+_SEPARATORS = re.compile(r"[\s,;]+")
 
 
 class PasswordField(forms.CharField):
@@ -144,8 +149,23 @@ class NewUserForm(forms.Form):
 
 
 class InvitationForm(forms.Form):
-    email = forms.CharField(label="Email", max_length=255, widget=forms.EmailInput)
+    email = forms.CharField(
+        label="Email addresses",
+        max_length=256 * MAX_INVITATIONS,
+        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "autocapitalize": "none"}),
+        help_text=f"One, or up to {MAX_INVITATIONS} separated by lines, spaces or commas.",
+    )
     user_metadata = JSONObjectField(label="User metadata (JSON)")
+    shown_cost = forms.CharField(required=False, widget=forms.HiddenInput)
+    """Digest of the addresses whose cost the page has shown."""
+
+    def clean_email(self) -> list[str]:
+        """The different addresses, at least one."""
+        texts = [text for text in _SEPARATORS.split(self.cleaned_data["email"]) if text]
+        addresses = list({text.casefold(): text for text in texts}.values())
+        if not addresses or len(addresses) > MAX_INVITATIONS:
+            raise forms.ValidationError(f"Enter one to {MAX_INVITATIONS} email addresses.")
+        return addresses
 
 
 class EditForm(forms.Form):

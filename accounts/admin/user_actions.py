@@ -5,15 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
 from accounts.admin.forms import BANS, BanForm, EditForm, ImpersonationForm, NewPasswordForm, NoteForm, RoleForm
-from accounts.administration import action_links, admin_factors, notes, support_messages, user_administration
+from accounts.admin.message_costs import describe_cost
+from accounts.administration import (
+    action_links,
+    admin_factors,
+    bulk_messages,
+    notes,
+    support_messages,
+    user_administration,
+)
 from accounts.administration import errors as administration_errors
 from accounts.administration.action_links import LinkRequest
+from accounts.administration.bulk_messages import BulkMessage
 from accounts.administration.user_administration import UserChanges
 from accounts.models import User
 from accounts.passwords import policy
@@ -27,6 +38,17 @@ from authsvc.console.operators import Access
 from tokens.sessions import impersonation as impersonation_sessions
 from tokens.sessions import revocation
 
+_SCHEDULE = "schedule"
+_MESSAGES = {
+    BulkMessage.CONFIRMATION: ("Confirmation", support_messages.resend_confirmation),
+    BulkMessage.RECOVERY: ("Recovery email", support_messages.send_recovery),
+    BulkMessage.MAGIC_LINK: ("Magic link", support_messages.send_magic_link),
+}
+_MESSAGE_OF_ACTION = {
+    "resend_confirmation": BulkMessage.CONFIRMATION,
+    "send_recovery": BulkMessage.RECOVERY,
+    "send_magic_link": BulkMessage.MAGIC_LINK,
+}
 _LOCKS_OUT = "All sessions of the user end immediately."
 
 
@@ -64,20 +86,17 @@ class UserActions(OperatorAdmin):
         user_administration.confirm(row.pk, phone=True, actor=context.actor, caller=context.caller, at=context.at)
         return None
 
-    @action(label="Send confirmation again", success_message="Confirmation sent", access=Access.SUPPORT)
+    @action(label="Send confirmation again", success_message="Confirmation queued", access=Access.SUPPORT)
     def resend_confirmation(self, row: User, context: ActionContext) -> str | None:
-        to = support_messages.resend_confirmation(row.pk, actor=context.actor, caller=context.caller, at=context.at)
-        return f"Confirmation sent to {to}"
+        return self._send(BulkMessage.CONFIRMATION, row, context)
 
-    @action(label="Send recovery email", success_message="Recovery email sent", access=Access.SUPPORT)
+    @action(label="Send recovery email", success_message="Recovery email queued", access=Access.SUPPORT)
     def send_recovery(self, row: User, context: ActionContext) -> str | None:
-        to = support_messages.send_recovery(row.pk, actor=context.actor, caller=context.caller, at=context.at)
-        return f"Recovery email sent to {to}"
+        return self._send(BulkMessage.RECOVERY, row, context)
 
-    @action(label="Send magic link", success_message="Magic link sent", access=Access.SUPPORT)
+    @action(label="Send magic link", success_message="Magic link queued", access=Access.SUPPORT)
     def send_magic_link(self, row: User, context: ActionContext) -> str | None:
-        to = support_messages.send_magic_link(row.pk, actor=context.actor, caller=context.caller, at=context.at)
-        return f"Magic link sent to {to}"
+        return self._send(BulkMessage.MAGIC_LINK, row, context)
 
     @action(
         label="Create sign-in link",
@@ -234,6 +253,33 @@ class UserActions(OperatorAdmin):
         deletion.delete(row.pk, soft=False, actor=context.actor, caller=context.caller, at=context.at)
         return None
 
+    def _send(self, message: BulkMessage, row: User, context: ActionContext) -> str | None:
+        """Send a message to one user now, or queue it for one of several users."""
+        if context.count > 1:
+            if _SCHEDULE not in context.shared:
+                context.shared[_SCHEDULE] = bulk_messages.read_schedule(at=context.at)
+            schedule = context.shared[_SCHEDULE]
+            bulk_messages.enqueue(
+                message, row.pk, schedule=schedule, actor=context.actor, caller=context.caller, at=context.at
+            )
+            return None
+        label, service = _MESSAGES[message]
+        to = service(row.pk, actor=context.actor, caller=context.caller, at=context.at)
+        return f"{label} sent to {to}"
+
+    def costs(self, request: HttpRequest, action: str, rows: QuerySet[Any]) -> list[tuple[str, str]]:
+        message = _MESSAGE_OF_ACTION.get(action)
+        if message is None:
+            return super().costs(request, action, rows)
+        at = timezone.now()
+        cost = bulk_messages.estimate_cost(
+            message,
+            bulk_messages.read_recipients(rows),
+            find_refusal=lambda user: self._find_refusal(request, user.id, user.role),
+            at=at,
+        )
+        return describe_cost(cost, at=at)
+
     def available_actions(self, row: User) -> Iterable[str]:
         if row.deleted_at:
             return ("delete",)
@@ -266,7 +312,10 @@ class UserActions(OperatorAdmin):
         return User.objects.filter(pk=row.pk).values_list("role", flat=True).first()
 
     def find_refusal(self, request: HttpRequest, row: User) -> str:
-        if row.pk == operators.operator_of(request).id:
+        return self._find_refusal(request, row.pk, self.account_role(row))
+
+    def _find_refusal(self, request: HttpRequest, user_id: UUID, role: str | None) -> str:
+        if user_id == operators.operator_of(request).id:
             # Prevents the last operator from locking all operators out.
             return administration_errors.OwnAccount.message
-        return super().find_refusal(request, row)
+        return self.find_role_refusal(request, role)

@@ -8,7 +8,6 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import admin
-from django.contrib.messages import constants as levels
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.http import HttpRequest
 from django.urls import URLPattern
@@ -19,15 +18,11 @@ from accounts.admin import new_users, panels, search, timeline
 from accounts.admin.user_actions import UserActions
 from accounts.models import User
 from accounts.users import failed_attempts
-from accounts.users.search import listing
-from accounts.users.search.queries import NEWEST
-from authsvc import conf
 from authsvc.console import filters, formatting, operators, personal_data, user_panels
 from authsvc.console.formatting import EMPTY, Tone
 from authsvc.console.operators import Access
 from authsvc.console.timeline import Event, Kind, Position
 
-_MAX_RESULTS = 200
 _PERMANENT_BAN = timedelta(days=10 * 365)
 
 
@@ -36,10 +31,14 @@ class UserAdmin(UserActions):
     list_display = ("account", "full_name", "state", "role", "created_at", "last_sign_in_at")
     list_filter = (search.StateFilter, filters.CreatedSinceFilter)
     search_fields = ("email",)  # shows the search box; get_search_results searches
-    search_help_text = "Email address, phone, ID, or part of a name"
+    search_help_text = "Words of address, phone or name, or an ID"
     ordering = ("-created_at", "-id")
     indexed_columns = frozenset({"email", "created_at"})
     change_form_template = "operator/user.html"
+    export_columns = (
+        "id", "email", "phone", "full_name", "state", "role", "created_at", "last_sign_in_at", "email_confirmed_at",
+        "phone_confirmed_at", "banned_until",
+    )  # fmt: skip
     personal_columns = frozenset(
         {"email", "phone", "email_change", "phone_change", "raw_user_meta_data", "raw_app_meta_data"}
     )
@@ -81,21 +80,10 @@ class UserAdmin(UserActions):
             return queryset, False
         if personal_data.is_hidden(request):  # a match of a part would reveal the rest
             return queryset.filter(pk__in=search.find_exactly(search_term)), False
-        ids = listing.find_ids(search_term, audience=conf.current().jwt.aud, limit=_MAX_RESULTS)
-        if len(ids) == _MAX_RESULTS:
-            self.message_user(
-                request,
-                f"Only the newest {_MAX_RESULTS} are shown. Type more of the email address or name.",
-                levels.WARNING,
-            )
-        elif listing.is_too_short(search_term):
-            self.message_user(
-                request,
-                "A text this short is searched at the beginning of email addresses and names, and anywhere among the"
-                f" newest {NEWEST} users. Type three consecutive letters to search all users.",
-                levels.WARNING,
-            )
-        return queryset.filter(pk__in=ids), False
+        return search.find(queryset, search_term), False
+
+    def search_note(self, request: HttpRequest, search_term: str) -> str:
+        return "" if personal_data.is_hidden(request) else search.describe_limits(search_term)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         pending = (("Waiting for confirmation", {"fields": ("email_change", "phone_change")}),)

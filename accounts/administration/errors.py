@@ -93,6 +93,16 @@ class NothingToSendTo(UnprocessableInput):
     message = "This account has no email address to which an email can be sent"
 
 
+class RecipientBanned(UnprocessableInput):
+    """Bulk messages skip banned users."""
+
+    message = "This user is banned"
+
+
+class RecipientDeleted(UnprocessableInput):
+    message = "This user is deleted"
+
+
 class NothingToConfirm(UnprocessableInput):
     message = "This account has no email address or phone that waits for confirmation"
 

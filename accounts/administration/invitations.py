@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -29,25 +31,30 @@ def invite(
     data: Mapping[str, Any],
     redirect_to: str,
     sender: Sender = messaging.ADMINISTRATION,
+    is_bulk: bool = False,
     actor: audit.Administrator,
     caller: Caller,
     at: datetime,
 ) -> UserRecord:
     """Send an invitation by email. A repeated invitation replaces the former link.
 
-    Possible while sign-ups are closed. `data` is the metadata of a new account and does not touch one that exists.
-    Raises the errors of an address, EmailExists for a confirmed account, and the errors of sending an email.
+    Possible while sign-ups are closed. `data` is the metadata of a new account and does not touch one that exists. A
+    bulk message is delivered after all others. Raises the errors of an address, EmailExists for a confirmed account,
+    and the errors of sending an email.
     """
     address = identifiers.email(email)
     existing = find_unconfirmed(address, audience=caller.audience)
     recipients.reserve_email(address, kind=EmailKind.INVITE, sender=sender)
+    send = partial(
+        _invite, address, data=data, redirect_to=redirect_to, is_bulk=is_bulk, actor=actor, caller=caller, at=at
+    )
     try:
-        return _invite(address, existing, data=data, redirect_to=redirect_to, actor=actor, caller=caller, at=at)
+        return send(existing)
     except IntegrityError:
         existing = find_unconfirmed(address, audience=caller.audience)  # another request has created the account
         if existing is None:
             raise
-    return _invite(address, existing, data=data, redirect_to=redirect_to, actor=actor, caller=caller, at=at)
+    return send(existing)
 
 
 def _invite(
@@ -56,15 +63,15 @@ def _invite(
     *,
     data: Mapping[str, Any],
     redirect_to: str,
+    is_bulk: bool,
     actor: audit.Administrator,
     caller: Caller,
     at: datetime,
 ) -> UserRecord:
     with transaction.atomic(durable=True):
         user, secret = prepare(address, existing, data=data, actor=actor, caller=caller, at=at)
-        messaging.send(
-            confirmation_emails.invitation(user, secret=secret, redirect_to=redirect_to, caller=caller, at=at)
-        )
+        email = confirmation_emails.invitation(user, secret=secret, redirect_to=redirect_to, caller=caller, at=at)
+        messaging.send(replace(email, is_bulk=is_bulk))
         return user
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 from uuid import UUID
@@ -41,28 +42,48 @@ def confirmable_column(user: UserRecord) -> Literal["email", "phone"] | None:
     return None
 
 
-def send_recovery(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) -> str:
+def send_recovery(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime, is_bulk: bool = False) -> str:
     """Send a user a recovery email, regardless of the interval since the last one; return its recipient.
 
+    A bulk message is delivered after all others.
     Raises UserNotFound, NothingToSendTo and the errors of sending an email.
     """
     return _send_link(
-        user_id, EmailKind.RECOVERY, compose=confirmation_emails.recovery, actor=actor, caller=caller, at=at
+        user_id,
+        EmailKind.RECOVERY,
+        compose=confirmation_emails.recovery,
+        actor=actor,
+        caller=caller,
+        at=at,
+        is_bulk=is_bulk,
     )
 
 
-def send_magic_link(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) -> str:
+def send_magic_link(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime, is_bulk: bool = False) -> str:
     """Send a user a link that signs in, regardless of the interval since the last one; return its recipient.
 
     Raises as `send_recovery`.
     """
     return _send_link(
-        user_id, EmailKind.MAGIC_LINK, compose=confirmation_emails.magic_link, actor=actor, caller=caller, at=at
+        user_id,
+        EmailKind.MAGIC_LINK,
+        compose=confirmation_emails.magic_link,
+        actor=actor,
+        caller=caller,
+        at=at,
+        is_bulk=is_bulk,
     )
 
 
 def _send_link(
-    user_id: UUID, kind: EmailKind, *, compose: Callable[..., Email], actor: Administrator, caller: Caller, at: datetime
+    user_id: UUID,
+    kind: EmailKind,
+    *,
+    compose: Callable[..., Email],
+    actor: Administrator,
+    caller: Caller,
+    at: datetime,
+    is_bulk: bool,
 ) -> str:
     """Send the email of `compose` with a link that signs the user in."""
     user = queries.require(user_id)
@@ -76,25 +97,29 @@ def _send_link(
         secret = one_time_tokens.issue(
             user_id=user.id, token_type=TokenType.RECOVERY, identifier=user.email, pkce=False, at=at
         )
-        messaging.send(compose(user, secret=secret, redirect_to="", caller=caller, at=at))
+        email = compose(user, secret=secret, redirect_to="", caller=caller, at=at)
+        messaging.send(replace(email, is_bulk=is_bulk))
     return user.email
 
 
-def resend_confirmation(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) -> str:
+def resend_confirmation(
+    user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime, is_bulk: bool = False
+) -> str:
     """Repeat the confirmation of a sign-up, by email or else by text message; return its recipient.
 
+    A bulk message is delivered after all others.
     Raises UserNotFound, NothingToConfirm and the errors of sending a message.
     """
     user = queries.require(user_id)
     match confirmable_column(user):
         case "email":
-            return _mail_confirmation(user, actor=actor, caller=caller, at=at)
+            return _mail_confirmation(user, actor=actor, caller=caller, at=at, is_bulk=is_bulk)
         case "phone":
-            return _text_confirmation(user, actor=actor, caller=caller, at=at)
+            return _text_confirmation(user, actor=actor, caller=caller, at=at, is_bulk=is_bulk)
     raise errors.NothingToConfirm
 
 
-def _mail_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller, at: datetime) -> str:
+def _mail_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller, at: datetime, is_bulk: bool) -> str:
     recipients.reserve_email(user.email, kind=EmailKind.CONFIRMATION, sender=messaging.OPERATORS)
     with transaction.atomic(durable=True):
         waiting = _of(user).filter(email=user.email, email_confirmed_at=None)
@@ -104,11 +129,12 @@ def _mail_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller
         secret = one_time_tokens.issue(
             user_id=user.id, token_type=TokenType.CONFIRMATION, identifier=user.email, pkce=False, at=at
         )
-        messaging.send(confirmation_emails.confirmation(user, secret=secret, redirect_to="", caller=caller, at=at))
+        email = confirmation_emails.confirmation(user, secret=secret, redirect_to="", caller=caller, at=at)
+        messaging.send(replace(email, is_bulk=is_bulk))
     return user.email
 
 
-def _text_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller, at: datetime) -> str:
+def _text_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller, at: datetime, is_bulk: bool) -> str:
     sms_codes.reserve_sms(user.phone, sender=messaging.OPERATORS, at=at)
     with transaction.atomic(durable=True):
         waiting = _of(user).filter(phone=user.phone, phone_confirmed_at=None)
@@ -122,6 +148,7 @@ def _text_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller
             token_type=TokenType.CONFIRMATION,
             channel="sms",
             at=at,
+            is_bulk=is_bulk,
         )
     return f"+{user.phone}"
 

@@ -49,6 +49,7 @@ def send_code(
     channel: str,
     at: datetime,
     withheld: bool = False,
+    is_bulk: bool = False,
 ) -> str:
     """Store a code for `phone` and send it; returns the message's id.
 
@@ -58,7 +59,9 @@ def send_code(
     code = _code(phone, at=at)
     with transaction.atomic(savepoint=False):
         one_time_tokens.store_code(user_id=user_id, token_type=token_type, identifier=phone, code=code, at=at)
-        return _post(code, kind=kind, phone=phone, channel=channel, user_id=user_id, at=at, withheld=withheld)
+        return _post(
+            code, kind=kind, phone=phone, channel=channel, user_id=user_id, at=at, withheld=withheld, is_bulk=is_bulk
+        )
 
 
 def send_sign_up_code(
@@ -112,7 +115,15 @@ def _token(code: str, token_type: TokenType, *, phone: str, at: datetime) -> New
 
 
 def _post(
-    code: str, *, kind: SmsKind, phone: str, channel: str, user_id: UUID, at: datetime, withheld: bool = False
+    code: str,
+    *,
+    kind: SmsKind,
+    phone: str,
+    channel: str,
+    user_id: UUID,
+    at: datetime,
+    withheld: bool = False,
+    is_bulk: bool = False,
 ) -> str:
     if conf.current().sms.test_code(phone, at=at):
         return TEST_MESSAGE_ID
@@ -123,6 +134,7 @@ def _post(
         variables={"Code": code},
         user_id=user_id,
         expires_at=at + conf.current().sms.otp_exp,
+        is_bulk=is_bulk,
     )
     if withheld:
         messaging.simulate_send()

@@ -25,6 +25,7 @@ from authsvc.models import AuditLogEntry
 _HIDDEN_TRAITS = ("user_id", "user_email", "user_phone", "changes")
 """Traits that the details do not list: the user on whom an administrator acted, and changes, which follow them."""
 _ADDRESSES = frozenset({"actor_username", "impersonator_username", "user_email", "user_phone"})
+_HIDDEN_VALUES = frozenset({"provider_id", "filter"})
 _TRAIT_LABELS = {"error_code": "cause"}
 _MAX_DETAILS = 20
 _ENTRY_KINDS = {
@@ -73,6 +74,7 @@ _TITLES = {
     Action.FAILED_ATTEMPTS_RESET: "Failed attempts reset",
     Action.PERSONAL_DATA_VIEWED: "Personal data viewed",
     Action.NOTE_ADDED: "Note added",
+    Action.LIST_EXPORTED: "List exported",
     Action.IMPERSONATION_REQUESTED: "View as user requested",
     Action.IMPERSONATION_STARTED: "View as user started",
     Action.IMPERSONATION_ENDED: "View as user ended",
@@ -145,8 +147,7 @@ class AuditLogEntryAdmin(OperatorAdmin):
         traits = payload.get("traits")
         for values in (payload, traits if isinstance(traits, dict) else {}):
             values.update({name: personal_data.mask_address(str(values[name])) for name in _ADDRESSES & values.keys()})
-            if "provider_id" in values:
-                values["provider_id"] = personal_data.HIDDEN
+            values.update(dict.fromkeys(_HIDDEN_VALUES & values.keys(), personal_data.HIDDEN))
         for change in _changes(payload).values():
             if isinstance(change, dict):
                 change.update({name: personal_data.HIDDEN for name, value in change.items() if value is not None})

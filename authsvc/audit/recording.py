@@ -120,6 +120,7 @@ class Action(StrEnum):
     FAILED_ATTEMPTS_RESET = "failed_attempts_reset"
     PERSONAL_DATA_VIEWED = "personal_data_viewed"
     NOTE_ADDED = "operator_note_added"
+    LIST_EXPORTED = "list_exported"
     IMPERSONATION_REQUESTED = "impersonation_requested"
     IMPERSONATION_STARTED = "impersonation_started"
     IMPERSONATION_ENDED = "impersonation_ended"
@@ -135,7 +136,7 @@ _LOG_TYPES = {
         Action.MODIFIED, Action.CHANGE_REFUSED, Action.RECOVERY_REQUESTED, Action.REAUTHENTICATION_REQUESTED,
         Action.CONFIRMATION_REQUESTED, Action.REPEATED_SIGNUP, Action.UPDATED_PASSWORD, Action.IDENTITY_LINKED,
         Action.IDENTITY_UNLINKED, Action.PASSKEY_CREATED, Action.PASSKEY_UPDATED, Action.PASSKEY_DELETED,
-        Action.FAILED_ATTEMPTS_RESET, Action.NOTE_ADDED, Action.PERSONAL_DATA_VIEWED,
+        Action.FAILED_ATTEMPTS_RESET, Action.NOTE_ADDED, Action.PERSONAL_DATA_VIEWED, Action.LIST_EXPORTED,
     ),
     "token": (Action.TOKEN_REVOKED, Action.TOKEN_REFRESHED),
     "factor": (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Protocol
@@ -57,6 +57,10 @@ class ActionContext:
     caller: Caller
     at: datetime
     form: Any = None
+    count: int = 1
+    """Rows of the action, those of other batches included."""
+    shared: dict[str, Any] = field(default_factory=dict)
+    """Objects that a method keeps for the rows of one request."""
     session_id: UUID | None = None
     """The operator's session."""
 
@@ -133,10 +137,11 @@ def action(
     """Make a method of an `OperatorAdmin` an action, for rows of the list and as a button on a row's page.
 
     `label` is the button's text. `success_message` is reported before the row's name or the number of rows, as in
-    "Banned". With a `confirmation` text or a `form`, a confirmation page comes first; `asks_for_name` makes the
-    operator type the row's name there, and `needs_reason` state a reason. The method is called once per row; an
-    ApiError is counted and shown, and the next row follows. Operators with less than `access` neither see the action
-    nor can run it. Without `accepts_lists` it applies to ticked rows only, and `for_one_row` to a single one.
+    "Banned". With a `confirmation` text, a `form` or `costs` of the page, a confirmation page comes first;
+    `asks_for_name` makes the operator type the row's name there, and `needs_reason` state a reason. The method is
+    called once per row; an ApiError is counted and shown, and the next row follows. Operators with less than `access`
+    neither see the action nor can run it. Without `accepts_lists` it applies to ticked rows only, and `for_one_row`
+    to a single one.
     """
 
     def decorate(method: ActionMethod) -> Callable[..., HttpResponse | None]:
@@ -166,7 +171,13 @@ def action(
             name = _name_to_type(page, rows, count=count) if asks_for_name else ""
             confirmation_form = ConfirmationForm(request, is_bound=is_confirmed, name=name, needs_reason=needs_reason)
             is_valid = [each.is_valid() for each in (own_form, confirmation_form) if each is not None]
-            needs_page = confirmation or form or asks_for_name or needs_reason or (is_list and not is_confirmed)
+            costs = None
+            if count > 1 and not is_confirmed:
+                all_rows = results.remaining(queryset) if results else queryset
+                costs = page.costs(request, run.name, all_rows)  # type: ignore[attr-defined]  # set below
+            needs_page = (
+                confirmation or form or asks_for_name or needs_reason or costs or (is_list and not is_confirmed)
+            )
             if needs_page and not all(is_valid):
                 return form_page(
                     page,
@@ -178,13 +189,14 @@ def action(
                     run=run,
                     rows=[] if is_list else [(row.pk, page.display_name(row)) for row in rows],
                     count=count,
+                    costs=costs,
                     consequences=page.consequences(run.name, rows),  # type: ignore[attr-defined]  # set below
                     back_url=request.get_full_path() if is_list else _back_url(page, request, rows[0]),
                     source_row=request.POST.get(SOURCE_ROW, ""),
                     checkbox=helpers.ACTION_CHECKBOX_NAME,
                     results=results,
                 )
-            context = create_context(request, own_form)
+            context = replace(create_context(request, own_form), count=count)
             if results:
                 return _run_batch(page, request, method, rows, results=results, context=context, run=run)
             secrets = _run_rows(page, request, method, rows, context=context, success_message=success_message)

@@ -15,8 +15,7 @@ from django.utils import timezone
 import authsvc
 from authsvc import conf, daily_counts
 from authsvc.api.throttling import Bucket
-from authsvc.conf import value_types
-from authsvc.console import personal_data
+from authsvc.console import formatting, personal_data
 from authsvc.console.charts import PATTERNS, Chart, build_chart
 from authsvc.console.model_admin import DashboardStat, OperatorAdmin
 from authsvc.daily_counts import DailyCounts, Series
@@ -170,12 +169,11 @@ def _largest_causes(counts: DailyCounts) -> dict[str, tuple[int, ...]]:
 
 
 def _show_quota(level: QuotaLevel) -> ShownQuota:
-    rate = level.rate
     return ShownQuota(
         label=f"{_QUOTAS[level.quota]} of {level.sender}",
         left=f"{level.left:,}",
         is_used_up=not level.left,
-        rate=f"{rate.events:,} an hour" if rate.over is None else value_types.RATE.format(rate),
+        rate=formatting.rate_text(level.rate),
         full_at=level.full_at,
     )
 

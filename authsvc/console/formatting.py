@@ -15,6 +15,9 @@ from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from authsvc import conf
+from authsvc.conf import value_types
+
 EMPTY = "–"
 _MAX_TEXT_LENGTH = 200
 _MAX_BLOCK_LENGTH = 100_000
@@ -77,6 +80,11 @@ def copy_field(text: str, *, name: str, label: str) -> SafeString:
 
 def datetime_text(at: datetime | None) -> str:
     return date_format(at, "SHORT_DATETIME_FORMAT") if at else EMPTY
+
+
+def rate_text(rate: conf.Rate) -> str:
+    """A limit of messages: `1,000 an hour`, or `10/1h0m0s` for 10 at once and then one an hour."""
+    return f"{rate.events:,} an hour" if rate.over is None else value_types.RATE.format(rate)
 
 
 def link(url: str, text: object) -> SafeString:

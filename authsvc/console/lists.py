@@ -30,6 +30,7 @@ MAX_SORTED = 10_000
 """Rows that are counted exactly, sorted by any column, and shown on pages."""
 TIMEOUT_MILLISECONDS = 3_000
 """For each statement of a list."""
+_EXPORT_TIMEOUT_MILLISECONDS = 15_000
 _SIGNIFICANT_DIGITS = 3
 
 
@@ -99,6 +100,7 @@ class OperatorChangeList(ChangeList):
                 f"Lists of more than {MAX_SORTED:,} {self.opts.verbose_name_plural} cannot have this order. Narrow the"
                 " list by a filter or a search.",
             )
+        self.search_note = self.model_admin.search_note(request, self.query) if self.query else ""
         if personal_data.is_hidden(request):
             for row in self.result_list:
                 self.model_admin.hide_personal_data(row)
@@ -109,6 +111,10 @@ class OperatorChangeList(ChangeList):
         total = round_estimate(self.result_count) if self.is_estimated else self.result_count
         noun = self.opts.verbose_name if total == 1 else self.opts.verbose_name_plural
         return f"{'about ' if self.is_estimated else ''}{total:,} {noun}"
+
+    @property
+    def export_url(self) -> str:
+        return f"export/{self.get_query_string()}"
 
     @property
     def max_paged(self) -> int | None:
@@ -139,7 +145,7 @@ def _read_page(
         expected = estimate(queryset)
     except EmptyResultSet:  # the conditions exclude each other
         return Page(rows=[], total=0)
-    if expected <= 2 * MAX_SORTED:  # an estimate may be wrong by that much
+    if expected <= MAX_SORTED:
         keys, total = collect(queryset, start=start, size=size)
         if total <= MAX_SORTED:
             rows = {row.pk: row for row in queryset.filter(pk__in=keys).order_by()} if keys else {}
@@ -151,6 +157,27 @@ def _read_page(
     if len(found) < size:
         return Page(rows=found, total=start + len(found), is_in_order=is_in_order)
     return Page(rows=found, total=max(expected, MAX_SORTED + 1), is_estimated=True, is_in_order=is_in_order)
+
+
+def read_keys(queryset: QuerySet[Any], *, default_order: list[str], indexed: frozenset[str], limit: int) -> list[Any]:
+    """The primary keys of a list in its order, at most `limit` + 1. Raises ListTooSlow."""
+
+    def read() -> list[Any]:
+        try:
+            if estimate(queryset) <= MAX_SORTED:
+                keys, total = collect(queryset, start=0, size=MAX_SORTED)
+                if total <= MAX_SORTED:
+                    return keys
+        except EmptyResultSet:
+            return []
+        first = next(iter(queryset.query.order_by), "")
+        ordered = queryset if str(first).lstrip("-") in indexed else queryset.order_by(*default_order)
+        return list(ordered.values_list("pk", flat=True)[: limit + 1])
+
+    found = within_timeout(read, milliseconds=_EXPORT_TIMEOUT_MILLISECONDS)
+    if found is None:
+        raise ListTooSlow
+    return found
 
 
 def collect(queryset: QuerySet[Any], *, start: int, size: int) -> tuple[list[Any], int]:

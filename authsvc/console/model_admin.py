@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 from django.contrib import admin
@@ -12,9 +13,9 @@ from django.contrib.admin.views.main import ERROR_FLAG
 from django.core.exceptions import BadRequest, PermissionDenied
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import URLPattern, reverse
+from django.urls import URLPattern, path, reverse
 
-from authsvc.console import personal_data
+from authsvc.console import csv_export, personal_data
 from authsvc.console.actions import SOURCE_ROW, is_whole_list
 from authsvc.console.lists import OperatorChangeList
 from authsvc.console.operators import Access, access_of, operator_of
@@ -48,6 +49,8 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
     indexed_columns: ClassVar[frozenset[str]] = frozenset({"created_at"})
     """Columns with an index that has all rows in their order. Long lists can be sorted by these only."""
     row_actions: ClassVar[tuple[str, ...]] = ()
+    export_columns: ClassVar[tuple[str, ...]] = ()
+    """Columns of exports, which are columns of the row or of the list; those of the list if empty."""
     personal_columns: ClassVar[frozenset[str]] = frozenset()
     """Columns with personal data, by which viewers cannot filter."""
     change_form_template = "operator/detail.html"
@@ -76,6 +79,10 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
     def page_links(self, request: HttpRequest) -> list[tuple[str, str]]:
         """Labels and URLs of further pages, shown above the list."""
         return []
+
+    def search_note(self, request: HttpRequest, search_term: str) -> str:
+        """A text below the search box about the limits of this search; empty for none."""
+        return ""
 
     def account_role(self, row: Any) -> str | None:
         """The role of the user whose account an action on the row changes; None if it changes no account."""
@@ -122,7 +129,9 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
     def get_urls(self) -> list[URLPattern]:
         # Rows are not added or deleted by form, and the audit trail replaces the history page.
         removed = ("_add", "_delete", "_history")
-        return [pattern for pattern in super().get_urls() if not (pattern.name or "").endswith(removed)]
+        name = f"{self.opts.app_label}_{self.opts.model_name}_export"
+        export = path("export/", self.admin_site.admin_view(partial(csv_export.export_list, page=self)), name=name)
+        return [export, *(pattern for pattern in super().get_urls() if not (pattern.name or "").endswith(removed))]
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         if lookup in {getattr(entry, "parameter_name", None) for entry in self.list_filter}:
@@ -179,13 +188,21 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
         """Texts on the confirmation page of an action about its effect on these rows."""
         return []
 
+    def costs(self, request: HttpRequest, action: str, rows: QuerySet[Any]) -> list[tuple[str, str]]:
+        """Labels and texts about the cost of an action on several rows; its confirmation page shows them."""
+        return []
+
     def initial_values(self, row: Any) -> dict[str, Any]:
         """Values of a row with which the forms of actions start."""
         return {}
 
     def find_refusal(self, request: HttpRequest, row: Any) -> str:
         """The reason why this operator must not change a row; empty if there is none."""
-        if operator_of(request).access < Access.ADMIN and access_of(self.account_role(row)) is not None:
+        return self.find_role_refusal(request, self.account_role(row))
+
+    def find_role_refusal(self, request: HttpRequest, role: str | None) -> str:
+        """The reason why this operator must not change an account with this role; empty if there is none."""
+        if operator_of(request).access < Access.ADMIN and access_of(role) is not None:
             # A recovery, a lifted ban or a removed factor would open the account of another operator.
             return "Accounts of operators are changed by administrators"
         return ""

@@ -6,11 +6,24 @@ transaction and run by a worker. `registry` holds the interface; no other packag
 
 from __future__ import annotations
 
-from authsvc.jobs.registry import PermanentFailure, Retry, Run, Task, periodic, retry_failed_job, task, worker_loop
+from authsvc.jobs.registry import (
+    BULK_PRIORITY,
+    BULK_SOURCE_PRIORITY,
+    PermanentFailure,
+    Retry,
+    Run,
+    Task,
+    periodic,
+    retry_failed_job,
+    task,
+    worker_loop,
+)
 from authsvc.jobs.worker import Worker, start_in_process, stop_in_process
 from authsvc.jobs.worker_health import WorkerHealth, read_worker_health
 
 __all__ = [
+    "BULK_PRIORITY",
+    "BULK_SOURCE_PRIORITY",
     "PermanentFailure",
     "Retry",
     "Run",

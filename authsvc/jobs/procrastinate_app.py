@@ -25,8 +25,6 @@ from authsvc.observability import telemetry
 
 RESULT_TIMEOUT_SECONDS = 30.0
 """Timeout for storing the result of a job while the database restarts."""
-PERIODIC_PRIORITY = -1
-"""Deferred jobs run first, because users may be waiting for them."""
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +41,7 @@ def build_app(*, queue: str, threads: Executor) -> App:
     for periodic in registry.periodic_tasks.values():
         # Locks and periodic ids of the library are not scoped to queues, so they contain the queue's name.
         lock = f"{queue}:{periodic.name}"
-        register = app.task(name=periodic.name, queue=queue, lock=lock, priority=PERIODIC_PRIORITY)
+        register = app.task(name=periodic.name, queue=queue, lock=lock, priority=registry.PERIODIC_PRIORITY)
         app.periodic(cron=periodic.cron, periodic_id=queue)(register(_periodic_runner(periodic, threads)))
     return app
 

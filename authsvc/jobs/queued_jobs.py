@@ -100,6 +100,13 @@ def has_due_jobs(task_name: str) -> bool:
     return bool(has_jobs)
 
 
+def count_waiting(task_name: str) -> int:
+    """The number of jobs of this task that are waiting. Runs one SQL statement."""
+    sql = "SELECT count(*) FROM procrastinate_jobs WHERE queue_name = %s AND task_name = %s AND status = 'todo'"
+    ((number,),) = db.fetch_rows(sql, (queue(), task_name))
+    return int(number)
+
+
 def delete(ids: Collection[int]) -> set[int]:
     """Delete jobs that are not running; returns the deleted ids. Joins the caller's transaction."""
     sql = "DELETE FROM procrastinate_jobs WHERE id = ANY(%s) AND status <> 'doing' RETURNING id"

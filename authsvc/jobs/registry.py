@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Concatenate, Generic, ParamSpec
 
 from django.utils import timezone
@@ -16,6 +16,13 @@ from authsvc import conf
 from authsvc.db.sql import namespace_prefix
 
 P = ParamSpec("P")
+
+PERIODIC_PRIORITY = -1
+"""Deferred jobs run first, because users may be waiting for them."""
+BULK_PRIORITY = -10
+"""Priority of the messages of a bulk action, which follow all other jobs."""
+BULK_SOURCE_PRIORITY = -20
+"""Priority of the jobs of a bulk action that create its messages: what they have created is delivered first."""
 
 _manager = JobManager(DjangoConnector())
 
@@ -61,10 +68,20 @@ class Task(Generic[P]):
         """
         if args:
             raise TypeError(f"{self.name} is deferred with keyword arguments only")
-        arguments: dict[str, Any] = dict(kwargs)
-        _manager.defer_job(
-            Job(queue=queue(), task_name=self.name, task_kwargs=arguments, lock=None, queueing_lock=None)
+        self.schedule(dict(kwargs))
+
+    def schedule(self, arguments: Mapping[str, Any], *, priority: int = 0, run_at: datetime | None = None) -> None:
+        """As `defer`, with the `arguments` of the task. Jobs of a higher priority run first, none before `run_at`."""
+        job = Job(
+            queue=queue(),
+            task_name=self.name,
+            task_kwargs=dict(arguments),
+            lock=None,
+            queueing_lock=None,
+            priority=priority,
+            scheduled_at=run_at,
         )
+        _manager.defer_job(job)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,6 +65,8 @@ class Email:
     user_id: UUID | None = None
     expires_at: datetime | None = None
     """Expiry of the code in the message. Delivery is not attempted after it."""
+    is_bulk: bool = False
+    """True for one of many messages that an operator sends; it is delivered after all others."""
     id: UUID = field(default_factory=uuid4)
 
 
@@ -78,6 +80,7 @@ class Sms:
     variables: Mapping[str, Any] = field(repr=False)
     user_id: UUID | None = None
     expires_at: datetime | None = None
+    is_bulk: bool = False
     id: UUID = field(default_factory=uuid4)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from uuid import uuid4
 
+from authsvc import jobs
 from authsvc.messaging import Email, Sms
 from authsvc.observability import metrics
 from mailer.delivery import encryption, tasks
@@ -32,11 +33,12 @@ def enqueue_placeholder(**_: object) -> None:
 
 
 def _defer(message: Email | Sms, *, channel: str) -> None:
-    tasks.deliver.defer(
-        message_id=str(message.id),
-        channel=channel,
-        kind=str(message.kind),
-        sealed=encryption.encrypt(message),
-        to_user=encryption.recipient_digest(message.user_id) if message.user_id else None,
-        to_address=encryption.recipient_digest(message.to),
-    )
+    arguments = {
+        "message_id": str(message.id),
+        "channel": channel,
+        "kind": str(message.kind),
+        "sealed": encryption.encrypt(message),
+        "to_user": encryption.recipient_digest(message.user_id) if message.user_id else None,
+        "to_address": encryption.recipient_digest(message.to),
+    }
+    tasks.deliver.schedule(arguments, priority=jobs.BULK_PRIORITY if message.is_bulk else 0)

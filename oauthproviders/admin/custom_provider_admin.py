@@ -11,7 +11,7 @@ from django.urls import URLPattern
 from django.utils.safestring import SafeString
 
 from authsvc import conf
-from authsvc.console import formatting, operators
+from authsvc.console import filters, formatting, operators
 from authsvc.console.actions import ActionContext, action
 from authsvc.console.formatting import EMPTY, Tone
 from authsvc.console.model_admin import OperatorAdmin
@@ -19,41 +19,37 @@ from authsvc.console.operators import Access
 from oauthproviders.admin import built_in_pages, editing
 from oauthproviders.custom import custom_providers, provider
 from oauthproviders.custom.definitions import ProviderDefinition
-from oauthproviders.models import CustomProvider
+from oauthproviders.models import CustomProvider, ProviderType
+
+_TYPES: dict[str, str] = {ProviderType.OIDC.value: "OpenID Connect", ProviderType.OAUTH2.value: "OAuth 2.0"}
+_OAUTH2_ADDRESSES = ("authorization_url", "token_url", "userinfo_url")
+_LABELS = {
+    "client_id": "Client ID",
+    "acceptable_client_ids": "Further client IDs",
+    "discovery_url": "Discovery URL",
+    "discovery_cached_at": "Discovery read at",
+    "authorization_url": "Authorization endpoint",
+    "token_url": "Token endpoint",
+    "userinfo_url": "User info endpoint",
+}
+
+
+class TypeFilter(filters.ChoiceFilter):
+    title = "type"
+    parameter_name = "provider_type"
+    options = tuple(_TYPES.items())
 
 
 @admin.register(CustomProvider)
 class CustomProviderAdmin(OperatorAdmin):
-    list_display = ("identifier", "name", "provider_type", "state", "address", "updated_at")
-    list_filter = ("provider_type", "enabled")
+    list_display = ("identifier", "name", "kind", "state", "address", "updated_at")
+    list_filter = (TypeFilter, "enabled")
     search_fields = ("identifier", "name", "issuer")
+    search_help_text = "Identifier, name or issuer"
     ordering = ("-created_at", "-id")
     actions = ("enable", "disable", "delete")
     row_actions = actions
     change_form_template = "operator/provider.html"
-    fieldsets = (
-        ("Use", {"fields": ("identifier", "name", "provider_type", "users", "callback_url", "sign_in_url")}),
-        (
-            "Client",
-            {
-                "fields": (
-                    "client_id", "acceptable_client_ids", "scopes", "pkce_enabled", "authorization_params",
-                    "skip_nonce_check",
-                )
-            },
-        ),
-        (
-            "Addresses",
-            {
-                "fields": (
-                    "issuer", "discovery_url", "discovery_cached_at", "authorization_url", "token_url", "userinfo_url",
-                    "jwks_uri",
-                )
-            },
-        ),
-        ("Profile", {"fields": ("email_optional", "attribute_mapping", "custom_claims_allowlist")}),
-        ("Times", {"fields": ("created_at", "updated_at")}),
-    )  # fmt: skip
 
     class Media:
         css = {"all": ("operator/content.css",)}
@@ -85,6 +81,22 @@ class CustomProviderAdmin(OperatorAdmin):
         custom_providers.delete(row.identifier, actor=context.actor, caller=context.caller, at=context.at)
         return None
 
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        is_openid = obj is not None and obj.provider_type == ProviderType.OIDC
+        openid_client = ("acceptable_client_ids", "nonce") if is_openid else ()
+        addresses = ("issuer", "discovery_url", "discovery_cached_at") if is_openid else _OAUTH2_ADDRESSES
+        client = ("client_id", *openid_client, "requested_scopes", "pkce", "parameters")
+        return [
+            ("Use", {"fields": ("identifier", "name", "kind", "users", "callback_url", "sign_in_url")}),
+            ("Client", {"fields": client}),
+            ("Addresses", {"fields": addresses}),
+            ("Profile", {"fields": ("without_email", "mapping", "claims")}),
+            ("Times", {"fields": ("created_at", "updated_at")}),
+        ]
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **options: Any) -> Any:
+        return super().get_form(request, obj, change, labels=_LABELS, **options)
+
     def consequences(self, action: str, rows: list[CustomProvider]) -> list[str]:
         if action == "enable":
             return []
@@ -115,6 +127,38 @@ class CustomProviderAdmin(OperatorAdmin):
         if not conf.current().custom_providers.enabled:
             return formatting.badge("custom providers are disabled", Tone.QUIET)
         return formatting.badge("enabled", Tone.GOOD) if row.enabled else formatting.badge("disabled", Tone.QUIET)
+
+    @admin.display(description="type", ordering="provider_type")
+    def kind(self, row: CustomProvider) -> str:
+        return _TYPES.get(row.provider_type, row.provider_type)
+
+    @admin.display(description="scopes")
+    def requested_scopes(self, row: CustomProvider) -> str:
+        return " ".join(row.scopes) or EMPTY
+
+    @admin.display(description="PKCE")
+    def pkce(self, row: CustomProvider) -> str:
+        return "Yes, S256" if row.pkce_enabled else "No"
+
+    @admin.display(description="nonce of ID tokens")
+    def nonce(self, row: CustomProvider) -> str:
+        return "Not compared" if row.skip_nonce_check else "Compared"
+
+    @admin.display(description="further parameters")
+    def parameters(self, row: CustomProvider) -> SafeString | str:
+        return formatting.json_block(row.authorization_params)
+
+    @admin.display(description="users without an email address")
+    def without_email(self, row: CustomProvider) -> str:
+        return "May sign in" if row.email_optional else "Are refused"
+
+    @admin.display(description="attribute mapping")
+    def mapping(self, row: CustomProvider) -> SafeString | str:
+        return formatting.json_block(row.attribute_mapping)
+
+    @admin.display(description="further claims")
+    def claims(self, row: CustomProvider) -> str:
+        return formatting.short_text(", ".join(row.custom_claims_allowlist))
 
     @admin.display(description="address")
     def address(self, row: CustomProvider) -> str:

@@ -42,7 +42,7 @@ def _text(label: str, **options: Any) -> forms.CharField:
 
 def _address(label: str, **options: Any) -> forms.CharField:
     field = _text(label, **options)
-    field.widget.attrs |= {"inputmode": "url", "placeholder": "https://"}
+    field.widget.attrs["inputmode"] = "url"
     return field
 
 
@@ -56,7 +56,7 @@ class ProviderForm(forms.Form):
     identifier = _text(
         "Identifier",
         initial=provider.PREFIX,
-        help_text="The value of `provider` in requests, for example custom:corp. It cannot be changed later.",
+        help_text="The parameter provider of requests, for example custom:corp. It cannot be changed later.",
     )
     name = _text("Name")
     client_id = _text("Client ID")
@@ -89,6 +89,9 @@ class ProviderForm(forms.Form):
             options["initial"] = {name: getattr(row, name) for name in self.base_fields if name != "client_secret"}
         super().__init__(*args, **options)
         self.row = row
+        for field in self.fields.values():
+            if isinstance(field, forms.BooleanField):
+                field.label_suffix = ""  # the label follows the box
         if row is None:
             return
         for name in ("identifier", "enabled"):

@@ -12,10 +12,11 @@ import pytest
 import responses
 from django.utils import timezone
 
-from authsvc.diagnostics.registry import Outcome
+from authsvc.diagnostics.registry import DiagnosticContext, Outcome
 from oauthproviders import provider_checks, registry
 from oauthproviders.custom import custom_providers
 from oauthproviders.custom.definitions import ProviderDefinition
+from oauthproviders.diagnostics import ProviderDiagnostic
 from oauthproviders.models import CustomProvider
 from oauthproviders.provider_checks import Step
 from tests.conftest import ChangeConfig
@@ -219,6 +220,8 @@ def test_texts_of_the_server_are_short_and_harmless(issuer: Issuer) -> None:
         ([in_json({"error": "unauthorized_client"}, status=400)] * 2, Outcome.FAILURE, "must not use"),
         ([in_json({"error": "invalid_client"}, status=401), in_json({"error": "invalid_grant"}, status=400)],
          Outcome.OK, "(in the body)"),
+        ([in_json({"error": "invalid_client"}, status=401), in_json({"error": "redirect_uri_mismatch"}, status=400)],
+         Outcome.WARNING, "“redirect_uri_mismatch”"),
         ([in_json({"error": "bad_verification_code"})], Outcome.OK, "(by HTTP Basic)"),
         ([Answer(headers={"Content-Type": "text/plain"}, body=b"error=invalid_grant")], Outcome.OK, "by HTTP Basic"),
         ([in_json({"error": "invalid_request"}, status=400)] * 2, Outcome.WARNING, "“invalid_request”"),
@@ -324,6 +327,7 @@ def test_an_unknown_authority_fails_at_tls(tls_peer: HttpPeer, monkeypatch: pyte
     steps = check(openid_row(tls_peer.url))
     assert_failed(steps, "Connection and TLS", "TLS: ")
     assert "REQUESTS_CA_BUNDLE" in steps["Connection and TLS"].result.remedy
+    assert all("REQUESTS_CA_BUNDLE" in step.result.remedy for step in check(oauth2_row(tls_peer.url)).values())
     assert tls_peer.received == []
 
 
@@ -415,3 +419,27 @@ def test_incomplete_settings_end_the_test(auth_config: ChangeConfig) -> None:
 def test_issuers_of_built_in_providers(name: str, url: str, issuer: str) -> None:
     backend: Any = registry.PROVIDERS[name].make(provider_settings(url=url), data={})
     assert backend.openid_issuer == issuer
+
+
+# manage.py doctor
+
+
+@pytest.mark.django_db
+def test_the_doctor_reports_failing_steps_of_custom_providers(issuer: Issuer) -> None:
+    openid_row(issuer.name).save(force_insert=True)
+    oauth2_row(issuer.url, enabled=False).save(force_insert=True)
+    context = DiagnosticContext(public_url="")
+
+    def results() -> list[tuple[str, Outcome, str]]:
+        found = [(each.subject, each.outcome, each.message) for each in ProviderDiagnostic().run(context)]
+        return [each for each in found if each[0] != "providers"]
+
+    [(subject, outcome, message)] = results()
+    assert (subject, outcome) == ("provider custom:corp", Outcome.OK)
+    assert message.startswith("11 steps pass: URL, DNS")
+    issuer.server.answer(Answer(status=503), path=issuer.keys_path)
+    issuer.publish_discovery(scopes_supported=["email"])
+    keys, features = results()
+    assert keys == ("provider custom:corp", Outcome.FAILURE, "Keys: status 503, no media type")
+    assert features[1] == Outcome.WARNING
+    assert {received.method for received in issuer.server.received} == {"GET"}

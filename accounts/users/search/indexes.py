@@ -11,17 +11,13 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 from psycopg import sql
 
+from accounts.users.search import words
 from authsvc import conf
 from authsvc.db import advisory_locks
 from authsvc.db.sql import namespaced
 
 EXTENSION = "pg_trgm"
-INDEXED = {
-    "users_email_search_idx": "email",
-    "users_full_name_search_idx": "(raw_user_meta_data ->> 'full_name')",
-}
-"""Name → expression that the statements of the user list search; the planner needs the same expression."""
-
+_FULL_NAME_INDEX = "users_full_name_search_idx"
 _STATISTICS = 500
 """Statistics target that distinguishes a text matching one user in 500 from a rarer one; the default resolves 1 %."""
 
@@ -75,11 +71,21 @@ def _should_build(cursor: CursorWrapper) -> bool:
     return config.ensure_user_search or estimate <= config.max_users
 
 
+def expressions() -> dict[str, str]:
+    """Name → expression that the statements of the user list search; the planner needs the same expression."""
+    return {
+        "users_email_search_idx": "email",
+        _FULL_NAME_INDEX: "(raw_user_meta_data ->> 'full_name')",
+        words.INDEX: f"({words.expression()})",
+    }
+
+
 def _missing(cursor: CursorWrapper) -> dict[str, str]:
     """Name → expression of the indexes that are missing or invalid."""
-    cursor.execute(_STATES, [[namespaced(name) for name in INDEXED]])
+    expected = {namespaced(name): expression for name, expression in expressions().items()}
+    cursor.execute(_STATES, [list(expected)])
     valid = {name for name, is_valid in cursor.fetchall() if is_valid}
-    return {namespaced(name): expression for name, expression in INDEXED.items() if namespaced(name) not in valid}
+    return {name: expression for name, expression in expected.items() if name not in valid}
 
 
 def _build(cursor: CursorWrapper) -> None:
@@ -102,11 +108,12 @@ def _build(cursor: CursorWrapper) -> None:
     cursor.execute(
         sql.SQL("ALTER TABLE {} ALTER COLUMN email SET STATISTICS {}").format(table, sql.Literal(_STATISTICS))
     )
-    cursor.execute(
-        sql.SQL("ALTER INDEX {} ALTER COLUMN 1 SET STATISTICS {}").format(
-            sql.Identifier(namespaced("users_full_name_search_idx")), sql.Literal(_STATISTICS)
+    for name in (_FULL_NAME_INDEX, words.INDEX):
+        cursor.execute(
+            sql.SQL("ALTER INDEX {} ALTER COLUMN 1 SET STATISTICS {}").format(
+                sql.Identifier(namespaced(name)), sql.Literal(_STATISTICS)
+            )
         )
-    )
     cursor.execute(sql.SQL("ANALYZE {}").format(table))
 
 

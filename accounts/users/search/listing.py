@@ -1,4 +1,4 @@
-"""Lists of users: by page or cursor, and by a text that an operator types."""
+"""Lists of users: by page or cursor, and by a complete identifier."""
 
 from __future__ import annotations
 
@@ -60,24 +60,22 @@ def list_after(user_filter: UserFilter, *, after: Cursor | None, size: int) -> C
     return CursorPage(users=users[:size], next_cursor=filters.encode_cursor(Cursor(last.created_at, UUID(last.id))))
 
 
-def find_ids(text: str, *, audience: str, limit: int) -> list[UUID]:
-    """Ids of up to `limit` users that match a typed text, the newest ones when there are more.
+def find_exact(text: str, *, audience: str) -> list[UUID]:
+    """Ids of the users with this id, complete address or complete phone number, in every audience, by unique indexes.
 
-    An id, a complete address or a complete phone number finds its user in every audience, by unique indexes. Without
-    such a match, a part of an address or full name finds users of `audience`, within the bounds of the list.
+    Users of SSO are found by address within `audience`.
     """
     text = text.strip()
-    if not text:
-        return []
-    exact = _find_exact(text, audience=audience)
-    if exact:
-        return exact
-    return [UUID(user.id) for user in list_after(UserFilter(aud=audience, text=text), after=None, size=limit).users]
-
-
-def is_too_short(text: str) -> bool:
-    """True if `find_ids` searches the newest users and the beginnings of addresses and names only."""
-    return queries.is_too_expensive(UserFilter(aud="", text=text.strip()))
+    if user_id := identifiers.uuid(text):
+        return [user_id] if user_queries.get(user_id) else []
+    if "@" in text:
+        address = identifiers.lower_email(text)
+        user = user_queries.find_by("email", address, aud=None)
+        of_sso = list_after(UserFilter(aud=audience, email=address), after=None, size=10).users
+        return list(dict.fromkeys([*([user.id] if user else []), *(UUID(sso_user.id) for sso_user in of_sso)]))
+    number = identifiers.bare_phone(text)
+    user = user_queries.find_by("phone", number, aud=None) if number.isascii() and number.isdigit() else None
+    return [user.id] if user else []
 
 
 def _matching_page(
@@ -105,16 +103,3 @@ def _total(user_filter: UserFilter, *, at_least: int, statistics: float | None) 
         return max(expected, at_least)
     counted = queries.count(user_filter, limit=queries.EXACT_COUNT_LIMIT + 1)
     return counted if counted <= queries.EXACT_COUNT_LIMIT else max(counted, at_least)
-
-
-def _find_exact(text: str, *, audience: str) -> list[UUID]:
-    if user_id := identifiers.uuid(text):
-        return [user_id] if user_queries.get(user_id) else []
-    if "@" in text:
-        address = identifiers.lower_email(text)
-        user = user_queries.find_by("email", address, aud=None)
-        of_sso = list_after(UserFilter(aud=audience, email=address), after=None, size=10).users
-        return list(dict.fromkeys([*([user.id] if user else []), *(UUID(sso_user.id) for sso_user in of_sso)]))
-    number = identifiers.bare_phone(text)
-    user = user_queries.find_by("phone", number, aud=None) if number.isascii() and number.isdigit() else None
-    return [user.id] if user else []

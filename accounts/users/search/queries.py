@@ -177,8 +177,13 @@ def count(user_filter: UserFilter, *, limit: int | None = None) -> int:
 
 def is_too_expensive(user_filter: UserFilter) -> bool:
     """True if the trigram indexes cannot serve the filter and the table is too large to be read for it."""
-    if user_filter.count_exactly or _is_indexed(user_filter.text):
+    if user_filter.count_exactly or is_indexed(user_filter.text):
         return False
+    return is_large_table()
+
+
+def is_large_table() -> bool:
+    """True if the table is too large to be read as a whole for a search."""
     row = fetch_row(f"SELECT reltuples > %s FROM pg_class WHERE oid = '{_users()}'::regclass", [LARGE_TABLE])
     return bool(row and row[0])
 
@@ -232,7 +237,7 @@ def _restricted_match(user_filter: UserFilter) -> Condition:
     return sql, values
 
 
-def _is_indexed(text: str) -> bool:
+def is_indexed(text: str) -> bool:
     if _INDEXED.search(text):
         return True
     return bool(_INDEXED_WITH_ALL_LETTERS.search(text)) and indexes_all_letters()

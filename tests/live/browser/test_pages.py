@@ -190,6 +190,42 @@ def _problems(browser: Chromium, *, url: str, page: Page, folder: Path | None) -
     return [*problems, *accessibility.find_problems(browser), *accessibility.find_violations(browser)]
 
 
+@pytest.mark.usefixtures("signed_in")
+def test_bulk_mail_shows_its_cost_and_the_start_page_charts_it(browser: Chromium, service: Service) -> None:
+    addresses = [f"bulk{number}@example.com" for number in range(2)]
+    for email in addresses:
+        assert requests.post(f"{service.url}/signup", json={"email": email, "password": PASSWORD}, timeout=60).ok
+    browser.resize(width=1280, height=800, mobile=False)
+    browser.watch_policy_violations()
+    open_page(browser, f"{service.url}/operator/accounts/user/?q=bulk", "#result_list")
+    for number in (1, 2):
+        browser.click(f"#result_list tbody tr:nth-child({number}) .action-select")
+    browser.evaluate("document.querySelector('select[name=action]').value = 'send_recovery'")
+    browser.click(".actions button[type=submit]")
+    costs = browser.wait_for("document.querySelector('.costs')?.innerText")
+    assert "2 by email" in costs
+    assert "1,000 left now" in costs
+    assert accessibility.find_problems(browser) == []
+    browser.click("button.default")
+    browser.wait_for("document.querySelector('.messagelist')?.innerText.includes('Recovery email queued: 2 users')")
+
+    received: list[str] = []
+    while len(received) < len(addresses):
+        messages = requests.get(f"{service.url}/inbox/messages.json", timeout=60).json()
+        received = [each["to"] for each in messages if each["to"] in addresses and "ecover" in str(each)]
+    open_page(browser, f"{service.url}/operator/", ".chart svg")
+    titles = browser.evaluate("[...document.querySelectorAll('.chart:has(rect.bar) h3')].map(each => each.innerText)")
+    assert {"Sign-ups", "Sign-ins", "Messages"} <= set(titles)
+    assert browser.evaluate("getComputedStyle(document.querySelector('.chart rect.solid')).fill") != "rgb(0, 0, 0)"
+    browser.click(".chart summary")
+    assert browser.evaluate("document.querySelector('.chart table').checkVisibility()")
+    warnings = "document.querySelector('.warnings dl').checkVisibility()"
+    assert not browser.evaluate(warnings)
+    browser.click(".warnings summary")
+    assert browser.evaluate(warnings)
+    assert browser.policy_violations() == []
+
+
 def test_faint_text_and_hidden_focus_are_found(browser: Chromium, service: Service) -> None:
     browser.prefer_color_scheme("light")
     browser.resize(width=390, height=844)
@@ -216,3 +252,45 @@ def test_documents_show_committed_images() -> None:
     assert shown
     for name in shown:
         assert 0 < (images.FOLDER / name).stat().st_size < images.MAX_BYTES
+
+
+@pytest.mark.usefixtures("signed_in")
+def test_a_list_is_searched_while_typing_and_worked_on_as_a_whole(browser: Chromium, service: Service) -> None:
+    with psycopg.connect(service.database_url) as connection:
+        connection.execute(
+            "INSERT INTO users (id, aud, role, email, raw_user_meta_data, created_at, is_sso_user, is_anonymous)"
+            " SELECT gen_random_uuid(), 'authenticated', 'authenticated', 'member' || n || '@example.org',"
+            " jsonb_build_object('full_name', 'Zoë Member' || n), now(), false, false FROM generate_series(1, 120) n"
+        )
+    browser.resize(width=1280, height=800, mobile=False)
+    browser.watch_policy_violations()
+    open_page(browser, f"{service.url}/operator/accounts/user/", "#result_list")
+    browser.evaluate("window.isSamePage = true")
+    browser.click("#searchbar")
+    browser.insert_text("ZOE member")
+    browser.wait_for("document.querySelector('#search-status').innerText === '120 users'")
+    browser.insert_text("119")
+    browser.wait_for("document.querySelectorAll('#result_list tbody tr').length === 1")
+    browser.click(".column-account a")  # the address of the list is a link to it, which the sorted list keeps
+    browser.wait_for("document.readyState === 'complete' && location.search.includes('o=1') && !window.isSamePage")
+    assert browser.evaluate("location.search.includes('q=ZOE+member119')")
+
+    browser.click("#searchbar")
+    browser.evaluate("document.querySelector('#searchbar').select()")
+    browser.insert_text("zoe")
+    browser.wait_for("document.querySelectorAll('#result_list tbody tr').length === 50")
+    browser.click("#action-toggle")
+    browser.wait_for("document.querySelector('.action-counter').innerText === '50 of 50 selected'")
+    browser.click(".question a")
+    browser.wait_for("document.querySelector('.actions .all').innerText === 'All 120 users selected'")
+    browser.evaluate("document.querySelector('select[name=action]').value = 'add_note'")
+    browser.click(".actions button")
+    browser.wait_for("document.querySelector('#confirm-action')?.innerText.includes('all 120 users of the list')")
+    browser.click("textarea")
+    browser.insert_text("Member since the start")
+    browser.click("#confirm-action button.default")
+    browser.wait_for("document.querySelector('.messagelist')?.innerText.includes('Note added: 120 users')")
+    assert browser.policy_violations() == []
+    with psycopg.connect(service.database_url) as connection:
+        row = connection.execute("SELECT count(DISTINCT user_id) FROM operator_notes").fetchone()
+    assert row == (120,)

@@ -40,11 +40,27 @@ pytestmark = pytest.mark.django_db
 
 
 def test_the_pages_show_providers_without_secrets(console: Console, acme: CustomProvider) -> None:
-    for page in (LIST, page_of(acme), edit_page(acme), f"{LIST}?q=acme", f"{LIST}?provider_type__exact=oauth2"):
+    for page in (LIST, page_of(acme), edit_page(acme), f"{LIST}?q=acme", f"{LIST}?provider_type=oauth2"):
         text = console.text(page)
         assert "custom:acme" in text
         assert SECRET not in text
+    assert "custom:acme" not in console.text(f"{LIST}?provider_type=oidc")
     assert console.get(f"{LIST}?client_secret__startswith=the").status_code == 400
+
+
+def test_a_page_shows_the_values_of_its_type(console: Console, acme: CustomProvider) -> None:
+    page = text_of(console.get(page_of(acme)))
+    for text in ("OAuth 2.0", "Yes, S256", "Are refused", '"name": "nick"', f"{PUBLIC}/t", "Token endpoint"):
+        assert text in page
+    for text in ("Issuer", "Pkce", "Client id", "Nonce"):
+        assert text not in page
+    CustomProvider.objects.update(
+        provider_type="oidc", issuer=PUBLIC, pkce_enabled=False, email_optional=True, skip_nonce_check=True
+    )
+    page = text_of(console.get(page_of(acme)))
+    for text in ("OpenID Connect", "May sign in", "Not compared", "Issuer", "Further client IDs"):
+        assert text in page
+    assert "Token endpoint" not in page
 
 
 def test_a_page_has_the_urls_to_copy(console: Console, acme: CustomProvider, auth_config: ChangeConfig) -> None:

@@ -1,0 +1,114 @@
+"""Exports a filtered list as CSV (RFC 4180), in batches of rows."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from html import unescape
+from typing import TYPE_CHECKING, Any
+
+from django.contrib.messages import constants as levels
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponseRedirect, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.utils.html import strip_tags
+from django.utils.safestring import SafeString
+from django.views.decorators.http import require_POST
+
+from authsvc import audit
+from authsvc.console import lists, operators
+from authsvc.console.actions import create_context
+from authsvc.console.formatting import EMPTY
+from authsvc.console.operators import Access
+
+if TYPE_CHECKING:
+    from authsvc.console.model_admin import OperatorAdmin
+
+MAX_ROWS = 100_000
+"""Rows of an export. The server holds a response in memory, about 15 MB for this number, and a slot for seconds."""
+_BATCH = 1_000
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""Characters with which spreadsheets recognise a formula; the last four are full-width forms."""
+_MAX_FILTER_LENGTH = 1_000
+
+
+@require_POST
+def export_list(request: HttpRequest, page: OperatorAdmin) -> HttpResponseBase:
+    """The rows of the list with the same query string as a CSV file. The audit trail records it first.
+
+    Viewers receive the rows without personal data.
+    """
+    is_hidden = operators.operator_of(request).access < Access.SUPPORT
+    changelist: Any = page.get_changelist_instance(request)
+    keys = lists.read_keys(
+        changelist.queryset,
+        default_order=[str(column) for column in page.get_ordering(request)],
+        indexed=page.indexed_columns,
+        limit=MAX_ROWS,
+    )
+    if len(keys) > MAX_ROWS:
+        text = f"This list has more than {MAX_ROWS:,} {page.opts.verbose_name_plural}, the most for one export."
+        page.message_user(request, f"{text} Narrow it by a filter or a search.", levels.WARNING)
+        return HttpResponseRedirect(page.list_url() + changelist.get_query_string())
+    context = create_context(request)
+    audit.record(
+        audit.Action.LIST_EXPORTED,
+        actor=context.actor,
+        caller=context.caller,
+        at=context.at,
+        traits={
+            "list": str(page.opts.verbose_name_plural),
+            "filter": ", ".join(f"{name}={text}" for name, text in request.GET.items())[:_MAX_FILTER_LENGTH],
+            "rows": len(keys),
+            "personal_data": "hidden" if is_hidden else "shown",
+        },
+    )
+    name = f"{page.opts.verbose_name_plural} {context.at:%Y-%m-%d %H%M}.csv".replace(" ", "-")
+    return StreamingHttpResponse(
+        _write(page, page.get_queryset(request), keys, is_hidden=is_hidden),
+        content_type="text/csv; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )
+
+
+class _Lines:
+    """The file of a CSV writer, which returns each line."""
+
+    def write(self, line: str) -> str:
+        return line
+
+
+def _write(page: OperatorAdmin, rows: QuerySet[Any], keys: list[Any], *, is_hidden: bool) -> Iterator[str]:
+    columns = page.export_columns or tuple(str(name) for name in page.list_display)
+    writer = csv.writer(_Lines())
+    yield writer.writerow([_title(page, name) for name in columns])
+    for start in range(0, len(keys), _BATCH):
+        batch = keys[start : start + _BATCH]
+        found = {row.pk: row for row in rows.filter(pk__in=batch).order_by()}
+        lines = []
+        for row in (found[key] for key in batch if key in found):
+            if is_hidden:
+                page.hide_personal_data(row)
+            lines.append(writer.writerow([to_cell(_value(page, row, name)) for name in columns]))
+        yield "".join(lines)
+
+
+def _title(page: OperatorAdmin, name: str) -> str:
+    return str(getattr(getattr(page, name, None), "short_description", name.replace("_", " ")))
+
+
+def _value(page: OperatorAdmin, row: Any, name: str) -> Any:
+    method = getattr(page, name, None)
+    return method(row) if callable(method) else getattr(row, name)
+
+
+def to_cell(value: Any) -> str:
+    """A value as text that no spreadsheet takes for a formula."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="seconds")
+    text = "" if value is None or value == EMPTY else str(value)
+    if isinstance(value, SafeString):
+        text = unescape(strip_tags(text))
+    text = text.replace("\0", "")
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
