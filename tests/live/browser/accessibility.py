@@ -144,7 +144,9 @@ const stop = () => {
     reached.add(element)
     return {where: name(element), ratio: element.tagName === 'IFRAME' ? 21 : focusContrast(element)}
 }
-const missed = () => [...unfocused.keys()].filter((element) => !reached.has(element)).map(name)
+// A frame of another process may take the focus later.
+const missed = () => [...unfocused.keys()]
+    .filter((element) => !reached.has(element) && element.tagName !== 'IFRAME').map(name)
 window.measure = {faintTexts, remember, stop, missed}
 return true
 })()"""
