@@ -124,6 +124,13 @@ class OperatorChangeList(ChangeList):
         return MAX_PAGED if self.result_count > MAX_PAGED else None
 
 
+class FilteredList(OperatorChangeList):
+    """A list whose rows are not read: its `queryset` has the filters, the search and the order of the request."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        return None
+
+
 def read_page(
     queryset: QuerySet[Any], *, start: int, size: int, default_order: list[str], indexed: frozenset[str]
 ) -> Page:
