@@ -113,7 +113,7 @@ class _Rules:
         """Addresses of custom providers are https URLs; a setting may contain an http URL."""
         if self.is_custom or url.startswith("https:"):
             _check_url(url, private_allowed=True)
-        elif not url.startswith("http:") or not urlsplit(url).hostname:
+        elif not url.startswith("http:") or not _host(url):
             raise _Problem(f"{_quoted(url)} is not an http(s) URL", "Correct the URL.")
 
     def check_addresses(self, url: str) -> str:
@@ -194,7 +194,7 @@ def _record(
     failed = [step.result.subject for step in steps if step.result.outcome == Outcome.FAILURE]
     traits: dict[str, Any] = {"identifier": name, "result": "failed" if failed else "passed", "failed_steps": failed}
     if host := _host(address or ""):
-        traits["host"] = host
+        traits["host"] = short_text(host)
     audit.record(audit.Action.PROVIDER_TESTED, actor=actor, caller=caller, at=at, traits=traits)
 
 
@@ -234,6 +234,8 @@ def _look_up(url: str, rules: _Rules) -> _Finding[bool]:
         seconds = min(_MAX_DNS_SECONDS, deadline.remaining().total_seconds())
         with bulkhead.wait_for("dns"):
             found = connections.look_up(host, parts.port or 443, seconds=seconds)
+    except TimeoutError:
+        raise _Problem("the DNS did not answer in time", "Check the DNS of this server.") from None
     except (OSError, UnicodeError):
         raise _Problem(
             f"{_quoted(host)} has no address", "Check the spelling of the host name, and the DNS of this server."
@@ -551,8 +553,10 @@ def _unclear_response(status: int, code: str, described: str, *, redirect_uri: s
 
 
 def _host(url: str) -> str:
+    """The host of a URL; empty for an invalid one."""
     try:
-        return short_text(urlsplit(url).hostname or "")
+        parts = urlsplit(url)
+        return (parts.hostname or "") if parts.port != 0 else ""
     except ValueError:
         return ""
 

@@ -28,7 +28,7 @@ def describe_invitations(number: int, schedule: Schedule) -> list[tuple[str, str
     facts = [("Recipients", f"{number:,} by email"), ("Quota of operators", _quota(level.left, level.rate))]
     if number > level.left:
         time = f" ({formatting.datetime_text(level.full_at)} UTC)" if level.full_at else ""
-        text = f"{level.left:,} are sent now. Invite the others when the quota permits it again{time}."
+        text = f"The quota permits {level.left:,} now. Invite the others when it permits more{time}."
     else:
         text = _NOW
     return [*facts, ("Time to deliver", text)]
@@ -53,9 +53,9 @@ def _time(cost: Cost, *, at: datetime) -> str:
         return "The quota permits no message: AUTH_RATE_LIMIT_OPERATOR_MESSAGES is 0."
     if cost.last_at is None:
         return _NOW
-    now = f"{cost.left:,} are sent now, the others" if cost.left else "The messages are sent"
     minutes = max(1, round((cost.last_at - at) / timedelta(minutes=1)))
     hours = f"{minutes} min" if minutes < 120 else f"{round(minutes / 60)} hours"
     return (
-        f"{now} as the quota permits: the last one in about {hours}, at {formatting.datetime_text(cost.last_at)} (UTC)."
+        f"The quota permits {cost.left:,} now, the others follow as it permits: the last one in about {hours},"
+        f" at {formatting.datetime_text(cost.last_at)} (UTC)."
     )

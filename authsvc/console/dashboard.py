@@ -62,6 +62,7 @@ class Dashboard:
     charts: list[Chart]
     """Empty if the counts took too long."""
     behind_since: datetime | None
+    missing_before: datetime | None
     quotas: list[ShownQuota] | None
     """None, as `queue` and `rate_limited`, if reading it took too long."""
     queue: QueueState | None
@@ -85,6 +86,7 @@ def read_dashboard(site: AdminSite, *, is_hidden: bool) -> Dashboard:
         stats=[*(_today(counts, at) if counts else ()), *_list_stats(site)],
         charts=_charts(counts) if counts else [],
         behind_since=counts.behind_since if counts else None,
+        missing_before=counts.missing_before if counts else None,
         quotas=None if levels is None else [_show_quota(level) for level in levels],
         queue=queue,
         oldest_job=_duration(queue.oldest_age) if queue and queue.oldest_age is not None else "",

@@ -12,6 +12,7 @@ from enum import StrEnum
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from authsvc.daily_counts.models import CountProgress, DailyCount
 from authsvc.db.sql import fetch_row, fetch_rows, namespaced
@@ -46,12 +47,24 @@ class Source:
     label: str = "''"
     """SQL expression on a row `t`: its part of the series."""
 
-    def rows(self) -> str:
-        """SELECT of at most `BATCH_SIZE` rows. Parameters: the position after which they begin, and their last time."""
+    def later_rows(self) -> str:
+        """SELECT of `BATCH_SIZE` rows. Parameters: the position after which they begin, and their last time."""
+        return (
+            f"{self._select()} WHERE (t.created_at, t.id) > (%s, %s) AND t.created_at <= %s"
+            f" ORDER BY t.created_at, t.id LIMIT {BATCH_SIZE}"
+        )
+
+    def earlier_rows(self) -> str:
+        """SELECT of `BATCH_SIZE` rows. Parameters: the position before which they end, and their first time."""
+        return (
+            f"{self._select()} WHERE (t.created_at, t.id) < (%s, %s) AND t.created_at >= %s"
+            f" ORDER BY t.created_at DESC, t.id DESC LIMIT {BATCH_SIZE}"
+        )
+
+    def _select(self) -> str:
         return (
             f"SELECT t.created_at, t.id, {self.series} AS series, left({self.label}, {_MAX_LABEL_LENGTH}) AS label"
-            f" FROM {namespaced(self.table)} t WHERE (t.created_at, t.id) > (%s, %s) AND t.created_at <= %s"
-            f" ORDER BY t.created_at, t.id LIMIT {BATCH_SIZE}"
+            f" FROM {namespaced(self.table)} t"
         )
 
 
@@ -63,6 +76,8 @@ class DailyCounts:
     """(Series, label) → one count per day."""
     behind_since: datetime | None
     """Time since which counts are too low, because the job has not counted the rows yet; None if all are counted."""
+    missing_before: datetime | None
+    """The same for rows before this time, which the job counts from the newest to the oldest."""
 
     def of(self, series: Series) -> dict[str, tuple[int, ...]]:
         """Label → one count per day."""
@@ -80,17 +95,21 @@ def register(*added: Source) -> None:
 def count_rows(*, at: datetime, seconds: float) -> int:
     """Count rows that have not been counted yet, and return their number.
 
-    Stops after the batch in which `seconds` have passed; the next call continues. Each batch has its own transaction.
+    New rows come first, then those before the first run, from the newest to the oldest. Stops after the batch in which
+    `seconds` have passed; the next call continues. Each batch has its own transaction.
     """
     deadline = time.monotonic() + seconds
     total = 0
-    for source in sources:
-        number = BATCH_SIZE
-        while number == BATCH_SIZE:
-            number = _count_batch(source, at=at)
-            total += number
-            if time.monotonic() > deadline:
-                return total
+    for count_batch in (_count_later_rows, _count_earlier_rows):
+        pending = list(sources)
+        while pending:
+            for source in tuple(pending):
+                number = count_batch(source, at=at)
+                total += number
+                if number < BATCH_SIZE:
+                    pending.remove(source)
+                if time.monotonic() > deadline:
+                    return total
     return total
 
 
@@ -110,7 +129,7 @@ def read_counts(*, at: datetime, includes_recent: bool = True) -> DailyCounts:
         if includes_recent:
             sql += (
                 f" UNION ALL SELECT '{source.table}', {_DAY}, series, label, count(*)"
-                f" FROM ({source.rows()}) recent GROUP BY 2, 3, 4"
+                f" FROM ({source.later_rows()}) recent GROUP BY 2, 3, 4"
             )
             parameters += [counted_until[source.table], position.last_id if position else UUID(int=0), at]
     recent = dict.fromkeys(counted_until, 0)
@@ -126,10 +145,12 @@ def read_counts(*, at: datetime, includes_recent: bool = True) -> DailyCounts:
         for table, until in counted_until.items()
         if recent[table] >= BATCH_SIZE or (not includes_recent and until < at)
     ]
+    missing = [row.counted_from for row in positions.values() if row.counted_from and row.counted_from > first]
     return DailyCounts(
         days=days,
         counts={key: tuple(numbers) for key, numbers in counts.items()},
         behind_since=min(behind, default=None),
+        missing_before=max(missing, default=None),
     )
 
 
@@ -143,30 +164,54 @@ def _first_day(at: datetime) -> datetime:
     return datetime.combine(at.astimezone(UTC).date() - timedelta(days=DAYS - 1), datetime.min.time(), UTC)
 
 
-def _count_batch(source: Source, *, at: datetime) -> int:
-    """Count the next rows of a source, and return their number."""
+def _count_later_rows(source: Source, *, at: datetime) -> int:
+    """Count the next rows of a source, and return their number. The first call only stores the position of the job."""
     first, until = _first_day(at), at - SETTLING_TIME
     with transaction.atomic(durable=True):
-        # Locked by the first statement, so that no row is counted twice.
-        position = fetch_row(
-            f"INSERT INTO {namespaced('daily_counts_progress')} AS p (source, counted_until, last_id)"
-            " VALUES (%s, %s, %s) ON CONFLICT (source) DO UPDATE SET source = excluded.source"
-            " RETURNING counted_until, last_id",
-            (source.table, first, UUID(int=0)),
+        # The statement locks the position, so that no row is counted twice.
+        stored = fetch_row(
+            f"INSERT INTO {namespaced('daily_counts_progress')} AS p"
+            " (source, counted_until, last_id, counted_from, first_id) VALUES (%s, %s, %s, %s, %s)"
+            " ON CONFLICT (source) DO UPDATE SET source = excluded.source RETURNING counted_until, last_id",
+            (source.table, until, _LAST_ID, until, _LAST_ID),
         )
-        counted_until, last_id = position or (first, UUID(int=0))
+        counted_until, last_id = stored or (until, _LAST_ID)
         if counted_until >= until:
             return 0
-        after = max((counted_until, last_id), (first, UUID(int=0)))
-        last = fetch_row(
-            f"WITH batch AS MATERIALIZED ({source.rows()}), stored AS ("
-            f" INSERT INTO {namespaced('daily_counts')} AS c (day, series, label, count)"
-            f" SELECT {_DAY}, series, label, count(*) FROM batch WHERE series IS NOT NULL GROUP BY 1, 2, 3"
-            " ON CONFLICT (day, series, label) DO UPDATE SET count = c.count + excluded.count)"
-            " SELECT created_at, id, (SELECT count(*) FROM batch) FROM batch ORDER BY created_at DESC, id DESC LIMIT 1",
-            (*after, until),
+        position = max((counted_until, last_id), (first, UUID(int=0)))
+        number, end = _count_batch(source.later_rows(), (*position, until), last="created_at DESC, id DESC")
+        reached = end if end and number == BATCH_SIZE else (until, _LAST_ID)
+        _positions(source).update(counted_until=reached[0], last_id=reached[1])
+    return number
+
+
+def _count_earlier_rows(source: Source, *, at: datetime) -> int:
+    """Count rows of a source from before the first run of the job, and return their number."""
+    first = _first_day(at)
+    with transaction.atomic(durable=True):
+        row = _positions(source).select_for_update().filter(counted_from__gt=first).first()
+        if row is None:
+            return 0
+        number, end = _count_batch(
+            source.earlier_rows(), (row.counted_from, row.first_id, first), last="created_at, id"
         )
-        number = last[2] if last else 0
-        reached = last[:2] if last and number == BATCH_SIZE else (until, _LAST_ID)
-        CountProgress.objects.filter(source=source.table).update(counted_until=reached[0], last_id=reached[1])
-    return int(number)
+        reached = end if end and number == BATCH_SIZE else (None, None)
+        _positions(source).update(counted_from=reached[0], first_id=reached[1])
+    return number
+
+
+def _positions(source: Source) -> QuerySet[CountProgress]:
+    return CountProgress.objects.filter(source=source.table)
+
+
+def _count_batch(rows: str, parameters: tuple[object, ...], *, last: str) -> tuple[int, tuple[datetime, UUID] | None]:
+    """Add the `rows` to the counts; return their number, and the position of the first of them in the order `last`."""
+    end = fetch_row(
+        f"WITH batch AS MATERIALIZED ({rows}), stored AS ("
+        f" INSERT INTO {namespaced('daily_counts')} AS c (day, series, label, count)"
+        f" SELECT {_DAY}, series, label, count(*) FROM batch WHERE series IS NOT NULL GROUP BY 1, 2, 3"
+        " ON CONFLICT (day, series, label) DO UPDATE SET count = c.count + excluded.count)"
+        f" SELECT created_at, id, (SELECT count(*) FROM batch) FROM batch ORDER BY {last} LIMIT 1",
+        parameters,
+    )
+    return (int(end[2]), (end[0], end[1])) if end else (0, None)

@@ -25,12 +25,15 @@ class DailyCount(models.Model):
 
 
 class CountProgress(models.Model):
-    """The position up to which the rows of a source are counted."""
+    """The rows of a source that are counted: those between two positions of (`created_at`, `id`)."""
 
     source = models.TextField(primary_key=True)
     counted_until = models.DateTimeField()
     """`created_at` of the last counted row; later if no further row was found."""
     last_id = models.UUIDField()
+    counted_from = models.DateTimeField(null=True)
+    """Rows before this position are not counted yet; NULL if all are."""
+    first_id = models.UUIDField(null=True)
 
     class Meta:
         db_table = namespaced("daily_counts_progress")

@@ -40,7 +40,9 @@ class AddressForm(forms.Form):
     email = forms.CharField(
         label="Email",
         max_length=255,
-        widget=forms.EmailInput(attrs={"autofocus": True, "autocomplete": "username", "autocapitalize": "none"}),
+        widget=forms.TextInput(
+            attrs={"autofocus": True, "autocomplete": "username", "autocapitalize": "none", "inputmode": "email"}
+        ),
     )
 
 

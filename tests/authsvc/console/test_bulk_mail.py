@@ -98,7 +98,7 @@ def test_messages_beyond_the_quota_are_delivered_later(inside: Console, auth_con
     auth_config(limits={"operator_messages": Rate(events=2)})
     users = [factories.make_user(confirmed=False) for _ in range(6)]
     page = post(inside, "resend_confirmation", *users)
-    assert costs(page)["Time to deliver"].startswith("2 are sent now, the others as the quota permits: the last one in")
+    assert costs(page)["Time to deliver"].startswith("The quota permits 2 now, the others follow as it permits: ")
     assert "about 2 hours" in costs(page)["Time to deliver"]
     post(inside, "resend_confirmation", *users, confirmed="1")
     hours = [run_at and round((run_at - timezone.now()) / timedelta(hours=1)) for _, run_at, _ in queued()]
@@ -146,7 +146,7 @@ def test_changed_addresses_show_their_cost_again(inside: Console, mailbox: Mailb
     page = inside.submit(
         INVITE, email="a@example.com c@example.com", shown_cost=hidden(page, "shown_cost")
     ).content.decode()
-    assert "1 are sent now. Invite the others" in costs(page)["Time to deliver"]
+    assert "The quota permits 1 now. Invite the others" in costs(page)["Time to deliver"]
     assert not mailbox.emails
     page = inside.submit(
         INVITE, email="a@example.com c@example.com", shown_cost=hidden(page, "shown_cost")

@@ -18,6 +18,7 @@ from authsvc.api.throttling import Bucket
 from authsvc.conf import Rate
 from authsvc.console import dashboard
 from authsvc.daily_counts import counting
+from authsvc.daily_counts.models import CountProgress
 from authsvc.db import sql
 from authsvc.errors import EmailRateExceeded
 from authsvc.messaging import Sender
@@ -141,6 +142,15 @@ def test_slow_recent_counts_are_left_out_and_stated(
     page = console.text(START)
     assert "<strong>1</strong> today" in chart(page, "Sign-ins")
     assert "the numbers are too low since" in page
+
+
+def test_days_that_are_not_counted_yet_are_stated(console: Console, operator: User) -> None:
+    console.sign_in("op@example.com")
+    daily_counts.count_rows(at=timezone.now(), seconds=60)
+    assert "too low" not in console.text(START)
+    counted_from = timezone.now() - timedelta(days=3)
+    CountProgress.objects.filter(source="users").update(counted_from=counted_from, first_id=operator.pk)
+    assert f"the numbers before {counted_from:%-d %B, %H:%M} are too low" in console.text(START)
 
 
 def test_slow_counts_are_left_out_and_stated(console: Console, operator: User) -> None:

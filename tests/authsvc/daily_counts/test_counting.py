@@ -88,14 +88,31 @@ def test_recent_rows_are_counted_at_once_and_by_the_job_when_they_have_settled()
 
 def test_many_rows_of_one_time_are_counted_once_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counting, "BATCH_SIZE", 3)
-    make_entries(*[LOGIN] * 10, at=NOON - timedelta(hours=1))
-    assert daily_counts.count_rows(at=NOON, seconds=0) == 3
-    counts = daily_counts.read_counts(at=NOON)
-    assert counts.behind_since == NOON - timedelta(hours=1)
+    count()
+    make_entries(*[LOGIN] * 10, at=NOON + timedelta(hours=1))
+    later = NOON + timedelta(hours=2)
+    assert daily_counts.count_rows(at=later, seconds=0) == 3
+    counts = daily_counts.read_counts(at=later)
+    assert counts.behind_since == NOON + timedelta(hours=1)
     assert sum(counts.of(Series.SIGN_INS)[""]) == 6
-    assert count() == 7
+    assert count(later) == 7
     assert DailyCount.objects.get().count == 10
-    assert daily_counts.read_counts(at=NOON).behind_since is None
+    assert daily_counts.read_counts(at=later).behind_since is None
+
+
+def test_rows_before_the_first_run_are_counted_from_the_newest_to_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counting, "BATCH_SIZE", 2)
+    [source] = [source for source in counting.sources if source.table == "audit_log_entries"]
+    for hours in (1, 2, 3, 3, 3):
+        make_entries(LOGIN, at=NOON - timedelta(hours=hours))
+    make_entries(LOGIN, at=NOON - timedelta(days=40))
+    assert counting._count_later_rows(source, at=NOON) == 0
+    for number, missing_before, total in ((2, 2, 2), (2, 3, 4), (1, None, 5), (0, None, 5)):
+        assert counting._count_earlier_rows(source, at=NOON) == number
+        counts = daily_counts.read_counts(at=NOON)
+        assert counts.missing_before == (missing_before and NOON - timedelta(hours=missing_before))
+        assert counts.behind_since is None
+        assert sum(counts.of(Series.SIGN_INS)[""]) == total
 
 
 def test_without_recent_rows_the_counts_say_until_when_they_are_complete() -> None:
@@ -123,13 +140,15 @@ def test_counts_stay_after_the_deletion_of_rows_and_are_renewed_after_a_reset() 
     assert totals() == {(Series.SIGN_INS, ""): 1}
 
 
+@pytest.mark.parametrize("is_later", [True, False])
 @pytest.mark.parametrize("source", counting.sources, ids=lambda source: source.table)
-def test_the_next_rows_are_found_by_an_index(source: daily_counts.Source) -> None:
+def test_the_next_rows_are_found_by_an_index(source: daily_counts.Source, is_later: bool) -> None:
     at = timezone.now()
+    rows, sign = (source.later_rows(), ">") if is_later else (source.earlier_rows(), "<")
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute("SET LOCAL enable_sort = off")
-        cursor.execute(f"EXPLAIN {source.rows()}", (at - timedelta(days=1), UUID(int=0), at))
+        cursor.execute(f"EXPLAIN {rows}", (at - timedelta(days=1), UUID(int=0), at))
         plan = "\n".join(line for [line] in cursor.fetchall())
-    assert "Index Cond: ((ROW(created_at, id) > ROW(" in plan
+    assert f"Index Cond: ((ROW(created_at, id) {sign} ROW(" in plan
     assert "Sort" not in plan

@@ -154,6 +154,10 @@ PAGES = {
     "API": ("/docs", ".opblock"),
     "dashboard": ("/operator/", ".stats"),
     "list of users": ("/operator/accounts/user/", "#result_list"),
+    "own account": ("/operator/account/", ".panel"),
+    "password of the own account": ("/operator/account/password/", "#id_password"),
+    "enrolment of an app": ("/operator/account/app/", "#id_name"),
+    "forgotten password": ("/operator/forgotten-password/", "#id_email"),
     "invitations": ("/operator/accounts/user/invite/", "#id_email"),
     "error page of the console": ("/operator/unknown/", "h1"),
 }
