@@ -20,6 +20,7 @@ COPY authsvc authsvc
 COPY accounts accounts
 COPY tokens tokens
 COPY oauthproviders oauthproviders
+COPY oauthserver oauthserver
 COPY mailer mailer
 COPY templates templates
 # Compiles only the modules that the service loads at start and for telemetry, by importing them. The service never loads

@@ -25,6 +25,7 @@ INSTALLED_APPS = [
     "tokens",
     "accounts",
     "oauthproviders",
+    "oauthserver",
     "mailer",
     "rest_framework",
     # The operator console; sessions are kept in signed cookies and in our own table, so their app is not needed.

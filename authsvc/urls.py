@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.apps import apps
 from django.urls import include, path
 from django.views.generic import RedirectView
 
@@ -16,6 +17,7 @@ urlpatterns = [
     slash_optional("settings", views.SettingsView.as_view()),
     path("", include("oauthproviders.urls")),
     path("", include("accounts.urls")),
+    *([path("", include("oauthserver.urls"))] if apps.is_installed("oauthserver") else []),
     slash_optional("openapi.json", openapi.OpenapiView.as_view()),
     slash_optional("docs", openapi.DocsView.as_view()),
     path("docs/<slug:digest>/<str:name>", openapi.serve_asset),

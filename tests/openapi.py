@@ -19,9 +19,7 @@ METHODS = ("get", "post", "put", "patch", "delete")
 _TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z")
 _MAX_MESSAGE_LENGTH = 150
 # Pages, and the routes of disabled features, which the document leaves out.
-_OUTSIDE_THE_API = re.compile(
-    r"/(inbox|operator|sso|oauth|admin/oauth|user/oauth|[.]well-known/oauth-authorization-server)(/|$)"
-)
+_OUTSIDE_THE_API = re.compile(r"/(inbox|operator|sso)(/|$)")
 
 _formats = FormatChecker(formats=())
 _formats.checks("uuid", raises=ValueError)(lambda text: not isinstance(text, str) or str(UUID(text)) == text)

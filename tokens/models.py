@@ -50,6 +50,7 @@ class Session(models.Model):
     ip = models.GenericIPAddressField(null=True)
     tag = models.TextField(null=True)
     oauth_client_id = models.UUIDField(null=True)
+    resource = models.TextField(null=True)
     refresh_token_hmac_key = models.TextField(null=True)
     refresh_token_counter = models.BigIntegerField(null=True)
     scopes = models.TextField(null=True)

@@ -52,6 +52,7 @@ class UserInput(Body, frozen=True):
 class UserView(Endpoint):
     authentication_classes = (BearerAuthentication,)
     permission_classes = (IsSignedIn,)
+    client_methods = frozenset({"get"})
     impersonated_methods = frozenset({"get", "put"})
 
     @document(responses={200: schemas.User}, errors=(errors.AudienceMismatch,))

@@ -20,7 +20,7 @@ from tokens.models import TokenType
 from tokens.sessions.users import EPOCH, SessionRecord, SignedInUser, TokenUser
 
 _SESSION = (
-    "id user_id created_at refreshed_at not_after aal tag oauth_client_id scopes refresh_token_hmac_key"
+    "id user_id created_at refreshed_at not_after aal tag oauth_client_id scopes resource refresh_token_hmac_key"
     " refresh_token_counter impersonator_id impersonator_session_id"
 ).split()
 _TOKEN = "id token_type token_hash relates_to created_at attempts".split()
@@ -274,7 +274,7 @@ def _as_record(user: TokenUser) -> UserRecord:
 
 def _read_session(row: Row) -> tuple[SessionRecord | None, tuple[AmrEntry, ...]]:
     (
-        id_, user_id, created_at, refreshed_at, not_after, aal, tag, oauth_client_id, scopes, key, counter,
+        id_, user_id, created_at, refreshed_at, not_after, aal, tag, oauth_client_id, scopes, resource, key, counter,
         impersonator_id, impersonator_session_id, methods,
     ) = row  # fmt: skip
     if id_ is None:
@@ -289,6 +289,7 @@ def _read_session(row: Row) -> tuple[SessionRecord | None, tuple[AmrEntry, ...]]
         tag=tag,
         oauth_client_id=oauth_client_id,
         scopes=scopes,
+        resource=resource,
         refresh_token_hmac_key=key,
         refresh_token_counter=counter,
         impersonator_id=impersonator_id,

@@ -63,6 +63,7 @@ class Bucket(StrEnum):
     PASSKEY_AUTHENTICATION = "PasskeyAuthentication"
     AUTHORIZE = "Authorize"
     CALLBACK = "Callback"
+    OAUTH_CLIENT_REGISTER = "OAuthClientRegister"
 
     @property
     def field(self) -> str:
@@ -89,6 +90,7 @@ _FIELDS = {
     Bucket.CALLBACK: "token_refresh",
     Bucket.PASSKEY_AUTHENTICATION: "passkey",
     Bucket.VERIFY: "verify",
+    Bucket.OAUTH_CLIENT_REGISTER: "oauth_registration",
 }
 
 

@@ -59,6 +59,8 @@ class Endpoint(APIView):
     """True if the client must solve a captcha, if captchas are enabled."""
     impersonated_methods: ClassVar[frozenset[str]] = frozenset()
     """Lower-case methods that an operator who impersonates the signed-in user may call."""
+    client_methods: ClassVar[frozenset[str]] = frozenset()
+    """Lower-case methods that an OAuth client may call with an access token of the user."""
     is_described: ClassVar[bool] = True
     """False for a view that the API description leaves out."""
     documented_errors: ClassVar[ErrorTypes] = ()

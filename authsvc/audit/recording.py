@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID, uuid4
 
@@ -120,6 +121,12 @@ class Action(StrEnum):
     FAILED_ATTEMPTS_RESET = "failed_attempts_reset"
     PERSONAL_DATA_VIEWED = "personal_data_viewed"
     NOTE_ADDED = "operator_note_added"
+    OAUTH_CLIENT_CREATED = "oauth_client_created"
+    OAUTH_CLIENT_UPDATED = "oauth_client_updated"
+    OAUTH_CLIENT_DELETED = "oauth_client_deleted"
+    OAUTH_CLIENT_SECRET_REGENERATED = "oauth_client_secret_regenerated"
+    OAUTH_GRANT_APPROVED = "oauth_grant_approved"
+    OAUTH_GRANT_DENIED = "oauth_grant_denied"
     LIST_EXPORTED = "list_exported"
     IMPERSONATION_REQUESTED = "impersonation_requested"
     IMPERSONATION_STARTED = "impersonation_started"
@@ -137,6 +144,7 @@ _LOG_TYPES = {
         Action.CONFIRMATION_REQUESTED, Action.REPEATED_SIGNUP, Action.UPDATED_PASSWORD, Action.IDENTITY_LINKED,
         Action.IDENTITY_UNLINKED, Action.PASSKEY_CREATED, Action.PASSKEY_UPDATED, Action.PASSKEY_DELETED,
         Action.FAILED_ATTEMPTS_RESET, Action.NOTE_ADDED, Action.PERSONAL_DATA_VIEWED, Action.LIST_EXPORTED,
+        Action.OAUTH_GRANT_APPROVED, Action.OAUTH_GRANT_DENIED,
     ),
     "token": (Action.TOKEN_REVOKED, Action.TOKEN_REFRESHED),
     "factor": (
@@ -148,6 +156,10 @@ _LOG_TYPES = {
         Action.PROVIDER_TESTED,
     ),
     "message": (Action.MESSAGE_RETRIED, Action.MESSAGES_RETRIED),
+    "oauth_client": (
+        Action.OAUTH_CLIENT_CREATED, Action.OAUTH_CLIENT_UPDATED, Action.OAUTH_CLIENT_DELETED,
+        Action.OAUTH_CLIENT_SECRET_REGENERATED,
+    ),
 }  # fmt: skip
 _LOG_TYPE_OF = {action: log_type for log_type, actions in _LOG_TYPES.items() for action in actions}
 REFUSALS = "RefusedSignIn"
@@ -165,12 +177,14 @@ _MAX_NAME_LENGTH = 256
 
 
 class PendingEntry(NamedTuple):
-    """An entry that is logged but not stored yet; `record` or a statement of the caller stores it."""
+    """An entry that is not stored yet; `record` or a statement of the caller stores it."""
 
     id: UUID
     payload: str | None
     """JSON; None if the settings disable entries in the database."""
     address: str = ""
+    content: Mapping[str, Any] = MappingProxyType({})
+    """The payload before it is encoded."""
 
 
 def record(
@@ -242,6 +256,20 @@ def prepare_entry(
     traits: Mapping[str, Any] | None = None,
 ) -> PendingEntry:
     """Log an action, and return its entry for the caller to store."""
+    pending = draft_entry(action, actor=actor, caller=caller, at=at, traits=traits)
+    log_entry(pending, caller=caller, at=at)
+    return pending
+
+
+def draft_entry(
+    action: Action,
+    *,
+    actor: Actor | Administrator,
+    caller: Caller,
+    at: datetime,
+    traits: Mapping[str, Any] | None = None,
+) -> PendingEntry:
+    """The entry of an action that a statement performs under a condition, and stores then. `log_entry` follows."""
     payload: dict[str, Any] = {
         "actor_id": str(actor.id),
         "actor_via_sso": actor.is_sso_user,
@@ -270,25 +298,29 @@ def prepare_entry(
         payload["request_id"] = caller.request_id[:_MAX_NAME_LENGTH]
     if caller.audit.session_id is not None:
         payload["session_id"] = str(caller.audit.session_id)
-    caller.audit.payloads.append(payload)
     entry_id = uuid4()
+    if conf.current().audit.disable_postgres:
+        return PendingEntry(id=entry_id, payload=None, address=caller.address, content=payload)
+    # Refreshes are too frequent to store the device with each; the entry of the sign-in names it.
+    has_device = not isinstance(actor, Administrator) and action != Action.TOKEN_REFRESHED
+    device = caller.user_agent[:_MAX_NAME_LENGTH].replace("\0", "") if has_device else ""
+    stored = {**payload, "user_agent": device} if device else payload
+    return PendingEntry(id=entry_id, payload=orjson.dumps(stored).decode(), address=caller.address, content=payload)
+
+
+def log_entry(pending: PendingEntry, *, caller: Caller, at: datetime) -> None:
+    """Log the action of an entry that is stored."""
+    caller.audit.payloads.append(pending.content)
     if logger.isEnabledFor(logging.INFO):
         event = {
-            **payload,
-            "audit_log_id": str(entry_id),
+            **pending.content,
+            "audit_log_id": str(pending.id),
             "ip_address": caller.address,
             "created_at": f"{at:%Y-%m-%dT%H:%M:%S.%fZ}",
         }
         if caller.user_agent:
             event["user_agent"] = caller.user_agent
         logger.info("audit_event", extra={"auth_audit_event": event})
-    if conf.current().audit.disable_postgres:
-        return PendingEntry(id=entry_id, payload=None, address=caller.address)
-    # Refreshes are too frequent to store the device with each; the entry of the sign-in names it.
-    has_device = not isinstance(actor, Administrator) and action != Action.TOKEN_REFRESHED
-    device = caller.user_agent[:_MAX_NAME_LENGTH].replace("\0", "") if has_device else ""
-    stored = {**payload, "user_agent": device} if device else payload
-    return PendingEntry(id=entry_id, payload=orjson.dumps(stored).decode(), address=caller.address)
 
 
 def describe_changes(

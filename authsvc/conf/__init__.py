@@ -23,6 +23,8 @@ from authsvc.conf.sections import AuthConfig
 from authsvc.conf.sections.database import Database, IndexWorker
 from authsvc.conf.sections.mail import NOTIFICATIONS, Mailer, Recipients, Smtp
 from authsvc.conf.sections.mfa import Mfa, Passkeys, WebAuthn
+from authsvc.conf.sections.oauth_server import SCOPES as OAUTH_SCOPES
+from authsvc.conf.sections.oauth_server import OAuthServer
 from authsvc.conf.sections.observability import Audit, Logging, Telemetry
 from authsvc.conf.sections.providers import PROVIDERS, CustomProviders, Federation, Flows, Provider
 from authsvc.conf.sections.service import Api, Console, Experimental, Reloading, Site
@@ -34,6 +36,7 @@ from authsvc.conf.types import Network, Rate, Secret
 
 __all__ = [
     "NOTIFICATIONS",
+    "OAUTH_SCOPES",
     "PROVIDERS",
     "SMS_PROVIDERS",
     "Api",
@@ -57,6 +60,7 @@ __all__ = [
     "Mfa",
     "Network",
     "Notice",
+    "OAuthServer",
     "OneTimeCodes",
     "Passkeys",
     "Passwords",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import psycopg
+from django.apps import apps
 from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
 from django.db.migrations.executor import MigrationExecutor
 
@@ -40,7 +41,11 @@ def run(request: ImportRequest, *, show: ShowProgress) -> Report:
 
     The import can be repeated: rows are matched by id, and rows deleted at the source are deleted here too.
     """
-    tables = [table for table in table_definitions.TABLES if request.with_audit_log or not table.is_optional]
+    tables = [
+        table
+        for table in table_definitions.TABLES
+        if (request.with_audit_log or not table.is_optional) and _is_installed(table)
+    ]
     _require_migrations()
     try:
         with transaction.atomic(durable=True):
@@ -63,6 +68,10 @@ def run(request: ImportRequest, *, show: ShowProgress) -> Report:
         for table in tables:
             queries.vacuum(table)
     return report
+
+
+def _is_installed(table: Table) -> bool:
+    return not table.app or apps.is_installed(table.app)
 
 
 def _require_migrations() -> None:
@@ -180,7 +189,7 @@ def _write_table(table: Table, tally: Tally, *, show: ShowProgress) -> None:
 
 def _tables_not_imported(snapshot: Source, tables: list[Table]) -> Iterator[str]:
     imported = {table.name for table in tables}
-    optional = {table.name for table in table_definitions.TABLES} - imported
+    left_out = {table.name: table for table in table_definitions.TABLES if table.name not in imported}
     for name in sorted(set(snapshot.tables) - imported - table_definitions.INTERNAL_TABLES):
         if name in snapshot.unreadable:
             yield f"{name}: no right to read"
@@ -189,7 +198,9 @@ def _tables_not_imported(snapshot: Source, tables: list[Table]) -> Iterator[str]
         if not number:
             continue
         capability = table_definitions.UNSUPPORTED_TABLES.get(name)
-        if name in optional:
+        if name in left_out and not _is_installed(left_out[name]):
+            yield f"{name}: {number:,} rows: the app {left_out[name].app} is not installed"
+        elif name in left_out:
             yield f"{name}: {number:,} rows: use --with-audit-log to import them"
         elif capability:
             yield f"{name}: {number:,} rows: this server does not support {capability} yet"

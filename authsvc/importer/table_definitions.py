@@ -26,6 +26,7 @@ _NIL = "00000000-0000-0000-0000-000000000000"
 _USER = Owner(column="user_id", table="users", noun="user")
 _FACTOR = Owner(column="factor_id", table="mfa_factors", noun="factor")
 _SESSION = Owner(column="session_id", table="sessions", noun="session")
+_CLIENT = Owner(column="client_id", table="oauth_clients", noun="client")
 _UUID = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
 OTHER_INSTANCE = "belongs to another instance (--all-instances takes it)"
@@ -74,6 +75,19 @@ def _payload(name: str, source_columns: Columns) -> str:
     return f"({text})::jsonb" if name in source_columns else "NULL"
 
 
+def _client_type(name: str, source_columns: Columns) -> str:
+    return f"x.{name}::text" if name in source_columns else "'confidential'"
+
+
+def _auth_method(name: str, source_columns: Columns) -> str:
+    # Older sources know no methods: public clients have no secret, and other ones use HTTP Basic authentication.
+    if name in source_columns:
+        return f"x.{name}"
+    if "client_type" not in source_columns:
+        return "'client_secret_basic'"
+    return "CASE x.client_type::text WHEN 'public' THEN 'none' ELSE 'client_secret_basic' END"
+
+
 def _amr_claims(source: Source) -> list[RowSource]:
     if source.has("mfa_amr_claims", "id") or not source.tables.get("mfa_amr_claims"):
         return same_table("mfa_amr_claims")(source)
@@ -108,6 +122,20 @@ TABLES = (
         skip_reason=_instance,
         reassignable=("email", "phone"),
         encrypted=("encrypted_password",),
+    ),
+    Table(
+        name="oauth_clients",
+        columns={
+            **copied("id", "redirect_uris", "grant_types", "client_name", "client_uri", "logo_uri", "deleted_at"),
+            "client_secret_hash": text_or_empty,
+            "registration_type": enum_as_text,
+            "client_type": _client_type,
+            "token_endpoint_auth_method": _auth_method,
+            "created_at": time_or("updated_at"),
+            "updated_at": time_or("created_at"),
+        },
+        ignored=frozenset({"client_id"}),
+        app="oauthserver",
     ),
     Table(
         name="sessions",
@@ -226,6 +254,24 @@ TABLES = (
         columns=copied("id", "provider_type", "code_verifier", "created_at"),
     ),
     Table(
+        name="oauth_authorizations",
+        columns={
+            **copied("id", "authorization_id", "client_id", "user_id", "redirect_uri", "scope", "state", "resource"),
+            **copied("code_challenge", "nonce", "created_at", "expires_at", "approved_at"),
+            **dict.fromkeys(("code_challenge_method", "response_type", "status"), enum_as_text),
+            # The code was stored as it is.
+            "authorization_code": expression(_sha256("x.authorization_code")),
+        },
+        owners=(Owner(column="user_id", table="users", noun="user", is_optional=True), _CLIENT),
+        app="oauthserver",
+    ),
+    Table(
+        name="oauth_consents",
+        columns=copied("id", "user_id", "client_id", "scopes", "granted_at", "revoked_at"),
+        owners=(_USER, _CLIENT),
+        app="oauthserver",
+    ),
+    Table(
         name="custom_oauth_providers",
         columns={
             **copied("id", "provider_type", "identifier", "name", "client_id", "client_secret", "issuer"),
@@ -247,9 +293,6 @@ TABLES = (
 )
 
 UNSUPPORTED_TABLES = {
-    "oauth_clients": "an OAuth server",
-    "oauth_authorizations": "an OAuth server",
-    "oauth_consents": "an OAuth server",
     "sso_providers": "single sign-on",
     "sso_domains": "single sign-on",
     "saml_providers": "single sign-on",

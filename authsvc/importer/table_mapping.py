@@ -67,6 +67,8 @@ class Table:
     """A skipped row of an imported user ends a session or locks the user out."""
     is_optional: bool = False
     """Imported only on request."""
+    app: str = ""
+    """The app that owns the table, if it can be left out of INSTALLED_APPS."""
     row_sources: Callable[[Source], list[RowSource]] | None = None
     """Sources of the rows, if not the table of that name."""
 

@@ -31,8 +31,9 @@ from oauthproviders.base.contract import InvalidProviderResponse, ProviderUnavai
 from oauthproviders.flow import errors, id_token_audiences
 from oauthproviders.flow.id_token_audiences import IdTokenCredential, TrustedIssuer
 from oauthproviders.oidc import openid_connect
-from tokens.api import authentication, grants, schemas
+from tokens.api import authentication, grants, permissions, schemas
 from tokens.api.authentication import BearerAuthentication
+from tokens.api.errors import ClientTokenNotAllowed
 from tokens.jwt.access_tokens import MAX_TOKEN_LENGTH
 from tokens.sessions import impersonation, lifecycle, sign_in_metrics
 from tokens.sessions.errors import ImpersonationNotAllowed
@@ -78,6 +79,7 @@ class IdTokenGrant:
         RecentSignInNeeded,
         errors.ProviderDisabled,
         *BearerAuthentication.documented_errors,
+        ClientTokenNotAllowed,
         ImpersonationNotAllowed,
         *identity_errors.EXTERNAL_IDENTITY,
     )
@@ -159,6 +161,8 @@ def _authenticate(caller: Caller, *, at: datetime) -> SignedInUser:
     signed_in, _claims = authentication.authenticate_user(token, caller=caller, at=at)
     if signed_in.is_impersonated:
         impersonation.refuse(signed_in, request="POST token?grant_type=id_token", caller=caller, at=at)
+    if permissions.is_restricted(signed_in):
+        raise ClientTokenNotAllowed
     return signed_in
 
 

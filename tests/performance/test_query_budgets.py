@@ -22,6 +22,7 @@ from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import CHALLENGE, PASSWORD, VERIFIER
 from tests.fakes.http_peer import HttpPeer
 from tests.oauthproviders.browser import Browser, GitHub, address, provider_settings, start_link_flow
+from tests.oauthserver import client_application
 from tests.observations import replace_table
 from tokens.models import TokenType
 
@@ -298,6 +299,47 @@ def list_users(number: int, query: str = "", *, again: bool = False) -> Callable
     return prepare
 
 
+def start_authorization() -> Call:
+    application = client_application.register(Api())
+    return lambda api: client_application.authorize(api, application, scope="email")
+
+
+def show_authorization() -> Call:
+    session = factories.make_session()
+    authorization_id = client_application.start(Api(), client_application.register(Api()), scope="email")
+    return lambda api: client_application.show(api, authorization_id, session)
+
+
+def give_consent() -> Call:
+    session = factories.make_session()
+    authorization_id = client_application.start(Api(), client_application.register(Api()), scope="email")
+    client_application.show(Api(), authorization_id, session)
+    return lambda api: client_application.decide(api, authorization_id, session)
+
+
+def exchange_authorization_code() -> Call:
+    application = client_application.register(Api(), token_endpoint_auth_method="client_secret_basic")
+    code = client_application.approve(Api(), application, factories.make_session(), scope="email")
+    return lambda api: client_application.exchange(application, code)
+
+
+def refresh_as_client() -> Call:
+    application = client_application.register(Api(), token_endpoint_auth_method="client_secret_basic")
+    token = client_application.sign_in(Api(), application, scope="email")["refresh_token"]
+    return lambda api: client_application.refresh(application, token)
+
+
+def read_userinfo() -> Call:
+    token = client_application.sign_in(Api(), client_application.register(Api()), scope="email")["access_token"]
+    return lambda api: api.get("/oauth/userinfo", bearer=token)
+
+
+def list_grants() -> Call:
+    session = factories.make_session()
+    client_application.approve(Api(), client_application.register(Api()), session, scope="email")
+    return lambda api: api.get("/user/oauth/grants", bearer=session.access_token)
+
+
 PATHS = [
     Path("GET /health", 0, 200, lambda: lambda api: api.get("/health")),
     Path("GET /settings", 0, 200, lambda: lambda api: api.get("/settings")),
@@ -326,9 +368,16 @@ PATHS = [
     Path("POST /factors/{factor_id}/verify", 18, 200, verify_factor("verified")),
     Path("POST /factors/{factor_id}/verify, first", 19, 200, verify_factor("unverified")),
     Path("DELETE /factors/{factor_id}", 11, 200, unenroll_factor),
-    Path("refresh", 3, 200, refresh(0)),
+    Path("refresh", 2, 200, refresh(0)),
     Path("refresh, once more", 3, 200, refresh(1)),
     Path("refresh, used again", 4, 400, refresh(2)),
+    Path("GET /oauth/authorize", 2, 302, start_authorization),
+    Path("GET /oauth/authorizations/{authorization_id}", 4, 200, show_authorization),
+    Path("POST /oauth/authorizations/{authorization_id}/consent", 4, 200, give_consent),
+    Path("POST /oauth/token, code", 6, 200, exchange_authorization_code),
+    Path("POST /oauth/token, refresh", 3, 200, refresh_as_client),
+    Path("GET /oauth/userinfo", 1, 200, read_userinfo),
+    Path("GET /user/oauth/grants", 2, 200, list_grants),
     Path("password grant", 4, 200, password_grant()),
     Path(
         "password grant, imported hash",
@@ -446,6 +495,7 @@ def enabled_sign_in_methods(auth_config: ChangeConfig) -> None:
     auth_config(
         signup={"phone_enabled": True, "manual_linking_enabled": True},
         sms={"test_codes": {PHONE: FIXED_CODE}},
+        oauth_server={"enabled": True, "authorization_path": "/oauth/consent"},
         providers={"github": provider_settings(url=PEER.url)},
     )
 

@@ -51,6 +51,10 @@ USES = {
     "DELETE /passkeys/{passkey_id}": Use.REFUSED,
     "GET /user/identities/authorize": Use.REFUSED,
     "DELETE /user/identities/{identity_id}": Use.REFUSED,
+    "GET /oauth/userinfo": Use.PERMITTED,
+    "POST /oauth/userinfo": Use.PERMITTED,
+    "GET /oauth/authorizations/{authorization_id}": Use.REFUSED,
+    "POST /oauth/authorizations/{authorization_id}/consent": Use.REFUSED,
     "GET /user/oauth/grants": Use.REFUSED,
     "DELETE /user/oauth/grants": Use.REFUSED,
     "POST /invite": Use.ADMIN,
@@ -104,11 +108,8 @@ USES = {
     "GET /sso/saml/metadata": Use.PUBLIC,
     "POST /sso/saml/acs": Use.PUBLIC,
     "GET /oauth/authorize": Use.PUBLIC,
-    "GET /oauth/authorizations/{authorization_id}": Use.PUBLIC,
-    "POST /oauth/authorizations/{authorization_id}/consent": Use.PUBLIC,
     "POST /oauth/clients/register": Use.PUBLIC,
     "POST /oauth/token": Use.PUBLIC,
-    "GET /oauth/userinfo": Use.PUBLIC,
 }
 PAGES = ("operator", "inbox", "docs/<")
 """Path prefixes of HTML pages, which read cookies only."""
@@ -134,14 +135,18 @@ def endpoints() -> Iterator[tuple[str, type[Endpoint]]]:
                 yield f"{method.upper()} /{route}", view
 
 
-VIEWS = dict(endpoints())
+# The first route of a path counts; those of disabled features come last.
+VIEWS = dict(reversed(list(endpoints())))
 
 
 @pytest.fixture
 def token(auth_config: ChangeConfig) -> str:
     """The access token of an operator who impersonates a user."""
     auth_config(
-        console={"impersonation_enabled": True}, passkeys={"enabled": True}, mfa={"recovery_codes_enabled": True}
+        console={"impersonation_enabled": True},
+        passkeys={"enabled": True},
+        mfa={"recovery_codes_enabled": True},
+        oauth_server={"enabled": True},
     )
     return factories.make_impersonation().access_token
 
@@ -240,6 +245,9 @@ def test_services_refuse_what_an_endpoint_would_permit_by_mistake(
         ("POST", "/factors/recovery_codes", None),
         ("POST", passkey, {}),
         ("DELETE", f"/passkeys/{ANY_ID}", None),
+        ("GET", f"/oauth/authorizations/{ANY_ID}", None),
+        ("POST", f"/oauth/authorizations/{ANY_ID}/consent", {"action": "approve"}),
+        ("DELETE", f"/user/oauth/grants?client_id={ANY_ID}", None),
     ):
         refused = api.request(method, path, body, bearer=token)
         assert (refused.status_code, refused.json()["error_code"]) == (403, "impersonation_not_allowed"), path

@@ -67,6 +67,7 @@ class BearerAuthentication(BaseAuthentication):
     documented_errors: ClassVar[ErrorTypes] = (
         errors.NoAuthorization,
         BadJwt,
+        errors.IdTokenNotAllowed,
         errors.MissingSubject,
         errors.SubjectNotAUuid,
         errors.SessionIdNotAUuid,
@@ -166,7 +167,7 @@ def authenticate_user(token: str, *, caller: Caller, at: datetime) -> tuple[Sign
 
     One statement, and one more for an impersonated session.
     """
-    claims = access_tokens.decode(token, at=at)
+    claims = _decode(token, at=at)
     signed_in = _load_signed_in_user(claims)
     if signed_in.user.banned_until is not None and at < signed_in.user.banned_until:
         raise session_errors.UserBanned
@@ -201,7 +202,7 @@ def authenticate_admin(token: str, *, at: datetime) -> Admin:
     token, SessionNoLongerValid, NotAdmin, and AdminNeedsSecondFactor without a verified second factor.
     """
     roles = conf.current().jwt.admin_roles
-    claims = access_tokens.decode(token, at=at)
+    claims = _decode(token, at=at)
     admin = Admin(role=claims.role, subject=claims.sub[:_MAX_SUBJECT_LENGTH])
     if claims.session_id:
         signed_in = _load_signed_in_user(claims)
@@ -228,6 +229,14 @@ def authenticate_admin(token: str, *, at: datetime) -> Admin:
     if claims.role not in roles:
         raise errors.NotAdmin
     return admin
+
+
+def _decode(token: str, *, at: datetime) -> Claims:
+    """The claims of an access token. Raises BadJwt, and IdTokenNotAllowed for an ID token with the same key."""
+    claims = access_tokens.decode(token, at=at)
+    if claims.session_id is None and "client_id" in claims.raw:
+        raise errors.IdTokenNotAllowed
+    return claims
 
 
 def _load_signed_in_user(claims: Claims) -> SignedInUser:

@@ -29,6 +29,22 @@ class SessionIdNotAUuid(ApiError):
     message = "invalid claim: session_id claim must be a UUID"
 
 
+class IdTokenNotAllowed(ApiError):
+    """An ID token names its client and no session. It proves a sign-in to that client, and grants no access."""
+
+    status = 403
+    error_code = "bad_jwt"
+    message = "invalid claim: an ID token is not an access token"
+
+
+class ClientTokenNotAllowed(ApiError):
+    """The access token of an OAuth client permits reading the user and ending its own session only."""
+
+    status = 403
+    error_code = "no_authorization"
+    message = "OAuth client tokens are not allowed to perform this action"
+
+
 class SessionNoLongerValid(ApiError):
     """The session of an administrator has exceeded a time limit."""
 

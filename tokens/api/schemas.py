@@ -41,14 +41,34 @@ class KeySet(TypedDict):
 
 
 class Discovery(TypedDict):
-    """Metadata for verifiers of access tokens (OpenID Connect Discovery 1.0 §3, RFC 8414 §2)."""
+    """Metadata for clients and verifiers of access tokens (OpenID Connect Discovery 1.0 §3, RFC 8414 §2).
+
+    While the OAuth server is disabled, it names no endpoints.
+    """
 
     issuer: str
     """The `iss` claim, if `AUTH_JWT_ISSUER` is set; else the external URL of the API."""
     jwks_uri: str
     response_types_supported: list[str]
-    """Empty: the service is no OAuth server."""
+    """Empty while the OAuth server is disabled."""
     subject_types_supported: list[str]
     id_token_signing_alg_values_supported: list[str]
     """The algorithm of the signing key."""
     claims_supported: list[str]
+    authorization_endpoint: NotRequired[str]
+    token_endpoint: NotRequired[str]
+    userinfo_endpoint: NotRequired[str]
+    registration_endpoint: NotRequired[str]
+    """If clients can register themselves."""
+    scopes_supported: NotRequired[list[str]]
+    response_modes_supported: NotRequired[list[str]]
+    grant_types_supported: NotRequired[list[str]]
+    token_endpoint_auth_methods_supported: NotRequired[list[str]]
+    code_challenge_methods_supported: NotRequired[list[str]]
+    prompt_values_supported: NotRequired[list[str]]
+    acr_values_supported: NotRequired[list[str]]
+    claims_parameter_supported: NotRequired[bool]
+    request_parameter_supported: NotRequired[bool]
+    request_uri_parameter_supported: NotRequired[bool]
+    authorization_response_iss_parameter_supported: NotRequired[bool]
+    """Redirects to clients have `iss` (RFC 9207)."""

@@ -13,7 +13,7 @@ from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.errors import RequestRateExceeded
 from tokens.api import authentication, errors, grants, schemas
 from tokens.api.authentication import BearerAuthentication
-from tokens.api.permissions import IsSignedIn
+from tokens.api.permissions import IsSignedIn, is_restricted
 from tokens.jwt import signing_keys
 from tokens.sessions import revocation
 from tokens.sessions.errors import ImpersonationNotAllowed, UnsupportedLogoutScope
@@ -49,6 +49,7 @@ class TokenView(Endpoint):
 class LogoutView(Endpoint):
     authentication_classes = (BearerAuthentication,)
     permission_classes = (IsSignedIn,)
+    client_methods = frozenset({"post"})
     impersonated_methods = frozenset({"post"})
 
     @document(
@@ -60,7 +61,7 @@ class LogoutView(Endpoint):
             ),
         ),
         responses={204: None},
-        errors=(UnsupportedLogoutScope, ImpersonationNotAllowed),
+        errors=(UnsupportedLogoutScope, ImpersonationNotAllowed, errors.ClientTokenNotAllowed),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Revoke sessions. Other services accept issued access tokens until they expire.
@@ -68,9 +69,10 @@ class LogoutView(Endpoint):
         An operator who views the application as the user ends only that session, whatever the scope is.
         """
         scope = parsing.query_parameter(request, "scope")
-        revocation.log_out(
-            authentication.get_signed_in_user(request), scope=scope, caller=request.caller, at=timezone.now()
-        )
+        signed_in = authentication.get_signed_in_user(request)
+        if scope != "local" and is_restricted(signed_in):
+            raise errors.ClientTokenNotAllowed
+        revocation.log_out(signed_in, scope=scope, caller=request.caller, at=timezone.now())
         return Response(status=204)
 
 

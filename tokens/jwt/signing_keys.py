@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -138,6 +138,13 @@ class KeySet:
         return {"keys": [key.public_jwk for key in self._by_kid.values() if key.public_jwk is not None]}
 
 
+def _no_metadata() -> dict[str, object]:
+    return {}
+
+
+authorization_server_metadata: Callable[[], dict[str, object]] = _no_metadata
+"""Set by `AppConfig.ready()` of the app that is the OAuth server; empty while that is disabled."""
+
 _keysets: tuple[tuple[Jwt, KeySet], ...] = ()
 """Of the current configuration and of the previous one, which running requests may still use."""
 
@@ -157,20 +164,32 @@ def current() -> KeySet:
 def discovery() -> dict[str, object]:
     """The metadata for verifiers of access tokens (OpenID Connect Discovery 1.0 §3, RFC 8414 §2).
 
-    It names no endpoint of an OAuth server, because there is none. Access tokens have an issuer only if JWT_ISSUER is
+    Its endpoints are those of the OAuth server, if that is enabled. Access tokens have an issuer only if JWT_ISSUER is
     set; the document always has one.
     """
-    config = conf.current()
-    issuer = config.jwt.issuer or config.api.external_url
-    base = issuer if issuer.startswith(("https://", "http://")) else config.api.external_url
+    metadata = authorization_server_metadata()
+    if metadata:
+        return metadata
     return {
-        "issuer": issuer,
-        "jwks_uri": f"{base.rstrip('/')}/.well-known/jwks.json",
+        "issuer": issuer(),
+        "jwks_uri": f"{issuer_base()}/.well-known/jwks.json",
         "response_types_supported": [],
         "subject_types_supported": ["public"],
         "id_token_signing_alg_values_supported": [current().signing.alg],
-        "claims_supported": [*(["iss"] if config.jwt.issuer else []), *_CLAIMS],
+        "claims_supported": [*(["iss"] if conf.current().jwt.issuer else []), *_CLAIMS],
     }
+
+
+def issuer() -> str:
+    """The issuer of ID tokens and of the discovery documents."""
+    return conf.current().jwt.issuer or conf.current().api.external_url
+
+
+def issuer_base() -> str:
+    """The URL, without a slash at its end, to which the paths of endpoints are appended in discovery documents."""
+    identifier = issuer()
+    is_url = identifier.startswith(("https://", "http://"))
+    return (identifier if is_url else conf.current().api.external_url).rstrip("/")
 
 
 def generate(*, algorithm: str) -> dict[str, Any]:

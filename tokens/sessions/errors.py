@@ -131,3 +131,17 @@ class ClientAuthenticationRequired(OAuthError):
 
     def __init__(self) -> None:
         super().__init__("invalid_client", "Client authentication required for OAuth session")
+
+
+class ClientMismatch(OAuthError):
+    """The refresh token belongs to the session of another OAuth client."""
+
+    def __init__(self) -> None:
+        super().__init__("invalid_client", "Client does not match the session's OAuth client")
+
+
+class ClientAuthenticationNotAllowed(OAuthError):
+    """An OAuth client presents the refresh token of a user's own session."""
+
+    def __init__(self) -> None:
+        super().__init__("invalid_client", "Client authentication not allowed for non-OAuth session")

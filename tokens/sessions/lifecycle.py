@@ -51,6 +51,15 @@ class TokenPair:
     refresh_token: str = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientGrant:
+    """An OAuth client that receives the tokens of a session, the scopes that the user granted, and their resource."""
+
+    client_id: UUID
+    scopes: str
+    resource: str | None = None
+
+
 def start_session(
     *,
     user: TokenUser,
@@ -58,6 +67,7 @@ def start_session(
     caller: Caller,
     at: datetime,
     not_after: datetime | None = None,
+    client_grant: ClientGrant | None = None,
     operator_session: SessionRecord | None = None,
 ) -> TokenPair:
     """Starts a session of a user who has just authenticated with `method`. Joins the caller's transaction.
@@ -78,6 +88,9 @@ def start_session(
         aal=operator_session.aal if operator_session else AAL1,
         impersonator_id=operator_session.user_id if operator_session else None,
         impersonator_session_id=operator_session.id if operator_session else None,
+        oauth_client_id=client_grant.client_id if client_grant else None,
+        scopes=client_grant.scopes if client_grant else None,
+        resource=client_grant.resource if client_grant else None,
     )
     with transaction.atomic(savepoint=False):
         started = fetch_row(
@@ -95,6 +108,9 @@ def start_session(
                 "aal": record.aal,
                 "impersonator_id": record.impersonator_id,
                 "impersonator_session_id": record.impersonator_session_id,
+                "oauth_client_id": record.oauth_client_id,
+                "scopes": record.scopes,
+                "resource": record.resource,
             },
         )
         if started is None:
@@ -123,9 +139,11 @@ def _start_sql() -> str:
             FOR KEY SHARE
         ), started AS (
             INSERT INTO {namespaced("sessions")} (id, user_id, created_at, updated_at, aal, not_after, user_agent, ip,
-                refresh_token_hmac_key, refresh_token_counter, impersonator_id, impersonator_session_id)
+                refresh_token_hmac_key, refresh_token_counter, impersonator_id, impersonator_session_id,
+                oauth_client_id, scopes, resource)
             SELECT %(session_id)s, id, %(at)s, %(at)s, %(aal)s, %(not_after)s::timestamptz, %(user_agent)s::text,
-                %(ip)s::inet, %(key)s, 0, %(impersonator_id)s::uuid, %(impersonator_session_id)s::uuid FROM allowed
+                %(ip)s::inet, %(key)s, 0, %(impersonator_id)s::uuid, %(impersonator_session_id)s::uuid,
+                %(oauth_client_id)s::uuid, %(scopes)s::text, %(resource)s::text FROM allowed
             RETURNING id
         )
         INSERT INTO {namespaced("mfa_amr_claims")} (id, session_id, authentication_method, created_at, updated_at)
@@ -145,7 +163,7 @@ def issue_access_token(
     claims: dict[str, Any] = {"iss": config.issuer} if config.issuer else {}
     claims |= {
         "sub": str(user.id),
-        "aud": user.aud,
+        "aud": [user.aud, session.resource] if session.resource else user.aud,
         "exp": expires_at,
         "iat": issued_at,
         "email": user.email,

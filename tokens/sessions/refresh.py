@@ -43,6 +43,8 @@ _LOCK_TIMEOUT = 5.0
 class RefreshResult:
     user: TokenUser
     tokens: TokenPair
+    scopes: str = ""
+    """The scopes of an OAuth client's session."""
 
 
 class RotationDecision(Enum):
@@ -75,10 +77,13 @@ def decide_rotation(*, behind: int, age: timedelta, refresh: conf.Refresh) -> Ro
     return RotationDecision.REPEAT if behind == 1 or age < refresh.reuse_interval else RotationDecision.REJECTED
 
 
-def refresh(*, token: str, caller: Caller, at: datetime) -> RefreshResult:
-    """Exchanges a refresh token. Raises the errors of the refresh grant; reuse revokes the session first."""
+def refresh(*, token: str, caller: Caller, at: datetime, client_id: UUID | None = None) -> RefreshResult:
+    """Exchanges a refresh token. Raises the errors of the refresh grant; reuse revokes the session first.
+
+    `client_id`: the authenticated OAuth client, which can refresh its own sessions only.
+    """
     try:
-        result = _retry_while_locked(token, caller=caller, at=at)
+        result = _retry_while_locked(token, caller=caller, at=at, client_id=client_id)
     except Exception as error:
         metrics.REFRESHES.labels(sign_in_metrics.outcome_of(error)).inc()
         raise
@@ -87,21 +92,25 @@ def refresh(*, token: str, caller: Caller, at: datetime) -> RefreshResult:
     return result
 
 
-def _retry_while_locked(token: str, *, caller: Caller, at: datetime) -> RefreshResult:
-    refresh_tokens.check_format(token)
+def _retry_while_locked(token: str, *, caller: Caller, at: datetime, client_id: UUID | None) -> RefreshResult:
+    try:
+        refresh_tokens.check_format(token)
+    except errors.RefreshTokenNotValid:
+        # For an OAuth client, a malformed refresh token is an unknown one (RFC 6749 §5.2).
+        raise errors.RefreshTokenNotFound if client_id else errors.RefreshTokenNotValid from None
     deadline = time.monotonic() + _LOCK_TIMEOUT
     while time.monotonic() < deadline:
-        result = _attempt(token, caller=caller, at=at)
+        result = _attempt(token, caller=caller, at=at, client_id=client_id)
         if result is not None:
             return result
         time.sleep(random.uniform(0.010, 0.029))  # noqa: S311  (jitter)
     raise errors.TooManyConcurrentRefreshes
 
 
-def _attempt(token: str, *, caller: Caller, at: datetime) -> RefreshResult | None:
+def _attempt(token: str, *, caller: Caller, at: datetime, client_id: UUID | None) -> RefreshResult | None:
     """One attempt; None when another request has locked the session."""
     if refresh_tokens.is_legacy(token):
-        return _attempt_legacy(token, caller=caller, at=at)
+        return _attempt_legacy(token, caller=caller, at=at, client_id=client_id)
     presented = refresh_tokens.decode(token)
     signed_in = users.user_source.find_by_session(presented.session_id)
     if signed_in is None or signed_in.session is None:
@@ -110,10 +119,11 @@ def _attempt(token: str, *, caller: Caller, at: datetime) -> RefreshResult | Non
     key = session_key(signed_in.session)
     if key is None or not presented.is_signed_with(crypto.base64url_decode(key)):
         raise errors.RefreshTokenNotFound
+    check_allowed(signed_in, at=at, client_id=client_id)
     return _rotate(signed_in, presented_counter=presented.counter, key=key, caller=caller, at=at)
 
 
-def _attempt_legacy(token: str, *, caller: Caller, at: datetime) -> RefreshResult | None:
+def _attempt_legacy(token: str, *, caller: Caller, at: datetime, client_id: UUID | None) -> RefreshResult | None:
     legacy = legacy_refresh.find(token)
     signed_in = users.user_source.find_by_session(legacy.session_id)
     if signed_in is None or signed_in.session is None:
@@ -123,8 +133,9 @@ def _attempt_legacy(token: str, *, caller: Caller, at: datetime) -> RefreshResul
     if key is not None:
         # The token whose refresh converted the session counts as the predecessor of counter 0, any other as older.
         counter = -1 if legacy_refresh.caused_conversion(legacy) else -2
+        check_allowed(signed_in, at=at, client_id=client_id)
         return _rotate(signed_in, presented_counter=counter, key=key, caller=caller, at=at)
-    check_allowed(signed_in, at=at, token_used_at=legacy.updated_at)
+    check_allowed(signed_in, at=at, token_used_at=legacy.updated_at, client_id=client_id)
     with transaction.atomic(durable=True):
         if not _lock_single_session(signed_in, at=at):
             transaction.set_rollback(True)
@@ -147,13 +158,13 @@ def _rotate(
 ) -> RefreshResult | None:
     session = signed_in.session
     assert session is not None  # noqa: S101  (narrowing; both callers have checked)
-    check_allowed(signed_in, at=at)
     if not impersonation.is_active(signed_in, caller=caller, at=at):
         raise errors.NoValidSession
     config = conf.current().refresh
     stored = session.refresh_token_hmac_key or ""
     is_outdated = encryption.needs_reencryption(stored, always=True)
     reencrypted = encryption.encrypt(key, bound_to=session.id, always=True) if is_outdated else None
+    entry = audit.draft_entry(audit.Action.TOKEN_REFRESHED, actor=signed_in.user, caller=caller, at=at)
     with transaction.atomic(durable=True):
         locked = None
         if _lock_single_session(signed_in, at=at):
@@ -164,6 +175,7 @@ def _rotate(
                 always_counts_as_use=not config.rotation_enabled or config.allow_reuse,
                 user_agent=caller.user_agent or None,
                 ip=caller.address or None,
+                entry=entry,
                 at=at,
             )
         if locked is None:
@@ -178,7 +190,9 @@ def _rotate(
                 raise errors.RefreshTokenReused
             case RotationDecision.AHEAD:
                 raise errors.RefreshTokenNotIssuedHere
-            case RotationDecision.ROTATE | RotationDecision.REPEAT:
+            case RotationDecision.ROTATE:
+                audit.log_entry(entry, caller=caller, at=at)
+            case RotationDecision.REPEAT:
                 audit.record(audit.Action.TOKEN_REFRESHED, actor=signed_in.user, caller=caller, at=at)
     if decision is RotationDecision.REUSED:
         raise _reused(signed_in, caller=caller, at=at)
@@ -205,15 +219,27 @@ def _lock_and_rotate(
     always_counts_as_use: bool,
     user_agent: str | None,
     ip: str | None,
+    entry: audit.PendingEntry,
     at: datetime,
 ) -> tuple[int, datetime] | None:
-    """Locks a session without waiting and increments its counter if it equals the presented one.
+    """Locks a session without waiting, and increments its counter and stores `entry` if it equals the presented one.
 
     Returns the previous counter and the time of the previous rotation; None when the row is locked or gone.
     Only a rotation updates `refreshed_at`, so that repeating a token does not extend its reuse interval;
     `always_counts_as_use` updates it every time, for configurations without such an interval.
     """
-    values = (session_id, presented, presented, always_counts_as_use, at, reencrypted_key, user_agent, ip, at)
+    values = {
+        "session_id": session_id,
+        "presented": presented,
+        "always_counts_as_use": always_counts_as_use,
+        "key": reencrypted_key,
+        "user_agent": user_agent,
+        "ip": ip,
+        "entry_id": entry.id,
+        "payload": entry.payload,
+        "address": entry.address,
+        "at": at,
+    }
     previous = fetch_row(_rotation_sql(), values)
     return (previous[0], previous[1]) if previous else None
 
@@ -224,12 +250,18 @@ def _rotation_sql() -> str:
     return f"""
         WITH locked AS (
             SELECT id, refresh_token_counter AS counter, coalesce(refreshed_at, created_at) AS since
-            FROM {table} WHERE id = %s AND refresh_token_counter IS NOT NULL FOR UPDATE SKIP LOCKED)
+            FROM {table} WHERE id = %(session_id)s AND refresh_token_counter IS NOT NULL FOR UPDATE SKIP LOCKED
+        ), recorded AS (
+            INSERT INTO {namespaced("audit_log_entries")} (id, payload, created_at, ip_address)
+            SELECT %(entry_id)s, %(payload)s::jsonb, %(at)s, %(address)s FROM locked
+            WHERE counter = %(presented)s AND %(payload)s::text IS NOT NULL
+        )
         UPDATE {table} s SET
-            refresh_token_counter = CASE WHEN l.counter = %s THEN l.counter + 1 ELSE l.counter END,
-            refreshed_at = CASE WHEN l.counter = %s OR %s THEN %s ELSE s.refreshed_at END,
-            refresh_token_hmac_key = coalesce(%s, s.refresh_token_hmac_key),
-            user_agent = %s, ip = %s, updated_at = %s
+            refresh_token_counter = CASE WHEN l.counter = %(presented)s THEN l.counter + 1 ELSE l.counter END,
+            refreshed_at = CASE
+                WHEN l.counter = %(presented)s OR %(always_counts_as_use)s THEN %(at)s ELSE s.refreshed_at END,
+            refresh_token_hmac_key = coalesce(%(key)s, s.refresh_token_hmac_key),
+            user_agent = %(user_agent)s, ip = %(ip)s, updated_at = %(at)s
         FROM locked l WHERE s.id = l.id RETURNING l.counter, l.since
     """  # noqa: S608  (own table names)
 
@@ -254,15 +286,29 @@ def decrypt_key(stored: str, *, session_id: UUID) -> str:
         raise UnexpectedFailure("Unable to decrypt the refresh token key of the session") from error
 
 
-def check_allowed(signed_in: SignedInUser, *, at: datetime, token_used_at: datetime | None = None) -> None:
-    """Checks the ban of the user, then the limits of the session. Raises the errors of the refresh grant."""
+def check_allowed(
+    signed_in: SignedInUser, *, at: datetime, token_used_at: datetime | None = None, client_id: UUID | None = None
+) -> None:
+    """Checks the ban of the user, the limits of the session, then its client. Raises the errors of the refresh grant.
+
+    `client_id`: the authenticated OAuth client.
+    """
     user, session = signed_in.user, signed_in.session
     if user.banned_until is not None and at < user.banned_until:
         raise errors.UserBannedAtRefresh
     if session is not None:
         lifecycle.check_limits(session, user=user, at=at, token_used_at=token_used_at)
-        if session.oauth_client_id is not None:
-            raise errors.ClientAuthenticationRequired
+        _check_client(session, client_id=client_id)
+
+
+def _check_client(session: SessionRecord, *, client_id: UUID | None) -> None:
+    if session.oauth_client_id == client_id:
+        return
+    if client_id is None:
+        raise errors.ClientAuthenticationRequired
+    if session.oauth_client_id is None:
+        raise errors.ClientAuthenticationNotAllowed
+    raise errors.ClientMismatch
 
 
 def _lock_single_session(signed_in: SignedInUser, *, at: datetime) -> bool:
@@ -275,4 +321,8 @@ def _lock_single_session(signed_in: SignedInUser, *, at: datetime) -> bool:
 def _result(signed_in: SignedInUser, *, refresh_token: str, at: datetime) -> RefreshResult:
     assert signed_in.session is not None  # noqa: S101  (narrowing; every caller has checked)
     access = lifecycle.issue_access_token(user=signed_in.user, session=signed_in.session, amr=signed_in.amr, at=at)
-    return RefreshResult(user=signed_in.user, tokens=TokenPair(access=access, refresh_token=refresh_token))
+    return RefreshResult(
+        user=signed_in.user,
+        tokens=TokenPair(access=access, refresh_token=refresh_token),
+        scopes=signed_in.session.scopes or "",
+    )

@@ -29,6 +29,10 @@ class Error(TypedDict):
     """For server failures: the id of the request in the log."""
     weak_password: NotRequired[WeakPasswordReasons]
     """Only for `weak_password`."""
+    error: NotRequired[str]
+    """The error code of RFC 6749 or RFC 7591; only at the OAuth server's endpoints for applications."""
+    error_description: NotRequired[str]
+    """As `msg`, beside `error`."""
 
 
 class VersionedError(TypedDict):
@@ -42,6 +46,10 @@ class VersionedError(TypedDict):
     """As in `Error`."""
     weak_password: NotRequired[WeakPasswordReasons]
     """Only for `weak_password`."""
+    error: NotRequired[str]
+    """As in `Error`."""
+    error_description: NotRequired[str]
+    """As in `Error`."""
 
 
 class WeakPasswordReasons(TypedDict):

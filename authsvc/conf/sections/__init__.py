@@ -11,6 +11,7 @@ from authsvc.conf.sections import database as database_section
 from authsvc.conf.sections.database import Database, IndexWorker, check_encryption, check_pool_size
 from authsvc.conf.sections.mail import Mailer, Recipients, Smtp, check_mail, check_recipients
 from authsvc.conf.sections.mfa import Mfa, Passkeys, WebAuthn, check_webauthn
+from authsvc.conf.sections.oauth_server import OAuthServer, check_oauth_server
 from authsvc.conf.sections.observability import Audit, Logging, Telemetry
 from authsvc.conf.sections.providers import (
     PROVIDERS,
@@ -67,6 +68,7 @@ class AuthConfig:
     federation: Federation = section(Federation, "All providers")
     custom_providers: CustomProviders = section(CustomProviders, "Custom providers")
     flows: Flows = section(Flows, "Flows")
+    oauth_server: OAuthServer = section(OAuthServer, "OAuth server")
     console: Console = section(Console, "Operator console")
     logging: Logging = section(Logging, "Logging")
     audit: Audit = section(Audit, "Audit trail")
@@ -111,3 +113,4 @@ def check(config: AuthConfig, report: Report) -> None:
     check_captcha(config.captcha, report, has_console=config.console.enabled)
     check_providers(config.providers, report)
     check_id_token_issuers(config.federation, report)
+    check_oauth_server(config.oauth_server, config.jwt, report)

@@ -319,6 +319,13 @@ class Limits:
         default=30,
         help="Sign-ins by passkey of a client per five minutes, after a burst of 30.",
     )
+    oauth_registration: float = setting(
+        "AUTH_RATE_LIMIT_OAUTH_DYNAMIC_CLIENT_REGISTER",
+        "AUTH_RATE_LIMIT_O_AUTH_DYNAMIC_CLIENT_REGISTER",
+        type=NUMBER,
+        default=10,
+        help="Applications that a client registers with the OAuth server per five minutes, after a burst of 30.",
+    )
 
 
 def check_breaches(breaches: Breaches, report: Report) -> None:

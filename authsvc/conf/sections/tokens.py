@@ -216,6 +216,12 @@ def check_refresh_tokens(refresh: Refresh, report: Report) -> None:
         )
 
 
+def signs_with_shared_secret(jwt: Jwt) -> bool:
+    """True if tokens are signed with HS256, which only holders of the secret can verify."""
+    signing = [key for key in jwt.keys if _signs(key)]
+    return not signing or _algorithm(signing[0]) == "HS256"
+
+
 def check_signing_keys(jwt: Jwt, report: Report) -> None:
     for number, key in enumerate(jwt.keys, start=1):
         for problem in _key_problems(key):

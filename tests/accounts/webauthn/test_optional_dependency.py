@@ -13,8 +13,8 @@ LOAD_EVERYTHING = """
 import importlib, pkgutil, sys
 import django
 django.setup()
-import accounts, authsvc.console, authsvc.urls, mailer, oauthproviders, tokens
-for package in (accounts, authsvc.console, mailer, oauthproviders, tokens):
+import accounts, authsvc.console, authsvc.urls, mailer, oauthproviders, oauthserver, tokens
+for package in (accounts, authsvc.console, mailer, oauthproviders, oauthserver, tokens):
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
 print(*sorted({name.partition(".")[0] for name in sys.modules}))

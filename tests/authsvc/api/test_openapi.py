@@ -93,18 +93,24 @@ def test_every_error_of_the_api_is_declared() -> None:
     undeclared = error_classes() - declared - set(responses.ANYWHERE)
     of_the_console = {
         *(
+            "CannotBeImpersonated",
+            "LastFactor",
+            "ListTooSlow",
             "MessageExpired",
             "MessageUndecryptable",
             "NoFactors",
             "NotFailed",
+            "NotRecovering",
             "NothingChanged",
             "NothingToConfirm",
             "NothingToSendTo",
+            "RecipientBanned",
+            "RecipientDeleted",
         ),
         *("OwnAccount", "SessionAlreadyEnded"),
     }
     bases = {"UnprocessableInput", "FrameworkError"}
-    of_disabled_features = {"OAuthServerDisabled", "SamlDisabled"}
+    of_disabled_features = {"SamlDisabled"}
     assert {error.__name__ for error in undeclared} == of_the_console | bases | of_disabled_features
 
 

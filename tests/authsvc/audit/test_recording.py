@@ -63,7 +63,16 @@ def test_every_action_has_log_type() -> None:
         )
     kinds = dict(AuditLogEntry.objects.values_list("payload__action", "payload__log_type"))
     assert set(kinds) == {str(action) for action in Action}
-    assert set(kinds.values()) == {"account", "team", "user", "token", "factor", "custom_provider", "message"}
+    assert set(kinds.values()) == {
+        "account",
+        "team",
+        "user",
+        "token",
+        "factor",
+        "custom_provider",
+        "message",
+        "oauth_client",
+    }
 
 
 @pytest.mark.parametrize("action", Action)

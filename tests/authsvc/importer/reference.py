@@ -98,7 +98,30 @@ CREATE TABLE auth.custom_oauth_providers (
     skip_nonce_check boolean NOT NULL DEFAULT false, cached_discovery jsonb, discovery_cached_at timestamptz,
     authorization_url text, token_url text, userinfo_url text, jwks_uri text,
     created_at timestamptz NOT NULL DEFAULT now(), updated_at timestamptz NOT NULL DEFAULT now());
-CREATE TABLE auth.oauth_clients (id uuid PRIMARY KEY, client_name text);
+CREATE TYPE auth.oauth_registration_type AS ENUM ('dynamic', 'manual');
+CREATE TYPE auth.oauth_client_type AS ENUM ('public', 'confidential');
+CREATE TYPE auth.oauth_authorization_status AS ENUM ('pending', 'approved', 'denied', 'expired');
+CREATE TYPE auth.oauth_response_type AS ENUM ('code');
+CREATE TABLE auth.oauth_clients (
+    id uuid PRIMARY KEY, client_secret_hash text, registration_type auth.oauth_registration_type NOT NULL,
+    redirect_uris text NOT NULL, grant_types text NOT NULL, client_name text, client_uri text, logo_uri text,
+    created_at timestamptz NOT NULL DEFAULT now(), updated_at timestamptz NOT NULL DEFAULT now(),
+    deleted_at timestamptz, client_type auth.oauth_client_type NOT NULL DEFAULT 'confidential',
+    token_endpoint_auth_method text NOT NULL);
+CREATE TABLE auth.oauth_authorizations (
+    id uuid PRIMARY KEY, authorization_id text NOT NULL UNIQUE,
+    client_id uuid NOT NULL REFERENCES auth.oauth_clients ON DELETE CASCADE,
+    user_id uuid REFERENCES auth.users ON DELETE CASCADE, redirect_uri text NOT NULL, scope text NOT NULL, state text,
+    resource text, code_challenge text, code_challenge_method auth.code_challenge_method,
+    response_type auth.oauth_response_type NOT NULL DEFAULT 'code',
+    status auth.oauth_authorization_status NOT NULL DEFAULT 'pending', authorization_code text UNIQUE,
+    created_at timestamptz NOT NULL DEFAULT now(), expires_at timestamptz NOT NULL, approved_at timestamptz,
+    nonce text);
+CREATE TABLE auth.oauth_consents (
+    id uuid PRIMARY KEY, user_id uuid NOT NULL REFERENCES auth.users ON DELETE CASCADE,
+    client_id uuid NOT NULL REFERENCES auth.oauth_clients ON DELETE CASCADE, scopes text NOT NULL,
+    granted_at timestamptz NOT NULL DEFAULT now(), revoked_at timestamptz, UNIQUE (user_id, client_id));
+CREATE TABLE auth.sso_providers (id uuid PRIMARY KEY, resource_id text);
 CREATE TABLE auth.audit_log_entries (
     instance_id uuid, id uuid PRIMARY KEY, payload json, created_at timestamptz,
     ip_address varchar(64) NOT NULL DEFAULT '');

@@ -17,6 +17,7 @@ from accounts.passwords import hashing
 from authsvc.models import AuditLogEntry
 from authsvc.security import crypto
 from oauthproviders.models import ClientState, CustomProvider
+from oauthserver.models import OAuthAuthorization, OAuthClient, OAuthConsent
 from tests import factories
 from tests.accounts.mfa import factor_requests
 from tests.authsvc.importer.conftest import run
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 MODELS = (
     User, Session, LegacyRefreshToken, AmrClaim, Identity, Factor, FactorChallenge, Passkey, PasskeyChallenge,
-    OneTimeToken, FlowState, ClientState, CustomProvider, AuditLogEntry,
+    OneTimeToken, FlowState, ClientState, CustomProvider, OAuthClient, OAuthAuthorization, OAuthConsent, AuditLogEntry,
 )  # fmt: skip
 
 
@@ -105,6 +106,42 @@ def fill(reference: Reference) -> UUID:
         created_at=reference.at,
         updated_at=reference.at,
     )
+    client_id = uuid4()
+    reference.insert(
+        "oauth_clients",
+        id=client_id,
+        client_secret_hash="h" * 43,
+        registration_type="manual",
+        redirect_uris="https://client.example.com/cb,myapp://callback",
+        grant_types="authorization_code,refresh_token",
+        client_type="confidential",
+        token_endpoint_auth_method="client_secret_post",
+        created_at=reference.at,
+        updated_at=reference.at,
+    )
+    reference.insert(
+        "oauth_authorizations",
+        id=uuid4(),
+        authorization_id="a" * 32,
+        client_id=client_id,
+        user_id=user_id,
+        redirect_uri="myapp://callback",
+        scope="openid email",
+        code_challenge="c" * 43,
+        code_challenge_method="s256",
+        status="approved",
+        authorization_code="fc56ab41-2010-4870-a9b9-767c1dc573fb",
+        created_at=reference.at,
+        expires_at=reference.at + timedelta(minutes=10),
+    )
+    reference.insert(
+        "oauth_consents",
+        id=uuid4(),
+        user_id=user_id,
+        client_id=client_id,
+        scopes="openid email",
+        granted_at=reference.at,
+    )
     reference.execute(
         "INSERT INTO auth.audit_log_entries VALUES (%s, %s, %s, %s, '192.0.2.1')",
         [NIL, uuid4(), '{"action": "login", "actor_username": "a\\u0000b\\\\u0000"}', reference.at],
@@ -126,6 +163,9 @@ def test_every_table_is_imported_and_counted(reference: Reference) -> None:
         "audit_log_entries",
         "oauth_client_states",
         "custom_oauth_providers",
+        "oauth_clients",
+        "oauth_authorizations",
+        "oauth_consents",
         "mfa_challenges",
         "webauthn_credentials",
     ):
@@ -133,6 +173,12 @@ def test_every_table_is_imported_and_counted(reference: Reference) -> None:
     assert ran.counts("webauthn_challenges") == {"read": 2, "new": 2}
     user = User.objects.get()
     assert (user.id, user.email, user.phone, user.phone_change) == (user_id, "ada@example.com", "15551234567", "")
+    client, authorization = OAuthClient.objects.get(), OAuthAuthorization.objects.get()
+    assert (client.client_type, client.token_endpoint_auth_method) == ("confidential", "client_secret_post")
+    assert client.redirect_uri_list == ["https://client.example.com/cb", "myapp://callback"]
+    assert authorization.authorization_code == crypto.hash_auth_code("fc56ab41-2010-4870-a9b9-767c1dc573fb")
+    assert (authorization.status, authorization.user_id, authorization.client_id) == ("approved", user_id, client.id)
+    assert OAuthConsent.objects.get().scopes == "openid email"
     assert (user.created_at, user.updated_at) == (reference.at, reference.at)
     assert Identity.objects.get().email == "ada@example.com"
     assert (Factor.objects.get().secret, Factor.objects.get().factor_type) == ("JBSWY3DPEHPK3PXP", "totp")
@@ -386,7 +432,7 @@ def test_a_deleted_secret_is_not_restored_from_the_user_column(reference: Refere
 
 def test_unsupported_tables_and_columns_are_reported(reference: Reference) -> None:
     reference.user()
-    reference.insert("oauth_clients", id=uuid4())
+    reference.insert("sso_providers", id=uuid4())
     reference.execute("INSERT INTO auth.schema_migrations VALUES ('20990101000000')")
     reference.execute("ALTER TABLE auth.users ADD COLUMN shoe_size int")
     reference.execute("CREATE TABLE auth.pets AS SELECT 'Rex' AS name")
@@ -394,7 +440,7 @@ def test_unsupported_tables_and_columns_are_reported(reference: Reference) -> No
     ran = run(reference.url)
 
     assert ran.error == ""
-    assert "not imported: oauth_clients: 1 rows: this server does not support an OAuth server yet" in ran.output
+    assert "not imported: sso_providers: 1 rows: this server does not support single sign-on yet" in ran.output
     assert "not imported: pets: 1 rows: unknown table" in ran.output
     assert "warning: the source is newer (20990101000000) than the supported version (20260625000000)" in ran.warnings
     assert "warning: users: unknown columns are not imported: shoe_size" in ran.warnings

@@ -19,7 +19,7 @@ if not (FOLDER / "golden").is_dir():
     pytest.skip(f"no conformance scenarios at {FOLDER}", allow_module_level=True)
 
 DEVIATIONS: list[dict[str, str]] = json.loads((FOLDER / "deviations.json").read_text())
-RECORDINGS = sorted((FOLDER / "golden").glob("*.json"))
+RECORDINGS = sorted([*(FOLDER / "golden").glob("*.json"), *(FOLDER / "golden" / "oauth_server").glob("*.json")])
 
 
 def filled_in(value: Any) -> Any:

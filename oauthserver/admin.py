@@ -1,0 +1,174 @@
+"""Clients in the console: list, page, registration, new secret and deletion. Stored secrets are never shown."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.safestring import SafeString
+
+from authsvc import conf
+from authsvc.console import actions, formatting, operators
+from authsvc.console.actions import ActionContext, ShownOnce, action
+from authsvc.console.formatting import Tone
+from authsvc.console.model_admin import OperatorAdmin
+from authsvc.console.operators import Access
+from authsvc.errors import ApiError
+from oauthserver.clients import clients
+from oauthserver.clients.client_metadata import AUTH_METHODS, ClientRegistration
+from oauthserver.clients.clients import RegisteredClient
+from oauthserver.models import AuthMethod, OAuthClient, RegistrationType
+from tokens.api.errors import OAuthServerDisabled
+
+_METHODS = {
+    AuthMethod.BASIC.value: "confidential: secret with HTTP Basic authentication",
+    AuthMethod.POST.value: "confidential: secret in the body of the request",
+    AuthMethod.NONE.value: "public: without a secret, for apps on devices and in browsers",
+}
+_DISABLED = OAuthServerDisabled.message
+
+
+class RegistrationForm(forms.Form):
+    client_name = forms.CharField(
+        label="Name", required=False, help_text="Users see it when the client asks for access."
+    )
+    redirect_uris = forms.CharField(
+        label="Redirect URIs",
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "autocapitalize": "none"}),
+        help_text="One in each line, as the client sends them. On http://localhost and 127.0.0.1, any port matches.",
+    )
+    token_endpoint_auth_method = forms.ChoiceField(
+        label="Type", choices=[(method, _METHODS[method]) for method in reversed(AUTH_METHODS)]
+    )
+    client_uri = forms.CharField(label="Home page", required=False)
+    logo_uri = forms.CharField(label="Logo (URL)", required=False)
+
+    def registration(self) -> ClientRegistration:
+        """The metadata of a valid form."""
+        values = self.cleaned_data
+        uris = [line.strip() for line in values["redirect_uris"].splitlines() if line.strip()]
+        return ClientRegistration(**{**values, "redirect_uris": uris})
+
+
+@admin.register(OAuthClient)
+class OAuthClientAdmin(OperatorAdmin):
+    list_display = ("__str__", "id", "state", "client_type", "registration_type", "updated_at")
+    list_filter = ("client_type", "registration_type", ("deleted_at", admin.EmptyFieldListFilter))
+    search_fields = ("id", "client_name")
+    ordering = ("-created_at", "-id")
+    actions = ("regenerate_secret", "delete")
+    row_actions = actions
+    fieldsets = (
+        ("Client", {"fields": ("client_name", "id", "state", "client_uri", "logo_uri", "registration_type")}),
+        (
+            "Protocol",
+            {"fields": ("redirect_uri_lines", "client_type", "token_endpoint_auth_method", "grant_type_words")},
+        ),
+        ("Times", {"fields": ("created_at", "updated_at", "deleted_at")}),
+    )
+
+    @action(
+        label="Replace secret",
+        success_message="Replaced the secret of",
+        confirmation="The present secret is invalid at once. The client cannot exchange codes or refresh tokens until"
+        " it has the new one.",
+        accepts_lists=False,
+    )
+    def regenerate_secret(self, row: OAuthClient, context: ActionContext) -> ShownOnce:
+        registered = clients.regenerate_secret(str(row.id), actor=context.actor, caller=context.caller, at=context.at)
+        return _secret(registered)
+
+    @action(
+        label="Delete",
+        success_message="Deleted",
+        confirmation="The client can no longer sign users in or refresh its tokens. Access tokens that other services"
+        " verify stay valid until they expire. This cannot be undone.",
+        is_dangerous=True,
+        asks_for_name=True,
+        accepts_lists=False,
+    )
+    def delete(self, row: OAuthClient, context: ActionContext) -> str | None:
+        clients.delete(str(row.id), actor=context.actor, caller=context.caller, at=context.at)
+        return None
+
+    def available_actions(self, row: OAuthClient) -> list[str]:
+        if row.deleted_at is not None:
+            return []
+        return [name for name in self.row_actions if not (row.is_public and name == "regenerate_secret")]
+
+    def find_refusal(self, request: HttpRequest, row: OAuthClient) -> str:
+        return super().find_refusal(request, row) if conf.current().oauth_server.enabled else _DISABLED
+
+    def get_urls(self) -> list[URLPattern]:
+        page = path(
+            "register/", self.admin_site.admin_view(partial(register_client, self)), name="oauth_client_register"
+        )
+        return [page, *super().get_urls()]
+
+    def page_links(self, request: HttpRequest) -> list[tuple[str, str]]:
+        is_permitted = operators.operator_of(request).access >= Access.ADMIN
+        if not (is_permitted and conf.current().oauth_server.enabled):
+            return []
+        return [("Register client", reverse("admin:oauth_client_register"))]
+
+    @admin.display(description="state", ordering="deleted_at")
+    def state(self, row: OAuthClient) -> SafeString:
+        if row.deleted_at is not None:
+            return formatting.badge("deleted", Tone.BAD)
+        if not conf.current().oauth_server.enabled:
+            return formatting.badge("the OAuth server is disabled", Tone.QUIET)
+        return formatting.badge("active", Tone.GOOD)
+
+    @admin.display(description="redirect URIs")
+    def redirect_uri_lines(self, row: OAuthClient) -> SafeString:
+        return formatting.long_text("\n".join(row.redirect_uri_list))
+
+    @admin.display(description="grant types")
+    def grant_type_words(self, row: OAuthClient) -> str:
+        return ", ".join(row.grant_type_list)
+
+
+def register_client(page: OperatorAdmin, request: HttpRequest) -> HttpResponse:
+    """Register a client, and show its secret once."""
+    operators.require(request, Access.ADMIN)
+    if not conf.current().oauth_server.enabled:
+        raise OAuthServerDisabled
+    form = RegistrationForm(request.POST if request.method == "POST" else None)
+    if form.is_valid():
+        context = actions.create_context(request, form)
+        try:
+            registered = clients.register(
+                form.registration(),
+                registration_type=RegistrationType.MANUAL,
+                actor=context.actor,
+                caller=context.caller,
+                at=context.at,
+            )
+        except ApiError as error:
+            if error.status >= 500:
+                raise
+            form.add_error(None, error.message)
+        else:
+            return _registered_page(page, request, registered)
+    status = 400 if form.errors else 200
+    return actions.form_page(page, request, "operator/form.html", title="Register client", form=form, status=status)
+
+
+def _registered_page(page: OperatorAdmin, request: HttpRequest, registered: RegisteredClient) -> HttpResponse:
+    client = registered.client
+    name = page.display_name(client)
+    secrets: list[tuple[str, Any]] = [(name, ShownOnce(label="Client ID", text=str(client.id)))]
+    if registered.secret:
+        secrets.append((name, _secret(registered)))
+    return actions.form_page(
+        page, request, "operator/shown_once.html", title="Registered", secrets=secrets, back_url=page.row_url(client)
+    )
+
+
+def _secret(registered: RegisteredClient) -> ShownOnce:
+    return ShownOnce(label="Client secret", text=registered.secret, hint="Store it in the client's configuration.")

@@ -1,0 +1,19 @@
+"""Django app of the OAuth server."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class OAuthServerConfig(AppConfig):
+    name = "oauthserver"
+    verbose_name = "OAuth server"
+
+    def ready(self) -> None:
+        from authsvc import personal_data
+        from oauthserver.discovery import metadata
+        from oauthserver.personal_data import GrantedAccess
+        from tokens.jwt import signing_keys
+
+        signing_keys.authorization_server_metadata = metadata.build
+        personal_data.sources.append(GrantedAccess())

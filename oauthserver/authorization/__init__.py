@@ -1,0 +1,1 @@
+"""Authorization requests and the consent of users."""

@@ -1,0 +1,277 @@
+"""Shows authorization requests to users, and records their decisions.
+
+Each function locks the request without waiting; a request that another one has locked counts as unknown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cache
+from typing import NamedTuple
+from uuid import UUID, uuid4
+
+from django.db import transaction
+
+from authsvc import audit
+from authsvc.caller import Caller
+from authsvc.db.sql import fetch_row, fetch_rows, namespaced
+from authsvc.errors import ValidationFailed
+from authsvc.security import crypto
+from oauthserver import scopes
+from oauthserver.authorization import responses
+from oauthserver.errors import AuthorizationNotFound, ReauthenticationRequired, SecondFactorRequired
+from oauthserver.models import OAuthAuthorization, OAuthConsent, Status
+from tokens.sessions import lifecycle, users
+from tokens.sessions.errors import ImpersonationNotAllowed
+from tokens.sessions.users import SignedInUser
+
+_LOGIN = "login"
+_NONE = "none"
+_ASKS_AGAIN = frozenset({"consent", "login", "select_account"})
+"""Values of `prompt` with which a former consent does not count (OpenID Connect Core §3.1.2.1)."""
+
+
+class _Request(NamedTuple):
+    """A locked request with its client."""
+
+    id: UUID
+    user_id: UUID | None
+    status: str
+    redirect_uri: str
+    scope: str
+    state: str | None
+    prompt: str | None
+    max_age: int | None
+    login_hint: str | None
+    acr_values: str | None
+    created_at: datetime
+    expires_at: datetime
+    client_id: UUID
+    client_name: str | None
+    client_uri: str | None
+    logo_uri: str | None
+    client_deleted_at: datetime | None
+
+    @property
+    def prompts(self) -> list[str]:
+        return scopes.parse(self.prompt or "")
+
+    @property
+    def requires_second_factor(self) -> bool:
+        """True if every known value of `acr_values` is `aal2`."""
+        known = [value for value in scopes.parse(self.acr_values or "") if value in (lifecycle.AAL1, lifecycle.AAL2)]
+        return bool(known) and lifecycle.AAL1 not in known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSummary:
+    """The client as the user sees it."""
+
+    id: UUID
+    name: str = ""
+    uri: str = ""
+    logo_uri: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthorizationDetails:
+    """A request that waits for the decision of the user."""
+
+    authorization_id: str
+    redirect_uri: str
+    client: ClientSummary
+    scope: str
+    prompt: str = ""
+    login_hint: str = field(default="", repr=False)
+    required_action: str = ""
+    """`reauthenticate` or `verify_second_factor`, before the user can approve; empty for none."""
+
+
+def show(authorization_id: str, *, signed_in: SignedInUser, caller: Caller, at: datetime) -> AuthorizationDetails | str:
+    """The details of a request, or the redirect to the client if no decision of the user is needed.
+
+    The first user who may decide is bound to the request. Raises AuthorizationNotFound, and ValidationFailed for a
+    request that is decided.
+    """
+    _refuse_impersonation(signed_in)
+    with transaction.atomic(durable=True):
+        request = _lock(authorization_id, at=at)
+        if request is not None:
+            if request.status != Status.PENDING:
+                raise ValidationFailed("authorization request cannot be processed")
+            if request.user_id not in (None, signed_in.user.id) or request.client_deleted_at is not None:
+                raise AuthorizationNotFound
+            required_action = _find_required_action(request, signed_in, at=at)
+            if request.user_id is None:
+                redirect = _decide_without_user(request, signed_in, required_action, caller=caller, at=at)
+                if redirect is not None:
+                    return redirect
+                # Until the session meets the requirements, the user may still sign in to another account.
+                if not required_action:
+                    OAuthAuthorization.objects.filter(id=request.id).update(user_id=signed_in.user.id)
+    if request is None:
+        raise AuthorizationNotFound
+    return AuthorizationDetails(
+        authorization_id=authorization_id,
+        redirect_uri=request.redirect_uri,
+        client=ClientSummary(
+            id=request.client_id,
+            name=request.client_name or "",
+            uri=request.client_uri or "",
+            logo_uri=request.logo_uri or "",
+        ),
+        scope=request.scope,
+        prompt=request.prompt or "",
+        login_hint=request.login_hint or "",
+        required_action=required_action,
+    )
+
+
+def decide(authorization_id: str, *, approves: bool, signed_in: SignedInUser, caller: Caller, at: datetime) -> str:
+    """Records the decision of the user, and returns the redirect to the client.
+
+    Raises AuthorizationNotFound, ValidationFailed for a request that is decided, and ReauthenticationRequired or
+    SecondFactorRequired for an approval in a session that the client does not accept. Three statements.
+    """
+    _refuse_impersonation(signed_in)
+    with transaction.atomic(durable=True):
+        request = _lock(authorization_id, at=at)
+        if request is not None:
+            if request.status != Status.PENDING:
+                raise ValidationFailed("authorization request is no longer pending")
+            if request.user_id != signed_in.user.id or request.client_deleted_at is not None:
+                raise AuthorizationNotFound
+            if not approves:
+                return _deny(request, signed_in, caller=caller, at=at)
+            match _find_required_action(request, signed_in, at=at):
+                case "reauthenticate":
+                    raise ReauthenticationRequired
+                case "verify_second_factor":
+                    raise SecondFactorRequired
+            traits = {"client_id": str(request.client_id), "scopes": scopes.normalize(request.scope)}
+            audit.record(audit.Action.OAUTH_GRANT_APPROVED, actor=signed_in.user, caller=caller, at=at, traits=traits)
+            return _approve(request, signed_in, stores_consent=True, at=at)
+    raise AuthorizationNotFound
+
+
+def _refuse_impersonation(signed_in: SignedInUser) -> None:
+    """A grant would outlive the session of the operator who views the application as the user."""
+    if signed_in.is_impersonated:
+        raise ImpersonationNotAllowed
+
+
+def sign_in_time(signed_in: SignedInUser) -> datetime | None:
+    """The last authentication in the session; None for a token without one."""
+    if signed_in.session is None:
+        return None
+    return max((entry.at for entry in signed_in.amr), default=signed_in.session.created_at)
+
+
+def _find_required_action(request: _Request, signed_in: SignedInUser, *, at: datetime) -> str:
+    authenticated_at = sign_in_time(signed_in)
+    oldest = request.created_at if _LOGIN in request.prompts else None
+    if request.max_age is not None:
+        # A sign-in after the request is new enough, however long the user takes to decide.
+        oldest = max(oldest or users.EPOCH, request.created_at - timedelta(seconds=request.max_age))
+    if oldest is not None and (authenticated_at is None or authenticated_at < oldest):
+        return "reauthenticate"
+    if request.requires_second_factor and not signed_in.is_aal2:
+        return "verify_second_factor"
+    return ""
+
+
+def _decide_without_user(
+    request: _Request, signed_in: SignedInUser, required_action: str, *, caller: Caller, at: datetime
+) -> str | None:
+    """The redirect for a request that needs no decision, or for which none may be asked (`prompt=none`)."""
+    is_silent = _NONE in request.prompts
+    if required_action and not is_silent:
+        return None
+    if required_action:
+        error = "login_required" if required_action == "reauthenticate" else "interaction_required"
+        return _refuse(request, signed_in, error, "The application requires another sign-in", at=at)
+    if _ASKS_AGAIN.isdisjoint(request.prompts) and _has_consented(request, signed_in):
+        return _approve(request, signed_in, stores_consent=False, at=at)
+    if is_silent:
+        return _refuse(request, signed_in, "consent_required", "The user has not consented to the request", at=at)
+    return None
+
+
+def _has_consented(request: _Request, signed_in: SignedInUser) -> bool:
+    consents = OAuthConsent.objects.filter(
+        user_id=signed_in.user.id, client_id=request.client_id, revoked_at__isnull=True
+    )
+    granted = consents.values_list("scopes", flat=True).first()
+    return granted is not None and scopes.covers(granted, request.scope)
+
+
+def _approve(request: _Request, signed_in: SignedInUser, *, stores_consent: bool, at: datetime) -> str:
+    """One statement."""
+    code = crypto.generate_auth_code()
+    values = {
+        "id": request.id,
+        "user_id": signed_in.user.id,
+        "code": crypto.hash_auth_code(code),
+        "authenticated_at": sign_in_time(signed_in),
+        "aal": signed_in.session.aal if signed_in.session else lifecycle.AAL1,
+        "at": at,
+        "consent_id": uuid4(),
+        "client_id": request.client_id,
+        "scopes": scopes.normalize(request.scope),
+    }
+    fetch_rows(_approve_sql(stores_consent), values)
+    return responses.code_url(request.redirect_uri, code=code, state=request.state)
+
+
+def _deny(request: _Request, signed_in: SignedInUser, *, caller: Caller, at: datetime) -> str:
+    traits = {"client_id": str(request.client_id), "scopes": scopes.normalize(request.scope)}
+    audit.record(audit.Action.OAUTH_GRANT_DENIED, actor=signed_in.user, caller=caller, at=at, traits=traits)
+    return _refuse(request, signed_in, "access_denied", "User denied the request", at=at)
+
+
+def _refuse(request: _Request, signed_in: SignedInUser, error: str, description: str, *, at: datetime) -> str:
+    OAuthAuthorization.objects.filter(id=request.id).update(status=Status.DENIED, user_id=signed_in.user.id)
+    return responses.error_url(request.redirect_uri, error=error, description=description, state=request.state)
+
+
+def _lock(authorization_id: str, *, at: datetime) -> _Request | None:
+    """Locks a request that is not expired, and marks an expired one. Must run inside a transaction."""
+    if "\0" in authorization_id:
+        return None
+    row = fetch_row(_lock_sql(), (authorization_id,))
+    request = _Request(*row) if row else None
+    if request is None or at <= request.expires_at:
+        return request
+    if request.status == Status.PENDING:
+        OAuthAuthorization.objects.filter(id=request.id).update(status=Status.EXPIRED)
+    return None
+
+
+@cache
+def _lock_sql() -> str:
+    columns = ", ".join(f"a.{name}" for name in _Request._fields[:12])
+    return f"""
+        SELECT {columns}, c.id, c.client_name, c.client_uri, c.logo_uri, c.deleted_at
+        FROM {namespaced("oauth_authorizations")} a JOIN {namespaced("oauth_clients")} c ON c.id = a.client_id
+        WHERE a.authorization_id = %s FOR UPDATE OF a SKIP LOCKED
+    """  # noqa: S608  (own table names)
+
+
+@cache
+def _approve_sql(stores_consent: bool) -> str:
+    approve = f"""
+        UPDATE {namespaced("oauth_authorizations")} SET status = 'approved', user_id = %(user_id)s,
+            approved_at = %(at)s, authorization_code = %(code)s, aal = %(aal)s,
+            authenticated_at = %(authenticated_at)s::timestamptz
+        WHERE id = %(id)s
+    """  # noqa: S608  (own table names)
+    if not stores_consent:
+        return approve
+    return f"""
+        WITH approved AS ({approve})
+        INSERT INTO {namespaced("oauth_consents")} (id, user_id, client_id, scopes, granted_at)
+        VALUES (%(consent_id)s, %(user_id)s, %(client_id)s, %(scopes)s, %(at)s)
+        ON CONFLICT (user_id, client_id)
+        DO UPDATE SET scopes = EXCLUDED.scopes, granted_at = EXCLUDED.granted_at, revoked_at = NULL
+    """  # noqa: S608  (own table names)

@@ -1,0 +1,196 @@
+"""Validates authorization requests (OAuth 2.1 §4.1.1, OpenID Connect Core §3.1.2.1) and stores them."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import urlsplit
+from uuid import UUID, uuid4
+
+from django.db import DatabaseError
+
+from authsvc import conf
+from authsvc.errors import ValidationFailed
+from authsvc.security import redirects
+from oauthserver import scopes
+from oauthserver.authorization import responses
+from oauthserver.clients import clients
+from oauthserver.clients.redirect_uris import is_registered
+from oauthserver.errors import UnknownClient
+from oauthserver.models import OAuthAuthorization
+from tokens.models import ChallengeMethod
+
+_MIN_CHALLENGE, _MAX_CHALLENGE = 43, 128
+_MAX_LENGTHS = {"state": 4096, "scope": 4096, "nonce": 255, "resource": 2048, "login_hint": 255, "acr_values": 255}
+_ID_BYTES = 20
+_MAX_AGE_DIGITS = 10
+
+Parameters = Callable[[str], str]
+"""Name → first value in the query, empty without one."""
+
+
+class RequestRefused(Exception):
+    """The error of a request whose redirect URI is valid, so that the client receives the error."""
+
+    def __init__(self, error: str, description: str) -> None:
+        self.error = error
+        self.description = description
+        super().__init__(f"{error}: {description}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestTarget:
+    """The client of a request, and the redirect URI that it has named and registered."""
+
+    client_id: UUID
+    redirect_uri: str
+    state: str
+
+    def refused(self, error: RequestRefused) -> str:
+        """The redirect to the client with an error."""
+        return responses.error_url(
+            self.redirect_uri, error=error.error, description=error.description, state=self.state
+        )
+
+
+def find_target(parameter: Parameters) -> RequestTarget:
+    """The checks whose failure must not redirect. One statement.
+
+    Raises ValidationFailed for a missing or unregistered redirect URI, and UnknownClient.
+    """
+    client_id, redirect_uri = parameter("client_id"), parameter("redirect_uri")
+    if not client_id:
+        raise ValidationFailed("client_id is required")
+    if not redirect_uri:
+        raise ValidationFailed("redirect_uri is required")
+    try:
+        parsed_id = UUID(client_id)
+    except ValueError:
+        raise UnknownClient("invalid client_id format") from None
+    client = clients.find_existing(parsed_id)
+    if client is None:
+        raise UnknownClient
+    if not is_registered(redirect_uri, client.redirect_uri_list):
+        raise ValidationFailed("invalid redirect_uri")
+    return RequestTarget(client_id=client.id, redirect_uri=redirect_uri, state=parameter("state"))
+
+
+def start(target: RequestTarget, parameter: Parameters, *, at: datetime) -> str:
+    """Stores a request and returns the URL of the consent page. One statement. Raises RequestRefused."""
+    scope = _scope(parameter("scope"), response_type=parameter("response_type"))
+    _check_resource(parameter("resource"))
+    challenge, method = parameter("code_challenge"), parameter("code_challenge_method")
+    _check_challenge(challenge, method)
+    prompt, max_age = _prompt(parameter("prompt")), _max_age(parameter("max_age"))
+    page = consent_page()
+    texts = {name: parameter(name) for name in ("state", "nonce", "resource", "login_hint", "acr_values")}
+    if any(len(text) > _MAX_LENGTHS[name] or "\0" in text for name, text in {**texts, "scope": scope}.items()):
+        raise RequestRefused("server_error", "error creating authorization")
+    authorization = OAuthAuthorization(
+        id=uuid4(),
+        authorization_id=base64.b32encode(secrets.token_bytes(_ID_BYTES)).decode().lower(),
+        client_id=target.client_id,
+        redirect_uri=target.redirect_uri,
+        scope=scope,
+        code_challenge=challenge,
+        code_challenge_method=method.lower(),
+        prompt=prompt or None,
+        max_age=max_age,
+        created_at=at,
+        expires_at=at + conf.current().oauth_server.authorization_ttl,
+        **{name: text or None for name, text in texts.items()},
+    )
+    try:
+        authorization.save(force_insert=True)
+    except DatabaseError as error:
+        raise RequestRefused("server_error", "error creating authorization") from error
+    return f"{page}{'&' if '?' in page else '?'}authorization_id={authorization.authorization_id}"
+
+
+def consent_page() -> str:
+    """The URL of the page that shows a request to the user. Raises RequestRefused if none is configured."""
+    config = conf.current()
+    path = config.oauth_server.authorization_path
+    if not path:
+        raise RequestRefused("server_error", "oauth authorization path not configured")
+    return f"{config.site.url.rstrip('/')}/{path.lstrip('/')}"
+
+
+def _scope(scope: str, *, response_type: str) -> str:
+    """The requested scope, or the default one."""
+    if response_type not in ("", "code"):
+        raise RequestRefused("invalid_request", "only response_type=code is supported")
+    scope = scope or conf.current().oauth_server.default_scope
+    if not scope:
+        raise RequestRefused("invalid_request", "scope parameter is required")
+    requested = scopes.parse(scope)
+    if not requested:
+        raise RequestRefused("invalid_request", "scope parameter cannot be empty")
+    for name in requested:
+        if name not in conf.OAUTH_SCOPES:
+            raise RequestRefused("invalid_request", f"unsupported scope: {name}")
+    if scopes.OPENID in requested and not scopes.can_issue_id_tokens():
+        raise RequestRefused("invalid_scope", "openid scope requires an asymmetric signing key")
+    return scope
+
+
+def _check_resource(resource: str) -> None:
+    """RFC 8707 §2."""
+    if not resource:
+        return
+    try:
+        parts = urlsplit(resource)
+    except ValueError:
+        raise RequestRefused("invalid_request", "resource must be a valid URI") from None
+    if not parts.scheme:
+        raise RequestRefused("invalid_request", "resource must be an absolute URI")
+    if "#" in resource:
+        raise RequestRefused("invalid_request", "resource must not include a fragment component")
+    if "?" in resource:
+        raise RequestRefused("invalid_request", "resource must not include a query component")
+
+
+def _check_challenge(challenge: str, method: str) -> None:
+    """RFC 7636 §4.3."""
+    if not challenge or not method:
+        raise RequestRefused("invalid_request", "PKCE flow requires both code_challenge and code_challenge_method")
+    if not conf.current().oauth_server.allow_plain_pkce and method.lower() == ChallengeMethod.PLAIN:
+        raise RequestRefused("invalid_request", "code_challenge_method must be 'S256'")
+    if method.lower() not in ChallengeMethod.values:
+        raise RequestRefused("invalid_request", "code_challenge_method must be 'S256' or 'plain'")
+    if not _MIN_CHALLENGE <= len(challenge.encode(errors="replace")) <= _MAX_CHALLENGE or "\0" in challenge:
+        raise RequestRefused(
+            "invalid_request",
+            f"code_challenge must be between {_MIN_CHALLENGE} and {_MAX_CHALLENGE} characters",
+        )
+
+
+def _prompt(prompt: str) -> str:
+    """The known values of `prompt`; others are ignored."""
+    values = [value for value in scopes.parse(prompt) if value in ("none", "login", "consent", "select_account")]
+    if "none" in values and len(values) > 1:
+        raise RequestRefused("invalid_request", "prompt=none cannot be combined with other values")
+    return " ".join(values)
+
+
+def _max_age(max_age: str) -> int | None:
+    if not max_age:
+        return None
+    if not (max_age.isascii() and max_age.isdecimal() and len(max_age) <= _MAX_AGE_DIGITS):
+        raise RequestRefused("invalid_request", "max_age must be a number of seconds")
+    return int(max_age)
+
+
+def is_permitted_origin(origin: str) -> bool:
+    """True if a page with this `Origin` may show requests and send decisions; programs send none.
+
+    Permitted are the origin of SITE_URL, loopback IP addresses, and origins that the allow list matches.
+    """
+    if not origin:
+        return True
+    if origin == "null" or not responses.is_serialized_origin(origin):
+        return False
+    return responses.is_loopback_ip(origin) or redirects.is_permitted(origin) or redirects.is_permitted(f"{origin}/")

@@ -1,0 +1,129 @@
+"""/oauth/authorize, /oauth/authorizations/{authorization_id} and its consent."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import ClassVar
+
+from django.http import HttpResponse
+from django.utils import timezone
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from authsvc.api import parsing
+from authsvc.api.openapi.document import Parameter, ResponseDoc, document
+from authsvc.api.parsing import Body
+from authsvc.api.renderers import Found
+from authsvc.api.views import ServiceRequest
+from authsvc.errors import BadJson, ValidationFailed
+from oauthserver import errors
+from oauthserver.authorization import authorizations, requests, schemas
+from oauthserver.authorization.authorizations import AuthorizationDetails
+from oauthserver.authorization.requests import RequestRefused
+from oauthserver.endpoints import OAuthEndpoint
+from tokens.api import authentication
+from tokens.api.authentication import BearerAuthentication
+from tokens.api.permissions import IsSignedIn
+
+_DECISIONS = {"approve": True, "deny": False}
+
+
+class Decision(Body, frozen=True):
+    needs: ClassVar[tuple[str, ...]] = ("action",)
+    action: str | None = None
+    """`approve` or `deny`."""
+
+
+class HasPermittedOrigin(BasePermission):
+    """Rejects requests of pages on other origins, which could show the request in a misleading way."""
+
+    documented_errors = (errors.OriginNotAllowed,)
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        if not requests.is_permitted_origin(request.META.get("HTTP_ORIGIN", "")):
+            raise errors.OriginNotAllowed
+        return True
+
+
+class AuthorizeView(OAuthEndpoint):
+    @document(
+        query=(
+            Parameter("client_id", "The id of the client.", required=True),
+            Parameter("redirect_uri", "A registered redirect URI; on a loopback host with any port.", required=True),
+            Parameter("response_type", "`code`, which is the default."),
+            Parameter("scope", "Scopes, separated by spaces; `AUTH_OAUTH_SERVER_DEFAULT_SCOPE` without any."),
+            Parameter("state", "Returned to the client."),
+            Parameter("code_challenge", "The PKCE challenge (RFC 7636).", required=True),
+            Parameter("code_challenge_method", "`S256` or `plain`.", required=True),
+            Parameter("nonce", "Copied to the ID token."),
+            Parameter("resource", "The API for which tokens are requested (RFC 8707), an additional audience of them."),
+            Parameter("prompt", "`none`, `login`, `consent`, `select_account` (OpenID Connect Core §3.1.2.1)."),
+            Parameter("max_age", "The longest time since the sign-in, in seconds."),
+            Parameter("login_hint", "The address with which the user is expected to sign in."),
+            Parameter("acr_values", "`aal2` requires a second factor."),
+        ),
+        responses={302: ResponseDoc("To the consent page, or to the client with an error.", headers=("Location",))},
+        errors=(errors.UnknownClient, ValidationFailed),
+    )
+    def get(self, request: ServiceRequest) -> HttpResponse:
+        """Start the authorization of a client (OAuth 2.1 §4.1.1)."""
+        parameter = partial(parsing.query_parameter, request.http)
+        target = requests.find_target(parameter)
+        try:
+            location = requests.start(target, parameter, at=timezone.now())
+        except RequestRefused as error:
+            request.META["authsvc.error_code"] = error.error
+            location = target.refused(error)
+        return Found(location, headers={"Referrer-Policy": "no-referrer"})
+
+
+class AuthorizationView(OAuthEndpoint):
+    authentication_classes = (BearerAuthentication,)
+    permission_classes = (IsSignedIn, HasPermittedOrigin)
+
+    @document(
+        responses={200: (schemas.Authorization, schemas.AuthorizationRedirect)},
+        errors=(errors.AuthorizationNotFound, ValidationFailed),
+    )
+    def get(self, request: ServiceRequest, authorization_id: str) -> HttpResponse:
+        """Return an authorization request, or the redirect to the client if no decision is needed."""
+        signed_in = authentication.get_signed_in_user(request)
+        shown = authorizations.show(authorization_id, signed_in=signed_in, caller=request.caller, at=timezone.now())
+        if isinstance(shown, AuthorizationDetails):
+            return Response(schemas.details_json(shown, user=signed_in.user))
+        return Response({"redirect_url": shown})
+
+
+class ConsentView(OAuthEndpoint):
+    authentication_classes = (BearerAuthentication,)
+    permission_classes = (IsSignedIn, HasPermittedOrigin)
+
+    @document(
+        body=Decision,
+        responses={200: schemas.AuthorizationRedirect},
+        errors=(
+            errors.ConsentBodyInvalid,
+            errors.AuthorizationNotFound,
+            ValidationFailed,
+            errors.ReauthenticationRequired,
+            errors.SecondFactorRequired,
+        ),
+    )
+    def post(self, request: ServiceRequest, authorization_id: str) -> HttpResponse:
+        """Approve or deny an authorization request that the user has seen."""
+        try:
+            action = parsing.parse_body(request, Decision).action
+        except BadJson:
+            raise errors.ConsentBodyInvalid from None
+        if action not in _DECISIONS:
+            raise ValidationFailed("action must be 'approve' or 'deny'")
+        redirect = authorizations.decide(
+            authorization_id,
+            approves=_DECISIONS[action],
+            signed_in=authentication.get_signed_in_user(request),
+            caller=request.caller,
+            at=timezone.now(),
+        )
+        return Response({"redirect_url": redirect})

@@ -1,0 +1,1 @@
+"""Clients: registration, administration and redirect URIs."""

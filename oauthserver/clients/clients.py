@@ -1,0 +1,163 @@
+"""Registers, changes and deletes clients."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.db import transaction
+
+from authsvc import audit
+from authsvc.caller import Caller
+from authsvc.security import crypto
+from oauthserver.clients import client_metadata
+from oauthserver.clients.client_metadata import ClientRegistration, ClientUpdate
+from oauthserver.errors import ClientIdMalformed, ClientMetadataInvalid, OAuthClientNotFound
+from oauthserver.models import AuthMethod, ClientType, OAuthAuthorization, OAuthClient, RegistrationType, Status
+
+_AUDITED = (
+    "redirect_uris", "grant_types", "client_name", "client_uri", "logo_uri", "client_type",
+    "token_endpoint_auth_method",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredClient:
+    """A client and its new secret, which is known only now; empty for a public client."""
+
+    client: OAuthClient
+    secret: str = field(default="", repr=False)
+
+
+def hash_secret(secret: str) -> str:
+    """The stored digest: SHA-256 in base64url. A secret has 256 random bits, so that it needs no slow hash."""
+    return crypto.base64url_encode(hashlib.sha256(secret.encode(errors="surrogatepass")).digest())
+
+
+def find(client_id: str) -> OAuthClient:
+    """Raises ClientIdMalformed, OAuthClientNotFound. One statement."""
+    client = find_existing(parse_id(client_id))
+    if client is None:
+        raise OAuthClientNotFound
+    return client
+
+
+def find_existing(client_id: UUID) -> OAuthClient | None:
+    """The client, unless it is unknown or deleted. One statement."""
+    return OAuthClient.objects.filter(id=client_id, deleted_at__isnull=True).first()
+
+
+def parse_id(text: str) -> UUID:
+    """Raises ClientIdMalformed."""
+    try:
+        return UUID(text)
+    except ValueError:
+        raise ClientIdMalformed from None
+
+
+def register(
+    metadata: ClientRegistration,
+    *,
+    registration_type: RegistrationType,
+    actor: audit.Administrator,
+    caller: Caller,
+    at: datetime,
+) -> RegisteredClient:
+    """Registers a client. Raises ClientMetadataInvalid."""
+    client_metadata.check_registration(metadata)
+    method = metadata.token_endpoint_auth_method
+    client_type = metadata.client_type or (client_metadata.type_of(method) if method else ClientType.CONFIDENTIAL.value)
+    is_public = client_type == ClientType.PUBLIC
+    secret = "" if is_public else crypto.generate_key()
+    client = OAuthClient(
+        id=uuid4(),
+        client_secret_hash=hash_secret(secret) if secret else "",
+        registration_type=registration_type.value,
+        redirect_uris=",".join(metadata.redirect_uris or []),
+        grant_types=",".join(metadata.grant_types or client_metadata.GRANT_TYPES),
+        client_name=metadata.client_name or None,
+        client_uri=metadata.client_uri or None,
+        logo_uri=metadata.logo_uri or None,
+        client_type=client_type,
+        token_endpoint_auth_method=method or (AuthMethod.NONE if is_public else AuthMethod.BASIC).value,
+        created_at=at,
+        updated_at=at,
+    )
+    with transaction.atomic(durable=True):
+        client.save(force_insert=True)
+        traits = _traits(client, before={}, after=_audited_values(client))
+        audit.record(audit.Action.OAUTH_CLIENT_CREATED, actor=actor, caller=caller, at=at, traits=traits)
+    return RegisteredClient(client=client, secret=secret)
+
+
+def update(
+    client_id: str, changes: ClientUpdate, *, actor: audit.Administrator, caller: Caller, at: datetime
+) -> OAuthClient:
+    """Changes the given values. Raises ClientIdMalformed, OAuthClientNotFound or ClientMetadataInvalid."""
+    parsed_id = parse_id(client_id)
+    with transaction.atomic(durable=True):
+        client = _lock(parsed_id)
+        client_metadata.check_update(changes, client_type=client.client_type)
+        before = _audited_values(client)
+        values = {name: value or None for name, value in changes.values().items()}
+        for name, value in values.items():
+            setattr(client, name, value)
+        client.updated_at = at
+        client.save(update_fields=[*values, "updated_at"])
+        traits = _traits(client, before=before, after=_audited_values(client))
+        audit.record(audit.Action.OAUTH_CLIENT_UPDATED, actor=actor, caller=caller, at=at, traits=traits)
+    return client
+
+
+def regenerate_secret(client_id: str, *, actor: audit.Administrator, caller: Caller, at: datetime) -> RegisteredClient:
+    """Replaces the secret; the former one is invalid at once.
+
+    Raises ClientIdMalformed, OAuthClientNotFound, and ClientMetadataInvalid for a public client.
+    """
+    parsed_id = parse_id(client_id)
+    with transaction.atomic(durable=True):
+        client = _lock(parsed_id)
+        if client.is_public:
+            raise ClientMetadataInvalid("Cannot regenerate secret for public client")
+        secret = crypto.generate_key()
+        client.client_secret_hash, client.updated_at = hash_secret(secret), at
+        client.save(update_fields=["client_secret_hash", "updated_at"])
+        traits = _traits(client, before={}, after={})
+        audit.record(audit.Action.OAUTH_CLIENT_SECRET_REGENERATED, actor=actor, caller=caller, at=at, traits=traits)
+    return RegisteredClient(client=client, secret=secret)
+
+
+def delete(client_id: str, *, actor: audit.Administrator, caller: Caller, at: datetime) -> None:
+    """Deletes a client with its open authorization requests. Its sessions can no longer be refreshed.
+
+    Raises ClientIdMalformed, OAuthClientNotFound.
+    """
+    parsed_id = parse_id(client_id)
+    with transaction.atomic(durable=True):
+        client = _lock(parsed_id)
+        OAuthClient.objects.filter(id=client.id).update(deleted_at=at, updated_at=at)
+        open_requests = OAuthAuthorization.objects.filter(client_id=client.id)
+        open_requests.filter(status__in=[Status.PENDING, Status.APPROVED])._raw_delete("default")
+        traits = _traits(client, before=_audited_values(client), after={})
+        audit.record(audit.Action.OAUTH_CLIENT_DELETED, actor=actor, caller=caller, at=at, traits=traits)
+
+
+def _lock(client_id: UUID) -> OAuthClient:
+    client = OAuthClient.objects.select_for_update().filter(id=client_id, deleted_at__isnull=True).first()
+    if client is None:
+        raise OAuthClientNotFound
+    return client
+
+
+def _audited_values(client: OAuthClient) -> dict[str, Any]:
+    return {name: getattr(client, name) for name in _AUDITED}
+
+
+def _traits(client: OAuthClient, *, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    traits: dict[str, Any] = {"client_id": str(client.id), "client_name": client.client_name or ""}
+    if changes := audit.describe_changes(before, after):
+        traits["changes"] = changes
+    return traits

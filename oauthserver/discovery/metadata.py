@@ -1,0 +1,45 @@
+"""Metadata of the authorization server (RFC 8414 §2, OpenID Connect Discovery 1.0 §3)."""
+
+from __future__ import annotations
+
+from authsvc import conf
+from oauthserver import scopes
+from oauthserver.clients import client_metadata
+from tokens.jwt import signing_keys
+
+_CLAIMS = (
+    "sub", "aud", "iss", "exp", "iat", "auth_time", "nonce", "acr", "email", "email_verified", "phone_number",
+    "phone_number_verified", "name", "picture", "preferred_username", "updated_at",
+)  # fmt: skip
+
+
+def build() -> dict[str, object]:
+    """The metadata; empty while the OAuth server is disabled."""
+    server = conf.current().oauth_server
+    if not server.enabled:
+        return {}
+    base = signing_keys.issuer_base()
+    registration = {"registration_endpoint": f"{base}/oauth/clients/register"}
+    return {
+        "issuer": signing_keys.issuer(),
+        "authorization_endpoint": f"{base}/oauth/authorize",
+        "token_endpoint": f"{base}/oauth/token",
+        "userinfo_endpoint": f"{base}/oauth/userinfo",
+        "jwks_uri": f"{base}/.well-known/jwks.json",
+        **(registration if server.allow_dynamic_registration else {}),
+        "scopes_supported": scopes.supported(),
+        "response_types_supported": ["code"],
+        "response_modes_supported": ["query"],
+        "grant_types_supported": list(client_metadata.GRANT_TYPES),
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": [signing_keys.current().signing.alg],
+        "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post", "none"],
+        "code_challenge_methods_supported": ["S256", "plain"] if server.allow_plain_pkce else ["S256"],
+        "claims_supported": list(_CLAIMS),
+        "claims_parameter_supported": False,
+        "request_parameter_supported": False,
+        "request_uri_parameter_supported": False,
+        "prompt_values_supported": ["none", "login", "consent", "select_account"],
+        "acr_values_supported": ["aal1", "aal2"],
+        "authorization_response_iss_parameter_supported": True,
+    }

@@ -1,0 +1,1 @@
+"""Grants that users have given to clients."""

@@ -1,0 +1,48 @@
+"""The clients to which a user has granted access, and the revocation of a grant."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import transaction
+
+from authsvc import audit
+from authsvc.caller import Caller
+from authsvc.errors import ValidationFailed
+from oauthserver.clients import clients
+from oauthserver.errors import GrantNotFound
+from oauthserver.models import OAuthAuthorization, OAuthConsent, Status
+from tokens.models import Session
+from tokens.sessions.errors import ImpersonationNotAllowed
+from tokens.sessions.users import SignedInUser
+
+
+def list_grants(signed_in: SignedInUser) -> list[OAuthConsent]:
+    """The active grants of a user with their clients, newest first. One statement."""
+    active = OAuthConsent.objects.filter(
+        user_id=signed_in.user.id, revoked_at__isnull=True, client__deleted_at__isnull=True
+    )
+    return list(active.select_related("client").order_by("-granted_at", "-id"))
+
+
+def revoke(client_id: str, *, signed_in: SignedInUser, caller: Caller, at: datetime) -> None:
+    """Revokes the grant of a client, with the client's sessions of the user and its codes.
+
+    Raises ValidationFailed without an id, ClientIdMalformed, GrantNotFound.
+    """
+    if signed_in.is_impersonated:
+        raise ImpersonationNotAllowed
+    if not client_id:
+        raise ValidationFailed("client_id query parameter is required")
+    parsed_id = clients.parse_id(client_id)
+    user = signed_in.user
+    with transaction.atomic(durable=True):
+        active = OAuthConsent.objects.filter(user_id=user.id, client_id=parsed_id, revoked_at__isnull=True)
+        if not active.update(revoked_at=at):
+            raise GrantNotFound
+        Session.objects.filter(user_id=user.id, oauth_client_id=parsed_id)._raw_delete("default")
+        OAuthAuthorization.objects.filter(
+            user_id=user.id, client_id=parsed_id, status__in=[Status.PENDING, Status.APPROVED]
+        )._raw_delete("default")
+        traits = {"oauth_client_id": str(parsed_id), "action": "revoke_oauth_grant"}
+        audit.record(audit.Action.TOKEN_REVOKED, actor=user, caller=caller, at=at, traits=traits)

@@ -1,0 +1,223 @@
+"""Clients, authorization requests and consents."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Length, Now
+
+from authsvc.db.sql import namespaced
+
+models.TextField.register_lookup(Length)
+
+
+class RegistrationType(models.TextChoices):
+    MANUAL = "manual"
+    DYNAMIC = "dynamic"
+
+
+class ClientType(models.TextChoices):
+    PUBLIC = "public"
+    CONFIDENTIAL = "confidential"
+
+
+class AuthMethod(models.TextChoices):
+    """Client authentication at the token endpoint (RFC 7591 §2)."""
+
+    NONE = "none", "none"
+    BASIC = "client_secret_basic", "client_secret_basic"
+    POST = "client_secret_post", "client_secret_post"
+
+
+class Status(models.TextChoices):
+    PENDING = "pending"
+    APPROVED = "approved"
+    DENIED = "denied"
+    EXPIRED = "expired"
+    EXCHANGED = "exchanged"
+
+
+def _at_most(table: str, column: str, limit: int) -> models.CheckConstraint:
+    return models.CheckConstraint(
+        condition=Q(**{f"{column}__isnull": True}) | Q(**{f"{column}__length__lte": limit}),
+        name=namespaced(f"{table}_{column}_length"),
+    )
+
+
+class OAuthClient(models.Model):
+    """An application that signs users in through this service; its id is the public `client_id`.
+
+    A deleted client keeps its row, so that its sessions and consents can be explained.
+    """
+
+    id = models.UUIDField("client ID", primary_key=True, default=uuid.uuid4)
+    client_secret_hash = models.TextField(null=True)
+    """SHA-256 of the secret in base64url; empty for a public client."""
+    registration_type = models.TextField("registration", choices=RegistrationType)
+    redirect_uris = models.TextField("redirect URIs")
+    """Separated by commas, like `grant_types`."""
+    grant_types = models.TextField()
+    client_name = models.TextField("name", null=True)
+    client_uri = models.TextField("home page", null=True)
+    logo_uri = models.TextField("logo", null=True)
+    client_type = models.TextField("type", choices=ClientType, db_default=ClientType.CONFIDENTIAL)
+    token_endpoint_auth_method = models.TextField("client authentication", choices=AuthMethod)
+    created_at = models.DateTimeField(db_default=Now())
+    updated_at = models.DateTimeField(db_default=Now())
+    deleted_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = namespaced("oauth_clients")
+        verbose_name = "OAuth client"
+        indexes = [
+            models.Index(fields=["deleted_at"], name=namespaced("oauth_clients_deleted_at_idx")),
+            models.Index(fields=["-created_at", "-id"], name=namespaced("oauth_clients_created_at_idx")),
+        ]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(client_type__in=ClientType.values), name=namespaced("oauth_clients_client_type_check")
+            ),
+            models.CheckConstraint(
+                condition=Q(token_endpoint_auth_method__in=AuthMethod.values),
+                name=namespaced("oauth_clients_token_endpoint_auth_method_check"),
+            ),
+            _at_most("oauth_clients", "client_name", 1024),
+            _at_most("oauth_clients", "client_uri", 2048),
+            _at_most("oauth_clients", "logo_uri", 2048),
+        ]
+
+    def __str__(self) -> str:
+        return self.client_name or str(self.id)
+
+    @property
+    def is_public(self) -> bool:
+        return self.client_type == ClientType.PUBLIC
+
+    @property
+    def redirect_uri_list(self) -> list[str]:
+        return self.redirect_uris.split(",")
+
+    @property
+    def grant_type_list(self) -> list[str]:
+        return self.grant_types.split(",")
+
+
+class OAuthAuthorization(models.Model):
+    """An authorization request, from the redirect of the client to the exchange of its code.
+
+    The row remains until it expires, so that a code that is presented once more ends the session it gave.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    authorization_id = models.TextField()
+    client = models.ForeignKey(
+        OAuthClient, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="authorizations"
+    )
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        on_delete=models.CASCADE,
+        db_constraint=False,
+        db_index=False,
+        related_name="oauth_authorizations",
+    )
+    redirect_uri = models.TextField()
+    scope = models.TextField()
+    state = models.TextField(null=True)
+    resource = models.TextField(null=True)
+    code_challenge = models.TextField(null=True)
+    code_challenge_method = models.TextField(null=True)
+    response_type = models.TextField(db_default="code")
+    status = models.TextField(choices=Status, db_default=Status.PENDING)
+    authorization_code = models.TextField(null=True)
+    """SHA-256 of the code in hex."""
+    nonce = models.TextField(null=True)
+    prompt = models.TextField(null=True)
+    max_age = models.BigIntegerField(null=True)
+    """Seconds since the sign-in that the client accepts."""
+    login_hint = models.TextField(null=True)
+    acr_values = models.TextField(null=True)
+    authenticated_at = models.DateTimeField(null=True)
+    """The sign-in of the session that approved the request."""
+    aal = models.TextField(null=True)
+    """The level of that session."""
+    session_id = models.UUIDField(null=True)
+    """The session that the code gave."""
+    created_at = models.DateTimeField(db_default=Now())
+    approved_at = models.DateTimeField(null=True)
+    expires_at = models.DateTimeField()
+
+    class Meta:
+        db_table = namespaced("oauth_authorizations")
+        indexes = [
+            models.Index(fields=["expires_at"], name=namespaced("oauth_authorizations_expires_at_idx")),
+            models.Index(fields=["user", "client"], name=namespaced("oauth_authorizations_user_id_idx")),
+            models.Index(fields=["client"], name=namespaced("oauth_authorizations_client_id_idx")),
+        ]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["authorization_id"], name=namespaced("oauth_authorizations_authorization_id_key")
+            ),
+            models.UniqueConstraint(
+                fields=["authorization_code"], name=namespaced("oauth_authorizations_authorization_code_key")
+            ),
+            models.CheckConstraint(
+                condition=Q(expires_at__gt=F("created_at")),
+                name=namespaced("oauth_authorizations_expires_at_future"),
+            ),
+            models.CheckConstraint(
+                condition=Q(status__in=Status.values), name=namespaced("oauth_authorizations_status_check")
+            ),
+            _at_most("oauth_authorizations", "redirect_uri", 2048),
+            _at_most("oauth_authorizations", "scope", 4096),
+            _at_most("oauth_authorizations", "state", 4096),
+            _at_most("oauth_authorizations", "resource", 2048),
+            _at_most("oauth_authorizations", "nonce", 255),
+            _at_most("oauth_authorizations", "code_challenge", 128),
+        ]
+
+    def __str__(self) -> str:
+        return self.authorization_id
+
+
+class OAuthConsent(models.Model):
+    """The consent of a user to scopes of a client; a new consent replaces the former one."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.CASCADE,
+        db_constraint=False,
+        db_index=False,
+        related_name="oauth_consents",
+    )
+    client = models.ForeignKey(
+        OAuthClient, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="consents"
+    )
+    scopes = models.TextField()
+    """Separated by spaces."""
+    granted_at = models.DateTimeField(db_default=Now())
+    revoked_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = namespaced("oauth_consents")
+        indexes = [
+            models.Index(
+                fields=["client"],
+                condition=Q(revoked_at__isnull=True),
+                name=namespaced("oauth_consents_active_client_idx"),
+            ),
+            models.Index(fields=["user", "-granted_at"], name=namespaced("oauth_consents_user_order_idx")),
+        ]
+        constraints = [
+            models.UniqueConstraint(fields=["user", "client"], name=namespaced("oauth_consents_user_client_unique")),
+            models.CheckConstraint(
+                condition=Q(scopes__length__lte=2048) & ~Q(scopes=""), name=namespaced("oauth_consents_scopes_length")
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} {self.client_id}"

@@ -1,0 +1,21 @@
+"""Cleanup of authorization requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from authsvc.jobs import cleanup
+from authsvc.jobs.cleanup import CleanupRule
+
+_DAY = timedelta(hours=24)
+
+
+def _a_day_ago(at: datetime) -> Sequence[datetime]:
+    return (at - _DAY,)
+
+
+cleanup.register(
+    # Requests of clients create these rows without a session.
+    CleanupRule(table="oauth_authorizations", condition="t.expires_at < %s", parameters=_a_day_ago, is_mandatory=True)
+)

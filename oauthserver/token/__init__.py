@@ -1,0 +1,1 @@
+"""The token endpoint: client authentication, grants and ID tokens."""

@@ -1,0 +1,57 @@
+"""/oauth/userinfo (OpenID Connect Core §5.3)."""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired, TypedDict
+from uuid import UUID
+
+from django.http import HttpResponse
+from rest_framework.response import Response
+
+from accounts.users.queries import get_user_record
+from authsvc.api.openapi.document import document
+from authsvc.api.views import ServiceRequest
+from oauthserver import scopes
+from oauthserver.endpoints import OAuthEndpoint
+from oauthserver.userinfo import claims
+from tokens.api import authentication
+from tokens.api.authentication import BearerAuthentication
+from tokens.api.permissions import IsSignedIn
+
+
+class UserInfo(TypedDict):
+    """Claims about the user, as far as the scopes of the session permit them."""
+
+    sub: UUID
+    email: NotRequired[str]
+    email_verified: NotRequired[bool]
+    """True if confirmed, else absent."""
+    name: NotRequired[str]
+    picture: NotRequired[str]
+    preferred_username: NotRequired[str]
+    updated_at: NotRequired[int]
+    """Unix seconds."""
+    user_metadata: NotRequired[dict[str, Any]]
+    phone: NotRequired[str]
+    phone_verified: NotRequired[bool]
+    phone_number: NotRequired[str]
+    phone_number_verified: NotRequired[bool]
+
+
+class UserInfoView(OAuthEndpoint):
+    authentication_classes = (BearerAuthentication,)
+    permission_classes = (IsSignedIn,)
+    client_methods = impersonated_methods = frozenset({"get", "post"})
+
+    @document(responses={200: UserInfo})
+    def get(self, request: ServiceRequest) -> HttpResponse:
+        """Return claims about the user, as far as the scopes of the session permit them."""
+        signed_in = authentication.get_signed_in_user(request)
+        session = signed_in.session
+        granted = scopes.parse(session.scopes or "") if session and session.oauth_client_id else []
+        return Response(claims.userinfo(get_user_record(signed_in), granted))
+
+    @document(responses={200: UserInfo})
+    def post(self, request: ServiceRequest) -> HttpResponse:
+        """Do the same as GET."""
+        return self.get(request)

@@ -1,0 +1,27 @@
+"""Fixtures for tests of the OAuth server."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from tests.conftest import ChangeConfig
+from tests.oauthserver.client_application import ISSUER
+from tokens.jwt import signing_keys
+
+SIGNING_KEY = signing_keys.generate(algorithm="ES256")
+
+
+@pytest.fixture(autouse=True)
+def _enabled(auth_config: ChangeConfig) -> None:
+    """Enables the OAuth server with an asymmetric signing key; HS256 tokens of administrators stay valid."""
+    auth_config(
+        oauth_server={
+            "enabled": True,
+            "allow_dynamic_registration": True,
+            "authorization_path": "/oauth/consent",
+            "authorization_ttl": timedelta(minutes=10),
+        },
+        jwt={"issuer": ISSUER, "keys": (SIGNING_KEY,), "valid_methods": ("ES256", "HS256")},
+    )

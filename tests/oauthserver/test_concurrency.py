@@ -1,0 +1,41 @@
+"""Concurrent decisions and exchanges: one code, one session."""
+
+from __future__ import annotations
+
+import pytest
+
+from oauthserver.models import OAuthConsent
+from tests.concurrency import run_concurrently, status_counts
+from tests.conftest import Api
+from tests.factories import make_session
+from tests.oauthserver.client_application import approve, decide, exchange, register, show, start
+from tokens.models import Session
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_a_code_gives_one_session(api: Api) -> None:
+    application, session = register(api), make_session()
+    code = approve(api, application, session)
+
+    responses = run_concurrently(*[lambda: exchange(application, code)] * 20)
+
+    assert status_counts(responses) == {200: 1, 400: 19}
+    assert {response.json().get("error") for response in responses if response.status_code == 400} == {"invalid_grant"}
+    # The session exists unless one of the others came after the exchange, and so was a replay.
+    assert Session.objects.filter(oauth_client_id=application.client_id).count() <= 1
+    exchange(application, code)
+    assert not Session.objects.filter(oauth_client_id=application.client_id).exists()
+
+
+def test_a_request_is_decided_once(api: Api) -> None:
+    application, session = register(api), make_session()
+    authorization_id = start(api, application)
+    show(api, authorization_id, session)
+
+    responses = run_concurrently(*[lambda: decide(api, authorization_id, session)] * 8)
+
+    counts = status_counts(responses)
+    assert counts.pop(200) == 1
+    assert set(counts) <= {400, 404}
+    assert OAuthConsent.objects.count() == 1

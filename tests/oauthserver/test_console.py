@@ -1,0 +1,128 @@
+"""Clients in the console: registration, new secret, deletion, access and audit."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+
+from oauthserver.clients import clients
+from oauthserver.models import OAuthClient
+from tests import factories
+from tests.authsvc.console.conftest import START, Console
+from tests.conftest import Answer, Api, ChangeConfig
+from tests.oauthserver import client_application
+from tests.oauthserver.client_application import CALLBACK
+from tests.observations import audit_payloads
+
+pytestmark = pytest.mark.django_db
+
+LIST = f"{START}oauthserver/oauthclient/"
+REGISTER = f"{LIST}register/"
+FORM = {"client_name": "<Shop>", "redirect_uris": f"{CALLBACK}\n\n myapp://cb ", "client_uri": "", "logo_uri": ""}
+
+
+@pytest.fixture
+def console() -> Console:
+    return signed_in("svc_admin")
+
+
+def signed_in(role: str) -> Console:
+    factories.make_user(email=f"{role}@staff.example", role=role)
+    console = Console()
+    assert console.sign_in(f"{role}@staff.example").status_code == 302
+    return console
+
+
+def run(console: Console, client_id: str, action: str, **fields: str) -> Answer:
+    form = {"action": action, "_selected_action": client_id, "source_row": client_id, **fields}
+    return console.submit(START, to=LIST, **form)
+
+
+def secret_in(answer: Answer) -> str:
+    found = re.search(r'value="([A-Za-z0-9_-]{43})"', answer.content.decode())
+    assert found, answer.content
+    return found[1]
+
+
+def test_registration_shows_the_secret_once(console: Console) -> None:
+    assert "Register client" in console.text(LIST)
+    answer = console.submit(
+        REGISTER, **FORM, token_endpoint_auth_method="client_secret_basic", typed_name="", reason="a partner"
+    )
+
+    client = OAuthClient.objects.get()
+    secret = secret_in(answer)
+    assert client.client_secret_hash == clients.hash_secret(secret)
+    assert client.redirect_uri_list == [CALLBACK, "myapp://cb"]
+    entry = audit_payloads()[-1]
+    assert (entry["action"], entry["reason"], entry["actor_role"]) == ("oauth_client_created", "a partner", "svc_admin")
+    for page in (LIST, f"{LIST}{client.id}/change/", f"{LIST}?q=shop"):
+        text = console.text(page)
+        assert "&lt;Shop&gt;" in text
+        assert secret not in text
+        assert str(client.client_secret_hash) not in text
+    assert console.get(f"{LIST}?client_secret_hash__startswith=a").status_code == 400
+
+
+def test_wrong_values_are_reported(console: Console) -> None:
+    answer = console.submit(
+        REGISTER, **{**FORM, "redirect_uris": "http://a.example/"}, token_endpoint_auth_method="none"
+    )
+    assert answer.status_code == 400
+    assert "HTTP scheme only allowed for localhost" in html.unescape(answer.content.decode())
+    assert not OAuthClient.objects.exists()
+
+
+def test_secret_is_replaced(console: Console, api: Api) -> None:
+    application = client_application.register(api, token_endpoint_auth_method="client_secret_basic")
+    question = run(console, application.client_id, "regenerate_secret")
+    assert "invalid at once" in question.content.decode()
+    assert client_application.request_token(application).json()["error"] == "invalid_request"
+
+    new = secret_in(run(console, application.client_id, "regenerate_secret", confirmed="1"))
+
+    assert client_application.request_token(application).json()["error"] == "invalid_client"
+    renewed = client_application.Application(application.client_id, new, application.method)
+    assert client_application.request_token(renewed).json()["error"] == "invalid_request"
+    assert audit_payloads()[-1]["action"] == "oauth_client_secret_regenerated"
+
+
+def test_public_client_has_no_secret_to_replace(console: Console, api: Api) -> None:
+    application = client_application.register(api)
+    assert "Replace secret" not in console.text(f"{LIST}{application.client_id}/change/")
+
+
+def test_deletion(console: Console, api: Api) -> None:
+    application = client_application.register(api, client_name="Shop")
+    assert run(console, application.client_id, "delete", confirmed="1", typed_name="Other").status_code == 200
+    assert not OAuthClient.objects.filter(deleted_at__isnull=False).exists()
+    run(console, application.client_id, "delete", confirmed="1", typed_name="Shop")
+    assert OAuthClient.objects.get().deleted_at is not None
+    page = console.text(f"{LIST}{application.client_id}/change/")
+    assert "deleted" in page
+    assert 'value="delete"' not in page
+
+
+@pytest.mark.parametrize("role", ["helpdesk", "auditor"])
+def test_other_operators_only_read(role: str, api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(console={"roles": {"helpdesk": "support", "auditor": "viewer"}})
+    application = client_application.register(api, token_endpoint_auth_method="client_secret_basic")
+    console = signed_in(role)
+    page = console.text(LIST) + console.text(f"{LIST}{application.client_id}/change/")
+    assert not re.search(r"register/|value=\"(regenerate_secret|delete)\"", page)
+    assert console.get(REGISTER).status_code == 403
+    for action in ("regenerate_secret", "delete"):
+        assert run(console, application.client_id, action, confirmed="1").status_code == 403
+    assert OAuthClient.objects.get().deleted_at is None
+
+
+def test_disabled_server(console: Console, api: Api, auth_config: ChangeConfig) -> None:
+    application = client_application.register(api, token_endpoint_auth_method="client_secret_basic")
+    auth_config(oauth_server={"enabled": False})
+    assert "the OAuth server is disabled" in console.text(LIST)
+    assert "register/" not in console.text(LIST)
+    assert console.get(REGISTER).status_code == 404
+    run(console, application.client_id, "regenerate_secret", confirmed="1")
+    assert OAuthClient.objects.get().client_secret_hash == clients.hash_secret(application.secret)
