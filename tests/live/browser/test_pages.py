@@ -45,6 +45,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         "AUTH_MAILER_DEV_INBOX_FOLDER": str(folder / "inbox"),
         "AUTH_MAILER_LINK_CONFIRM_PAGE_ENABLED": "true",
         "AUTH_EXTERNAL_ANONYMOUS_USERS_ENABLED": "true",
+        "AUTH_OAUTH_SERVER_ENABLED": "true",
     }
     with (
         servers.fresh_database() as database_url,
@@ -159,6 +160,8 @@ PAGES = {
     "enrolment of an app": ("/operator/account/app/", "#id_name"),
     "forgotten password": ("/operator/forgotten-password/", "#id_email"),
     "invitations": ("/operator/accounts/user/invite/", "#id_email"),
+    "OAuth clients": ("/operator/oauthserver/oauthclient/", "#changelist"),
+    "registration of an OAuth client": ("/operator/oauthserver/oauthclient/register/", "#id_client_name"),
     "error page of the console": ("/operator/unknown/", "h1"),
 }
 
