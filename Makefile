@@ -112,7 +112,7 @@ docs-serve: $(INSTALLED)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --dev-addr localhost:$(DOCS_PORT)
 
 screenshots: $(INSTALLED)
-	SCREENSHOTS=1 $(BIN)/pytest -q -n 0 -p no:randomly tests/live/browser/test_pages.py -k test_screenshots
+	SCREENSHOTS=1 $(BIN)/pytest -q -n 0 -p no:randomly tests/live/browser/test_pages.py -k test_pages_are
 
 bench: $(INSTALLED)
 	$(BIN)/python -m tests.performance.bench

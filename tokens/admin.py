@@ -69,7 +69,6 @@ class SessionAdmin(OperatorAdmin):
         success_message="Ended",
         confirmation="The user of this session must sign in again. Other services accept its access token until"
         " it expires.",
-        is_dangerous=True,
         access=Access.SUPPORT,
     )
     def end(self, row: Session, context: ActionContext) -> str | None:

@@ -199,8 +199,7 @@ class UserActions(OperatorAdmin):
     @action(
         label="End all sessions",
         success_message="Signed out everywhere",
-        confirmation="Sign out everywhere?",
-        is_dangerous=True,
+        confirmation="The user must sign in again on every device.",
         access=Access.SUPPORT,
     )
     def end_sessions(self, row: User, context: ActionContext) -> str | None:

@@ -2,5 +2,6 @@
 
 `model_admin`, `actions`, `filters`, `formatting`, `user_panels` and `timeline` are the base of the pages that the apps
 declare in `admin`.
-`site`, `access`, `dashboard` and `sign_in` stand above the apps; only the URLs and the app configuration load them.
+`site`, `access`, `dashboard`, `sign_in` and `account` stand above the apps; only the URLs and the app configuration
+load them.
 """

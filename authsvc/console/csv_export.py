@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import lru_cache
 from html import unescape
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,6 @@ from django.contrib.messages import constants as levels
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponseRedirect, StreamingHttpResponse
 from django.http.response import HttpResponseBase
-from django.utils.html import strip_tags
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST
 
@@ -31,6 +32,11 @@ _BATCH = 1_000
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """Characters with which spreadsheets recognise a formula; the last four are full-width forms."""
 _MAX_FILTER_LENGTH = 1_000
+_TAG = re.compile("<[^>]*>")
+
+
+def is_export(request: HttpRequest) -> bool:
+    return request.resolver_match is not None and (request.resolver_match.url_name or "").endswith("_export")
 
 
 @require_POST
@@ -103,12 +109,18 @@ def _value(page: OperatorAdmin, row: Any, name: str) -> Any:
     return method(row) if callable(method) else getattr(row, name)
 
 
+@lru_cache(maxsize=1024)
+def _text_of(html: str) -> str:
+    """The text of a badge or link, whose content is escaped."""
+    return unescape(_TAG.sub("", html))
+
+
 def to_cell(value: Any) -> str:
     """A value as text that no spreadsheet takes for a formula."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="seconds")
     text = "" if value is None or value == EMPTY else str(value)
     if isinstance(value, SafeString):
-        text = unescape(strip_tags(text))
+        text = _text_of(text)
     text = text.replace("\0", "")
     return f"'{text}" if text.startswith(_FORMULA_STARTS) else text

@@ -26,8 +26,10 @@ from authsvc.errors import UnprocessableInput
 if TYPE_CHECKING:
     from authsvc.console.model_admin import OperatorAdmin
 
-MAX_SORTED = 10_000
-"""Rows that are counted exactly, sorted by any column, and shown on pages."""
+MAX_PAGED = 10_000
+"""Rows that pages show. A longer list in its default order has an estimated number of rows."""
+MAX_SORTED = 30_000
+"""Rows that are sorted by any column."""
 TIMEOUT_MILLISECONDS = 3_000
 """For each statement of a list."""
 _EXPORT_TIMEOUT_MILLISECONDS = 15_000
@@ -75,7 +77,7 @@ class OperatorChangeList(ChangeList):
 
     def get_results(self, request: HttpRequest) -> None:
         start = (self.page_num - 1) * self.list_per_page
-        if not 0 <= start < MAX_SORTED:
+        if not 0 <= start < MAX_PAGED:
             raise IncorrectLookupParameters
         page = read_page(
             self.queryset,
@@ -89,7 +91,7 @@ class OperatorChangeList(ChangeList):
         self.result_list = page.rows
         self.result_count = page.total
         self.is_estimated = page.is_estimated
-        self.paginator = Paginator(range(min(page.total, MAX_SORTED)), self.list_per_page)
+        self.paginator = Paginator(range(min(page.total, MAX_PAGED)), self.list_per_page)
         self.full_result_count = None
         self.show_full_result_count = self.can_show_all = False
         self.show_admin_actions = True
@@ -119,7 +121,14 @@ class OperatorChangeList(ChangeList):
     @property
     def max_paged(self) -> int | None:
         """The number of rows that pages show, if there are more."""
-        return MAX_SORTED if self.result_count > MAX_SORTED else None
+        return MAX_PAGED if self.result_count > MAX_PAGED else None
+
+
+class FilteredList(OperatorChangeList):
+    """A list whose rows are not read: its `queryset` has the filters, the search and the order of the request."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        return None
 
 
 def read_page(
@@ -145,9 +154,10 @@ def _read_page(
         expected = estimate(queryset)
     except EmptyResultSet:  # the conditions exclude each other
         return Page(rows=[], total=0)
-    if expected <= MAX_SORTED:
-        keys, total = collect(queryset, start=start, size=size)
-        if total <= MAX_SORTED:
+    limit = _collected(queryset, default_order)
+    if expected <= limit:
+        keys, total = collect(queryset, start=start, size=size, limit=limit)
+        if total <= limit:
             rows = {row.pk: row for row in queryset.filter(pk__in=keys).order_by()} if keys else {}
             return Page(rows=[rows[key] for key in keys if key in rows], total=total)
     first = next(iter(queryset.query.order_by), "")
@@ -156,7 +166,7 @@ def _read_page(
     found = list(ordered[start : start + size])
     if len(found) < size:
         return Page(rows=found, total=start + len(found), is_in_order=is_in_order)
-    return Page(rows=found, total=max(expected, MAX_SORTED + 1), is_estimated=True, is_in_order=is_in_order)
+    return Page(rows=found, total=max(expected, limit + 1), is_estimated=True, is_in_order=is_in_order)
 
 
 def read_keys(queryset: QuerySet[Any], *, default_order: list[str], indexed: frozenset[str], limit: int) -> list[Any]:
@@ -164,9 +174,10 @@ def read_keys(queryset: QuerySet[Any], *, default_order: list[str], indexed: fro
 
     def read() -> list[Any]:
         try:
-            if estimate(queryset) <= MAX_SORTED:
-                keys, total = collect(queryset, start=0, size=MAX_SORTED)
-                if total <= MAX_SORTED:
+            collected = _collected(queryset, default_order)
+            if estimate(queryset) <= collected:
+                keys, total = collect(queryset, start=0, size=collected, limit=collected)
+                if total <= collected:
                     return keys
         except EmptyResultSet:
             return []
@@ -180,12 +191,20 @@ def read_keys(queryset: QuerySet[Any], *, default_order: list[str], indexed: fro
     return found
 
 
-def collect(queryset: QuerySet[Any], *, start: int, size: int) -> tuple[list[Any], int]:
-    """The primary keys of a page of the sorted rows, and the number of all rows, at most `MAX_SORTED` + 1."""
+def _collected(queryset: QuerySet[Any], default_order: list[str]) -> int:
+    """The number of rows up to which sorting is cheaper than reading an index in its order.
+
+    Matches of a filter are spread evenly over the default order more often than over another one.
+    """
+    return MAX_PAGED if list(queryset.query.order_by) == default_order else MAX_SORTED
+
+
+def collect(queryset: QuerySet[Any], *, start: int, size: int, limit: int) -> tuple[list[Any], int]:
+    """The primary keys of a page of the sorted rows, and the number of all rows, at most `limit` + 1."""
     own_key = queryset.model._meta.pk.name
     order = [(column.lstrip("-"), column.startswith("-")) for column in map(str, queryset.query.order_by)]
     columns = [name for name, _ in order if name not in ("pk", own_key)]
-    sql, values = queryset.order_by().values_list("pk", *columns)[: MAX_SORTED + 1].query.sql_with_params()
+    sql, values = queryset.order_by().values_list("pk", *columns)[: limit + 1].query.sql_with_params()
     positions = {"pk": 1, own_key: 1, **{name: number for number, name in enumerate(columns, 2)}}
     order_sql = ", ".join(f"{positions[name]}{' DESC' if is_descending else ''}" for name, is_descending in order)
     names = ", ".join(["key", *(f"c{number}" for number in range(len(columns)))])

@@ -17,7 +17,7 @@ from django.urls import URLPattern, path, reverse
 
 from authsvc.console import csv_export, personal_data
 from authsvc.console.actions import SOURCE_ROW, is_whole_list
-from authsvc.console.lists import OperatorChangeList
+from authsvc.console.lists import FilteredList, OperatorChangeList
 from authsvc.console.operators import Access, access_of, operator_of
 from authsvc.console.read_only_admin import MAX_COUNTED, SECRET_COLUMNS, ReadOnly
 
@@ -106,7 +106,8 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
         return row
 
     def get_changelist(self, request: HttpRequest, **options: Any) -> type[OperatorChangeList]:
-        return OperatorChangeList
+        needs_no_rows = request.method == "POST" and (is_whole_list(request) or csv_export.is_export(request))
+        return FilteredList if needs_no_rows else OperatorChangeList
 
     def get_sortable_by(self, request: HttpRequest) -> list[Any]:
         """The columns by which the operator can sort: their order would reveal hidden personal data to viewers."""
@@ -149,7 +150,7 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
         if request.method == "POST" and name in (self.actions or ()) and is_whole_list(request):
             # Django requires a ticked row too.
             changelist: Any = self.get_changelist_instance(request)
-            response = self.response_action(request, changelist.get_queryset(request))
+            response = self.response_action(request, changelist.queryset)
             return response or HttpResponseRedirect(request.get_full_path())
         return super().changelist_view(request, {"page_links": self.page_links(request), **(extra_context or {})})
 

@@ -61,6 +61,10 @@ class Panel:
     position: int
     """Sort key among the panels of the page."""
 
+    @property
+    def has_buttons(self) -> bool:
+        return any(row.button for row in self.rows)
+
 
 @runtime_checkable
 class HasUserPanel(Protocol):

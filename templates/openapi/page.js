@@ -36,8 +36,16 @@ function SearchPlugin({ React }) {
         onChange: (event) => layoutActions.updateFilter(event.target.value),
       }))
   }
-  return { components: { FilterContainer: SearchField }, fn: { opsFilter: searchOperations } }
+  // A link inside the button of an operation would be unreachable for screen readers.
+  const Path = ({ text }) => React.createElement('span', null, text)
+  return { components: { FilterContainer: SearchField, DeepLink: Path }, fn: { opsFilter: searchOperations } }
 }
+
+// Names lists of examples, and lets the keyboard scroll examples.
+new MutationObserver(() => {
+  for (const list of document.querySelectorAll('select:not([aria-label], [id])')) list.setAttribute('aria-label', 'Choose')
+  for (const example of document.querySelectorAll('pre.microlight:not([tabindex])')) example.tabIndex = 0
+}).observe(document.querySelector('#page'), { childList: true, subtree: true })
 
 SwaggerUIBundle({
   url: '/openapi.json',

@@ -36,4 +36,4 @@ def end_others(request: HttpRequest, current: SignedInUser) -> HttpResponse:
         messages.success(request, "All other sessions have ended.")
         return to_account()
     text = "Your other browsers, and applications that use your account, must sign in again."
-    return render_form(request, title="End all other sessions", text=text, run={"is_dangerous": True})
+    return render_form(request, title="End all other sessions", text=text)

@@ -1,12 +1,20 @@
-"""Measures a page in a browser: contrast of texts (WCAG 2.2 §1.4.3), focus (§2.1.1, §1.4.11) and width (§1.4.10)."""
+"""Measures a page in a browser, and checks it with axe-core.
+
+Measured are the contrast of texts (WCAG 2.2 §1.4.3), focus (§2.1.1, §1.4.11, §2.4.11) and width (§1.4.10).
+"""
 
 from __future__ import annotations
 
+import functools
+
 from tests.live.browser.chromium import Chromium
+from tests.live.clients import node
 
 TEXT_CONTRAST = 4.5
 FOCUS_CONTRAST = 3
 MAX_STOPS = 400
+_RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
+_SEVERE = ("serious", "critical")
 
 # Colours are [red, green, blue, alpha] with 0–255 and 0–1.
 _SCRIPT = r"""(() => {
@@ -136,7 +144,9 @@ const stop = () => {
     reached.add(element)
     return {where: name(element), ratio: element.tagName === 'IFRAME' ? 21 : focusContrast(element)}
 }
-const missed = () => [...unfocused.keys()].filter((element) => !reached.has(element)).map(name)
+// A frame of another process may take the focus later.
+const missed = () => [...unfocused.keys()]
+    .filter((element) => !reached.has(element) && element.tagName !== 'IFRAME').map(name)
 window.measure = {faintTexts, remember, stop, missed}
 return true
 })()"""
@@ -145,7 +155,29 @@ return true
 def find_problems(browser: Chromium) -> list[str]:
     """Faint texts, elements that Tab does not reach or whose focus is invisible, and a page wider than the window."""
     browser.evaluate(_SCRIPT)
-    return [*_faint_texts(browser), *_keyboard_problems(browser), *_overflow(browser)]
+    return [*_faint_texts(browser), *_keyboard_problems(browser), *overflow(browser)]
+
+
+def find_violations(browser: Chromium) -> list[str]:
+    """The serious and critical violations that axe-core finds. Its rules cover WCAG 2.2 A and AA."""
+    if not browser.evaluate("'axe' in window"):
+        browser.evaluate(_axe_core())
+    violations = browser.evaluate(f"""axe.run({{
+        runOnly: {list(_RULES)}, resultTypes: ['violations'], iframes: false,
+        rules: {{'target-size': {{enabled: true}}}},
+    }}).then(({{violations}}) => violations.map(({{id, impact, help, nodes}}) => (
+        {{id, impact, help, nodes: nodes.slice(0, 5).map(({{html}}) => html.slice(0, 200))}})))""")
+    return [
+        f"{found['impact']}: {found['id']}: {found['help']}: {found['nodes']}"
+        for found in violations
+        if found["impact"] in _SEVERE
+    ]
+
+
+@functools.cache
+def _axe_core() -> str:
+    node.install()
+    return (node.FOLDER / "node_modules" / "axe-core" / "axe.min.js").read_text()
 
 
 def _faint_texts(browser: Chromium) -> list[str]:
@@ -171,6 +203,6 @@ def _keyboard_problems(browser: Chromium) -> list[str]:
     return problems + [f"{where}: not reached" for where in browser.evaluate("measure.missed()")]
 
 
-def _overflow(browser: Chromium) -> list[str]:
+def overflow(browser: Chromium) -> list[str]:
     pixels = browser.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     return [f"{pixels} pixels wider than the window"] if pixels > 0 else []

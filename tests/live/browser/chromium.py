@@ -153,8 +153,10 @@ class Chromium:
         )
 
     def prefer_color_scheme(self, scheme: str) -> None:
-        """Show pages as for a user who prefers `light` or `dark`."""
-        self._command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        """Show pages as for a user who prefers `light` or `dark`, and no motion: colours change at once."""
+        preferences = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "reduce"}
+        features = [{"name": name, "value": value} for name, value in preferences.items()]
+        self._command("Emulation.setEmulatedMedia", features=features)
 
     def press_tab(self) -> None:
         """Move the focus to the next element, as users of a keyboard do."""
@@ -201,9 +203,14 @@ class Chromium:
         self._command("Log.disable")  # earlier events arrive before its response
         return self._violations
 
-    def screenshot(self, file: Path) -> None:
-        """Write a screenshot to a PNG file."""
-        file.write_bytes(base64.b64decode(self._command("Page.captureScreenshot")["data"]))
+    def screenshot(self, *, max_height: int) -> bytes:
+        """The page as a WebP image, from its top to at most `max_height` CSS pixels."""
+        size = self.evaluate("[document.documentElement.clientWidth, document.documentElement.scrollHeight]")
+        clip = {"x": 0, "y": 0, "width": size[0], "height": min(size[1], max_height), "scale": 1}
+        image = self._command(
+            "Page.captureScreenshot", format="webp", quality=60, clip=clip, captureBeyondViewport=True
+        )
+        return base64.b64decode(image["data"])
 
     def _evaluate(self, expression: str, session: str) -> Any:
         response = self._command(

@@ -110,11 +110,11 @@ def test_an_operator_supports_a_user(
         browser.open(page)
         browser.click("button[value='end']")
         heading(browser, "End session")
-        browser.click("button.dangerous")
+        browser.click(".form-buttons button")
         wait_for_message(browser, "Session ended: Firefox on Windows")
         browser.click("button[value='end_sessions']")
         heading(browser, "End all sessions")
-        browser.click("button.dangerous")
+        browser.click(".form-buttons button")
         wait_for_message(browser, "1 session ended")
         browser.wait_for("document.body.innerText.includes('Not signed in anywhere.')")
         headers = {"Authorization": f"Bearer {signed_in['access_token']}"}

@@ -1,12 +1,14 @@
 """The HTML pages in a real browser: the API page sends requests, and every page is readable and works by keyboard.
 
-`make screenshots` also writes the pages to `docs/images`.
+`make screenshots` also writes images of the pages to `docs/images`.
 """
 
 from __future__ import annotations
 
 import os
+import pprint
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,16 +18,13 @@ import pytest
 import requests
 
 from tests.live import servers
-from tests.live.browser import accessibility
+from tests.live.browser import accessibility, images, pages, sample_data
 from tests.live.browser.chromium import Chromium
+from tests.live.browser.pages import SIGN_UP, Page
 
 EMAIL = "ada@example.com"
 OPERATOR = "operator@example.com"
 PASSWORD = "correct horse battery 1"
-IMAGES = servers.PROJECT / "docs" / "images"
-PAGE_NAMES = ("inbox", "api", "console")
-MAX_IMAGE_BYTES = 150_000
-SIGN_UP = "#operations-Accounts-post_signup"
 GET_USER = "#operations-The_signed-in_user-get_user"
 
 
@@ -46,6 +45,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         "AUTH_MAILER_LINK_CONFIRM_PAGE_ENABLED": "true",
         "AUTH_EXTERNAL_ANONYMOUS_USERS_ENABLED": "true",
         "AUTH_OAUTH_SERVER_ENABLED": "true",
+        "AUTH_OPERATOR_ROLES": f"{pages.VIEWER}=viewer",
     }
     with (
         servers.fresh_database() as database_url,
@@ -58,6 +58,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
             connection.execute(
                 "UPDATE users SET role = 'svc_admin', email_confirmed_at = now() WHERE email = %s", [OPERATOR]
             )
+            sample_data.insert(connection, operator=OPERATOR)
         yield Service(url=server.url, database_url=database_url)
 
 
@@ -86,22 +87,30 @@ def open_page(browser: Chromium, url: str, ready: str) -> None:
     browser.wait_for(f"document.readyState === 'complete' && !!document.querySelector('{ready}')")
 
 
-def confirmation_link(service: Service) -> str:
-    """The link in Ada's email, after its arrival."""
-    links: list[str] = []
-    while not links:
-        messages = requests.get(f"{service.url}/inbox/messages.json", timeout=60).json()
-        links = [message["link"] for message in messages if message["to"] == EMAIL]
-    return links[0]
+def wait_for_messages(service: Service) -> None:
+    """Wait until the inbox has the emails of the sign-ups."""
+    while len(requests.get(f"{service.url}/inbox/messages.json", timeout=60).json()) < 2:
+        time.sleep(0.05)
 
 
-def show_sign_up(browser: Chromium) -> None:
-    """Search the API page, and open the operation."""
-    browser.click("#search")
-    browser.insert_text("sign up")
-    browser.wait_for("document.querySelectorAll('.opblock').length < 10")
-    browser.click(f"{SIGN_UP} .opblock-summary-control")
-    browser.wait_for(f"!!document.querySelector('{SIGN_UP} .try-out__btn')")
+def set_role(service: Service, role: str) -> None:
+    with psycopg.connect(service.database_url) as connection:
+        connection.execute("UPDATE users SET role = %s WHERE email = %s", [role, OPERATOR])
+
+
+def show_page(browser: Chromium, service: Service, page: Page) -> None:
+    """Open a page in a light window of 1280 pixels, and follow its clicks."""
+    browser.prefer_color_scheme("light")
+    browser.resize(width=1280, height=800, mobile=False)
+    # The cookie of the operator belongs to the other host.
+    url = service.url.replace("127.0.0.1", "localhost") if page.is_public else service.url
+    browser.open("about:blank")
+    browser.open(url + page.path)
+    for selector in page.clicks:
+        browser.click(selector)
+    browser.wait_for(f"document.readyState === 'complete' && !!document.querySelector('{page.ready}')", seconds=20)
+    if page.prepare:
+        page.prepare(browser)
 
 
 def execute(browser: Chromium, operation: str) -> str:
@@ -148,41 +157,39 @@ def test_api_page_searches_signs_up_and_reads_the_user(browser: Chromium, servic
     assert browser.policy_violations() == []
 
 
-PAGES = {
-    "start": ("/", "dl"),
-    "unknown address": ("/unknown", "h1"),
-    "inbox": ("/inbox/", "article"),
-    "API": ("/docs", ".opblock"),
-    "dashboard": ("/operator/", ".stats"),
-    "list of users": ("/operator/accounts/user/", "#result_list"),
-    "own account": ("/operator/account/", ".panel"),
-    "password of the own account": ("/operator/account/password/", "#id_password"),
-    "enrolment of an app": ("/operator/account/app/", "#id_name"),
-    "forgotten password": ("/operator/forgotten-password/", "#id_email"),
-    "invitations": ("/operator/accounts/user/invite/", "#id_email"),
-    "OAuth clients": ("/operator/oauthserver/oauthclient/", "#changelist"),
-    "registration of an OAuth client": ("/operator/oauthserver/oauthclient/register/", "#id_client_name"),
-    "error page of the console": ("/operator/unknown/", "h1"),
-}
-
-
 @pytest.mark.usefixtures("signed_in")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_are_readable_and_work_by_keyboard(browser: Chromium, service: Service, scheme: str) -> None:
-    browser.prefer_color_scheme(scheme)
+def test_pages_are_readable_and_work_by_keyboard(browser: Chromium, service: Service) -> None:
+    """Each page at both widths and in both colour schemes; with SCREENSHOTS=1, its images go to the documents."""
+    folder = images.FOLDER if os.environ.get("SCREENSHOTS") else None
     found = {}
+    wait_for_messages(service)
+    for page in pages.PAGES:
+        set_role(service, page.role)
+        try:
+            show_page(browser, service, page)
+            problems = _problems(browser, url=service.url, page=page, folder=folder)
+        except TimeoutError as error:
+            problems = [str(error)[:500]]
+        if problems:
+            found[page.name] = problems
+    set_role(service, pages.ADMIN)
+    assert found == {}, pprint.pformat(found, width=160)
+
+
+def _problems(browser: Chromium, *, url: str, page: Page, folder: Path | None) -> list[str]:
+    problems = [*accessibility.overflow(browser), *accessibility.find_violations(browser)]
+    if folder:
+        images.steady(browser, url=url)
+        images.write(browser, folder=folder, name=page.name, width=1280)
+        browser.prefer_color_scheme("dark")
+        images.write(browser, folder=folder, name=f"{page.name}-dark", width=1280)
+        browser.prefer_color_scheme("light")
     browser.resize(width=390, height=844)
-    # The cookie of the operator belongs to the other host.
-    sign_in = service.url.replace("127.0.0.1", "localhost") + "/operator/login/"
-    pages = {name: (service.url + path, ready) for name, (path, ready) in PAGES.items()}
-    pages |= {"sign-in": (sign_in, "#id_password"), "confirmation": (confirmation_link(service), "button")}
-    for name, (url, ready) in pages.items():
-        open_page(browser, url, ready)
-        if name == "API":
-            show_sign_up(browser)
-        if problems := accessibility.find_problems(browser):
-            found[name] = problems
-    assert found == {}
+    if folder:
+        images.write(browser, folder=folder, name=page.name, width=390)
+    problems += accessibility.find_problems(browser)
+    browser.prefer_color_scheme("dark")
+    return [*problems, *accessibility.find_problems(browser), *accessibility.find_violations(browser)]
 
 
 @pytest.mark.usefixtures("signed_in")
@@ -224,7 +231,7 @@ def test_bulk_mail_shows_its_cost_and_the_start_page_charts_it(browser: Chromium
 def test_faint_text_and_hidden_focus_are_found(browser: Chromium, service: Service) -> None:
     browser.prefer_color_scheme("light")
     browser.resize(width=390, height=844)
-    confirmation_link(service)
+    wait_for_messages(service)
     open_page(browser, f"{service.url}/inbox/", "article")
     browser.evaluate(
         """(() => {
@@ -241,31 +248,12 @@ def test_faint_text_and_hidden_focus_are_found(browser: Chromium, service: Servi
     assert "wider than the window" in problems
 
 
-@pytest.mark.usefixtures("signed_in")
-def test_screenshots(browser: Chromium, service: Service, tmp_path: Path) -> None:
-    """The pages of the documents render; with SCREENSHOTS=1 their images are written to the documents."""
-    folder = IMAGES if os.environ.get("SCREENSHOTS") else tmp_path
-    browser.prefer_color_scheme("light")
-    browser.resize(width=1280, height=800, mobile=False)
-    confirmation_link(service)
-    open_page(browser, f"{service.url}/inbox/", "article")
-    browser.screenshot(folder / "inbox.png")
-    open_page(browser, f"{service.url}/operator/accounts/user/", "#result_list")
-    browser.screenshot(folder / "console.png")
-    open_page(browser, f"{service.url}/docs", ".opblock")
-    show_sign_up(browser)
-    browser.evaluate("document.querySelector('.info .description').scrollIntoView()")
-    browser.screenshot(folder / "api.png")
-    assert all((folder / f"{name}.png").stat().st_size > 10_000 for name in PAGE_NAMES)
-
-
-def test_documents_show_the_committed_screenshots() -> None:
+def test_documents_show_committed_images() -> None:
     texts = "".join(file.read_text() for file in (servers.PROJECT / "docs").rglob("*.md"))
-    for name in PAGE_NAMES:
-        image = IMAGES / f"{name}.png"
-        assert image.read_bytes().startswith(b"\x89PNG")
-        assert image.stat().st_size < MAX_IMAGE_BYTES
-        assert f"images/{name}.png)" in texts
+    shown = set(re.findall(r"images/([\w.-]+)\)", texts))
+    assert shown
+    for name in shown:
+        assert 0 < (images.FOLDER / name).stat().st_size < images.MAX_BYTES
 
 
 @pytest.mark.usefixtures("signed_in")

@@ -123,8 +123,10 @@ def test_search_uses_indexes(trigrams: None, ensured: None) -> None:
             cursor.execute(f"EXPLAIN {chosen}", values)
             plan = "\n".join(line for (line,) in cursor.fetchall())
         assert all(name in plan for name in NAMES - {words.INDEX}), plan
+    for order in (("email", "pk"), ("-email", "-pk"), ("created_at", "pk"), ("-created_at", "-pk")):
+        plan = User.objects.order_by(*order)[9_950:10_000].explain()
+        assert "Sort" not in plan, plan
     for typed in ("keller 2711", "ann ke", "k"):
-        # Two statements of the list: the estimate of its length, and the rows.
         plan = words.filter_matching(User.objects.all(), words.parse(typed)).values("pk").explain()
         assert words.INDEX in plan, plan
 

@@ -1,0 +1,99 @@
+"""The HTML pages that tests measure, check with axe-core and make images of.
+
+A new page needs one line in `PAGES`, and rows in `sample_data` if it shows none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.live.browser import sample_data
+from tests.live.browser.chromium import Chromium
+
+ADMIN = "svc_admin"
+VIEWER = "auditor"
+SIGN_UP = "#operations-Accounts-post_signup"
+_CONSOLE = "/operator"
+_USERS = f"{_CONSOLE}/accounts/user/"
+_MARA = f"{_USERS}{sample_data.MARA}/change/"
+_MESSAGES = f"{_CONSOLE}/mailer/message/"
+_ATTEMPTS = f"{_CONSOLE}/mailer/attempt/"
+_AUDIT = f"{_CONSOLE}/core/auditlogentry/"
+_PROVIDERS = f"{_CONSOLE}/oauthproviders/customprovider/"
+_CLIENTS = f"{_CONSOLE}/oauthserver/oauthclient/"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    name: str
+    """Name of the images, with the width: `users` for `users-1280.webp`."""
+    path: str
+    ready: str
+    """Selector that matches once the page is shown, and not before."""
+    clicks: tuple[str, ...] = ()
+    """Selectors of the elements that lead from `path` to the page."""
+    role: str = ADMIN
+    """Role of the operator."""
+    is_public: bool = False
+    """Open the page without the cookies of the operator."""
+    prepare: Callable[[Chromium], None] | None = None
+    """Steps on the page before it is measured."""
+
+
+def show_sign_up(browser: Chromium) -> None:
+    """Search the API page, and open the operation."""
+    browser.click("#search")
+    browser.insert_text("sign up")
+    browser.wait_for("document.querySelectorAll('.opblock').length < 10")
+    browser.click(f"{SIGN_UP} .opblock-summary-control")
+    browser.wait_for(f"!!document.querySelector('{SIGN_UP} .try-out__btn')")
+
+
+PAGES = (
+    Page("start", "/", "dl"),
+    Page("not-found", "/unknown", "h1"),
+    Page("inbox", "/inbox/", "article"),
+    Page("inbox-message", "/inbox/", "iframe", clicks=("article h2 a",)),
+    Page("inbox-preview", "/inbox/previews/", "h3", clicks=("article h2 a",)),
+    Page("confirmation", "/inbox/", "form button", clicks=(".actions a",)),
+    Page("api", "/docs", ".opblock", prepare=show_sign_up),
+    Page("sign-in", f"{_CONSOLE}/login/", "#id_password", is_public=True),
+    Page("dashboard", f"{_CONSOLE}/", ".stats"),
+    Page("users", _USERS, "#result_list"),
+    Page("users-no-match", f"{_USERS}?q=unknown@example.com", ".empty"),
+    Page("user", _MARA, ".panel"),
+    Page("user-edit", _MARA, "#confirm-action", clicks=("button[value=edit]",)),
+    Page("user-ban", _MARA, "#confirm-action", clicks=("button[value=ban]",)),
+    Page("user-link", _MARA, ".shown-once", clicks=("button[value=create_link]", "#confirm-action button.button")),
+    Page("user-delete", _MARA, "#confirm-action", clicks=("button[value=delete]",)),
+    Page("user-create", f"{_USERS}create/", "#confirm-action"),
+    Page("user-create-error", f"{_USERS}create/", ".errorlist", clicks=("#confirm-action button.button",)),
+    Page("user-invite", f"{_USERS}invite/", "#confirm-action"),
+    Page("user-timeline", f"{_USERS}{sample_data.MARA}/timeline/", ".panel-links"),
+    Page("session", f"{_CONSOLE}/tokens/session/{sample_data.SESSION}/change/", ".readonly"),
+    Page("sessions", f"{_CONSOLE}/tokens/session/?user={sample_data.MARA}", "#result_list"),
+    Page("messages", _MESSAGES, "#result_list"),
+    Page("message", f"{_MESSAGES}{sample_data.FAILED_JOB}/change/", ".readonly"),
+    Page("messages-retry", f"{_MESSAGES}retry/", "#confirm-action"),
+    Page("attempts", _ATTEMPTS, "#result_list"),
+    Page("attempt", f"{_ATTEMPTS}{sample_data.ATTEMPT}/change/", ".readonly"),
+    Page("audit", _AUDIT, "#result_list"),
+    Page("audit-entry", f"{_AUDIT}{sample_data.AUDIT_ENTRY}/change/", ".readonly"),
+    Page("providers", _PROVIDERS, "#result_list"),
+    Page("provider", f"{_PROVIDERS}{sample_data.PROVIDER}/change/", ".readonly"),
+    Page("provider-test", f"{_PROVIDERS}{sample_data.PROVIDER}/change/", ".remedy", clicks=("button[formaction]",)),
+    Page("provider-create", f"{_PROVIDERS}create/oidc/", "#confirm-action"),
+    Page("provider-edit", f"{_PROVIDERS}{sample_data.PROVIDER}/edit/", "#confirm-action"),
+    Page("providers-built-in", f"{_PROVIDERS}built-in/", ".panel"),
+    Page("provider-built-in", f"{_PROVIDERS}built-in/google/", ".panel"),
+    Page("oauth-clients", _CLIENTS, "#changelist"),
+    Page("oauth-client-register", f"{_CLIENTS}register/", "#confirm-action"),
+    Page("account", f"{_CONSOLE}/account/", ".panel"),
+    Page("account-password", f"{_CONSOLE}/account/password/", "#confirm-action"),
+    Page("account-app", f"{_CONSOLE}/account/app/", "#confirm-action"),
+    Page("forgotten-password", f"{_CONSOLE}/forgotten-password/", "#sign-in-step", is_public=True),
+    Page("console-error", f"{_CONSOLE}/unknown/", "h1"),
+    Page("users-hidden", _USERS, ".hidden-data", role=VIEWER),
+    Page("user-hidden", _MARA, ".hidden-data", role=VIEWER),
+)
