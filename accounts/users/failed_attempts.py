@@ -136,7 +136,8 @@ def _known_addresses(user_id: UUID, *, by_second_factor: bool, session_id: UUID 
     """The addresses of the newest sign-ins, or verifications of a second factor."""
     sessions = f"""
         SELECT host(s.ip) FROM {namespaced("sessions")} s
-        WHERE s.user_id = %(user_id)s AND s.ip IS NOT NULL AND (s.refreshed_at IS NULL OR s.id <> %(session_id)s)
+        WHERE s.user_id = %(user_id)s AND s.ip IS NOT NULL AND s.impersonator_id IS NULL
+            AND (s.refreshed_at IS NULL OR s.id <> %(session_id)s)
         {"AND s.aal > 'aal1'" if by_second_factor else ""}
         ORDER BY s.created_at DESC LIMIT {_MAX_NETWORKS}
     """  # noqa: S608  (own table name)

@@ -12,10 +12,14 @@ from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from accounts.models import User
+from accounts.users import failed_attempts
 from authsvc.audit import erasure
+from authsvc.caller import Caller
 from authsvc.jobs import cleanup
 from authsvc.messaging import EmailKind
 from authsvc.models import AuditLogEntry
@@ -318,6 +322,14 @@ def test_a_sign_out_from_the_console_ends_it(inside: Console, ada: User, api: Ap
     assert api.get("/user", bearer=given["access_token"]).status_code == 403
 
 
+def test_only_requests_of_an_impersonated_session_read_the_operator(active: Impersonation, api: Api) -> None:
+    own = factories.make_session(active.given.user)
+    for token, statements in ((own.access_token, 1), (active.given.access_token, 2)):
+        with CaptureQueriesContext(connection) as captured:
+            assert api.get("/user", bearer=token).status_code == 200
+        assert len(captured) == statements, [query["sql"] for query in captured]
+
+
 @pytest.mark.parametrize("scope", ["", "?scope=global", "?scope=local"])
 def test_a_logout_ends_only_the_impersonated_session(active: Impersonation, api: Api, scope: str) -> None:
     own = factories.make_session(active.given.user)
@@ -352,6 +364,17 @@ def test_a_sign_out_everywhere_by_the_user_ends_it(active: Impersonation, api: A
     own = factories.make_session(active.given.user)
     assert api.post("/logout", bearer=own.access_token).status_code == 204
     assert api.get("/user", bearer=active.given.access_token).status_code == 403
+
+
+def test_the_network_of_the_operator_is_not_one_of_the_user(
+    active: Impersonation, ada: User, auth_config: ChangeConfig
+) -> None:
+    auth_config(codes={"max_failed_attempts": 1})
+    failed_attempts.record([ada.pk], at=timezone.now())
+    at_the_operator, at_home = Caller(address=active.given.session.ip or ""), Caller(address="198.51.100.7")
+    factories.make_session(ada, ip=at_home.address)
+    assert failed_attempts.is_refused(ada.pk, caller=at_the_operator)
+    assert not failed_attempts.is_refused(ada.pk, caller=at_home)
 
 
 def test_ordinary_tokens_and_entries_name_no_operator(ada: User, api: Api) -> None:

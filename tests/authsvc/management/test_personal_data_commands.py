@@ -50,6 +50,7 @@ from tests.factories import (
 )
 from tests.factories import make_user as make_plain_user
 from tokens.models import TokenType
+from tokens.sessions import impersonation
 
 pytestmark = pytest.mark.django_db
 
@@ -72,6 +73,7 @@ ROWS_OF_USER = {
     "refresh_tokens": 2,
     "one_time_tokens": 1,
     "flow_state": 1,
+    "impersonation_links": 1,
     "messages": 1,
     "message_attempts": 1,
     "rate_limits": 2,
@@ -100,6 +102,7 @@ def make_user(email: str = EMAIL, phone: str = PHONE, name: str = NAME, *, addre
     make_one_time_token(user, TokenType.RECOVERY)
     make_flow(user, provider_access_token="token-at-the-provider")
     at = timezone.now()
+    impersonation.create_link(user.id, operator_session_id=uuid4(), reason=f"{name} called", at=at)
     row = queries.get(user.id)
     assert row is not None
     record, caller = row, Caller(address=address, audience=AUDIENCE)

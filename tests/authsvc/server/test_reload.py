@@ -226,25 +226,35 @@ def test_only_the_counters_of_changed_limits_are_reset(
 ) -> None:
     caplog.set_level("INFO", "authsvc.config")
     hour = timedelta(hours=1)
-    for bucket in ("Verify", "Token", "email_sent", "email_sent:client", "sms_sent:client"):
+    buckets = (
+        "Verify", "Token", "email_sent", "email_sent:client", "sms_sent:client", "sms_sent:operators"
+    )  # fmt: skip
+    for bucket in buckets:
         rate_limits.consume(bucket=bucket, key="k", burst=1, per_second=0, life=hour)
-    put(folder / "01.env", AUTH_RATE_LIMIT_VERIFY="60", AUTH_RATE_LIMIT_EMAIL_SENT="100/1h")
+    put(
+        folder / "01.env",
+        AUTH_RATE_LIMIT_VERIFY="60",
+        AUTH_RATE_LIMIT_EMAIL_SENT="100/1h",
+        AUTH_RATE_LIMIT_OPERATOR_MESSAGES="50",
+    )
     assert reloader.reload()
 
     reset = {
         bucket
-        for bucket in ("Verify", "Token", "email_sent", "email_sent:client", "sms_sent:client")
+        for bucket in buckets
         if rate_limits.consume(bucket=bucket, key="k", burst=1, per_second=0, life=hour) is None
     }
-    assert reset == {"Verify", "email_sent", "email_sent:client"}
+    assert reset == {"Verify", "email_sent", "email_sent:client", "sms_sent:operators"}
     logged = [record for record in caplog.records if record.message.startswith("env ")]
     assert {record.message for record in logged} == {
         "env AUTH_RATE_LIMIT_VERIFY changed, updating Verify limiter from 30 to 60",
         "env AUTH_RATE_LIMIT_EMAIL_SENT changed, updating email_sent limiter from 300 to 100/1h0m0s",
+        "env AUTH_RATE_LIMIT_OPERATOR_MESSAGES changed, updating operator_messages limiter from 1000 to 50",
     }
     assert {(vars(record)["rate_limit_field"], vars(record)["rate_limit_old"]) for record in logged} == {
         ("verify", "30"),
         ("email_sent", "300"),
+        ("operator_messages", "1000"),
     }
 
 

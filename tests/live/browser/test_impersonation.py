@@ -8,6 +8,7 @@ from typing import Any
 
 import requests
 
+from tests.live.browser import accessibility
 from tests.live.browser.chromium import Chromium
 from tests.live.browser.conftest import Site
 from tests.live.browser.test_console import EMAIL, PASSWORD, fill_in, make_operator, state
@@ -55,11 +56,13 @@ def test_an_operator_views_the_application_as_a_user(
     heading(browser, ADA)
     browser.click("button[value='impersonate']")
     heading(browser, "View as user")
+    assert [*accessibility.find_problems(browser), *accessibility.find_violations(browser)] == []
     fill_in(browser, "#id_typed_name", ADA)
     fill_in(browser, "#id_reason", "ticket 4711")
     browser.click("#confirm-action button[type=submit]")
     browser.wait_for("!!document.querySelector('a[target=_blank]')")
     assert browser.evaluate("document.querySelectorAll('.button.default').length") == 1
+    assert [*accessibility.find_problems(browser), *accessibility.find_violations(browser)] == []
     assert browser.policy_violations() == []
     browser.click("a[target=_blank]")
     with browser.new_page():
