@@ -203,7 +203,7 @@ def test_the_list_of_built_in_providers(console: Console, auth_config: ChangeCon
     page = console.text(BUILT_IN)
     assert page.count(f'href="{BUILT_IN}') >= 25
     assert 'value="https://auth.example.com/callback"' in page
-    rows = dict(re.findall(r">(\w+)</a></td><td>(.*?)</td>\s*<td class=", page))
+    rows = dict(re.findall(r"<tr><td><a [^>]*>(\w+)</a></td>(.*?)</tr>", page, re.DOTALL))
     assert "enabled" in rows["github"]
     assert "user:email" in rows["github"]
     assert "disabled" in rows["keycloak"]
