@@ -49,8 +49,8 @@ def export_list(request: HttpRequest, page: OperatorAdmin) -> HttpResponseBase:
     changelist: Any = page.get_changelist_instance(request)
     keys = lists.read_keys(
         changelist.queryset,
-        default_order=[str(column) for column in page.get_ordering(request)],
-        indexed=page.indexed_columns,
+        default_order=changelist.default_order(request),
+        indexed=changelist.indexed_columns(request),
         limit=MAX_ROWS,
     )
     if len(keys) > MAX_ROWS:

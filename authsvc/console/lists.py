@@ -83,8 +83,8 @@ class OperatorChangeList(ChangeList):
             self.queryset,
             start=start,
             size=self.list_per_page,
-            default_order=[str(column) for column in self.model_admin.get_ordering(request)],
-            indexed=self.model_admin.indexed_columns,
+            default_order=self.default_order(request),
+            indexed=self.indexed_columns(request),
         )
         if start and not page.rows:
             raise IncorrectLookupParameters
@@ -106,6 +106,17 @@ class OperatorChangeList(ChangeList):
         if personal_data.is_hidden(request):
             for row in self.result_list:
                 self.model_admin.hide_personal_data(row)
+
+    def default_order(self, request: HttpRequest) -> list[str]:
+        return [str(column) for column in self.model_admin.get_ordering(request)]
+
+    def indexed_columns(self, request: HttpRequest) -> frozenset[str]:
+        """The columns in whose order the matches of a long list are found soon.
+
+        Names and addresses begin alike, so the matches of a search may all be at the end of the order of addresses.
+        """
+        default = {column.lstrip("-") for column in self.default_order(request)[:1]}
+        return self.model_admin.indexed_columns & default if self.query else self.model_admin.indexed_columns
 
     @property
     def total_text(self) -> str:

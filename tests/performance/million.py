@@ -210,8 +210,8 @@ def measure_console(meter: Meter, *, email: str, users: int) -> None:
         "console: search, all users match": lambda _: "/operator/accounts/user/?q=example",
         "console: search, one letter": lambda n: f"/operator/accounts/user/?q={'abcdefghijk'[n % 11]}",
         "console: search, rare letter": lambda _: "/operator/accounts/user/?q=x",
-        "console: search, a family, by address": lambda n: (
-            f"/operator/accounts/user/?q={crowd.FAMILY[n % len(crowd.FAMILY)]}&o=1"
+        "console: search, two words, by address": lambda n: (
+            f"/operator/accounts/user/?q={crowd.FAMILY[n % 14]}+{crowd.GIVEN[n % len(crowd.GIVEN)]}&o=1"
         ),
         "console: search, a family, last month": lambda n: (
             f"/operator/accounts/user/?q={crowd.FAMILY[n % len(crowd.FAMILY)]}&created=30"

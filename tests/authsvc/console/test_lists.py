@@ -9,12 +9,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from accounts.admin import search
 from accounts.models import User
 from accounts.users.search import words
-from authsvc.console import csv_export
+from authsvc.console import csv_export, lists
 from authsvc.console.formatting import Tone, badge
 from authsvc.models import AuditLogEntry
 from mailer.models import Attempt
@@ -85,6 +86,17 @@ def test_a_search_is_combined_with_filters_and_order(inside: Console, ada: User)
     assert str(banned.pk) in text
     text = inside.text(f"{USERS}?q=ada&o=1")
     assert text.index(str(banned.pk)) < text.index(str(ada.pk))
+
+
+def test_many_matches_of_a_search_are_not_sorted_by_address(inside: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lists, "MAX_PAGED", 5)
+    monkeypatch.setattr(lists, "MAX_SORTED", 5)
+    factories.make_plain_users(30)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE users")
+    assert "cannot have this order" in inside.text(f"{USERS}?q=user&o=1")
+    for query in ("o=1", "q=user&o=5", "q=user29&o=1"):
+        assert "cannot have this order" not in inside.text(f"{USERS}?{query}")
 
 
 def test_viewers_cannot_sort_by_personal_data(auditor: Console) -> None:
