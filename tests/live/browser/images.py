@@ -39,7 +39,8 @@ _STEADY = r"""((origin, shown) => {
         let at = Date.UTC(year ? Number(year) : thisYear, number, Number(day))
         if (!year && at > now + 31 * DAY) at = Date.UTC(thisYear - 1, number, Number(day))
         const moved = new Date(at + shift)
-        return `${moved.getUTCDate()} ${MONTHS[moved.getUTCMonth()].slice(0, 3)}${year ? ` ${moved.getUTCFullYear()}` : ''}`
+        const shown = `${moved.getUTCDate()} ${MONTHS[moved.getUTCMonth()].slice(0, 3)}`
+        return year ? `${shown} ${moved.getUTCFullYear()}` : shown
     }
     const steady = (text) => text
         .replaceAll(origin, shown).replaceAll(location.host, shown.slice('https://'.length))
