@@ -24,7 +24,7 @@ from oauthserver.models import OAuthAuthorization, OAuthClient, Status
 from oauthserver.token import id_tokens
 from oauthserver.token.token_requests import TokenRequest
 from tokens.models import ChallengeMethod
-from tokens.sessions import lifecycle, revocation, sign_in_metrics, users
+from tokens.sessions import lifecycle, revocation, sign_in_metrics
 from tokens.sessions.lifecycle import ClientGrant, TokenPair
 
 METHOD = "oauth_provider/authorization_code"
@@ -89,7 +89,7 @@ def _exchange(
     audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
     grant = ClientGrant(client_id=client.id, scopes=approved.scope, resource=approved.resource)
     tokens = lifecycle.start_session(user=user, method=METHOD, caller=caller, at=at, client_grant=grant)
-    users.user_source.record_sign_in(user, at=at)
+    user = queries.AccountUsers().record_sign_in(user, at=at)
     id_token = ""
     if scopes.OPENID in scopes.parse(approved.scope):
         if not scopes.can_issue_id_tokens():

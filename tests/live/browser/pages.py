@@ -21,6 +21,7 @@ _MESSAGES = f"{_CONSOLE}/mailer/message/"
 _ATTEMPTS = f"{_CONSOLE}/mailer/attempt/"
 _AUDIT = f"{_CONSOLE}/core/auditlogentry/"
 _PROVIDERS = f"{_CONSOLE}/oauthproviders/customprovider/"
+_CLIENTS = f"{_CONSOLE}/oauthserver/oauthclient/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,8 @@ PAGES = (
     Page("provider-edit", f"{_PROVIDERS}{sample_data.PROVIDER}/edit/", "#confirm-action"),
     Page("providers-built-in", f"{_PROVIDERS}built-in/", ".panel"),
     Page("provider-built-in", f"{_PROVIDERS}built-in/google/", ".panel"),
+    Page("oauth-clients", _CLIENTS, "#changelist"),
+    Page("oauth-client-register", f"{_CLIENTS}register/", "#confirm-action"),
     Page("account", f"{_CONSOLE}/account/", ".panel"),
     Page("account-password", f"{_CONSOLE}/account/password/", "#confirm-action"),
     Page("account-app", f"{_CONSOLE}/account/app/", "#confirm-action"),

@@ -56,14 +56,15 @@ def test_an_operator_views_the_application_as_a_user(
     heading(browser, ADA)
     browser.click("button[value='impersonate']")
     heading(browser, "View as user")
-    assert [*accessibility.find_problems(browser), *accessibility.find_violations(browser)] == []
+    assert accessibility.find_problems(browser) == []
     fill_in(browser, "#id_typed_name", ADA)
     fill_in(browser, "#id_reason", "ticket 4711")
     browser.click("#confirm-action button[type=submit]")
     browser.wait_for("!!document.querySelector('a[target=_blank]')")
     assert browser.evaluate("document.querySelectorAll('.button.default').length") == 1
-    assert [*accessibility.find_problems(browser), *accessibility.find_violations(browser)] == []
+    assert accessibility.find_problems(browser) == []
     assert browser.policy_violations() == []
+    assert accessibility.find_violations(browser) == []  # sets styles, which the policy forbids
     browser.click("a[target=_blank]")
     with browser.new_page():
         browser.wait_for(f"document.querySelector('h1')?.innerText === '{ADA}'")

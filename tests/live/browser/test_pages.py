@@ -44,6 +44,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         "AUTH_MAILER_DEV_INBOX_FOLDER": str(folder / "inbox"),
         "AUTH_MAILER_LINK_CONFIRM_PAGE_ENABLED": "true",
         "AUTH_EXTERNAL_ANONYMOUS_USERS_ENABLED": "true",
+        "AUTH_OAUTH_SERVER_ENABLED": "true",
         "AUTH_OPERATOR_ROLES": f"{pages.VIEWER}=viewer",
     }
     with (
