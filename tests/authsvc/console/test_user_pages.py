@@ -185,8 +185,8 @@ def test_a_page_shows_related_rows_and_no_secret(inside: Console, ada: User) -> 
     )  # fmt: skip
     text = inside.text(page_of(ada))
     for shown in (
-        "ada@example.com", "Ada Lovelace", "Identities", "My phone", "totp", "Firefox on Linux", "192.0.2.1",
-        "password", "550 mailbox full", "Recovery", "Timeline",
+        "ada@example.com", "Ada Lovelace", "Identities", "My phone", "Authenticator app (TOTP)", "Firefox on Linux",
+        "192.0.2.1", "password", "550 mailbox full", "Recovery", "Timeline",
     ):  # fmt: skip
         assert shown in text, shown
     row = User.objects.get(pk=ada.pk)

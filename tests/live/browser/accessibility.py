@@ -151,6 +151,18 @@ window.measure = {faintTexts, remember, stop, missed}
 return true
 })()"""
 
+_CLIPPED = """(() => {
+    const found = []
+    for (const table of document.querySelectorAll('#content table')) {
+        const hidden = table.scrollWidth - table.parentElement.clientWidth
+        if (table.checkVisibility() && hidden > 1) found.push(`table clipped by ${hidden} pixels`)
+    }
+    const header = [...document.querySelectorAll('#header :is(#site-name, #lists a, #user-tools > *)')]
+        .filter((element) => element.checkVisibility()).map((element) => element.getBoundingClientRect())
+    if (header.some(({top}) => header.some(({bottom}) => top >= bottom))) found.push('header of several rows')
+    return found
+})()"""
+
 
 def find_problems(browser: Chromium) -> list[str]:
     """Faint texts, elements that Tab does not reach or whose focus is invisible, and a page wider than the window."""
@@ -201,6 +213,11 @@ def _keyboard_problems(browser: Chromium) -> list[str]:
             problems.append(f"{stop['where']}: focus has a contrast of {stop['ratio']:.2f}")
     assert stops > 0 or not expected
     return problems + [f"{where}: not reached" for where in browser.evaluate("measure.missed()")]
+
+
+def clipped(browser: Chromium) -> list[str]:
+    """In a wide window: a page wider than the window, tables that must be scrolled, and a header of several rows."""
+    return [*overflow(browser), *browser.evaluate(_CLIPPED)]
 
 
 def overflow(browser: Chromium) -> list[str]:

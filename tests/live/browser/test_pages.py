@@ -177,13 +177,14 @@ def test_pages_are_readable_and_work_by_keyboard(browser: Chromium, service: Ser
 
 
 def _problems(browser: Chromium, *, url: str, page: Page, folder: Path | None) -> list[str]:
-    problems = [*accessibility.overflow(browser), *accessibility.find_violations(browser)]
+    problems = [*accessibility.clipped(browser), *accessibility.find_violations(browser)]
     if folder:
         images.steady(browser, url=url)
         images.write(browser, folder=folder, name=page.name, width=1280)
-        browser.prefer_color_scheme("dark")
-        images.write(browser, folder=folder, name=f"{page.name}-dark", width=1280)
-        browser.prefer_color_scheme("light")
+        if page.has_dark_image:
+            browser.prefer_color_scheme("dark")
+            images.write(browser, folder=folder, name=f"{page.name}-dark", width=1280)
+            browser.prefer_color_scheme("light")
     browser.resize(width=390, height=844)
     if folder:
         images.write(browser, folder=folder, name=page.name, width=390)
