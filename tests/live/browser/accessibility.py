@@ -14,6 +14,7 @@ TEXT_CONTRAST = 4.5
 FOCUS_CONTRAST = 3
 MAX_STOPS = 400
 _RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
+_LOOKS = ("color-contrast", "link-in-text-block", "target-size", "scrollable-region-focusable")
 _SEVERE = ("serious", "critical")
 
 # Colours are [red, green, blue, alpha] with 0–255 and 0–1.
@@ -170,12 +171,15 @@ def find_problems(browser: Chromium) -> list[str]:
     return [*_faint_texts(browser), *_keyboard_problems(browser), *overflow(browser)]
 
 
-def find_violations(browser: Chromium) -> list[str]:
-    """The serious and critical violations that axe-core finds. Its rules cover WCAG 2.2 A and AA."""
+def find_violations(browser: Chromium, *, only_looks: bool = False) -> list[str]:
+    """The serious and critical violations that axe-core finds. Its rules cover WCAG 2.2 A and AA.
+
+    `only_looks`: only of the rules on colours and sizes, for a page whose other rules have been checked.
+    """
     if not browser.evaluate("'axe' in window"):
         browser.evaluate(_axe_core())
     violations = browser.evaluate(f"""axe.run({{
-        runOnly: {list(_RULES)}, resultTypes: ['violations'], iframes: false,
+        runOnly: {list(_LOOKS if only_looks else _RULES)}, resultTypes: ['violations'], iframes: false,
         rules: {{'target-size': {{enabled: true}}}},
     }}).then(({{violations}}) => violations.map(({{id, impact, help, nodes}}) => (
         {{id, impact, help, nodes: nodes.slice(0, 5).map(({{html}}) => html.slice(0, 200))}})))""")

@@ -84,7 +84,6 @@ PAGES = (
     Page("providers", _PROVIDERS, "#result_list"),
     Page("provider", f"{_PROVIDERS}{sample_data.PROVIDER}/change/", ".readonly"),
     Page("provider-test", f"{_PROVIDERS}{sample_data.PROVIDER}/change/", ".remedy", clicks=("button[formaction]",)),
-    Page("oauth-clients", f"{_CONSOLE}/oauthserver/oauthclient/", "#content-main"),
     Page("provider-create", f"{_PROVIDERS}create/oidc/", "#confirm-action"),
     Page("provider-edit", f"{_PROVIDERS}{sample_data.PROVIDER}/edit/", "#confirm-action"),
     Page("providers-built-in", f"{_PROVIDERS}built-in/", ".panel"),
