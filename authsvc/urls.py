@@ -9,6 +9,7 @@ from django.views.generic import RedirectView
 from authsvc import views
 from authsvc.api.openapi import views as openapi
 from authsvc.api.views import slash_optional
+from tokens.api import disabled_features
 
 # Django tries routes in order, so the most frequent ones come first.
 urlpatterns = [
@@ -17,7 +18,9 @@ urlpatterns = [
     slash_optional("settings", views.SettingsView.as_view()),
     path("", include("oauthproviders.urls")),
     path("", include("accounts.urls")),
-    *([path("", include("oauthserver.urls"))] if apps.is_installed("oauthserver") else []),
+    path(
+        "", include("oauthserver.urls" if apps.is_installed("oauthserver") else disabled_features.oauth_server_routes)
+    ),
     slash_optional("openapi.json", openapi.OpenapiView.as_view()),
     slash_optional("docs", openapi.DocsView.as_view()),
     path("docs/<slug:digest>/<str:name>", openapi.serve_asset),

@@ -36,6 +36,8 @@ _RETRY_FAILED = "Retry all failed messages"
 _KIND_LABELS: Mapping[str, str] = {
     EmailKind.REAUTHENTICATION: "Reauthentication",
     SmsKind.REAUTHENTICATION: "Reauthentication by SMS",
+    SmsKind.FACTOR: "MFA code",
+    EmailKind.RECOVERY_CODE_USED: "MFA recovery code used",
     EmailKind.FACTOR_ENROLLED: "Factor added",
     EmailKind.FACTOR_UNENROLLED: "Factor removed",
 }

@@ -19,15 +19,15 @@ from authsvc.console.model_admin import OperatorAdmin
 from authsvc.console.operators import Access
 from authsvc.errors import ApiError
 from oauthserver.clients import clients
-from oauthserver.clients.client_metadata import AUTH_METHODS, ClientRegistration
+from oauthserver.clients.client_metadata import ClientRegistration
 from oauthserver.clients.clients import RegisteredClient
 from oauthserver.models import AuthMethod, OAuthClient, RegistrationType
 from tokens.api.errors import OAuthServerDisabled
 
 _METHODS = {
-    AuthMethod.BASIC.value: "confidential: secret with HTTP Basic authentication",
-    AuthMethod.POST.value: "confidential: secret in the body of the request",
-    AuthMethod.NONE.value: "public: without a secret, for apps on devices and in browsers",
+    AuthMethod.BASIC.value: "confidential, HTTP Basic",
+    AuthMethod.POST.value: "confidential, secret in the body",
+    AuthMethod.NONE.value: "public, without a secret",
 }
 _DISABLED = OAuthServerDisabled.message
 
@@ -43,7 +43,9 @@ class RegistrationForm(forms.Form):
         help_text="One in each line, as the client sends them. On http://localhost and 127.0.0.1, any port matches.",
     )
     token_endpoint_auth_method = forms.ChoiceField(
-        label="Type", choices=[(method, _METHODS[method]) for method in reversed(AUTH_METHODS)]
+        label="Type",
+        choices=list(_METHODS.items()),
+        help_text="Public: apps on devices and in browsers, which cannot keep a secret.",
     )
     client_uri = forms.CharField(label="Home page", required=False)
     logo_uri = forms.CharField(label="Logo (URL)", required=False)

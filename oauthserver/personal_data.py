@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from django.db import transaction
+
+from authsvc.db.sql import fetch_rows, namespaced
 from authsvc.personal_data import DataSubject, Row, export_rows
 from oauthserver.models import OAuthAuthorization, OAuthConsent
 
@@ -18,5 +21,18 @@ class GrantedAccess:
         yield "oauth_authorizations", export_rows(requests, without=_SECRETS)
 
     def erase(self, data_subject: DataSubject) -> Mapping[str, int]:
-        """No rows: they disappear with the user's row, and requests without a user (`login_hint`) after a day."""
-        return {}
+        """Deletes the rows of a user whose row remains. One statement.
+
+        Approved requests stay until they expire, without the address, so that their codes are refused as those of a
+        deleted user. Requests of no user that name an address (`login_hint`) are deleted after a day.
+        """
+        table = namespaced("oauth_authorizations")
+        sql = f"""
+            WITH consents AS (DELETE FROM {namespaced("oauth_consents")} WHERE user_id = %(user_id)s RETURNING id),
+            requests AS (DELETE FROM {table} WHERE user_id = %(user_id)s AND status <> 'approved' RETURNING id),
+            kept AS (UPDATE {table} SET login_hint = NULL WHERE user_id = %(user_id)s AND status = 'approved')
+            SELECT (SELECT count(*) FROM consents), (SELECT count(*) FROM requests)
+        """  # noqa: S608  (own table names)
+        with transaction.atomic(savepoint=False):
+            ((consents, requests),) = fetch_rows(sql, {"user_id": data_subject.id})
+        return {"oauth_consents": consents, "oauth_authorizations": requests}

@@ -164,7 +164,7 @@ class SessionAdmin(OperatorAdmin):
 
     @admin.display(description="level", ordering="aal")
     def level(self, row: Session) -> SafeString:
-        return formatting.badge(row.aal or "aal1", Tone.GOOD if (row.aal or "") > "aal1" else Tone.QUIET)
+        return formatting.badge((row.aal or "aal1").upper(), Tone.GOOD if (row.aal or "") > "aal1" else Tone.QUIET)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).prefetch_related("amr_claims")

@@ -77,6 +77,7 @@ class NoteForm(forms.Form):
 class RoleForm(forms.Form):
     role = forms.ChoiceField(label="Role")
     grants_access = forms.BooleanField(
+        label_suffix="",
         label="Grant operator access",
         required=False,
         help_text="Viewers see every account; other operators can also change accounts. Roles of AUTH_JWT_ADMIN_ROLES"
@@ -109,6 +110,7 @@ class ImpersonationForm(forms.Form):
         help_text="AUTH_SITE_URL, or a URL that AUTH_URI_ALLOW_LIST permits.",
     )
     is_exchanged = forms.BooleanField(
+        label_suffix="",
         label="The application exchanges the token itself",
         required=False,
         help_text="For applications with PKCE or sign-in on the server: enter the URL of the page that reads token_hash"
@@ -136,7 +138,10 @@ class NewUserForm(forms.Form):
         label="Phone", required=False, max_length=32, help_text="With country code: +49 170 1234567"
     )
     is_confirmed = forms.BooleanField(
-        label="Email and phone are confirmed", required=False, help_text="The user can sign in without a message."
+        label_suffix="",
+        label="Email and phone are confirmed",
+        required=False,
+        help_text="The user can sign in without a message.",
     )
     password = PasswordField(label="Password", help_text="Without one the user signs in by a link or a code.")
     user_metadata = JSONObjectField(label="User metadata (JSON)")
@@ -175,7 +180,9 @@ class EditForm(forms.Form):
         label="Email", required=False, max_length=255, widget=forms.EmailInput, show_hidden_initial=True
     )
     phone = forms.CharField(label="Phone", required=False, max_length=32, show_hidden_initial=True)
-    is_confirmed = forms.BooleanField(label="A changed email or phone is confirmed", required=False, initial=True)
+    is_confirmed = forms.BooleanField(
+        label_suffix="", label="A changed email or phone is confirmed", required=False, initial=True
+    )
     user_metadata = JSONObjectField(label="User metadata (JSON)", show_hidden_initial=True)
     app_metadata = JSONObjectField(label="App metadata (JSON)", show_hidden_initial=True)
 

@@ -9,6 +9,8 @@ from authsvc.console.formatting import Tone
 from authsvc.console.timeline import START, Kind
 from authsvc.console.user_panels import MAX_PANEL_ROWS, Panel, PanelRow
 
+_FACTOR_TYPES = {"totp": "Authenticator app (TOTP)", "webauthn": "Security key", "phone": "Phone"}
+
 
 def notes(row: User, *, is_hidden: bool) -> Panel:
     newest = list(timeline.notes(row.pk, is_hidden=is_hidden, before=START, limit=MAX_PANEL_ROWS + 1))
@@ -56,7 +58,7 @@ def factors(row: User, *, is_hidden: bool) -> Panel:
         rows=[
             PanelRow(
                 cells=(
-                    kind, personal_data.HIDDEN if is_hidden and name else name,
+                    _FACTOR_TYPES.get(kind, kind), personal_data.HIDDEN if is_hidden and name else name,
                     formatting.badge(status, Tone.GOOD if status == "verified" else Tone.WAITING),
                     _phone_text(phone, is_hidden=is_hidden), since, challenged_at,
                 )

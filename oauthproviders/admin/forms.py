@@ -69,9 +69,13 @@ class ProviderForm(forms.Form):
     scopes = ListField(
         label="Scopes", separator=" ", help_text="Separated by spaces, for example: openid email profile"
     )
-    pkce_enabled = forms.BooleanField(label="Use PKCE (S256)", required=False, initial=True)
-    email_optional = forms.BooleanField(label="Users without an email address may sign in", required=False)
-    enabled = forms.BooleanField(label="Enabled: users can sign in through this provider", required=False, initial=True)
+    pkce_enabled = forms.BooleanField(label_suffix="", label="Use PKCE (S256)", required=False, initial=True)
+    email_optional = forms.BooleanField(
+        label_suffix="", label="Users without an email address may sign in", required=False
+    )
+    enabled = forms.BooleanField(
+        label_suffix="", label="Enabled: users can sign in through this provider", required=False, initial=True
+    )
     authorization_params = JSONObjectField(
         label="Further parameters of the authorization URL (JSON)", help_text='For example {"prompt": "login"}'
     )
@@ -154,7 +158,7 @@ class OpenIdConnectForm(ProviderForm):
         help_text="One in each line. ID tokens for these clients, such as mobile apps, are accepted too.",
     )
     skip_nonce_check = forms.BooleanField(
-        label="Accept ID tokens of apps without comparing their nonce", required=False
+        label_suffix="", label="Accept ID tokens of apps without comparing their nonce", required=False
     )
 
 

@@ -454,10 +454,10 @@ PATHS = [
         200,
         administer("PUT", "/admin/users/{user}", {"email": "b@example.com"}),
     ),
-    Path("DELETE /admin/users/{user_id}", 10, 200, administer("DELETE", "/admin/users/{user}")),
+    Path("DELETE /admin/users/{user_id}", 11, 200, administer("DELETE", "/admin/users/{user}")),
     Path(
         "DELETE /admin/users/{user_id}, soft",
-        18,
+        19,
         200,
         administer("DELETE", "/admin/users/{user}", {"should_soft_delete": True}),
     ),

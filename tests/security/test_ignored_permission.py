@@ -207,7 +207,7 @@ def test_every_endpoint_of_the_service_obeys_its_permissions(
     monkeypatch: pytest.MonkeyPatch,
     django_assert_num_queries: Any,
 ) -> None:
-    auth_config(passkeys={"enabled": True}, webauthn=PARTY)
+    auth_config(passkeys={"enabled": True}, webauthn=PARTY, oauth_server={"enabled": True})
     monkeypatch.setattr(view, "authentication_classes", ())
     monkeypatch.setattr(view, "permission_classes", (Refuse,))
     calls.clear()

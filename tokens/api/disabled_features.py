@@ -48,10 +48,7 @@ def _route(path: str, view: type[DisabledView], *methods: str) -> URLPattern:
     return slash_optional(path, view.as_view(http_method_names=list(methods)))
 
 
-urlpatterns = [
-    _route("sso", SamlView, "post"),
-    _route("sso/saml/metadata", SamlView, "get"),
-    _route("sso/saml/acs", SamlView, "post"),
+oauth_server_routes = [
     _route(".well-known/oauth-authorization-server", OAuthServerView, "get"),
     _route("oauth/authorize", OAuthServerView, "get"),
     _route("oauth/authorizations/<str:authorization_id>", OAuthServerView, "get"),
@@ -63,4 +60,11 @@ urlpatterns = [
     _route("admin/oauth/clients", OAuthServerAdminView, "get", "post"),
     _route("admin/oauth/clients/<str:client_id>", OAuthServerAdminView, "get", "put", "delete"),
     _route("admin/oauth/clients/<str:client_id>/regenerate_secret", OAuthServerAdminView, "post"),
+]
+"""Without the app `oauthserver`."""
+
+urlpatterns = [
+    _route("sso", SamlView, "post"),
+    _route("sso/saml/metadata", SamlView, "get"),
+    _route("sso/saml/acs", SamlView, "post"),
 ]

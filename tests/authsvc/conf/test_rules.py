@@ -276,3 +276,37 @@ def test_webauthn_without_a_complete_relying_party_is_a_warning(switch: str, mis
     (notice,) = load(**variables, **{f"AUTH_{switch}": "true"}).notices
     assert (notice.level, notice.message) == ("warning", "WebAuthn configuration is invalid")
     assert notice.fields["error"] == f"conf: AUTH_WEBAUTHN_{missing} is required when WebAuthn is enabled"
+
+
+OAUTH_SERVER = {
+    "AUTH_OAUTH_SERVER_ENABLED": "true",
+    "AUTH_OAUTH_SERVER_AUTHORIZATION_PATH": "/oauth/consent",
+    "AUTH_JWT_ISSUER": "https://auth.example.com",
+    "AUTH_JWT_KEYS": json.dumps([RSA]),
+}
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "text"),
+    [
+        ("AUTH_JWT_ISSUER", "", "without an issuer"),
+        ("AUTH_OAUTH_SERVER_AUTHORIZATION_PATH", "", "without a consent page"),
+        ("AUTH_OAUTH_SERVER_DEFAULT_SCOPE", "email admin", "unsupported scopes: admin"),
+    ],
+)
+def test_oauth_server_that_cannot_serve_clients_is_a_warning(variable: str, value: str, text: str) -> None:
+    assert load(**OAUTH_SERVER, **MAIL).notices == ()
+    (notice,) = load(**{**OAUTH_SERVER, variable: value}, **MAIL).notices
+    assert (notice.level, notice.fields["setting"]) == ("warning", variable)
+    assert text in notice.message
+    assert load(**{**OAUTH_SERVER, variable: value, "AUTH_OAUTH_SERVER_ENABLED": "false"}, **MAIL).notices == ()
+
+
+def test_oauth_server_without_asymmetric_key_is_a_warning() -> None:
+    notices = load(**{**OAUTH_SERVER, "AUTH_JWT_KEYS": ""}, **MAIL).notices
+    assert [notice.level for notice in notices if "refuses the scope openid" in notice.message] == ["warning"]
+
+
+def test_lifetime_of_authorization_requests_is_limited() -> None:
+    problem = only_problem(AUTH_OAUTH_SERVER_AUTHORIZATION_TTL="0s")
+    assert "AUTH_OAUTH_SERVER_AUTHORIZATION_TTL" in problem

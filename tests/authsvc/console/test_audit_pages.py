@@ -157,7 +157,7 @@ def test_the_list_costs_a_bounded_number_of_statements(inside: Console) -> None:
         record_entry("ada")
     with CaptureQueriesContext(connection) as statements:
         inside.get(f"{LIST}?payload__action=user_modified")
-    assert len(statements) <= 8
+    assert len(statements) <= 9
 
 
 def test_every_action_has_a_title() -> None:

@@ -159,7 +159,7 @@ def test_a_list_is_counted_up_to_a_limit(inside: Console) -> None:
     counts = [each["sql"] for each in statements if "count(" in each["sql"].lower()]
     assert len(counts) == 1
     assert "LIMIT 10001" in counts[0]
-    assert len(statements) <= 8
+    assert len(statements) <= 9
 
 
 def test_a_longer_list_has_an_estimated_number(inside: Console, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,7 @@ def test_ending_an_ended_session_is_no_error(inside: Console) -> None:
 def test_a_session_page_hides_the_key(inside: Console) -> None:
     sign_in = factories.make_session(user_agent=FIREFOX, aal="aal2")
     text = inside.get(f"{LIST}{sign_in.session.pk}/change/").content.decode()
-    for shown in (FIREFOX, "Firefox on Windows", "192.0.2.1", "password", "aal2", user_page(sign_in)):
+    for shown in (FIREFOX, "Firefox on Windows", "192.0.2.1", "password", "AAL2", user_page(sign_in)):
         assert shown in text
     key = sign_in.session.refresh_token_hmac_key
     assert key

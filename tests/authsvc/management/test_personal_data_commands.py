@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+import secrets
 import stat
 from datetime import timedelta
 from pathlib import Path
@@ -39,6 +40,7 @@ from authsvc.models import AuditLogEntry
 from authsvc.personal_data import DataSubject
 from authsvc.security import rate_limits
 from mailer.models import Attempt
+from oauthserver.models import OAuthAuthorization, OAuthClient, OAuthConsent
 from tests.factories import (
     AUDIENCE,
     make_audit_entries,
@@ -74,6 +76,8 @@ ROWS_OF_USER = {
     "one_time_tokens": 1,
     "flow_state": 1,
     "impersonation_links": 1,
+    "oauth_consents": 1,
+    "oauth_authorizations": 1,
     "messages": 1,
     "message_attempts": 1,
     "rate_limits": 2,
@@ -102,6 +106,7 @@ def make_user(email: str = EMAIL, phone: str = PHONE, name: str = NAME, *, addre
     make_one_time_token(user, TokenType.RECOVERY)
     make_flow(user, provider_access_token="token-at-the-provider")
     at = timezone.now()
+    make_rows_of_a_client(user)
     impersonation.create_link(user.id, operator_session_id=uuid4(), reason=f"{name} called", at=at)
     row = queries.get(user.id)
     assert row is not None
@@ -135,6 +140,26 @@ def make_rows_about_factors(user: User, factor: Factor, *, address: str) -> None
     )
     OperatorNote.objects.create(user=user, author="op@example.com", text=f"Called from {user.phone}", created_at=at)
     rate_limits.allow_once(group="WrongFactorCode", key=f"{user.id}/{factor.id}", interval=timedelta(hours=1))
+
+
+def make_rows_of_a_client(user: User) -> None:
+    at = timezone.now()
+    client = OAuthClient.objects.create(
+        registration_type="manual",
+        redirect_uris="https://client.example.com/cb",
+        grant_types="authorization_code",
+        token_endpoint_auth_method="client_secret_basic",
+    )
+    OAuthConsent.objects.create(user=user, client=client, scopes="email", granted_at=at)
+    OAuthAuthorization.objects.create(
+        authorization_id=secrets.token_hex(16),
+        client=client,
+        user=user,
+        redirect_uri=client.redirect_uris,
+        scope="email",
+        login_hint=user.email,
+        expires_at=at + timedelta(minutes=10),
+    )
 
 
 def run(*arguments: str) -> str:

@@ -14,6 +14,7 @@ TEXT_CONTRAST = 4.5
 FOCUS_CONTRAST = 3
 MAX_STOPS = 400
 _RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
+_LOOKS = ("color-contrast", "link-in-text-block", "target-size", "scrollable-region-focusable")
 _SEVERE = ("serious", "critical")
 
 # Colours are [red, green, blue, alpha] with 0–255 and 0–1.
@@ -151,6 +152,18 @@ window.measure = {faintTexts, remember, stop, missed}
 return true
 })()"""
 
+_CLIPPED = """(() => {
+    const found = []
+    for (const table of document.querySelectorAll('#content table')) {
+        const hidden = table.scrollWidth - table.parentElement.clientWidth
+        if (table.checkVisibility() && hidden > 1) found.push(`table clipped by ${hidden} pixels`)
+    }
+    const header = [...document.querySelectorAll('#header :is(#site-name, #lists a, #user-tools > *)')]
+        .filter((element) => element.checkVisibility()).map((element) => element.getBoundingClientRect())
+    if (header.some(({top}) => header.some(({bottom}) => top >= bottom))) found.push('header of several rows')
+    return found
+})()"""
+
 
 def find_problems(browser: Chromium) -> list[str]:
     """Faint texts, elements that Tab does not reach or whose focus is invisible, and a page wider than the window."""
@@ -158,12 +171,15 @@ def find_problems(browser: Chromium) -> list[str]:
     return [*_faint_texts(browser), *_keyboard_problems(browser), *overflow(browser)]
 
 
-def find_violations(browser: Chromium) -> list[str]:
-    """The serious and critical violations that axe-core finds. Its rules cover WCAG 2.2 A and AA."""
+def find_violations(browser: Chromium, *, only_looks: bool = False) -> list[str]:
+    """The serious and critical violations that axe-core finds. Its rules cover WCAG 2.2 A and AA.
+
+    `only_looks`: only of the rules on colours and sizes, for a page whose other rules have been checked.
+    """
     if not browser.evaluate("'axe' in window"):
         browser.evaluate(_axe_core())
     violations = browser.evaluate(f"""axe.run({{
-        runOnly: {list(_RULES)}, resultTypes: ['violations'], iframes: false,
+        runOnly: {list(_LOOKS if only_looks else _RULES)}, resultTypes: ['violations'], iframes: false,
         rules: {{'target-size': {{enabled: true}}}},
     }}).then(({{violations}}) => violations.map(({{id, impact, help, nodes}}) => (
         {{id, impact, help, nodes: nodes.slice(0, 5).map(({{html}}) => html.slice(0, 200))}})))""")
@@ -201,6 +217,11 @@ def _keyboard_problems(browser: Chromium) -> list[str]:
             problems.append(f"{stop['where']}: focus has a contrast of {stop['ratio']:.2f}")
     assert stops > 0 or not expected
     return problems + [f"{where}: not reached" for where in browser.evaluate("measure.missed()")]
+
+
+def clipped(browser: Chromium) -> list[str]:
+    """In a wide window: a page wider than the window, tables that must be scrolled, and a header of several rows."""
+    return [*overflow(browser), *browser.evaluate(_CLIPPED)]
 
 
 def overflow(browser: Chromium) -> list[str]:

@@ -203,10 +203,10 @@ class Chromium:
         self._command("Log.disable")  # earlier events arrive before its response
         return self._violations
 
-    def screenshot(self, *, max_height: int) -> bytes:
+    def screenshot(self, *, max_height: int, scale: float = 1) -> bytes:
         """The page as a WebP image, from its top to at most `max_height` CSS pixels."""
         size = self.evaluate("[document.documentElement.clientWidth, document.documentElement.scrollHeight]")
-        clip = {"x": 0, "y": 0, "width": size[0], "height": min(size[1], max_height), "scale": 1}
+        clip = {"x": 0, "y": 0, "width": size[0], "height": min(size[1], max_height), "scale": scale}
         image = self._command(
             "Page.captureScreenshot", format="webp", quality=60, clip=clip, captureBeyondViewport=True
         )

@@ -13,7 +13,8 @@ from tests.live.browser.chromium import Chromium
 
 FOLDER = servers.PROJECT / "docs" / "images"
 MAX_BYTES = 150_000
-_MAX_HEIGHT = {1280: 1600, 390: 2000}
+_MAX_HEIGHT = {1280: 1600, 390: 1400}
+_SCALE = {1280: 1, 390: 0.5}  # a phone has two pixels for each CSS pixel
 _SHOWN_URL = "https://auth.example.com"
 # Shifts today to 2026-03-20, and a time of the last or next hours to 14:30.
 _STEADY = r"""((origin, shown) => {
@@ -32,10 +33,21 @@ _STEADY = r"""((origin, shown) => {
         const at = new Date(Date.UTC(new Date(now).getUTCFullYear(), MONTHS.indexOf(month), Number(day)) + shift)
         return `${DAYS[at.getUTCDay()]}, ${at.getUTCDate()} ${MONTHS[at.getUTCMonth()]}`
     }
+    const replaceShort = (text, day, month, year) => {
+        const number = MONTHS.findIndex((each) => each.startsWith(month))
+        const thisYear = new Date(now).getUTCFullYear()
+        let at = Date.UTC(year ? Number(year) : thisYear, number, Number(day))
+        if (!year && at > now + 31 * DAY) at = Date.UTC(thisYear - 1, number, Number(day))
+        const moved = new Date(at + shift)
+        const shown = `${moved.getUTCDate()} ${MONTHS[moved.getUTCMonth()].slice(0, 3)}`
+        return year ? `${shown} ${moved.getUTCFullYear()}` : shown
+    }
     const steady = (text) => text
         .replaceAll(origin, shown).replaceAll(location.host, shown.slice('https://'.length))
         .replace(/\b(\d{4}-\d\d-\d\d)([ T]\d\d:\d\d(?::\d\d)?)?/g, replaceTime)
         .replace(/\b([A-Z][a-z]+day), (\d+) ([A-Z][a-z]+)\b/g, replaceName)
+        .replace(/\b(\d{1,2}) (Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)(?: (\d{4}))?(?=,|$)/g, replaceShort)
+        .replace(/^\d+ minutes?$/, '5 minutes').replace(/^\d+ hours?$/, '9 hours')
         .replace(/\b(token(?:_hash)?=)[\w-]+/g, '$1pkce_5ec7e75ec7e75ec7e7')
         .replace(/\b(message ID )[\da-f-]{36}/g, '$15f0c2a1e-7d34-4c0b-9a56-1b6c8e2f4f01')
     const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
@@ -59,5 +71,5 @@ def steady(browser: Chromium, *, url: str) -> None:
 def write(browser: Chromium, *, folder: Path, name: str, width: int) -> Path:
     """Write an image of the page, which is shown at this width in pixels."""
     file = folder / f"{name}-{width}.webp"
-    file.write_bytes(browser.screenshot(max_height=_MAX_HEIGHT[width]))
+    file.write_bytes(browser.screenshot(max_height=_MAX_HEIGHT[width], scale=_SCALE[width]))
     return file

@@ -21,6 +21,7 @@ _MESSAGES = f"{_CONSOLE}/mailer/message/"
 _ATTEMPTS = f"{_CONSOLE}/mailer/attempt/"
 _AUDIT = f"{_CONSOLE}/core/auditlogentry/"
 _PROVIDERS = f"{_CONSOLE}/oauthproviders/customprovider/"
+_CLIENTS = f"{_CONSOLE}/oauthserver/oauthclient/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class Page:
     """Selectors of the elements that lead from `path` to the page."""
     role: str = ADMIN
     """Role of the operator."""
+    has_dark_image: bool = False
     is_public: bool = False
     """Open the page without the cookies of the operator."""
     prepare: Callable[[Chromium], None] | None = None
@@ -58,10 +60,10 @@ PAGES = (
     Page("confirmation", "/inbox/", "form button", clicks=(".actions a",)),
     Page("api", "/docs", ".opblock", prepare=show_sign_up),
     Page("sign-in", f"{_CONSOLE}/login/", "#id_password", is_public=True),
-    Page("dashboard", f"{_CONSOLE}/", ".stats"),
-    Page("users", _USERS, "#result_list"),
+    Page("dashboard", f"{_CONSOLE}/", ".stats", has_dark_image=True),
+    Page("users", _USERS, "#result_list", has_dark_image=True),
     Page("users-no-match", f"{_USERS}?q=unknown@example.com", ".empty"),
-    Page("user", _MARA, ".panel"),
+    Page("user", _MARA, ".panel", has_dark_image=True),
     Page("user-edit", _MARA, "#confirm-action", clicks=("button[value=edit]",)),
     Page("user-ban", _MARA, "#confirm-action", clicks=("button[value=ban]",)),
     Page("user-link", _MARA, ".shown-once", clicks=("button[value=create_link]", "#confirm-action button.button")),
@@ -86,6 +88,8 @@ PAGES = (
     Page("provider-edit", f"{_PROVIDERS}{sample_data.PROVIDER}/edit/", "#confirm-action"),
     Page("providers-built-in", f"{_PROVIDERS}built-in/", ".panel"),
     Page("provider-built-in", f"{_PROVIDERS}built-in/google/", ".panel"),
+    Page("oauth-clients", _CLIENTS, "#changelist"),
+    Page("oauth-client-register", f"{_CLIENTS}register/", "#confirm-action"),
     Page("account", f"{_CONSOLE}/account/", ".panel"),
     Page("account-password", f"{_CONSOLE}/account/password/", "#confirm-action"),
     Page("account-app", f"{_CONSOLE}/account/app/", "#confirm-action"),

@@ -38,7 +38,7 @@ _USERS: Sequence[tuple[str | None, str | None, str | None, Mapping[str, Any]]] =
     ("amelie.dubois@example.net", "33199001234", "Amélie Dubois", {}),
     ("spam@example.org", None, "Free prizes", {"banned_until": timedelta(days=40_000)}),
     (None, None, None, {"deleted_at": timedelta(days=-2)}),
-    ("yuki.tanaka@example.com", None, "田中 有希", {}),
+    ("ayse.yilmaz@example.com", None, "Ayşe Yılmaz", {}),
     ("o.okafor@example.com", None, "Obinna Okafor", {}),
 )
 
@@ -58,6 +58,7 @@ def insert(connection: psycopg.Connection[Any], *, operator: str) -> None:
     _insert_messages(connection, today)
     _insert_audit_entries(connection, today, operator)
     _insert_providers(connection, today)
+    _insert_daily_counts(connection, today)
 
 
 def _insert_users(connection: psycopg.Connection[Any], today: datetime) -> None:
@@ -175,7 +176,7 @@ def _insert_messages(connection: psycopg.Connection[Any], today: datetime) -> No
         ("recovery", "email", "delivered", "250 2.0.0 Ok: queued as 4D1F2A", ""),
         ("confirmation", "email", "retry", "", "450 4.2.2 The mailbox is full"),
         ("magic_link", "email", "failed", "", "550 5.1.1 The recipient's address does not exist at mx.example.com"),
-        ("otp", "sms", "delivered", "SM5f0c2a1e7d344c0b9a561b6c8e2f4a01", ""),
+        ("mfa", "sms", "delivered", "SM5f0c2a1e7d344c0b9a561b6c8e2f4a01", ""),
         ("password_changed_notification", "email", "delivered", "250 2.0.0 Ok: queued as 7C9B1E", ""),
     )
     for number, (kind, channel, outcome, gateway_id, error) in enumerate(outcomes):
@@ -298,6 +299,28 @@ def _insert_providers(connection: psycopg.Connection[Any], today: datetime) -> N
             created_at=today - timedelta(days=30),
             updated_at=today - timedelta(days=30 - number),
         )
+
+
+def _insert_daily_counts(connection: psycopg.Connection[Any], today: datetime) -> None:
+    for days_ago in range(1, 30):
+        weekday = (days_ago * 5) % 7
+        counts = (
+            ("sign_ups", "", 4 + weekday),
+            ("sign_ins", "", 60 + 9 * weekday),
+            ("refused_sign_ins", "invalid_credentials", 3 + weekday % 4),
+            ("refused_sign_ins", "user_banned", weekday % 2),
+            ("messages_sent", "", 12 + 2 * weekday),
+            ("messages_failed", "", weekday // 5),
+        )
+        for series, label, count in counts:
+            _insert(
+                connection,
+                "daily_counts",
+                day=(today - timedelta(days=days_ago)).date(),
+                series=series,
+                label=label,
+                count=count,
+            )
 
 
 def _insert(connection: psycopg.Connection[Any], table: str, **columns: Any) -> None:

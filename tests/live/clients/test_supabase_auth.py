@@ -16,7 +16,15 @@ import pytest
 import requests
 from supabase_auth import SyncGoTrueAdminAPI, SyncGoTrueClient
 from supabase_auth.errors import AuthApiError, AuthInvalidJwtError, AuthWeakPasswordError
-from supabase_auth.types import AuthChangeEvent, Session, SignOutOptions, SignOutScope, User
+from supabase_auth.types import (
+    AuthChangeEvent,
+    CreateOAuthClientParams,
+    Session,
+    SignOutOptions,
+    SignOutScope,
+    UpdateOAuthClientParams,
+    User,
+)
 
 from tests.live.clients.conftest import FIXED_CODE, ISSUER, PHONES, Service
 
@@ -612,3 +620,23 @@ def test_listing_users_requires_administrator(client: SyncGoTrueClient, open_cli
     with pytest.raises(AuthApiError) as raised:
         user_admin.list_users()
     assert (raised.value.status, raised.value.code) == (403, "not_admin")
+
+
+def test_administrator_manages_oauth_clients(admin: SyncGoTrueAdminAPI) -> None:
+    before = {client.client_id for client in admin.oauth.list_clients().clients}
+    made = admin.oauth.create_client(
+        CreateOAuthClientParams(client_name="Shop", redirect_uris=["https://client.example.com/cb"])
+    ).client
+    assert made is not None
+    assert len(made.client_secret or "") == 43
+
+    assert {client.client_id for client in admin.oauth.list_clients().clients} == before | {made.client_id}
+    changed = admin.oauth.update_client(made.client_id, UpdateOAuthClientParams(client_name="Store")).client
+    assert changed is not None
+    assert changed.client_name == "Store"
+    renewed = admin.oauth.regenerate_client_secret(made.client_id).client
+    assert renewed is not None
+    assert renewed.client_secret not in (None, made.client_secret)
+    admin.oauth.delete_client(made.client_id)
+    with pytest.raises(AuthApiError, match="OAuth client not found"):
+        admin.oauth.get_client(made.client_id)

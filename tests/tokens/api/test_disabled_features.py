@@ -14,6 +14,9 @@ from tokens.api import disabled_features
 
 pytestmark = pytest.mark.django_db
 
+urlpatterns = [*disabled_features.oauth_server_routes, *disabled_features.urlpatterns]
+"""The routes without the app `oauthserver`."""
+
 OAUTH_SERVER = (404, "feature_disabled", "OAuth server is disabled")
 SAML = (404, "saml_provider_disabled", "SAML 2.0 is disabled")
 
@@ -39,7 +42,7 @@ def test_a_disabled_feature_is_named_before_anything_else(
     assert_error(api.request(method, path), *error)
     assert api.request("DELETE", path).status_code == 405
 
-    settings.ROOT_URLCONF = disabled_features.__name__  # as without the app that has the feature
+    settings.ROOT_URLCONF = __name__
     assert_error(api.request(method, path), *error)
 
 

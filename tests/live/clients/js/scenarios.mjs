@@ -826,6 +826,66 @@ scenario('administrator removes a lost authenticator app', async () => {
   good(await client.mfa.enroll({ factorType: 'totp' }))
 })
 
+const CALLBACK = 'https://client.example.com/callback'
+
+// The id of a new authorization request, and its PKCE verifier.
+async function requestAuthorization(clientId, scope) {
+  const verifier = `${randomUUID()}${randomUUID()}`
+  const query = new URLSearchParams({
+    client_id: clientId,
+    redirect_uri: CALLBACK,
+    response_type: 'code',
+    scope,
+    state: 'xyz',
+    code_challenge: createHash('sha256').update(verifier).digest('base64url'),
+    code_challenge_method: 'S256',
+  })
+  const answer = await fetch(`${AUTH_URL}/oauth/authorize?${query}`, { redirect: 'manual' })
+  assert.equal(answer.status, 302)
+  return { id: new URL(answer.headers.get('location')).searchParams.get('authorization_id'), verifier }
+}
+
+scenario('administrator manages OAuth clients', async () => {
+  const { oauth } = administrator()
+  const made = good(await oauth.createClient({ client_name: 'Shop', redirect_uris: [CALLBACK] }))
+  assert.equal(made.client_secret.length, 43)
+  assert.equal(made.client_type, 'confidential')
+  assert.ok(good(await oauth.listClients()).clients.some(({ client_id }) => client_id === made.client_id))
+  assert.equal(good(await oauth.getClient(made.client_id)).client_name, 'Shop')
+  assert.equal(good(await oauth.updateClient(made.client_id, { client_name: 'Store' })).client_name, 'Store')
+  const renewed = good(await oauth.regenerateClientSecret(made.client_id))
+  assert.notEqual(renewed.client_secret, made.client_secret)
+  assert.equal((await oauth.deleteClient(made.client_id)).error, null)
+  assert.equal((await oauth.getClient(made.client_id)).error.code, 'oauth_client_not_found')
+})
+
+scenario('user grants, lists and revokes the access of an OAuth client', async () => {
+  const metadata = { client_name: 'Shop', redirect_uris: [CALLBACK], token_endpoint_auth_method: 'none' }
+  const { client_id } = good(await administrator().oauth.createClient(metadata))
+  const { client, email } = await confirmed()
+  const first = await requestAuthorization(client_id, 'openid email')
+  const details = good(await client.oauth.getAuthorizationDetails(first.id))
+  assert.deepEqual([details.client.name, details.user.email, details.scope], ['Shop', email, 'openid email'])
+  const denied = good(await client.oauth.denyAuthorization(first.id, { skipBrowserRedirect: true }))
+  assert.equal(new URL(denied.redirect_url).searchParams.get('error'), 'access_denied')
+
+  const { id, verifier } = await requestAuthorization(client_id, 'openid email')
+  good(await client.oauth.getAuthorizationDetails(id))
+  const approved = good(await client.oauth.approveAuthorization(id, { skipBrowserRedirect: true }))
+  const code = new URL(approved.redirect_url).searchParams.get('code')
+  const body = new URLSearchParams({ grant_type: 'authorization_code', client_id, code, code_verifier: verifier })
+  const tokens = await (await fetch(`${AUTH_URL}/oauth/token`, { method: 'POST', body })).json()
+  assert.ok(tokens.id_token)
+  const userinfo = (token) => fetch(`${AUTH_URL}/oauth/userinfo`, { headers: { Authorization: `Bearer ${token}` } })
+  assert.equal((await (await userinfo(tokens.access_token)).json()).email, email)
+
+  const grants = good(await client.oauth.listGrants())
+  assert.deepEqual(grants.map((grant) => [grant.client.id, grant.scopes]), [[client_id, ['openid', 'email']]])
+  assert.equal((await client.oauth.revokeGrant({ clientId: client_id })).error, null)
+  assert.deepEqual(good(await client.oauth.listGrants()), [])
+  assert.equal((await userinfo(tokens.access_token)).status, 403)
+})
+
 for await (const name of createInterface({ input: process.stdin })) {
   let failure = null
   try {
