@@ -121,7 +121,7 @@ class MessageAdmin(OperatorAdmin):
             return
         newest = self.get_queryset(request).filter(pk__in=undelivered_messages.find_by_user(user_id), tries=None)
         newest = newest.exclude(accepted_at=None)
-        for message in newest.order_by("-id")[:limit]:
+        for message in newest.order_by("-id"):  # all of them, because the position is not a column
             position = Position(message.accepted_at, UUID(message.args["message_id"]))
             if position < before:
                 yield Event(

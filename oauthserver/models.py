@@ -145,7 +145,7 @@ class OAuthAuthorization(models.Model):
     aal = models.TextField(null=True)
     """The level of that session."""
     session_id = models.UUIDField(null=True)
-    """The session that the code gave."""
+    """The session that approved the request; after the exchange, the session that the code gave."""
     created_at = models.DateTimeField(db_default=Now())
     approved_at = models.DateTimeField(null=True)
     expires_at = models.DateTimeField()

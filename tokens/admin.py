@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.contrib import admin
 from django.contrib.admin import helpers
+from django.core.exceptions import BadRequest
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -18,6 +19,7 @@ from django.utils.timesince import timesince
 from authsvc.console import filters, formatting, personal_data, user_agents
 from authsvc.console.actions import MAX_ACTION_ROWS, ActionContext, action, is_whole_list
 from authsvc.console.formatting import Tone
+from authsvc.console.lists import FilteredList
 from authsvc.console.model_admin import DashboardStat, OperatorAdmin, bounded_count
 from authsvc.console.operators import Access
 from authsvc.console.user_panels import MAX_PANEL_ROWS, Button, Panel, PanelRow
@@ -36,6 +38,11 @@ def _impersonator_name(row: Any) -> str:
         name = (operator.email or f"+{operator.phone}") if operator else str(row.impersonator_id)
         row.impersonator_name = name
     return str(row.impersonator_name)
+
+
+def _is_of_all_users(request: HttpRequest) -> bool:
+    """True for the list of all sessions, which no index has by age."""
+    return not {_OWNER, ImpersonatedFilter.parameter_name, "e"} & request.GET.keys()
 
 
 class ImpersonatedFilter(filters.ChoiceFilter):
@@ -169,11 +176,14 @@ class SessionAdmin(OperatorAdmin):
         return super().has_module_permission(request)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        is_of_all_rows = request.method == "GET" or is_whole_list(request)
-        if is_of_all_rows and not {_OWNER, ImpersonatedFilter.parameter_name, "e"} & request.GET.keys():
-            # No index has all sessions by age.
+        if _is_of_all_users(request) and (request.method != "POST" or is_whole_list(request)):
             return HttpResponseRedirect(reverse("admin:index"))
         return super().changelist_view(request, extra_context)
+
+    def filtered_list(self, request: HttpRequest) -> FilteredList:
+        if _is_of_all_users(request):
+            raise BadRequest("Sessions are listed by user only.")
+        return super().filtered_list(request)
 
     def response_action(  # type: ignore[override]  # the stubs have a parameter of later versions
         self, request: HttpRequest, queryset: QuerySet[Any]

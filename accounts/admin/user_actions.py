@@ -260,7 +260,13 @@ class UserActions(OperatorAdmin):
                 context.shared[_SCHEDULE] = bulk_messages.read_schedule(at=context.at)
             schedule = context.shared[_SCHEDULE]
             bulk_messages.enqueue(
-                message, row.pk, schedule=schedule, actor=context.actor, caller=context.caller, at=context.at
+                message,
+                row.pk,
+                schedule=schedule,
+                actor=context.actor,
+                caller=context.caller,
+                at=context.at,
+                started_at=context.started_at,
             )
             return None
         label, service = _MESSAGES[message]

@@ -166,10 +166,13 @@ def enqueue(
     actor: Administrator,
     caller: Caller,
     at: datetime,
+    started_at: datetime | None = None,
 ) -> None:
     """Store a job that sends the message to a user at the next time of the schedule.
 
-    Raises UserNotFound, EmailRateExceeded and the errors of `check_recipient`.
+    `started_at` is the time at which the operator started the action, `at` if None: a message after it is the same one,
+    so that a batch that is sent twice, and a job that runs twice, send one. Raises UserNotFound, EmailRateExceeded and
+    the errors of `check_recipient`.
     """
     check_recipient(message, queries.require(user_id), at=at)
     arguments = {
@@ -177,6 +180,7 @@ def enqueue(
         "user_id": str(user_id),
         "actor_id": str(actor.id),
         "reason": actor.reason,
+        "started_at": (started_at or at).isoformat(),
         "caller": {
             "address": caller.address,
             "request_id": caller.request_id,
@@ -191,7 +195,15 @@ def enqueue(
 
 @jobs.task(name=_TASK, retry_delays=[_HOUR] * _MAX_WAITS)
 def send(
-    run: jobs.Run, /, *, message: str, user_id: str, actor_id: str, reason: str, caller: Mapping[str, Any]
+    run: jobs.Run,
+    /,
+    *,
+    message: str,
+    user_id: str,
+    actor_id: str,
+    reason: str,
+    started_at: str,
+    caller: Mapping[str, Any],
 ) -> None:
     """Send the message, unless its recipient or the operator may no longer get or send it."""
     at = timezone.now()
@@ -203,9 +215,16 @@ def send(
     actor = Administrator(
         role=operator.role, user_id=operator.id, address=operator.email or operator.phone, reason=reason
     )
+    if user is None:
+        return
+    if not _may_send_to(user, operator):
+        logger.warning("bulk message not sent: the operator may not change the account", extra=fields)
+        return
+    if _was_sent(BulkMessage(message), user, since=datetime.fromisoformat(started_at)):
+        logger.info("bulk message not sent: the user has got it", extra=fields)
+        return
     try:
-        if user is not None:
-            _send(BulkMessage(message), user, actor=actor, caller=_caller(caller), at=at)
+        _send(BulkMessage(message), user, actor=actor, caller=_caller(caller), at=at)
     except (EmailRateExceeded, SmsRateExceeded) as error:
         wait = error.retry_after or math.inf  # infinite for a quota of zero
         raise jobs.Retry(delay=timedelta(seconds=min(wait, _HOUR.total_seconds()))) from None
@@ -226,6 +245,17 @@ def _send(message: BulkMessage, user: UserRecord, *, actor: Administrator, calle
 def _may_send(operator: UserRecord, *, at: datetime) -> bool:
     access = operators.access_of(operator.role)
     return access is not None and access >= Access.SUPPORT and not operator.is_banned(at) and not operator.deleted_at
+
+
+def _may_send_to(user: UserRecord, operator: UserRecord) -> bool:
+    """False for the account of an operator, which administrators change; its role may have changed meanwhile."""
+    return operators.access_of(user.role) is None or operators.access_of(operator.role) == Access.ADMIN
+
+
+def _was_sent(message: BulkMessage, user: UserRecord, *, since: datetime) -> bool:
+    """True if the user has got such a message since then; a further one would make its link invalid."""
+    sent_at = user.confirmation_sent_at if message is BulkMessage.CONFIRMATION else user.recovery_sent_at
+    return sent_at is not None and sent_at > since
 
 
 def _caller(values: Mapping[str, Any]) -> Caller:

@@ -31,6 +31,8 @@ WINDOW = timedelta(hours=24)
 """Failures below the limit are forgotten this long after the first of them."""
 _PLACEHOLDERS = 1024
 _MAX_NETWORKS = 1_000
+_BY_CLIENT = '{"traits": {"provider_type": "oauth_provider_authorization_code"}}'
+"""Contained in the audit entries of sign-ins of OAuth clients."""
 
 
 @cache
@@ -133,10 +135,14 @@ def _record() -> str:
 
 
 def _known_addresses(user_id: UUID, *, by_second_factor: bool, session_id: UUID | None) -> list[str]:
-    """The addresses of the newest sign-ins, or verifications of a second factor."""
+    """The addresses of the newest sign-ins, or verifications of a second factor.
+
+    Those of OAuth clients are left out: a client exchanges and refreshes its tokens from its own network.
+    """
     sessions = f"""
         SELECT host(s.ip) FROM {namespaced("sessions")} s
         WHERE s.user_id = %(user_id)s AND s.ip IS NOT NULL AND s.impersonator_id IS NULL
+            AND s.oauth_client_id IS NULL
             AND (s.refreshed_at IS NULL OR s.id <> %(session_id)s)
         {"AND s.aal > 'aal1'" if by_second_factor else ""}
         ORDER BY s.created_at DESC LIMIT {_MAX_NETWORKS}
@@ -146,12 +152,17 @@ def _known_addresses(user_id: UUID, *, by_second_factor: bool, session_id: UUID 
     proves = (
         "a.payload ->> 'action' IN ('verification_attempted', 'recovery_code_used')"
         if by_second_factor
-        else "(a.payload ->> 'action' = 'login' OR a.payload ? 'session_id')"
+        else "(a.payload ->> 'action' = 'login' OR a.payload ? 'session_id') AND NOT a.payload @> %(by_client)s::jsonb"
     )
     entries = f"""
         SELECT a.ip_address FROM {namespaced("audit_log_entries")} a
         WHERE a.payload ->> 'actor_id' = %(actor_id)s AND {actions} AND {proves} AND a.ip_address <> ''
         ORDER BY a.created_at DESC LIMIT {_MAX_NETWORKS}
     """  # noqa: S608  (own table name)
-    values = {"user_id": user_id, "actor_id": str(user_id), "session_id": session_id or UUID(int=0)}
+    values = {
+        "user_id": user_id,
+        "actor_id": str(user_id),
+        "session_id": session_id or UUID(int=0),
+        "by_client": _BY_CLIENT,
+    }
     return [address for (address,) in fetch_rows(f"({sessions}) UNION ({entries})", values)]

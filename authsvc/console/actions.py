@@ -56,6 +56,8 @@ class ActionContext:
     actor: audit.Administrator
     caller: Caller
     at: datetime
+    started_at: datetime
+    """Time at which the operator started the action, before the first batch of a list."""
     form: Any = None
     count: int = 1
     """Rows of the action, those of other batches included."""
@@ -198,6 +200,8 @@ def action(
                 )
             context = replace(create_context(request, own_form), count=count)
             if results:
+                context = replace(context, started_at=datetime.fromisoformat(results.until))
+            if results:
                 return _run_batch(page, request, method, rows, results=results, context=context, run=run)
             secrets = _run_rows(page, request, method, rows, context=context, success_message=success_message)
             if not secrets:
@@ -225,10 +229,12 @@ def action(
 
 
 def create_context(request: HttpRequest, form: forms.Form | None = None) -> ActionContext:
+    at = timezone.now()
     return ActionContext(
         actor=actor_of(request),
         caller=caller_of(request),
-        at=timezone.now(),
+        at=at,
+        started_at=at,
         form=form,
         session_id=operators.operator_of(request).session_id,
     )

@@ -46,7 +46,7 @@ def export_list(request: HttpRequest, page: OperatorAdmin) -> HttpResponseBase:
     Viewers receive the rows without personal data.
     """
     is_hidden = operators.operator_of(request).access < Access.SUPPORT
-    changelist: Any = page.get_changelist_instance(request)
+    changelist = page.filtered_list(request)
     keys = lists.read_keys(
         changelist.queryset,
         default_order=changelist.default_order(request),

@@ -7,15 +7,16 @@ and the number of its rows is the planner's estimate.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.contrib import messages
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ORDER_VAR, ChangeList
 from django.core.exceptions import EmptyResultSet
 from django.core.paginator import Paginator
-from django.db import connection
+from django.db import DataError, connection
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
@@ -25,6 +26,8 @@ from authsvc.errors import UnprocessableInput
 
 if TYPE_CHECKING:
     from authsvc.console.model_admin import OperatorAdmin
+
+Value = TypeVar("Value")
 
 MAX_PAGED = 10_000
 """Rows that pages show. A longer list in its default order has an estimated number of rows."""
@@ -139,7 +142,7 @@ class FilteredList(OperatorChangeList):
     """A list whose rows are not read: its `queryset` has the filters, the search and the order of the request."""
 
     def get_results(self, request: HttpRequest) -> None:
-        return None
+        _run(lambda: _plan(self.queryset), milliseconds=TIMEOUT_MILLISECONDS)  # checks the values of the filters
 
 
 def read_page(
@@ -147,15 +150,29 @@ def read_page(
 ) -> Page:
     """The rows of a page, in three or four statements. `indexed`: columns with an index of all rows in their order.
 
-    Raises ListTooSlow.
+    Raises ListTooSlow, and IncorrectLookupParameters for a filter whose value the database refuses.
     """
-    page = within_timeout(
+    return _run(
         lambda: _read_page(queryset, start=start, size=size, default_order=default_order, indexed=indexed),
         milliseconds=TIMEOUT_MILLISECONDS,
     )
-    if page is None:
+
+
+def _run(read: Callable[[], Value], *, milliseconds: int) -> Value:
+    try:
+        found = within_timeout(read, milliseconds=milliseconds)
+    except DataError:  # such as an invalid regular expression
+        raise IncorrectLookupParameters from None
+    if found is None:
         raise ListTooSlow
-    return page
+    return found
+
+
+def _plan(queryset: QuerySet[Any]) -> int:
+    try:
+        return estimate(queryset)
+    except EmptyResultSet:  # the conditions exclude each other
+        return 0
 
 
 def _read_page(
@@ -182,7 +199,7 @@ def _read_page(
 
 
 def read_keys(queryset: QuerySet[Any], *, default_order: list[str], indexed: frozenset[str], limit: int) -> list[Any]:
-    """The primary keys of a list in its order, at most `limit` + 1. Raises ListTooSlow."""
+    """The primary keys of a list in its order, at most `limit` + 1. Raises as `read_page`."""
 
     def read() -> list[Any]:
         _plan_for_values()
@@ -198,10 +215,7 @@ def read_keys(queryset: QuerySet[Any], *, default_order: list[str], indexed: fro
         ordered = queryset if str(first).lstrip("-") in indexed else queryset.order_by(*default_order)
         return list(ordered.values_list("pk", flat=True)[: limit + 1])
 
-    found = within_timeout(read, milliseconds=_EXPORT_TIMEOUT_MILLISECONDS)
-    if found is None:
-        raise ListTooSlow
-    return found
+    return _run(read, milliseconds=_EXPORT_TIMEOUT_MILLISECONDS)
 
 
 def _collected(queryset: QuerySet[Any], default_order: list[str]) -> int:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.contrib.admin import helpers
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ERROR_FLAG
 from django.core.exceptions import BadRequest, PermissionDenied
 from django.db.models import Model, QuerySet
@@ -20,6 +21,8 @@ from authsvc.console.actions import SOURCE_ROW, is_whole_list
 from authsvc.console.lists import FilteredList, OperatorChangeList
 from authsvc.console.operators import Access, access_of, operator_of
 from authsvc.console.read_only_admin import MAX_COUNTED, SECRET_COLUMNS, ReadOnly
+
+_NO_FILTER = "There is no such filter."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +109,15 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
         return row
 
     def get_changelist(self, request: HttpRequest, **options: Any) -> type[OperatorChangeList]:
-        needs_no_rows = request.method == "POST" and (is_whole_list(request) or csv_export.is_export(request))
+        needs_no_rows = csv_export.is_export(request) or self._is_action(request)
         return FilteredList if needs_no_rows else OperatorChangeList
+
+    def _is_action(self, request: HttpRequest) -> bool:
+        """True if an action follows, after which the admin does not render the list."""
+        if request.method != "POST" or "_save" in request.POST:
+            return False
+        has_rows = is_whole_list(request) or helpers.ACTION_CHECKBOX_NAME in request.POST
+        return has_rows and request.POST.get("action") in self.get_actions(request)
 
     def get_sortable_by(self, request: HttpRequest) -> list[Any]:
         """The columns by which the operator can sort: their order would reveal hidden personal data to viewers."""
@@ -143,13 +153,13 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if ERROR_FLAG in request.GET:  # for which the admin would show all rows
-            raise BadRequest("There is no such filter.")
+            raise BadRequest(_NO_FILTER)
         name = request.POST.get("action")
         if name in (self.actions or ()) and name not in self.get_actions(request):
             raise PermissionDenied
         if request.method == "POST" and name in (self.actions or ()) and is_whole_list(request):
             # Django requires a ticked row too.
-            changelist: Any = self.get_changelist_instance(request)
+            changelist: Any = self.filtered_list(request)
             response = self.response_action(request, changelist.queryset)
             return response or HttpResponseRedirect(request.get_full_path())
         return super().changelist_view(request, {"page_links": self.page_links(request), **(extra_context or {})})
@@ -172,6 +182,16 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
         context["row_name"] = context["subtitle"] = self.display_name(obj) if obj else ""
         context |= self.row_context(request, obj)
         return super().render_change_form(request, context, add, change, form_url, obj)
+
+    def filtered_list(self, request: HttpRequest) -> FilteredList:
+        """The list of the request without its rows. Raises BadRequest for an unknown filter."""
+        if ERROR_FLAG in request.GET:
+            raise BadRequest(_NO_FILTER)
+        try:
+            changelist: Any = self.get_changelist_instance(request)
+        except IncorrectLookupParameters:  # the admin catches it for pages of a list only
+            raise BadRequest(_NO_FILTER) from None
+        return changelist  # type: ignore[no-any-return]
 
     def response_action(  # type: ignore[override]  # the stubs have a parameter of later versions
         self, request: HttpRequest, queryset: QuerySet[Any]

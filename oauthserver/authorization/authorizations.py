@@ -199,7 +199,8 @@ def _decide_without_user(
 
 
 def _has_consented(request: _Request, signed_in: SignedInUser) -> bool:
-    consents = OAuthConsent.objects.filter(
+    # Locked, so that a concurrent revocation either is seen here, or finds the code.
+    consents = OAuthConsent.objects.select_for_update().filter(
         user_id=signed_in.user.id, client_id=request.client_id, revoked_at__isnull=True
     )
     granted = consents.values_list("scopes", flat=True).first()
@@ -215,6 +216,7 @@ def _approve(request: _Request, signed_in: SignedInUser, *, stores_consent: bool
         "code": crypto.hash_auth_code(code),
         "authenticated_at": sign_in_time(signed_in),
         "aal": signed_in.session.aal if signed_in.session else lifecycle.AAL1,
+        "session_id": signed_in.session.id if signed_in.session else None,
         "at": at,
         "consent_id": uuid4(),
         "client_id": request.client_id,
@@ -263,7 +265,7 @@ def _approve_sql(stores_consent: bool) -> str:
     approve = f"""
         UPDATE {namespaced("oauth_authorizations")} SET status = 'approved', user_id = %(user_id)s,
             approved_at = %(at)s, authorization_code = %(code)s, aal = %(aal)s,
-            authenticated_at = %(authenticated_at)s::timestamptz
+            authenticated_at = %(authenticated_at)s::timestamptz, session_id = %(session_id)s::uuid
         WHERE id = %(id)s
     """  # noqa: S608  (own table names)
     if not stores_consent:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from uuid import UUID
 
 from django.db import transaction
 
@@ -37,12 +38,18 @@ def revoke(client_id: str, *, signed_in: SignedInUser, caller: Caller, at: datet
     parsed_id = clients.parse_id(client_id)
     user = signed_in.user
     with transaction.atomic(durable=True):
+        # The requests first, as an approval and an exchange lock them first. Then those that were approved meanwhile,
+        # and the sessions last, because an exchange that the deletion waited for has started one.
+        _delete_open_requests(user.id, parsed_id)
         active = OAuthConsent.objects.filter(user_id=user.id, client_id=parsed_id, revoked_at__isnull=True)
         if not active.update(revoked_at=at):
             raise GrantNotFound
+        _delete_open_requests(user.id, parsed_id)
         Session.objects.filter(user_id=user.id, oauth_client_id=parsed_id)._raw_delete("default")
-        OAuthAuthorization.objects.filter(
-            user_id=user.id, client_id=parsed_id, status__in=[Status.PENDING, Status.APPROVED]
-        )._raw_delete("default")
         traits = {"oauth_client_id": str(parsed_id), "action": "revoke_oauth_grant"}
         audit.record(audit.Action.TOKEN_REVOKED, actor=user, caller=caller, at=at, traits=traits)
+
+
+def _delete_open_requests(user_id: UUID, client_id: UUID) -> None:
+    open_requests = OAuthAuthorization.objects.filter(user_id=user_id, client_id=client_id)
+    open_requests.filter(status__in=[Status.PENDING, Status.APPROVED])._raw_delete("default")

@@ -57,14 +57,16 @@ class _Approved(NamedTuple):
     aal: str | None
     authenticated_at: datetime | None
     expires_at: datetime
+    approving_session_id: UUID | None
 
 
 @sign_in_metrics.measure_sign_in("oauth_provider", user_id=lambda exchange: exchange.user.id)
 def exchange(request: TokenRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> CodeExchange:
     """Exchanges a code. Five statements, and one for each refused replay.
 
-    A refused request leaves the code usable until it expires. A code that was exchanged before ends the session that
-    it gave (RFC 6749 §4.1.2). Raises TokenRequestInvalid, InvalidGrant, OwnerBanned.
+    A refused request leaves the code usable until it expires, or until the session that approved it ends. A code that
+    was exchanged before ends the session that it gave (RFC 6749 §4.1.2). Raises TokenRequestInvalid, InvalidGrant,
+    OwnerBanned.
     """
     code = request.get("code")
     if not code:
@@ -72,7 +74,7 @@ def exchange(request: TokenRequest, *, client: OAuthClient, caller: Caller, at: 
     digest = crypto.hash_auth_code(code)
     session_id = uuid4()
     with transaction.atomic(durable=True):
-        row = fetch_row(_claim_sql(), (session_id, digest))
+        row = fetch_row(_claim_sql(), (digest, session_id))
         if row is not None:
             return _exchange(_Approved(*row), request, client=client, session_id=session_id, caller=caller, at=at)
     _end_replayed_session(digest, client=client)
@@ -134,15 +136,22 @@ def _matches(verifier: str, challenge: str, *, method: str | None) -> bool:
 
 
 def _find_owner(approved: _Approved, *, caller: Caller, at: datetime) -> UserRecord:
-    """The user who approved the request. One statement. Raises InvalidGrant, OwnerBanned."""
+    """The user who approved the request. One statement. Raises InvalidGrant, OwnerBanned.
+
+    A logout or a new password has ended the session that approved the request, and so the code ends too.
+    """
     if approved.user_id is None:
         raise InvalidGrant("Authorization code has no associated user")
-    user = queries.get(approved.user_id)
-    if user is None or user.deleted_at is not None:
+    session_id = approved.approving_session_id
+    owner = queries.AccountUsers().find_signed_in_user(user_id=approved.user_id, session_id=session_id)
+    if owner is None or owner.user.deleted_at is not None:
         raise InvalidGrant("User not found for authorization code")
+    user = queries.get_user_record(owner)
     caller.audit.account = user
     if user.is_banned(at):
         raise OwnerBanned
+    if session_id is not None and owner.session is None:
+        raise InvalidGrant
     return user
 
 
@@ -158,13 +167,20 @@ def _end_replayed_session(digest: str, *, client: OAuthClient) -> None:
 
 @cache
 def _claim_sql() -> str:
-    """Marks an approved request as exchanged. Of several requests with one code, one gets the row."""
+    """Marks an approved request as exchanged. Of several requests with one code, one gets the row.
+
+    Locks its owner too, so that the next statement sees the sessions that a concurrent change of the password leaves.
+    """
     table = namespaced("oauth_authorizations")
-    columns = ", ".join(f"a.{name}" for name in _Approved._fields)
+    columns = ", ".join(f"a.{name}" for name in _Approved._fields[:-1])
     return f"""
+        WITH approved AS (
+            SELECT id, user_id, session_id FROM {table}
+            WHERE authorization_code = %s AND status = 'approved' FOR UPDATE SKIP LOCKED
+        ), owner AS (
+            SELECT id FROM {namespaced("users")} WHERE id IN (SELECT user_id FROM approved) FOR KEY SHARE
+        )
         UPDATE {table} a SET status = 'exchanged', session_id = %s
-        FROM (
-            SELECT id FROM {table} WHERE authorization_code = %s AND status = 'approved' FOR UPDATE SKIP LOCKED
-        ) l
-        WHERE a.id = l.id RETURNING {columns}
+        FROM approved LEFT JOIN owner ON owner.id = approved.user_id
+        WHERE a.id = approved.id RETURNING {columns}, approved.session_id
     """  # noqa: S608  (own table names)

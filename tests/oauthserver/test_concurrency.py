@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oauthserver.models import OAuthConsent
-from tests.concurrency import run_concurrently, status_counts
+from tests.concurrency import run_concurrently, run_in_order, status_counts
 from tests.conftest import Api
 from tests.factories import make_session
 from tests.oauthserver.client_application import approve, decide, exchange, register, show, start
@@ -39,3 +39,31 @@ def test_a_request_is_decided_once(api: Api) -> None:
     assert counts.pop(200) == 1
     assert set(counts) <= {400, 404}
     assert OAuthConsent.objects.count() == 1
+
+
+def test_a_code_does_not_survive_a_change_of_the_password(api: Api) -> None:
+    application, session = register(api), make_session()
+    kept, code = make_session(session.user), approve(api, application, session)
+
+    changed, exchanged = run_in_order(
+        session.user.pk,
+        lambda: api.put("/user", {"password": "another horse battery"}, bearer=kept.access_token),
+        lambda: exchange(application, code),
+    )
+
+    assert (changed.status_code, exchanged.json()["error"]) == (200, "invalid_grant")
+    assert list(Session.objects.values_list("id")) == [(kept.session.id,)]
+
+
+def test_a_revocation_ends_the_session_of_an_exchange_in_progress(api: Api) -> None:
+    application, session = register(api), make_session()
+    code = approve(api, application, session)
+
+    exchanged, revoked = run_in_order(
+        session.user.pk,
+        lambda: exchange(application, code),
+        lambda: api.delete(f"/user/oauth/grants?client_id={application.client_id}", bearer=session.access_token),
+    )
+
+    assert (exchanged.status_code, revoked.status_code) == (200, 204)
+    assert not Session.objects.filter(oauth_client_id=application.client_id).exists()

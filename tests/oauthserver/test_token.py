@@ -13,6 +13,8 @@ import pytest
 from django.utils import timezone
 
 from accounts.models import User
+from accounts.users import failed_attempts
+from authsvc.caller import Caller
 from oauthserver.models import OAuthAuthorization
 from tests.conftest import Api, ChangeConfig
 from tests.factories import VERIFIER, backdate, make_factor, make_session, make_user
@@ -374,3 +376,34 @@ def test_resource_is_an_audience(api: Api) -> None:
     for token in (tokens["access_token"], refreshed["access_token"]):
         assert read_claims(token)["aud"] == ["authenticated", "https://api.example.com/v1"]
         assert api.get("/user", bearer=token).status_code == 200
+
+
+@pytest.mark.parametrize("ended_by", ["password", "logout", "local logout"])
+def test_a_code_ends_with_the_session_that_approved_it(api: Api, ended_by: str) -> None:
+    application, session = register(api), make_session()
+    code = approve(api, application, session)
+    other = make_session(session.user)
+    silent = approve(api, application, other)  # by the consent
+    match ended_by:
+        case "password":
+            kept = make_session(session.user)
+            assert api.put("/user", {"password": "another horse battery"}, bearer=kept.access_token).status_code == 200
+        case "logout":
+            assert api.post("/logout", bearer=other.access_token).status_code == 204
+        case _:
+            assert api.post("/logout?scope=local", bearer=session.access_token).status_code == 204
+
+    assert_oauth_error(exchange(application, code), "invalid_grant", "Invalid authorization code")
+    assert exchange(application, silent).status_code == (200 if ended_by == "local logout" else 400)
+    assert Session.objects.filter(oauth_client_id=application.client_id).count() == (ended_by == "local logout")
+
+
+def test_the_network_of_a_client_is_not_one_of_the_user(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(codes={"max_failed_attempts": 1})
+    application, session = register(api), make_session(ip="198.51.100.7")
+    tokens = sign_in(api, application, session)
+    assert refresh(application, tokens["refresh_token"]).status_code == 200
+    failed_attempts.record([session.user.pk], at=timezone.now())
+    own = Session.objects.get(oauth_client_id=application.client_id)
+    assert failed_attempts.is_refused(session.user.pk, caller=Caller(address=own.ip or ""))
+    assert not failed_attempts.is_refused(session.user.pk, caller=Caller(address="198.51.100.7"))

@@ -206,6 +206,29 @@ def test_jobs_of_an_operator_without_access_send_nothing(
     assert not mailbox.emails
 
 
+def test_a_job_that_runs_again_sends_no_second_message(operator: User, caller: Caller, mailbox: Mailbox) -> None:
+    for confirmed, message in ((True, BulkMessage.MAGIC_LINK), (False, BulkMessage.CONFIRMATION)):
+        enqueue(factories.make_user(confirmed=confirmed), operator, caller, message=message)
+    run_jobs()
+    run_jobs()
+    assert len(mailbox.emails) == 2
+
+
+@pytest.mark.django_db
+def test_support_sends_nothing_to_a_user_who_has_become_an_operator(
+    caller: Caller, mailbox: Mailbox, auth_config: ChangeConfig
+) -> None:
+    auth_config(console={"roles": {"helper": "support"}})
+    helper, ada = factories.make_user(role="helper"), factories.make_user()
+    enqueue(ada, helper, caller)
+    User.objects.filter(pk=ada.pk).update(role="svc_admin")
+    run_jobs()
+    assert not mailbox.emails
+    User.objects.filter(pk=helper.pk).update(role="svc_admin")
+    run_jobs()
+    assert len(mailbox.emails) == 1
+
+
 def test_the_cost_counts_channels_and_the_time_of_the_last_message(operator: User, auth_config: ChangeConfig) -> None:
     auth_config(limits={"operator_messages": Rate(events=2)})
     for number in range(3):

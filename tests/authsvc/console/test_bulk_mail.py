@@ -94,6 +94,16 @@ def test_the_cost_is_shown_first_and_jobs_send_the_messages(
     assert not RateLimit.objects.filter(bucket__in=["email_sent", "email_sent:administration"]).exists()
 
 
+def test_a_batch_that_is_sent_again_queues_the_same_message(inside: Console, mailbox: Mailbox) -> None:
+    users = make_recipients()
+    page = post(inside, "send_recovery", *users, whole_list=True)
+    for _ in range(2):
+        post(inside, "send_recovery", whole_list=True, confirmed="1", reason="leak", results=hidden(page, "results"))
+        for _, _, arguments in queued():
+            bulk_messages.send.function(jobs.Run(attempt=1, retry_delay=None), **arguments)
+    assert sorted(email.to for email in mailbox.emails) == ["ada@example.com", "bob@example.com"]
+
+
 def test_messages_beyond_the_quota_are_delivered_later(inside: Console, auth_config: ChangeConfig) -> None:
     auth_config(limits={"operator_messages": Rate(events=2)})
     users = [factories.make_user(confirmed=False) for _ in range(6)]

@@ -38,6 +38,25 @@ def test_hostile_queries_cause_no_server_error_in_lists(inside: Console, query: 
         assert answers(inside, f"/operator/{name}/?{query}")[-1] in (200, 400), name
 
 
+@pytest.mark.parametrize(
+    "query", ["state=x", "id=x", "e=1", "created_at__gte=x", "email__regex=(", "email=%00", "raw_user_meta_data__x=%00"]
+)
+def test_invalid_filters_are_refused_for_pages_exports_and_whole_lists(inside: Console, query: str) -> None:
+    users = "/operator/accounts/user/"
+    assert answers(inside, f"{users}?{query}")[-1] == 400
+    assert inside.submit("/operator/", to=f"{users}export/?{query}").status_code == 400
+    done = inside.submit("/operator/", to=f"{users}?{query}", action="unban", select_across="1")
+    assert done.status_code == 400
+
+
+@pytest.mark.parametrize("action", ["", "x", "delete_selected"])
+def test_an_unknown_action_on_a_whole_list_shows_the_list(inside: Console, action: str) -> None:
+    for further in ({}, {"_selected_action": "x"}, {"_save": "1"}):
+        fields = {"action": action, "select_across": "1", **further}
+        done = inside.submit("/operator/", to="/operator/accounts/user/", **fields)
+        assert done.status_code in (200, 302, 400), further
+
+
 @pytest.mark.parametrize("row", ROWS)
 def test_hostile_row_ids_cause_no_server_error(inside: Console, row: str) -> None:
     for name in (*LISTS, "tokens/session"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -119,3 +120,13 @@ def test_the_age_is_counted_from_the_sign_in(inside: Console) -> None:
 )  # fmt: skip
 def test_user_agents_are_summarized(user_agent: str | None, summary: str) -> None:
     assert user_agents.describe(user_agent) == summary
+
+
+@pytest.mark.parametrize("query", ["", "?e=1", "?o=1"])
+def test_sessions_of_all_users_are_not_exported(inside: Console, query: str) -> None:
+    sign_in = factories.make_session()
+    assert inside.submit("/operator/", to=f"{LIST}export/{query}").status_code == 400
+    export: Any = inside.submit("/operator/", to=f"{LIST}export/?user={sign_in.user.pk}")
+    assert b"192.0.2.1" in export.getvalue()
+    head: Any = inside.client.head(LIST)
+    assert head.status_code == 302

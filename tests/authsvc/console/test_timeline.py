@@ -174,6 +174,14 @@ def test_pages_have_every_event_once_in_order(inside: Console, ada: User) -> Non
     assert [int(number) // 20 for number, _ in read] == [1] * 60 + [0] * 60
 
 
+def test_pages_have_every_message_that_waits(inside: Console, ada: User) -> None:
+    for _ in range(55):
+        send_email(failed=False, user_id=ada.pk)
+    newest = inside.text(timeline_of(ada, "?kind=messages"))
+    [older_url] = re.findall(r'href="([^"]+before=[^"]+)"', newest)
+    assert (len(rows(newest)), len(rows(inside.text(html.unescape(older_url))))) == (50, 5)
+
+
 def test_older_notes_are_reached_from_their_panel(inside: Console, ada: User) -> None:
     for number in range(21):
         make_note(ada, f"note {number}")

@@ -297,5 +297,7 @@ def test_a_list_is_searched_while_typing_and_worked_on_as_a_whole(browser: Chrom
     browser.wait_for("document.querySelector('.messagelist')?.innerText.includes('Note added: 120 users')")
     assert browser.policy_violations() == []
     with psycopg.connect(service.database_url) as connection:
-        row = connection.execute("SELECT count(DISTINCT user_id) FROM operator_notes").fetchone()
+        row = connection.execute(
+            "SELECT count(DISTINCT user_id) FROM operator_notes WHERE text = 'Member since the start'"
+        ).fetchone()
     assert row == (120,)
