@@ -119,6 +119,13 @@ def test_refused_metadata(metadata: dict[str, Any], message: str, api: Api) -> N
     assert not OAuthClient.objects.exists()
 
 
+def test_repeated_values_are_stored_once(api: Api) -> None:
+    values = {"redirect_uris": [CALLBACK, CALLBACK], "grant_types": ["authorization_code"] * 1000}
+    client = register(api, **values).json()
+    assert (client["redirect_uris"], client["grant_types"]) == ([CALLBACK], ["authorization_code"])
+    assert change(api, client["client_id"], **values).json()["grant_types"] == ["authorization_code"]
+
+
 def test_unreadable_bodies(api: Api) -> None:
     for body in ("{", "[]", {"redirect_uris": "x"}):
         response = admin_requests.ask(api, "POST", PATH, body)
