@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import urlencode
 
 from authsvc import conf
 from oauthproviders.base.backends import Backend
@@ -93,6 +94,12 @@ def configuration_error(name: str, config: conf.Provider) -> str:
 def callback_url() -> str:
     """The redirect URI that is registered with built-in providers."""
     return f"{conf.current().api.external_url.rstrip('/')}/callback"
+
+
+def sign_in_url(name: str) -> str:
+    """The URL that starts a sign-in through a provider."""
+    parameters = urlencode({"provider": name}, safe=":")
+    return f"{conf.current().api.external_url.rstrip('/')}/authorize?{parameters}"
 
 
 def is_oauth1(name: str) -> bool:

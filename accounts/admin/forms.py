@@ -28,8 +28,6 @@ BANS = (
     ("720h", "30 days"),
     ("876000h", "Until it is lifted"),
 )
-
-
 MAX_INVITATIONS = 100
 _SEPARATORS = re.compile(r"[\s,;]+")
 
@@ -124,7 +122,7 @@ class ImpersonationForm(forms.Form):
         return typed
 
 
-class NewPasswordForm(forms.Form):
+class SetPasswordForm(forms.Form):
     """A typed password, or a generated one that is shown once."""
 
     password = PasswordField(

@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
-from accounts.admin.forms import BANS, BanForm, EditForm, ImpersonationForm, NewPasswordForm, NoteForm, RoleForm
+from accounts.admin.forms import BANS, BanForm, EditForm, ImpersonationForm, NoteForm, RoleForm, SetPasswordForm
 from accounts.admin.message_costs import describe_cost
 from accounts.administration import (
     action_links,
@@ -39,10 +39,10 @@ from tokens.sessions import impersonation as impersonation_sessions
 from tokens.sessions import revocation
 
 _SCHEDULE = "schedule"
-_MESSAGES = {
-    BulkMessage.CONFIRMATION: ("Confirmation", support_messages.resend_confirmation),
-    BulkMessage.RECOVERY: ("Recovery email", support_messages.send_recovery),
-    BulkMessage.MAGIC_LINK: ("Magic link", support_messages.send_magic_link),
+_MESSAGE_LABELS = {
+    BulkMessage.CONFIRMATION: "Confirmation",
+    BulkMessage.RECOVERY: "Recovery email",
+    BulkMessage.MAGIC_LINK: "Magic link",
 }
 _MESSAGE_OF_ACTION = {
     "resend_confirmation": BulkMessage.CONFIRMATION,
@@ -151,7 +151,7 @@ class UserActions(OperatorAdmin):
     @action(
         label="Set password",
         success_message="Password set",
-        form=NewPasswordForm,
+        form=SetPasswordForm,
         confirmation=f"The former password becomes invalid. {_LOCKS_OUT}",
         accepts_lists=False,
     )
@@ -269,9 +269,8 @@ class UserActions(OperatorAdmin):
                 started_at=context.started_at,
             )
             return None
-        label, service = _MESSAGES[message]
-        to = service(row.pk, actor=context.actor, caller=context.caller, at=context.at)
-        return f"{label} sent to {to}"
+        to = bulk_messages.SERVICES[message](row.pk, actor=context.actor, caller=context.caller, at=context.at)
+        return f"{_MESSAGE_LABELS[message]} sent to {to}"
 
     def costs(self, request: HttpRequest, action: str, rows: QuerySet[Any]) -> list[tuple[str, str]]:
         message = _MESSAGE_OF_ACTION.get(action)

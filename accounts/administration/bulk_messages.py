@@ -49,6 +49,14 @@ class BulkMessage(StrEnum):
     CONFIRMATION = "confirmation"
 
 
+SERVICES: Mapping[BulkMessage, Callable[..., str]] = {
+    BulkMessage.RECOVERY: support_messages.send_recovery,
+    BulkMessage.MAGIC_LINK: support_messages.send_magic_link,
+    BulkMessage.CONFIRMATION: support_messages.resend_confirmation,
+}
+"""The functions that send the message to one user, and return its recipient."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Schedule:
     """The times at which further messages of operators may be sent by their quota."""
@@ -224,22 +232,13 @@ def send(
         logger.info("bulk message not sent: the user has got it", extra=fields)
         return
     try:
-        _send(BulkMessage(message), user, actor=actor, caller=_caller(caller), at=at)
+        check_recipient(BulkMessage(message), user, at=at)
+        SERVICES[BulkMessage(message)](user.id, actor=actor, caller=_caller(caller), at=at, is_bulk=True)
     except (EmailRateExceeded, SmsRateExceeded) as error:
         wait = error.retry_after or math.inf  # infinite for a quota of zero
         raise jobs.Retry(delay=timedelta(seconds=min(wait, _HOUR.total_seconds()))) from None
     except ApiError as error:
         logger.warning("bulk message not sent", extra={**fields, "error": error.message})
-
-
-def _send(message: BulkMessage, user: UserRecord, *, actor: Administrator, caller: Caller, at: datetime) -> None:
-    check_recipient(message, user, at=at)
-    services = {
-        BulkMessage.RECOVERY: support_messages.send_recovery,
-        BulkMessage.MAGIC_LINK: support_messages.send_magic_link,
-        BulkMessage.CONFIRMATION: support_messages.resend_confirmation,
-    }
-    services[message](user.id, actor=actor, caller=caller, at=at, is_bulk=True)
 
 
 def _may_send(operator: UserRecord, *, at: datetime) -> bool:

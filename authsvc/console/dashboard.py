@@ -162,7 +162,7 @@ def _charts(counts: DailyCounts) -> list[Chart]:
 
 
 def _largest_causes(counts: DailyCounts) -> dict[str, tuple[int, ...]]:
-    """Error code → refused sign-ins per day, the most frequent first; rare codes together as `other`."""
+    """Error code → refused sign-ins per day, the most frequent first; rare codes together as `other causes`."""
     refused = sorted(counts.of(Series.REFUSED_SIGN_INS).items(), key=lambda item: (-sum(item[1]), item[0]))
     largest, rest = dict(refused[:_MAX_CAUSES]), refused[_MAX_CAUSES:]
     if rest:

@@ -31,6 +31,8 @@ class Migration(migrations.Migration):
                 ("source", models.TextField(primary_key=True, serialize=False)),
                 ("counted_until", models.DateTimeField()),
                 ("last_id", models.UUIDField()),
+                ("counted_from", models.DateTimeField(null=True)),
+                ("first_id", models.UUIDField(null=True)),
             ],
             options={"db_table": namespaced("daily_counts_progress")},
         ),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 from typing import Any
-from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
@@ -77,8 +76,8 @@ def show_provider(page: OperatorAdmin, request: HttpRequest, name: str) -> HttpR
     if config.redirect_uri and config.redirect_uri != expected:
         facts.insert(1, ("Callback URL of this server", f"{expected}. The setting has another URL."))
     if not registry.configuration_error(name, config):
-        url = f"{conf.current().api.external_url.rstrip('/')}/authorize?{urlencode({'provider': name})}"
-        facts.append(("Sign-in URL", formatting.copy_field(url, name="sign_in_url", label="Sign-in URL")))
+        url = formatting.copy_field(registry.sign_in_url(name), name="sign_in_url", label="Sign-in URL")
+        facts.append(("Sign-in URL", url))
     can_test = operators.operator_of(request).access >= Access.ADMIN and config.enabled
     panel = Panel(title="Settings", columns=("Setting", "Value", "Meaning"), rows=settings, empty_text="", position=0)
     return _page(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.http import HttpRequest
@@ -16,6 +15,7 @@ from authsvc.console.actions import ActionContext, action
 from authsvc.console.formatting import EMPTY, Tone
 from authsvc.console.model_admin import OperatorAdmin
 from authsvc.console.operators import Access
+from oauthproviders import registry
 from oauthproviders.admin import built_in_pages, editing
 from oauthproviders.custom import custom_providers, provider
 from oauthproviders.custom.definitions import ProviderDefinition
@@ -177,9 +177,7 @@ class CustomProviderAdmin(OperatorAdmin):
     def sign_in_url(self, row: CustomProvider) -> SafeString | str:
         if not row.enabled:
             return EMPTY
-        base = conf.current().api.external_url.rstrip("/")
-        url = f"{base}/authorize?{urlencode({'provider': row.identifier}, safe=':')}"
-        return formatting.copy_field(url, name="sign_in_url", label="Sign-in URL")
+        return formatting.copy_field(registry.sign_in_url(row.identifier), name="sign_in_url", label="Sign-in URL")
 
     def _set_enabled(self, row: CustomProvider, enabled: bool, context: ActionContext) -> None:
         changes = ProviderDefinition(enabled=enabled)

@@ -64,9 +64,7 @@ def edit_provider(page: OperatorAdmin, request: HttpRequest, row_id: UUID) -> Ht
     """Change the values of a provider, except its identifier and type."""
     operators.require(request, Access.ADMIN)
     custom_providers.check_enabled()
-    row = CustomProvider.objects.filter(pk=row_id).first()
-    if row is None:
-        raise Http404
+    row = _find_row(row_id)
     form = forms.FORMS[row.provider_type](request.POST if request.method == "POST" else None, row=row)
     return _respond(page, request, form, title=f"Edit {page.display_name(row)}")
 
@@ -75,14 +73,19 @@ def test_provider(page: OperatorAdmin, request: HttpRequest, row_id: UUID) -> Ht
     """Test a stored provider and show each step."""
     operators.require(request, Access.ADMIN)
     custom_providers.check_enabled()
-    row = CustomProvider.objects.filter(pk=row_id).first()
-    if row is None:
-        raise Http404
+    row = _find_row(row_id)
     context = actions.create_context(request)
     steps = provider_checks.check_custom_provider(
         row, sends_secret=True, actor=context.actor, caller=context.caller, at=context.at
     )
     return provider_tests.result_page(page, request, steps, name=page.display_name(row), back_url=page.row_url(row))
+
+
+def _find_row(row_id: UUID) -> CustomProvider:
+    row = CustomProvider.objects.filter(pk=row_id).first()
+    if row is None:
+        raise Http404
+    return row
 
 
 def _respond(page: OperatorAdmin, request: HttpRequest, form: ProviderForm, *, title: str) -> HttpResponse:
@@ -139,8 +142,8 @@ def _save(request: HttpRequest, form: ProviderForm) -> CustomProvider:
         return custom_providers.create(form.definition(), actor=context.actor, caller=context.caller, at=context.at)
     if not form.changed_values:
         raise ValidationFailed("No value has changed.")
-    for name in form.emptied_values():
-        raise ValidationFailed(f"{name} is required")
+    if emptied := form.emptied_values():
+        raise ValidationFailed(f"{emptied[0]} is required")
     return custom_providers.update(
         form.row.identifier,
         form.definition(),

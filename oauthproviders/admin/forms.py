@@ -93,9 +93,6 @@ class ProviderForm(forms.Form):
             options["initial"] = {name: getattr(row, name) for name in self.base_fields if name != "client_secret"}
         super().__init__(*args, **options)
         self.row = row
-        for field in self.fields.values():
-            if isinstance(field, forms.BooleanField):
-                field.label_suffix = ""  # the label follows the box
         if row is None:
             return
         for name in ("identifier", "enabled"):

@@ -20,6 +20,7 @@ from authsvc.errors import ValidationFailed
 from authsvc.security import crypto
 from oauthserver import scopes
 from oauthserver.authorization import responses
+from oauthserver.clients.redirect_uris import is_registered
 from oauthserver.errors import AuthorizationNotFound, ReauthenticationRequired, SecondFactorRequired
 from oauthserver.models import OAuthAuthorization, OAuthConsent, Status
 from tokens.sessions import lifecycle, users
@@ -51,7 +52,13 @@ class _Request(NamedTuple):
     client_name: str | None
     client_uri: str | None
     logo_uri: str | None
+    client_redirect_uris: str
     client_deleted_at: datetime | None
+
+    @property
+    def has_valid_client(self) -> bool:
+        """True if the client still exists and still has the redirect URI."""
+        return self.client_deleted_at is None and is_registered(self.redirect_uri, self.client_redirect_uris.split(","))
 
     @property
     def prompts(self) -> list[str]:
@@ -100,7 +107,7 @@ def show(authorization_id: str, *, signed_in: SignedInUser, caller: Caller, at: 
         if request is not None:
             if request.status != Status.PENDING:
                 raise ValidationFailed("authorization request cannot be processed")
-            if request.user_id not in (None, signed_in.user.id) or request.client_deleted_at is not None:
+            if request.user_id not in (None, signed_in.user.id) or not request.has_valid_client:
                 raise AuthorizationNotFound
             required_action = _find_required_action(request, signed_in, at=at)
             if request.user_id is None:
@@ -140,7 +147,7 @@ def decide(authorization_id: str, *, approves: bool, signed_in: SignedInUser, ca
         if request is not None:
             if request.status != Status.PENDING:
                 raise ValidationFailed("authorization request is no longer pending")
-            if request.user_id != signed_in.user.id or request.client_deleted_at is not None:
+            if request.user_id != signed_in.user.id or not request.has_valid_client:
                 raise AuthorizationNotFound
             if not approves:
                 return _deny(request, signed_in, caller=caller, at=at)
@@ -254,7 +261,7 @@ def _lock(authorization_id: str, *, at: datetime) -> _Request | None:
 def _lock_sql() -> str:
     columns = ", ".join(f"a.{name}" for name in _Request._fields[:12])
     return f"""
-        SELECT {columns}, c.id, c.client_name, c.client_uri, c.logo_uri, c.deleted_at
+        SELECT {columns}, c.id, c.client_name, c.client_uri, c.logo_uri, c.redirect_uris, c.deleted_at
         FROM {namespaced("oauth_authorizations")} a JOIN {namespaced("oauth_clients")} c ON c.id = a.client_id
         WHERE a.authorization_id = %s FOR UPDATE OF a SKIP LOCKED
     """  # noqa: S608  (own table names)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -54,7 +54,12 @@ class ClientUpdate(Body, frozen=True):
     def values(self) -> dict[str, Any]:
         """The present values by column."""
         present = {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
-        return {name: ",".join(value) if isinstance(value, list) else value for name, value in present.items()}
+        return {name: join(value) if isinstance(value, list) else value for name, value in present.items()}
+
+
+def join(values: Iterable[str]) -> str:
+    """The column of a list: each value once, separated by commas."""
+    return ",".join(dict.fromkeys(values))
 
 
 def check_registration(metadata: ClientRegistration) -> None:

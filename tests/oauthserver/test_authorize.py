@@ -10,7 +10,6 @@ from django.utils import timezone
 
 from authsvc.jobs import cleanup
 from oauthserver import tasks
-from oauthserver.clients import redirect_uris
 from oauthserver.models import OAuthAuthorization
 from tests.conftest import Api, ChangeConfig
 from tests.factories import CHALLENGE
@@ -22,72 +21,72 @@ pytestmark = pytest.mark.django_db
 UNKNOWN = "11111111-1111-4111-8111-111111111111"
 
 
-@pytest.mark.parametrize(
-    ("changes", "code", "message"),
-    [
-        ({"client_id": None}, "validation_failed", "client_id is required"),
-        ({"redirect_uri": None}, "validation_failed", "redirect_uri is required"),
-        ({"client_id": "abc"}, "oauth_client_not_found", "invalid client_id format"),
-        ({"client_id": UNKNOWN}, "oauth_client_not_found", "invalid client_id"),
-        ({"redirect_uri": CALLBACK + "/"}, "validation_failed", "invalid redirect_uri"),
-        ({"redirect_uri": "https://client.example.com:444/cb"}, "validation_failed", "invalid redirect_uri"),
-        ({"redirect_uri": "https://CLIENT.example.com/cb"}, "validation_failed", "invalid redirect_uri"),
-    ],
-)
-def test_errors_without_a_valid_redirect_uri(changes: dict[str, Any], code: str, message: str, api: Api) -> None:
-    response = authorize(api, register(api), **changes)
-    assert_error(response, 400, code, message)
-    assert "Location" not in response.headers
+ERRORS_WITHOUT_REDIRECT: list[tuple[dict[str, Any], str, str]] = [
+    ({"client_id": None}, "validation_failed", "client_id is required"),
+    ({"redirect_uri": None}, "validation_failed", "redirect_uri is required"),
+    ({"client_id": "abc"}, "oauth_client_not_found", "invalid client_id format"),
+    ({"client_id": UNKNOWN}, "oauth_client_not_found", "invalid client_id"),
+    ({"redirect_uri": CALLBACK + "/"}, "validation_failed", "invalid redirect_uri"),
+    ({"redirect_uri": "https://client.example.com:444/cb"}, "validation_failed", "invalid redirect_uri"),
+    ({"redirect_uri": "https://CLIENT.example.com/cb"}, "validation_failed", "invalid redirect_uri"),
+]
+
+
+def test_errors_without_a_valid_redirect_uri(api: Api) -> None:
+    application = register(api)
+    for changes, code, message in ERRORS_WITHOUT_REDIRECT:
+        response = authorize(api, application, **changes)
+        assert_error(response, 400, code, message)
+        assert "Location" not in response.headers
     assert not OAuthAuthorization.objects.exists()
 
 
-@pytest.mark.parametrize(
-    ("changes", "error", "description"),
-    [
-        ({"response_type": "token"}, "invalid_request", "only response_type=code is supported"),
-        ({"scope": "foo"}, "invalid_request", "unsupported scope: foo"),
-        ({"scope": "openid Email"}, "invalid_request", "unsupported scope: Email"),
-        ({"scope": "  "}, "invalid_request", "scope parameter cannot be empty"),
-        (
-            {"code_challenge": None},
-            "invalid_request",
-            "PKCE flow requires both code_challenge and code_challenge_method",
-        ),
-        (
-            {"code_challenge_method": None},
-            "invalid_request",
-            "PKCE flow requires both code_challenge and code_challenge_method",
-        ),
-        ({"code_challenge_method": "S512"}, "invalid_request", "code_challenge_method must be 'S256' or 'plain'"),
-        ({"code_challenge": "x" * 42}, "invalid_request", "code_challenge must be between 43 and 128 characters"),
-        ({"resource": "https://[::1"}, "invalid_request", "resource must be a valid URI"),
-        ({"resource": "/api"}, "invalid_request", "resource must be an absolute URI"),
-        (
-            {"resource": "https://api.example.com#x"},
-            "invalid_request",
-            "resource must not include a fragment component",
-        ),
-        ({"resource": "https://api.example.com?x"}, "invalid_request", "resource must not include a query component"),
-        ({"prompt": "none login"}, "invalid_request", "prompt=none cannot be combined with other values"),
-        ({"max_age": "-1"}, "invalid_request", "max_age must be a number of seconds"),
-        ({"nonce": "n" * 256}, "server_error", "error creating authorization"),
-        ({"nonce": "\0"}, "server_error", "error creating authorization"),
-    ],
-)
-def test_errors_that_the_client_receives(changes: dict[str, Any], error: str, description: str, api: Api) -> None:
-    response = authorize(api, register(api), **changes)
+ERRORS_WITH_REDIRECT: list[tuple[dict[str, Any], str, str]] = [
+    ({"response_type": "token"}, "invalid_request", "only response_type=code is supported"),
+    ({"scope": "foo"}, "invalid_request", "unsupported scope: foo"),
+    ({"scope": "openid Email"}, "invalid_request", "unsupported scope: Email"),
+    ({"scope": "  "}, "invalid_request", "scope parameter cannot be empty"),
+    (
+        {"code_challenge": None},
+        "invalid_request",
+        "PKCE flow requires both code_challenge and code_challenge_method",
+    ),
+    (
+        {"code_challenge_method": None},
+        "invalid_request",
+        "PKCE flow requires both code_challenge and code_challenge_method",
+    ),
+    ({"code_challenge_method": "S512"}, "invalid_request", "code_challenge_method must be 'S256' or 'plain'"),
+    ({"code_challenge": "x" * 42}, "invalid_request", "code_challenge must be between 43 and 128 characters"),
+    ({"resource": "https://[::1"}, "invalid_request", "resource must be a valid URI"),
+    ({"resource": "/api"}, "invalid_request", "resource must be an absolute URI"),
+    (
+        {"resource": "https://api.example.com#x"},
+        "invalid_request",
+        "resource must not include a fragment component",
+    ),
+    ({"resource": "https://api.example.com?x"}, "invalid_request", "resource must not include a query component"),
+    ({"prompt": "none login"}, "invalid_request", "prompt=none cannot be combined with other values"),
+    ({"max_age": "-1"}, "invalid_request", "max_age must be a number of seconds"),
+    ({"nonce": "n" * 256}, "server_error", "error creating authorization"),
+    ({"nonce": "\0"}, "server_error", "error creating authorization"),
+]
 
-    assert response.status_code == 302
-    location = response.headers["Location"]
-    assert location.startswith(f"{CALLBACK}?")
-    assert query_of(location) == {"error": error, "error_description": description, "iss": ISSUER, "state": "xyz"}
-    assert response.headers["Referrer-Policy"] == "no-referrer"
+
+def test_errors_that_the_client_receives(api: Api) -> None:
+    application = register(api)
+    for changes, error, description in ERRORS_WITH_REDIRECT:
+        response = authorize(api, application, **changes)
+        assert response.status_code == 302
+        location = response.headers["Location"]
+        assert location.startswith(f"{CALLBACK}?")
+        assert query_of(location) == {"error": error, "error_description": description, "iss": ISSUER, "state": "xyz"}
+        assert response.headers["Referrer-Policy"] == "no-referrer"
     assert not OAuthAuthorization.objects.exists()
 
 
 def test_request_is_stored(api: Api) -> None:
     application = register(api)
-    before = timezone.now()
 
     response = authorize(api, application, nonce="n-1", resource="https://api.example.com/v1", state="")
 
@@ -99,7 +98,7 @@ def test_request_is_stored(api: Api) -> None:
     assert (row.status, row.user_id, row.state, row.nonce) == ("pending", None, None, "n-1")
     assert (row.code_challenge, row.code_challenge_method) == (CHALLENGE, "s256")
     assert row.resource == "https://api.example.com/v1"
-    assert timedelta(minutes=10) <= row.expires_at - before < timedelta(minutes=11)
+    assert row.expires_at - row.created_at == timedelta(minutes=10)
 
 
 def test_defaults(api: Api, auth_config: ChangeConfig) -> None:
@@ -120,25 +119,6 @@ def test_query_of_the_redirect_uri_is_kept(api: Api) -> None:
         "https://client.example.com/cb?a=1&error=invalid_request&error_description=unsupported+scope%3A+foo"
         "&iss=https%3A%2F%2Fauth.example.com&state=xyz&z=2"
     )
-
-
-@pytest.mark.parametrize(
-    ("registered", "requested", "matches"),
-    [
-        ("http://127.0.0.1/cb", "http://127.0.0.1:53124/cb", True),
-        ("http://127.0.0.1:8400/cb", "http://127.0.0.1:53124/cb", True),
-        ("http://[::1]/cb", "http://[::1]:53124/cb", True),
-        ("http://localhost:1/cb?x=1", "http://localhost:2/cb?x=1", True),
-        ("http://127.0.0.1/cb", "http://127.0.0.1:53124/other", False),
-        ("http://127.0.0.1/cb", "http://localhost:53124/cb", False),
-        ("http://localhost/cb", "http://localhost:1@evil.example/cb", False),
-        ("http://localhost/cb", "http://localhost.evil.example/cb", False),
-        ("http://localhost/cb", "https://localhost:1/cb", False),
-        ("https://a.example/cb", "https://a.example:444/cb", False),
-    ],
-)
-def test_loopback_redirect_uris_match_any_port(registered: str, requested: str, matches: bool) -> None:
-    assert redirect_uris.is_registered(requested, [registered]) is matches
 
 
 def test_missing_consent_page(api: Api, auth_config: ChangeConfig) -> None:

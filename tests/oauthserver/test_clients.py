@@ -41,6 +41,8 @@ def test_disabled_server(api: Api, auth_config: ChangeConfig) -> None:
     assert_error(api.get("/oauth/authorize"), *disabled)
     assert_error(api.get("/.well-known/oauth-authorization-server"), *disabled)
     assert_error(api.get("/oauth/userinfo"), *disabled)
+    assert_error(api.post("/oauth/token", {}), *disabled)
+    assert_error(api.get("/oauth/token"), 405, "unknown", "Method Not Allowed")
     assert api.get(PATH).status_code == 401
     assert_error(admin_requests.ask(api, "GET", PATH), *disabled)
     assert_error(api.get("/user/oauth/grants", bearer=make_session().access_token), *disabled)
@@ -76,39 +78,9 @@ def test_public_client_has_no_secret(api: Api) -> None:
     assert register(api, client_type="public").json()["token_endpoint_auth_method"] == "none"
 
 
-@pytest.mark.parametrize(
-    ("uri", "reason"),
-    [
-        ("", "redirect URI cannot be empty"),
-        ("not-a-uri", "must have scheme and host"),
-        ("https:///cb", "must have scheme and host"),
-        ("com.example.app:/cb", "must have scheme and host"),
-        ("http://example.com/cb", "HTTP scheme only allowed for localhost"),
-        ("http://192.168.1.1/cb", "HTTP scheme only allowed for localhost"),
-        ("JAVASCRIPT://x/", "scheme 'javascript' is not allowed for security reasons"),
-        ("javascript:alert(1)", "scheme 'javascript' is not allowed for security reasons"),
-        ("https://a/cb#f", "fragment not allowed in redirect URI"),
-        ("https://a/cb#", "fragment not allowed in redirect URI"),
-        ("https://user@a/cb", "userinfo not allowed in redirect URI"),
-        ("https://a/x,y", "comma not allowed in redirect URI"),
-        ("https://a/" + "x" * 2048, "redirect URI too long"),
-        ("https://[::1/cb", "invalid URL format"),
-        ("https://a:port/cb", "invalid URL format"),
-        ("https://a\\@b/cb", "invalid URL format"),
-        ("https://a/c\tb", "invalid URL format"),
-    ],
-)
-def test_refused_redirect_uris(uri: str, reason: str, api: Api) -> None:
-    response = register(api, redirect_uris=[uri])
-    assert_error(response, 400, "validation_failed", f"invalid redirect_uri '{uri}': {reason}")
-    assert not OAuthClient.objects.exists()
-
-
-@pytest.mark.parametrize(
-    "uri", ["http://[::1]:8080/cb", "http://localhost/cb", "myapp://callback", "https://a.example/cb?x=1", "HTTPS://a/"]
-)
-def test_permitted_redirect_uris(uri: str, api: Api) -> None:
-    assert register(api, redirect_uris=[uri]).json()["redirect_uris"] == [uri]
+def test_redirect_uris_are_stored_unchanged(api: Api) -> None:
+    uris = ["http://[::1]:8080/cb", "myapp://callback", "https://a.example/cb?x=1", "HTTPS://a/"]
+    assert register(api, redirect_uris=uris).json()["redirect_uris"] == uris
 
 
 @pytest.mark.parametrize(
@@ -117,6 +89,10 @@ def test_permitted_redirect_uris(uri: str, api: Api) -> None:
         ({"redirect_uris": []}, "redirect_uris is required"),
         ({"redirect_uris": None}, "redirect_uris is required"),
         ({"redirect_uris": [CALLBACK] * 11}, "redirect_uris cannot exceed 10 items"),
+        (
+            {"redirect_uris": [CALLBACK, "https://a/cb#"]},
+            "invalid redirect_uri 'https://a/cb#': fragment not allowed in redirect URI",
+        ),
         ({"grant_types": ["password"]}, "grant_types must only contain 'authorization_code' and/or 'refresh_token'"),
         ({"client_name": "é" * 513}, "client_name cannot exceed 1024 characters"),
         ({"client_uri": "https://" + "x" * 2041}, "client_uri cannot exceed 2048 characters"),
@@ -139,10 +115,17 @@ def test_permitted_redirect_uris(uri: str, api: Api) -> None:
 def test_refused_metadata(metadata: dict[str, Any], message: str, api: Api) -> None:
     assert_error(register(api, **metadata), 400, "validation_failed", message)
     dynamic = api.post("/oauth/clients/register", {"redirect_uris": [CALLBACK], **metadata})
-    kind = "redirect_uri" if "redirect_uris" in message else "client_metadata"
+    kind = "redirect_uri" if "redirect_uri" in message else "client_metadata"
     further = {"error": f"invalid_{kind}", "error_description": message}
     assert_error(dynamic, 400, "validation_failed", message, **further)
     assert not OAuthClient.objects.exists()
+
+
+def test_repeated_values_are_stored_once(api: Api) -> None:
+    values = {"redirect_uris": [CALLBACK, CALLBACK], "grant_types": ["authorization_code"] * 1000}
+    client = register(api, **values).json()
+    assert (client["redirect_uris"], client["grant_types"]) == ([CALLBACK], ["authorization_code"])
+    assert change(api, client["client_id"], **values).json()["grant_types"] == ["authorization_code"]
 
 
 def test_unreadable_bodies(api: Api) -> None:
@@ -202,39 +185,39 @@ def test_update(api: Api) -> None:
     assert changes["client_name"] == {"old": "Example", "new": None}
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({}, "No fields provided for update"),
-        ({"client_type": "public"}, "No fields provided for update"),
-        ({"redirect_uris": []}, "redirect_uris cannot be empty"),
-        ({"redirect_uris": ["invalid-uri"]}, "invalid redirect_uri 'invalid-uri': must have scheme and host"),
-        ({"grant_types": []}, "grant_types cannot be empty"),
+REFUSED_UPDATES: list[tuple[dict[str, Any], str]] = [
+    ({}, "No fields provided for update"),
+    ({"client_type": "public"}, "No fields provided for update"),
+    ({"redirect_uris": []}, "redirect_uris cannot be empty"),
+    ({"redirect_uris": ["invalid-uri"]}, "invalid redirect_uri 'invalid-uri': must have scheme and host"),
+    ({"grant_types": []}, "grant_types cannot be empty"),
+    (
+        {"token_endpoint_auth_method": "none"},
         (
-            {"token_endpoint_auth_method": "none"},
-            (
-                "token_endpoint_auth_method 'none' is not valid for client_type 'confidential';"
-                " valid methods: [client_secret_basic client_secret_post]"
-            ),
+            "token_endpoint_auth_method 'none' is not valid for client_type 'confidential';"
+            " valid methods: [client_secret_basic client_secret_post]"
         ),
-        (
-            {"token_endpoint_auth_method": "x"},
-            "invalid token_endpoint_auth_method: must be one of [none client_secret_basic client_secret_post]",
-        ),
-    ],
-)
-def test_refused_updates(changes: dict[str, Any], message: str, api: Api) -> None:
+    ),
+    (
+        {"token_endpoint_auth_method": "x"},
+        "invalid token_endpoint_auth_method: must be one of [none client_secret_basic client_secret_post]",
+    ),
+]
+
+
+def test_refused_updates(api: Api) -> None:
     client = register(api).json()
-    assert_error(change(api, client["client_id"], **changes), 400, "validation_failed", message)
+    for changes, message in REFUSED_UPDATES:
+        assert_error(change(api, client["client_id"], **changes), 400, "validation_failed", message)
     assert admin_requests.done(api, "GET", f"{PATH}/{client['client_id']}")["updated_at"] == client["updated_at"]
 
 
-@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
-def test_unknown_clients(method: str, api: Api) -> None:
-    unknown = admin_requests.ask(api, method, f"{PATH}/{UNKNOWN}", {"client_name": "x"})
-    assert_error(unknown, 404, "oauth_client_not_found", "OAuth client not found")
-    malformed = admin_requests.ask(api, method, f"{PATH}/abc", {"client_name": "x"})
-    assert_error(malformed, 400, "validation_failed", "invalid client_id format")
+def test_unknown_clients(api: Api) -> None:
+    for method in ("GET", "PUT", "DELETE"):
+        unknown = admin_requests.ask(api, method, f"{PATH}/{UNKNOWN}", {"client_name": "x"})
+        assert_error(unknown, 404, "oauth_client_not_found", "OAuth client not found")
+        malformed = admin_requests.ask(api, method, f"{PATH}/abc", {"client_name": "x"})
+        assert_error(malformed, 400, "validation_failed", "invalid client_id format")
 
 
 def test_deleted_client(api: Api) -> None:

@@ -46,8 +46,9 @@ def _request(path: str, session: SessionStore) -> Any:
     return request
 
 
-@pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post", "none"])
-@pytest.mark.parametrize("algorithm", ["RS256", "ES256"])
+@pytest.mark.parametrize(
+    ("algorithm", "method"), [("RS256", "client_secret_basic"), ("ES256", "client_secret_post"), ("ES256", "none")]
+)
 def test_generic_client_signs_a_user_in(
     algorithm: str, method: str, api: Api, auth_config: ChangeConfig, mocked_requests: responses.RequestsMock
 ) -> None:

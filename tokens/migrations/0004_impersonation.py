@@ -1,4 +1,4 @@
-"""Adds sessions in which an operator impersonates a user, and the links that start them."""
+"""Adds sessions in which an operator impersonates a user, the links that start them, and the resource of a session."""
 
 import uuid
 
@@ -13,6 +13,7 @@ class Migration(migrations.Migration):
     operations = [
         migrations.AddField(model_name="session", name="impersonator_id", field=models.UUIDField(null=True)),
         migrations.AddField(model_name="session", name="impersonator_session_id", field=models.UUIDField(null=True)),
+        migrations.AddField(model_name="session", name="resource", field=models.TextField(null=True)),
         migrations.CreateModel(
             name="ImpersonationLink",
             fields=[

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from uuid import UUID
 
-import orjson
 from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
@@ -27,13 +26,12 @@ from authsvc.console.account import naming
 from authsvc.console.account.account_view import render_form, to_account
 from authsvc.console.account.naming import NameForm
 from authsvc.console.account.overview import factor_label
-from authsvc.console.sign_in import console_session
+from authsvc.console.sign_in import console_session, security_key
 from authsvc.errors import ApiError
 from tokens.sessions.users import SignedInUser
 
 _UNFINISHED = "enrolment"
 """Name of the cookie's value with the ID of the factor whose enrolment the operator has begun."""
-_CHALLENGE = "enrolment_challenge"
 
 
 class CodeForm(forms.Form):
@@ -64,8 +62,8 @@ def verify_app(request: HttpRequest, current: SignedInUser) -> HttpResponse:
     """Shows the secret of the new app, and verifies its first code."""
     user, at, caller = get_user_record(current), timezone.now(), caller_of(request)
     factor_id = _unfinished_id(request)
-    totp = enrolment.unfinished_totp(user, factor_id) if factor_id else None
-    if totp is None or factor_id is None:
+    totp = enrolment.unfinished_totp(user, factor_id)
+    if totp is None:
         return HttpResponseRedirect(reverse("admin:account_app"))
     form, error = CodeForm(request.POST if request.method == "POST" else None), None
     if request.method == "POST" and form.is_valid():
@@ -91,7 +89,7 @@ def verify_app(request: HttpRequest, current: SignedInUser) -> HttpResponse:
 def add_key(request: HttpRequest, current: SignedInUser) -> HttpResponse:
     """Asks for the name of a security key, prompts for the key, and verifies the response of the browser."""
     title = "Add security key"
-    user, at, caller = get_user_record(current), timezone.now(), caller_of(request)
+    user = get_user_record(current)
     error = None
     if "credential" in request.POST:
         try:
@@ -105,10 +103,8 @@ def add_key(request: HttpRequest, current: SignedInUser) -> HttpResponse:
         if request.method == "POST" and form.is_valid():
             try:
                 factor_id = _enroll(request, current, user, FactorType.WEBAUTHN, name=form.cleaned_data["name"])
-                challenge = challenges.create(current, queries.require(user.id), factor_id, caller=caller, at=at)
-                console_session.set_value(request, _CHALLENGE, str(challenge.id))
-                options = orjson.dumps(challenge.members["webauthn"]["credential_options"]["publicKey"]).decode()
-                ceremony = {"type": "create", "name": "security key", "options": options}
+                enrolled_user = queries.require(user.id)
+                ceremony = security_key.start_ceremony(request, current, enrolled_user, factor_id, type="create")
                 return render_form(request, title=title, ceremony=ceremony)
             except ApiError as refusal:
                 error = refusal
@@ -146,8 +142,7 @@ def remove(request: HttpRequest, current: SignedInUser, factor_id: UUID) -> Http
 def _enroll(request: HttpRequest, current: SignedInUser, user: UserRecord, type: FactorType, *, name: str) -> UUID:
     """Start an enrolment, in place of one that this browser began earlier and did not complete."""
     throttling.check(Bucket.FACTOR_CHALLENGE, request)
-    if (earlier := _unfinished_id(request)) is not None:
-        removal.delete_unfinished(user, earlier)
+    removal.delete_unfinished(user, _unfinished_id(request))
     enrolled = enrolment.enroll(
         current,
         user,
@@ -161,16 +156,8 @@ def _enroll(request: HttpRequest, current: SignedInUser, user: UserRecord, type:
 
 def _verify_key(request: HttpRequest, current: SignedInUser, user: UserRecord) -> None:
     throttling.check(Bucket.FACTOR_VERIFY, request)
-    try:
-        credential = orjson.loads(request.POST["credential"])
-    except orjson.JSONDecodeError:
-        credential = None
-    response = FactorResponse(
-        challenge_id=UUID(console_session.get_value(request, _CHALLENGE) or "0" * 32),
-        webauthn={"type": "create", "credential_response": credential},
-    )
-    factor_id = _unfinished_id(request) or UUID(int=0)
-    verification.verify(current, user, factor_id, response, caller=caller_of(request), at=timezone.now())
+    response = security_key.read_response(request, type="create")
+    verification.verify(current, user, _unfinished_id(request), response, caller=caller_of(request), at=timezone.now())
 
 
 def _complete(request: HttpRequest) -> HttpResponse:
@@ -197,9 +184,8 @@ def _name_form(request: HttpRequest, user: UserRecord, *, default: str, is_bound
     return NameForm(request.POST if request.method == "POST" and is_bound else None, initial={"name": proposed})
 
 
-def _unfinished_id(request: HttpRequest) -> UUID | None:
-    text = console_session.get_value(request, _UNFINISHED)
-    return UUID(text) if text else None
+def _unfinished_id(request: HttpRequest) -> UUID:
+    return console_session.get_id(request, _UNFINISHED)
 
 
 def _status(request: HttpRequest) -> int:

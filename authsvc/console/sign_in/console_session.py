@@ -51,6 +51,11 @@ def get_value(request: HttpRequest, name: str) -> str:
     return str(request.session.get(name, ""))
 
 
+def get_id(request: HttpRequest, name: str) -> UUID:
+    """The ID stored by `set_value`, or the nil UUID, which no row has."""
+    return UUID(get_value(request, name) or "0" * 32)
+
+
 def end(request: HttpRequest) -> None:
     """Clear the cookie. The caller ends the session row."""
     request.session.flush()

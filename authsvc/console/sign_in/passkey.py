@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 import orjson
@@ -37,12 +38,16 @@ def ceremony_variables(started: StartedCeremony, *, type: str) -> dict[str, str]
 
 
 def read_response(request: HttpRequest) -> CredentialResponse:
-    """The response of the browser, unparsed, in a submitted form."""
+    """The response of the browser, in a submitted form."""
+    return CredentialResponse(challenge_id=request.POST.get("challenge", ""), credential=read_credential(request))
+
+
+def read_credential(request: HttpRequest) -> Any:
+    """The credential in a submitted form, unchecked; None if it is not JSON."""
     try:
-        credential = orjson.loads(request.POST.get("credential", ""))
+        return orjson.loads(request.POST.get("credential", ""))
     except orjson.JSONDecodeError:
-        credential = None
-    return CredentialResponse(challenge_id=request.POST.get("challenge", ""), credential=credential)
+        return None
 
 
 def sign_in(request: HttpRequest, *, not_after: datetime, at: datetime) -> UUID:

@@ -68,11 +68,13 @@ def second_factor(request: HttpRequest) -> HttpResponse:
         if "ask" in request.POST:
             throttling.check(Bucket.FACTOR_CHALLENGE, request)
             if request.POST["ask"] == "key" and key:
-                return _page(request, user, form, key_options=security_key.request_options(request, current, user, key))
+                ceremony = security_key.start_ceremony(request, current, user, UUID(key.id), type="get")
+                return _page(request, user, form, key_ceremony=ceremony)
             return _send_sms(request, current, user)
         throttling.check(Bucket.FACTOR_VERIFY, request)
         if "credential" in request.POST and key:
-            security_key.verify(request, current, user, key, credential=request.POST["credential"])
+            response = security_key.read_response(request, type="get")
+            verification.verify(current, user, UUID(key.id), response, caller=caller_of(request), at=timezone.now())
         else:
             form = CodeForm(request.POST, choices=_choices(user))
             if not form.is_valid():
@@ -96,7 +98,7 @@ def _verify(request: HttpRequest, current: SignedInUser, user: UserRecord, *, ch
     if factor.factor_type == FactorType.TOTP:
         challenge_id = challenges.create(current, user, UUID(factor.id), caller=caller, at=at).id
     else:
-        challenge_id = UUID(console_session.get_value(request, _CHALLENGE) or "0" * 32)
+        challenge_id = console_session.get_id(request, _CHALLENGE)
     # The tokens are discarded: the browser has the cookie only.
     verification.verify(
         current, user, UUID(factor.id), FactorResponse(challenge_id=challenge_id, code=code), caller=caller, at=at
@@ -123,9 +125,9 @@ def _page(
     status: int = 200,
     problem: str = "",
     sent_to: str = "",
-    key_options: str = "",
+    key_ceremony: dict[str, str] | None = None,
 ) -> HttpResponse:
-    """`sent_to`: name of the phone that gets an SMS code; `key_options`: options for the browser's key prompt."""
+    """`sent_to`: name of the phone that gets an SMS code; `key_ceremony`: variables of the browser's key prompt."""
     return pages.render_standalone(
         request,
         "operator/second_factor.html",
@@ -137,7 +139,7 @@ def _page(
         has_key=security_key.first_key(user) is not None,
         problem=problem,
         sent_to=sent_to,
-        key_ceremony={"type": "get", "name": "security key", "options": key_options} if key_options else None,
+        key_ceremony=key_ceremony,
         next=pages.next_url(request),
     )
 

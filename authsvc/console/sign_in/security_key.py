@@ -1,4 +1,4 @@
-"""Security keys as second factor of the console's sign-in: the browser's request options and its response."""
+"""Security keys as second factor: the ceremonies of the browser, and its responses."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ import orjson
 from django.http import HttpRequest
 from django.utils import timezone
 
-from accounts.mfa import challenges, verification
+from accounts.mfa import challenges
 from accounts.mfa.factor_types import FactorResponse
 from accounts.models import FactorType
 from accounts.users.records import FactorRecord, UserRecord
 from authsvc import conf
 from authsvc.caller import caller_of
-from authsvc.console.sign_in import console_session
+from authsvc.console.sign_in import console_session, passkey
 from tokens.sessions.users import SignedInUser
 
 _CHALLENGE = "key_challenge"
+_RESPONSE_TYPES = {"create": "create", "get": "request"}
+"""Method of `navigator.credentials` → type of the response in the API."""
 
 
 def first_key(user: UserRecord) -> FactorRecord | None:
@@ -30,23 +32,22 @@ def first_key(user: UserRecord) -> FactorRecord | None:
     return next(keys, None)
 
 
-def request_options(request: HttpRequest, current: SignedInUser, user: UserRecord, key: FactorRecord) -> str:
-    """Challenge a key. Returns the options of `navigator.credentials.get` as JSON (WebAuthn Level 3 §5.1.9)."""
-    challenge = challenges.create(current, user, UUID(key.id), caller=caller_of(request), at=timezone.now())
+def start_ceremony(
+    request: HttpRequest, current: SignedInUser, user: UserRecord, factor_id: UUID, *, type: str
+) -> dict[str, str]:
+    """Challenge a key. Returns the variables of `operator/key_form.html`, with the options of WebAuthn Level 3 §5.1.
+
+    `type` is the method of `navigator.credentials`: `create` or `get`.
+    """
+    challenge = challenges.create(current, user, factor_id, caller=caller_of(request), at=timezone.now())
     console_session.set_value(request, _CHALLENGE, str(challenge.id))
-    return orjson.dumps(challenge.members["webauthn"]["credential_options"]["publicKey"]).decode()
+    options = orjson.dumps(challenge.members["webauthn"]["credential_options"]["publicKey"]).decode()
+    return {"type": type, "name": "security key", "options": options}
 
 
-def verify(
-    request: HttpRequest, current: SignedInUser, user: UserRecord, key: FactorRecord, *, credential: str
-) -> None:
-    """Verify the browser's response (JSON) and step up the session. Raises the errors of verification."""
-    try:
-        credential_response = orjson.loads(credential)
-    except orjson.JSONDecodeError:
-        credential_response = None
-    response = FactorResponse(
-        challenge_id=UUID(console_session.get_value(request, _CHALLENGE) or "0" * 32),
-        webauthn={"type": "request", "credential_response": credential_response},
+def read_response(request: HttpRequest, *, type: str) -> FactorResponse:
+    """The response of the browser to the ceremony of this type, in a submitted form."""
+    return FactorResponse(
+        challenge_id=console_session.get_id(request, _CHALLENGE),
+        webauthn={"type": _RESPONSE_TYPES[type], "credential_response": passkey.read_credential(request)},
     )
-    verification.verify(current, user, UUID(key.id), response, caller=caller_of(request), at=timezone.now())

@@ -563,18 +563,19 @@ def test_page_is_read_from_index_without_sort() -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
-    ("condition", "index"),
+    ("condition", "indexes"),
     [
-        ("email=ann@example.com", "users_email_partial_key"),
-        ("phone=15551234567", "users_phone_key"),
-        ("id=6f0c5c0e-6a0b-4d7e-9d0a-3f1f4b1d7c11", "users_pkey"),
+        # Both begin with the address and cost the same.
+        ("email=ann@example.com", ("users_email_partial_key", "users_email_id_idx")),
+        ("phone=15551234567", ("users_phone_key",)),
+        ("id=6f0c5c0e-6a0b-4d7e-9d0a-3f1f4b1d7c11", ("users_pkey",)),
     ],
 )
-def test_exact_conditions_are_answered_from_a_unique_index(condition: str, index: str) -> None:
+def test_exact_conditions_are_answered_from_an_index(condition: str, indexes: tuple[str, ...]) -> None:
     _thousands(12_000)
     user_filter = filters.parse(QueryDict(condition), aud="authenticated")
     sql, values = queries._match(user_filter)
     rows = db.fetch_rows(f"EXPLAIN {sql}", values)
     plan = "\n".join(line for (line,) in rows)
-    assert index in plan
+    assert any(index in plan for index in indexes)
     assert "Seq Scan" not in plan
