@@ -41,6 +41,8 @@ def test_disabled_server(api: Api, auth_config: ChangeConfig) -> None:
     assert_error(api.get("/oauth/authorize"), *disabled)
     assert_error(api.get("/.well-known/oauth-authorization-server"), *disabled)
     assert_error(api.get("/oauth/userinfo"), *disabled)
+    assert_error(api.post("/oauth/token", {}), *disabled)
+    assert_error(api.get("/oauth/token"), 405, "unknown", "Method Not Allowed")
     assert api.get(PATH).status_code == 401
     assert_error(admin_requests.ask(api, "GET", PATH), *disabled)
     assert_error(api.get("/user/oauth/grants", bearer=make_session().access_token), *disabled)
@@ -117,6 +119,13 @@ def test_refused_metadata(metadata: dict[str, Any], message: str, api: Api) -> N
     further = {"error": f"invalid_{kind}", "error_description": message}
     assert_error(dynamic, 400, "validation_failed", message, **further)
     assert not OAuthClient.objects.exists()
+
+
+def test_repeated_values_are_stored_once(api: Api) -> None:
+    values = {"redirect_uris": [CALLBACK, CALLBACK], "grant_types": ["authorization_code"] * 1000}
+    client = register(api, **values).json()
+    assert (client["redirect_uris"], client["grant_types"]) == ([CALLBACK], ["authorization_code"])
+    assert change(api, client["client_id"], **values).json()["grant_types"] == ["authorization_code"]
 
 
 def test_unreadable_bodies(api: Api) -> None:

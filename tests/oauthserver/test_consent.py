@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from authsvc.security import crypto
 from oauthserver.models import OAuthAuthorization, OAuthConsent
+from tests.accounts.administration import admin_requests
 from tests.conftest import Api
 from tests.factories import SignIn, backdate, make_factor, make_session, make_user
 from tests.oauthserver.client_application import (
@@ -68,6 +69,18 @@ def test_details_that_do_not_exist(api: Api) -> None:
     show(api, denied, session)
     decide(api, denied, session, "deny")
     assert_error(show(api, denied, session), 400, "validation_failed", "authorization request cannot be processed")
+
+
+def test_a_removed_redirect_uri_ends_the_requests_that_name_it(api: Api) -> None:
+    session, application = make_session(), register(api)
+    approve(api, application, session)
+    silent, seen = start(api, application), start(api, application, prompt="consent")
+    assert show(api, seen, session).status_code == 200
+    path = f"/admin/oauth/clients/{application.client_id}"
+    changed = admin_requests.ask(api, "PUT", path, {"redirect_uris": ["https://client.example.com/new"]})
+    assert changed.status_code == 200
+    assert_error(show(api, silent, session), *NOT_FOUND)
+    assert_error(decide(api, seen, session), *NOT_FOUND)
 
 
 def test_approval(api: Api) -> None:
