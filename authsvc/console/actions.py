@@ -25,7 +25,7 @@ from django.utils.html import format_html
 
 from authsvc import audit
 from authsvc.caller import Caller, caller_of
-from authsvc.console import bulk_results, operators
+from authsvc.console import bulk_results, lists, operators
 from authsvc.console.bulk_results import BulkResults
 from authsvc.console.operators import Access, actor_of
 from authsvc.errors import ApiError
@@ -159,7 +159,10 @@ def action(
                 return None
             # Rows that have come to the list meanwhile are not among those that the operator has confirmed.
             limit = min(MAX_ACTION_ROWS, max(0, results.total - results.handled)) if results else MAX_ACTION_ROWS
-            rows = list((results.remaining(queryset) if results else queryset)[:limit])
+            if results:
+                rows = lists.read_first_rows(results.remaining(queryset), size=limit, limit=MAX_LIST_ROWS)
+            else:
+                rows = list(queryset[:limit])
             if not rows and not (results and results.after):
                 page.message_user(request, "No action taken: the selected rows no longer exist.", levels.WARNING)
                 return None
@@ -178,7 +181,7 @@ def action(
             costs = None
             if count > 1 and not is_confirmed:
                 all_rows = results.remaining(queryset) if results else queryset
-                costs = page.costs(request, run.name, all_rows)  # type: ignore[attr-defined]  # set below
+                costs = lists.read_in_time(partial(page.costs, request, run.name, all_rows))  # type: ignore[attr-defined]  # set below
             needs_page = (
                 confirmation or form or asks_for_name or needs_reason or costs or (is_list and not is_confirmed)
             )
@@ -277,7 +280,7 @@ def _start_or_continue(page: OperatorAdmin, request: HttpRequest, queryset: Quer
     """The results of the former batches of a list; None after a message if the list is too long."""
     if _RESULTS in request.POST:
         return bulk_results.read(request.POST[_RESULTS])
-    total = queryset.order_by()[: MAX_LIST_ROWS + 1].count()
+    total = lists.read_in_time(queryset.order_by()[: MAX_LIST_ROWS + 1].count)
     if total > MAX_LIST_ROWS:
         page.message_user(
             request,

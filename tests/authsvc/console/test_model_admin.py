@@ -344,6 +344,19 @@ def test_an_action_on_a_list_has_no_more_rows_than_the_operator_has_confirmed(in
     assert len(DONE) == 2
 
 
+def test_an_action_on_a_slow_list_is_ended(inside: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lists, "TIMEOUT_MILLISECONDS", 20)
+    slow = RawSQL("SELECT pg_sleep(0.3) IS NOT NULL", [], output_field=BooleanField())
+    form = {"action": "mark", "select_across": "1"}
+    confirmation = inside.submit(LIST, to=LIST, **form)
+    results = re.search(rb'name="results" value="([^"]+)"', confirmation.content)
+    assert results
+    monkeypatch.setattr(UserPage, "get_queryset", lambda page, request: User.objects.filter(slow))
+    for further in ({}, {"confirmed": "1", "results": results[1].decode()}):
+        assert inside.submit("/operator/", to=LIST, **form, **further).status_code == 422
+    assert not DONE
+
+
 def test_an_action_on_a_list_can_be_stopped(inside: Console) -> None:
     factories.make_plain_users(150)
     page = inside.submit(LIST, to=LIST, action="mark", select_across="1")
