@@ -157,7 +157,9 @@ def action(
             results = _start_or_continue(page, request, queryset) if is_list else None
             if is_list and results is None:
                 return None
-            rows = list((results.remaining(queryset) if results else queryset)[:MAX_ACTION_ROWS])
+            # Rows that have come to the list meanwhile are not among those that the operator has confirmed.
+            limit = min(MAX_ACTION_ROWS, max(0, results.total - results.handled)) if results else MAX_ACTION_ROWS
+            rows = list((results.remaining(queryset) if results else queryset)[:limit])
             if not rows and not (results and results.after):
                 page.message_user(request, "No action taken: the selected rows no longer exist.", levels.WARNING)
                 return None
