@@ -37,11 +37,11 @@ class OAuthEndpoint(Endpoint):
 
 
 class ClientEndpoint(OAuthEndpoint):
-    """An endpoint that clients call. Its errors have the members of both error formats."""
+    """An endpoint that clients call. While the server is enabled, errors have the members of both error formats."""
 
     def handle_exception(self, exc: Exception) -> Any:
         response: Response = super().handle_exception(exc)
-        if not isinstance(exc, OAuthError | OAuthServerDisabled):
+        if conf.current().oauth_server.enabled and not isinstance(exc, OAuthError):
             error = exc if isinstance(exc, ApiError) else exception_handler.to_api_error(exc)
             if code := self.oauth_error(error):
                 response.data |= {"error": code, "error_description": error.message}

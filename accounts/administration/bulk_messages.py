@@ -67,7 +67,7 @@ class Schedule:
     """Messages that are already scheduled or due."""
 
     def take(self) -> datetime | None:
-        """The time of the next message; None for now. Raises EmailRateExceeded if the quota permits none, ever."""
+        """The time of the next message; None for now. Raises EmailRateExceeded for a quota of zero."""
         run_at = self.time_of(self.waiting)
         self.waiting += 1
         return run_at

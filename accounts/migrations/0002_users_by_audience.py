@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
     dependencies = [("accounts", "0001_tables")]
 
     operations = [
-        # What an interrupted run has left behind is no index.
+        # An interrupted run leaves an invalid index.
         migrations.RunSQL([f"DROP INDEX CONCURRENTLY IF EXISTS {NAME}"], migrations.RunSQL.noop),
         AddIndexConcurrently(model_name="user", index=models.Index(fields=["aud", "-created_at", "-id"], name=NAME)),
     ]

@@ -18,7 +18,7 @@ class Migration(migrations.Migration):
     dependencies = [("accounts", "0002_users_by_audience")]
 
     operations = [
-        # What an interrupted run has left behind is no index.
+        # An interrupted run leaves an invalid index.
         *(migrations.RunSQL([f"DROP INDEX CONCURRENTLY IF EXISTS {name}"], []) for name in INDEXES),
         *(
             migrations.RunSQL(

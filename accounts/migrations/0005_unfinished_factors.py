@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
     dependencies = [("accounts", "0004_factors_and_passkeys")]
 
     operations = [
-        # What an interrupted run has left behind is no index.
+        # An interrupted run leaves an invalid index.
         migrations.RunSQL([f"DROP INDEX CONCURRENTLY IF EXISTS {NAME}"], migrations.RunSQL.noop),
         AddIndexConcurrently(
             model_name="factor",

@@ -16,7 +16,7 @@ class Migration(migrations.Migration):
     dependencies = [("accounts", "0008_operator_notes")]
 
     operations = [
-        # What an interrupted run has left behind is no index.
+        # An interrupted run leaves an invalid index.
         migrations.RunSQL([f"DROP INDEX CONCURRENTLY IF EXISTS {NAME}"], migrations.RunSQL.noop),
         migrations.RunSQL([CREATE], [f"DROP INDEX CONCURRENTLY IF EXISTS {NAME}"]),
     ]

@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
     dependencies = [("accounts", "0009_identities_by_custom_provider")]
 
     operations = [
-        # What an interrupted run has left behind is no index.
+        # An interrupted run leaves an invalid index.
         migrations.RunSQL([f"DROP INDEX CONCURRENTLY IF EXISTS {NAME}"], migrations.RunSQL.noop),
         AddIndexConcurrently(model_name="user", index=models.Index(fields=["email", "id"], name=NAME)),
     ]

@@ -269,7 +269,10 @@ def draft_entry(
     at: datetime,
     traits: Mapping[str, Any] | None = None,
 ) -> PendingEntry:
-    """The entry of an action that a statement performs under a condition, and stores then. `log_entry` follows."""
+    """The entry of an action, for a statement that stores it only if the action takes place.
+
+    The caller then calls `log_entry`.
+    """
     payload: dict[str, Any] = {
         "actor_id": str(actor.id),
         "actor_via_sso": actor.is_sso_user,

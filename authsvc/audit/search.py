@@ -53,7 +53,7 @@ _KIND = (
     " WHEN 'message_retried' THEN 'message' WHEN 'operator_note_added' THEN 'note' ELSE 'change' END"
 )
 _FIRST_TIME = "0001-01-03T00:00:00Z"
-"""Earlier times are read as one time, so that no entry follows another one."""
+"""All earlier times are read as one Python time, from which the next page could not continue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ class Migration(migrations.Migration):
     dependencies = [("core", "0001_tables")]
 
     operations = [
-        # What an interrupted run has left behind is no index.
+        # An interrupted run leaves an invalid index.
         migrations.RunSQL([f"DROP INDEX CONCURRENTLY IF EXISTS {NAME}"], migrations.RunSQL.noop),
         migrations.RunSQL([CREATE], [f"DROP INDEX CONCURRENTLY IF EXISTS {NAME}"]),
     ]

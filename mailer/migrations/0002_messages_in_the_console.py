@@ -37,7 +37,7 @@ class Migration(migrations.Migration):
                 "managed": False,
             },
         ),
-        # What an interrupted run has left behind is no index.
+        # An interrupted run leaves an invalid index.
         *(migrations.RunSQL([f"DROP INDEX CONCURRENTLY IF EXISTS {index.name}"], []) for index in INDEXES),
         *(AddIndexConcurrently(model_name="attempt", index=index) for index in INDEXES),
     ]

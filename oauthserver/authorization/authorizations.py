@@ -1,6 +1,7 @@
 """Shows authorization requests to users, and records their decisions.
 
-Each function locks the request without waiting; a request that another one has locked counts as unknown.
+Each function locks the request without waiting; a request that another one has locked counts as unknown. The mark of an
+expired request is committed before AuthorizationNotFound is raised.
 """
 
 from __future__ import annotations
@@ -76,9 +77,9 @@ class ClientSummary:
     """The client as the user sees it."""
 
     id: UUID
-    name: str = ""
-    uri: str = ""
-    logo_uri: str = ""
+    name: str | None
+    uri: str | None
+    logo_uri: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,13 +90,13 @@ class AuthorizationDetails:
     redirect_uri: str
     client: ClientSummary
     scope: str
-    prompt: str = ""
-    login_hint: str = field(default="", repr=False)
-    required_action: str = ""
+    prompt: str | None
+    login_hint: str | None = field(repr=False)
+    required_action: str
     """`reauthenticate` or `verify_second_factor`, before the user can approve; empty for none."""
 
 
-def show(authorization_id: str, *, signed_in: SignedInUser, caller: Caller, at: datetime) -> AuthorizationDetails | str:
+def show(authorization_id: str, *, signed_in: SignedInUser, at: datetime) -> AuthorizationDetails | str:
     """The details of a request, or the redirect to the client if no decision of the user is needed.
 
     The first user who may decide is bound to the request. Raises AuthorizationNotFound, and ValidationFailed for a
@@ -109,9 +110,9 @@ def show(authorization_id: str, *, signed_in: SignedInUser, caller: Caller, at: 
                 raise ValidationFailed("authorization request cannot be processed")
             if request.user_id not in (None, signed_in.user.id) or not request.has_valid_client:
                 raise AuthorizationNotFound
-            required_action = _find_required_action(request, signed_in, at=at)
+            required_action = _find_required_action(request, signed_in)
             if request.user_id is None:
-                redirect = _decide_without_user(request, signed_in, required_action, caller=caller, at=at)
+                redirect = _decide_without_user(request, signed_in, required_action, at=at)
                 if redirect is not None:
                     return redirect
                 # Until the session meets the requirements, the user may still sign in to another account.
@@ -123,14 +124,11 @@ def show(authorization_id: str, *, signed_in: SignedInUser, caller: Caller, at: 
         authorization_id=authorization_id,
         redirect_uri=request.redirect_uri,
         client=ClientSummary(
-            id=request.client_id,
-            name=request.client_name or "",
-            uri=request.client_uri or "",
-            logo_uri=request.logo_uri or "",
+            id=request.client_id, name=request.client_name, uri=request.client_uri, logo_uri=request.logo_uri
         ),
         scope=request.scope,
-        prompt=request.prompt or "",
-        login_hint=request.login_hint or "",
+        prompt=request.prompt,
+        login_hint=request.login_hint,
         required_action=required_action,
     )
 
@@ -150,14 +148,14 @@ def decide(authorization_id: str, *, approves: bool, signed_in: SignedInUser, ca
             if request.user_id != signed_in.user.id or not request.has_valid_client:
                 raise AuthorizationNotFound
             if not approves:
-                return _deny(request, signed_in, caller=caller, at=at)
-            match _find_required_action(request, signed_in, at=at):
+                _record_decision(request, audit.Action.OAUTH_GRANT_DENIED, signed_in, caller=caller, at=at)
+                return _refuse(request, signed_in, "access_denied", "User denied the request")
+            match _find_required_action(request, signed_in):
                 case "reauthenticate":
                     raise ReauthenticationRequired
                 case "verify_second_factor":
                     raise SecondFactorRequired
-            traits = {"client_id": str(request.client_id), "scopes": scopes.normalize(request.scope)}
-            audit.record(audit.Action.OAUTH_GRANT_APPROVED, actor=signed_in.user, caller=caller, at=at, traits=traits)
+            _record_decision(request, audit.Action.OAUTH_GRANT_APPROVED, signed_in, caller=caller, at=at)
             return _approve(request, signed_in, stores_consent=True, at=at)
     raise AuthorizationNotFound
 
@@ -168,15 +166,16 @@ def _refuse_impersonation(signed_in: SignedInUser) -> None:
         raise ImpersonationNotAllowed
 
 
-def sign_in_time(signed_in: SignedInUser) -> datetime | None:
+def _sign_in_time(signed_in: SignedInUser) -> datetime | None:
     """The last authentication in the session; None for a token without one."""
     if signed_in.session is None:
         return None
     return max((entry.at for entry in signed_in.amr), default=signed_in.session.created_at)
 
 
-def _find_required_action(request: _Request, signed_in: SignedInUser, *, at: datetime) -> str:
-    authenticated_at = sign_in_time(signed_in)
+def _find_required_action(request: _Request, signed_in: SignedInUser) -> str:
+    """`reauthenticate` or `verify_second_factor`; empty if the session is sufficient."""
+    authenticated_at = _sign_in_time(signed_in)
     oldest = request.created_at if _LOGIN in request.prompts else None
     if request.max_age is not None:
         # A sign-in after the request is new enough, however long the user takes to decide.
@@ -189,19 +188,19 @@ def _find_required_action(request: _Request, signed_in: SignedInUser, *, at: dat
 
 
 def _decide_without_user(
-    request: _Request, signed_in: SignedInUser, required_action: str, *, caller: Caller, at: datetime
+    request: _Request, signed_in: SignedInUser, required_action: str, *, at: datetime
 ) -> str | None:
     """The redirect for a request that needs no decision, or for which none may be asked (`prompt=none`)."""
     is_silent = _NONE in request.prompts
-    if required_action and not is_silent:
-        return None
     if required_action:
+        if not is_silent:
+            return None
         error = "login_required" if required_action == "reauthenticate" else "interaction_required"
-        return _refuse(request, signed_in, error, "The application requires another sign-in", at=at)
+        return _refuse(request, signed_in, error, "The application requires another sign-in")
     if _ASKS_AGAIN.isdisjoint(request.prompts) and _has_consented(request, signed_in):
         return _approve(request, signed_in, stores_consent=False, at=at)
     if is_silent:
-        return _refuse(request, signed_in, "consent_required", "The user has not consented to the request", at=at)
+        return _refuse(request, signed_in, "consent_required", "The user has not consented to the request")
     return None
 
 
@@ -215,13 +214,13 @@ def _has_consented(request: _Request, signed_in: SignedInUser) -> bool:
 
 
 def _approve(request: _Request, signed_in: SignedInUser, *, stores_consent: bool, at: datetime) -> str:
-    """One statement."""
+    """Stores a new code, and returns the redirect with it. One statement."""
     code = crypto.generate_auth_code()
     values = {
         "id": request.id,
         "user_id": signed_in.user.id,
         "code": crypto.hash_auth_code(code),
-        "authenticated_at": sign_in_time(signed_in),
+        "authenticated_at": _sign_in_time(signed_in),
         "aal": signed_in.session.aal if signed_in.session else lifecycle.AAL1,
         "session_id": signed_in.session.id if signed_in.session else None,
         "at": at,
@@ -233,13 +232,15 @@ def _approve(request: _Request, signed_in: SignedInUser, *, stores_consent: bool
     return responses.code_url(request.redirect_uri, code=code, state=request.state)
 
 
-def _deny(request: _Request, signed_in: SignedInUser, *, caller: Caller, at: datetime) -> str:
+def _record_decision(
+    request: _Request, action: audit.Action, signed_in: SignedInUser, *, caller: Caller, at: datetime
+) -> None:
     traits = {"client_id": str(request.client_id), "scopes": scopes.normalize(request.scope)}
-    audit.record(audit.Action.OAUTH_GRANT_DENIED, actor=signed_in.user, caller=caller, at=at, traits=traits)
-    return _refuse(request, signed_in, "access_denied", "User denied the request", at=at)
+    audit.record(action, actor=signed_in.user, caller=caller, at=at, traits=traits)
 
 
-def _refuse(request: _Request, signed_in: SignedInUser, error: str, description: str, *, at: datetime) -> str:
+def _refuse(request: _Request, signed_in: SignedInUser, error: str, description: str) -> str:
+    """Denies the request, and returns the redirect with the error. One statement."""
     OAuthAuthorization.objects.filter(id=request.id).update(status=Status.DENIED, user_id=signed_in.user.id)
     return responses.error_url(request.redirect_uri, error=error, description=description, state=request.state)
 
@@ -259,9 +260,10 @@ def _lock(authorization_id: str, *, at: datetime) -> _Request | None:
 
 @cache
 def _lock_sql() -> str:
-    columns = ", ".join(f"a.{name}" for name in _Request._fields[:12])
     return f"""
-        SELECT {columns}, c.id, c.client_name, c.client_uri, c.logo_uri, c.redirect_uris, c.deleted_at
+        SELECT a.id, a.user_id, a.status, a.redirect_uri, a.scope, a.state, a.prompt, a.max_age, a.login_hint,
+            a.acr_values, a.created_at, a.expires_at, c.id, c.client_name, c.client_uri, c.logo_uri, c.redirect_uris,
+            c.deleted_at
         FROM {namespaced("oauth_authorizations")} a JOIN {namespaced("oauth_clients")} c ON c.id = a.client_id
         WHERE a.authorization_id = %s FOR UPDATE OF a SKIP LOCKED
     """  # noqa: S608  (own table names)

@@ -1,4 +1,7 @@
-"""Validates authorization requests (OAuth 2.1 §4.1.1, OpenID Connect Core §3.1.2.1) and stores them."""
+"""Validates authorization requests (OAuth 2.1 §4.1.1, OpenID Connect Core §3.1.2.1) and stores them.
+
+Also decides which pages may show a request, by their origin.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 from uuid import UUID, uuid4
 
+import ada_url
 from django.db import DatabaseError
 
 from authsvc import conf
@@ -26,6 +31,8 @@ from tokens.models import ChallengeMethod
 _MIN_CHALLENGE, _MAX_CHALLENGE = 43, 128
 _MAX_LENGTHS = {"state": 4096, "scope": 4096, "nonce": 255, "resource": 2048, "login_hint": 255, "acr_values": 255}
 _ID_BYTES = 20
+PROMPTS = ("none", "login", "consent", "select_account")
+"""Supported values of `prompt`."""
 _MAX_AGE_DIGITS = 10
 
 Parameters = Callable[[str], str]
@@ -85,7 +92,7 @@ def start(target: RequestTarget, parameter: Parameters, *, at: datetime) -> str:
     challenge, method = parameter("code_challenge"), parameter("code_challenge_method")
     _check_challenge(challenge, method)
     prompt, max_age = _prompt(parameter("prompt")), _max_age(parameter("max_age"))
-    page = consent_page()
+    page = _consent_page()
     texts = {name: parameter(name) for name in ("state", "nonce", "resource", "login_hint", "acr_values")}
     if any(len(text) > _MAX_LENGTHS[name] or "\0" in text for name, text in {**texts, "scope": scope}.items()):
         raise RequestRefused("server_error", "error creating authorization")
@@ -110,7 +117,7 @@ def start(target: RequestTarget, parameter: Parameters, *, at: datetime) -> str:
     return f"{page}{'&' if '?' in page else '?'}authorization_id={authorization.authorization_id}"
 
 
-def consent_page() -> str:
+def _consent_page() -> str:
     """The URL of the page that shows a request to the user. Raises RequestRefused if none is configured."""
     config = conf.current()
     path = config.oauth_server.authorization_path
@@ -170,7 +177,7 @@ def _check_challenge(challenge: str, method: str) -> None:
 
 def _prompt(prompt: str) -> str:
     """The known values of `prompt`; others are ignored."""
-    values = [value for value in scopes.parse(prompt) if value in ("none", "login", "consent", "select_account")]
+    values = [value for value in scopes.parse(prompt) if value in PROMPTS]
     if "none" in values and len(values) > 1:
         raise RequestRefused("invalid_request", "prompt=none cannot be combined with other values")
     return " ".join(values)
@@ -191,6 +198,22 @@ def is_permitted_origin(origin: str) -> bool:
     """
     if not origin:
         return True
-    if origin == "null" or not responses.is_serialized_origin(origin):
+    if origin == "null" or not _is_serialized_origin(origin):
         return False
-    return responses.is_loopback_ip(origin) or redirects.is_permitted(origin) or redirects.is_permitted(f"{origin}/")
+    return _is_loopback_ip(origin) or redirects.is_permitted(origin) or redirects.is_permitted(f"{origin}/")
+
+
+def _is_serialized_origin(text: str) -> bool:
+    """True for an http(s) origin as browsers write it (RFC 6454 §6.2)."""
+    try:
+        parsed = ada_url.URL(text)
+    except ValueError:
+        return False
+    return parsed.protocol in ("http:", "https:") and parsed.origin == text
+
+
+def _is_loopback_ip(origin: str) -> bool:
+    try:
+        return ip_address(urlsplit(origin).hostname or "").is_loopback
+    except ValueError:
+        return False

@@ -90,7 +90,7 @@ class AuthorizationView(OAuthEndpoint):
     def get(self, request: ServiceRequest, authorization_id: str) -> HttpResponse:
         """Return an authorization request, or the redirect to the client if no decision is needed."""
         signed_in = authentication.get_signed_in_user(request)
-        shown = authorizations.show(authorization_id, signed_in=signed_in, caller=request.caller, at=timezone.now())
+        shown = authorizations.show(authorization_id, signed_in=signed_in, at=timezone.now())
         if isinstance(shown, AuthorizationDetails):
             return Response(schemas.details_json(shown, user=signed_in.user))
         return Response({"redirect_url": shown})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -66,8 +66,7 @@ def check_registration(metadata: ClientRegistration) -> None:
     """Raises ClientMetadataInvalid for the first error."""
     if not metadata.redirect_uris:
         raise RedirectUriInvalid("redirect_uris is required")
-    for error in _errors(metadata):
-        raise error
+    _check_values(metadata)
     if metadata.client_type and metadata.client_type not in ClientType.values:
         raise ClientMetadataInvalid("client_type must be 'public' or 'confidential'")
     method = metadata.token_endpoint_auth_method
@@ -88,8 +87,7 @@ def check_update(changes: ClientUpdate, *, client_type: str) -> None:
         raise RedirectUriInvalid("redirect_uris cannot be empty")
     if changes.grant_types == []:
         raise ClientMetadataInvalid("grant_types cannot be empty")
-    for error in _errors(changes):
-        raise error
+    _check_values(changes)
     method = changes.token_endpoint_auth_method
     if method is None:
         return
@@ -108,23 +106,23 @@ def type_of(auth_method: str) -> str:
     return ClientType.PUBLIC.value if auth_method == AuthMethod.NONE else ClientType.CONFIDENTIAL.value
 
 
-def _errors(metadata: ClientRegistration | ClientUpdate) -> Iterator[ClientMetadataInvalid]:
+def _check_values(metadata: ClientRegistration | ClientUpdate) -> None:
     uris = metadata.redirect_uris or []
     if len(uris) > _MAX_REDIRECT_URIS:
-        yield RedirectUriInvalid(f"redirect_uris cannot exceed {_MAX_REDIRECT_URIS} items")
+        raise RedirectUriInvalid(f"redirect_uris cannot exceed {_MAX_REDIRECT_URIS} items")
     for uri in uris:
         if reason := redirect_uris.find_refusal(uri):
-            yield RedirectUriInvalid(f"invalid redirect_uri '{uri}': {reason}")
+            raise RedirectUriInvalid(f"invalid redirect_uri '{uri}': {reason}")
     if not set(metadata.grant_types or ()) <= set(GRANT_TYPES):
-        yield ClientMetadataInvalid("grant_types must only contain 'authorization_code' and/or 'refresh_token'")
+        raise ClientMetadataInvalid("grant_types must only contain 'authorization_code' and/or 'refresh_token'")
     if _bytes(metadata.client_name) > _MAX_NAME_BYTES:
-        yield ClientMetadataInvalid(f"client_name cannot exceed {_MAX_NAME_BYTES} characters")
+        raise ClientMetadataInvalid(f"client_name cannot exceed {_MAX_NAME_BYTES} characters")
     for name in ("client_uri", "logo_uri"):
         uri = getattr(metadata, name)
         if _bytes(uri) > _MAX_URI_BYTES:
-            yield ClientMetadataInvalid(f"{name} cannot exceed {_MAX_URI_BYTES} characters")
+            raise ClientMetadataInvalid(f"{name} cannot exceed {_MAX_URI_BYTES} characters")
         if uri and not _is_web_url(uri):
-            yield ClientMetadataInvalid(f"{name} must be a valid URL")
+            raise ClientMetadataInvalid(f"{name} must be a valid URL")
 
 
 def _bytes(text: str | None) -> int:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from authsvc import conf
 from oauthserver import scopes
+from oauthserver.authorization import requests
 from oauthserver.clients import client_metadata
 from tokens.jwt import signing_keys
+from tokens.sessions import lifecycle
 
 _CLAIMS = (
     "sub", "aud", "iss", "exp", "iat", "auth_time", "nonce", "acr", "email", "email_verified", "phone_number",
@@ -39,7 +41,7 @@ def build() -> dict[str, object]:
         "claims_parameter_supported": False,
         "request_parameter_supported": False,
         "request_uri_parameter_supported": False,
-        "prompt_values_supported": ["none", "login", "consent", "select_account"],
-        "acr_values_supported": ["aal1", "aal2"],
+        "prompt_values_supported": list(requests.PROMPTS),
+        "acr_values_supported": [lifecycle.AAL1, lifecycle.AAL2],
         "authorization_response_iss_parameter_supported": True,
     }

@@ -60,14 +60,10 @@ class GrantsView(Endpoint):
 
 
 def _grant_json(consent: OAuthConsent) -> dict[str, Any]:
-    client = ClientSummary(
-        id=consent.client.id,
-        name=consent.client.client_name or "",
-        uri=consent.client.client_uri or "",
-        logo_uri=consent.client.logo_uri or "",
-    )
+    client = consent.client
+    summary = ClientSummary(id=client.id, name=client.client_name, uri=client.client_uri, logo_uri=client.logo_uri)
     return {
-        "client": client_json(client),
+        "client": client_json(summary),
         "scopes": scopes.parse(consent.scopes),
         "granted_at": rfc3339(consent.granted_at),
     }

@@ -172,7 +172,6 @@ def _claim_sql() -> str:
     Locks its owner too, so that the next statement sees the sessions that a concurrent change of the password leaves.
     """
     table = namespaced("oauth_authorizations")
-    columns = ", ".join(f"a.{name}" for name in _Approved._fields[:-1])
     return f"""
         WITH approved AS (
             SELECT id, user_id, session_id FROM {table}
@@ -182,5 +181,7 @@ def _claim_sql() -> str:
         )
         UPDATE {table} a SET status = 'exchanged', session_id = %s
         FROM approved LEFT JOIN owner ON owner.id = approved.user_id
-        WHERE a.id = approved.id RETURNING {columns}, approved.session_id
+        WHERE a.id = approved.id
+        RETURNING a.id, a.client_id, a.user_id, a.redirect_uri, a.scope, a.resource, a.code_challenge,
+            a.code_challenge_method, a.nonce, a.acr_values, a.aal, a.authenticated_at, a.expires_at, approved.session_id
     """  # noqa: S608  (own table names)

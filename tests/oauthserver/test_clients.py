@@ -41,6 +41,8 @@ def test_disabled_server(api: Api, auth_config: ChangeConfig) -> None:
     assert_error(api.get("/oauth/authorize"), *disabled)
     assert_error(api.get("/.well-known/oauth-authorization-server"), *disabled)
     assert_error(api.get("/oauth/userinfo"), *disabled)
+    assert_error(api.post("/oauth/token", {}), *disabled)
+    assert_error(api.get("/oauth/token"), 405, "unknown", "Method Not Allowed")
     assert api.get(PATH).status_code == 401
     assert_error(admin_requests.ask(api, "GET", PATH), *disabled)
     assert_error(api.get("/user/oauth/grants", bearer=make_session().access_token), *disabled)

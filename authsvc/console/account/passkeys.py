@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
@@ -22,21 +23,30 @@ from authsvc.errors import ApiError
 from tokens.sessions.users import SignedInUser
 
 
+class PasskeyNameForm(NameForm):
+    """Checks the size of the name before the device creates the passkey."""
+
+    def clean_name(self) -> str:
+        name: str = self.cleaned_data["name"]
+        if len(name.encode()) > management.MAX_NAME_BYTES:
+            raise forms.ValidationError(errors.PasskeyNameTooLong.message)
+        return name
+
+
 def add(request: HttpRequest, current: SignedInUser) -> HttpResponse:
     """Asks for a name, prompts the browser to create a passkey, and stores it under the name."""
     user, at, caller = get_user_record(current), timezone.now(), caller_of(request)
-    form = NameForm(request.POST if request.method == "POST" else None, initial={"name": "Passkey"})
+    form = PasskeyNameForm(request.POST if request.method == "POST" else None, initial={"name": "Passkey"})
     error = None
     if request.method == "POST":
         try:
             _require_enabled()
             throttling.check(Bucket.FACTOR_VERIFY, request)
-            if "credential" in request.POST:
+            if "credential" in request.POST and form.is_valid():
                 response = passkey.read_response(request)
                 added = registration.complete(current, user, response, caller=caller, at=at)
-                if form.is_valid():
-                    name = form.cleaned_data["name"]
-                    management.rename(user, added.id, friendly_name=name, caller=caller, at=at)
+                name = form.cleaned_data["name"]
+                management.rename(user, added.id, friendly_name=name, caller=caller, at=at)
                 messages.success(request, "Passkey added.")
                 return to_account()
             if form.is_valid():

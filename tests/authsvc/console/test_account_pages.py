@@ -402,6 +402,17 @@ def test_a_passkey_is_registered_and_signs_in(inside: Console, operator: User) -
     ]  # fmt: skip
 
 
+def test_a_name_that_is_too_long_registers_no_passkey(inside: Console) -> None:
+    refused = inside.submit(PASSKEY, name="é" * 61)
+    assert (refused.status_code, "120" in refused.content.decode()) == (400, True)
+    prompt = inside.submit(PASSKEY, name="laptop")
+    credential = json.dumps(new_device().create(options_in(prompt)))
+    for name in ("é" * 61, ""):
+        refused = inside.submit(PASSKEY, name=name, challenge=challenge_in(prompt), credential=credential)
+        assert refused.status_code == 400
+    assert not Passkey.objects.exists()
+
+
 def test_the_passkey_of_a_user_opens_no_console(inside: Console, operator: User) -> None:
     device = add_passkey(inside)
     inside.sign_out()
