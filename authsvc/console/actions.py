@@ -160,7 +160,7 @@ class RowAction:
 
     def __call__(self, page: OperatorAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         operators.require(request, self.access)
-        results = None
+        results, limit = None, MAX_ACTION_ROWS
         if is_whole_list(request):
             if not self.accepts_lists:
                 _refuse(page, request, f"“{self.label}” applies to ticked rows only.")
@@ -169,7 +169,9 @@ class RowAction:
             if results is None:
                 return None
             queryset = results.remaining(queryset)
-        rows = list(queryset[:MAX_ACTION_ROWS])
+            # Rows that have come to the list meanwhile are not among those that the operator has confirmed.
+            limit = min(limit, max(0, results.total - results.handled))
+        rows = list(queryset[:limit])
         if not rows and not (results and results.after):
             page.message_user(request, _NO_ROWS, levels.WARNING)
             return None

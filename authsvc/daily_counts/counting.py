@@ -119,23 +119,33 @@ def read_counts(*, at: datetime, includes_recent: bool = True) -> DailyCounts:
     Two statements; they read at most `BATCH_SIZE` rows of each source. Raises django.db errors.
     """
     first = _first_day(at)
-    positions = {row.source: row for row in CountProgress.objects.all()}
-    sql = f"SELECT '', day, series, label, count FROM {namespaced('daily_counts')} WHERE day >= %s"
-    parameters: list[object] = [first.date()]
+    # One statement, so that the counts are those up to the positions while the job goes on.
+    stored = fetch_rows(
+        "SELECT NULL, day, series, label, count, NULL::timestamptz, NULL::uuid, NULL::timestamptz"
+        f" FROM {namespaced('daily_counts')} WHERE day >= %s UNION ALL"
+        " SELECT source, NULL, NULL, NULL, NULL, counted_until, last_id, counted_from"
+        f" FROM {namespaced('daily_counts_progress')}",
+        [first.date()],
+    )
+    positions = {row[0]: row[5:] for row in stored if row[0]}
+    rows = [("", *row[1:5]) for row in stored if row[0] is None]
+    statements = []
+    parameters: list[object] = []
     counted_until = {}
     for source in sources:
-        position = positions.get(source.table)
-        counted_until[source.table] = max(position.counted_until, first) if position else first
-        if includes_recent:
-            sql += (
-                f" UNION ALL SELECT '{source.table}', {_DAY}, series, label, count(*)"
-                f" FROM ({source.later_rows()}) recent GROUP BY 2, 3, 4"
-            )
-            parameters += [counted_until[source.table], position.last_id if position else UUID(int=0), at]
+        until, last_id, _ = positions.get(source.table, (first, UUID(int=0), None))
+        counted_until[source.table] = max(until, first)
+        statements.append(
+            f"SELECT '{source.table}', {_DAY}, series, label, count(*)"
+            f" FROM ({source.later_rows()}) recent GROUP BY 2, 3, 4"
+        )
+        parameters += [counted_until[source.table], last_id, at]
+    if includes_recent:
+        rows += fetch_rows(" UNION ALL ".join(statements), parameters)
     recent = dict.fromkeys(counted_until, 0)
     days = tuple(first.date() + timedelta(days=number) for number in range(DAYS))
     counts: dict[tuple[str, str], list[int]] = {}
-    for table, day, series, label, count in fetch_rows(sql, parameters):
+    for table, day, series, label, count in rows:
         if table:
             recent[table] += count
         if series is not None and first.date() <= day <= days[-1]:
@@ -145,7 +155,7 @@ def read_counts(*, at: datetime, includes_recent: bool = True) -> DailyCounts:
         for table, until in counted_until.items()
         if recent[table] >= BATCH_SIZE or (not includes_recent and until < at)
     ]
-    missing = [row.counted_from for row in positions.values() if row.counted_from and row.counted_from > first]
+    missing = [counted_from for _, _, counted_from in positions.values() if counted_from and counted_from > first]
     return DailyCounts(
         days=days,
         counts={key: tuple(numbers) for key, numbers in counts.items()},

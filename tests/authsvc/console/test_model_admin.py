@@ -329,6 +329,21 @@ def test_an_action_on_a_list_keeps_its_form_and_leaves_out_later_rows(inside: Co
     assert later.email not in {email for email, _ in DONE}
 
 
+def test_an_action_on_a_list_has_no_more_rows_than_the_operator_has_confirmed(inside: Console) -> None:
+    factories.make_plain_users(2)
+    query = "?role__isnull=True"
+    confirmation = inside.submit(LIST, to=f"{LIST}{query}", action="mark", select_across="1")
+    results = re.search(rb'name="results" value="([^"]+)"', confirmation.content)
+    assert results
+    User.objects.update(role=None)
+    factories.make_user(email="op@example.net", role="svc_admin")
+    inside.sign_in("op@example.net")
+    form = {"action": "mark", "select_across": "1", "confirmed": "1", "results": results[1].decode()}
+    end = inside.submit(LIST, to=f"{LIST}{query}", **form)
+    assert "Marked: 2 users" in result_text(inside, end)
+    assert len(DONE) == 2
+
+
 def test_an_action_on_a_list_can_be_stopped(inside: Console) -> None:
     factories.make_plain_users(150)
     page = inside.submit(LIST, to=LIST, action="mark", select_across="1")

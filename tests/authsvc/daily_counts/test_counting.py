@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -13,6 +14,7 @@ from django.utils import timezone
 from authsvc import daily_counts
 from authsvc.daily_counts import Series, counting
 from authsvc.daily_counts.models import CountProgress, DailyCount
+from authsvc.db.sql import fetch_rows
 from authsvc.models import AuditLogEntry
 from mailer.models import Attempt, Outcome
 from tests import factories
@@ -61,6 +63,21 @@ def test_rows_count_on_their_day_in_utc_with_their_label() -> None:
             "user_banned": (0, 1),
         }
         assert counts.of(Series.SIGN_UPS)[""][-1] == 1
+
+
+def test_rows_count_once_while_the_job_counts_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    count()
+    make_entries(LOGIN, LOGIN, at=NOON)
+    times = [NOON + timedelta(minutes=10), NOON + timedelta(minutes=20)]
+
+    def read_after_the_job(sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
+        at = times.pop(0)
+        count(at)
+        make_entries(LOGIN, at=at)
+        return fetch_rows(sql, parameters)
+
+    monkeypatch.setattr(counting, "fetch_rows", read_after_the_job)
+    assert totals(NOON + timedelta(hours=1)) == {("sign_ins", ""): AuditLogEntry.objects.count()}
 
 
 def test_messages_count_by_their_last_outcome() -> None:
