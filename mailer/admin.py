@@ -54,13 +54,6 @@ def _event_title(kind: str, channel: str, state: SafeString) -> SafeString:
     return format_html("{} {}", text, state)
 
 
-def _uuid(text: str) -> UUID | None:
-    try:
-        return UUID(text.strip())
-    except ValueError:
-        return None
-
-
 class StatusFilter(filters.ChoiceFilter):
     title = "status"
     parameter_name = "status"
@@ -158,7 +151,7 @@ class MessageAdmin(OperatorAdmin):
     ) -> tuple[QuerySet[Any], bool]:
         if not search_term:
             return queryset, False
-        if message_id := _uuid(search_term):
+        if message_id := filters.parse_id(search_term):
             return queryset.filter(args__message_id=str(message_id)), False
         if personal_data.is_hidden(request):  # a match would reveal the text
             return queryset.none(), False
@@ -306,7 +299,7 @@ class AttemptAdmin(OperatorAdmin):
     ) -> tuple[QuerySet[Any], bool]:
         if not search_term:
             return queryset, False
-        searched_id = _uuid(search_term)
+        searched_id = filters.parse_id(search_term)
         if searched_id is None:
             return queryset.none(), False
         of_message, of_user = queryset.filter(message_id=searched_id), queryset.filter(user_id=searched_id)

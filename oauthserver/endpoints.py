@@ -27,7 +27,7 @@ class OAuthServerEnabled(BasePermission):
 
 
 class OAuthEndpoint(Endpoint):
-    """An endpoint below `/oauth`. While the server is disabled, it answers nothing else, whoever calls."""
+    """An endpoint below `/oauth`. While the server is disabled, each request gets that error, before authentication."""
 
     documented_errors = (OAuthServerDisabled,)
 

@@ -240,6 +240,12 @@ def no_request_limits(auth_config: ChangeConfig) -> None:
 
 
 @pytest.fixture
+def no_refresh_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets concurrent refreshes of one session wait for each other as long as a loaded machine needs."""
+    monkeypatch.setattr("tokens.sessions.refresh._LOCK_TIMEOUT", 300.0)
+
+
+@pytest.fixture
 def slow_refill(auth_config: ChangeConfig) -> None:
     """Limits of requests per client refill so slowly that a test may take any time; their bursts stay."""
     limited = ("verify", "token_refresh", "otp", "factors", "passkey")

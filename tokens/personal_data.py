@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
@@ -21,11 +22,21 @@ _SECRETS = {
     ImpersonationLink: {"link_hash"},
 }  # fmt: skip
 
+_OF_OPERATOR = {"ip", "user_agent", "impersonator_session_id"}
+"""Columns of an impersonated session that describe the operator's device, which is no data of the user."""
+
 
 class SignIns:
     def export(self, data_subject: DataSubject) -> Iterator[tuple[str, Iterable[Row]]]:
         sessions = Session.objects.filter(user_id=data_subject.id).order_by("created_at", "id")
-        yield "sessions", export_rows(sessions, without=_SECRETS[Session])
+        own, of_operators = sessions.filter(impersonator_id=None), sessions.exclude(impersonator_id=None)
+        yield (
+            "sessions",
+            chain(
+                export_rows(own, without=_SECRETS[Session]),
+                export_rows(of_operators, without=_SECRETS[Session] | _OF_OPERATOR),
+            ),
+        )
         yield (
             "mfa_amr_claims",
             export_rows(AmrClaim.objects.filter(session__user_id=data_subject.id).order_by("created_at", "id")),

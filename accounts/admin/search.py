@@ -74,8 +74,8 @@ def _is_limited(typed: list[str]) -> bool:
 
 def find_exactly(text: str) -> list[UUID]:
     """The IDs of the user with this ID, email address or phone number: one, or none."""
-    with contextlib.suppress(ValueError):
-        return [UUID(text.strip())]
+    if user_id := filters.parse_id(text):
+        return [user_id]
     audience = conf.current().jwt.aud
     with contextlib.suppress(ApiError):
         if "@" in text:

@@ -45,7 +45,7 @@ class UserUpdateRequest:
     code_challenge: str | None = None
     code_challenge_method: str | None = None
     needs_current_password: bool = False
-    """A new password needs the current one whatever the settings are, unless the account has none."""
+    """A new password needs the current one regardless of the settings, unless the account has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

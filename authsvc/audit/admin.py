@@ -168,7 +168,7 @@ class AuditLogEntryAdmin(OperatorAdmin):
         text = search_term.strip()
         if not text:
             return queryset, False
-        if user_id := _uuid(text):
+        if user_id := filters.parse_id(text):
             return queryset.filter(
                 pk__in=[entry.id for entry in search.entries_about_user(user_id, limit=MAX_COUNTED)]
             ), False
@@ -288,10 +288,3 @@ def _describe_change(name: str, change: Any) -> str:
 
 def _short(value: object) -> str:
     return formatting.short_text(value) if value else ""
-
-
-def _uuid(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from uuid import UUID
 
 from django import forms
@@ -46,6 +46,7 @@ _RESULTS = "results"
 _STOP = "stop"
 _BATCH_SECONDS = 2.0
 _PREFIX = "action"
+_NO_ROWS = "No action taken: the selected rows no longer exist."
 _WRONG_NAME = "The typed text differs. No action taken."
 
 
@@ -84,6 +85,8 @@ class ShownOnce:
 
 
 class ActionMethod(Protocol):
+    __name__: str
+
     def __call__(self, page: Any, row: Any, context: ActionContext, /) -> str | ShownOnce | None:
         """Call one service for one row and return a message for the operator, or None. May raise ApiError."""
 
@@ -123,112 +126,205 @@ class ConfirmationForm(forms.Form):
         return typed
 
 
-def action(
-    *,
-    label: str,
-    success_message: str,
-    confirmation: str = "",
-    form: type[forms.Form] | None = None,
-    is_dangerous: bool = False,
-    asks_for_name: bool = False,
-    needs_reason: bool = False,
-    for_one_row: bool = False,
-    access: Access = Access.ADMIN,
-    accepts_lists: bool = True,
-) -> Callable[[ActionMethod], Callable[..., HttpResponse | None]]:
-    """Make a method of an `OperatorAdmin` an action, for rows of the list and as a button on a row's page.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowAction:
+    """An action for rows of the list, and as a button on a row's page. Django's admin calls it with ticked rows.
 
-    `label` is the button's text. `success_message` is reported before the row's name or the number of rows, as in
-    "Banned". With a `confirmation` text, a `form` or `costs` of the page, a confirmation page comes first;
-    `asks_for_name` makes the operator type the row's name there, and `needs_reason` state a reason. The method is
-    called once per row; an ApiError is counted and shown, and the next row follows. Operators with less than `access`
-    neither see the action nor can run it. Without `accepts_lists` it applies to ticked rows only, and `for_one_row`
-    to a single one.
+    With a `confirmation`, a `form` or `costs` of the page, a confirmation page comes first.
     """
 
-    def decorate(method: ActionMethod) -> Callable[..., HttpResponse | None]:
-        @wraps(method)
-        def run(page: OperatorAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-            operators.require(request, access)
-            is_list = is_whole_list(request)
-            if is_list and not accepts_lists:
-                page.message_user(request, f"“{label}” applies to ticked rows only. No action taken.", levels.WARNING)
+    method: ActionMethod
+    """Called once per row. An ApiError is counted and shown, and the next row follows."""
+    name: str
+    label: str
+    """The button's text."""
+    success_message: str
+    """Reported before the row's name or the number of rows, as in "Banned"."""
+    confirmation: str = ""
+    form: type[forms.Form] | None = None
+    is_dangerous: bool = False
+    asks_for_name: bool = False
+    """The operator must type the row's name."""
+    needs_reason: bool = False
+    """The operator must state a reason."""
+    for_one_row: bool = False
+    access: Access = Access.ADMIN
+    """Operators with less neither see the action nor can run it."""
+    accepts_lists: bool = True
+    """False if the action applies to ticked rows only."""
+    do_not_call_in_templates: ClassVar = True
+
+    @property
+    def short_description(self) -> str:
+        """The label, as Django's admin reads it."""
+        return self.label
+
+    def __call__(self, page: OperatorAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        operators.require(request, self.access)
+        results = None
+        if is_whole_list(request):
+            if not self.accepts_lists:
+                _refuse(page, request, f"“{self.label}” applies to ticked rows only.")
                 return None
-            results = _start_or_continue(page, request, queryset) if is_list else None
-            if is_list and results is None:
+            results = _start_or_continue(page, request, queryset)
+            if results is None:
                 return None
+            queryset = results.remaining(queryset)
             # Rows that have come to the list meanwhile are not among those that the operator has confirmed.
-            limit = min(MAX_ACTION_ROWS, max(0, results.total - results.handled)) if results else MAX_ACTION_ROWS
-            if results:
-                rows = lists.read_first_rows(results.remaining(queryset), size=limit, limit=MAX_LIST_ROWS)
-            else:
-                rows = list(queryset[:limit])
-            if not rows and not (results and results.after):
-                page.message_user(request, "No action taken: the selected rows no longer exist.", levels.WARNING)
-                return None
-            count = results.total if results else len(rows)
-            if for_one_row and count > 1:
-                page.message_user(request, f"“{label}” applies to a single row only. No action taken.", levels.WARNING)
-                return None
-            is_confirmed = _CONFIRMED in request.POST
-            own_form = None
-            if form:
-                data = request.POST if is_confirmed else None
-                own_form = form(data, prefix=_PREFIX, initial=page.initial_values(rows[0]) if rows else None)
-            name = _name_to_type(page, rows, count=count) if asks_for_name else ""
-            confirmation_form = ConfirmationForm(request, is_bound=is_confirmed, name=name, needs_reason=needs_reason)
-            is_valid = [each.is_valid() for each in (own_form, confirmation_form) if each is not None]
-            costs = None
-            if count > 1 and not is_confirmed:
-                all_rows = results.remaining(queryset) if results else queryset
-                costs = lists.read_in_time(partial(page.costs, request, run.name, all_rows))  # type: ignore[attr-defined]  # set below
-            needs_page = (
-                confirmation or form or asks_for_name or needs_reason or costs or (is_list and not is_confirmed)
-            )
-            if needs_page and not all(is_valid):
-                return form_page(
-                    page,
-                    request,
-                    "operator/confirm_action.html",
-                    title=label,
-                    form=own_form,
-                    confirmation_form=confirmation_form,
-                    run=run,
-                    rows=[] if is_list else [(row.pk, page.display_name(row)) for row in rows],
-                    count=count,
-                    costs=costs,
-                    consequences=page.consequences(run.name, rows),  # type: ignore[attr-defined]  # set below
-                    back_url=request.get_full_path() if is_list else _back_url(page, request, rows[0]),
-                    source_row=request.POST.get(SOURCE_ROW, ""),
-                    checkbox=helpers.ACTION_CHECKBOX_NAME,
-                    results=results,
-                )
-            context = replace(create_context(request, own_form), count=count)
-            if results:
-                context = replace(context, started_at=datetime.fromisoformat(results.until))
-            if results:
-                return _run_batch(page, request, method, rows, results=results, context=context, run=run)
-            secrets = _run_rows(page, request, method, rows, context=context, success_message=success_message)
-            if not secrets:
-                return None
-            back_url = _back_url(page, request, rows[0])
+            limit = min(MAX_ACTION_ROWS, max(0, results.total - results.handled))
+            rows = lists.read_first_rows(queryset, size=limit, limit=MAX_LIST_ROWS)
+        else:
+            rows = list(queryset[:MAX_ACTION_ROWS])
+        if not rows and not (results and results.after):
+            page.message_user(request, _NO_ROWS, levels.WARNING)
+            return None
+        count = results.total if results else len(rows)
+        if self.for_one_row and count > 1:
+            _refuse(page, request, f"“{self.label}” applies to a single row only.")
+            return None
+        is_confirmed = _CONFIRMED in request.POST
+        form = self._own_form(page, request, rows)
+        name = _name_to_type(page, rows, count=count) if self.asks_for_name else ""
+        confirmation_form = ConfirmationForm(request, is_bound=is_confirmed, name=name, needs_reason=self.needs_reason)
+        is_valid = [each.is_valid() for each in (form, confirmation_form) if each is not None]
+        costs: list[tuple[str, str]] = []
+        if count > 1 and not is_confirmed:
+            costs = lists.read_in_time(partial(page.costs, request, self.name, queryset))
+        needs_page = self.confirmation or form or self.asks_for_name or self.needs_reason or costs
+        if (needs_page or (results and not is_confirmed)) and not all(is_valid):
             return form_page(
                 page,
                 request,
-                "operator/shown_once.html",
-                title=label,
-                secrets=secrets,
-                has_link=any(secret.is_link for _name, secret in secrets),
-                back_url=back_url,
+                "operator/confirm_action.html",
+                title=self.label,
+                form=form,
+                confirmation_form=confirmation_form,
+                action=self,
+                rows=[] if results else [(row.pk, page.display_name(row)) for row in rows],
+                count=count,
+                costs=costs,
+                consequences=page.consequences(self.name, rows),
+                back_url=request.get_full_path() if results else _back_url(page, request, rows[0]),
+                source_row=request.POST.get(SOURCE_ROW, ""),
+                checkbox=helpers.ACTION_CHECKBOX_NAME,
+                results=results,
             )
+        context = replace(create_context(request, form), count=count)
+        if results:
+            context = replace(context, started_at=datetime.fromisoformat(results.until))
+            return self._run_batch(page, request, rows, results=results, context=context)
+        secrets = self._run_rows(page, request, rows, context=context)
+        if not secrets:
+            return None
+        return form_page(
+            page,
+            request,
+            "operator/shown_once.html",
+            title=self.label,
+            secrets=secrets,
+            has_link=any(secret.is_link for _name, secret in secrets),
+            back_url=_back_url(page, request, rows[0]),
+        )
 
-        # Attributes that Django's admin and the templates read; functions have no such attributes for mypy.
-        run.name = run.__name__  # type: ignore[attr-defined]
-        run.do_not_call_in_templates = True  # type: ignore[attr-defined]
-        run.short_description = run.label = label  # type: ignore[attr-defined]
-        run.confirmation, run.is_dangerous, run.access = confirmation, is_dangerous, access  # type: ignore[attr-defined]
-        run.success_message = success_message  # type: ignore[attr-defined]
-        return run
+    def _own_form(self, page: OperatorAdmin, request: HttpRequest, rows: list[Any]) -> forms.Form | None:
+        if self.form is None:
+            return None
+        data = request.POST if _CONFIRMED in request.POST else None
+        return self.form(data, prefix=_PREFIX, initial=page.initial_values(rows[0]) if rows else None)
+
+    def _run_batch(
+        self,
+        page: OperatorAdmin,
+        request: HttpRequest,
+        rows: list[Any],
+        *,
+        results: BulkResults,
+        context: ActionContext,
+    ) -> HttpResponse | None:
+        """Run the action for the next rows of a list: the page that starts the next batch, or None after the last."""
+        deadline = time.monotonic() + _BATCH_SECONDS
+        is_last = _STOP in request.POST
+        if not is_last:
+            is_last = len(rows) < MAX_ACTION_ROWS
+            for position, row in enumerate(rows, 1):
+                self._run(page, request, row, results=results, context=context)
+                results.after = str(row.pk)
+                if time.monotonic() > deadline:
+                    is_last = is_last and position == len(rows)
+                    break
+        if is_last:
+            self._report(page, request, results)
+            return None
+        fields = [
+            (name, text)
+            for name, texts in request.POST.lists()
+            if name not in (_RESULTS, "csrfmiddlewaretoken")
+            for text in texts
+        ]
+        return form_page(
+            page,
+            request,
+            "operator/action_progress.html",
+            title=self.label,
+            results=results,
+            fields=fields,
+            action=self,
+        )
+
+    def _run_rows(
+        self, page: OperatorAdmin, request: HttpRequest, rows: list[Any], *, context: ActionContext
+    ) -> list[tuple[str, ShownOnce]]:
+        """Run the action for ticked rows, and report its results in one message; return names and secrets to show."""
+        results = BulkResults(total=len(rows), until=context.at.isoformat())
+        secrets = []
+        for row in rows:
+            result = self._run(page, request, row, results=results, context=context)
+            if isinstance(result, ShownOnce):
+                secrets.append((page.display_name(row), result))
+                results.done -= 1
+            elif result and len(rows) == 1:
+                page.message_user(request, result, levels.SUCCESS)
+                return []
+        if len(rows) == 1 and results.handled:
+            name = page.display_name(rows[0])
+            reason = next(iter(results.refusals), "")
+            text = f"{name}: {reason}" if reason else f"{self.success_message}: {name}"
+            page.message_user(request, text, levels.ERROR if reason else levels.SUCCESS)
+        elif results.handled:
+            self._report(page, request, results)
+        return secrets
+
+    def _report(self, page: OperatorAdmin, request: HttpRequest, results: BulkResults) -> None:
+        noun, plural = str(page.opts.verbose_name), str(page.opts.verbose_name_plural)
+        level, text = results.message(self.success_message, noun=noun, plural=plural)
+        left = results.total - results.handled
+        if _STOP in request.POST and left > 0:
+            text = f"{text}{'. ' if text else ''}Stopped: {left:,} {noun if left == 1 else plural} left"
+            level = max(level, levels.WARNING)
+        page.message_user(request, text or _NO_ROWS, level)
+
+    def _run(
+        self, page: OperatorAdmin, request: HttpRequest, row: Model, *, results: BulkResults, context: ActionContext
+    ) -> str | ShownOnce | None:
+        """Call the method for one row, and count its result."""
+        name = page.display_name(row)
+        if refusal := page.find_refusal(request, row):
+            results.add_refusal(refusal, name)
+            return None
+        try:
+            result = self.method(page, row, context)
+        except ApiError as error:
+            results.add_refusal(error.message, name)
+            return None
+        results.done += 1
+        return result
+
+
+def action(*, label: str, success_message: str, **options: Any) -> Callable[[ActionMethod], RowAction]:
+    """Make a method of an `OperatorAdmin` an action. `options` are the further attributes of `RowAction`."""
+
+    def decorate(method: ActionMethod) -> RowAction:
+        return RowAction(method=method, name=method.__name__, label=label, success_message=success_message, **options)
 
     return decorate
 
@@ -282,108 +378,15 @@ def _start_or_continue(page: OperatorAdmin, request: HttpRequest, queryset: Quer
         return bulk_results.read(request.POST[_RESULTS])
     total = lists.read_in_time(queryset.order_by()[: MAX_LIST_ROWS + 1].count)
     if total > MAX_LIST_ROWS:
-        page.message_user(
+        _refuse(
+            page,
             request,
             f"This list has more than {MAX_LIST_ROWS:,} {page.opts.verbose_name_plural}, the most for one action."
-            " Narrow it by a filter or a search. No action taken.",
-            levels.WARNING,
+            " Narrow it by a filter or a search.",
         )
         return None
     return BulkResults(total=total, until=timezone.now().isoformat())
 
 
-def _run_batch(
-    page: OperatorAdmin,
-    request: HttpRequest,
-    method: ActionMethod,
-    rows: list[Any],
-    *,
-    results: BulkResults,
-    context: ActionContext,
-    run: Any,
-) -> HttpResponse | None:
-    """Run an action for the next rows of a list: the page that starts the following batch, or None after the last."""
-    deadline = time.monotonic() + _BATCH_SECONDS
-    is_last = _STOP in request.POST
-    if not is_last:
-        is_last = len(rows) < MAX_ACTION_ROWS
-        for position, row in enumerate(rows, 1):
-            _run(page, request, partial(method, page, row, context), row=row, results=results)
-            results.after = str(row.pk)
-            if time.monotonic() > deadline:
-                is_last = is_last and position == len(rows)
-                break
-    if is_last:
-        _report(page, request, results, success_message=run.success_message)
-        return None
-    fields = [
-        (name, text)
-        for name, texts in request.POST.lists()
-        if name not in (_RESULTS, "csrfmiddlewaretoken")
-        for text in texts
-    ]
-    return form_page(
-        page, request, "operator/action_progress.html", title=run.label, results=results, fields=fields, run=run
-    )
-
-
-def _run_rows(
-    page: OperatorAdmin,
-    request: HttpRequest,
-    method: ActionMethod,
-    rows: list[Any],
-    *,
-    context: ActionContext,
-    success_message: str,
-) -> list[tuple[str, ShownOnce]]:
-    """Run an action for ticked rows, and report its results in one message; return names and secrets to show."""
-    results = BulkResults(total=len(rows), until=context.at.isoformat())
-    secrets = []
-    for row in rows:
-        result = _run(page, request, partial(method, page, row, context), row=row, results=results)
-        if isinstance(result, ShownOnce):
-            secrets.append((page.display_name(row), result))
-            results.done -= 1
-        elif result and len(rows) == 1:
-            page.message_user(request, result, levels.SUCCESS)
-            return []
-    if len(rows) == 1 and results.handled:
-        name = page.display_name(rows[0])
-        reason = next(iter(results.refusals), "")
-        text = f"{name}: {reason}" if reason else f"{success_message}: {name}"
-        page.message_user(request, text, levels.ERROR if reason else levels.SUCCESS)
-    elif results.handled:
-        _report(page, request, results, success_message=success_message)
-    return secrets
-
-
-def _report(page: OperatorAdmin, request: HttpRequest, results: BulkResults, *, success_message: str) -> None:
-    noun, plural = str(page.opts.verbose_name), str(page.opts.verbose_name_plural)
-    level, text = results.message(success_message, noun=noun, plural=plural)
-    left = results.total - results.handled
-    if _STOP in request.POST and left > 0:
-        text = f"{text}{'. ' if text else ''}Stopped: {left:,} {noun if left == 1 else plural} left"
-        level = max(level, levels.WARNING)
-    page.message_user(request, text or "No action taken: the selected rows no longer exist.", level)
-
-
-def _run(
-    page: OperatorAdmin,
-    request: HttpRequest,
-    call: Callable[[], str | ShownOnce | None],
-    *,
-    row: Model,
-    results: BulkResults,
-) -> str | ShownOnce | None:
-    """Run an action for one row, and count its result."""
-    name = page.display_name(row)
-    if refusal := page.find_refusal(request, row):
-        results.add_refusal(refusal, name)
-        return None
-    try:
-        result = call()
-    except ApiError as error:
-        results.add_refusal(error.message, name)
-        return None
-    results.done += 1
-    return result
+def _refuse(page: OperatorAdmin, request: HttpRequest, reason: str) -> None:
+    page.message_user(request, f"{reason} No action taken.", levels.WARNING)

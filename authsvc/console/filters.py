@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, ClassVar
+from uuid import UUID
 
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
@@ -88,6 +89,14 @@ class DayFilter(admin.SimpleListFilter):
         if day == date.max:  # the next day is out of range
             raise IncorrectLookupParameters
         return day
+
+
+def parse_id(text: str) -> UUID | None:
+    """The ID that a search text consists of; None for another text."""
+    try:
+        return UUID(text.strip())
+    except ValueError:
+        return None
 
 
 def latest_rows(queryset: QuerySet[Any]) -> QuerySet[Any]:

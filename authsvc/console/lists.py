@@ -200,14 +200,13 @@ def _read_page(
         expected = estimate(queryset)
     except EmptyResultSet:  # the conditions exclude each other
         return Page(rows=[], total=0)
-    limit = _collected(queryset, default_order)
+    limit = _sort_limit(queryset, default_order)
     if expected <= limit:
         keys, total = collect(queryset, start=start, size=size, limit=limit)
         if total <= limit:
             rows = {row.pk: row for row in queryset.filter(pk__in=keys).order_by()} if keys else {}
             return Page(rows=[rows[key] for key in keys if key in rows], total=total)
-    first = next(iter(queryset.query.order_by), "")
-    is_in_order = str(first).lstrip("-") in indexed
+    is_in_order = _has_index(queryset, indexed)
     ordered = queryset if is_in_order else queryset.order_by(*default_order)
     found = list(ordered[start : start + size])
     if len(found) < size:
@@ -221,21 +220,26 @@ def read_keys(queryset: QuerySet[Any], *, default_order: list[str], indexed: fro
     def read() -> list[Any]:
         _plan_for_values()
         try:
-            collected = _collected(queryset, default_order)
-            if estimate(queryset) <= collected:
-                keys, total = collect(queryset, start=0, size=collected, limit=collected)
-                if total <= collected:
+            sort_limit = _sort_limit(queryset, default_order)
+            if estimate(queryset) <= sort_limit:
+                keys, total = collect(queryset, start=0, size=sort_limit, limit=sort_limit)
+                if total <= sort_limit:
                     return keys
         except EmptyResultSet:
             return []
-        first = next(iter(queryset.query.order_by), "")
-        ordered = queryset if str(first).lstrip("-") in indexed else queryset.order_by(*default_order)
+        ordered = queryset if _has_index(queryset, indexed) else queryset.order_by(*default_order)
         return list(ordered.values_list("pk", flat=True)[: limit + 1])
 
     return read_in_time(read, milliseconds=_EXPORT_TIMEOUT_MILLISECONDS)
 
 
-def _collected(queryset: QuerySet[Any], default_order: list[str]) -> int:
+def _has_index(queryset: QuerySet[Any], indexed: frozenset[str]) -> bool:
+    """True if an index has the rows in the order of the query."""
+    first = next(iter(queryset.query.order_by), "")
+    return str(first).lstrip("-") in indexed
+
+
+def _sort_limit(queryset: QuerySet[Any], default_order: list[str]) -> int:
     """The number of rows up to which sorting is cheaper than reading an index in its order.
 
     Matches of a filter are spread evenly over the default order more often than over another one.

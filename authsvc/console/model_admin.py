@@ -174,9 +174,7 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
         obj: Model | None = None,
     ) -> HttpResponse:
         actions = self.get_actions(request)
-        context["row_actions"] = [
-            {"name": name, "run": entry[0]} for name in self.available_actions(obj) if (entry := actions.get(name))
-        ]
+        context["row_actions"] = [entry[0] for name in self.available_actions(obj) if (entry := actions.get(name))]
         context["row_links"] = self.row_links(request, obj) if obj else []
         context["actions_url"] = self.list_url()
         context["row_name"] = context["subtitle"] = self.display_name(obj) if obj else ""

@@ -52,6 +52,6 @@ def ask_removal(
         title=title,
         text=text,
         error=error,
-        run={"is_dangerous": True},
+        action={"is_dangerous": True},
         fields={CONFIRMED: "1"},
     )

@@ -23,6 +23,8 @@ MAX_AGE = timedelta(hours=12)
 _SESSION = "session"
 _SEEN_AT = "seen_at"
 _LEVEL = "level"
+_COUNTER = "counter"
+"""The counter of the session's refresh tokens, which no browser gets: each verified second factor increases it."""
 _CACHE_KEY = "authsvc.console.signed_in"
 
 
@@ -35,8 +37,13 @@ def start(request: HttpRequest, *, session_id: UUID, at: datetime) -> None:
 
 
 def step_up(request: HttpRequest) -> None:
-    """Record the verified second factor in the cookie. Earlier copies of the cookie become invalid."""
+    """Record the verified second factor in the cookie. Earlier copies of the cookie become invalid for good.
+
+    One statement.
+    """
+    current = users.user_source.find_by_session(UUID(request.session[_SESSION]))
     request.session[_LEVEL] = lifecycle.AAL2
+    request.session[_COUNTER] = current.session.refresh_token_counter if current and current.session else None
     rotate_token(request)
     request.META.pop(_CACHE_KEY, None)
 
@@ -124,16 +131,21 @@ def _find(request: HttpRequest, *, at: datetime) -> SignedInUser | None:
     current = users.user_source.find_by_session(UUID(session_id))
     seen_at = datetime.fromtimestamp(request.session.get(_SEEN_AT, 0), UTC)
     level = request.session.get(_LEVEL, lifecycle.AAL1)
-    if current is None or not _is_valid(current, level=level, seen_at=seen_at, at=at):
+    # A cookie of a former version at aal2 has no counter.
+    counter = request.session.get(_COUNTER, 0 if level == lifecycle.AAL1 else None)
+    if current is None or not _is_valid(current, level=level, counter=counter, seen_at=seen_at, at=at):
         request.session.flush()
         return None
     request.session[_SEEN_AT] = int(at.timestamp())
     return current
 
 
-def _is_valid(current: SignedInUser, *, level: str, seen_at: datetime, at: datetime) -> bool:
+def _is_valid(current: SignedInUser, *, level: str, counter: int | None, seen_at: datetime, at: datetime) -> bool:
     subject, session = current.user, current.session
     if session is None or current.is_impersonated or session.aal > level:
+        return False
+    # The level falls again with the last factor, the counter does not.
+    if counter is not None and counter != (session.refresh_token_counter or 0):
         return False
     if operators.access_of(subject.role) is None:
         return False

@@ -139,6 +139,7 @@ def test_concurrent_sign_in_with_old_password_leaves_no_session(api: Api, passwo
         assert api.post("/token?grant_type=password", credentials).status_code == 400
 
 
+@pytest.mark.usefixtures("no_refresh_timeout")
 def test_concurrent_refresh_of_other_session_does_not_outlive_password_change(api: Api) -> None:
     for number in range(5):
         user = factories.make_user()

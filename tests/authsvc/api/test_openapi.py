@@ -92,22 +92,21 @@ def test_every_error_of_the_api_is_declared() -> None:
     }
     undeclared = error_classes() - declared - set(responses.ANYWHERE)
     of_the_console = {
-        *(
-            "CannotBeImpersonated",
-            "LastFactor",
-            "ListTooSlow",
-            "MessageExpired",
-            "MessageUndecryptable",
-            "NoFactors",
-            "NotFailed",
-            "NotRecovering",
-            "NothingChanged",
-            "NothingToConfirm",
-            "NothingToSendTo",
-            "RecipientBanned",
-            "RecipientDeleted",
-        ),
-        *("OwnAccount", "SessionAlreadyEnded"),
+        "CannotBeImpersonated",
+        "LastFactor",
+        "ListTooSlow",
+        "MessageExpired",
+        "MessageUndecryptable",
+        "NoFactors",
+        "NotFailed",
+        "NotRecovering",
+        "NothingChanged",
+        "NothingToConfirm",
+        "NothingToSendTo",
+        "RecipientBanned",
+        "RecipientDeleted",
+        "OwnAccount",
+        "SessionAlreadyEnded",
     }
     bases = {"UnprocessableInput", "FrameworkError"}
     of_disabled_features = {"SamlDisabled"}

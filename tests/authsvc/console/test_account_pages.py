@@ -286,6 +286,20 @@ def test_a_factor_is_removed_after_a_question(inside: Console, operator: User, m
     assert mailbox.emails[-1].kind == EmailKind.FACTOR_UNENROLLED
 
 
+def test_copies_of_the_cookie_stay_invalid_without_the_factor(inside: Console) -> None:
+    earlier = copy_of(inside)
+    enrol_app(inside)
+    one_factor = copy_of(inside)
+    assert one_factor.is_in
+    enrol_app(inside, "tablet")
+    assert not one_factor.is_in
+    for factor in Factor.objects.all():
+        inside.submit(f"{ACCOUNT}factors/{factor.id}/removal/", confirmed="1")
+    assert not Factor.objects.exists()
+    assert inside.is_in
+    assert not earlier.is_in
+
+
 def test_a_session_below_aal2_cannot_remove_or_add_factors(inside: Console, operator: User) -> None:
     enrol_app(inside)
     factor = Factor.objects.get()

@@ -28,6 +28,7 @@ from tests import factories
 from tests.authsvc.console.conftest import USERS, Console, page_of
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tokens.models import ImpersonationLink, Session
+from tokens.personal_data import SignIns
 
 pytestmark = pytest.mark.django_db
 
@@ -375,6 +376,16 @@ def test_the_network_of_the_operator_is_not_one_of_the_user(
     factories.make_session(ada, ip=at_home.address)
     assert failed_attempts.is_refused(ada.pk, caller=at_the_operator)
     assert not failed_attempts.is_refused(ada.pk, caller=at_home)
+
+
+def test_the_export_of_the_user_leaves_the_device_of_the_operator_out(active: Impersonation, ada: User) -> None:
+    own = factories.make_session(ada).session
+    subject = DataSubject(id=ada.pk, addresses=frozenset({"ada@example.com"}))
+    [exported] = [list(rows) for table, rows in SignIns().export(subject) if table == "sessions"]
+    rows = {row["id"]: row for row in exported}
+    assert rows.keys() == {own.pk, active.given.session.pk}
+    assert {"ip", "user_agent"} <= rows[own.pk].keys()
+    assert not {"ip", "user_agent", "impersonator_session_id"} & rows[active.given.session.pk].keys()
 
 
 def test_ordinary_tokens_and_entries_name_no_operator(ada: User, api: Api) -> None:
