@@ -13,7 +13,7 @@ from oauthserver.models import OAuthClient
 _Method = Literal["none", "client_secret_basic", "client_secret_post"]
 
 
-class Client(TypedDict):
+class ClientInformation(TypedDict):
     """A client of the OAuth server, without its secret."""
 
     client_id: UUID
@@ -31,7 +31,7 @@ class Client(TypedDict):
     updated_at: Moment
 
 
-class ClientWithSecret(Client):
+class ClientWithSecret(ClientInformation):
     """A client with its new secret."""
 
     client_secret: NotRequired[str]
@@ -50,7 +50,7 @@ class RegisteredClientInformation(ClientWithSecret):
 class ClientList(TypedDict):
     """Clients, newest first."""
 
-    clients: list[Client]
+    clients: list[ClientInformation]
 
 
 def client_json(client: OAuthClient) -> dict[str, Any]:

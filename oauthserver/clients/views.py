@@ -71,14 +71,14 @@ class ClientView(Endpoint):
     authentication_classes = (AdminAuthentication,)
     permission_classes = (IsAdmin, OAuthServerEnabled)
 
-    @document(responses={200: schemas.Client}, errors=_ID_ERRORS)
+    @document(responses={200: schemas.ClientInformation}, errors=_ID_ERRORS)
     def get(self, request: ServiceRequest, client_id: str) -> HttpResponse:
         """Return a client."""
         return Response(schemas.client_json(clients.find(client_id)))
 
     @document(
         body=ClientUpdate,
-        responses={200: schemas.Client},
+        responses={200: schemas.ClientInformation},
         errors=(
             *_ID_ERRORS,
             errors.ClientBodyInvalid,
