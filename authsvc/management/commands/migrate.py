@@ -9,9 +9,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.core.management.commands import migrate
-from django.db import DatabaseError, OperationalError, connections
+from django.db import DatabaseError, OperationalError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.migration import Migration
 from django.db.migrations.recorder import MigrationRecorder
+from django.db.migrations.state import ProjectState
 from psycopg import errors as postgresql
 
 from authsvc import conf
@@ -23,6 +26,24 @@ PAUSE_SECONDS = 3.0
 TIMEOUT_SECONDS = 600.0
 
 logger = logging.getLogger(__name__)
+
+
+class AtomicExecutor(MigrationExecutor):
+    """Records an atomic migration in its transaction, so that a killed run leaves no migration applied but unrecorded.
+
+    Django records a migration with constraints or indexes after its transaction.
+    """
+
+    def apply_migration(
+        self, state: ProjectState, migration: Migration, fake: bool = False, fake_initial: bool = False
+    ) -> ProjectState:
+        if not migration.atomic:
+            return super().apply_migration(state, migration, fake=fake, fake_initial=fake_initial)
+        with transaction.atomic(using=self.connection.alias):
+            return super().apply_migration(state, migration, fake=fake, fake_initial=fake_initial)
+
+
+migrate.MigrationExecutor = AtomicExecutor  # type: ignore[attr-defined]  # Django's command has no other hook for it
 
 
 class Command(migrate.Command):

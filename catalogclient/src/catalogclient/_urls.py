@@ -66,11 +66,12 @@ class Separator:
     def in_query(self, levels: Sequence[str]) -> str:
         """Joins the levels without encoding them.
 
-        Servers decode a query value before they split it. Levels that contain the separator are therefore joined
-        with U+001F, which all servers accept.
+        Servers decode a query value before they split it. If they would split these levels elsewhere, U+001F joins
+        them, which all servers accept.
         """
-        is_ambiguous = any(self.plain in level for level in levels)
-        return (UNIT_SEPARATOR.plain if is_ambiguous else self.plain).join(levels)
+        joined = self.plain.join(levels)
+        is_ambiguous = joined.split(self.plain) != list(levels)
+        return UNIT_SEPARATOR.plain.join(levels) if is_ambiguous else joined
 
 
 UNIT_SEPARATOR = Separator("%1F")

@@ -195,6 +195,8 @@ class Chromium:
     def watch_policy_violations(self) -> None:
         """Record violations of the Content-Security-Policy from now on."""
         self._violations = []
+        self.open("about:blank")  # the domains report earlier events of the page when they are enabled
+        self._command("Log.clear")
         self._command("Log.enable")
         self._command("Audits.enable")
 
