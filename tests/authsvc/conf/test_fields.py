@@ -306,6 +306,7 @@ SETTINGS: list[tuple[str, str, str, object]] = [
     ("AUTH_RATE_LIMIT_TOKEN_REFRESH", "1e3", "limits.token_refresh", 1000.0),
     ("AUTH_RATE_LIMIT_OTP", "0", "limits.otp", 0.0),
     ("AUTH_RATE_LIMIT_ANONYMOUS_USERS", "5", "limits.anonymous_users", 5.0),
+    ("AUTH_RATE_LIMIT_OAUTH_DYNAMIC_CLIENT_REGISTER", "2.5", "limits.oauth_registration", 2.5),
     *_mail_settings(),
     *(setting for name in conf.PROVIDERS for setting in _provider_settings(name)),
 ]
