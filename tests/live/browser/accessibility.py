@@ -165,10 +165,12 @@ _CLIPPED = """(() => {
 })()"""
 
 
-def find_problems(browser: Chromium) -> list[str]:
+def find_problems(browser: Chromium, *, presses_tab: bool = True) -> list[str]:
     """Faint texts, elements that Tab does not reach or whose focus is invisible, and a page wider than the window."""
+    _finish_transitions(browser)
     browser.evaluate(_SCRIPT)
-    return [*_faint_texts(browser), *_keyboard_problems(browser), *overflow(browser)]
+    keyboard_problems = _keyboard_problems(browser) if presses_tab else []
+    return [*_faint_texts(browser), *keyboard_problems, *overflow(browser)]
 
 
 def find_violations(browser: Chromium, *, only_looks: bool = False) -> list[str]:
@@ -176,6 +178,7 @@ def find_violations(browser: Chromium, *, only_looks: bool = False) -> list[str]
 
     `only_looks`: only of the rules on colours and sizes, for a page whose other rules have been checked.
     """
+    _finish_transitions(browser)
     if not browser.evaluate("'axe' in window"):
         browser.evaluate(_axe_core())
     violations = browser.evaluate(f"""axe.run({{
@@ -188,6 +191,16 @@ def find_violations(browser: Chromium, *, only_looks: bool = False) -> list[str]
         for found in violations
         if found["impact"] in _SEVERE
     ]
+
+
+def _finish_transitions(browser: Chromium) -> None:
+    """Skip to the end of the transitions that a change of the colour scheme starts."""
+    browser.evaluate("""new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => {
+        for (const each of document.getAnimations()) {
+            if (each.effect.getComputedTiming().endTime !== Infinity) each.finish()
+        }
+        resolve(true)
+    })))""")
 
 
 @functools.cache
