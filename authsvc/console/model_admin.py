@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from django.contrib import admin
 from django.contrib.admin import helpers
@@ -186,10 +186,9 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
         if ERROR_FLAG in request.GET:
             raise BadRequest(_NO_FILTER)
         try:
-            changelist: Any = self.get_changelist_instance(request)
+            return cast(FilteredList, self.get_changelist_instance(request))
         except IncorrectLookupParameters:  # the admin catches it for pages of a list only
             raise BadRequest(_NO_FILTER) from None
-        return changelist  # type: ignore[no-any-return]
 
     def response_action(  # type: ignore[override]  # the stubs have a parameter of later versions
         self, request: HttpRequest, queryset: QuerySet[Any]

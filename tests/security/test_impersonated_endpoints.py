@@ -1,4 +1,4 @@
-"""What an operator who impersonates a user may call: every endpoint of the API is classified here."""
+"""Classifies every endpoint of the API: an operator who impersonates a user may call it, or is refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Use(StrEnum):
     PERMITTED = "permitted"
     REFUSED = "refused"
     ADMIN = "refused like every user without an administrator's role"
-    PUBLIC = "reads no access token, so that it gives an operator nothing that others do not get"
+    PUBLIC = "reads no access token, so the response is the same for an operator"
 
 
 # An endpoint that changes a sign-in method, a credential or another session is REFUSED. A public endpoint that acts on

@@ -66,7 +66,7 @@ class LogoutView(Endpoint):
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Revoke sessions. Other services accept issued access tokens until they expire.
 
-        An operator who views the application as the user ends only that session, whatever the scope is.
+        An operator who views the application as the user ends only that session, for every scope except `others`.
         """
         scope = parsing.query_parameter(request, "scope")
         signed_in = authentication.get_signed_in_user(request)

@@ -110,7 +110,7 @@ def _escape(word: str) -> str:
 
 @cache
 def _lowers_all_letters() -> bool:
-    """False in a database whose locale knows the letters of ASCII only."""
+    """False in a database whose locale defines the case of ASCII letters only."""
     row = fetch_row("SELECT lower('Ж') = 'ж'", []) if _is_unicode() else None
     return bool(row and row[0])
 

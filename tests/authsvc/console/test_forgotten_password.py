@@ -203,7 +203,7 @@ def test_the_response_reveals_no_account(operator: User, mailbox: Mailbox) -> No
     factories.make_user(email="sso@example.com", role="svc_admin", is_sso_user=True)
     ask(Console(), "warm@example.com")  # fills caches
     answers, statements = [], []
-    addresses = ("op", "user", "nobody", "unproven", "banned", "sso")
+    addresses = ("op", "user", "absent", "unproven", "banned", "sso")
     for name in addresses:
         console = Console()
         with CaptureQueriesContext(connection) as captured:
@@ -216,7 +216,7 @@ def test_the_response_reveals_no_account(operator: User, mailbox: Mailbox) -> No
 
 
 def test_a_repeated_request_waits_for_every_address(operator: User) -> None:
-    for address in ("op@example.com", "nobody@example.com"):
+    for address in ("op@example.com", "absent@example.com"):
         console = Console()
         assert ask(console, address).status_code == 200
         again = ask(console, address)
