@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
-from urllib.parse import unquote_to_bytes
 
 import msgspec
 import orjson
@@ -14,9 +13,7 @@ from django.http import HttpRequest
 from authsvc.api import parsing
 from authsvc.api.parsing import Body
 
-_FORM = "application/x-www-form-urlencoded"
 _JSON = "application/json"
-_MAX_PAIRS = 100
 
 
 class TokenForm(Body, frozen=True):
@@ -56,12 +53,9 @@ def parse(request: HttpRequest) -> TokenRequest:
 
     Pairs of a form that cannot be decoded, and bodies of other types, are left out. Raises BodyUnreadable.
     """
-    content_type = request.META.get("CONTENT_TYPE", "").lower()
-    if _JSON in content_type:
+    if _JSON in request.META.get("CONTENT_TYPE", "").lower():
         return TokenRequest(_parse_json(parsing.read_body(request)))
-    if content_type.partition(";")[0].strip() == _FORM:
-        return TokenRequest(_parse_form(parsing.read_body(request)))
-    return TokenRequest({})
+    return TokenRequest(parsing.parse_form(request))
 
 
 def _parse_json(raw: bytes) -> dict[str, str]:
@@ -71,18 +65,3 @@ def _parse_json(raw: bytes) -> dict[str, str]:
     except (msgspec.MsgspecError, ValueError, RecursionError):
         raise BodyUnreadable from None
     return {name: value for name in form.__struct_fields__ if (value := getattr(form, name))}
-
-
-def _parse_form(raw: bytes) -> dict[str, str]:
-    parameters: dict[str, str] = {}
-    for pair in raw.split(b"&", maxsplit=_MAX_PAIRS)[:_MAX_PAIRS]:
-        name, _, value = pair.partition(b"=")
-        try:
-            parameters.setdefault(_decode(name), _decode(value))
-        except UnicodeDecodeError:
-            continue
-    return parameters
-
-
-def _decode(text: bytes) -> str:
-    return unquote_to_bytes(text.replace(b"+", b" ")).decode()
