@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import IO, Any, ClassVar, TypeVar, cast
-from urllib.parse import unquote_to_bytes
 
 import msgspec
 import orjson
@@ -21,8 +20,6 @@ MAX_DEPTH = 32
 """Maximum nesting of the objects and lists of a JSON body, which is level 1 itself."""
 MAX_KEYS = 10_000
 """Maximum number of keys in all objects of a JSON body."""
-FORM = "application/x-www-form-urlencoded"
-_MAX_PAIRS = 100
 
 Input = TypeVar("Input", bound=msgspec.Struct)
 
@@ -101,27 +98,6 @@ def parse_body(request: Request, body_type: type[Input]) -> Input:
     if not request.data:
         return _decode(b"{}", body_type)
     return _decode(request.body, body_type)
-
-
-def parse_form(request: HttpRequest) -> dict[str, str]:
-    """The pairs of a form; the first of several with the same name counts. Empty for a body of another type.
-
-    Pairs that cannot be decoded, and those after the hundredth, are left out. Raises BodyTooLarge.
-    """
-    if request.META.get("CONTENT_TYPE", "").lower().partition(";")[0].strip() != FORM:
-        return {}
-    parameters: dict[str, str] = {}
-    for pair in read_body(request).split(b"&", maxsplit=_MAX_PAIRS)[:_MAX_PAIRS]:
-        name, _, value = pair.partition(b"=")
-        try:
-            parameters.setdefault(_decode_form(name), _decode_form(value))
-        except UnicodeDecodeError:
-            continue
-    return parameters
-
-
-def _decode_form(text: bytes) -> str:
-    return unquote_to_bytes(text.replace(b"+", b" ")).decode()
 
 
 def query_parameter(request: HttpRequest, name: str) -> str:

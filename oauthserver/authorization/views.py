@@ -22,6 +22,7 @@ from oauthserver import errors
 from oauthserver.authorization import authorizations, requests, schemas
 from oauthserver.authorization.authorizations import AuthorizationDetails
 from oauthserver.authorization.requests import Parameters, RequestRefused
+from oauthserver.clients import client_requests
 from oauthserver.endpoints import OAuthEndpoint
 from tokens.api import authentication
 from tokens.api.authentication import BearerAuthentication
@@ -98,8 +99,7 @@ class AuthorizeView(OAuthEndpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Do the same as GET, with the parameters in a form (OpenID Connect Core §3.1.2.1)."""
-        form = parsing.parse_form(request.http)
-        return self._start(request, lambda name: form.get(name, ""))
+        return self._start(request, client_requests.parse_form(request.http).get)
 
     def _start(self, request: ServiceRequest, parameter: Parameters) -> HttpResponse:
         target = requests.find_target(parameter)

@@ -10,11 +10,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.users.queries import get_user_record
-from authsvc.api import parsing
 from authsvc.api.openapi.document import document
 from authsvc.api.parsing import Body
 from authsvc.api.views import ServiceRequest
 from oauthserver import scopes
+from oauthserver.clients import client_requests
 from oauthserver.endpoints import OAuthEndpoint
 from oauthserver.userinfo import claims
 from tokens.api import authentication
@@ -54,7 +54,7 @@ class HeaderOrFormAuthentication(BearerAuthentication):
     def find_token(self, request: Request) -> str | None:
         if request.method != "POST" or "HTTP_AUTHORIZATION" in request.META:
             return super().find_token(request)
-        return parsing.parse_form(request._request).get("access_token") or None
+        return client_requests.parse_form(request._request).get("access_token") or None
 
 
 class UserInfoView(OAuthEndpoint):
