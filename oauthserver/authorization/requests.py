@@ -23,6 +23,7 @@ from authsvc.security import redirects
 from oauthserver import scopes
 from oauthserver.authorization import responses
 from oauthserver.clients import clients
+from oauthserver.clients.client_metadata import find_resource_refusal
 from oauthserver.clients.redirect_uris import is_registered
 from oauthserver.errors import UnknownClient
 from oauthserver.models import OAuthAuthorization
@@ -149,18 +150,8 @@ def _scope(scope: str, *, response_type: str) -> str:
 
 def _check_resource(resource: str) -> None:
     """RFC 8707 §2."""
-    if not resource:
-        return
-    try:
-        parts = urlsplit(resource)
-    except ValueError:
-        raise RequestRefused("invalid_request", "resource must be a valid URI") from None
-    if not parts.scheme:
-        raise RequestRefused("invalid_request", "resource must be an absolute URI")
-    if "#" in resource:
-        raise RequestRefused("invalid_request", "resource must not include a fragment component")
-    if "?" in resource:
-        raise RequestRefused("invalid_request", "resource must not include a query component")
+    if reason := find_resource_refusal(resource):
+        raise RequestRefused("invalid_request", reason)
 
 
 def _check_challenge(challenge: str, method: str) -> None:

@@ -54,8 +54,9 @@ class RevocationView(AuthenticatedClientEndpoint):
 
         An unknown token and a token of another client get the same response.
         """
-        client, parameters = authentication.authenticate(request.http, IssuedTokenForm).require()
-        revocation.revoke(_token(parameters), client=client, caller=request.caller, at=timezone.now())
+        at = timezone.now()
+        client, parameters = authentication.authenticate(request.http, IssuedTokenForm, at=at).require()
+        revocation.revoke(_token(parameters), client=client, caller=request.caller, at=at)
         return Response(status=200)
 
 
@@ -66,9 +67,11 @@ class IntrospectionView(AuthenticatedClientEndpoint):
 
         It is the client of the token, or the API for which the access token was issued.
         """
-        introspection = Introspection(at=timezone.now())
-        authenticated = authentication.authenticate(request.http, IssuedTokenForm, find=introspection.find_client)
-        client, parameters = authenticated.require()
+        at = timezone.now()
+        introspection = Introspection(at=at)
+        client, parameters = authentication.authenticate(
+            request.http, IssuedTokenForm, at=at, find=introspection.find_client
+        ).require()
         if client.is_public:
             raise errors.InvalidClient("Introspection requires a confidential client")
         _token(parameters)

@@ -21,6 +21,9 @@ TOKEN_TYPE = "at+jwt"
 """`typ` in the header (RFC 9068 §2.1). It tells these tokens from ID tokens, which have no session either."""
 
 
+_MAX_RESOURCE_LENGTH = 2048
+
+
 def issue(request: ClientRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> tuple[AccessToken, str]:
     """An access token with the client as its subject, and its scope. One statement. Raises InvalidScope, InvalidTarget.
 
@@ -31,7 +34,7 @@ def issue(request: ClientRequest, *, client: OAuthClient, caller: Caller, at: da
     if not set(requested) <= set(permitted):
         raise InvalidScope("the client is not registered for a requested scope")
     resource = request.get("resource")
-    if reason := find_resource_refusal(resource):
+    if reason := "resource too long" if len(resource) > _MAX_RESOURCE_LENGTH else find_resource_refusal(resource):
         raise InvalidTarget(reason)
     scope = " ".join(requested)
     issued_at, lifetime = int(at.timestamp()), int(conf.current().jwt.exp.total_seconds())

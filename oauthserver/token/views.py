@@ -24,6 +24,7 @@ from tokens.sessions import errors as session_errors
 from tokens.sessions import refresh
 from tokens.sessions.lifecycle import TokenPair
 
+
 class TokenForm(ClientForm, frozen=True):
     """The members of a token request."""
 
@@ -75,7 +76,8 @@ class TokenView(AuthenticatedClientEndpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Issue tokens to a client, for a code, a refresh token or its own credentials. The body may also be JSON."""
-        client, parameters = authentication.authenticate(request.http, TokenForm)
+        at = timezone.now()
+        client, parameters = authentication.authenticate(request.http, TokenForm, at=at)
         if parameters is None:
             raise errors.TokenRequestInvalid("Invalid JSON body")
         grant_type = parameters.get("grant_type")
@@ -86,7 +88,7 @@ class TokenView(AuthenticatedClientEndpoint):
         if grant_type not in client.grant_type_list:
             raise errors.GrantTypeNotAllowed(grant_type)
         grant = _GRANTS[grant_type]
-        content = grant(parameters, client=client, caller=request.caller, at=timezone.now())
+        content = grant(parameters, client=client, caller=request.caller, at=at)
         return Response(content)
 
 
