@@ -111,6 +111,8 @@ USES = {
     "POST /oauth/authorize": Use.PUBLIC,
     "POST /oauth/clients/register": Use.PUBLIC,
     "POST /oauth/token": Use.PUBLIC,
+    "POST /oauth/revoke": Use.PUBLIC,
+    "POST /oauth/introspect": Use.PUBLIC,
 }
 PAGES = ("operator", "inbox", "docs/<")
 """Path prefixes of HTML pages, which read cookies only."""
