@@ -112,7 +112,8 @@ docs-serve: $(INSTALLED)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --dev-addr localhost:$(DOCS_PORT)
 
 screenshots: $(INSTALLED)
-	SCREENSHOTS=1 $(BIN)/pytest -q -n 0 -p no:randomly tests/live/browser/test_pages.py -k test_pages_are
+	SCREENSHOTS=1 $(BIN)/pytest -q -n 0 -p no:randomly tests/live/browser/test_pages.py \
+		tests/live/browser/test_identity_provider.py -k 'test_pages_are or test_tutorial'
 
 bench: $(INSTALLED)
 	$(BIN)/python -m tests.performance.bench
