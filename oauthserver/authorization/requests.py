@@ -40,7 +40,7 @@ PROMPTS = (_NONE, "login", "consent", "select_account")
 _MAX_AGE_DIGITS = 10
 
 Parameters = Callable[[str], str]
-"""Name → first value in the query, empty without one."""
+"""Name → first value in the query or form, empty without one."""
 
 
 class RequestRefused(Exception):
@@ -97,6 +97,9 @@ def start(
     The hosted consent page and this endpoint have the same cookies. `prompt=none` is answered at once then, for the
     user whom `find_signed_in` returns, and the URL is that of the client.
     """
+    for name in ("request", "request_uri"):
+        if parameter(name):
+            raise RequestRefused(f"{name}_not_supported", "request objects are not supported")
     scope = _scope(parameter("scope"), response_type=parameter("response_type"))
     _check_resource(parameter("resource"))
     challenge, method = parameter("code_challenge"), parameter("code_challenge_method")

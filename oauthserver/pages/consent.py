@@ -1,7 +1,7 @@
 """The consent page: shows the request of a client to the signed-in user, who allows or denies it.
 
-The first user who sees a request is bound to it. To use another account, that user releases the request, and signs in to
-the other one like to any account: no parameter of the request changes the session of the browser.
+The first user who sees a request is bound to it. To use another account, that user releases the request, and signs in
+to the other one like to any account: no parameter of the request changes the session of the browser.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ _SELECT_ACCOUNT = "select_account"
 class ConsentPage(OAuthPage):
     template = "pages/consent.html"
     title = _("Allow access to your account?")
-    form_action = ""  # the decision leads to the client
+
+    def is_step_of_authorization(self) -> bool:
+        return True
 
     def redirect_before_page(self) -> HttpResponse | None:
         if browser_session.signed_in(self.request) is None:
