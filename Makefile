@@ -52,6 +52,7 @@ $(DEVELOPMENT): | $(INSTALLED)
 	@umask 077 && { \
 		echo AUTH_SITE_URL=http://localhost:3000; \
 		echo AUTH_API_EXTERNAL_URL=http://localhost:$(PORT); \
+		echo AUTH_JWT_ISSUER=http://localhost:$(PORT); \
 		echo AUTH_DB_DRIVER=postgres; \
 		echo AUTH_JWT_AUD=authenticated; \
 		echo AUTH_JWT_DEFAULT_GROUP_NAME=authenticated; \
@@ -74,7 +75,7 @@ run: $(INSTALLED) $(DEVELOPMENT)
 	@echo 'console  http://localhost:$(PORT)/operator/  (first, in another terminal: make operator)'
 	@echo 'settings $(DEVELOPMENT); Ctrl-C stops everything'
 	@AUTHSVC_CONFIG_FILE=$(CURDIR)/$(DEVELOPMENT) AUTH_PORT=$(PORT) AUTH_API_EXTERNAL_URL=http://localhost:$(PORT) \
-		exec $(BIN)/python manage.py serve
+		AUTH_JWT_ISSUER=http://localhost:$(PORT) exec $(BIN)/python manage.py serve
 
 operator: $(INSTALLED) $(DEVELOPMENT)
 	@AUTHSVC_CONFIG_FILE=$(CURDIR)/$(DEVELOPMENT) AUTH_API_EXTERNAL_URL=http://localhost:$(PORT) \

@@ -116,7 +116,7 @@ class AuthorizeView(OAuthEndpoint):
 
 
 def _find_signed_in(request: HttpRequest) -> SignedInUser | None:
-    """The user who is signed in to the hosted pages with this browser, after the second factor. At most two statements."""
+    """The user who is signed in to the hosted pages, after the second factor. At most two statements."""
     browser_session.load(request)
     current = browser_session.signed_in(request)
     return None if current is None or browser_sessions.needs_second_factor(current) else current

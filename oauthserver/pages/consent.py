@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from accounts.pages import browser_session, destinations
 from django.core.exceptions import BadRequest
 from django.http import HttpResponse
 from django.utils.translation import gettext_lazy as _
 
+from accounts.pages import browser_session, destinations
 from authsvc.errors import ValidationFailed
 from oauthserver.authorization import authorizations
 from oauthserver.authorization.authorizations import AuthorizationDetails

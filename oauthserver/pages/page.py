@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
-from accounts.pages import destinations
-from accounts.pages.page import Page
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
+from accounts.pages.page import Page
 from authsvc import conf
 from oauthserver.pages.client_display import ShownClient
 
@@ -38,7 +37,7 @@ class OAuthPage(Page):
             status=403,
             title=_("Second factor required"),
             client=client,
-            enrolment=destinations.with_next(reverse("pages:factors"), path),
+            path=path,
         )
 
     def lead_to_sign_in(self, path: str, *, login_hint: str = "", again: bool = False) -> HttpResponse:
