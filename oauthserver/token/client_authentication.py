@@ -11,12 +11,13 @@ from uuid import UUID
 
 from django.http import HttpRequest
 
+from authsvc.api.parsing import Body
 from authsvc.security import crypto
 from oauthserver.clients import clients
 from oauthserver.errors import InvalidClient
 from oauthserver.models import AuthMethod, OAuthClient
 from oauthserver.token import token_requests
-from oauthserver.token.token_requests import BodyUnreadable, TokenRequest
+from oauthserver.token.token_requests import BodyUnreadable, TokenForm, TokenRequest
 
 _BASIC = "basic "
 
@@ -41,20 +42,21 @@ def uses_basic(request: HttpRequest) -> bool:
     return str(request.META.get("HTTP_AUTHORIZATION", "")).lower().startswith(_BASIC)
 
 
-def authenticate(request: HttpRequest) -> AuthenticatedRequest:
-    """Authenticates the client of a token request. One statement. Raises InvalidClient.
+def authenticate(request: HttpRequest, *, form: type[Body] = TokenForm) -> AuthenticatedRequest:
+    """Authenticates the client of a request. One statement. Raises InvalidClient.
 
+    `form` has the members of a JSON body.
     No client: HTTP Basic authentication with an empty id. No parameters: authenticated with HTTP Basic authentication,
     and the body is unreadable.
     """
     if uses_basic(request):
         client = _verify_credentials(_read_basic(request.META["HTTP_AUTHORIZATION"]))
         try:
-            return AuthenticatedRequest(client, token_requests.parse(request))
+            return AuthenticatedRequest(client, token_requests.parse(request, form=form))
         except BodyUnreadable:
             return AuthenticatedRequest(client, None)
     try:
-        parameters = token_requests.parse(request)
+        parameters = token_requests.parse(request, form=form)
     except BodyUnreadable:
         raise InvalidClient("Invalid client credentials: failed to parse JSON body") from None
     client_id, secret = parameters.get("client_id"), parameters.get("client_secret")

@@ -25,11 +25,12 @@ class TokenForm(Body, frozen=True):
     needs: ClassVar[tuple[str, ...]] = ("grant_type",)
     example: ClassVar[tuple[str, ...]] = ("grant_type", "code", "redirect_uri", "code_verifier")
     grant_type: str | None = None
-    """`authorization_code` or `refresh_token`."""
+    """`authorization_code`, `refresh_token` or `urn:ietf:params:oauth:grant-type:device_code`."""
     code: str | None = None
     redirect_uri: str | None = None
     code_verifier: str | None = None
     refresh_token: str | None = None
+    device_code: str | None = None
     resource: str | None = None
     """The same as in the authorization request (RFC 8707)."""
     client_id: str | None = None
@@ -51,26 +52,27 @@ class TokenRequest:
         return self._parameters.get(name) or ""
 
 
-def parse(request: HttpRequest) -> TokenRequest:
+def parse(request: HttpRequest, *, form: type[Body] = TokenForm) -> TokenRequest:
     """The parameters in the body; the first of several with the same name counts.
 
-    Pairs of a form that cannot be decoded, and bodies of other types, are left out. Raises BodyUnreadable.
+    `form` has the members of a JSON body. Pairs that cannot be decoded, and bodies of other types, are left out.
+    Raises BodyUnreadable.
     """
     content_type = request.META.get("CONTENT_TYPE", "").lower()
     if _JSON in content_type:
-        return TokenRequest(_parse_json(parsing.read_body(request)))
+        return TokenRequest(_parse_json(parsing.read_body(request), form))
     if content_type.partition(";")[0].strip() == _FORM:
         return TokenRequest(_parse_form(parsing.read_body(request)))
     return TokenRequest({})
 
 
-def _parse_json(raw: bytes) -> dict[str, str]:
+def _parse_json(raw: bytes, form: type[Body]) -> dict[str, str]:
     try:
         content: Any = orjson.loads(raw) if raw else {}
-        form = msgspec.convert({} if content is None else content, TokenForm)
+        members = msgspec.convert({} if content is None else content, form)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         raise BodyUnreadable from None
-    return {name: value for name in form.__struct_fields__ if (value := getattr(form, name))}
+    return {name: value for name in members.__struct_fields__ if (value := getattr(members, name))}
 
 
 def _parse_form(raw: bytes) -> dict[str, str]:

@@ -16,10 +16,12 @@ from authsvc.api.views import ServiceRequest
 from authsvc.caller import Caller
 from authsvc.errors import ApiError
 from oauthserver import errors, scopes
-from oauthserver.clients.client_metadata import AUTHORIZATION_CODE, REFRESH_TOKEN
+from oauthserver.clients.client_metadata import AUTHORIZATION_CODE, DEVICE_CODE, REFRESH_TOKEN
+from oauthserver.device import polling
 from oauthserver.endpoints import ClientEndpoint
 from oauthserver.models import OAuthClient
 from oauthserver.token import client_authentication, code_exchange
+from oauthserver.token.client_sessions import ClientSession
 from oauthserver.token.token_requests import TokenForm, TokenRequest
 from tokens.api.grants import RefreshTokenGrant
 from tokens.sessions import errors as session_errors
@@ -55,37 +57,8 @@ class TokenResponse(TypedDict):
     """With the scope `openid`, after the exchange of a code."""
 
 
-class TokenView(ClientEndpoint):
-    @document(
-        form=TokenForm,
-        responses={200: TokenResponse},
-        errors=(
-            errors.InvalidClient,
-            errors.ClientRequired,
-            errors.TokenRequestInvalid,
-            errors.GrantTypeNotAllowed,
-            errors.InvalidGrant,
-            errors.OwnerBanned,
-            *RefreshTokenGrant.documented_errors,
-            session_errors.ClientMismatch,
-            session_errors.ClientAuthenticationNotAllowed,
-        ),
-    )
-    def post(self, request: ServiceRequest) -> HttpResponse:
-        """Exchange a code or a refresh token for tokens of the client. The body may also be JSON."""
-        client, parameters = client_authentication.authenticate(request.http)
-        if parameters is None:
-            raise errors.TokenRequestInvalid("Invalid JSON body")
-        grant_type = parameters.get("grant_type")
-        if not grant_type:
-            raise errors.TokenRequestInvalid("grant_type is required")
-        if client is None:
-            raise errors.ClientRequired
-        if grant_type not in client.grant_type_list:
-            raise errors.GrantTypeNotAllowed(grant_type)
-        grant = _GRANTS[grant_type]
-        content = grant(parameters, client=client, caller=request.caller, at=timezone.now())
-        return Response(content)
+class AuthenticatedEndpoint(ClientEndpoint):
+    """An endpoint that authenticates the client as the token endpoint does, and whose answers are never stored."""
 
     def handle_exception(self, exc: Exception) -> Any:
         response = super().handle_exception(exc)
@@ -105,10 +78,48 @@ class TokenView(ClientEndpoint):
         return "server_error" if error.status >= _SERVER_ERRORS else "invalid_grant"
 
 
+class TokenView(AuthenticatedEndpoint):
+    @document(
+        form=TokenForm,
+        responses={200: TokenResponse},
+        errors=(
+            errors.InvalidClient,
+            errors.ClientRequired,
+            errors.TokenRequestInvalid,
+            errors.GrantTypeNotAllowed,
+            errors.InvalidGrant,
+            errors.DeviceCodeNotExchanged,
+            errors.OwnerBanned,
+            *RefreshTokenGrant.documented_errors,
+            session_errors.ClientMismatch,
+            session_errors.ClientAuthenticationNotAllowed,
+        ),
+    )
+    def post(self, request: ServiceRequest) -> HttpResponse:
+        """Exchange a code, a device code or a refresh token for tokens of the client. The body may also be JSON."""
+        client, parameters = client_authentication.authenticate(request.http)
+        if parameters is None:
+            raise errors.TokenRequestInvalid("Invalid JSON body")
+        grant_type = parameters.get("grant_type")
+        if not grant_type:
+            raise errors.TokenRequestInvalid("grant_type is required")
+        if client is None:
+            raise errors.ClientRequired
+        if grant_type not in client.grant_type_list:
+            raise errors.GrantTypeNotAllowed(grant_type)
+        grant = _GRANTS[grant_type]
+        content = grant(parameters, client=client, caller=request.caller, at=timezone.now())
+        return Response(content)
+
+
 def _exchange_code(parameters: TokenRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> dict[str, Any]:
-    exchange = code_exchange.exchange(parameters, client=client, caller=caller, at=at)
-    content = _token_response(exchange.tokens, scope=exchange.scope)
-    return {**content, "id_token": exchange.id_token} if exchange.id_token else content
+    return _session_response(code_exchange.exchange(parameters, client=client, caller=caller, at=at))
+
+
+def _exchange_device_code(
+    parameters: TokenRequest, *, client: OAuthClient, caller: Caller, at: datetime
+) -> dict[str, Any]:
+    return _session_response(polling.exchange(parameters, client=client, caller=caller, at=at))
 
 
 def _refresh(parameters: TokenRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> dict[str, Any]:
@@ -117,6 +128,11 @@ def _refresh(parameters: TokenRequest, *, client: OAuthClient, caller: Caller, a
         raise errors.TokenRequestInvalid("refresh_token is required for refresh_token grant")
     result = refresh.refresh(token=token, caller=caller, at=at, client_id=client.id)
     return _token_response(result.tokens, scope=scopes.normalize(result.scopes))
+
+
+def _session_response(session: ClientSession) -> dict[str, Any]:
+    content = _token_response(session.tokens, scope=session.scope)
+    return {**content, "id_token": session.id_token} if session.id_token else content
 
 
 def _token_response(tokens: TokenPair, *, scope: str) -> dict[str, Any]:
@@ -129,4 +145,4 @@ def _token_response(tokens: TokenPair, *, scope: str) -> dict[str, Any]:
     }
 
 
-_GRANTS = {AUTHORIZATION_CODE: _exchange_code, REFRESH_TOKEN: _refresh}
+_GRANTS = {AUTHORIZATION_CODE: _exchange_code, REFRESH_TOKEN: _refresh, DEVICE_CODE: _exchange_device_code}

@@ -86,8 +86,10 @@ def approve(api: Api, application: Application, session: SignIn, **changes: Any)
     return query_of(shown["redirect_url"])["code"]
 
 
-def request_token(application: Application, *, headers: dict[str, str] | None = None, **form: Any) -> Answer:
-    """POST /oauth/token with the authentication method of the client."""
+def request_token(
+    application: Application, *, headers: dict[str, str] | None = None, path: str = "/oauth/token", **form: Any
+) -> Answer:
+    """POST to the token endpoint, or another one, with the authentication method of the client."""
     parameters = {name: value for name, value in form.items() if value is not None}
     authentication: dict[str, str] = {}
     if application.method == "client_secret_basic":
@@ -96,15 +98,19 @@ def request_token(application: Application, *, headers: dict[str, str] | None = 
         parameters = {"client_id": application.client_id, **parameters}
         if application.secret:
             parameters.setdefault("client_secret", application.secret)
-    return post_form(urlencode(parameters), headers={**authentication, **(headers or {})})
+    return post_form(urlencode(parameters), headers={**authentication, **(headers or {})}, path=path)
 
 
 def post_form(
-    body: str | bytes, *, headers: dict[str, str] | None = None, content_type: str = "application/x-www-form-urlencoded"
+    body: str | bytes,
+    *,
+    headers: dict[str, str] | None = None,
+    content_type: str = "application/x-www-form-urlencoded",
+    path: str = "/oauth/token",
 ) -> Answer:
-    response: Any = Client().generic("POST", "/oauth/token", body, content_type=content_type, headers=headers or {})
+    response: Any = Client().generic("POST", path, body, content_type=content_type, headers=headers or {})
     problems = openapi.find_problems(
-        "POST", "/oauth/token", response.status_code, headers=response.headers, content=response.content
+        "POST", path, response.status_code, headers=response.headers, content=response.content
     )
     assert not problems, "\n".join(problems)
     return response  # type: ignore[no-any-return]
