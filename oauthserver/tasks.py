@@ -1,4 +1,4 @@
-"""Cleanup of the requests of clients and devices."""
+"""Cleanup of the requests of clients and devices, and of used client assertions."""
 
 from __future__ import annotations
 
@@ -23,6 +23,13 @@ def _an_hour_ago(at: datetime) -> Sequence[datetime]:
 cleanup.register(
     # Requests of clients create these rows without a session.
     CleanupRule(table="oauth_authorizations", condition="t.expires_at < %s", parameters=_a_day_ago, is_mandatory=True),
+    CleanupRule(
+        table="oauth_client_assertions",
+        condition="t.expires_at < %s",
+        parameters=lambda at: (at,),
+        key="digest",
+        is_mandatory=True,
+    ),
     # An hour, in which a device that polls late still learns that its code has expired.
     CleanupRule(
         table="oauth_device_authorizations", condition="t.expires_at < %s", parameters=_an_hour_ago, is_mandatory=True

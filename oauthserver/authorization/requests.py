@@ -36,7 +36,7 @@ PROMPTS = ("none", "login", "consent", "select_account")
 _MAX_AGE_DIGITS = 10
 
 Parameters = Callable[[str], str]
-"""Name → first value in the query, empty without one."""
+"""Name → first value in the query or form, empty without one."""
 
 
 class RequestRefused(Exception):
@@ -87,6 +87,9 @@ def find_target(parameter: Parameters) -> RequestTarget:
 
 def start(target: RequestTarget, parameter: Parameters, *, at: datetime) -> str:
     """Stores a request and returns the URL of the consent page. One statement. Raises RequestRefused."""
+    for name in ("request", "request_uri"):
+        if parameter(name):
+            raise RequestRefused(f"{name}_not_supported", "request objects are not supported")
     if parameter("response_type") not in ("", "code"):
         raise RequestRefused("invalid_request", "only response_type=code is supported")
     scope = parse_scope(parameter("scope"))

@@ -12,12 +12,12 @@ from django.db import transaction
 from authsvc.caller import Caller
 from authsvc.db.sql import fetch_row, namespaced
 from authsvc.security import crypto
+from oauthserver.clients.client_requests import ClientRequest
 from oauthserver.device.requests import POLL_INTERVAL
 from oauthserver.errors import DeviceCodeNotExchanged, InvalidGrant, TokenRequestInvalid
 from oauthserver.models import OAuthClient, Status
 from oauthserver.token import client_sessions
 from oauthserver.token.client_sessions import ApprovedAccess, ClientSession
-from oauthserver.token.token_requests import TokenRequest
 from tokens.sessions import revocation, sign_in_metrics
 
 _GRANT = "device_code"
@@ -45,7 +45,7 @@ class _Polled(NamedTuple):
 
 
 @sign_in_metrics.measure_sign_in("oauth_provider", user_id=lambda session: session.user.id)
-def exchange(request: TokenRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> ClientSession:
+def exchange(request: ClientRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> ClientSession:
     """Exchanges a device code. Five statements, and one before the decision of the user.
 
     A device code that was exchanged before ends the session that it gave. Raises TokenRequestInvalid, InvalidGrant,

@@ -13,10 +13,10 @@ from authsvc.errors import UnexpectedFailure
 from authsvc.security import crypto
 from oauthserver.authorization import requests
 from oauthserver.authorization.requests import RequestRefused
+from oauthserver.clients.client_requests import ClientRequest
 from oauthserver.device import user_codes
 from oauthserver.errors import DeviceRequestRefused
 from oauthserver.models import OAuthClient
-from oauthserver.token.token_requests import TokenRequest
 from tokens.jwt import signing_keys
 
 POLL_INTERVAL = 5
@@ -41,7 +41,7 @@ class StartedRequest:
         return f"{self.verification_uri}?user_code={self.user_code}"
 
 
-def start(request: TokenRequest, *, client: OAuthClient, at: datetime) -> StartedRequest:
+def start(request: ClientRequest, *, client: OAuthClient, at: datetime) -> StartedRequest:
     """Stores the request of a device. One statement. Raises DeviceRequestRefused."""
     try:
         scope = requests.parse_scope(request.get("scope"))

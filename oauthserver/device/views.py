@@ -9,23 +9,20 @@ from django.utils import timezone
 from rest_framework.response import Response
 
 from authsvc.api.openapi.document import document
-from authsvc.api.parsing import Body
 from authsvc.api.throttling import Bucket
 from authsvc.api.views import ServiceRequest
 from oauthserver import errors
+from oauthserver.clients import authentication
+from oauthserver.clients.client_endpoint import AuthenticatedClientEndpoint
 from oauthserver.clients.client_metadata import DEVICE_CODE
+from oauthserver.clients.client_requests import ClientForm
 from oauthserver.device import requests
-from oauthserver.token import client_authentication
-from oauthserver.token.views import AuthenticatedEndpoint
 
 
-class DeviceAuthorizationForm(Body, frozen=True):
+class DeviceAuthorizationForm(ClientForm, frozen=True):
     """The members of a device authorization request."""
 
     example: ClassVar[tuple[str, ...]] = ("client_id", "scope")
-    client_id: str | None = None
-    """Without HTTP Basic authentication."""
-    client_secret: str | None = None
     scope: str | None = None
     """Scopes, separated by spaces; `AUTH_OAUTH_SERVER_DEFAULT_SCOPE` without any."""
     resource: str | None = None
@@ -53,26 +50,17 @@ class DeviceAuthorizationResponse(TypedDict):
     """Seconds between two polls of the device."""
 
 
-class DeviceAuthorizationView(AuthenticatedEndpoint):
+class DeviceAuthorizationView(AuthenticatedClientEndpoint):
     throttle_scope = Bucket.DEVICE_AUTHORIZATION
 
     @document(
         form=DeviceAuthorizationForm,
         responses={200: DeviceAuthorizationResponse},
-        errors=(
-            errors.InvalidClient,
-            errors.ClientRequired,
-            errors.TokenRequestInvalid,
-            errors.DeviceRequestRefused,
-        ),
+        errors=(errors.DeviceRequestRefused,),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Start the sign-in on a device without a browser. The body may also be JSON."""
-        client, parameters = client_authentication.authenticate(request.http, form=DeviceAuthorizationForm)
-        if parameters is None:
-            raise errors.TokenRequestInvalid("Invalid JSON body")
-        if client is None:
-            raise errors.ClientRequired
+        client, parameters = authentication.authenticate(request.http, DeviceAuthorizationForm).require()
         if DEVICE_CODE not in client.grant_type_list:
             raise errors.DeviceRequestRefused(
                 "unauthorized_client", f"Client is not allowed to use grant type: {DEVICE_CODE}"

@@ -13,11 +13,11 @@ from django.db import transaction
 from authsvc.caller import Caller
 from authsvc.db.sql import fetch_row, namespaced
 from authsvc.security import crypto
+from oauthserver.clients.client_requests import ClientRequest
 from oauthserver.errors import InvalidGrant, TokenRequestInvalid
 from oauthserver.models import OAuthAuthorization, OAuthClient, Status
 from oauthserver.token import client_sessions
 from oauthserver.token.client_sessions import ApprovedAccess, ClientSession
-from oauthserver.token.token_requests import TokenRequest
 from tokens.models import ChallengeMethod
 from tokens.sessions import revocation, sign_in_metrics
 
@@ -44,7 +44,7 @@ class _Approved(NamedTuple):
 
 
 @sign_in_metrics.measure_sign_in("oauth_provider", user_id=lambda session: session.user.id)
-def exchange(request: TokenRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> ClientSession:
+def exchange(request: ClientRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> ClientSession:
     """Exchanges a code. Five statements, and one for each refused replay.
 
     A refused request leaves the code usable until it expires, or until the session that approved it ends. A code that
@@ -65,7 +65,7 @@ def exchange(request: TokenRequest, *, client: OAuthClient, caller: Caller, at: 
 
 
 def _exchange(
-    approved: _Approved, request: TokenRequest, *, client: OAuthClient, session_id: UUID, caller: Caller, at: datetime
+    approved: _Approved, request: ClientRequest, *, client: OAuthClient, session_id: UUID, caller: Caller, at: datetime
 ) -> ClientSession:
     _check(approved, request, client=client, at=at)
     access = ApprovedAccess(
@@ -81,7 +81,7 @@ def _exchange(
     return client_sessions.start(access, grant=_GRANT, client=client, session_id=session_id, caller=caller, at=at)
 
 
-def _check(approved: _Approved, request: TokenRequest, *, client: OAuthClient, at: datetime) -> None:
+def _check(approved: _Approved, request: ClientRequest, *, client: OAuthClient, at: datetime) -> None:
     """Raises InvalidGrant for the first difference between the approved request and the token request."""
     if at > approved.expires_at:
         raise InvalidGrant("Authorization code has expired")

@@ -3,43 +3,44 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, ClassVar, Literal, NotRequired, TypedDict
 
 from django.http import HttpResponse
 from django.utils import timezone
-from rest_framework.request import Request
 from rest_framework.response import Response
 
 from authsvc.api.openapi.document import document
-from authsvc.api.renderers import NO_STORE
 from authsvc.api.views import ServiceRequest
 from authsvc.caller import Caller
-from authsvc.errors import ApiError
 from oauthserver import errors, scopes
+from oauthserver.clients import authentication
+from oauthserver.clients.client_endpoint import AuthenticatedClientEndpoint
 from oauthserver.clients.client_metadata import AUTHORIZATION_CODE, DEVICE_CODE, REFRESH_TOKEN
+from oauthserver.clients.client_requests import ClientForm, ClientRequest
 from oauthserver.device import polling
-from oauthserver.endpoints import ClientEndpoint
 from oauthserver.models import OAuthClient
-from oauthserver.token import client_authentication, code_exchange
+from oauthserver.token import code_exchange
 from oauthserver.token.client_sessions import ClientSession
-from oauthserver.token.token_requests import TokenForm, TokenRequest
 from tokens.api.grants import RefreshTokenGrant
 from tokens.sessions import errors as session_errors
 from tokens.sessions import refresh
 from tokens.sessions.lifecycle import TokenPair
 
-_SERVER_ERRORS = 500
-_OAUTH_ERRORS = {
-    401: "invalid_client",
-    405: "invalid_request",
-    408: "invalid_request",
-    409: "temporarily_unavailable",
-    413: "invalid_request",
-    429: "temporarily_unavailable",
-    503: "temporarily_unavailable",
-    504: "temporarily_unavailable",
-}
-"""Status → `error`, if that of RFC 6749 §5.2 does not follow from the error itself."""
+
+class TokenForm(ClientForm, frozen=True):
+    """The members of a token request."""
+
+    needs: ClassVar[tuple[str, ...]] = ("grant_type",)
+    example: ClassVar[tuple[str, ...]] = ("grant_type", "code", "redirect_uri", "code_verifier")
+    grant_type: str | None = None
+    """`authorization_code`, `refresh_token` or `urn:ietf:params:oauth:grant-type:device_code`."""
+    code: str | None = None
+    redirect_uri: str | None = None
+    code_verifier: str | None = None
+    refresh_token: str | None = None
+    device_code: str | None = None
+    resource: str | None = None
+    """The same as in the authorization request (RFC 8707)."""
 
 
 class TokenResponse(TypedDict):
@@ -57,35 +58,13 @@ class TokenResponse(TypedDict):
     """With the scope `openid`, after the exchange of a code."""
 
 
-class AuthenticatedEndpoint(ClientEndpoint):
-    """An endpoint that authenticates the client as the token endpoint does, and whose answers are never stored."""
+class TokenView(AuthenticatedClientEndpoint):
+    default_oauth_error = "invalid_grant"
 
-    def handle_exception(self, exc: Exception) -> Any:
-        response = super().handle_exception(exc)
-        if isinstance(exc, errors.InvalidClient) and client_authentication.uses_basic(self.request.http):
-            response["WWW-Authenticate"] = 'Basic realm="oauth"'
-        return response
-
-    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
-        response["Cache-Control"], response["Pragma"] = NO_STORE, "no-cache"
-        return super().finalize_response(request, response, *args, **kwargs)
-
-    def oauth_error(self, error: ApiError) -> str:
-        if isinstance(error, errors.InvalidClient):
-            return "invalid_client"
-        if error.status in _OAUTH_ERRORS:
-            return _OAUTH_ERRORS[error.status]
-        return "server_error" if error.status >= _SERVER_ERRORS else "invalid_grant"
-
-
-class TokenView(AuthenticatedEndpoint):
     @document(
         form=TokenForm,
         responses={200: TokenResponse},
         errors=(
-            errors.InvalidClient,
-            errors.ClientRequired,
-            errors.TokenRequestInvalid,
             errors.GrantTypeNotAllowed,
             errors.InvalidGrant,
             errors.DeviceCodeNotExchanged,
@@ -97,7 +76,7 @@ class TokenView(AuthenticatedEndpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Exchange a code, a device code or a refresh token for tokens of the client. The body may also be JSON."""
-        client, parameters = client_authentication.authenticate(request.http)
+        client, parameters = authentication.authenticate(request.http, TokenForm)
         if parameters is None:
             raise errors.TokenRequestInvalid("Invalid JSON body")
         grant_type = parameters.get("grant_type")
@@ -112,17 +91,17 @@ class TokenView(AuthenticatedEndpoint):
         return Response(content)
 
 
-def _exchange_code(parameters: TokenRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> dict[str, Any]:
+def _exchange_code(parameters: ClientRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> dict[str, Any]:
     return _session_response(code_exchange.exchange(parameters, client=client, caller=caller, at=at))
 
 
 def _exchange_device_code(
-    parameters: TokenRequest, *, client: OAuthClient, caller: Caller, at: datetime
+    parameters: ClientRequest, *, client: OAuthClient, caller: Caller, at: datetime
 ) -> dict[str, Any]:
     return _session_response(polling.exchange(parameters, client=client, caller=caller, at=at))
 
 
-def _refresh(parameters: TokenRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> dict[str, Any]:
+def _refresh(parameters: ClientRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> dict[str, Any]:
     token = parameters.get("refresh_token")
     if not token:
         raise errors.TokenRequestInvalid("refresh_token is required for refresh_token grant")
@@ -145,4 +124,8 @@ def _token_response(tokens: TokenPair, *, scope: str) -> dict[str, Any]:
     }
 
 
-_GRANTS = {AUTHORIZATION_CODE: _exchange_code, REFRESH_TOKEN: _refresh, DEVICE_CODE: _exchange_device_code}
+_GRANTS = {
+    AUTHORIZATION_CODE: _exchange_code,
+    REFRESH_TOKEN: _refresh,
+    DEVICE_CODE: _exchange_device_code,
+}

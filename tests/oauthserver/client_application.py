@@ -41,8 +41,8 @@ def register(api: Api, **metadata: Any) -> Application:
     return Application(client["client_id"], client.get("client_secret", ""), client["token_endpoint_auth_method"])
 
 
-def authorize(api: Api, application: Application, **changes: Any) -> Answer:
-    """GET /oauth/authorize; a parameter that is None is left out."""
+def authorize(api: Api, application: Application, *, method: str = "GET", **changes: Any) -> Answer:
+    """GET /oauth/authorize, or POST with a form; a parameter that is None is left out."""
     parameters = {
         "client_id": application.client_id,
         "redirect_uri": CALLBACK,
@@ -54,6 +54,8 @@ def authorize(api: Api, application: Application, **changes: Any) -> Answer:
         **changes,
     }
     present = {name: value for name, value in parameters.items() if value is not None}
+    if method == "POST":
+        return post_form(urlencode(present), path="/oauth/authorize")
     return api.get(f"/oauth/authorize?{urlencode(present)}")
 
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db.models import F
 from django.utils import timezone
 
 from accounts.models import User
@@ -71,8 +72,7 @@ def approve(started: dict[str, Any], session: SignIn) -> None:
 
 def rest(*, seconds: float = 6) -> None:
     """Lets the polling interval of all requests pass."""
-    for row in DeviceAuthorization.objects.exclude(polled_at=None):
-        DeviceAuthorization.objects.filter(id=row.id).update(polled_at=row.polled_at - timedelta(seconds=seconds))
+    DeviceAuthorization.objects.update(polled_at=F("polled_at") - timedelta(seconds=seconds))
 
 
 def error_of(response: Any) -> str:
@@ -328,7 +328,7 @@ def test_an_impersonated_session_cannot_approve(api: Api) -> None:
         ({"acr_values": "\0"}, "server_error"),
     ],
 )
-def test_invalid_requests_store_nothing(form: dict[str, str], error: str, api: Api) -> None:
+def test_invalid_requests_store_nothing(form: dict[str, Any], error: str, api: Api) -> None:
     response = request_token(television(api), path="/oauth/device_authorization", **form)
     assert error_of(response) == error
     assert not DeviceAuthorization.objects.exists()

@@ -108,7 +108,9 @@ USES = {
     "GET /sso/saml/metadata": Use.PUBLIC,
     "POST /sso/saml/acs": Use.PUBLIC,
     "GET /oauth/authorize": Use.PUBLIC,
+    "POST /oauth/authorize": Use.PUBLIC,
     "POST /oauth/clients/register": Use.PUBLIC,
+    "POST /oauth/device_authorization": Use.PUBLIC,
     "POST /oauth/token": Use.PUBLIC,
 }
 PAGES = ("operator", "inbox", "docs/<")

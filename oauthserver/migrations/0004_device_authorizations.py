@@ -24,7 +24,7 @@ def cascade(column: str, parent: str) -> migrations.RunSQL:
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("oauthserver", "0001_tables"),
+        ("oauthserver", "0003_pushed_requests"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
