@@ -141,7 +141,7 @@ class RelyingParty:
 
 def unsigned_jwt(claims: dict[str, Any]) -> str:
     """A JWT with `alg` none."""
-    return jwt.encode(claims, key=None, algorithm="none")
+    return jwt.encode(claims, key="", algorithm="none")
 
 
 def flip_signature(token: str) -> str:
