@@ -17,14 +17,14 @@ from tokens.jwt import published_keys
 
 AUTHORIZATION_CODE = "authorization_code"
 REFRESH_TOKEN = "refresh_token"
+DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
 CLIENT_CREDENTIALS = "client_credentials"
 DEFAULT_GRANT_TYPES = (AUTHORIZATION_CODE, REFRESH_TOKEN)
-DYNAMIC_GRANT_TYPES = DEFAULT_GRANT_TYPES
+DYNAMIC_GRANT_TYPES = (*DEFAULT_GRANT_TYPES, DEVICE_CODE)
 """Those that a client can register for without an administrator."""
 GRANT_TYPES = (*DYNAMIC_GRANT_TYPES, CLIENT_CREDENTIALS)
-_WITHOUT_REDIRECTS = frozenset({CLIENT_CREDENTIALS})
+_WITHOUT_REDIRECTS = frozenset({CLIENT_CREDENTIALS, DEVICE_CODE})
 """Grants whose clients need no redirect URI."""
-SECRETLESS_METHODS = (AuthMethod.NONE.value, AuthMethod.PRIVATE_KEY_JWT.value)
 AUTH_METHODS = (AuthMethod.NONE.value, AuthMethod.BASIC.value, AuthMethod.POST.value)
 _MAX_REDIRECT_URIS = 10
 _MAX_NAME_BYTES = 1024
@@ -58,7 +58,8 @@ class ClientRegistration(ClientMetadata, frozen=True):
     redirect_uris: list[str] | None = None
     """One to ten: `https`, a scheme of an app with a host, or `http` on a loopback host, where any port matches."""
     grant_types: list[str] | None = None
-    """`authorization_code` and `refresh_token` by default; `client_credentials` if an administrator registers it."""
+    """`authorization_code` and `refresh_token` by default; also `urn:ietf:params:oauth:grant-type:device_code` and,
+    if an administrator registers it, `client_credentials`."""
     client_name: str | None = None
     client_uri: str | None = None
     """The home page of the application."""

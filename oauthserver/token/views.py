@@ -15,10 +15,12 @@ from authsvc.caller import Caller
 from oauthserver import errors, scopes
 from oauthserver.clients import authentication
 from oauthserver.clients.client_endpoint import AuthenticatedClientEndpoint
-from oauthserver.clients.client_metadata import AUTHORIZATION_CODE, CLIENT_CREDENTIALS, REFRESH_TOKEN
+from oauthserver.clients.client_metadata import AUTHORIZATION_CODE, CLIENT_CREDENTIALS, DEVICE_CODE, REFRESH_TOKEN
 from oauthserver.clients.client_requests import ClientForm, ClientRequest
+from oauthserver.device import polling
 from oauthserver.models import OAuthClient
 from oauthserver.token import client_credentials, code_exchange
+from oauthserver.token.client_sessions import ClientSession
 from tokens.api.grants import RefreshTokenGrant
 from tokens.sessions import errors as session_errors
 from tokens.sessions import refresh
@@ -31,11 +33,12 @@ class TokenForm(ClientForm, frozen=True):
     needs: ClassVar[tuple[str, ...]] = ("grant_type",)
     example: ClassVar[tuple[str, ...]] = ("grant_type", "code", "redirect_uri", "code_verifier")
     grant_type: str | None = None
-    """`authorization_code`, `refresh_token` or `client_credentials`."""
+    """`authorization_code`, `refresh_token`, `client_credentials` or `urn:ietf:params:oauth:grant-type:device_code`."""
     code: str | None = None
     redirect_uri: str | None = None
     code_verifier: str | None = None
     refresh_token: str | None = None
+    device_code: str | None = None
     resource: str | None = None
     """The API of the access token (RFC 8707); for a code, the same as in the authorization request."""
     scope: str | None = None
@@ -68,6 +71,7 @@ class TokenView(AuthenticatedClientEndpoint):
             errors.InvalidGrant,
             errors.InvalidScope,
             errors.InvalidTarget,
+            errors.DeviceCodeNotExchanged,
             errors.OwnerBanned,
             *RefreshTokenGrant.documented_errors,
             session_errors.ClientMismatch,
@@ -75,7 +79,10 @@ class TokenView(AuthenticatedClientEndpoint):
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
-        """Issue tokens to a client, for a code, a refresh token or its own credentials. The body may also be JSON."""
+        """Issue tokens to a client, for a code, a device code, a refresh token or its own credentials.
+
+        The body may also be JSON.
+        """
         at = timezone.now()
         client, parameters = authentication.authenticate(request.http, TokenForm, at=at)
         if parameters is None:
@@ -93,9 +100,13 @@ class TokenView(AuthenticatedClientEndpoint):
 
 
 def _exchange_code(parameters: ClientRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> dict[str, Any]:
-    exchange = code_exchange.exchange(parameters, client=client, caller=caller, at=at)
-    content = _token_response(exchange.tokens, scope=exchange.scope)
-    return {**content, "id_token": exchange.id_token} if exchange.id_token else content
+    return _session_response(code_exchange.exchange(parameters, client=client, caller=caller, at=at))
+
+
+def _exchange_device_code(
+    parameters: ClientRequest, *, client: OAuthClient, caller: Caller, at: datetime
+) -> dict[str, Any]:
+    return _session_response(polling.exchange(parameters, client=client, caller=caller, at=at))
 
 
 def _refresh(parameters: ClientRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> dict[str, Any]:
@@ -112,6 +123,11 @@ def _issue_to_client(parameters: ClientRequest, *, client: OAuthClient, caller: 
     return {**content, "scope": scope} if scope else content
 
 
+def _session_response(session: ClientSession) -> dict[str, Any]:
+    content = _token_response(session.tokens, scope=session.scope)
+    return {**content, "id_token": session.id_token} if session.id_token else content
+
+
 def _token_response(tokens: TokenPair, *, scope: str) -> dict[str, Any]:
     return {
         "access_token": tokens.access.token,
@@ -126,4 +142,5 @@ _GRANTS = {
     AUTHORIZATION_CODE: _exchange_code,
     REFRESH_TOKEN: _refresh,
     CLIENT_CREDENTIALS: _issue_to_client,
+    DEVICE_CODE: _exchange_device_code,
 }

@@ -91,7 +91,7 @@ def approve(api: Api, application: Application, session: SignIn, **changes: Any)
 def request_token(
     application: Application, *, headers: dict[str, str] | None = None, path: str = "/oauth/token", **form: Any
 ) -> Answer:
-    """POST with the authentication method of the client."""
+    """POST to the token endpoint, or another one, with the authentication method of the client."""
     parameters = {name: value for name, value in form.items() if value is not None}
     authentication: dict[str, str] = {}
     if application.method == "client_secret_basic":

@@ -75,7 +75,7 @@ def test_audiences(audience: Any, api: Api) -> None:
 def test_refused_claims(api: Api) -> None:
     client_id, other = register(api).client_id, register(api).client_id
     now = int(time.time())
-    for changes, reason in (
+    refused: list[tuple[dict[str, Any], str]] = [
         ({"iss": other}, "iss and sub must be the client_id"),
         ({"iss": other, "sub": other}, "iss and sub must be the client_id"),
         ({"aud": "https://other.example"}, "aud must be the issuer or the token endpoint"),
@@ -95,7 +95,8 @@ def test_refused_claims(api: Api) -> None:
         ({"exp": "tomorrow"}, "iss, sub, aud, exp and jti are required"),
         ({"aud": {"a": 1}}, "iss, sub, aud, exp and jti are required"),
         ({"jti": "x" * 9000}, "it is too long"),
-    ):
+    ]
+    for changes, reason in refused:
         key = get_default_algorithms()["ES256"].from_jwk(PRIVATE["ES256"])
         claims = {"iss": client_id, "sub": client_id, "aud": ISSUER, "exp": now + 60, "iat": now, "jti": "j", **changes}
         token = jwt.PyJWS().encode(
