@@ -23,7 +23,7 @@ from oauthserver import scopes
 from oauthserver.authorization import responses
 from oauthserver.clients.redirect_uris import is_registered
 from oauthserver.errors import AuthorizationNotFound, ReauthenticationRequired, SecondFactorRequired
-from oauthserver.models import OAuthAuthorization, OAuthConsent, Status
+from oauthserver.models import OAuthAuthorization, OAuthConsent, RegistrationType, Status
 from tokens.sessions import lifecycle, users
 from tokens.sessions.errors import ImpersonationNotAllowed
 from tokens.sessions.users import SignedInUser
@@ -53,6 +53,7 @@ class _Request(NamedTuple):
     client_name: str | None
     client_uri: str | None
     logo_uri: str | None
+    registration_type: str
     client_redirect_uris: str
     client_deleted_at: datetime | None
 
@@ -80,6 +81,8 @@ class ClientSummary:
     name: str | None
     uri: str | None
     logo_uri: str | None
+    is_self_registered: bool = False
+    """True if no administrator has registered the client, so that its name may be that of another application."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +127,11 @@ def show(authorization_id: str, *, signed_in: SignedInUser, at: datetime) -> Aut
         authorization_id=authorization_id,
         redirect_uri=request.redirect_uri,
         client=ClientSummary(
-            id=request.client_id, name=request.client_name, uri=request.client_uri, logo_uri=request.logo_uri
+            id=request.client_id,
+            name=request.client_name,
+            uri=request.client_uri,
+            logo_uri=request.logo_uri,
+            is_self_registered=request.registration_type == RegistrationType.DYNAMIC,
         ),
         scope=request.scope,
         prompt=request.prompt,
@@ -158,6 +165,37 @@ def decide(authorization_id: str, *, approves: bool, signed_in: SignedInUser, ca
             _record_decision(request, audit.Action.OAUTH_GRANT_APPROVED, signed_in, caller=caller, at=at)
             return _approve(request, signed_in, stores_consent=True, at=at)
     raise AuthorizationNotFound
+
+
+def release(authorization_id: str, *, signed_in: SignedInUser, at: datetime) -> None:
+    """Lets another account decide: the user to whom a pending request is bound gives it up. Two statements.
+
+    Raises AuthorizationNotFound, and ValidationFailed for a request that is decided.
+    """
+    _refuse_impersonation(signed_in)
+    with transaction.atomic(durable=True):
+        request = _lock(authorization_id, at=at)
+        if request is not None:
+            if request.status != Status.PENDING:
+                raise ValidationFailed("authorization request is no longer pending")
+            if request.user_id != signed_in.user.id:
+                raise AuthorizationNotFound
+            OAuthAuthorization.objects.filter(id=request.id).update(user_id=None)
+            return
+    raise AuthorizationNotFound
+
+
+def find_login_hint(authorization_id: str, *, at: datetime) -> str:
+    """The address with which the client expects the user to sign in; empty for none. One statement.
+
+    Only of a request that no user has seen, so that it reveals nothing but the client's own text.
+    """
+    if "\0" in authorization_id:
+        return ""
+    unseen = OAuthAuthorization.objects.filter(
+        authorization_id=authorization_id, status=Status.PENDING, user_id__isnull=True, expires_at__gte=at
+    )
+    return unseen.values_list("login_hint", flat=True).first() or ""
 
 
 def _refuse_impersonation(signed_in: SignedInUser) -> None:
@@ -262,8 +300,8 @@ def _lock(authorization_id: str, *, at: datetime) -> _Request | None:
 def _lock_sql() -> str:
     return f"""
         SELECT a.id, a.user_id, a.status, a.redirect_uri, a.scope, a.state, a.prompt, a.max_age, a.login_hint,
-            a.acr_values, a.created_at, a.expires_at, c.id, c.client_name, c.client_uri, c.logo_uri, c.redirect_uris,
-            c.deleted_at
+            a.acr_values, a.created_at, a.expires_at, c.id, c.client_name, c.client_uri, c.logo_uri,
+            c.registration_type, c.redirect_uris, c.deleted_at
         FROM {namespaced("oauth_authorizations")} a JOIN {namespaced("oauth_clients")} c ON c.id = a.client_id
         WHERE a.authorization_id = %s FOR UPDATE OF a SKIP LOCKED
     """  # noqa: S608  (own table names)

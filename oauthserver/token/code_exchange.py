@@ -19,10 +19,10 @@ from authsvc.db.sql import fetch_row, namespaced
 from authsvc.errors import UnexpectedFailure
 from authsvc.security import crypto
 from oauthserver import scopes
+from oauthserver.clients.client_requests import ClientRequest
 from oauthserver.errors import InvalidGrant, OwnerBanned, TokenRequestInvalid
 from oauthserver.models import OAuthAuthorization, OAuthClient, Status
 from oauthserver.token import id_tokens
-from oauthserver.token.token_requests import TokenRequest
 from tokens.models import ChallengeMethod
 from tokens.sessions import lifecycle, revocation, sign_in_metrics
 from tokens.sessions.lifecycle import ClientGrant, TokenPair
@@ -61,7 +61,7 @@ class _Approved(NamedTuple):
 
 
 @sign_in_metrics.measure_sign_in("oauth_provider", user_id=lambda exchange: exchange.user.id)
-def exchange(request: TokenRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> CodeExchange:
+def exchange(request: ClientRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> CodeExchange:
     """Exchanges a code. Five statements, and one for each refused replay.
 
     A refused request leaves the code usable until it expires, or until the session that approved it ends. A code that
@@ -82,7 +82,7 @@ def exchange(request: TokenRequest, *, client: OAuthClient, caller: Caller, at: 
 
 
 def _exchange(
-    approved: _Approved, request: TokenRequest, *, client: OAuthClient, session_id: UUID, caller: Caller, at: datetime
+    approved: _Approved, request: ClientRequest, *, client: OAuthClient, session_id: UUID, caller: Caller, at: datetime
 ) -> CodeExchange:
     _check(approved, request, client=client, at=at)
     user = _find_owner(approved, caller=caller, at=at)
@@ -109,7 +109,7 @@ def _exchange(
     return CodeExchange(user=user, tokens=tokens, scope=scopes.normalize(approved.scope), id_token=id_token)
 
 
-def _check(approved: _Approved, request: TokenRequest, *, client: OAuthClient, at: datetime) -> None:
+def _check(approved: _Approved, request: ClientRequest, *, client: OAuthClient, at: datetime) -> None:
     """Raises InvalidGrant for the first difference between the approved request and the token request."""
     if at > approved.expires_at:
         raise InvalidGrant("Authorization code has expired")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, ClassVar, Literal, NotRequired, TypedDict
 
 from django.http import HttpResponse
 from django.utils import timezone
@@ -16,11 +16,12 @@ from authsvc.api.views import ServiceRequest
 from authsvc.caller import Caller
 from authsvc.errors import ApiError
 from oauthserver import errors, scopes
+from oauthserver.clients import authentication
 from oauthserver.clients.client_metadata import AUTHORIZATION_CODE, REFRESH_TOKEN
+from oauthserver.clients.client_requests import ClientForm, ClientRequest
 from oauthserver.endpoints import ClientEndpoint
 from oauthserver.models import OAuthClient
-from oauthserver.token import client_authentication, code_exchange
-from oauthserver.token.token_requests import TokenForm, TokenRequest
+from oauthserver.token import code_exchange
 from tokens.api.grants import RefreshTokenGrant
 from tokens.sessions import errors as session_errors
 from tokens.sessions import refresh
@@ -38,6 +39,21 @@ _OAUTH_ERRORS = {
     504: "temporarily_unavailable",
 }
 """Status → `error`, if that of RFC 6749 §5.2 does not follow from the error itself."""
+
+
+class TokenForm(ClientForm, frozen=True):
+    """The members of a token request."""
+
+    needs: ClassVar[tuple[str, ...]] = ("grant_type",)
+    example: ClassVar[tuple[str, ...]] = ("grant_type", "code", "redirect_uri", "code_verifier")
+    grant_type: str | None = None
+    """`authorization_code` or `refresh_token`."""
+    code: str | None = None
+    redirect_uri: str | None = None
+    code_verifier: str | None = None
+    refresh_token: str | None = None
+    resource: str | None = None
+    """The same as in the authorization request (RFC 8707)."""
 
 
 class TokenResponse(TypedDict):
@@ -73,7 +89,7 @@ class TokenView(ClientEndpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Exchange a code or a refresh token for tokens of the client. The body may also be JSON."""
-        client, parameters = client_authentication.authenticate(request.http)
+        client, parameters = authentication.authenticate(request.http, TokenForm)
         if parameters is None:
             raise errors.TokenRequestInvalid("Invalid JSON body")
         grant_type = parameters.get("grant_type")
@@ -89,7 +105,7 @@ class TokenView(ClientEndpoint):
 
     def handle_exception(self, exc: Exception) -> Any:
         response = super().handle_exception(exc)
-        if isinstance(exc, errors.InvalidClient) and client_authentication.uses_basic(self.request.http):
+        if isinstance(exc, errors.InvalidClient) and authentication.uses_basic(self.request.http):
             response["WWW-Authenticate"] = 'Basic realm="oauth"'
         return response
 
@@ -105,13 +121,13 @@ class TokenView(ClientEndpoint):
         return "server_error" if error.status >= _SERVER_ERRORS else "invalid_grant"
 
 
-def _exchange_code(parameters: TokenRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> dict[str, Any]:
+def _exchange_code(parameters: ClientRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> dict[str, Any]:
     exchange = code_exchange.exchange(parameters, client=client, caller=caller, at=at)
     content = _token_response(exchange.tokens, scope=exchange.scope)
     return {**content, "id_token": exchange.id_token} if exchange.id_token else content
 
 
-def _refresh(parameters: TokenRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> dict[str, Any]:
+def _refresh(parameters: ClientRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> dict[str, Any]:
     token = parameters.get("refresh_token")
     if not token:
         raise errors.TokenRequestInvalid("refresh_token is required for refresh_token grant")

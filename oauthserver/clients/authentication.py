@@ -1,9 +1,10 @@
-"""Authenticates clients at the token endpoint (RFC 6749 §2.3)."""
+"""Authenticates clients in their requests (RFC 6749 §2.3)."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -12,13 +13,15 @@ from uuid import UUID
 from django.http import HttpRequest
 
 from authsvc.security import crypto
-from oauthserver.clients import clients
-from oauthserver.errors import InvalidClient
+from oauthserver.clients import client_requests, clients
+from oauthserver.clients.client_requests import BodyUnreadable, ClientForm, ClientRequest
+from oauthserver.errors import ClientRequired, InvalidClient, TokenRequestInvalid
 from oauthserver.models import AuthMethod, OAuthClient
-from oauthserver.token import token_requests
-from oauthserver.token.token_requests import BodyUnreadable, TokenRequest
 
 _BASIC = "basic "
+
+ClientLookup = Callable[[UUID, ClientRequest], OAuthClient | None]
+"""Finds a client that is not deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,37 +34,55 @@ class ClientCredentials:
 
 
 class AuthenticatedRequest(NamedTuple):
-    """The client of a token request, and its parameters; None for what is missing or unreadable."""
+    """The client of a request, and its parameters; None for what is missing or unreadable."""
 
     client: OAuthClient | None
-    parameters: TokenRequest | None
+    parameters: ClientRequest | None
+
+    def require(self) -> tuple[OAuthClient, ClientRequest]:
+        """Both. Raises TokenRequestInvalid for an unreadable body or a repeated parameter, and ClientRequired."""
+        if self.parameters is None:
+            raise TokenRequestInvalid("Invalid JSON body")
+        if self.client is None:
+            raise ClientRequired
+        self.parameters.refuse_repetition()
+        return self.client, self.parameters
 
 
 def uses_basic(request: HttpRequest) -> bool:
     return str(request.META.get("HTTP_AUTHORIZATION", "")).lower().startswith(_BASIC)
 
 
-def authenticate(request: HttpRequest) -> AuthenticatedRequest:
-    """Authenticates the client of a token request. One statement. Raises InvalidClient.
+def _find(client_id: UUID, _parameters: ClientRequest) -> OAuthClient | None:
+    return clients.find_existing(client_id)
+
+
+def authenticate(request: HttpRequest, form: type[ClientForm], *, find: ClientLookup = _find) -> AuthenticatedRequest:
+    """Authenticates the client of a request. One statement. Raises InvalidClient.
 
     No client: HTTP Basic authentication with an empty id. No parameters: authenticated with HTTP Basic authentication,
     and the body is unreadable.
     """
-    if uses_basic(request):
-        client = _verify_credentials(_read_basic(request.META["HTTP_AUTHORIZATION"]))
-        try:
-            return AuthenticatedRequest(client, token_requests.parse(request))
-        except BodyUnreadable:
-            return AuthenticatedRequest(client, None)
+    parameters: ClientRequest | None
     try:
-        parameters = token_requests.parse(request)
+        parameters = client_requests.parse(request, form)
     except BodyUnreadable:
-        raise InvalidClient("Invalid client credentials: failed to parse JSON body") from None
+        parameters = None
+    if uses_basic(request):
+        credentials = _read_basic(request.META["HTTP_AUTHORIZATION"])
+    elif parameters is None:
+        raise InvalidClient("Invalid client credentials: failed to parse JSON body")
+    else:
+        credentials = _read_parameters(parameters)
+    client = _verify_credentials(credentials, find=lambda client_id: find(client_id, parameters or ClientRequest()))
+    return AuthenticatedRequest(client, parameters)
+
+
+def _read_parameters(parameters: ClientRequest) -> ClientCredentials:
     client_id, secret = parameters.get("client_id"), parameters.get("client_secret")
     if not client_id:
         raise InvalidClient("Invalid client credentials: client_id is required")
-    method = AuthMethod.POST if secret else AuthMethod.NONE
-    return AuthenticatedRequest(_verify_credentials(ClientCredentials(client_id, secret, method)), parameters)
+    return ClientCredentials(client_id, secret, AuthMethod.POST if secret else AuthMethod.NONE)
 
 
 def _read_basic(header: str) -> ClientCredentials:
@@ -76,14 +97,16 @@ def _read_basic(header: str) -> ClientCredentials:
     return ClientCredentials(unquote(client_id), unquote(secret), AuthMethod.BASIC)
 
 
-def _verify_credentials(credentials: ClientCredentials) -> OAuthClient | None:
+def _verify_credentials(
+    credentials: ClientCredentials, *, find: Callable[[UUID], OAuthClient | None]
+) -> OAuthClient | None:
     if not credentials.client_id:
         return None
     try:
         client_id = UUID(credentials.client_id)
     except ValueError:
         raise InvalidClient("Invalid client_id format") from None
-    client = clients.find_existing(client_id)
+    client = find(client_id)
     if client is None:
         raise InvalidClient
     if credentials.method != client.token_endpoint_auth_method:
