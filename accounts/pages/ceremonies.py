@@ -6,11 +6,11 @@ from typing import Any
 from uuid import UUID
 
 import orjson
-from accounts.pages.page import Page
 from django.http import HttpRequest
 
 from accounts.mfa import challenges
 from accounts.mfa.factor_types import FactorResponse
+from accounts.pages.page import Page
 from accounts.passkeys.challenges import CredentialResponse, StartedCeremony
 from authsvc import conf
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from accounts.pages.page import Page
 from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -12,6 +11,7 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from accounts.pages.page import Page
 from accounts.passwords import change_proofs
 from accounts.profile import reauthentication
 from authsvc.errors import ApiError
@@ -100,6 +100,7 @@ class ProofForm(forms.Form):
 class ProofPage(AccountPage):
     """A page whose form asks for the proofs that settings require, and sends the code for one of them."""
 
+    proof_form: ClassVar[type[ProofForm]]
     is_contact: ClassVar[bool] = False
     """True for a change of the email address or phone."""
 
@@ -111,7 +112,7 @@ class ProofPage(AccountPage):
         }
 
     def create_form(self, data: QueryDict | None = None) -> forms.Form:
-        return self.form_class(data, **self.proof_options())  # type: ignore[call-arg]  # a subclass of ProofForm
+        return self.proof_form(data, **self.proof_options())
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if SEND_CODE in request.POST:

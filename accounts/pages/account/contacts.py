@@ -150,7 +150,7 @@ class ContactPage(ProofPage):
 class EmailPage(ContactPage):
     title = _("Email address")
     button = _("Change email address")
-    form_class = EmailForm
+    proof_form = EmailForm
     back = "pages:email"
     kind = "email"
     saved = _("Your email address is changed.")
@@ -170,7 +170,7 @@ class EmailPage(ContactPage):
 class PhonePage(ContactPage):
     title = _("Phone number")
     button = _("Change phone number")
-    form_class = PhoneForm
+    proof_form = PhoneForm
     back = "pages:phone"
     kind = "phone"
     saved = _("Your phone number is changed.")

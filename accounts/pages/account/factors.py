@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 from uuid import UUID
 
-from accounts.pages.second_factor import factor_name
 from django import forms
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.urls import reverse
@@ -20,6 +19,7 @@ from accounts.mfa.factor_types import FactorResponse
 from accounts.models import FactorStatus, FactorType
 from accounts.pages import browser_session, ceremonies
 from accounts.pages.account.account_page import AccountPage, CodeForm, NameForm, QuestionPage, without_separators
+from accounts.pages.second_factor import factor_name
 from accounts.users import queries
 from accounts.users.records import FactorRecord, UserRecord
 from authsvc import conf
@@ -68,14 +68,10 @@ class FactorsPage(AccountPage):
         }
 
 
-class FactorNameForm(NameForm):
-    pass
-
-
 class _EnrolmentPage(AccountPage):
     """The first step of an enrolment: asks for the name of the new factor."""
 
-    form_class = FactorNameForm
+    form_class: ClassVar[type[NameForm]] = NameForm
     bucket = Bucket.FACTOR_CHALLENGE
     back = "pages:factors"
     factor_type: ClassVar[FactorType]
@@ -254,11 +250,11 @@ class _FactorPage(AccountPage):
 class FactorNamePage(_FactorPage):
     title = _("Rename second factor")
     button = _("Save")
-    form_class = FactorNameForm
+    form_class = NameForm
     bucket = Bucket.USER
 
     def create_form(self, data: QueryDict | None = None) -> forms.Form:
-        return FactorNameForm(data, initial={"name": self.factor.friendly_name or ""})
+        return NameForm(data, initial={"name": self.factor.friendly_name or ""})
 
     def submit(self, form: NameForm) -> HttpResponse:
         name = form.cleaned_data["name"]

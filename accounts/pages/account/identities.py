@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from accounts.pages.error_texts import text_of_code
 from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
@@ -20,6 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from accounts.identities import errors, linking
 from accounts.pages import destinations, registry
 from accounts.pages.account.account_page import AccountPage, QuestionPage
+from accounts.pages.error_texts import text_of_code
 from accounts.users.records import IdentityRecord
 from authsvc import conf
 from authsvc.api.throttling import Bucket
@@ -119,7 +119,11 @@ class IdentityRemovalPage(QuestionPage):
     def submit(self, form: forms.Form) -> HttpResponse:
         label = provider_label(self.identity.provider)
         identity_id = UUID(self.identity.id)
-        linking.unlink(self.current, self.user, identity_id=identity_id, caller=self.caller, at=self.at)
+        try:
+            linking.unlink(self.current, self.user, identity_id=identity_id, caller=self.caller, at=self.at)
+        except errors.AddressChangeNeedsProof as error:
+            problem = _("Change your email address first: the present one belongs to this account.")
+            return self.show(form, status=error.status, problem=problem)
         return self.done(gettext("Unlinked: %(name)s") % {"name": label})
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from accounts.pages.page import Page
 from django import forms
 from django.http import Http404, HttpResponse, QueryDict
 from django.urls import reverse
@@ -13,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.pages import browser_session
 from accounts.pages.account.account_page import AccountPage, ProofForm, ProofPage, without_separators
+from accounts.pages.page import Page
 from accounts.profile import own_account, proofs
 from accounts.users.records import UserRecord
 from authsvc import conf
@@ -59,7 +59,6 @@ class DeletionPage(ProofPage):
     template = "pages/account/deletion.html"
     title = _("Delete your account")
     button = _("Delete account")
-    form_class = DeletionForm
     bucket = Bucket.USER
     back = "pages:data"
 

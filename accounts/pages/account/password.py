@@ -35,7 +35,7 @@ class PasswordForm(ProofForm):
 class PasswordPage(ProofPage):
     template = "pages/account/password.html"
     title = _("Password")
-    form_class = PasswordForm
+    proof_form = PasswordForm
     bucket = Bucket.USER
     back = "pages:password"
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from accounts.pages.page import Page
-
 from accounts.pages.account import contacts, factors, identities, own_data, passkeys, password, profile, sessions
 from accounts.pages.account.overview import OverviewPage
+from accounts.pages.page import Page
 from authsvc.api.views import slash_optional
 
 _PAGES: tuple[tuple[str, type[Page], str], ...] = (

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.page_browser import ACCOUNT, PageBrowser
 
 from accounts.models import Factor, Identity, Passkey, User
 from tests import factories
 from tests.accounts.mfa.factor_requests import SECRET
 from tests.conftest import ChangeConfig
+from tests.page_browser import ACCOUNT, PageBrowser
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import html
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.page_browser import PageBrowser
 
 from accounts.models import FailedAttempts, Identity, User
 from authsvc.messaging import EmailKind
 from tests import factories
+from tests.accounts.mfa.test_challenges import TWILIO
 from tests.conftest import Answer, ChangeConfig, Mailbox
 from tests.observations import audit_payloads
+from tests.page_browser import PageBrowser
 from tokens.models import OneTimeToken, Session
 
 pytestmark = pytest.mark.django_db
@@ -23,7 +25,7 @@ NEW = "ada.new@example.com"
 
 @pytest.fixture
 def phones(auth_config: ChangeConfig) -> None:
-    auth_config(signup={"phone_enabled": True}, sms={"provider": "twilio", "twilio_account_sid": "x"})
+    auth_config(signup={"phone_enabled": True}, sms={"provider": "twilio", "twilio": TWILIO})
 
 
 def codes(mailbox: Mailbox) -> dict[str, str]:
@@ -96,7 +98,7 @@ def test_an_expired_code_leaves_the_withdrawal(inside: PageBrowser, mailbox: Mai
 
 def test_a_code_of_another_account_is_refused(inside: PageBrowser, mailbox: Mailbox, auth_config: ChangeConfig) -> None:
     """The newest code for an address belongs to another user, whose change must not be completed here."""
-    auth_config(mailer={"secure_email_change_enabled": False, "max_frequency": 0})
+    auth_config(mailer={"secure_email_change_enabled": False}, smtp={"max_frequency": timedelta(microseconds=1)})
     inside.submit(EMAIL, email=NEW)
     first = codes(mailbox)[NEW]
     other = PageBrowser()
@@ -149,7 +151,7 @@ def test_the_proofs_that_settings_require_are_asked_for(
     assert inside.submit(EMAIL, **fields, current_password="wrong").status_code == 400
     assert User.objects.get().email_change == ""
     # The nonce is used up, also by a request that fails.
-    auth_config(mailer={"max_frequency": 0})
+    auth_config(smtp={"max_frequency": timedelta(microseconds=1)})
     inside.submit(EMAIL, send_code="1")
     fields["nonce"] = mailbox.emails[-1].variables["Token"]
     assert inside.submit(EMAIL, **fields, current_password=factories.PASSWORD).headers["Location"] == EMAIL

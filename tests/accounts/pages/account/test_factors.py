@@ -8,16 +8,17 @@ import re
 from typing import Any
 
 import pytest
-from tests.page_browser import ACCOUNT, PageBrowser
 
 from accounts.mfa import recovery_codes
 from accounts.models import Factor, RecoveryCode, User
 from authsvc.messaging import EmailKind
 from tests import factories
 from tests.accounts.mfa import factor_requests
+from tests.accounts.mfa.test_challenges import TWILIO
 from tests.authsvc.console.test_second_factor import ORIGIN, new_device, options_in
 from tests.conftest import Answer, ChangeConfig, Mailbox
 from tests.observations import audit_payloads
+from tests.page_browser import ACCOUNT, PageBrowser
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db
@@ -37,7 +38,7 @@ def _all_factors(auth_config: ChangeConfig) -> None:
             "phone_verify_enabled": True,
             "recovery_codes_enabled": True,
         },
-        sms={"provider": "twilio", "twilio_account_sid": "x"},
+        sms={"provider": "twilio", "twilio": TWILIO, "autoconfirm": False},
         webauthn={"rp_id": "example.com", "rp_display_name": "Example", "rp_origins": (ORIGIN,)},
     )
 

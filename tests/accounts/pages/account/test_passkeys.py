@@ -8,13 +8,13 @@ import re
 from datetime import timedelta
 
 import pytest
-from tests.page_browser import PageBrowser
 
 from accounts.models import Passkey, User
 from tests.authsvc.console.test_second_factor import ORIGIN, new_device, options_in
 from tests.conftest import Answer, ChangeConfig
 from tests.fakes.authenticator import Authenticator
 from tests.observations import audit_payloads
+from tests.page_browser import PageBrowser
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db

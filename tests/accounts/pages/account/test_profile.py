@@ -5,11 +5,11 @@ from __future__ import annotations
 import html
 
 import pytest
-from tests.page_browser import PageBrowser
 
 from accounts.models import User
 from tests.conftest import ChangeConfig
 from tests.observations import audit_payloads
+from tests.page_browser import PageBrowser
 
 pytestmark = pytest.mark.django_db
 

@@ -6,7 +6,6 @@ from datetime import timedelta
 
 import pytest
 from django.utils import timezone
-from tests.page_browser import PageBrowser
 
 from accounts.models import User
 from authsvc import audit
@@ -15,6 +14,7 @@ from authsvc.caller import Caller
 from tests import factories
 from tests.conftest import ChangeConfig
 from tests.observations import audit_payloads
+from tests.page_browser import PageBrowser
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db
