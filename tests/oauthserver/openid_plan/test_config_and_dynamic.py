@@ -137,7 +137,7 @@ def test_sector_identifier(api: Api) -> None:
     uri = "https://client.example.com/sector.json"
     party = RelyingParty(api=api, application=register_dynamically(api, sector_identifier_uri=uri))
     assert party.discover()["subject_types_supported"] == ["public"]
-    party.sign_in().id_token["sub"] == str(party.browser.user.id)
+    assert party.sign_in().id_token["sub"] == str(party.browser.user.id)
 
 
 @module("oidcc-registration-sector-bad", Result.DIFFERS)
