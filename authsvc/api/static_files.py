@@ -9,7 +9,6 @@ from pathlib import Path
 
 from django.http import HttpRequest, HttpResponse, HttpResponseNotFound
 
-
 _SHARED_FOLDER = Path(__file__).parent / "static"
 
 
