@@ -23,6 +23,7 @@ from authsvc.security import redirects
 from oauthserver import scopes
 from oauthserver.authorization import authorizations, responses
 from oauthserver.clients import clients
+from oauthserver.clients.client_metadata import find_resource_refusal
 from oauthserver.clients.redirect_uris import is_registered
 from oauthserver.errors import UnknownClient
 from oauthserver.models import OAuthAuthorization
@@ -182,16 +183,8 @@ def parse_scope(scope: str) -> str:
 def check_resource(resource: str) -> None:
     """Checks the resources of a request (RFC 8707 §2). Raises RequestRefused."""
     for uri in resource.split(" ") if resource else ():
-        try:
-            parts = urlsplit(uri)
-        except ValueError:
-            raise RequestRefused("invalid_request", "resource must be a valid URI") from None
-        if not parts.scheme:
-            raise RequestRefused("invalid_request", "resource must be an absolute URI")
-        if "#" in uri:
-            raise RequestRefused("invalid_request", "resource must not include a fragment component")
-        if "?" in uri:
-            raise RequestRefused("invalid_request", "resource must not include a query component")
+        if reason := find_resource_refusal(uri):
+            raise RequestRefused("invalid_request", reason)
 
 
 def _check_challenge(challenge: str, method: str) -> None:

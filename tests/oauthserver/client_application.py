@@ -103,6 +103,14 @@ def request_token(
     return post_form(urlencode(parameters, doseq=True), headers={**authentication, **(headers or {})}, path=path)
 
 
+def introspect(application: Application, token: str, **changes: Any) -> Answer:
+    return request_token(application, path="/oauth/introspect", token=token, **changes)
+
+
+def revoke(application: Application, token: str, **changes: Any) -> Answer:
+    return request_token(application, path="/oauth/revoke", token=token, **changes)
+
+
 def post_form(
     body: str | bytes,
     *,

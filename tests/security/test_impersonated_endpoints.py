@@ -118,6 +118,8 @@ USES = {
     "POST /oauth/clients/register": Use.PUBLIC,
     "POST /oauth/device_authorization": Use.PUBLIC,
     "POST /oauth/token": Use.PUBLIC,
+    "POST /oauth/revoke": Use.PUBLIC,
+    "POST /oauth/introspect": Use.PUBLIC,
 }
 PAGES = ("operator", "inbox", "docs/<", "account/static")
 """Path prefixes of HTML pages, which read cookies only."""
