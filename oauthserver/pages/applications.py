@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from authsvc import conf
 from oauthserver.authorization.authorizations import ClientSummary
 from oauthserver.grants import grants
-from oauthserver.models import OAuthConsent, RegistrationType
+from oauthserver.models import OAuthConsent
 from oauthserver.pages import client_display
 from oauthserver.pages.client_display import ShownClient
 from oauthserver.pages.page import OAuthPage
@@ -53,17 +53,9 @@ class ApplicationsPage(OAuthPage):
 
 
 def _shown(consent: OAuthConsent) -> dict[str, Any]:
-    client = consent.client
-    summary = ClientSummary(
-        id=client.id,
-        name=client.client_name,
-        uri=client.client_uri,
-        logo_uri=client.logo_uri,
-        is_self_registered=client.registration_type == RegistrationType.DYNAMIC,
-    )
     return {
-        "client": ShownClient(summary),
-        "name_id": f"application-{client.id}",
+        "client": ShownClient(ClientSummary.of(consent.client)),
+        "name_id": f"application-{consent.client_id}",
         "scopes": client_display.describe_scopes(consent.scopes),
         "granted_at": consent.granted_at,
     }

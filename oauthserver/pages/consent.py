@@ -90,9 +90,7 @@ class ConsentPage(OAuthPage):
             is_on_this_device=client_display.is_on_this_device(details.redirect_uri),
             selects_account=_SELECT_ACCOUNT in (details.prompt or "").split(),
         )
-        if client.logo:
-            page["Content-Security-Policy"] = self.content_policy(images=client.logo_origin)
-        return page
+        return self.permit_logo(page, client)
 
     def _to_client(self, url: str) -> HttpResponse:
         response = self.redirect(url)

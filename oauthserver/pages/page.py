@@ -41,10 +41,20 @@ class OAuthPage(Page):
         )
 
     def lead_to_sign_in(self, path: str, *, login_hint: str = "", again: bool = False) -> HttpResponse:
+        return self.redirect(self.sign_in_url(path, login_hint=login_hint, again=again))
+
+    @staticmethod
+    def sign_in_url(path: str, *, login_hint: str = "", again: bool = False) -> str:
         """The sign-in, followed by the page at `path`. With `again`, also for a browser that is signed in."""
         parameters = {
             "next": path,
             **({"login_hint": login_hint} if login_hint else {}),
             **({"prompt": "login"} if again else {}),
         }
-        return self.redirect(f"{reverse('pages:sign_in')}?{urlencode(parameters)}")
+        return f"{reverse('pages:sign_in')}?{urlencode(parameters)}"
+
+    def permit_logo(self, page: HttpResponse, client: ShownClient) -> HttpResponse:
+        """The page with a policy that permits the logo of the client."""
+        if client.logo:
+            page["Content-Security-Policy"] = self.content_policy(images=client.logo_origin)
+        return page

@@ -352,7 +352,9 @@ def test_hostile_names(name: str, shown: str) -> None:
 
 
 def summary(**values: Any) -> ClientSummary:
-    return ClientSummary(**{"id": uuid4(), "name": None, "uri": None, "logo_uri": None, **values})
+    return ClientSummary(
+        **{"id": uuid4(), "name": None, "uri": None, "logo_uri": None, "is_self_registered": False, **values}
+    )
 
 
 @pytest.mark.parametrize(
