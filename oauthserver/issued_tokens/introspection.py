@@ -17,6 +17,7 @@ from oauthserver.issued_tokens import presented_tokens
 from oauthserver.issued_tokens.presented_tokens import PresentedToken
 from oauthserver.models import OAuthClient
 from tokens.sessions import refresh
+from tokens.sessions.refresh import RefreshingClient
 from tokens.sessions.users import SignedInUser
 
 _INACTIVE: dict[str, Any] = {"active": False}
@@ -70,7 +71,7 @@ class Introspection:
         if token.claims is not None:
             return _describe_claims(token)
         try:
-            refresh.check_allowed(signed_in, at=self._at, client_id=session.oauth_client_id)
+            refresh.check_allowed(signed_in, at=self._at, client=RefreshingClient(id=session.oauth_client_id))
         except ApiError:
             return _INACTIVE
         return {

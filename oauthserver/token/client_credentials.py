@@ -9,7 +9,7 @@ from django.db import transaction
 
 from authsvc import audit, conf
 from authsvc.caller import Caller
-from oauthserver import scopes
+from oauthserver import resources, scopes
 from oauthserver.clients.client_metadata import find_resource_refusal
 from oauthserver.clients.client_requests import ClientRequest
 from oauthserver.errors import InvalidScope, InvalidTarget
@@ -33,15 +33,13 @@ def issue(request: ClientRequest, *, client: OAuthClient, caller: Caller, at: da
     requested = scopes.parse(request.get("scope")) or permitted
     if not set(requested) <= set(permitted):
         raise InvalidScope("the client is not registered for a requested scope")
-    resource = request.get("resource")
-    if reason := "resource too long" if len(resource) > _MAX_RESOURCE_LENGTH else find_resource_refusal(resource):
-        raise InvalidTarget(reason)
+    audiences = _find_audiences(request.get("resource"))
     scope = " ".join(requested)
     issued_at, lifetime = int(at.timestamp()), int(conf.current().jwt.exp.total_seconds())
     claims = {
         "iss": signing_keys.issuer(),
         "sub": str(client.id),
-        "aud": resource or signing_keys.issuer(),
+        "aud": audiences[0] if len(audiences) == 1 else audiences,
         "iat": issued_at,
         "exp": issued_at + lifetime,
         "jti": str(uuid4()),
@@ -54,3 +52,14 @@ def issue(request: ClientRequest, *, client: OAuthClient, caller: Caller, at: da
     with transaction.atomic(durable=True):
         audit.record(audit.Action.OAUTH_CLIENT_TOKEN_ISSUED, actor=actor, caller=caller, at=at, traits=traits)
     return AccessToken(token=token, expires_in=lifetime, expires_at=issued_at + lifetime), scope
+
+
+def _find_audiences(resource: str) -> list[str]:
+    """The requested resources, or else this service. Raises InvalidTarget."""
+    if len(resource) > _MAX_RESOURCE_LENGTH:
+        raise InvalidTarget("resource too long")
+    requested = resources.parse(resource)
+    for uri in requested:
+        if reason := find_resource_refusal(uri):
+            raise InvalidTarget(reason)
+    return requested or [signing_keys.issuer()]
