@@ -25,6 +25,7 @@ from tokens.api.grants import RefreshTokenGrant
 from tokens.sessions import errors as session_errors
 from tokens.sessions import refresh
 from tokens.sessions.lifecycle import TokenPair
+from tokens.sessions.refresh import RefreshingClient
 
 
 class TokenForm(ClientForm, frozen=True):
@@ -76,6 +77,7 @@ class TokenView(AuthenticatedClientEndpoint):
             *RefreshTokenGrant.documented_errors,
             session_errors.ClientMismatch,
             session_errors.ClientAuthenticationNotAllowed,
+            session_errors.ResourceNotGranted,
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
@@ -113,7 +115,8 @@ def _refresh(parameters: ClientRequest, *, client: OAuthClient, caller: Caller, 
     token = parameters.get("refresh_token")
     if not token:
         raise errors.TokenRequestInvalid("refresh_token is required for refresh_token grant")
-    result = refresh.refresh(token=token, caller=caller, at=at, client_id=client.id)
+    refreshing = RefreshingClient(id=client.id, resource=parameters.get("resource"))
+    result = refresh.refresh(token=token, caller=caller, at=at, client=refreshing)
     return _token_response(result.tokens, scope=scopes.normalize(result.scopes))
 
 

@@ -58,6 +58,9 @@ class ClientGrant:
     client_id: UUID
     scopes: str
     resource: str | None = None
+    """Resources (RFC 8707), separated by spaces."""
+    requested_resource: str = ""
+    """The part of the resources for which the first access token is; empty for all of them."""
 
 
 def start_session(
@@ -119,7 +122,13 @@ def start_session(
             raise errors.UserBanned
     caller.audit.session_id = session_id
     return TokenPair(
-        access=issue_access_token(user=user, session=record, amr=[AmrEntry(method=method, at=at)], at=at),
+        access=issue_access_token(
+            user=user,
+            session=record,
+            amr=[AmrEntry(method=method, at=at)],
+            at=at,
+            resource=client_grant.requested_resource if client_grant else "",
+        ),
         refresh_token=refresh_tokens.encode(session_id=session_id, counter=0, key=crypto.base64url_decode(key)),
     )
 
@@ -152,18 +161,22 @@ def _start_sql() -> str:
 
 
 def issue_access_token(
-    *, user: TokenUser, session: SessionRecord, amr: Sequence[AmrEntry], at: datetime
+    *, user: TokenUser, session: SessionRecord, amr: Sequence[AmrEntry], at: datetime, resource: str = ""
 ) -> AccessToken:
-    """A token for this session of this user, issued at `at` and signed with the current signing key."""
+    """A token for this session of this user, issued at `at` and signed with the current signing key.
+
+    `resource`: the requested part of the session's resources; empty for all of them.
+    """
     config = conf.current().jwt
     is_impersonated = session.impersonator_id is not None
+    resources = (resource or session.resource or "").split()
     level = session.aal if is_impersonated else aal_of(entry.method for entry in amr)
     issued_at = int(at.timestamp())
     expires_at = _expiry(issued_at=issued_at, level=level, user=user, session=session)
     claims: dict[str, Any] = {"iss": config.issuer} if config.issuer else {}
     claims |= {
         "sub": str(user.id),
-        "aud": [user.aud, session.resource] if session.resource else user.aud,
+        "aud": [user.aud, *dict.fromkeys(resources)] if resources else user.aud,
         "exp": expires_at,
         "iat": issued_at,
         "email": user.email,
