@@ -32,6 +32,7 @@ from oauthproviders.custom import provider, safe_urls
 from oauthproviders.models import CustomProvider, ProviderType
 from oauthproviders.oidc import openid_connect
 from oauthproviders.oidc.openid_connect import Discovery, Issuer
+from tokens.jwt import published_keys
 
 T = TypeVar("T")
 
@@ -397,11 +398,11 @@ def _check_endpoints(document: Discovery, issuer: Issuer, rules: _Rules) -> _Fin
 def _check_algorithms(document: Discovery) -> _Finding[list[str]]:
     listed = document.id_token_signing_alg_values_supported
     offered = listed or ("RS256",)
-    usable = [name for name in offered if name in openid_connect.ALGORITHMS]
+    usable = [name for name in offered if name in published_keys.ALGORITHMS]
     if not usable:
         raise _Problem(
             f"the provider signs ID tokens with {_list(offered)} only",
-            f"Select one of these at the provider: {', '.join(sorted(openid_connect.ALGORITHMS))}.",
+            f"Select one of these at the provider: {', '.join(sorted(published_keys.ALGORITHMS))}.",
         )
     rest = [name for name in offered if name not in usable]
     message = _list(usable) + (f"; never accepted: {_list(rest)}" if rest else "")
@@ -418,7 +419,7 @@ def _check_keys(url: str, algorithms: list[str], rules: _Rules) -> _Finding[bool
     described = []
     has_usable = False
     for key in keys[:_MAX_ITEMS]:
-        usable = openid_connect.usable_algorithms(key, algorithms)
+        usable = published_keys.usable_algorithms(key, algorithms)
         has_usable = has_usable or bool(usable)
         name = f"{_quoted(key.get('kid') or 'no key ID')} ({short_text(key.get('kty'))})"
         described.append(f"{name} for {', '.join(usable)}" if usable else f"{name} not usable")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Iterator, Mapping
+import time
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -14,28 +15,20 @@ import msgspec
 import orjson
 from django.utils import timezone
 
-from authsvc.outgoing import http
+from authsvc import conf
+from authsvc.outgoing import http, remote_documents
 from authsvc.security import crypto
 from oauthproviders.base import deadline, profiles
 from oauthproviders.base.contract import InvalidProviderResponse, ProviderUnavailable
-from oauthproviders.oidc.remote_documents import DocumentCache
+from tokens.jwt import published_keys
+from tokens.jwt.published_keys import PublishedKeys
 
 T = TypeVar("T", bound=msgspec.Struct)
+Key = TypeVar("Key", bound=Hashable)
+Document = TypeVar("Document")
 
 _MAX_DOCUMENT_BYTES = 1_048_576
 _NOT_BEFORE_LEEWAY = 300  # seconds
-
-# RFC 7518 §3.1, §6; RFC 8037 §3.1: asymmetric algorithms and their key types.
-_KEY_TYPES: Mapping[str, tuple[str, str | None]] = {
-    **{f"{family}{bits}": ("RSA", None) for family in ("RS", "PS") for bits in (256, 384, 512)},
-    "ES256": ("EC", "P-256"),
-    "ES384": ("EC", "P-384"),
-    "ES512": ("EC", "P-521"),
-    "EdDSA": ("OKP", "Ed25519"),
-}
-ALGORITHMS = frozenset(_KEY_TYPES)
-_PUBLIC_MEMBERS = frozenset({"kty", "n", "e", "crv", "x", "y"})
-_MAX_KEYS_TRIED = 10
 
 # One issuer with two names: documents and tokens of one may contain the other.
 _SAME_ISSUER = frozenset({"https://appleid.apple.com", "https://account.apple.com"})
@@ -72,10 +65,6 @@ class Discovery(msgspec.Struct, frozen=True, kw_only=True):
     response_types_supported: tuple[str, ...] | None = None
     grant_types_supported: tuple[str, ...] | None = None
     subject_types_supported: tuple[str, ...] | None = None
-
-
-class _KeySet(msgspec.Struct, frozen=True):
-    keys: tuple[dict[str, Any], ...]
 
 
 class _Claims(msgspec.Struct, frozen=True):
@@ -133,21 +122,6 @@ def is_same_issuer(name: str, other: str) -> bool:
     return name == other or {name, other} <= _SAME_ISSUER
 
 
-def usable_algorithms(key: Mapping[str, Any], algorithms: Collection[str]) -> list[str]:
-    """Those of `algorithms` whose signatures a published key verifies."""
-    return [algorithm for algorithm in algorithms if algorithm in ALGORITHMS and _is_usable(key, algorithm)]
-
-
-def _is_usable(key: Mapping[str, Any], algorithm: str) -> bool:
-    for candidate in _candidates(_KeySet(keys=(dict(key),)), algorithm=algorithm, kid=None):
-        try:
-            jwt.PyJWK(candidate, algorithm=algorithm)
-        except (jwt.PyJWTError, ValueError, TypeError):
-            return False
-        return True
-    return False
-
-
 def claimed_issuer(id_token: str) -> str:
     """The unverified issuer claim of a token. Raises InvalidProviderResponse without one."""
     try:
@@ -173,7 +147,7 @@ def verify(
     header = _header(id_token)
     algorithm = str(header.get("alg"))
     supported = discovery.id_token_signing_alg_values_supported or ("RS256",)
-    if algorithm not in ALGORITHMS.intersection(supported):
+    if algorithm not in published_keys.ALGORITHMS.intersection(supported):
         raise InvalidProviderResponse("the ID token is signed by an algorithm that its issuer does not use")
     payload = _verified_payload(id_token, header, discovery, location)
     token_claims, typed = _parse_claims(payload)
@@ -242,48 +216,14 @@ def _verified_payload(id_token: str, header: Mapping[str, Any], discovery: Disco
         raise InvalidProviderResponse("the issuer publishes no keys")
     keys_at = _KeySetLocation(url=discovery.jwks_uri, public_only=location.public_only, version=location.version)
     key_set = _key_sets.get(keys_at)
-    payload = _payload_by_key_set(id_token, header, key_set)
+    payload = published_keys.verify_signature(id_token, header, key_set)
     if payload is None:
         # The issuer may have added a key, or replaced a key under the same id.
         newer = _key_sets.renew(keys_at, than=key_set)
-        payload = _payload_by_key_set(id_token, header, newer) if newer is not key_set else None
+        payload = published_keys.verify_signature(id_token, header, newer) if newer is not key_set else None
     if payload is None:
         raise InvalidProviderResponse("no key of the issuer has signed the ID token")
     return payload
-
-
-def _payload_by_key_set(token: str, header: Mapping[str, Any], key_set: _KeySet) -> bytes | None:
-    """The payload of a token if one of the keys verifies it, else None. Its algorithm is one of ALGORITHMS."""
-    algorithm = header["alg"]
-    for key in _candidates(key_set, algorithm=algorithm, kid=header.get("kid")):
-        try:
-            decoded = jwt.PyJWS().decode_complete(
-                token,
-                key=jwt.PyJWK(key, algorithm=algorithm),
-                algorithms=[algorithm],
-                options={"verify_signature": True, "enforce_minimum_key_length": True},
-            )
-        except (jwt.PyJWTError, ValueError, TypeError):
-            continue  # another key, or a malformed one
-        payload: bytes = decoded["payload"]
-        return payload
-    return None
-
-
-def _candidates(key_set: _KeySet, *, algorithm: str, kid: object) -> Iterator[dict[str, Any]]:
-    """The keys that fit the header, without private members that were published by mistake."""
-    tried = 0
-    for key in key_set.keys:
-        if (key.get("kty"), key.get("crv")) != _KEY_TYPES[algorithm]:
-            continue
-        if key.get("alg", algorithm) != algorithm or key.get("use", "sig") != "sig":
-            continue
-        if kid is not None and key.get("kid") != kid:
-            continue
-        tried += 1
-        if tried > _MAX_KEYS_TRIED:
-            return
-        yield {name: value for name, value in key.items() if name in _PUBLIC_MEMBERS}
 
 
 def _parse_claims(payload: bytes) -> tuple[dict[str, Any], _Claims]:
@@ -302,9 +242,22 @@ def _at_hash(access_token: str, algorithm: str) -> str:
     return crypto.base64url_encode(digest[: len(digest) // 2])
 
 
+class DocumentCache(remote_documents.DocumentCache[Key, Document]):
+    """Documents of providers, as old as the settings permit."""
+
+    def __init__(self, load: Callable[[Key], Document], *, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(
+            load,
+            error=InvalidProviderResponse,
+            max_age=lambda: conf.current().federation.discovery_max_age,
+            remaining=deadline.remaining,
+            clock=clock,
+        )
+
+
 _discoveries: DocumentCache[Issuer, Discovery] = DocumentCache(_fetch_named)
-_key_sets: DocumentCache[_KeySetLocation, _KeySet] = DocumentCache(
-    lambda location: _document(location.url, _KeySet, public_only=location.public_only)
+_key_sets: DocumentCache[_KeySetLocation, PublishedKeys] = DocumentCache(
+    lambda location: _document(location.url, PublishedKeys, public_only=location.public_only)
 )
 
 # A lock that another thread holds during a fork would never be released in the child.

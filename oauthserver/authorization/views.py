@@ -5,29 +5,53 @@ from __future__ import annotations
 from functools import partial
 from typing import ClassVar
 
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from accounts.pages import browser_session
 from authsvc.api import parsing
 from authsvc.api.openapi.document import Parameter, ResponseDoc, document
 from authsvc.api.parsing import Body
 from authsvc.api.renderers import Found
 from authsvc.api.views import ServiceRequest
 from authsvc.errors import BadJson, ValidationFailed
-from oauthserver import errors
+from oauthserver import errors, resources
 from oauthserver.authorization import authorizations, requests, schemas
 from oauthserver.authorization.authorizations import AuthorizationDetails
-from oauthserver.authorization.requests import RequestRefused
+from oauthserver.authorization.requests import Parameters, RequestRefused
+from oauthserver.clients import client_requests
 from oauthserver.endpoints import OAuthEndpoint
 from tokens.api import authentication
 from tokens.api.authentication import BearerAuthentication
 from tokens.api.permissions import IsSignedIn
+from tokens.sessions import browser_sessions
+from tokens.sessions.users import SignedInUser
 
 _DECISIONS = {"approve": True, "deny": False}
+
+
+class AuthorizationForm(Body, frozen=True):
+    """The parameters of an authorization request, as in the query of GET."""
+
+    needs: ClassVar[tuple[str, ...]] = ("client_id", "redirect_uri", "code_challenge", "code_challenge_method")
+    example: ClassVar[tuple[str, ...]] = (*needs, "scope", "state")
+    client_id: str | None = None
+    redirect_uri: str | None = None
+    response_type: str | None = None
+    scope: str | None = None
+    state: str | None = None
+    code_challenge: str | None = None
+    code_challenge_method: str | None = None
+    nonce: str | None = None
+    resource: str | None = None
+    prompt: str | None = None
+    max_age: str | None = None
+    login_hint: str | None = None
+    acr_values: str | None = None
 
 
 class Decision(Body, frozen=True):
@@ -58,7 +82,10 @@ class AuthorizeView(OAuthEndpoint):
             Parameter("code_challenge", "The PKCE challenge (RFC 7636).", required=True),
             Parameter("code_challenge_method", "`S256` or `plain`.", required=True),
             Parameter("nonce", "Copied to the ID token."),
-            Parameter("resource", "The API for which tokens are requested (RFC 8707), an additional audience of them."),
+            Parameter(
+                "resource",
+                "The API for which tokens are requested (RFC 8707), an additional audience of them; may be repeated.",
+            ),
             Parameter("prompt", "`none`, `login`, `consent`, `select_account` (OpenID Connect Core §3.1.2.1)."),
             Parameter("max_age", "The longest time since the sign-in, in seconds."),
             Parameter("login_hint", "The address with which the user is expected to sign in."),
@@ -69,14 +96,39 @@ class AuthorizeView(OAuthEndpoint):
     )
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Start the authorization of a client (OAuth 2.1 §4.1.1)."""
-        parameter = partial(parsing.query_parameter, request.http)
+        return self._start(request, partial(_query_parameter, request.http))
+
+    @document(
+        form=AuthorizationForm,
+        responses={302: ResponseDoc("To the consent page, or to the client with an error.", headers=("Location",))},
+        errors=(errors.UnknownClient, ValidationFailed),
+    )
+    def post(self, request: ServiceRequest) -> HttpResponse:
+        """Do the same as GET, with the parameters in a form (OpenID Connect Core §3.1.2.1)."""
+        return self._start(request, client_requests.parse_form(request.http).get)
+
+    def _start(self, request: ServiceRequest, parameter: Parameters) -> HttpResponse:
         target = requests.find_target(parameter)
         try:
-            location = requests.start(target, parameter, at=timezone.now())
+            find_signed_in = partial(_find_signed_in, request.http)
+            location = requests.start(target, parameter, at=timezone.now(), find_signed_in=find_signed_in)
         except RequestRefused as error:
             request.META["authsvc.error_code"] = error.error
             location = target.refused(error)
         return Found(location, headers={"Referrer-Policy": "no-referrer"})
+
+
+def _query_parameter(request: HttpRequest, name: str) -> str:
+    if name == "resource":
+        return resources.join(request.GET.getlist(name))
+    return parsing.query_parameter(request, name)
+
+
+def _find_signed_in(request: HttpRequest) -> SignedInUser | None:
+    """The user who is signed in to the hosted pages, after the second factor. At most two statements."""
+    browser_session.load(request)
+    current = browser_session.signed_in(request)
+    return None if current is None or browser_sessions.needs_second_factor(current) else current
 
 
 class AuthorizationView(OAuthEndpoint):

@@ -41,8 +41,8 @@ def register(api: Api, **metadata: Any) -> Application:
     return Application(client["client_id"], client.get("client_secret", ""), client["token_endpoint_auth_method"])
 
 
-def authorize(api: Api, application: Application, **changes: Any) -> Answer:
-    """GET /oauth/authorize; a parameter that is None is left out."""
+def authorize(api: Api, application: Application, *, method: str = "GET", **changes: Any) -> Answer:
+    """GET /oauth/authorize, or POST with a form; a parameter that is None is left out."""
     parameters = {
         "client_id": application.client_id,
         "redirect_uri": CALLBACK,
@@ -54,7 +54,9 @@ def authorize(api: Api, application: Application, **changes: Any) -> Answer:
         **changes,
     }
     present = {name: value for name, value in parameters.items() if value is not None}
-    return api.get(f"/oauth/authorize?{urlencode(present)}")
+    if method == "POST":
+        return post_form(urlencode(present), path="/oauth/authorize")
+    return api.get(f"/oauth/authorize?{urlencode(present, doseq=True)}")
 
 
 def query_of(url: str) -> dict[str, str]:
@@ -86,8 +88,10 @@ def approve(api: Api, application: Application, session: SignIn, **changes: Any)
     return query_of(shown["redirect_url"])["code"]
 
 
-def request_token(application: Application, *, headers: dict[str, str] | None = None, **form: Any) -> Answer:
-    """POST /oauth/token with the authentication method of the client."""
+def request_token(
+    application: Application, *, headers: dict[str, str] | None = None, path: str = "/oauth/token", **form: Any
+) -> Answer:
+    """POST to the token endpoint, or another one, with the authentication method of the client."""
     parameters = {name: value for name, value in form.items() if value is not None}
     authentication: dict[str, str] = {}
     if application.method == "client_secret_basic":
@@ -96,15 +100,27 @@ def request_token(application: Application, *, headers: dict[str, str] | None = 
         parameters = {"client_id": application.client_id, **parameters}
         if application.secret:
             parameters.setdefault("client_secret", application.secret)
-    return post_form(urlencode(parameters), headers={**authentication, **(headers or {})})
+    return post_form(urlencode(parameters, doseq=True), headers={**authentication, **(headers or {})}, path=path)
+
+
+def introspect(application: Application, token: str, **changes: Any) -> Answer:
+    return request_token(application, path="/oauth/introspect", token=token, **changes)
+
+
+def revoke(application: Application, token: str, **changes: Any) -> Answer:
+    return request_token(application, path="/oauth/revoke", token=token, **changes)
 
 
 def post_form(
-    body: str | bytes, *, headers: dict[str, str] | None = None, content_type: str = "application/x-www-form-urlencoded"
+    body: str | bytes,
+    *,
+    headers: dict[str, str] | None = None,
+    content_type: str = "application/x-www-form-urlencoded",
+    path: str = "/oauth/token",
 ) -> Answer:
-    response: Any = Client().generic("POST", "/oauth/token", body, content_type=content_type, headers=headers or {})
+    response: Any = Client().generic("POST", path, body, content_type=content_type, headers=headers or {})
     problems = openapi.find_problems(
-        "POST", "/oauth/token", response.status_code, headers=response.headers, content=response.content
+        "POST", path, response.status_code, headers=response.headers, content=response.content
     )
     assert not problems, "\n".join(problems)
     return response  # type: ignore[no-any-return]

@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from accounts.users import queries
+from authsvc.errors import ValidationFailed
 from authsvc.security import crypto
+from oauthserver.authorization import authorizations
+from oauthserver.errors import AuthorizationNotFound
 from oauthserver.models import OAuthAuthorization, OAuthConsent
 from tests.accounts.administration import admin_requests
 from tests.conftest import Api
@@ -27,6 +31,7 @@ from tests.oauthserver.client_application import (
 )  # fmt: skip
 from tests.observations import assert_error, audit_payloads
 from tokens.models import Session
+from tokens.sessions.users import SignedInUser
 
 pytestmark = pytest.mark.django_db
 
@@ -265,3 +270,31 @@ def test_silent_requests(changes: dict[str, Any], make: Callable[[], SignIn], er
 def test_unknown_prompts_are_ignored(api: Api) -> None:
     assert authorize(api, register(api), prompt="create").status_code == 302
     assert OAuthAuthorization.objects.get().prompt is None
+
+
+def signed_in(session: SignIn) -> SignedInUser:
+    current = queries.AccountUsers().find_by_session(session.session.id)
+    assert current is not None
+    return current
+
+
+def test_released_request_is_bound_to_the_next_user(api: Api) -> None:
+    first, second = make_session(), make_session()
+    authorization_id = start(api, register(api), login_hint="ada@example.com")
+    assert authorizations.find_login_hint(authorization_id, at=timezone.now()) == "ada@example.com"
+    show(api, authorization_id, first)
+    assert authorizations.find_login_hint(authorization_id, at=timezone.now()) == ""
+
+    with pytest.raises(AuthorizationNotFound):
+        authorizations.release(authorization_id, signed_in=signed_in(second), at=timezone.now())
+    authorizations.release(authorization_id, signed_in=signed_in(first), at=timezone.now())
+
+    assert show(api, authorization_id, second).status_code == 200
+    assert_error(show(api, authorization_id, first), *NOT_FOUND)
+    assert decide(api, authorization_id, second).status_code == 200
+    with pytest.raises(ValidationFailed):
+        authorizations.release(authorization_id, signed_in=signed_in(second), at=timezone.now())
+    for unknown in ("a" * 32, "\0"):
+        assert authorizations.find_login_hint(unknown, at=timezone.now()) == ""
+        with pytest.raises(AuthorizationNotFound):
+            authorizations.release(unknown, signed_in=signed_in(first), at=timezone.now())

@@ -68,6 +68,7 @@ class BearerAuthentication(BaseAuthentication):
         errors.NoAuthorization,
         BadJwt,
         errors.IdTokenNotAllowed,
+        errors.ClientActsForNoUser,
         errors.MissingSubject,
         errors.SubjectNotAUuid,
         errors.SessionIdNotAUuid,
@@ -77,7 +78,7 @@ class BearerAuthentication(BaseAuthentication):
     )
 
     def authenticate(self, request: Request) -> tuple[SignedInUser, Claims] | None:
-        token = bearer_token(request.META)
+        token = self.find_token(request)
         if token is None:
             return None
         signed_in, claims = authenticate_user(token, caller=caller_of(request._request), at=timezone.now())
@@ -85,6 +86,10 @@ class BearerAuthentication(BaseAuthentication):
         if signed_in.session is not None:
             caller_of(request._request).audit.session_id = signed_in.session.id
         return signed_in, claims
+
+    def find_token(self, request: Request) -> str | None:
+        """The token of a request; None without one."""
+        return bearer_token(request.META)
 
     def authenticate_header(self, request: Request) -> str:
         return "Bearer"
@@ -232,10 +237,13 @@ def authenticate_admin(token: str, *, at: datetime) -> Admin:
 
 
 def _decode(token: str, *, at: datetime) -> Claims:
-    """The claims of an access token. Raises BadJwt, and IdTokenNotAllowed for an ID token with the same key."""
+    """The claims of a user's access token, or of a service token.
+
+    Raises BadJwt, and for other tokens with the same key IdTokenNotAllowed or ClientActsForNoUser.
+    """
     claims = access_tokens.decode(token, at=at)
     if claims.session_id is None and "client_id" in claims.raw:
-        raise errors.IdTokenNotAllowed
+        raise errors.ClientActsForNoUser if claims.raw["client_id"] == claims.sub else errors.IdTokenNotAllowed
     return claims
 
 

@@ -8,9 +8,10 @@ from datetime import timedelta
 
 import pytest
 
+from authsvc.outgoing import remote_documents
 from oauthproviders.base import deadline
 from oauthproviders.base.contract import InvalidProviderResponse
-from oauthproviders.oidc import remote_documents
+from oauthproviders.oidc import openid_connect
 from tests.conftest import ChangeConfig
 
 
@@ -44,7 +45,7 @@ def clock(auth_config: ChangeConfig) -> Clock:
 
 def test_an_old_document_is_fetched_again(clock: Clock) -> None:
     source = Source()
-    cache = remote_documents.DocumentCache(source, clock=clock)
+    cache = openid_connect.DocumentCache(source, clock=clock)
     assert cache.get("a") == "a1"
     clock.now += 3599
     assert cache.get("a") == "a1"
@@ -54,7 +55,7 @@ def test_an_old_document_is_fetched_again(clock: Clock) -> None:
 
 def test_a_stale_document_is_used_while_the_fetch_fails(clock: Clock) -> None:
     source = Source()
-    cache = remote_documents.DocumentCache(source, clock=clock)
+    cache = openid_connect.DocumentCache(source, clock=clock)
     cache.get("a")
     source.fails = True
     clock.now += 3600
@@ -69,7 +70,7 @@ def test_a_stale_document_is_used_while_the_fetch_fails(clock: Clock) -> None:
 def test_a_failed_fetch_is_not_repeated_at_once(clock: Clock) -> None:
     source = Source()
     source.fails = True
-    cache = remote_documents.DocumentCache(source, clock=clock)
+    cache = openid_connect.DocumentCache(source, clock=clock)
     for _ in range(3):
         with pytest.raises(InvalidProviderResponse, match="no"):
             cache.get("a")
@@ -81,7 +82,7 @@ def test_a_failed_fetch_is_not_repeated_at_once(clock: Clock) -> None:
 
 def test_a_renewal_fetches_at_most_once_per_interval(clock: Clock) -> None:
     source = Source()
-    cache = remote_documents.DocumentCache(source, clock=clock)
+    cache = openid_connect.DocumentCache(source, clock=clock)
     first = cache.get("a")
     second = cache.renew("a", than=first)
     assert second == "a2"
@@ -93,7 +94,7 @@ def test_a_renewal_fetches_at_most_once_per_interval(clock: Clock) -> None:
 
 def test_a_failed_renewal_keeps_the_document(clock: Clock) -> None:
     source = Source()
-    cache = remote_documents.DocumentCache(source, clock=clock)
+    cache = openid_connect.DocumentCache(source, clock=clock)
     first = cache.get("a")
     source.fails = True
     assert cache.renew("a", than=first) is first
@@ -102,7 +103,7 @@ def test_a_failed_renewal_keeps_the_document(clock: Clock) -> None:
 
 def test_the_cache_is_bounded_and_evicts_failed_documents_first(clock: Clock) -> None:
     source = Source()
-    cache = remote_documents.DocumentCache(source, clock=clock)
+    cache = openid_connect.DocumentCache(source, clock=clock)
     keys = [str(number) for number in range(remote_documents._MAX_ENTRIES)]
     for key in keys:
         cache.get(key)
@@ -133,7 +134,7 @@ def wait_for_deadline() -> None:
 
 def test_a_stale_document_is_used_after_the_deadline(clock: Clock, auth_config: ChangeConfig) -> None:
     auth_config(api={"internal_http_timeout": timedelta(seconds=0.05)})
-    cache = remote_documents.DocumentCache(SourceWithDeadline(), clock=clock)
+    cache = openid_connect.DocumentCache(SourceWithDeadline(), clock=clock)
     cache.get("a")
     clock.now += 3600
     with deadline.shared():
@@ -152,7 +153,7 @@ def test_a_missed_deadline_is_not_stored_as_a_failure(is_renewed: bool, auth_con
             wait_for_deadline()
         return 1000.0
 
-    cache = remote_documents.DocumentCache(SourceWithDeadline(), clock=slow_clock)
+    cache = openid_connect.DocumentCache(SourceWithDeadline(), clock=slow_clock)
     document = cache.get("a") if is_renewed else ""
 
     def get() -> str:

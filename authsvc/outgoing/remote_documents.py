@@ -7,12 +7,10 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Generic, TypeVar
 
-from authsvc import conf
 from authsvc.outgoing import bulkhead
-from oauthproviders.base import deadline
-from oauthproviders.base.contract import InvalidProviderResponse
 
 Key = TypeVar("Key", bound=Hashable)
 Document = TypeVar("Document")
@@ -32,25 +30,26 @@ class _Entry(Generic[Document]):
         self.loaded_at = self.tried_at = self.renewed_at = float("-inf")
 
 
-@contextmanager
-def _acquire(lock: threading.Lock) -> Iterator[None]:
-    """Acquires the lock; another thread may hold it during a request. Raises InvalidProviderResponse, ServiceBusy."""
-    if not lock.acquire(blocking=False):
-        with bulkhead.wait_for("documents"):
-            has_lock = lock.acquire(timeout=deadline.remaining().total_seconds())
-        if not has_lock:
-            raise InvalidProviderResponse("timed out")
-    try:
-        yield
-    finally:
-        lock.release()
-
-
 class DocumentCache(Generic[Key, Document]):
-    """`load` fetches the document of a key, or raises InvalidProviderResponse. `clock` returns seconds."""
+    """`load` fetches the document of a key, or raises `error`. `clock` returns seconds.
 
-    def __init__(self, load: Callable[[Key], Document], *, clock: Callable[[], float] = time.monotonic) -> None:
+    `remaining` is the time left for a fetch, or raises `error`. `max_age` is the age at which a document is fetched
+    again.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[Key], Document],
+        *,
+        error: type[Exception],
+        max_age: Callable[[], timedelta],
+        remaining: Callable[[], timedelta],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._load = load
+        self._error = error
+        self._max_age = max_age
+        self._remaining = remaining
         self._clock = clock
         self.clear()
 
@@ -59,9 +58,9 @@ class DocumentCache(Generic[Key, Document]):
         self._guard = threading.Lock()
 
     def get(self, key: Key) -> Document:
-        """The document, at most as old as the setting allows unless it cannot be fetched again.
+        """The document, at most as old as `max_age` unless it cannot be fetched again.
 
-        Raises InvalidProviderResponse when it was never fetched, without another attempt during RETRY_INTERVAL.
+        Raises the error of `load` when it was never fetched, without another attempt during RETRY_INTERVAL.
         """
         entry = self._entry(key)
         requested_at = self._clock()
@@ -70,24 +69,24 @@ class DocumentCache(Generic[Key, Document]):
             if self._is_due(entry) and entry.lock.acquire(blocking=False):  # other threads use the stale document
                 try:
                     return self._fetch(key, entry)
-                except InvalidProviderResponse:  # no time left
+                except self._error:  # no time left
                     return document
                 finally:
                     entry.lock.release()
             return document
-        with _acquire(entry.lock):
+        with self._acquire(entry.lock):
             # A thread that waited for the lock uses the result of the other thread, including a failure.
             if entry.document is None and (entry.tried_at >= requested_at or self._is_recent(entry.tried_at)):
-                raise InvalidProviderResponse(entry.failure)
+                raise self._error(entry.failure)
             return entry.document if entry.document is not None else self._fetch(key, entry)
 
     def renew(self, key: Key, *, than: Document) -> Document:
         """A newer document than `than`; `than` itself when there is none, or when it was just fetched.
 
-        Raises InvalidProviderResponse when another thread holds the lock too long.
+        Raises the error of `load` when another thread holds the lock too long.
         """
         entry = self._entry(key)
-        with _acquire(entry.lock):
+        with self._acquire(entry.lock):
             if entry.document is not None and entry.document is not than:
                 return entry.document
             if self._is_recent(entry.renewed_at):
@@ -96,6 +95,19 @@ class DocumentCache(Generic[Key, Document]):
             newer = self._fetch(key, entry)
             entry.renewed_at = self._clock()
             return newer
+
+    @contextmanager
+    def _acquire(self, lock: threading.Lock) -> Iterator[None]:
+        """Acquires the lock; another thread may hold it during a request. Raises the error of `load`, ServiceBusy."""
+        if not lock.acquire(blocking=False):
+            with bulkhead.wait_for("documents"):
+                has_lock = lock.acquire(timeout=self._remaining().total_seconds())
+            if not has_lock:
+                raise self._error("timed out")
+        try:
+            yield
+        finally:
+            lock.release()
 
     def _entry(self, key: Key) -> _Entry[Document]:
         with self._guard:
@@ -111,12 +123,12 @@ class DocumentCache(Generic[Key, Document]):
     def _fetch(self, key: Key, entry: _Entry[Document]) -> Document:
         """Fetches the document; the caller holds the entry's lock.
 
-        Raises InvalidProviderResponse without a document, and when no time is left, which is not stored as a failure.
+        Raises the error of `load` without a document, and when no time is left, which is not stored as a failure.
         """
-        deadline.remaining()
+        self._remaining()
         try:
             entry.document = self._load(key)
-        except InvalidProviderResponse as error:
+        except self._error as error:
             entry.failure = str(error)
             entry.tried_at = self._clock()
             if entry.document is None:
@@ -133,8 +145,9 @@ class DocumentCache(Generic[Key, Document]):
                 self._entries.move_to_end(key, last=False)
 
     def _is_due(self, entry: _Entry[Document]) -> bool:
-        max_age = conf.current().federation.discovery_max_age.total_seconds()
-        return self._clock() - entry.loaded_at >= max_age and not self._is_recent(entry.tried_at)
+        return self._clock() - entry.loaded_at >= self._max_age().total_seconds() and not self._is_recent(
+            entry.tried_at
+        )
 
     def _is_recent(self, since: float) -> bool:
         return self._clock() - since < RETRY_INTERVAL
