@@ -247,6 +247,28 @@ def check_limits(
         raise errors.SessionExpired(errors.Expiry.LOW_AAL)
 
 
+def is_within_limits(session: Session, *, user: TokenUser, at: datetime) -> bool:
+    """True if no time limit of the session has passed."""
+    try:
+        check_limits(record_of(session), user=user, at=at)
+    except errors.SessionExpired:
+        return False
+    return True
+
+
+def record_of(session: Session) -> SessionRecord:
+    """The values of a row that the limits depend on."""
+    return SessionRecord(
+        id=session.id,
+        user_id=session.user_id,
+        created_at=session.created_at or EPOCH,
+        refreshed_at=session.refreshed_at,
+        not_after=session.not_after,
+        aal=session.aal or AAL1,
+        tag=session.tag,
+    )
+
+
 def check_single_session(session: SessionRecord, *, user: TokenUser, at: datetime) -> bool:
     """Locks the user's row and checks that no session with the same tag was used more recently.
 
@@ -257,9 +279,9 @@ def check_single_session(session: SessionRecord, *, user: TokenUser, at: datetim
     if not rows.filter(pk=user.id).values_list("pk").first():
         return False
     for other in Session.objects.filter(user_id=user.id, impersonator_id=None).exclude(id=session.id):
-        record = _record(other)
+        record = record_of(other)
         is_newer = _tag(record) == _tag(session) and last_used_at(record) > last_used_at(session)
-        if is_newer and _is_valid(record, user, at):
+        if is_newer and is_within_limits(other, user=user, at=at):
             raise errors.SessionExpired(errors.Expiry.NEWER_LOGIN)
     return True
 
@@ -339,28 +361,8 @@ def _amr_json(entry: AmrEntry) -> dict[str, str | int]:
     return content
 
 
-def _is_valid(session: SessionRecord, user: TokenUser, at: datetime) -> bool:
-    try:
-        check_limits(session, user=user, at=at)
-    except errors.SessionExpired:
-        return False
-    return True
-
-
 def _tag(session: SessionRecord) -> str:
     tags = conf.current().sessions.tags
     if not tags:
         return ""
     return session.tag if session.tag in tags else tags[0]
-
-
-def _record(session: Session) -> SessionRecord:
-    return SessionRecord(
-        id=session.id,
-        user_id=session.user_id,
-        created_at=session.created_at or EPOCH,
-        refreshed_at=session.refreshed_at,
-        not_after=session.not_after,
-        aal=session.aal or AAL1,
-        tag=session.tag,
-    )
