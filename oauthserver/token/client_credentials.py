@@ -33,13 +33,19 @@ def issue(request: ClientRequest, *, client: OAuthClient, caller: Caller, at: da
     requested = scopes.parse(request.get("scope")) or permitted
     if not set(requested) <= set(permitted):
         raise InvalidScope("the client is not registered for a requested scope")
-    audiences = _find_audiences(request.get("resource"))
+    requested_resources = resources.parse(request.get("resource"))
+    if len(" ".join(requested_resources)) > _MAX_RESOURCE_LENGTH:
+        raise InvalidTarget("resource too long")
+    for uri in requested_resources:
+        if reason := find_resource_refusal(uri):
+            raise InvalidTarget(reason)
+    audience = requested_resources or [signing_keys.issuer()]
     scope = " ".join(requested)
     issued_at, lifetime = int(at.timestamp()), int(conf.current().jwt.exp.total_seconds())
     claims = {
         "iss": signing_keys.issuer(),
         "sub": str(client.id),
-        "aud": audiences[0] if len(audiences) == 1 else audiences,
+        "aud": audience if len(audience) > 1 else audience[0],
         "iat": issued_at,
         "exp": issued_at + lifetime,
         "jti": str(uuid4()),
@@ -52,14 +58,3 @@ def issue(request: ClientRequest, *, client: OAuthClient, caller: Caller, at: da
     with transaction.atomic(durable=True):
         audit.record(audit.Action.OAUTH_CLIENT_TOKEN_ISSUED, actor=actor, caller=caller, at=at, traits=traits)
     return AccessToken(token=token, expires_in=lifetime, expires_at=issued_at + lifetime), scope
-
-
-def _find_audiences(resource: str) -> list[str]:
-    """The requested resources, or else this service. Raises InvalidTarget."""
-    if len(resource) > _MAX_RESOURCE_LENGTH:
-        raise InvalidTarget("resource too long")
-    requested = resources.parse(resource)
-    for uri in requested:
-        if reason := find_resource_refusal(uri):
-            raise InvalidTarget(reason)
-    return requested or [signing_keys.issuer()]
