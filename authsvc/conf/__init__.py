@@ -21,6 +21,9 @@ from authsvc.conf import loading, sources
 from authsvc.conf.report import Notice, describe_error, log_notices
 from authsvc.conf.sections import AuthConfig
 from authsvc.conf.sections.database import Database, IndexWorker
+from authsvc.conf.sections.languages import ENGLISH, Languages
+from authsvc.conf.sections.languages import folders as language_folders
+from authsvc.conf.sections.languages import installed as installed_languages
 from authsvc.conf.sections.mail import NOTIFICATIONS, Mailer, Recipients, Smtp
 from authsvc.conf.sections.mfa import Mfa, Passkeys, WebAuthn
 from authsvc.conf.sections.oauth_server import SCOPES as OAUTH_SCOPES
@@ -35,6 +38,7 @@ from authsvc.conf.sources import export_variables, process_environment, read_dir
 from authsvc.conf.types import Network, Rate, Secret
 
 __all__ = [
+    "ENGLISH",
     "NOTIFICATIONS",
     "OAUTH_SCOPES",
     "PROVIDERS",
@@ -52,6 +56,7 @@ __all__ = [
     "Flows",
     "IndexWorker",
     "Jwt",
+    "Languages",
     "Limits",
     "Logging",
     "Mailer",
@@ -84,8 +89,10 @@ __all__ = [
     "describe_error",
     "directory",
     "export_variables",
+    "installed_languages",
     "is_https",
     "keep",
+    "language_folders",
     "load",
     "load_merged",
     "log_notices",
