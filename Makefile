@@ -64,8 +64,12 @@ $(DEVELOPMENT): | $(INSTALLED)
 	@keys=$$(AUTHSVC_CONFIG_FILE=$@ $(BIN)/python manage.py generate_keys) && \
 		echo "AUTH_JWT_KEYS='$$keys'" >> $@
 
+# A file of an earlier version gets the settings that it lacks.
 run: $(INSTALLED) $(DEVELOPMENT)
+	@for name in AUTH_PAGES_ENABLED AUTH_OAUTH_SERVER_ENABLED; do \
+		grep -q "^$$name=" $(DEVELOPMENT) || echo "$$name=true" >> $(DEVELOPMENT); done
 	@echo 'service  http://localhost:$(PORT)'
+	@echo 'account  http://localhost:$(PORT)/account/'
 	@echo 'inbox    http://localhost:$(PORT)/inbox'
 	@echo 'console  http://localhost:$(PORT)/operator/  (first, in another terminal: make operator)'
 	@echo 'settings $(DEVELOPMENT); Ctrl-C stops everything'

@@ -10,19 +10,22 @@ from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.safestring import SafeString
+from django.utils.text import slugify
 
 from authsvc import conf
 from authsvc.console import actions, formatting, operators
 from authsvc.console.actions import ActionContext, ShownOnce, action
-from authsvc.console.formatting import Tone
+from authsvc.console.formatting import EMPTY, Tone
 from authsvc.console.model_admin import OperatorAdmin
 from authsvc.console.operators import Access
 from authsvc.errors import ApiError
 from oauthserver.clients import clients
 from oauthserver.clients.client_metadata import ClientRegistration
 from oauthserver.clients.clients import RegisteredClient
+from oauthserver.discovery import metadata
 from oauthserver.models import AuthMethod, OAuthClient, RegistrationType
 from tokens.api.errors import OAuthServerDisabled
+from tokens.jwt import signing_keys
 
 _METHODS = {
     AuthMethod.BASIC.value: "confidential, HTTP Basic",
@@ -65,11 +68,16 @@ class OAuthClientAdmin(OperatorAdmin):
     ordering = ("-created_at", "-id")
     actions = ("regenerate_secret", "delete")
     row_actions = actions
+    change_form_template = "operator/oauth_client.html"
     fieldsets = (
         ("Client", {"fields": ("client_name", "id", "state", "client_uri", "logo_uri", "registration_type")}),
         (
             "Protocol",
             {"fields": ("redirect_uri_lines", "client_type", "token_endpoint_auth_method", "grant_type_words")},
+        ),
+        (
+            "Settings of the application",
+            {"fields": ("client_id", "issuer", "discovery_url", "authorization_url", "token_url", "userinfo_url")},
         ),
         ("Times", {"fields": ("created_at", "updated_at", "deleted_at")}),
     )
@@ -126,6 +134,30 @@ class OAuthClientAdmin(OperatorAdmin):
             return formatting.badge("the OAuth server is disabled", Tone.QUIET)
         return formatting.badge("active", Tone.GOOD)
 
+    @admin.display(description="client ID")
+    def client_id(self, row: OAuthClient) -> SafeString:
+        return formatting.copy_field(str(row.id), name="client_id", label="Client ID")
+
+    @admin.display(description="issuer")
+    def issuer(self, row: OAuthClient) -> SafeString | str:
+        return _address("Issuer")
+
+    @admin.display(description="discovery document")
+    def discovery_url(self, row: OAuthClient) -> SafeString | str:
+        return _address("Discovery document")
+
+    @admin.display(description="authorization endpoint")
+    def authorization_url(self, row: OAuthClient) -> SafeString | str:
+        return _address("Authorization endpoint")
+
+    @admin.display(description="token endpoint")
+    def token_url(self, row: OAuthClient) -> SafeString | str:
+        return _address("Token endpoint")
+
+    @admin.display(description="user information")
+    def userinfo_url(self, row: OAuthClient) -> SafeString | str:
+        return _address("User information")
+
     @admin.display(description="redirect URIs")
     def redirect_uri_lines(self, row: OAuthClient) -> SafeString:
         return formatting.long_text("\n".join(row.redirect_uri_list))
@@ -133,6 +165,26 @@ class OAuthClientAdmin(OperatorAdmin):
     @admin.display(description="grant types")
     def grant_type_words(self, row: OAuthClient) -> str:
         return ", ".join(row.grant_type_list)
+
+
+def _addresses() -> dict[str, str]:
+    """What an application needs to know about this service; empty while the OAuth server is disabled."""
+    document = metadata.build()
+    if not document:
+        return {}
+    return {
+        # Libraries of OpenID Connect find everything else by the issuer.
+        "Issuer": str(document["issuer"]),
+        "Discovery document": f"{signing_keys.issuer_base()}/.well-known/openid-configuration",
+        "Authorization endpoint": str(document["authorization_endpoint"]),
+        "Token endpoint": str(document["token_endpoint"]),
+        "User information": str(document["userinfo_endpoint"]),
+    }
+
+
+def _address(label: str) -> SafeString | str:
+    url = _addresses().get(label)
+    return formatting.copy_field(url, name=slugify(label), label=label) if url else EMPTY
 
 
 def register_client(page: OperatorAdmin, request: HttpRequest) -> HttpResponse:
@@ -168,7 +220,13 @@ def _registered_page(page: OperatorAdmin, request: HttpRequest, registered: Regi
     if registered.secret:
         secrets.append((name, _secret(registered)))
     return actions.form_page(
-        page, request, "operator/shown_once.html", title="Registered", secrets=secrets, back_url=page.row_url(client)
+        page,
+        request,
+        "operator/oauth_client_registered.html",
+        title="Registered",
+        secrets=secrets,
+        addresses=[(label, _address(label)) for label in _addresses()],
+        back_url=page.row_url(client),
     )
 
 

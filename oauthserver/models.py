@@ -30,6 +30,7 @@ class AuthMethod(models.TextChoices):
     NONE = "none", "none"
     BASIC = "client_secret_basic", "client_secret_basic"
     POST = "client_secret_post", "client_secret_post"
+    PRIVATE_KEY_JWT = "private_key_jwt", "private_key_jwt"
 
 
 class Status(models.TextChoices):
@@ -55,16 +56,26 @@ class OAuthClient(models.Model):
 
     id = models.UUIDField("client ID", primary_key=True, default=uuid.uuid4)
     client_secret_hash = models.TextField(null=True)
-    """SHA-256 of the secret in base64url; empty for a public client."""
+    """SHA-256 of the secret in base64url; empty for a client without one."""
     registration_type = models.TextField("registration", choices=RegistrationType)
     redirect_uris = models.TextField("redirect URIs")
-    """Separated by commas, like `grant_types`."""
+    """Separated by commas, like `grant_types`; empty for a client without redirects."""
     grant_types = models.TextField()
     client_name = models.TextField("name", null=True)
     client_uri = models.TextField("home page", null=True)
     logo_uri = models.TextField("logo", null=True)
     client_type = models.TextField("type", choices=ClientType, db_default=ClientType.CONFIDENTIAL)
     token_endpoint_auth_method = models.TextField("client authentication", choices=AuthMethod)
+    token_endpoint_auth_signing_alg = models.TextField("algorithm of assertions", null=True)
+    """The only algorithm of its assertions; NULL permits every asymmetric one."""
+    jwks = models.TextField("keys", null=True)
+    """JSON of its public keys (RFC 7517 §5)."""
+    jwks_uri = models.TextField("URL of the keys", null=True)
+    scope = models.TextField("scopes of its own", null=True)
+    """Scopes that it can request with the grant `client_credentials`, separated by spaces."""
+    resource = models.TextField("resource", null=True)
+    """The identifier of its API (RFC 8707): it can introspect access tokens that are issued for it."""
+    require_pushed_authorization_requests = models.BooleanField("requires pushed requests", db_default=False)
     created_at = models.DateTimeField(db_default=Now())
     updated_at = models.DateTimeField(db_default=Now())
     deleted_at = models.DateTimeField(null=True)
@@ -98,7 +109,7 @@ class OAuthClient(models.Model):
 
     @property
     def redirect_uri_list(self) -> list[str]:
-        return self.redirect_uris.split(",")
+        return self.redirect_uris.split(",") if self.redirect_uris else []
 
     @property
     def grant_type_list(self) -> list[str]:
@@ -146,6 +157,8 @@ class OAuthAuthorization(models.Model):
     """The level of that session."""
     session_id = models.UUIDField(null=True)
     """The session that approved the request; after the exchange, the session that the code gave."""
+    request_uri = models.TextField(null=True)
+    """SHA-256 of the `request_uri` in hex, from the push of the request (RFC 9126) to its use."""
     created_at = models.DateTimeField(db_default=Now())
     approved_at = models.DateTimeField(null=True)
     expires_at = models.DateTimeField()
@@ -156,6 +169,11 @@ class OAuthAuthorization(models.Model):
             models.Index(fields=["expires_at"], name=namespaced("oauth_authorizations_expires_at_idx")),
             models.Index(fields=["user", "client"], name=namespaced("oauth_authorizations_user_id_idx")),
             models.Index(fields=["client"], name=namespaced("oauth_authorizations_client_id_idx")),
+            models.Index(
+                fields=["request_uri"],
+                condition=Q(request_uri__isnull=False),
+                name=namespaced("oauth_authorizations_request_uri_idx"),
+            ),
         ]
         constraints = [
             models.UniqueConstraint(
@@ -221,3 +239,18 @@ class OAuthConsent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user_id} {self.client_id}"
+
+
+class ClientAssertion(models.Model):
+    """An accepted client assertion (RFC 7523), until it expires, so that it is accepted once."""
+
+    digest = models.TextField(primary_key=True)
+    """SHA-256 of the client and the `jti` in hex."""
+    expires_at = models.DateTimeField()
+
+    class Meta:
+        db_table = namespaced("oauth_client_assertions")
+        indexes = [models.Index(fields=["expires_at"], name=namespaced("oauth_client_assertions_expires_at_idx"))]
+
+    def __str__(self) -> str:
+        return self.digest

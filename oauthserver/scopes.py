@@ -9,6 +9,7 @@ OPENID = "openid"
 PROFILE = "profile"
 EMAIL = "email"
 PHONE = "phone"
+OFFLINE_ACCESS = "offline_access"
 
 
 def parse(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Cleanup of authorization requests."""
+"""Cleanup of authorization requests and of used client assertions."""
 
 from __future__ import annotations
 
@@ -17,5 +17,12 @@ def _a_day_ago(at: datetime) -> Sequence[datetime]:
 
 cleanup.register(
     # Requests of clients create these rows without a session.
-    CleanupRule(table="oauth_authorizations", condition="t.expires_at < %s", parameters=_a_day_ago, is_mandatory=True)
+    CleanupRule(table="oauth_authorizations", condition="t.expires_at < %s", parameters=_a_day_ago, is_mandatory=True),
+    CleanupRule(
+        table="oauth_client_assertions",
+        condition="t.expires_at < %s",
+        parameters=lambda at: (at,),
+        key="digest",
+        is_mandatory=True,
+    ),
 )

@@ -137,12 +137,12 @@ class _SlashOptionalPattern(RoutePattern):
         return super().match(path.removesuffix("/"))
 
 
-def slash_optional(route: str, view: Callable[..., HttpResponseBase]) -> URLPattern:
+def slash_optional(route: str, view: Callable[..., HttpResponseBase], *, name: str | None = None) -> URLPattern:
     """The route with and without a trailing slash, for a URL list; neither redirects to the other.
 
     One pattern instead of two, because Django tries the patterns one after the other.
     """
-    return URLPattern(_SlashOptionalPattern(route, is_endpoint=True), view)
+    return URLPattern(_SlashOptionalPattern(route, is_endpoint=True), view, name=name)
 
 
 def _break_reference_cycles(response: Response) -> None:

@@ -29,6 +29,7 @@ from authsvc.conf.sections.mfa import Mfa, Passkeys, WebAuthn
 from authsvc.conf.sections.oauth_server import SCOPES as OAUTH_SCOPES
 from authsvc.conf.sections.oauth_server import OAuthServer
 from authsvc.conf.sections.observability import Audit, Logging, Telemetry
+from authsvc.conf.sections.pages import Pages
 from authsvc.conf.sections.providers import PROVIDERS, CustomProviders, Federation, Flows, Provider
 from authsvc.conf.sections.service import Api, Console, Experimental, Reloading, Site
 from authsvc.conf.sections.sign_up import Breaches, Captcha, Limits, Metadata, OneTimeCodes, Passwords, Signup
@@ -67,6 +68,7 @@ __all__ = [
     "Notice",
     "OAuthServer",
     "OneTimeCodes",
+    "Pages",
     "Passkeys",
     "Passwords",
     "Provider",

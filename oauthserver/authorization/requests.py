@@ -36,7 +36,7 @@ PROMPTS = ("none", "login", "consent", "select_account")
 _MAX_AGE_DIGITS = 10
 
 Parameters = Callable[[str], str]
-"""Name → first value in the query, empty without one."""
+"""Name → first value in the query or form, empty without one."""
 
 
 class RequestRefused(Exception):
@@ -87,6 +87,9 @@ def find_target(parameter: Parameters) -> RequestTarget:
 
 def start(target: RequestTarget, parameter: Parameters, *, at: datetime) -> str:
     """Stores a request and returns the URL of the consent page. One statement. Raises RequestRefused."""
+    for name in ("request", "request_uri"):
+        if parameter(name):
+            raise RequestRefused(f"{name}_not_supported", "request objects are not supported")
     scope = _scope(parameter("scope"), response_type=parameter("response_type"))
     _check_resource(parameter("resource"))
     challenge, method = parameter("code_challenge"), parameter("code_challenge_method")

@@ -21,13 +21,34 @@ from authsvc.errors import BadJson, ValidationFailed
 from oauthserver import errors
 from oauthserver.authorization import authorizations, requests, schemas
 from oauthserver.authorization.authorizations import AuthorizationDetails
-from oauthserver.authorization.requests import RequestRefused
+from oauthserver.authorization.requests import Parameters, RequestRefused
+from oauthserver.clients import client_requests
 from oauthserver.endpoints import OAuthEndpoint
 from tokens.api import authentication
 from tokens.api.authentication import BearerAuthentication
 from tokens.api.permissions import IsSignedIn
 
 _DECISIONS = {"approve": True, "deny": False}
+
+
+class AuthorizationForm(Body, frozen=True):
+    """The parameters of an authorization request, as in the query of GET."""
+
+    needs: ClassVar[tuple[str, ...]] = ("client_id", "redirect_uri", "code_challenge", "code_challenge_method")
+    example: ClassVar[tuple[str, ...]] = (*needs, "scope", "state")
+    client_id: str | None = None
+    redirect_uri: str | None = None
+    response_type: str | None = None
+    scope: str | None = None
+    state: str | None = None
+    code_challenge: str | None = None
+    code_challenge_method: str | None = None
+    nonce: str | None = None
+    resource: str | None = None
+    prompt: str | None = None
+    max_age: str | None = None
+    login_hint: str | None = None
+    acr_values: str | None = None
 
 
 class Decision(Body, frozen=True):
@@ -69,7 +90,18 @@ class AuthorizeView(OAuthEndpoint):
     )
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Start the authorization of a client (OAuth 2.1 §4.1.1)."""
-        parameter = partial(parsing.query_parameter, request.http)
+        return self._start(request, partial(parsing.query_parameter, request.http))
+
+    @document(
+        form=AuthorizationForm,
+        responses={302: ResponseDoc("To the consent page, or to the client with an error.", headers=("Location",))},
+        errors=(errors.UnknownClient, ValidationFailed),
+    )
+    def post(self, request: ServiceRequest) -> HttpResponse:
+        """Do the same as GET, with the parameters in a form (OpenID Connect Core §3.1.2.1)."""
+        return self._start(request, client_requests.parse_form(request.http).get)
+
+    def _start(self, request: ServiceRequest, parameter: Parameters) -> HttpResponse:
         target = requests.find_target(parameter)
         try:
             location = requests.start(target, parameter, at=timezone.now())

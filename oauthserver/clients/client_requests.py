@@ -58,12 +58,9 @@ def parse(request: HttpRequest, form: type[ClientForm]) -> ClientRequest:
     Pairs of a form that cannot be decoded, and bodies of other types, are left out. `form` lists the members of a JSON
     object. Raises BodyUnreadable.
     """
-    content_type = request.META.get("CONTENT_TYPE", "").lower()
-    if _JSON in content_type:
+    if _JSON in request.META.get("CONTENT_TYPE", "").lower():
         return ClientRequest(_parse_json(parsing.read_body(request), form))
-    if content_type.partition(";")[0].strip() == _FORM:
-        return _parse_form(parsing.read_body(request))
-    return ClientRequest()
+    return parse_form(request)
 
 
 def _parse_json(raw: bytes, form: type[ClientForm]) -> dict[str, str]:
@@ -75,7 +72,11 @@ def _parse_json(raw: bytes, form: type[ClientForm]) -> dict[str, str]:
     return {name: value for name in members.__struct_fields__ if (value := getattr(members, name))}
 
 
-def _parse_form(raw: bytes) -> ClientRequest:
+def parse_form(request: HttpRequest) -> ClientRequest:
+    """The parameters of a form; none of a body of another type."""
+    if request.META.get("CONTENT_TYPE", "").lower().partition(";")[0].strip() != _FORM:
+        return ClientRequest()
+    raw = parsing.read_body(request)
     parameters: dict[str, str] = {}
     repeated = set()
     for pair in raw.split(b"&", maxsplit=_MAX_PAIRS)[:_MAX_PAIRS]:

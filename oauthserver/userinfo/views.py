@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+from typing import Any, ClassVar, NotRequired, TypedDict
 from uuid import UUID
 
 from django.http import HttpResponse
+from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.users.queries import get_user_record
 from authsvc.api.openapi.document import document
+from authsvc.api.parsing import Body
 from authsvc.api.views import ServiceRequest
 from oauthserver import scopes
+from oauthserver.clients import client_requests
 from oauthserver.endpoints import OAuthEndpoint
 from oauthserver.userinfo import claims
 from tokens.api import authentication
@@ -38,8 +41,24 @@ class UserInfo(TypedDict):
     phone_number_verified: NotRequired[bool]
 
 
+class UserInfoForm(Body, frozen=True):
+    """The members of a request without the header `Authorization`."""
+
+    example: ClassVar[tuple[str, ...]] = ("access_token",)
+    access_token: str | None = None
+
+
+class HeaderOrFormAuthentication(BearerAuthentication):
+    """Bearer authentication whose token may also be in the form of a POST request (RFC 6750 §2.2)."""
+
+    def find_token(self, request: Request) -> str | None:
+        if request.method != "POST" or "HTTP_AUTHORIZATION" in request.META:
+            return super().find_token(request)
+        return client_requests.parse_form(request._request).get("access_token") or None
+
+
 class UserInfoView(OAuthEndpoint):
-    authentication_classes = (BearerAuthentication,)
+    authentication_classes = (HeaderOrFormAuthentication,)
     permission_classes = (IsSignedIn,)
     client_methods = impersonated_methods = frozenset({"get", "post"})
 
@@ -51,7 +70,7 @@ class UserInfoView(OAuthEndpoint):
         granted = scopes.parse(session.scopes or "") if session and session.oauth_client_id else []
         return Response(claims.userinfo(get_user_record(signed_in), granted))
 
-    @document(responses={200: UserInfo})
+    @document(form=UserInfoForm, responses={200: UserInfo})
     def post(self, request: ServiceRequest) -> HttpResponse:
-        """Do the same as GET."""
+        """Do the same as GET. The access token may be in the form instead of the header (RFC 6750 §2.2)."""
         return self.get(request)

@@ -41,8 +41,8 @@ def register(api: Api, **metadata: Any) -> Application:
     return Application(client["client_id"], client.get("client_secret", ""), client["token_endpoint_auth_method"])
 
 
-def authorize(api: Api, application: Application, **changes: Any) -> Answer:
-    """GET /oauth/authorize; a parameter that is None is left out."""
+def authorize(api: Api, application: Application, *, method: str = "GET", **changes: Any) -> Answer:
+    """GET /oauth/authorize, or POST with a form; a parameter that is None is left out."""
     parameters = {
         "client_id": application.client_id,
         "redirect_uri": CALLBACK,
@@ -54,6 +54,8 @@ def authorize(api: Api, application: Application, **changes: Any) -> Answer:
         **changes,
     }
     present = {name: value for name, value in parameters.items() if value is not None}
+    if method == "POST":
+        return post_form(urlencode(present), path="/oauth/authorize")
     return api.get(f"/oauth/authorize?{urlencode(present)}")
 
 
@@ -100,11 +102,15 @@ def request_token(application: Application, *, headers: dict[str, str] | None = 
 
 
 def post_form(
-    body: str | bytes, *, headers: dict[str, str] | None = None, content_type: str = "application/x-www-form-urlencoded"
+    body: str | bytes,
+    *,
+    headers: dict[str, str] | None = None,
+    content_type: str = "application/x-www-form-urlencoded",
+    path: str = "/oauth/token",
 ) -> Answer:
-    response: Any = Client().generic("POST", "/oauth/token", body, content_type=content_type, headers=headers or {})
+    response: Any = Client().generic("POST", path, body, content_type=content_type, headers=headers or {})
     problems = openapi.find_problems(
-        "POST", "/oauth/token", response.status_code, headers=response.headers, content=response.content
+        "POST", path, response.status_code, headers=response.headers, content=response.content
     )
     assert not problems, "\n".join(problems)
     return response  # type: ignore[no-any-return]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -19,6 +20,7 @@ from tests.oauthserver.client_application import (
     ISSUER,
     approve,
     exchange,
+    post_form,
     refresh,
     register,
     show,
@@ -59,6 +61,14 @@ def test_userinfo_of_other_tokens(api: Api) -> None:
     tokens = sign_in(api, register(api))
     response = api.post("/oauth/userinfo", bearer=tokens["access_token"])
     assert response.json() == api.get("/oauth/userinfo", bearer=tokens["access_token"]).json()
+    form = urlencode({"access_token": tokens["access_token"]})
+    assert post_form(form, path="/oauth/userinfo").json() == response.json()
+    # A request names its token in one place, and never in the query (RFC 6750 §2).
+    assert post_form(form, path="/oauth/userinfo", headers={"Authorization": "Basic eDp5"}).status_code == 401
+    assert post_form("access_token=", path="/oauth/userinfo").status_code == 401
+    assert post_form("", path=f"/oauth/userinfo?{form}").status_code == 401
+    assert post_form(form, path="/oauth/userinfo", content_type="text/plain").status_code == 401
+    assert post_form("access_token=%00%C3%A4", path="/oauth/userinfo").status_code == 403
 
 
 def test_discovery(api: Api, auth_config: ChangeConfig) -> None:

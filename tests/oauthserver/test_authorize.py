@@ -13,7 +13,7 @@ from oauthserver import tasks
 from oauthserver.models import OAuthAuthorization
 from tests.conftest import Api, ChangeConfig
 from tests.factories import CHALLENGE
-from tests.oauthserver.client_application import CALLBACK, ISSUER, authorize, query_of, register, start
+from tests.oauthserver.client_application import CALLBACK, ISSUER, authorize, post_form, query_of, register, start
 from tests.observations import assert_error
 
 pytestmark = pytest.mark.django_db
@@ -68,6 +68,8 @@ ERRORS_WITH_REDIRECT: list[tuple[dict[str, Any], str, str]] = [
     ({"resource": "https://api.example.com?x"}, "invalid_request", "resource must not include a query component"),
     ({"prompt": "none login"}, "invalid_request", "prompt=none cannot be combined with other values"),
     ({"max_age": "-1"}, "invalid_request", "max_age must be a number of seconds"),
+    ({"request": "e30.e30."}, "request_not_supported", "request objects are not supported"),
+    ({"request_uri": "https://x.example/r"}, "request_uri_not_supported", "request objects are not supported"),
     ({"nonce": "n" * 256}, "server_error", "error creating authorization"),
     ({"nonce": "\0"}, "server_error", "error creating authorization"),
 ]
@@ -99,6 +101,19 @@ def test_request_is_stored(api: Api) -> None:
     assert (row.code_challenge, row.code_challenge_method) == (CHALLENGE, "s256")
     assert row.resource == "https://api.example.com/v1"
     assert row.expires_at - row.created_at == timedelta(minutes=10)
+
+
+def test_parameters_in_a_form(api: Api) -> None:
+    application = register(api)
+    location = authorize(api, application, method="POST", scope="email  phone", nonce="ä +").headers["Location"]
+    row = OAuthAuthorization.objects.get()
+    assert query_of(location) == {"authorization_id": row.authorization_id}
+    assert (row.scope, row.nonce, row.state, row.code_challenge) == ("email  phone", "ä +", "xyz", CHALLENGE)
+    assert_error(
+        authorize(api, application, method="POST", client_id=None), 400, "validation_failed", "client_id is required"
+    )
+    # Nothing of a form is in the query, and of a query nothing in the form.
+    assert post_form("", path=f"/oauth/authorize?client_id={application.client_id}").status_code == 400
 
 
 def test_defaults(api: Api, auth_config: ChangeConfig) -> None:

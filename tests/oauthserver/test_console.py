@@ -13,7 +13,7 @@ from tests import factories
 from tests.authsvc.console.conftest import START, Console
 from tests.conftest import Answer, Api, ChangeConfig
 from tests.oauthserver import client_application
-from tests.oauthserver.client_application import CALLBACK
+from tests.oauthserver.client_application import CALLBACK, ISSUER
 from tests.observations import audit_payloads
 
 pytestmark = pytest.mark.django_db
@@ -56,6 +56,9 @@ def test_registration_shows_the_secret_once(console: Console) -> None:
     secret = secret_in(answer)
     assert client.client_secret_hash == clients.hash_secret(secret)
     assert client.redirect_uri_list == [CALLBACK, "myapp://cb"]
+    addresses = [f'value="{ISSUER}{path}"' for path in ("", "/.well-known/openid-configuration", "/oauth/token")]
+    for text in (answer.content.decode(), console.text(f"{LIST}{client.id}/change/")):
+        assert all(address in text for address in addresses)
     entry = audit_payloads()[-1]
     assert (entry["action"], entry["reason"], entry["actor_role"]) == ("oauth_client_created", "a partner", "svc_admin")
     for page in (LIST, f"{LIST}{client.id}/change/", f"{LIST}?q=shop"):

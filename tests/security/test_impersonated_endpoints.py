@@ -108,6 +108,7 @@ USES = {
     "GET /sso/saml/metadata": Use.PUBLIC,
     "POST /sso/saml/acs": Use.PUBLIC,
     "GET /oauth/authorize": Use.PUBLIC,
+    "POST /oauth/authorize": Use.PUBLIC,
     "POST /oauth/clients/register": Use.PUBLIC,
     "POST /oauth/token": Use.PUBLIC,
 }

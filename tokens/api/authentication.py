@@ -77,7 +77,7 @@ class BearerAuthentication(BaseAuthentication):
     )
 
     def authenticate(self, request: Request) -> tuple[SignedInUser, Claims] | None:
-        token = bearer_token(request.META)
+        token = self.find_token(request)
         if token is None:
             return None
         signed_in, claims = authenticate_user(token, caller=caller_of(request._request), at=timezone.now())
@@ -85,6 +85,10 @@ class BearerAuthentication(BaseAuthentication):
         if signed_in.session is not None:
             caller_of(request._request).audit.session_id = signed_in.session.id
         return signed_in, claims
+
+    def find_token(self, request: Request) -> str | None:
+        """The token of a request; None without one."""
+        return bearer_token(request.META)
 
     def authenticate_header(self, request: Request) -> str:
         return "Bearer"

@@ -257,6 +257,11 @@ def last_used_at(session: SessionRecord, token_used_at: datetime | None = None) 
     return max(session.created_at, token_used_at) if token_used_at else session.created_at
 
 
+def record_use(session_id: UUID, *, at: datetime) -> None:
+    """Records the use of a session of a browser, which has no refresh that would. One statement."""
+    Session.objects.filter(id=session_id).update(refreshed_at=at)
+
+
 def lock_signed_in_user(signed_in: SignedInUser) -> SignedInUser:
     """Locks the user's row and returns the user and session as they are now. Must run inside a transaction.
 

@@ -14,6 +14,7 @@ from authsvc.conf.sections.mail import Mailer, Recipients, Smtp, check_mail, che
 from authsvc.conf.sections.mfa import Mfa, Passkeys, WebAuthn, check_webauthn
 from authsvc.conf.sections.oauth_server import OAuthServer, check_oauth_server
 from authsvc.conf.sections.observability import Audit, Logging, Telemetry
+from authsvc.conf.sections.pages import Pages
 from authsvc.conf.sections.providers import (
     PROVIDERS,
     CustomProviders,
@@ -71,6 +72,7 @@ class AuthConfig:
     custom_providers: CustomProviders = section(CustomProviders, "Custom providers")
     flows: Flows = section(Flows, "Flows")
     oauth_server: OAuthServer = section(OAuthServer, "OAuth server")
+    pages: Pages = section(Pages, "Hosted pages")
     console: Console = section(Console, "Operator console")
     logging: Logging = section(Logging, "Logging")
     audit: Audit = section(Audit, "Audit trail")
@@ -113,7 +115,7 @@ def check(config: AuthConfig, report: Report) -> None:
     check_sms(config.sms, report)
     check_languages(config.languages, report)
     check_webauthn(config.webauthn, config.passkeys, config.mfa, report)
-    check_captcha(config.captcha, report, has_console=config.console.enabled)
+    check_captcha(config.captcha, report, has_console=config.console.enabled, has_pages=config.pages.enabled)
     check_providers(config.providers, report)
     check_id_token_issuers(config.federation, report)
     check_oauth_server(config.oauth_server, config.jwt, report)

@@ -235,8 +235,8 @@ class Captcha:
         "AUTH_SECURITY_CAPTCHA_SITE_KEY",
         type=TEXT,
         default="",
-        help="Public key of the captcha service, for the console's sign-in page; without it, no operator can sign in"
-        " while captchas are enabled.",
+        help="Public key of the captcha service, for the hosted pages and the console's sign-in page; without it,"
+        " sign-in there is impossible while captchas are enabled.",
         example="10000000-ffff-ffff-ffff-000000000001",
     )
     timeout: timedelta = setting(
@@ -339,7 +339,7 @@ def check_breaches(breaches: Breaches, report: Report) -> None:
         )
 
 
-def check_captcha(captcha: Captcha, report: Report, *, has_console: bool) -> None:
+def check_captcha(captcha: Captcha, report: Report, *, has_console: bool, has_pages: bool) -> None:
     if not captcha.enabled:
         return
     if captcha.provider not in _CAPTCHA_PROVIDERS:
@@ -353,4 +353,9 @@ def check_captcha(captcha: Captcha, report: Report, *, has_console: bool) -> Non
         report.warning(
             "AUTH_SECURITY_CAPTCHA_SITE_KEY",
             "no operator can sign in to the console, because its captcha has no site key; set the site key",
+        )
+    if has_pages and not captcha.site_key:
+        report.warning(
+            "AUTH_SECURITY_CAPTCHA_SITE_KEY",
+            "no user can sign in on the hosted pages, because their captcha has no site key; set the site key",
         )

@@ -7,33 +7,25 @@ from uuid import UUID
 
 from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
-from django.middleware.csrf import rotate_token
 from django.utils import timezone
 
 from authsvc import conf
 from authsvc.caller import caller_of
 from authsvc.console import operators
 from authsvc.console.operators import Operator
-from tokens.sessions import lifecycle, users
-from tokens.sessions.errors import SessionExpired
+from tokens.sessions import browser_sessions, lifecycle
 from tokens.sessions.users import SignedInUser
 
 MAX_AGE = timedelta(hours=12)
 """Operators sign in again after this time (NIST SP 800-63B-4 §2.2.3 requires at most 24 hours)."""
-_SESSION = "session"
 _SEEN_AT = "seen_at"
-_LEVEL = "level"
-_COUNTER = "counter"
-"""The counter of the session's refresh tokens, which no browser gets: each verified second factor increases it."""
 _CACHE_KEY = "authsvc.console.signed_in"
 
 
 def start(request: HttpRequest, *, session_id: UUID, at: datetime) -> None:
     """Bind the browser to this session and discard everything that the cookie held before."""
-    request.session.flush()
-    request.session[_SESSION] = str(session_id)
+    browser_sessions.bind(request, session_id=session_id)
     request.session[_SEEN_AT] = int(at.timestamp())
-    rotate_token(request)
 
 
 def step_up(request: HttpRequest) -> None:
@@ -41,10 +33,7 @@ def step_up(request: HttpRequest) -> None:
 
     One statement.
     """
-    current = users.user_source.find_by_session(UUID(request.session[_SESSION]))
-    request.session[_LEVEL] = lifecycle.AAL2
-    request.session[_COUNTER] = current.session.refresh_token_counter if current and current.session else None
-    rotate_token(request)
+    browser_sessions.raise_level(request)
     request.META.pop(_CACHE_KEY, None)
 
 
@@ -82,11 +71,6 @@ def signed_in(request: HttpRequest) -> SignedInUser | None:
     return cached
 
 
-def needs_second_factor(current: SignedInUser) -> bool:
-    """True if the user has a second factor that this session has not verified yet."""
-    return current.session is None or current.session.aal < lifecycle.highest_aal(current.user)
-
-
 def needs_enrolment(current: SignedInUser) -> bool:
     """True if the console requires a second factor and the user has none."""
     return conf.current().console.second_factor_required and not current.user.has_verified_factor
@@ -99,7 +83,7 @@ def is_recovering(current: SignedInUser) -> bool:
 
 def next_step(current: SignedInUser) -> str:
     """The route of the step that the sign-in still needs; empty if it is complete."""
-    if needs_second_factor(current):
+    if browser_sessions.needs_second_factor(current):
         return "admin:second_step"
     if is_recovering(current):
         return "admin:new_password"
@@ -125,34 +109,16 @@ def user(request: HttpRequest) -> Operator | AnonymousUser:
 
 
 def _find(request: HttpRequest, *, at: datetime) -> SignedInUser | None:
-    session_id = request.session.get(_SESSION)
-    if session_id is None:
+    if not browser_sessions.is_bound(request):
         return None
-    current = users.user_source.find_by_session(UUID(session_id))
+    current = browser_sessions.find(request)
     seen_at = datetime.fromtimestamp(request.session.get(_SEEN_AT, 0), UTC)
-    level = request.session.get(_LEVEL, lifecycle.AAL1)
-    # A cookie of a former version at aal2 has no counter.
-    counter = request.session.get(_COUNTER, 0 if level == lifecycle.AAL1 else None)
-    if current is None or not _is_valid(current, level=level, counter=counter, seen_at=seen_at, at=at):
+    if (
+        current is None
+        or operators.access_of(current.user.role) is None
+        or not browser_sessions.is_valid(request, current, at=at, last_used_at=seen_at)
+    ):
         request.session.flush()
         return None
     request.session[_SEEN_AT] = int(at.timestamp())
     return current
-
-
-def _is_valid(current: SignedInUser, *, level: str, counter: int | None, seen_at: datetime, at: datetime) -> bool:
-    subject, session = current.user, current.session
-    if session is None or current.is_impersonated or session.aal > level:
-        return False
-    # The level falls again with the last factor, the counter does not.
-    if counter is not None and counter != (session.refresh_token_counter or 0):
-        return False
-    if operators.access_of(subject.role) is None:
-        return False
-    if subject.banned_until is not None and at < subject.banned_until:
-        return False
-    try:
-        lifecycle.check_limits(session, user=subject, at=at, token_used_at=seen_at)
-    except SessionExpired:
-        return False
-    return True

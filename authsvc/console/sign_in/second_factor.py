@@ -22,6 +22,7 @@ from authsvc.caller import caller_of
 from authsvc.console import pages
 from authsvc.console.sign_in import console_session, security_key
 from authsvc.errors import ApiError
+from tokens.sessions import browser_sessions
 from tokens.sessions.users import SignedInUser
 
 _RECOVERY_CODE = "recovery"
@@ -57,7 +58,7 @@ def second_factor(request: HttpRequest) -> HttpResponse:
     current = console_session.signed_in(request)
     if current is None:
         return HttpResponseRedirect(reverse("admin:login"))
-    if not console_session.needs_second_factor(current):
+    if not browser_sessions.needs_second_factor(current):
         return HttpResponseRedirect(pages.next_url(request))
     user = get_user_record(current)
     form = CodeForm(choices=_choices(user))

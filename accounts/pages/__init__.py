@@ -1,0 +1,1 @@
+"""The hosted pages: sign-in, sign-up, recovery, second factor and the account, rendered on the server."""

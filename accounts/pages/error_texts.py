@@ -1,0 +1,71 @@
+"""Texts of the pages for errors of the services, by `error_code`."""
+
+from __future__ import annotations
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from authsvc.errors import ApiError
+
+_TEXTS: dict[str, str | Promise] = {
+    "anonymous_provider_disabled": _("This is not available."),
+    "bad_code_verifier": _("The sign-in was started in another browser. Start again."),
+    "captcha_failed": _("The captcha was not solved. Try again."),
+    "email_address_invalid": _("Enter a valid email address."),
+    "email_address_not_authorized": _("This email address cannot be used here."),
+    "email_exists": _("This email address is already in use."),
+    "email_not_confirmed": _("Your email address is not confirmed yet. Open the link in the email that we sent you."),
+    "email_provider_disabled": _("Sign-in with an email address is not available."),
+    "flow_state_expired": _("The sign-in took too long. Start again."),
+    "flow_state_not_found": _("The sign-in took too long. Start again."),
+    "identity_already_exists": _("This identity is already linked to an account."),
+    "insufficient_aal": _("Confirm your second factor first."),
+    "invalid_credentials": _("The email address, the phone number or the password is wrong."),
+    "mfa_challenge_expired": _("The code has expired. Request a new one."),
+    "mfa_factor_name_conflict": _("You have a factor with this name already. Choose another name."),
+    "mfa_factor_not_found": _("This factor does not exist any more."),
+    "mfa_verification_failed": _("The code is wrong. Check it and try again."),
+    "otp_disabled": _("There is no account for this address."),
+    "otp_expired": _("The link or code is wrong, has expired or was used already. Request a new one."),
+    "over_capacity": _("The service is busy. Try again in a moment."),
+    "over_request_rate_limit": _("There were too many attempts. Try again later."),
+    "phone_exists": _("This phone number is already in use."),
+    "phone_not_confirmed": _("Your phone number is not confirmed yet."),
+    "phone_provider_disabled": _("Sign-in with a phone number is not available."),
+    "provider_disabled": _("This provider is not available."),
+    "reauthentication_needed": _("Confirm first that it is you."),
+    "reauthentication_not_valid": _("The code is wrong or has expired. Request a new one."),
+    "same_password": _("The new password is the same as the present one. Choose another one."),
+    "session_expired": _("Your session has expired. Sign in again."),
+    "session_not_found": _("Your session has ended. Sign in again."),
+    "signup_disabled": _("New accounts cannot be created here."),
+    "too_many_enrolled_mfa_factors": _("You have the maximum number of factors. Remove one first."),
+    "unexpected_failure": _("Something went wrong. Try again later."),
+    "user_already_exists": _("There is an account for this address already. Sign in instead."),
+    "user_banned": _("This account is locked."),
+    "weak_password": _("This password is too weak. Choose a longer or less common one."),
+    "webauthn_challenge_expired": _("The prompt has expired. Try again."),
+    "webauthn_challenge_not_found": _("The prompt has expired. Try again."),
+    "webauthn_verification_failed": _("The passkey or security key was not accepted."),
+}
+_WITH_WAITING_TIME = frozenset({"over_email_send_rate_limit", "over_sms_send_rate_limit"})
+
+
+def error_text(error: ApiError) -> str:
+    """The text for an error; the English message of the API where no text exists for its code."""
+    if error.error_code in _WITH_WAITING_TIME:
+        return _waiting_text(error)
+    text = _TEXTS.get(error.error_code)
+    return str(text) if text is not None else error.message
+
+
+def _waiting_text(error: ApiError) -> str:
+    if error.retry_after is None:
+        return gettext("Too many messages were sent. Try again later.")
+    seconds = max(1, int(error.retry_after + 0.999))
+    return ngettext(
+        "A message was sent a moment ago. Try again in %(seconds)s second.",
+        "A message was sent a moment ago. Try again in %(seconds)s seconds.",
+        seconds,
+    ) % {"seconds": seconds}

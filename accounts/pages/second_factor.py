@@ -1,0 +1,146 @@
+"""The second factor of a sign-in."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from accounts.mfa import challenges, recovery_codes, verification
+from accounts.mfa.factor_types import FactorResponse
+from accounts.models import FactorStatus, FactorType
+from accounts.pages import browser_session, destinations
+from accounts.pages.page import Page
+from accounts.users.records import FactorRecord, UserRecord
+from authsvc import conf
+from authsvc.api import throttling
+from authsvc.api.throttling import Bucket
+from tokens.sessions import browser_sessions
+
+_RECOVERY_CODE = "recovery"
+_CHALLENGE = "challenge"
+_CODE_TYPES = (FactorType.TOTP, FactorType.PHONE)
+
+
+class CodeForm(forms.Form):
+    factor = forms.ChoiceField(label=_("Second factor"))
+    code = forms.CharField(
+        label=_("Code"),
+        max_length=255,
+        widget=forms.TextInput(
+            attrs={"autocomplete": "one-time-code", "autocapitalize": "none", "spellcheck": "false"}
+        ),
+    )
+
+    def __init__(
+        self,
+        data: QueryDict | None = None,
+        *,
+        choices: list[tuple[str, str | Promise]],
+        initial: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(data, initial=initial)
+        field = self.fields["factor"]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101  (narrowing)
+        field.choices = choices
+        if len(choices) == 1:
+            field.widget = forms.HiddenInput()
+            field.initial = choices[0][0]
+
+
+class SecondFactorPage(Page):
+    """Asks for a code. The form field `ask` sends an SMS code."""
+
+    template = "pages/second_factor.html"
+    title = _("Second factor")
+    text = _("Your account is protected by a second factor.")
+    bucket = Bucket.FACTOR_VERIFY
+
+    def redirect_before_page(self) -> HttpResponse | None:
+        """Requires a signed-in user whose session lacks the second factor."""
+        current = browser_session.signed_in(self.request)
+        if current is None:
+            step = reverse("pages:sign_in")
+            return self.redirect(destinations.with_next(step, destinations.next_path(self.request)))
+        if not browser_sessions.needs_second_factor(current):
+            return self.redirect(destinations.after_sign_in(self.request))
+        return None
+
+    def create_form(self, data: QueryDict | None = None) -> CodeForm:
+        return CodeForm(data, choices=_choices(self.user))
+
+    def get_context(self) -> dict[str, Any]:
+        return {"accepts_codes": bool(_choices(self.user)), "has_phone": bool(_phones(self.user))}
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if request.POST.get("ask") == "sms":
+            return self.attempt(forms.Form(request.POST), self._send_sms)
+        return super().post(request, *args, **kwargs)
+
+    def check_limits(self) -> None:
+        asks = "ask" in self.request.POST
+        throttling.check(Bucket.FACTOR_CHALLENGE if asks else Bucket.FACTOR_VERIFY, self.request)
+
+    def submit(self, form: CodeForm) -> HttpResponse:
+        choice, code = form.cleaned_data["factor"], form.cleaned_data["code"].strip()
+        # The tokens are discarded: the browser has the cookie only.
+        if choice == _RECOVERY_CODE:
+            recovery_codes.verify(self.current, self.user, code=code, caller=self.caller, at=self.at)
+        else:
+            factor = next(candidate for candidate in self.user.factors if candidate.id == choice)
+            response = FactorResponse(challenge_id=self._challenge_id(factor), code=code)
+            verification.verify(self.current, self.user, UUID(factor.id), response, caller=self.caller, at=self.at)
+        browser_session.step_up(self.request)
+        return self.redirect(destinations.after_sign_in(self.request))
+
+    def _challenge_id(self, factor: FactorRecord) -> UUID:
+        """An app needs no message, so its challenge is created with the response."""
+        if factor.factor_type == FactorType.TOTP:
+            return challenges.create(self.current, self.user, UUID(factor.id), caller=self.caller, at=self.at).id
+        return UUID(self.request.session.get(_CHALLENGE) or "0" * 32)
+
+    def _send_sms(self, form: forms.Form) -> HttpResponse:
+        """Send a code to the chosen phone, or to the first one."""
+        phones = _phones(self.user)
+        candidates = [phone for phone in phones if phone.id == self.request.POST.get("factor")] or phones
+        if not candidates:
+            return self.show(status=400)
+        phone = candidates[0]
+        challenge = challenges.create(self.current, self.user, UUID(phone.id), caller=self.caller, at=self.at)
+        self.request.session[_CHALLENGE] = str(challenge.id)
+        form = CodeForm(choices=_choices(self.user), initial={"factor": phone.id})
+        return self.show(form, sent_to=factor_name(phone))
+
+
+def factor_name(factor: FactorRecord) -> str:
+    """The name under which a page lists a factor."""
+    match factor.factor_type:
+        case FactorType.TOTP:
+            kind = gettext("Authenticator app")
+        case FactorType.PHONE:
+            kind = gettext("Phone …%(digits)s") % {"digits": (factor.phone or "")[-4:]}
+        case _:
+            kind = gettext("Security key")
+    return f"{kind} ({factor.friendly_name})" if factor.friendly_name else kind
+
+
+def _phones(user: UserRecord) -> list[FactorRecord]:
+    return [factor for factor in _code_factors(user) if factor.factor_type == FactorType.PHONE]
+
+
+def _choices(user: UserRecord) -> list[tuple[str, str | Promise]]:
+    choices: list[tuple[str, str | Promise]] = [(factor.id, factor_name(factor)) for factor in _code_factors(user)]
+    if conf.current().mfa.recovery_codes_enabled:
+        choices.append((_RECOVERY_CODE, _("Recovery code")))
+    return choices
+
+
+def _code_factors(user: UserRecord) -> list[FactorRecord]:
+    verified = (factor for factor in user.factors if factor.status == FactorStatus.VERIFIED)
+    return [factor for factor in verified if factor.factor_type in _CODE_TYPES]

@@ -1,0 +1,35 @@
+"""Routes of the hosted pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import path
+
+from accounts.pages.account import AccountPage
+from accounts.pages.second_factor import SecondFactorPage
+from accounts.pages.sign_in import SignedOutPage, SignInPage, SignOutPage
+from authsvc import conf
+from authsvc.api.static_files import StaticFiles
+from authsvc.api.views import slash_optional
+
+_FILES = StaticFiles(Path(__file__).parent / "static")
+
+
+def serve_file(request: HttpRequest, name: str) -> HttpResponse:
+    """A style sheet or script of the pages."""
+    if not conf.current().pages.enabled:
+        raise Http404
+    return _FILES.serve(request, name)
+
+
+app_name = "pages"
+urlpatterns = [
+    slash_optional("account", AccountPage.as_view(), name="account"),
+    slash_optional("account/sign-in", SignInPage.as_view(), name="sign_in"),
+    slash_optional("account/second-factor", SecondFactorPage.as_view(), name="second_factor"),
+    slash_optional("account/sign-out", SignOutPage.as_view(), name="sign_out"),
+    slash_optional("account/signed-out", SignedOutPage.as_view(), name="signed_out"),
+    path(f"account/static/{_FILES.fingerprint}/<path:name>", serve_file, name="file"),
+]

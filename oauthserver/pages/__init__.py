@@ -1,0 +1,1 @@
+"""The OAuth server's hosted pages: consent, device codes and connected applications."""
