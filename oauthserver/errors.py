@@ -128,6 +128,28 @@ class ClientRequired(OAuthError):
         super().__init__("invalid_client", "Client authentication required")
 
 
+class DeviceRequestRefused(OAuthError):
+    """A parameter of a device authorization request is missing or malformed."""
+
+    def __init__(self, error: str = "invalid_request", description: str = "") -> None:
+        super().__init__(error, description)
+
+
+class DeviceCodeNotExchanged(OAuthError):
+    """The user has not decided yet, has denied the request, or the code has expired (RFC 8628 §3.5)."""
+
+    def __init__(self, error: str = "authorization_pending", description: str = "") -> None:
+        super().__init__(error, description or "The user has not decided yet")
+
+
+class DeviceCodeNotFound(ApiError):
+    """The user code is unknown, expired or already used."""
+
+    status = 404
+    error_code = "oauth_authorization_not_found"
+    message = "The code is not valid or has expired"
+
+
 class OwnerBanned(OAuthError):
     """The user who approved the request is banned."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from authsvc.api.views import slash_optional
 from oauthserver.authorization import views as authorization_views
 from oauthserver.clients import views as client_views
+from oauthserver.device import views as device_views
 from oauthserver.discovery import views as discovery_views
 from oauthserver.grants import views as grant_views
 from oauthserver.token import views as token_views
@@ -16,6 +17,7 @@ _AUTHORIZATION = "oauth/authorizations/<str:authorization_id>"
 urlpatterns = [
     slash_optional("oauth/userinfo", userinfo_views.UserInfoView.as_view()),
     slash_optional("oauth/token", token_views.TokenView.as_view()),
+    slash_optional("oauth/device_authorization", device_views.DeviceAuthorizationView.as_view()),
     slash_optional("oauth/authorize", authorization_views.AuthorizeView.as_view()),
     slash_optional(_AUTHORIZATION, authorization_views.AuthorizationView.as_view()),
     slash_optional(f"{_AUTHORIZATION}/consent", authorization_views.ConsentView.as_view()),

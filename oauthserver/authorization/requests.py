@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from ipaddress import ip_address
@@ -90,15 +90,16 @@ def start(target: RequestTarget, parameter: Parameters, *, at: datetime) -> str:
     for name in ("request", "request_uri"):
         if parameter(name):
             raise RequestRefused(f"{name}_not_supported", "request objects are not supported")
-    scope = _scope(parameter("scope"), response_type=parameter("response_type"))
-    _check_resource(parameter("resource"))
+    if parameter("response_type") not in ("", "code"):
+        raise RequestRefused("invalid_request", "only response_type=code is supported")
+    scope = parse_scope(parameter("scope"))
+    check_resource(parameter("resource"))
     challenge, method = parameter("code_challenge"), parameter("code_challenge_method")
     _check_challenge(challenge, method)
-    prompt, max_age = _prompt(parameter("prompt")), _max_age(parameter("max_age"))
+    prompt, max_age = _prompt(parameter("prompt")), parse_max_age(parameter("max_age"))
     page = _consent_page()
     texts = {name: parameter(name) for name in ("state", "nonce", "resource", "login_hint", "acr_values")}
-    if any(len(text) > _MAX_LENGTHS[name] or "\0" in text for name, text in {**texts, "scope": scope}.items()):
-        raise RequestRefused("server_error", "error creating authorization")
+    check_lengths({**texts, "scope": scope})
     authorization = OAuthAuthorization(
         id=uuid4(),
         authorization_id=base64.b32encode(secrets.token_bytes(_ID_BYTES)).decode().lower(),
@@ -129,10 +130,14 @@ def _consent_page() -> str:
     return f"{config.site.url.rstrip('/')}/{path.lstrip('/')}"
 
 
-def _scope(scope: str, *, response_type: str) -> str:
-    """The requested scope, or the default one."""
-    if response_type not in ("", "code"):
-        raise RequestRefused("invalid_request", "only response_type=code is supported")
+def check_lengths(texts: Mapping[str, str]) -> None:
+    """Raises RequestRefused for a parameter that is too long to be stored, or has a null character."""
+    if any(len(text) > _MAX_LENGTHS[name] or "\0" in text for name, text in texts.items()):
+        raise RequestRefused("server_error", "error creating authorization")
+
+
+def parse_scope(scope: str) -> str:
+    """The requested scope, or the default one. Raises RequestRefused."""
     scope = scope or conf.current().oauth_server.default_scope
     if not scope:
         raise RequestRefused("invalid_request", "scope parameter is required")
@@ -147,8 +152,8 @@ def _scope(scope: str, *, response_type: str) -> str:
     return scope
 
 
-def _check_resource(resource: str) -> None:
-    """RFC 8707 §2."""
+def check_resource(resource: str) -> None:
+    """RFC 8707 §2. Raises RequestRefused."""
     if not resource:
         return
     try:
@@ -186,7 +191,8 @@ def _prompt(prompt: str) -> str:
     return " ".join(values)
 
 
-def _max_age(max_age: str) -> int | None:
+def parse_max_age(max_age: str) -> int | None:
+    """Seconds. Raises RequestRefused."""
     if not max_age:
         return None
     if not (max_age.isascii() and max_age.isdecimal() and len(max_age) <= _MAX_AGE_DIGITS):

@@ -13,7 +13,9 @@ from oauthserver.models import AuthMethod, ClientType
 
 AUTHORIZATION_CODE = "authorization_code"
 REFRESH_TOKEN = "refresh_token"
-GRANT_TYPES = (AUTHORIZATION_CODE, REFRESH_TOKEN)
+DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
+DEFAULT_GRANT_TYPES = (AUTHORIZATION_CODE, REFRESH_TOKEN)
+GRANT_TYPES = (*DEFAULT_GRANT_TYPES, DEVICE_CODE)
 AUTH_METHODS = (AuthMethod.NONE.value, AuthMethod.BASIC.value, AuthMethod.POST.value)
 _MAX_REDIRECT_URIS = 10
 _MAX_NAME_BYTES = 1024
@@ -28,7 +30,7 @@ class ClientRegistration(Body, frozen=True):
     redirect_uris: list[str] | None = None
     """One to ten: `https`, a scheme of an app with a host, or `http` on a loopback host, where any port matches."""
     grant_types: list[str] | None = None
-    """`authorization_code`, `refresh_token`; both by default."""
+    """`authorization_code` and `refresh_token` by default; `urn:ietf:params:oauth:grant-type:device_code`."""
     client_name: str | None = None
     client_uri: str | None = None
     """The home page of the application."""
@@ -114,7 +116,8 @@ def _check_values(metadata: ClientRegistration | ClientUpdate) -> None:
         if reason := redirect_uris.find_refusal(uri):
             raise RedirectUriInvalid(f"invalid redirect_uri '{uri}': {reason}")
     if not set(metadata.grant_types or ()) <= set(GRANT_TYPES):
-        raise ClientMetadataInvalid("grant_types must only contain 'authorization_code' and/or 'refresh_token'")
+        names = ", ".join(f"'{name}'" for name in GRANT_TYPES[:-1])
+        raise ClientMetadataInvalid(f"grant_types must only contain {names} and/or '{GRANT_TYPES[-1]}'")
     if _bytes(metadata.client_name) > _MAX_NAME_BYTES:
         raise ClientMetadataInvalid(f"client_name cannot exceed {_MAX_NAME_BYTES} characters")
     for name in ("client_uri", "logo_uri"):

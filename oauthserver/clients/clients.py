@@ -16,7 +16,15 @@ from authsvc.security import crypto
 from oauthserver.clients import client_metadata
 from oauthserver.clients.client_metadata import ClientRegistration, ClientUpdate
 from oauthserver.errors import ClientIdMalformed, ClientMetadataInvalid, OAuthClientNotFound
-from oauthserver.models import AuthMethod, ClientType, OAuthAuthorization, OAuthClient, RegistrationType, Status
+from oauthserver.models import (
+    AuthMethod,
+    ClientType,
+    DeviceAuthorization,
+    OAuthAuthorization,
+    OAuthClient,
+    RegistrationType,
+    Status,
+)  # fmt: skip
 
 _AUDITED = (
     "redirect_uris", "grant_types", "client_name", "client_uri", "logo_uri", "client_type",
@@ -77,7 +85,7 @@ def register(
         client_secret_hash=hash_secret(secret) if secret else "",
         registration_type=registration_type.value,
         redirect_uris=client_metadata.join(metadata.redirect_uris or []),
-        grant_types=client_metadata.join(metadata.grant_types or client_metadata.GRANT_TYPES),
+        grant_types=client_metadata.join(metadata.grant_types or client_metadata.DEFAULT_GRANT_TYPES),
         client_name=metadata.client_name or None,
         client_uri=metadata.client_uri or None,
         logo_uri=metadata.logo_uri or None,
@@ -141,6 +149,7 @@ def delete(client_id: str, *, actor: audit.Administrator, caller: Caller, at: da
         OAuthClient.objects.filter(id=client.id).update(deleted_at=at, updated_at=at)
         open_requests = OAuthAuthorization.objects.filter(client_id=client.id)
         open_requests.filter(status__in=[Status.PENDING, Status.APPROVED])._raw_delete("default")
+        DeviceAuthorization.objects.filter(client_id=client.id)._raw_delete("default")
         traits = _traits(client, before=_audited_values(client), after={})
         audit.record(audit.Action.OAUTH_CLIENT_DELETED, actor=actor, caller=caller, at=at, traits=traits)
 

@@ -26,6 +26,7 @@ def build() -> dict[str, object]:
         "issuer": signing_keys.issuer(),
         "authorization_endpoint": f"{base}/oauth/authorize",
         "token_endpoint": f"{base}/oauth/token",
+        "device_authorization_endpoint": f"{base}/oauth/device_authorization",
         "userinfo_endpoint": f"{base}/oauth/userinfo",
         "jwks_uri": f"{base}/.well-known/jwks.json",
         **(registration if server.allow_dynamic_registration else {}),

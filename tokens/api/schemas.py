@@ -57,6 +57,7 @@ class Discovery(TypedDict):
     claims_supported: list[str]
     authorization_endpoint: NotRequired[str]
     token_endpoint: NotRequired[str]
+    device_authorization_endpoint: NotRequired[str]
     userinfo_endpoint: NotRequired[str]
     registration_endpoint: NotRequired[str]
     """If clients can register themselves."""
