@@ -24,7 +24,9 @@ preferred: ContextVar[str] = ContextVar("authsvc_preferred_languages", default="
 def offered() -> tuple[str, ...]:
     """The languages that users can get; the first one is the default."""
     config = conf.current()
-    return config.languages.offered or (conf.ENGLISH,)
+    if config.languages.offered:
+        return config.languages.offered
+    return conf.installed_languages(config.languages) if config.pages.enabled else (conf.ENGLISH,)
 
 
 def default() -> str:
@@ -67,7 +69,7 @@ def accepted(header: str) -> str:
     languages = offered()
     if len(languages) == 1 or not header:
         return languages[0]
-    return select(*(tag for tag, _ in parse_accept_lang_header(header) if tag != "*"))
+    return select(*(tag for tag, quality in parse_accept_lang_header(header) if quality and tag != "*"))
 
 
 @contextmanager

@@ -78,7 +78,7 @@ SILENCED_SYSTEM_CHECKS = [
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [*filter(None, [AUTH.pages.templates_folder]), BASE_DIR / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [

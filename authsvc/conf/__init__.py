@@ -29,7 +29,7 @@ from authsvc.conf.sections.mfa import Mfa, Passkeys, WebAuthn
 from authsvc.conf.sections.oauth_server import SCOPES as OAUTH_SCOPES
 from authsvc.conf.sections.oauth_server import OAuthServer
 from authsvc.conf.sections.observability import Audit, Logging, Telemetry
-from authsvc.conf.sections.pages import Pages
+from authsvc.conf.sections.pages import PAGE_LINKS, Pages
 from authsvc.conf.sections.providers import PROVIDERS, CustomProviders, Federation, Flows, Provider
 from authsvc.conf.sections.service import Api, Console, Experimental, Reloading, Site
 from authsvc.conf.sections.sign_up import Breaches, Captcha, Limits, Metadata, OneTimeCodes, Passwords, Signup
@@ -42,6 +42,7 @@ __all__ = [
     "ENGLISH",
     "NOTIFICATIONS",
     "OAUTH_SCOPES",
+    "PAGE_LINKS",
     "PROVIDERS",
     "SMS_PROVIDERS",
     "Api",

@@ -14,7 +14,7 @@ from authsvc.conf.sections.mail import Mailer, Recipients, Smtp, check_mail, che
 from authsvc.conf.sections.mfa import Mfa, Passkeys, WebAuthn, check_webauthn
 from authsvc.conf.sections.oauth_server import OAuthServer, check_oauth_server
 from authsvc.conf.sections.observability import Audit, Logging, Telemetry
-from authsvc.conf.sections.pages import Pages
+from authsvc.conf.sections.pages import Pages, check_pages
 from authsvc.conf.sections.providers import (
     PROVIDERS,
     CustomProviders,
@@ -114,6 +114,7 @@ def check(config: AuthConfig, report: Report) -> None:
     check_recipients(config.recipients, report)
     check_sms(config.sms, report)
     check_languages(config.languages, report)
+    check_pages(config.pages, report)
     check_webauthn(config.webauthn, config.passkeys, config.mfa, report)
     check_captcha(config.captcha, report, has_console=config.console.enabled, has_pages=config.pages.enabled)
     check_providers(config.providers, report)
