@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from django.urls import include, path
+
 from authsvc.api.views import slash_optional
 from oauthserver.authorization import views as authorization_views
 from oauthserver.clients import views as client_views
@@ -26,5 +28,6 @@ urlpatterns = [
     slash_optional("admin/oauth/clients", client_views.ClientsView.as_view()),
     slash_optional(_CLIENT, client_views.ClientView.as_view()),
     slash_optional(f"{_CLIENT}/regenerate_secret", client_views.ClientSecretView.as_view()),
+    path("", include("oauthserver.pages.urls")),
     slash_optional(".well-known/oauth-authorization-server", discovery_views.AuthorizationServerMetadataView.as_view()),
 ]

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django import forms
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
@@ -49,10 +49,14 @@ class SignInPage(Page):
     captcha = True
 
     def redirect_before_page(self) -> HttpResponse | None:
-        """A browser that is signed in goes on."""
-        if browser_session.signed_in(self.request) is None:
+        """A browser that is signed in goes on, unless `prompt=login` asks for a new sign-in."""
+        if self.request.GET.get("prompt") == "login" or browser_session.signed_in(self.request) is None:
             return None
         return self.redirect(next_step(self))
+
+    def create_form(self, data: QueryDict | None = None) -> forms.Form:
+        """An application that has sent the browser here can fill in the address with `login_hint`."""
+        return PasswordForm(data, initial={"name": self.request.GET.get("login_hint", "")})
 
     def get_context(self) -> dict[str, Any]:
         return {"signs_up": not conf.current().signup.disabled}

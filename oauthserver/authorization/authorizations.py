@@ -24,7 +24,7 @@ from oauthserver.authorization import responses
 from oauthserver.authorization.sign_in_requirements import NONE, SignInRequirements, sign_in_time
 from oauthserver.clients.redirect_uris import is_registered
 from oauthserver.errors import AuthorizationNotFound
-from oauthserver.models import OAuthAuthorization, OAuthConsent, RegistrationType, Status
+from oauthserver.models import OAuthAuthorization, OAuthClient, OAuthConsent, RegistrationType, Status
 from tokens.sessions import lifecycle
 from tokens.sessions.errors import ImpersonationNotAllowed
 from tokens.sessions.users import SignedInUser
@@ -79,8 +79,18 @@ class ClientSummary:
     name: str | None
     uri: str | None
     logo_uri: str | None
-    is_self_registered: bool = False
+    is_self_registered: bool
     """True if no administrator has registered the client, so that its name may be that of another application."""
+
+    @classmethod
+    def of(cls, client: OAuthClient) -> ClientSummary:
+        return cls(
+            id=client.id,
+            name=client.client_name,
+            uri=client.client_uri,
+            logo_uri=client.logo_uri,
+            is_self_registered=client.registration_type == RegistrationType.DYNAMIC,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,10 +64,9 @@ def find(user_code: str, *, signed_in: SignedInUser, caller: Caller, at: datetim
         if request.user_id != signed_in.user.id:
             DeviceAuthorization.objects.filter(id=request.id).update(user_id=signed_in.user.id)
     rate_limits.refund(bucket=_ATTEMPTS, key=str(signed_in.user.id))
-    client = request.client
     return DeviceRequest(
         user_code=user_codes.render(user_codes.normalize(user_code)),
-        client=ClientSummary(id=client.id, name=client.client_name, uri=client.client_uri, logo_uri=client.logo_uri),
+        client=ClientSummary.of(request.client),
         scope=request.scope,
         resource=request.resource,
         required_action=required_action,

@@ -34,7 +34,7 @@ def keys_of_module(source: str) -> Iterator[Key]:
         if not isinstance(node, ast.Call):
             continue
         name = getattr(node.func, "id", getattr(node.func, "attr", ""))
-        texts = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
+        texts = [str(argument.value) for argument in node.args if isinstance(argument, ast.Constant)]
         if name in FUNCTIONS and texts:
             yield None, tuple(texts[: FUNCTIONS[name]])
         elif name in CONTEXT_FUNCTIONS and texts:
@@ -60,7 +60,7 @@ def texts_of(message: Message) -> tuple[str, ...]:
 
 
 def translations_of(message: Message) -> tuple[str, ...]:
-    return (message.string,) if isinstance(message.string, str) else tuple(message.string)
+    return (message.string,) if isinstance(message.string, str) else tuple(message.string or ())
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def test_the_compiled_file_has_the_same_texts(entries: list[Message]) -> None:
             lookup = compiled.pgettext(message.context, texts[0]) if message.context else compiled.gettext(texts[0])
             assert lookup == found[0]
         else:
-            assert tuple(compiled.ngettext(*texts, number) for number in (1, 2)) == found
+            assert tuple(compiled.ngettext(texts[0], texts[1], number) for number in (1, 2)) == found
     assert len([key for key in compiled._catalog if key]) == sum(len(texts_of(message)) for message in entries)  # type: ignore[attr-defined]
 
 

@@ -7,6 +7,7 @@ import hashlib
 import random
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -132,7 +133,7 @@ def test_templates_of_a_folder_extend_those_of_the_pages(browser: PageBrowser, t
     (tmp_path / "pages" / "sign_in.html").write_text(
         '{% extends "pages/sign_in.html" %}{% block after_form %}<p>{{ theme.name }} says hello</p>{% endblock %}'
     )
-    [options] = settings.TEMPLATES
+    options: Any = settings.TEMPLATES[0]
     with override_settings(TEMPLATES=[{**options, "DIRS": [str(tmp_path), *options["DIRS"]]}]):
         page = browser.text(SIGN_IN)
     assert "<p>localhost says hello</p>" in page
