@@ -107,6 +107,27 @@ class TokenRequestInvalid(OAuthError):
         super().__init__("invalid_request", description)
 
 
+class InvalidScope(OAuthError):
+    """A requested scope is unknown, or not one of the client."""
+
+    def __init__(self, description: str) -> None:
+        super().__init__("invalid_scope", description)
+
+
+class InvalidTarget(OAuthError):
+    """The requested resource is not a URI without fragment and query (RFC 8707 §2)."""
+
+    def __init__(self, description: str) -> None:
+        super().__init__("invalid_target", description)
+
+
+class UnsupportedTokenType(OAuthError):
+    """The token has no session, so that it is valid until it expires (RFC 7009 §2.2.1)."""
+
+    def __init__(self) -> None:
+        super().__init__("unsupported_token_type", "Access tokens of the client itself cannot be revoked")
+
+
 class InvalidGrant(OAuthError):
     """The code is unknown, expired, already exchanged, another client's, or does not match the request."""
 

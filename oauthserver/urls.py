@@ -10,6 +10,7 @@ from oauthserver.clients import views as client_views
 from oauthserver.device import views as device_views
 from oauthserver.discovery import views as discovery_views
 from oauthserver.grants import views as grant_views
+from oauthserver.issued_tokens import views as issued_token_views
 from oauthserver.token import views as token_views
 from oauthserver.userinfo import views as userinfo_views
 
@@ -19,6 +20,8 @@ _AUTHORIZATION = "oauth/authorizations/<str:authorization_id>"
 urlpatterns = [
     slash_optional("oauth/userinfo", userinfo_views.UserInfoView.as_view()),
     slash_optional("oauth/token", token_views.TokenView.as_view()),
+    slash_optional("oauth/revoke", issued_token_views.RevocationView.as_view()),
+    slash_optional("oauth/introspect", issued_token_views.IntrospectionView.as_view()),
     slash_optional("oauth/device_authorization", device_views.DeviceAuthorizationView.as_view()),
     slash_optional("oauth/authorize", authorization_views.AuthorizeView.as_view()),
     slash_optional(_AUTHORIZATION, authorization_views.AuthorizationView.as_view()),
@@ -30,4 +33,15 @@ urlpatterns = [
     slash_optional(f"{_CLIENT}/regenerate_secret", client_views.ClientSecretView.as_view()),
     path("", include("oauthserver.pages.urls")),
     slash_optional(".well-known/oauth-authorization-server", discovery_views.AuthorizationServerMetadataView.as_view()),
+    slash_optional(
+        ".well-known/oauth-authorization-server/<path:issuer_path>", discovery_views.MetadataOfPathView.as_view()
+    ),
+    slash_optional(".well-known/openid-configuration/<path:issuer_path>", discovery_views.MetadataOfPathView.as_view()),
+    slash_optional(".well-known/oauth-protected-resource", discovery_views.ProtectedResourceMetadataView.as_view()),
+    slash_optional(
+        ".well-known/oauth-protected-resource/oauth/userinfo", discovery_views.UserInfoMetadataView.as_view()
+    ),
+    slash_optional(
+        ".well-known/oauth-protected-resource/<path:resource_path>", discovery_views.ResourceOfPathView.as_view()
+    ),
 ]

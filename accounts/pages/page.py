@@ -285,10 +285,11 @@ def language_cookie_name() -> str:
 
 
 def remember_language(response: HttpResponse, code: str) -> None:
+    """Store the choice of the user in the browser; empty: the language of the browser."""
     response.set_cookie(
         language_cookie_name(),
         code,
-        max_age=_LANGUAGE_AGE,
+        max_age=_LANGUAGE_AGE if code else 0,
         path="/",
         secure=conf.is_https(conf.current()),
         httponly=True,

@@ -9,21 +9,24 @@ from pathlib import Path
 
 from django.http import HttpRequest, HttpResponse, HttpResponseNotFound
 
+_SHARED_FOLDER = Path(__file__).parent / "static"
+
 
 class StaticFiles:
-    """The files of `own_folder` and of further folders; `version` is the version of the latter."""
+    """The files of `own_folder`, shared ones, and those of further folders; `version` is the version of the latter."""
 
     def __init__(self, own_folder: Path, *further_folders: Path, version: str = "") -> None:
-        self._own_folder = own_folder
-        self._folders = (*further_folders, own_folder)
+        self._own_folders = (_SHARED_FOLDER, own_folder)
+        self._folders = (*further_folders, *self._own_folders)
         self._version = version
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of the own folder and the version: 12 hex digits."""
+        """A digest of the own and shared files and the version: 12 hex digits."""
         digest = hashlib.sha256(self._version.encode())
-        for file in sorted(path for path in self._own_folder.rglob("*") if path.is_file()):
-            digest.update(file.read_bytes())
+        for folder in self._own_folders:
+            for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+                digest.update(file.read_bytes())
         return digest.hexdigest()[:12]
 
     @cached_property

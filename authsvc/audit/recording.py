@@ -120,11 +120,13 @@ class Action(StrEnum):
     MESSAGES_RETRIED = "messages_retried"
     FAILED_ATTEMPTS_RESET = "failed_attempts_reset"
     PERSONAL_DATA_VIEWED = "personal_data_viewed"
+    PERSONAL_DATA_EXPORTED = "personal_data_exported"
     NOTE_ADDED = "operator_note_added"
     OAUTH_CLIENT_CREATED = "oauth_client_created"
     OAUTH_CLIENT_UPDATED = "oauth_client_updated"
     OAUTH_CLIENT_DELETED = "oauth_client_deleted"
     OAUTH_CLIENT_SECRET_REGENERATED = "oauth_client_secret_regenerated"
+    OAUTH_CLIENT_TOKEN_ISSUED = "oauth_client_token_issued"
     OAUTH_GRANT_APPROVED = "oauth_grant_approved"
     OAUTH_GRANT_DENIED = "oauth_grant_denied"
     LIST_EXPORTED = "list_exported"
@@ -144,6 +146,7 @@ _LOG_TYPES = {
         Action.CONFIRMATION_REQUESTED, Action.REPEATED_SIGNUP, Action.UPDATED_PASSWORD, Action.IDENTITY_LINKED,
         Action.IDENTITY_UNLINKED, Action.PASSKEY_CREATED, Action.PASSKEY_UPDATED, Action.PASSKEY_DELETED,
         Action.FAILED_ATTEMPTS_RESET, Action.NOTE_ADDED, Action.PERSONAL_DATA_VIEWED, Action.LIST_EXPORTED,
+        Action.PERSONAL_DATA_EXPORTED,
         Action.OAUTH_GRANT_APPROVED, Action.OAUTH_GRANT_DENIED,
     ),
     "token": (Action.TOKEN_REVOKED, Action.TOKEN_REFRESHED),
@@ -158,7 +161,7 @@ _LOG_TYPES = {
     "message": (Action.MESSAGE_RETRIED, Action.MESSAGES_RETRIED),
     "oauth_client": (
         Action.OAUTH_CLIENT_CREATED, Action.OAUTH_CLIENT_UPDATED, Action.OAUTH_CLIENT_DELETED,
-        Action.OAUTH_CLIENT_SECRET_REGENERATED,
+        Action.OAUTH_CLIENT_SECRET_REGENERATED, Action.OAUTH_CLIENT_TOKEN_ISSUED,
     ),
 }  # fmt: skip
 _LOG_TYPE_OF = {action: log_type for log_type, actions in _LOG_TYPES.items() for action in actions}

@@ -23,6 +23,7 @@ from authsvc.security import redirects
 from oauthserver import scopes
 from oauthserver.authorization import authorizations, responses
 from oauthserver.clients import clients
+from oauthserver.clients.client_metadata import find_resource_refusal
 from oauthserver.clients.redirect_uris import is_registered
 from oauthserver.errors import UnknownClient
 from oauthserver.models import OAuthAuthorization
@@ -40,7 +41,7 @@ PROMPTS = (_NONE, "login", "consent", "select_account")
 _MAX_AGE_DIGITS = 10
 
 Parameters = Callable[[str], str]
-"""Name → first value in the query or form, empty without one."""
+"""Name → first value (all values of `resource`, separated by spaces) in the query or form, empty without one."""
 
 
 class RequestRefused(Exception):
@@ -180,19 +181,10 @@ def parse_scope(scope: str) -> str:
 
 
 def check_resource(resource: str) -> None:
-    """RFC 8707 §2. Raises RequestRefused."""
-    if not resource:
-        return
-    try:
-        parts = urlsplit(resource)
-    except ValueError:
-        raise RequestRefused("invalid_request", "resource must be a valid URI") from None
-    if not parts.scheme:
-        raise RequestRefused("invalid_request", "resource must be an absolute URI")
-    if "#" in resource:
-        raise RequestRefused("invalid_request", "resource must not include a fragment component")
-    if "?" in resource:
-        raise RequestRefused("invalid_request", "resource must not include a query component")
+    """Checks the resources of a request (RFC 8707 §2). Raises RequestRefused."""
+    for uri in resource.split(" ") if resource else ():
+        if reason := find_resource_refusal(uri):
+            raise RequestRefused("invalid_request", reason)
 
 
 def _check_challenge(challenge: str, method: str) -> None:

@@ -8,7 +8,7 @@ from rest_framework.request import Request
 
 from authsvc.api.openapi.document import ErrorTypes
 from authsvc.api.renderers import NO_STORE
-from authsvc.errors import ApiError
+from authsvc.errors import ApiError, BodyTooLarge
 from oauthserver import errors
 from oauthserver.clients import authentication
 from oauthserver.endpoints import ClientEndpoint
@@ -32,6 +32,7 @@ class AuthenticatedClientEndpoint(ClientEndpoint):
 
     documented_errors: ClassVar[ErrorTypes] = (
         *ClientEndpoint.documented_errors,
+        BodyTooLarge,
         errors.InvalidClient,
         errors.ClientRequired,
         errors.TokenRequestInvalid,

@@ -60,12 +60,13 @@ class DeviceAuthorizationView(AuthenticatedClientEndpoint):
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Start the sign-in on a device without a browser. The body may also be JSON."""
-        client, parameters = authentication.authenticate(request.http, DeviceAuthorizationForm).require()
+        at = timezone.now()
+        client, parameters = authentication.authenticate(request.http, DeviceAuthorizationForm, at=at).require()
         if DEVICE_CODE not in client.grant_type_list:
             raise errors.DeviceRequestRefused(
                 "unauthorized_client", f"Client is not allowed to use grant type: {DEVICE_CODE}"
             )
-        started = requests.start(parameters, client=client, at=timezone.now())
+        started = requests.start(parameters, client=client, at=at)
         return Response(
             {
                 "device_code": started.device_code,

@@ -15,16 +15,17 @@ from authsvc.caller import Caller
 from oauthserver import errors, scopes
 from oauthserver.clients import authentication
 from oauthserver.clients.client_endpoint import AuthenticatedClientEndpoint
-from oauthserver.clients.client_metadata import AUTHORIZATION_CODE, DEVICE_CODE, REFRESH_TOKEN
+from oauthserver.clients.client_metadata import AUTHORIZATION_CODE, CLIENT_CREDENTIALS, DEVICE_CODE, REFRESH_TOKEN
 from oauthserver.clients.client_requests import ClientForm, ClientRequest
 from oauthserver.device import polling
 from oauthserver.models import OAuthClient
-from oauthserver.token import code_exchange
+from oauthserver.token import client_credentials, code_exchange
 from oauthserver.token.client_sessions import ClientSession
 from tokens.api.grants import RefreshTokenGrant
 from tokens.sessions import errors as session_errors
 from tokens.sessions import refresh
 from tokens.sessions.lifecycle import TokenPair
+from tokens.sessions.refresh import RefreshingClient
 
 
 class TokenForm(ClientForm, frozen=True):
@@ -33,14 +34,16 @@ class TokenForm(ClientForm, frozen=True):
     needs: ClassVar[tuple[str, ...]] = ("grant_type",)
     example: ClassVar[tuple[str, ...]] = ("grant_type", "code", "redirect_uri", "code_verifier")
     grant_type: str | None = None
-    """`authorization_code`, `refresh_token` or `urn:ietf:params:oauth:grant-type:device_code`."""
+    """`authorization_code`, `refresh_token`, `client_credentials` or `urn:ietf:params:oauth:grant-type:device_code`."""
     code: str | None = None
     redirect_uri: str | None = None
     code_verifier: str | None = None
     refresh_token: str | None = None
     device_code: str | None = None
     resource: str | None = None
-    """The same as in the authorization request (RFC 8707)."""
+    """The API of the access token (RFC 8707); for a code, the same as in the authorization request."""
+    scope: str | None = None
+    """Scopes of the client itself, for the grant `client_credentials`."""
 
 
 class TokenResponse(TypedDict):
@@ -50,10 +53,10 @@ class TokenResponse(TypedDict):
     token_type: Literal["bearer"]
     expires_in: int
     """Seconds until the access token expires."""
-    refresh_token: str
-    """Valid for one refresh, by the same client."""
-    scope: str
-    """The granted scopes, separated by spaces."""
+    refresh_token: NotRequired[str]
+    """Valid for one refresh, by the same client; none for the grant `client_credentials`."""
+    scope: NotRequired[str]
+    """The granted scopes, separated by spaces; absent without any."""
     id_token: NotRequired[str]
     """With the scope `openid`, after the exchange of a code."""
 
@@ -67,16 +70,23 @@ class TokenView(AuthenticatedClientEndpoint):
         errors=(
             errors.GrantTypeNotAllowed,
             errors.InvalidGrant,
+            errors.InvalidScope,
+            errors.InvalidTarget,
             errors.DeviceCodeNotExchanged,
             errors.OwnerBanned,
             *RefreshTokenGrant.documented_errors,
             session_errors.ClientMismatch,
             session_errors.ClientAuthenticationNotAllowed,
+            session_errors.ResourceNotGranted,
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
-        """Exchange a code, a device code or a refresh token for tokens of the client. The body may also be JSON."""
-        client, parameters = authentication.authenticate(request.http, TokenForm)
+        """Issue tokens to a client, for a code, a device code, a refresh token or its own credentials.
+
+        The body may also be JSON.
+        """
+        at = timezone.now()
+        client, parameters = authentication.authenticate(request.http, TokenForm, at=at)
         if parameters is None:
             raise errors.TokenRequestInvalid("Invalid JSON body")
         grant_type = parameters.get("grant_type")
@@ -87,7 +97,7 @@ class TokenView(AuthenticatedClientEndpoint):
         if grant_type not in client.grant_type_list:
             raise errors.GrantTypeNotAllowed(grant_type)
         grant = _GRANTS[grant_type]
-        content = grant(parameters, client=client, caller=request.caller, at=timezone.now())
+        content = grant(parameters, client=client, caller=request.caller, at=at)
         return Response(content)
 
 
@@ -105,8 +115,15 @@ def _refresh(parameters: ClientRequest, *, client: OAuthClient, caller: Caller, 
     token = parameters.get("refresh_token")
     if not token:
         raise errors.TokenRequestInvalid("refresh_token is required for refresh_token grant")
-    result = refresh.refresh(token=token, caller=caller, at=at, client_id=client.id)
+    refreshing = RefreshingClient(id=client.id, resource=parameters.get("resource"))
+    result = refresh.refresh(token=token, caller=caller, at=at, client=refreshing)
     return _token_response(result.tokens, scope=scopes.normalize(result.scopes))
+
+
+def _issue_to_client(parameters: ClientRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> dict[str, Any]:
+    access, scope = client_credentials.issue(parameters, client=client, caller=caller, at=at)
+    content = {"access_token": access.token, "token_type": "bearer", "expires_in": access.expires_in}
+    return {**content, "scope": scope} if scope else content
 
 
 def _session_response(session: ClientSession) -> dict[str, Any]:
@@ -127,5 +144,6 @@ def _token_response(tokens: TokenPair, *, scope: str) -> dict[str, Any]:
 _GRANTS = {
     AUTHORIZATION_CODE: _exchange_code,
     REFRESH_TOKEN: _refresh,
+    CLIENT_CREDENTIALS: _issue_to_client,
     DEVICE_CODE: _exchange_device_code,
 }

@@ -105,6 +105,11 @@ USES = {
     "GET /.well-known/jwks.json": Use.PUBLIC,
     "GET /.well-known/openid-configuration": Use.PUBLIC,
     "GET /.well-known/oauth-authorization-server": Use.PUBLIC,
+    "GET /.well-known/oauth-authorization-server/{issuer_path}": Use.PUBLIC,
+    "GET /.well-known/openid-configuration/{issuer_path}": Use.PUBLIC,
+    "GET /.well-known/oauth-protected-resource": Use.PUBLIC,
+    "GET /.well-known/oauth-protected-resource/oauth/userinfo": Use.PUBLIC,
+    "GET /.well-known/oauth-protected-resource/{resource_path}": Use.PUBLIC,
     "POST /sso": Use.PUBLIC,
     "GET /sso/saml/metadata": Use.PUBLIC,
     "POST /sso/saml/acs": Use.PUBLIC,
@@ -113,6 +118,8 @@ USES = {
     "POST /oauth/clients/register": Use.PUBLIC,
     "POST /oauth/device_authorization": Use.PUBLIC,
     "POST /oauth/token": Use.PUBLIC,
+    "POST /oauth/revoke": Use.PUBLIC,
+    "POST /oauth/introspect": Use.PUBLIC,
 }
 PAGES = ("operator", "inbox", "docs/<", "account/static")
 """Path prefixes of HTML pages, which read cookies only."""
