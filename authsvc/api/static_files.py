@@ -9,21 +9,24 @@ from pathlib import Path
 
 from django.http import HttpRequest, HttpResponse, HttpResponseNotFound
 
+_SHARED = Path(__file__).parent / "static"
+
 
 class StaticFiles:
-    """The files of `own_folder` and of further folders; `version` is the version of the latter."""
+    """The files of a folder, those that several folders share, and those of a library with its version."""
 
-    def __init__(self, own_folder: Path, *further_folders: Path, version: str = "") -> None:
-        self._own_folder = own_folder
-        self._folders = (*further_folders, own_folder)
+    def __init__(self, folder: Path, *, library: Path | None = None, version: str = "") -> None:
+        self._own_folders = (_SHARED, folder)
+        self._folders = (*([library] if library else []), *self._own_folders)
         self._version = version
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of the own folder and the version: 12 hex digits."""
+        """A digest of the own files and the library's version: 12 hex digits."""
         digest = hashlib.sha256(self._version.encode())
-        for file in sorted(path for path in self._own_folder.rglob("*") if path.is_file()):
-            digest.update(file.read_bytes())
+        for folder in self._own_folders:
+            for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+                digest.update(file.read_bytes())
         return digest.hexdigest()[:12]
 
     @cached_property

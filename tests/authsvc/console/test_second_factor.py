@@ -289,9 +289,7 @@ def test_a_security_key_completes_the_sign_in(api: Api, console: Console, operat
     assert 'name="code"' not in page
     response = console.submit(STEP, ask="key", next="/operator/accounts/user/")
     assert 'name="next" value="/operator/accounts/user/"' in response.content.decode()
-    script = re.search(
-        r'<script src="(/operator/static/[0-9a-f]+/operator/security_key.js)">', response.content.decode()
-    )
+    script = re.search(r'<script src="(/operator/static/[0-9a-f]+/webauthn.js)">', response.content.decode())
     assert script
     assert console.get(script[1]).headers["Content-Type"].startswith("text/javascript")
     done = show(console, device.get(options_in(response)))

@@ -10,7 +10,8 @@
   const text = (buffer) =>
     btoa(String.fromCharCode(...new Uint8Array(buffer))).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')
 
-  const { ceremony = 'get', name = 'security key' } = form.dataset
+  // The texts are attributes of the form, in the language of the page.
+  const { ceremony = 'get', promptText, wrongSiteText, registeredText, noResponseText } = form.dataset
 
   const readAll = (credentials) => credentials.map((credential) => ({ ...credential, id: bytes(credential.id) }))
   const read = ({ challenge, user, allowCredentials, excludeCredentials, ...options }) => ({
@@ -38,21 +39,18 @@
     ...(authenticatorAttachment && { authenticatorAttachment }),
     response: response.attestationObject ? writeNew(response) : writeAssertion(response),
   })
-  const messages = {
-    SecurityError: `A ${name} does not work at this address of the console.`,
-    InvalidStateError: `This ${name} is registered already.`,
-  }
+  const messages = { SecurityError: wrongSiteText, InvalidStateError: registeredText }
 
   const prompt = async () => {
     button.disabled = true
-    status.textContent = 'Follow the prompt of your browser.'
+    status.textContent = promptText
     try {
       const credential = await navigator.credentials[ceremony]({ publicKey: read(JSON.parse(form.dataset.options)) })
       form.elements.credential.value = JSON.stringify(write(credential))
       form.submit()
     } catch (error) {
       button.disabled = false
-      status.textContent = messages[error.name] ?? `No ${name} responded.`
+      status.textContent = messages[error.name] ?? noResponseText
     }
   }
 
