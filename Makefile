@@ -52,6 +52,7 @@ $(DEVELOPMENT): | $(INSTALLED)
 	@umask 077 && { \
 		echo AUTH_SITE_URL=http://localhost:3000; \
 		echo AUTH_API_EXTERNAL_URL=http://localhost:$(PORT); \
+		echo AUTH_JWT_ISSUER=http://localhost:$(PORT); \
 		echo AUTH_DB_DRIVER=postgres; \
 		echo AUTH_JWT_AUD=authenticated; \
 		echo AUTH_JWT_DEFAULT_GROUP_NAME=authenticated; \
@@ -74,7 +75,7 @@ run: $(INSTALLED) $(DEVELOPMENT)
 	@echo 'console  http://localhost:$(PORT)/operator/  (first, in another terminal: make operator)'
 	@echo 'settings $(DEVELOPMENT); Ctrl-C stops everything'
 	@AUTHSVC_CONFIG_FILE=$(CURDIR)/$(DEVELOPMENT) AUTH_PORT=$(PORT) AUTH_API_EXTERNAL_URL=http://localhost:$(PORT) \
-		exec $(BIN)/python manage.py serve
+		AUTH_JWT_ISSUER=http://localhost:$(PORT) exec $(BIN)/python manage.py serve
 
 operator: $(INSTALLED) $(DEVELOPMENT)
 	@AUTHSVC_CONFIG_FILE=$(CURDIR)/$(DEVELOPMENT) AUTH_API_EXTERNAL_URL=http://localhost:$(PORT) \
@@ -116,7 +117,8 @@ docs-serve: $(INSTALLED)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --dev-addr localhost:$(DOCS_PORT)
 
 screenshots: $(INSTALLED)
-	SCREENSHOTS=1 $(BIN)/pytest -q -n 0 -p no:randomly tests/live/browser/test_pages.py -k test_pages_are
+	SCREENSHOTS=1 $(BIN)/pytest -q -n 0 -p no:randomly tests/live/browser/test_pages.py \
+		tests/live/browser/test_identity_provider.py -k 'test_pages_are or test_tutorial'
 
 bench: $(INSTALLED)
 	$(BIN)/python -m tests.performance.bench

@@ -10,10 +10,13 @@ class OAuthServerConfig(AppConfig):
     verbose_name = "OAuth server"
 
     def ready(self) -> None:
+        from accounts.pages import registry
         from authsvc import personal_data
         from oauthserver.discovery import metadata
+        from oauthserver.pages.applications import ApplicationsSection
         from oauthserver.personal_data import GrantedAccess
         from tokens.jwt import signing_keys
 
         signing_keys.authorization_server_metadata = metadata.build
         personal_data.sources.append(GrantedAccess())
+        registry.sections.append(ApplicationsSection())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
@@ -11,6 +11,7 @@ from rest_framework.views import APIView
 
 from authsvc import conf
 from authsvc.api import exception_handler
+from authsvc.api.openapi.document import ErrorTypes
 from authsvc.api.views import Endpoint
 from authsvc.errors import ApiError, OAuthError
 from tokens.api.errors import OAuthServerDisabled
@@ -29,7 +30,7 @@ class OAuthServerEnabled(BasePermission):
 class OAuthEndpoint(Endpoint):
     """An endpoint below `/oauth`. While the server is disabled, each request gets that error, before authentication."""
 
-    documented_errors = (OAuthServerDisabled,)
+    documented_errors: ClassVar[ErrorTypes] = (OAuthServerDisabled,)
 
     def check_throttles(self, request: Request) -> None:
         require_enabled()

@@ -107,6 +107,27 @@ class TokenRequestInvalid(OAuthError):
         super().__init__("invalid_request", description)
 
 
+class InvalidScope(OAuthError):
+    """A requested scope is unknown, or not one of the client."""
+
+    def __init__(self, description: str) -> None:
+        super().__init__("invalid_scope", description)
+
+
+class InvalidTarget(OAuthError):
+    """The requested resource is not a URI without fragment and query (RFC 8707 §2)."""
+
+    def __init__(self, description: str) -> None:
+        super().__init__("invalid_target", description)
+
+
+class UnsupportedTokenType(OAuthError):
+    """The token has no session, so that it is valid until it expires (RFC 7009 §2.2.1)."""
+
+    def __init__(self) -> None:
+        super().__init__("unsupported_token_type", "Access tokens of the client itself cannot be revoked")
+
+
 class InvalidGrant(OAuthError):
     """The code is unknown, expired, already exchanged, another client's, or does not match the request."""
 
@@ -126,6 +147,28 @@ class ClientRequired(OAuthError):
 
     def __init__(self) -> None:
         super().__init__("invalid_client", "Client authentication required")
+
+
+class DeviceRequestRefused(OAuthError):
+    """A parameter of a device authorization request is missing or malformed."""
+
+    def __init__(self, error: str = "invalid_request", description: str = "") -> None:
+        super().__init__(error, description)
+
+
+class DeviceCodeNotExchanged(OAuthError):
+    """The user has not decided yet, has denied the request, or the code has expired (RFC 8628 §3.5)."""
+
+    def __init__(self, error: str = "authorization_pending", description: str = "") -> None:
+        super().__init__(error, description or "The user has not decided yet")
+
+
+class DeviceCodeNotFound(ApiError):
+    """The user code is unknown, expired or already used."""
+
+    status = 404
+    error_code = "oauth_authorization_not_found"
+    message = "The code is not valid or has expired"
 
 
 class OwnerBanned(OAuthError):

@@ -201,6 +201,65 @@ class OAuthAuthorization(models.Model):
         return self.authorization_id
 
 
+class DeviceAuthorization(models.Model):
+    """The request of a device without a browser (RFC 8628), until its code expires."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    device_code_hash = models.TextField()
+    """SHA-256 of the device code in hex."""
+    user_code_hash = models.TextField()
+    """Keyed digest of the user code, which is too short for a digest without a key."""
+    client = models.ForeignKey(
+        OAuthClient, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="device_authorizations"
+    )
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        on_delete=models.CASCADE,
+        db_constraint=False,
+        db_index=False,
+        related_name="oauth_device_authorizations",
+    )
+    """The user who has entered the code."""
+    scope = models.TextField()
+    resource = models.TextField(null=True)
+    max_age = models.BigIntegerField(null=True)
+    acr_values = models.TextField(null=True)
+    status = models.TextField(choices=Status, db_default=Status.PENDING)
+    poll_interval = models.IntegerField()
+    """Seconds between two polls of the device."""
+    polled_at = models.DateTimeField(null=True)
+    authenticated_at = models.DateTimeField(null=True)
+    """The sign-in of the session that approved the request."""
+    aal = models.TextField(null=True)
+    """The level of that session."""
+    session_id = models.UUIDField(null=True)
+    """The session that approved the request; after the exchange, the session that the device code gave."""
+    created_at = models.DateTimeField(db_default=Now())
+    approved_at = models.DateTimeField(null=True)
+    expires_at = models.DateTimeField()
+
+    class Meta:
+        db_table = namespaced("oauth_device_authorizations")
+        indexes = [
+            models.Index(fields=["expires_at"], name=namespaced("oauth_device_auth_expires_at_idx")),
+            models.Index(fields=["user", "client"], name=namespaced("oauth_device_auth_user_id_idx")),
+            models.Index(fields=["client"], name=namespaced("oauth_device_auth_client_id_idx")),
+        ]
+        constraints = [
+            models.UniqueConstraint(fields=["device_code_hash"], name=namespaced("oauth_device_auth_device_code_key")),
+            models.UniqueConstraint(fields=["user_code_hash"], name=namespaced("oauth_device_auth_user_code_key")),
+            models.CheckConstraint(
+                condition=Q(status__in=Status.values), name=namespaced("oauth_device_auth_status_check")
+            ),
+            _at_most("oauth_device_authorizations", "scope", 4096),
+            _at_most("oauth_device_authorizations", "resource", 2048),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
 class OAuthConsent(models.Model):
     """The consent of a user to scopes of a client; a new consent replaces the former one."""
 

@@ -1,4 +1,4 @@
-"""Cleanup of authorization requests and of used client assertions."""
+"""Cleanup of the requests of clients and devices, and of used client assertions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from datetime import datetime, timedelta
 from authsvc.jobs import cleanup
 from authsvc.jobs.cleanup import CleanupRule
 
+_HOUR = timedelta(hours=1)
 _DAY = timedelta(hours=24)
 
 
 def _a_day_ago(at: datetime) -> Sequence[datetime]:
     return (at - _DAY,)
+
+
+def _an_hour_ago(at: datetime) -> Sequence[datetime]:
+    return (at - _HOUR,)
 
 
 cleanup.register(
@@ -24,5 +29,9 @@ cleanup.register(
         parameters=lambda at: (at,),
         key="digest",
         is_mandatory=True,
+    ),
+    # An hour, in which a device that polls late still learns that its code has expired.
+    CleanupRule(
+        table="oauth_device_authorizations", condition="t.expires_at < %s", parameters=_an_hour_ago, is_mandatory=True
     ),
 )

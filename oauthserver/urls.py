@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from django.urls import include, path
+
 from authsvc.api.views import slash_optional
 from oauthserver.authorization import views as authorization_views
 from oauthserver.clients import views as client_views
+from oauthserver.device import views as device_views
 from oauthserver.discovery import views as discovery_views
 from oauthserver.grants import views as grant_views
+from oauthserver.issued_tokens import views as issued_token_views
 from oauthserver.token import views as token_views
 from oauthserver.userinfo import views as userinfo_views
 
@@ -16,6 +20,9 @@ _AUTHORIZATION = "oauth/authorizations/<str:authorization_id>"
 urlpatterns = [
     slash_optional("oauth/userinfo", userinfo_views.UserInfoView.as_view()),
     slash_optional("oauth/token", token_views.TokenView.as_view()),
+    slash_optional("oauth/revoke", issued_token_views.RevocationView.as_view()),
+    slash_optional("oauth/introspect", issued_token_views.IntrospectionView.as_view()),
+    slash_optional("oauth/device_authorization", device_views.DeviceAuthorizationView.as_view()),
     slash_optional("oauth/authorize", authorization_views.AuthorizeView.as_view()),
     slash_optional(_AUTHORIZATION, authorization_views.AuthorizationView.as_view()),
     slash_optional(f"{_AUTHORIZATION}/consent", authorization_views.ConsentView.as_view()),
@@ -24,5 +31,6 @@ urlpatterns = [
     slash_optional("admin/oauth/clients", client_views.ClientsView.as_view()),
     slash_optional(_CLIENT, client_views.ClientView.as_view()),
     slash_optional(f"{_CLIENT}/regenerate_secret", client_views.ClientSecretView.as_view()),
+    path("", include("oauthserver.pages.urls")),
     slash_optional(".well-known/oauth-authorization-server", discovery_views.AuthorizationServerMetadataView.as_view()),
 ]

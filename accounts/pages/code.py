@@ -5,8 +5,7 @@ from __future__ import annotations
 from django.http import HttpResponse, QueryDict
 from django.utils.translation import gettext_lazy as _
 
-from accounts.pages import browser_session, confirmation
-from accounts.pages.completion import next_step
+from accounts.pages import confirmation
 from accounts.pages.forms import IdentifierForm
 from accounts.pages.page import Page
 from accounts.sign_in import errors as sign_in_errors
@@ -32,9 +31,7 @@ class CodePage(Page):
     captcha = True
 
     def redirect_before_page(self) -> HttpResponse | None:
-        """A browser that is signed in goes on. Raises MagicLinkDisabled."""
-        if browser_session.signed_in(self.request) is not None:
-            return self.redirect(next_step(self))
+        """Raises MagicLinkDisabled."""
         if not has_codes():
             raise sign_in_errors.MagicLinkDisabled
         return None

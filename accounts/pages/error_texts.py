@@ -30,6 +30,10 @@ _TEXTS: dict[str, str | Promise] = {
     "mfa_factor_name_conflict": _("You have a factor with this name already. Choose another name."),
     "mfa_factor_not_found": _("This factor does not exist any more."),
     "mfa_verification_failed": _("The code is wrong. Check it and try again."),
+    "oauth_authorization_not_found": _(
+        "This request has expired or belongs to another account. Go back to the application and start again."
+    ),
+    "oauth_consent_not_found": _("This application has no access to your account any more."),
     "otp_disabled": _("There is no account for this address."),
     "otp_expired": _("The link or code is wrong, has expired or was used already. Request a new one."),
     "over_capacity": _("The service is busy. Try again in a moment."),

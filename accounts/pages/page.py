@@ -36,7 +36,7 @@ from django.http.multipartparser import MultiPartParserError
 from django.http.response import HttpResponseBase
 from django.middleware.csrf import CsrfViewMiddleware
 from django.template.loader import render_to_string
-from django.urls import reverse
+from django.urls import get_script_prefix, reverse
 from django.utils import timezone, translation
 from django.utils.decorators import decorator_from_middleware
 from django.utils.functional import Promise
@@ -62,7 +62,6 @@ _CSRF_SECRET = "csrf"
 _HEADERS = {
     "Cache-Control": NO_STORE,
     "X-Frame-Options": "DENY",
-    "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "X-Robots-Tag": "noindex",
 }
@@ -233,16 +232,28 @@ class Page(View):
     def _set_headers(self, response: HttpResponse) -> None:
         for name, value in _HEADERS.items():
             response.headers.setdefault(name, value)
+        response.headers.setdefault("Cross-Origin-Opener-Policy", self.opener_policy())
         response.headers.setdefault("Referrer-Policy", self.referrer_policy)
-        response.headers.setdefault("Content-Security-Policy", self._content_policy())
+        response.headers.setdefault("Content-Security-Policy", self.content_policy())
 
-    def _content_policy(self) -> str:
+    def is_step_of_authorization(self) -> bool:
+        """True if the page leads to that of an authorization request, and so to the site of its client."""
+        return destinations.next_path(self.request).startswith(f"{get_script_prefix()}oauth/")
+
+    def opener_policy(self) -> str:
+        # Applications open authorization requests in a window, which a strict policy would separate from them.
+        return "unsafe-none" if self.is_step_of_authorization() else "same-origin"
+
+    def content_policy(self, *, images: str = "") -> str:
+        """The Content-Security-Policy; `images` is a further source of images."""
         widget = captcha.widget() if self.captcha else None
         further = f" {widget.origins}" if widget else ""
         frames = f" frame-src {widget.origins};" if widget else ""
-        form_action = f" form-action {self.form_action};" if self.form_action else ""
+        leaves = not self.form_action or self.is_step_of_authorization()
+        form_action = "" if leaves else f" form-action {self.form_action};"
+        image_sources = f"'self' data: {images}".rstrip()
         return (
-            f"default-src 'none'; script-src 'self'{further}; style-src 'self'{further}; img-src 'self' data:;"
+            f"default-src 'none'; script-src 'self'{further}; style-src 'self'{further}; img-src {image_sources};"
             f" connect-src 'self'{further};{frames}{form_action} base-uri 'none'; frame-ancestors 'none'"
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
@@ -37,10 +37,14 @@ class SignInPage(Page):
     captcha = True
 
     def redirect_before_page(self) -> HttpResponse | None:
-        """A browser that is signed in goes on."""
-        if browser_session.signed_in(self.request) is None:
+        """A browser that is signed in goes on, unless `prompt=login` asks for a new sign-in."""
+        if self.request.GET.get("prompt") == "login" or browser_session.signed_in(self.request) is None:
             return None
         return self.redirect(next_step(self))
+
+    def create_form(self, data: QueryDict | None = None) -> forms.Form:
+        """An application that has sent the browser here can fill in the address with `login_hint`."""
+        return PasswordForm(data, initial={"name": self.request.GET.get("login_hint", "")})
 
     def get_context(self) -> dict[str, Any]:
         signup = conf.current().signup

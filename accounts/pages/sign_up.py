@@ -9,8 +9,8 @@ from django.http import HttpResponse
 from django.utils.translation import gettext_lazy as _
 
 from accounts import errors as account_errors
-from accounts.pages import browser_session, confirmation, registry
-from accounts.pages.completion import complete_sign_in, next_step
+from accounts.pages import confirmation, registry
+from accounts.pages.completion import complete_sign_in
 from accounts.pages.forms import IdentifierForm, describe_password
 from accounts.pages.page import Page
 from accounts.sign_up import sign_up
@@ -37,9 +37,7 @@ class SignUpPage(Page):
     captcha = True
 
     def redirect_before_page(self) -> HttpResponse | None:
-        """A browser that is signed in goes on. Raises SignupDisabled."""
-        if browser_session.signed_in(self.request) is not None:
-            return self.redirect(next_step(self))
+        """Raises SignupDisabled."""
         if conf.current().signup.disabled:
             raise account_errors.SignupDisabled
         return None

@@ -256,6 +256,16 @@ class AccountUsers:
         return records.render_user(_as_record(user))
 
 
+def signed_in_columns() -> str:
+    """The select list of a user `u` with a session `s`, for statements of other apps."""
+    return f"{user_columns()}, {_session_columns()}"
+
+
+def read_signed_in_user(row: Row) -> SignedInUser | None:
+    """The user and session of a row with the columns of `signed_in_columns`; None without a user."""
+    return None if row[0] is None else _signed_in_user(row)
+
+
 def get_user_record(signed_in: SignedInUser) -> UserRecord:
     """The user of a session that `AccountUsers` has read."""
     return _as_record(signed_in.user)

@@ -64,6 +64,8 @@ class Bucket(StrEnum):
     AUTHORIZE = "Authorize"
     CALLBACK = "Callback"
     OAUTH_CLIENT_REGISTER = "OAuthClientRegister"
+    DEVICE_AUTHORIZATION = "DeviceAuthorization"
+    DEVICE_CODE = "DeviceCode"
 
     @property
     def field(self) -> str:
@@ -91,6 +93,8 @@ _FIELDS = {
     Bucket.PASSKEY_AUTHENTICATION: "passkey",
     Bucket.VERIFY: "verify",
     Bucket.OAUTH_CLIENT_REGISTER: "oauth_registration",
+    Bucket.DEVICE_AUTHORIZATION: "token_refresh",
+    Bucket.DEVICE_CODE: "verify",
 }
 
 

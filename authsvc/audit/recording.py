@@ -125,6 +125,7 @@ class Action(StrEnum):
     OAUTH_CLIENT_UPDATED = "oauth_client_updated"
     OAUTH_CLIENT_DELETED = "oauth_client_deleted"
     OAUTH_CLIENT_SECRET_REGENERATED = "oauth_client_secret_regenerated"
+    OAUTH_CLIENT_TOKEN_ISSUED = "oauth_client_token_issued"
     OAUTH_GRANT_APPROVED = "oauth_grant_approved"
     OAUTH_GRANT_DENIED = "oauth_grant_denied"
     LIST_EXPORTED = "list_exported"
@@ -158,7 +159,7 @@ _LOG_TYPES = {
     "message": (Action.MESSAGE_RETRIED, Action.MESSAGES_RETRIED),
     "oauth_client": (
         Action.OAUTH_CLIENT_CREATED, Action.OAUTH_CLIENT_UPDATED, Action.OAUTH_CLIENT_DELETED,
-        Action.OAUTH_CLIENT_SECRET_REGENERATED,
+        Action.OAUTH_CLIENT_SECRET_REGENERATED, Action.OAUTH_CLIENT_TOKEN_ISSUED,
     ),
 }  # fmt: skip
 _LOG_TYPE_OF = {action: log_type for log_type, actions in _LOG_TYPES.items() for action in actions}

@@ -7,8 +7,8 @@ expired request is committed before AuthorizationNotFound is raised.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from functools import cache
+from datetime import datetime
+from functools import cache, partial
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
@@ -21,15 +21,14 @@ from authsvc.errors import ValidationFailed
 from authsvc.security import crypto
 from oauthserver import scopes
 from oauthserver.authorization import responses
+from oauthserver.authorization.sign_in_requirements import NONE, SignInRequirements, sign_in_time
 from oauthserver.clients.redirect_uris import is_registered
-from oauthserver.errors import AuthorizationNotFound, ReauthenticationRequired, SecondFactorRequired
-from oauthserver.models import OAuthAuthorization, OAuthConsent, RegistrationType, Status
-from tokens.sessions import lifecycle, users
+from oauthserver.errors import AuthorizationNotFound
+from oauthserver.models import OAuthAuthorization, OAuthClient, OAuthConsent, RegistrationType, Status
+from tokens.sessions import lifecycle
 from tokens.sessions.errors import ImpersonationNotAllowed
 from tokens.sessions.users import SignedInUser
 
-_LOGIN = "login"
-_NONE = "none"
 _ASKS_AGAIN = frozenset({"consent", "login", "select_account"})
 """Values of `prompt` with which a former consent does not count (OpenID Connect Core §3.1.2.1)."""
 
@@ -63,14 +62,13 @@ class _Request(NamedTuple):
         return self.client_deleted_at is None and is_registered(self.redirect_uri, self.client_redirect_uris.split(","))
 
     @property
-    def prompts(self) -> list[str]:
-        return scopes.parse(self.prompt or "")
-
-    @property
-    def requires_second_factor(self) -> bool:
-        """True if every known value of `acr_values` is `aal2`."""
-        known = [value for value in scopes.parse(self.acr_values or "") if value in (lifecycle.AAL1, lifecycle.AAL2)]
-        return bool(known) and lifecycle.AAL1 not in known
+    def requirements(self) -> SignInRequirements:
+        return SignInRequirements(
+            prompt=self.prompt or "",
+            max_age=self.max_age,
+            acr_values=self.acr_values or "",
+            requested_at=self.created_at,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +79,18 @@ class ClientSummary:
     name: str | None
     uri: str | None
     logo_uri: str | None
-    is_self_registered: bool = False
+    is_self_registered: bool
     """True if no administrator has registered the client, so that its name may be that of another application."""
+
+    @classmethod
+    def of(cls, client: OAuthClient) -> ClientSummary:
+        return cls(
+            id=client.id,
+            name=client.client_name,
+            uri=client.client_uri,
+            logo_uri=client.logo_uri,
+            is_self_registered=client.registration_type == RegistrationType.DYNAMIC,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +113,7 @@ def show(authorization_id: str, *, signed_in: SignedInUser, at: datetime) -> Aut
     The first user who may decide is bound to the request. Raises AuthorizationNotFound, and ValidationFailed for a
     request that is decided.
     """
-    _refuse_impersonation(signed_in)
+    refuse_impersonation(signed_in)
     with transaction.atomic(durable=True):
         request = _lock(authorization_id, at=at)
         if request is not None:
@@ -113,7 +121,7 @@ def show(authorization_id: str, *, signed_in: SignedInUser, at: datetime) -> Aut
                 raise ValidationFailed("authorization request cannot be processed")
             if request.user_id not in (None, signed_in.user.id) or not request.has_valid_client:
                 raise AuthorizationNotFound
-            required_action = _find_required_action(request, signed_in)
+            required_action = request.requirements.find_required_action(signed_in)
             if request.user_id is None:
                 redirect = _decide_without_user(request, signed_in, required_action, at=at)
                 if redirect is not None:
@@ -146,7 +154,7 @@ def decide(authorization_id: str, *, approves: bool, signed_in: SignedInUser, ca
     Raises AuthorizationNotFound, ValidationFailed for a request that is decided, and ReauthenticationRequired or
     SecondFactorRequired for an approval in a session that the client does not accept. Three statements.
     """
-    _refuse_impersonation(signed_in)
+    refuse_impersonation(signed_in)
     with transaction.atomic(durable=True):
         request = _lock(authorization_id, at=at)
         if request is not None:
@@ -154,15 +162,19 @@ def decide(authorization_id: str, *, approves: bool, signed_in: SignedInUser, ca
                 raise ValidationFailed("authorization request is no longer pending")
             if request.user_id != signed_in.user.id or not request.has_valid_client:
                 raise AuthorizationNotFound
+            decision = partial(
+                record_decision,
+                client_id=request.client_id,
+                scope=request.scope,
+                signed_in=signed_in,
+                caller=caller,
+                at=at,
+            )
             if not approves:
-                _record_decision(request, audit.Action.OAUTH_GRANT_DENIED, signed_in, caller=caller, at=at)
+                decision(audit.Action.OAUTH_GRANT_DENIED)
                 return _refuse(request, signed_in, "access_denied", "User denied the request")
-            match _find_required_action(request, signed_in):
-                case "reauthenticate":
-                    raise ReauthenticationRequired
-                case "verify_second_factor":
-                    raise SecondFactorRequired
-            _record_decision(request, audit.Action.OAUTH_GRANT_APPROVED, signed_in, caller=caller, at=at)
+            request.requirements.check(signed_in)
+            decision(audit.Action.OAUTH_GRANT_APPROVED)
             return _approve(request, signed_in, stores_consent=True, at=at)
     raise AuthorizationNotFound
 
@@ -172,7 +184,7 @@ def release(authorization_id: str, *, signed_in: SignedInUser, at: datetime) -> 
 
     Raises AuthorizationNotFound, and ValidationFailed for a request that is decided.
     """
-    _refuse_impersonation(signed_in)
+    refuse_impersonation(signed_in)
     with transaction.atomic(durable=True):
         request = _lock(authorization_id, at=at)
         if request is not None:
@@ -198,44 +210,24 @@ def find_login_hint(authorization_id: str, *, at: datetime) -> str:
     return unseen.values_list("login_hint", flat=True).first() or ""
 
 
-def _refuse_impersonation(signed_in: SignedInUser) -> None:
-    """A grant would outlive the session of the operator who views the application as the user."""
+def refuse_impersonation(signed_in: SignedInUser) -> None:
+    """Raises ImpersonationNotAllowed, because a grant would outlive the session of the operator."""
     if signed_in.is_impersonated:
         raise ImpersonationNotAllowed
-
-
-def _sign_in_time(signed_in: SignedInUser) -> datetime | None:
-    """The last authentication in the session; None for a token without one."""
-    if signed_in.session is None:
-        return None
-    return max((entry.at for entry in signed_in.amr), default=signed_in.session.created_at)
-
-
-def _find_required_action(request: _Request, signed_in: SignedInUser) -> str:
-    """`reauthenticate` or `verify_second_factor`; empty if the session is sufficient."""
-    authenticated_at = _sign_in_time(signed_in)
-    oldest = request.created_at if _LOGIN in request.prompts else None
-    if request.max_age is not None:
-        # A sign-in after the request is new enough, however long the user takes to decide.
-        oldest = max(oldest or users.EPOCH, request.created_at - timedelta(seconds=request.max_age))
-    if oldest is not None and (authenticated_at is None or authenticated_at < oldest):
-        return "reauthenticate"
-    if request.requires_second_factor and not signed_in.is_aal2:
-        return "verify_second_factor"
-    return ""
 
 
 def _decide_without_user(
     request: _Request, signed_in: SignedInUser, required_action: str, *, at: datetime
 ) -> str | None:
     """The redirect for a request that needs no decision, or for which none may be asked (`prompt=none`)."""
-    is_silent = _NONE in request.prompts
+    prompts = request.requirements.prompts
+    is_silent = NONE in prompts
     if required_action:
         if not is_silent:
             return None
         error = "login_required" if required_action == "reauthenticate" else "interaction_required"
         return _refuse(request, signed_in, error, "The application requires another sign-in")
-    if _ASKS_AGAIN.isdisjoint(request.prompts) and _has_consented(request, signed_in):
+    if _ASKS_AGAIN.isdisjoint(prompts) and _has_consented(request, signed_in):
         return _approve(request, signed_in, stores_consent=False, at=at)
     if is_silent:
         return _refuse(request, signed_in, "consent_required", "The user has not consented to the request")
@@ -258,7 +250,7 @@ def _approve(request: _Request, signed_in: SignedInUser, *, stores_consent: bool
         "id": request.id,
         "user_id": signed_in.user.id,
         "code": crypto.hash_auth_code(code),
-        "authenticated_at": _sign_in_time(signed_in),
+        "authenticated_at": sign_in_time(signed_in),
         "aal": signed_in.session.aal if signed_in.session else lifecycle.AAL1,
         "session_id": signed_in.session.id if signed_in.session else None,
         "at": at,
@@ -270,10 +262,11 @@ def _approve(request: _Request, signed_in: SignedInUser, *, stores_consent: bool
     return responses.code_url(request.redirect_uri, code=code, state=request.state)
 
 
-def _record_decision(
-    request: _Request, action: audit.Action, signed_in: SignedInUser, *, caller: Caller, at: datetime
+def record_decision(
+    action: audit.Action, *, client_id: UUID, scope: str, signed_in: SignedInUser, caller: Caller, at: datetime
 ) -> None:
-    traits = {"client_id": str(request.client_id), "scopes": scopes.normalize(request.scope)}
+    """Records the decision about the request of a client in the audit trail. One statement."""
+    traits = {"client_id": str(client_id), "scopes": scopes.normalize(scope)}
     audit.record(action, actor=signed_in.user, caller=caller, at=at, traits=traits)
 
 
@@ -317,8 +310,13 @@ def _approve_sql(stores_consent: bool) -> str:
     """  # noqa: S608  (own table names)
     if not stores_consent:
         return approve
+    return f"WITH approved AS ({approve}) {store_consent_sql()}"
+
+
+@cache
+def store_consent_sql() -> str:
+    """Stores the consent of a user to the scopes of a client; it replaces the former one."""
     return f"""
-        WITH approved AS ({approve})
         INSERT INTO {namespaced("oauth_consents")} (id, user_id, client_id, scopes, granted_at)
         VALUES (%(consent_id)s, %(user_id)s, %(client_id)s, %(scopes)s, %(at)s)
         ON CONFLICT (user_id, client_id)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from ipaddress import ip_address
@@ -21,17 +21,22 @@ from authsvc import conf
 from authsvc.errors import ValidationFailed
 from authsvc.security import redirects
 from oauthserver import scopes
-from oauthserver.authorization import responses
+from oauthserver.authorization import authorizations, responses
 from oauthserver.clients import clients
+from oauthserver.clients.client_metadata import find_resource_refusal
 from oauthserver.clients.redirect_uris import is_registered
 from oauthserver.errors import UnknownClient
 from oauthserver.models import OAuthAuthorization
 from tokens.models import ChallengeMethod
+from tokens.sessions.users import SignedInUser
 
 _MIN_CHALLENGE, _MAX_CHALLENGE = 43, 128
 _MAX_LENGTHS = {"state": 4096, "scope": 4096, "nonce": 255, "resource": 2048, "login_hint": 255, "acr_values": 255}
 _ID_BYTES = 20
-PROMPTS = ("none", "login", "consent", "select_account")
+CONSENT_PATH = "oauth/consent"
+"""Path of the hosted consent page."""
+_NONE = "none"
+PROMPTS = (_NONE, "login", "consent", "select_account")
 """Supported values of `prompt`."""
 _MAX_AGE_DIGITS = 10
 
@@ -85,20 +90,32 @@ def find_target(parameter: Parameters) -> RequestTarget:
     return RequestTarget(client_id=client.id, redirect_uri=redirect_uri, state=parameter("state"))
 
 
-def start(target: RequestTarget, parameter: Parameters, *, at: datetime) -> str:
-    """Stores a request and returns the URL of the consent page. One statement. Raises RequestRefused."""
+def start(
+    target: RequestTarget, parameter: Parameters, *, at: datetime, find_signed_in: Callable[[], SignedInUser | None]
+) -> str:
+    """Stores a request and returns the URL of the consent page. One statement. Raises RequestRefused.
+
+    The hosted consent page and this endpoint have the same cookies. `prompt=none` is answered at once then, for the
+    user whom `find_signed_in` returns, and the URL is that of the client.
+    """
     for name in ("request", "request_uri"):
         if parameter(name):
             raise RequestRefused(f"{name}_not_supported", "request objects are not supported")
-    scope = _scope(parameter("scope"), response_type=parameter("response_type"))
-    _check_resource(parameter("resource"))
+    if parameter("response_type") not in ("", "code"):
+        raise RequestRefused("invalid_request", "only response_type=code is supported")
+    scope = parse_scope(parameter("scope"))
+    check_resource(parameter("resource"))
     challenge, method = parameter("code_challenge"), parameter("code_challenge_method")
     _check_challenge(challenge, method)
-    prompt, max_age = _prompt(parameter("prompt")), _max_age(parameter("max_age"))
+    prompt, max_age = _prompt(parameter("prompt")), parse_max_age(parameter("max_age"))
     page = _consent_page()
     texts = {name: parameter(name) for name in ("state", "nonce", "resource", "login_hint", "acr_values")}
-    if any(len(text) > _MAX_LENGTHS[name] or "\0" in text for name, text in {**texts, "scope": scope}.items()):
-        raise RequestRefused("server_error", "error creating authorization")
+    check_lengths({**texts, "scope": scope})
+    signed_in = None
+    if prompt == _NONE and has_hosted_consent_page():
+        signed_in = find_signed_in()
+        if signed_in is None:
+            raise RequestRefused("login_required", "The user is not signed in")
     authorization = OAuthAuthorization(
         id=uuid4(),
         authorization_id=base64.b32encode(secrets.token_bytes(_ID_BYTES)).decode().lower(),
@@ -117,22 +134,38 @@ def start(target: RequestTarget, parameter: Parameters, *, at: datetime) -> str:
         authorization.save(force_insert=True)
     except DatabaseError as error:
         raise RequestRefused("server_error", "error creating authorization") from error
+    if signed_in is not None:
+        answer = authorizations.show(authorization.authorization_id, signed_in=signed_in, at=at)
+        assert isinstance(answer, str)  # noqa: S101  (with `prompt=none`, no decision of the user is needed)
+        return answer
     return f"{page}{'&' if '?' in page else '?'}authorization_id={authorization.authorization_id}"
 
 
-def _consent_page() -> str:
-    """The URL of the page that shows a request to the user. Raises RequestRefused if none is configured."""
+def has_hosted_consent_page() -> bool:
+    """True if the consent page is that of this service, not one of the site."""
     config = conf.current()
+    return config.pages.enabled and not config.oauth_server.authorization_path
+
+
+def _consent_page() -> str:
+    """The URL of the page that shows a request to the user. Raises RequestRefused if there is none."""
+    config = conf.current()
+    if has_hosted_consent_page():
+        return f"{config.api.external_url.rstrip('/')}/{CONSENT_PATH}"
     path = config.oauth_server.authorization_path
     if not path:
         raise RequestRefused("server_error", "oauth authorization path not configured")
     return f"{config.site.url.rstrip('/')}/{path.lstrip('/')}"
 
 
-def _scope(scope: str, *, response_type: str) -> str:
-    """The requested scope, or the default one."""
-    if response_type not in ("", "code"):
-        raise RequestRefused("invalid_request", "only response_type=code is supported")
+def check_lengths(texts: Mapping[str, str]) -> None:
+    """Raises RequestRefused for a parameter that is too long to be stored, or has a null character."""
+    if any(len(text) > _MAX_LENGTHS[name] or "\0" in text for name, text in texts.items()):
+        raise RequestRefused("server_error", "error creating authorization")
+
+
+def parse_scope(scope: str) -> str:
+    """The requested scope, or the default one. Raises RequestRefused."""
     scope = scope or conf.current().oauth_server.default_scope
     if not scope:
         raise RequestRefused("invalid_request", "scope parameter is required")
@@ -147,20 +180,10 @@ def _scope(scope: str, *, response_type: str) -> str:
     return scope
 
 
-def _check_resource(resource: str) -> None:
-    """RFC 8707 §2."""
-    if not resource:
-        return
-    try:
-        parts = urlsplit(resource)
-    except ValueError:
-        raise RequestRefused("invalid_request", "resource must be a valid URI") from None
-    if not parts.scheme:
-        raise RequestRefused("invalid_request", "resource must be an absolute URI")
-    if "#" in resource:
-        raise RequestRefused("invalid_request", "resource must not include a fragment component")
-    if "?" in resource:
-        raise RequestRefused("invalid_request", "resource must not include a query component")
+def check_resource(resource: str) -> None:
+    """RFC 8707 §2. Raises RequestRefused."""
+    if reason := find_resource_refusal(resource):
+        raise RequestRefused("invalid_request", reason)
 
 
 def _check_challenge(challenge: str, method: str) -> None:
@@ -181,12 +204,13 @@ def _check_challenge(challenge: str, method: str) -> None:
 def _prompt(prompt: str) -> str:
     """The known values of `prompt`; others are ignored."""
     values = [value for value in scopes.parse(prompt) if value in PROMPTS]
-    if "none" in values and len(values) > 1:
+    if _NONE in values and len(values) > 1:
         raise RequestRefused("invalid_request", "prompt=none cannot be combined with other values")
     return " ".join(values)
 
 
-def _max_age(max_age: str) -> int | None:
+def parse_max_age(max_age: str) -> int | None:
+    """Seconds. Raises RequestRefused."""
     if not max_age:
         return None
     if not (max_age.isascii() and max_age.isdecimal() and len(max_age) <= _MAX_AGE_DIGITS):

@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import ClassVar
 
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from accounts.pages import browser_session
 from authsvc.api import parsing
 from authsvc.api.openapi.document import Parameter, ResponseDoc, document
 from authsvc.api.parsing import Body
@@ -27,6 +28,8 @@ from oauthserver.endpoints import OAuthEndpoint
 from tokens.api import authentication
 from tokens.api.authentication import BearerAuthentication
 from tokens.api.permissions import IsSignedIn
+from tokens.sessions import browser_sessions
+from tokens.sessions.users import SignedInUser
 
 _DECISIONS = {"approve": True, "deny": False}
 
@@ -104,11 +107,19 @@ class AuthorizeView(OAuthEndpoint):
     def _start(self, request: ServiceRequest, parameter: Parameters) -> HttpResponse:
         target = requests.find_target(parameter)
         try:
-            location = requests.start(target, parameter, at=timezone.now())
+            find_signed_in = partial(_find_signed_in, request.http)
+            location = requests.start(target, parameter, at=timezone.now(), find_signed_in=find_signed_in)
         except RequestRefused as error:
             request.META["authsvc.error_code"] = error.error
             location = target.refused(error)
         return Found(location, headers={"Referrer-Policy": "no-referrer"})
+
+
+def _find_signed_in(request: HttpRequest) -> SignedInUser | None:
+    """The user who is signed in to the hosted pages, after the second factor. At most two statements."""
+    browser_session.load(request)
+    current = browser_session.signed_in(request)
+    return None if current is None or browser_sessions.needs_second_factor(current) else current
 
 
 class AuthorizationView(OAuthEndpoint):

@@ -6,6 +6,7 @@ import base64
 import binascii
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import NamedTuple
 from urllib.parse import unquote
 from uuid import UUID
@@ -13,12 +14,13 @@ from uuid import UUID
 from django.http import HttpRequest
 
 from authsvc.security import crypto
-from oauthserver.clients import client_requests, clients
+from oauthserver.clients import assertions, client_requests, clients
 from oauthserver.clients.client_requests import BodyUnreadable, ClientForm, ClientRequest
 from oauthserver.errors import ClientRequired, InvalidClient, TokenRequestInvalid
 from oauthserver.models import AuthMethod, OAuthClient
 
 _BASIC = "basic "
+_TWO_METHODS = "Invalid client credentials: more than one authentication method"
 
 ClientLookup = Callable[[UUID, ClientRequest], OAuthClient | None]
 """Finds a client that is not deleted."""
@@ -31,6 +33,7 @@ class ClientCredentials:
     client_id: str
     secret: str = field(repr=False)
     method: AuthMethod
+    assertion: str = field(default="", repr=False)
 
 
 class AuthenticatedRequest(NamedTuple):
@@ -57,8 +60,10 @@ def _find(client_id: UUID, _parameters: ClientRequest) -> OAuthClient | None:
     return clients.find_existing(client_id)
 
 
-def authenticate(request: HttpRequest, form: type[ClientForm], *, find: ClientLookup = _find) -> AuthenticatedRequest:
-    """Authenticates the client of a request. One statement. Raises InvalidClient.
+def authenticate(
+    request: HttpRequest, form: type[ClientForm], *, at: datetime, find: ClientLookup = _find
+) -> AuthenticatedRequest:
+    """Authenticates the client of a request. One statement, and one for an assertion. Raises InvalidClient.
 
     No client: HTTP Basic authentication with an empty id. No parameters: authenticated with HTTP Basic authentication,
     and the body is unreadable.
@@ -69,17 +74,29 @@ def authenticate(request: HttpRequest, form: type[ClientForm], *, find: ClientLo
     except BodyUnreadable:
         parameters = None
     if uses_basic(request):
+        if parameters is not None and parameters.get("client_assertion"):
+            raise InvalidClient(_TWO_METHODS)
         credentials = _read_basic(request.META["HTTP_AUTHORIZATION"])
     elif parameters is None:
         raise InvalidClient("Invalid client credentials: failed to parse JSON body")
     else:
         credentials = _read_parameters(parameters)
-    client = _verify_credentials(credentials, find=lambda client_id: find(client_id, parameters or ClientRequest()))
+    client = _verify_credentials(
+        credentials, at=at, find=lambda client_id: find(client_id, parameters or ClientRequest())
+    )
     return AuthenticatedRequest(client, parameters)
 
 
 def _read_parameters(parameters: ClientRequest) -> ClientCredentials:
     client_id, secret = parameters.get("client_id"), parameters.get("client_secret")
+    assertion = parameters.get("client_assertion")
+    if assertion:
+        if secret:
+            raise InvalidClient(_TWO_METHODS)
+        if parameters.get("client_assertion_type") != assertions.ASSERTION_TYPE:
+            raise InvalidClient("Invalid client credentials: unsupported client_assertion_type")
+        client_id = client_id or assertions.claimed_client_id(assertion)
+        return ClientCredentials(client_id, "", AuthMethod.PRIVATE_KEY_JWT, assertion)
     if not client_id:
         raise InvalidClient("Invalid client credentials: client_id is required")
     return ClientCredentials(client_id, secret, AuthMethod.POST if secret else AuthMethod.NONE)
@@ -98,7 +115,7 @@ def _read_basic(header: str) -> ClientCredentials:
 
 
 def _verify_credentials(
-    credentials: ClientCredentials, *, find: Callable[[UUID], OAuthClient | None]
+    credentials: ClientCredentials, *, at: datetime, find: Callable[[UUID], OAuthClient | None]
 ) -> OAuthClient | None:
     if not credentials.client_id:
         return None
@@ -115,6 +132,9 @@ def _verify_credentials(
             f" but '{credentials.method.value}' was used"
         )
     if client.is_public:
+        return client
+    if credentials.method == AuthMethod.PRIVATE_KEY_JWT:
+        assertions.verify(credentials.assertion, client=client, at=at)
         return client
     if not credentials.secret:
         raise InvalidClient("confidential clients must provide client_secret")

@@ -8,25 +8,38 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
+import msgspec
 from django.db import transaction
 
 from authsvc import audit
 from authsvc.caller import Caller
 from authsvc.security import crypto
-from oauthserver.clients import client_metadata
+from oauthserver import scopes
+from oauthserver.clients import client_keys, client_metadata
 from oauthserver.clients.client_metadata import ClientRegistration, ClientUpdate
 from oauthserver.errors import ClientIdMalformed, ClientMetadataInvalid, OAuthClientNotFound
-from oauthserver.models import AuthMethod, ClientType, OAuthAuthorization, OAuthClient, RegistrationType, Status
+from oauthserver.models import (
+    AuthMethod,
+    ClientType,
+    DeviceAuthorization,
+    OAuthAuthorization,
+    OAuthClient,
+    RegistrationType,
+    Status,
+)  # fmt: skip
 
 _AUDITED = (
     "redirect_uris", "grant_types", "client_name", "client_uri", "logo_uri", "client_type",
-    "token_endpoint_auth_method",
+    "token_endpoint_auth_method", "token_endpoint_auth_signing_alg", "jwks", "jwks_uri", "scope", "resource",
+    "require_pushed_authorization_requests",
 )  # fmt: skip
+_REQUIRED = frozenset({"redirect_uris", "grant_types"})
+"""Columns that are empty and not NULL without a value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredClient:
-    """A client and its new secret, which is known only now; empty for a public client."""
+    """A client and its new secret, which is known only now; empty for a client without one."""
 
     client: OAuthClient
     secret: str = field(default="", repr=False)
@@ -66,23 +79,36 @@ def register(
     caller: Caller,
     at: datetime,
 ) -> RegisteredClient:
-    """Registers a client. Raises ClientMetadataInvalid."""
-    client_metadata.check_registration(metadata)
+    """Registers a client. Raises ClientMetadataInvalid.
+
+    A client that registers itself gets neither the grant `client_credentials` nor a resource.
+    """
+    grant_types: tuple[str, ...] = client_metadata.GRANT_TYPES
+    if registration_type == RegistrationType.DYNAMIC:
+        grant_types = client_metadata.DYNAMIC_GRANT_TYPES
+        metadata = msgspec.structs.replace(metadata, scope=None, resource=None)
+    client_metadata.check_registration(metadata, grant_types=grant_types)
     method = metadata.token_endpoint_auth_method
     client_type = metadata.client_type or (client_metadata.type_of(method) if method else ClientType.CONFIDENTIAL.value)
     is_public = client_type == ClientType.PUBLIC
-    secret = "" if is_public else crypto.generate_key()
+    secret = "" if is_public or method == AuthMethod.PRIVATE_KEY_JWT else crypto.generate_key()
     client = OAuthClient(
         id=uuid4(),
         client_secret_hash=hash_secret(secret) if secret else "",
         registration_type=registration_type.value,
         redirect_uris=client_metadata.join(metadata.redirect_uris or []),
-        grant_types=client_metadata.join(metadata.grant_types or client_metadata.GRANT_TYPES),
+        grant_types=client_metadata.join(metadata.grant_types or client_metadata.DEFAULT_GRANT_TYPES),
         client_name=metadata.client_name or None,
         client_uri=metadata.client_uri or None,
         logo_uri=metadata.logo_uri or None,
         client_type=client_type,
         token_endpoint_auth_method=method or (AuthMethod.NONE if is_public else AuthMethod.BASIC).value,
+        token_endpoint_auth_signing_alg=metadata.token_endpoint_auth_signing_alg or None,
+        jwks=client_keys.to_column(metadata.jwks) if metadata.jwks else None,
+        jwks_uri=metadata.jwks_uri or None,
+        scope=scopes.normalize(metadata.scope or "") or None,
+        resource=metadata.resource or None,
+        require_pushed_authorization_requests=metadata.require_pushed_authorization_requests or False,
         created_at=at,
         updated_at=at,
     )
@@ -100,9 +126,14 @@ def update(
     parsed_id = parse_id(client_id)
     with transaction.atomic(durable=True):
         client = _lock(parsed_id)
-        client_metadata.check_update(changes, client_type=client.client_type)
+        client_metadata.check_update(changes, client=client)
         before = _audited_values(client)
         values = {name: value or None for name, value in changes.values().items()}
+        values |= {name: value or "" for name, value in values.items() if name in _REQUIRED}
+        if "require_pushed_authorization_requests" in values:
+            values["require_pushed_authorization_requests"] = bool(values["require_pushed_authorization_requests"])
+        if values.get("token_endpoint_auth_method") == AuthMethod.PRIVATE_KEY_JWT:
+            values["client_secret_hash"] = ""
         for name, value in values.items():
             setattr(client, name, value)
         client.updated_at = at
@@ -115,13 +146,15 @@ def update(
 def regenerate_secret(client_id: str, *, actor: audit.Administrator, caller: Caller, at: datetime) -> RegisteredClient:
     """Replaces the secret; the former one is invalid at once.
 
-    Raises ClientIdMalformed, OAuthClientNotFound, and ClientMetadataInvalid for a public client.
+    Raises ClientIdMalformed, OAuthClientNotFound, and ClientMetadataInvalid for a client that uses no secret.
     """
     parsed_id = parse_id(client_id)
     with transaction.atomic(durable=True):
         client = _lock(parsed_id)
         if client.is_public:
             raise ClientMetadataInvalid("Cannot regenerate secret for public client")
+        if client.token_endpoint_auth_method == AuthMethod.PRIVATE_KEY_JWT:
+            raise ClientMetadataInvalid("Cannot regenerate secret for a client that uses private_key_jwt")
         secret = crypto.generate_key()
         client.client_secret_hash, client.updated_at = hash_secret(secret), at
         client.save(update_fields=["client_secret_hash", "updated_at"])
@@ -141,6 +174,7 @@ def delete(client_id: str, *, actor: audit.Administrator, caller: Caller, at: da
         OAuthClient.objects.filter(id=client.id).update(deleted_at=at, updated_at=at)
         open_requests = OAuthAuthorization.objects.filter(client_id=client.id)
         open_requests.filter(status__in=[Status.PENDING, Status.APPROVED])._raw_delete("default")
+        DeviceAuthorization.objects.filter(client_id=client.id)._raw_delete("default")
         traits = _traits(client, before=_audited_values(client), after={})
         audit.record(audit.Action.OAUTH_CLIENT_DELETED, actor=actor, caller=caller, at=at, traits=traits)
 

@@ -5,12 +5,21 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired, TypedDict
 from uuid import UUID
 
+import orjson
+
 from accounts.schemas import Moment
 from authsvc.api.renderers import rfc3339
+from oauthserver.clients.client_metadata import CLIENT_CREDENTIALS
 from oauthserver.clients.clients import RegisteredClient
 from oauthserver.models import OAuthClient
 
-_Method = Literal["none", "client_secret_basic", "client_secret_post"]
+_Method = Literal["none", "client_secret_basic", "client_secret_post", "private_key_jwt"]
+
+
+_OPTIONAL = (
+    "client_uri", "logo_uri", "token_endpoint_auth_signing_alg", "jwks_uri", "resource",
+    "require_pushed_authorization_requests",
+)  # fmt: skip
 
 
 class ClientInformation(TypedDict):
@@ -26,6 +35,14 @@ class ClientInformation(TypedDict):
     """Empty without a name."""
     client_uri: NotRequired[str]
     logo_uri: NotRequired[str]
+    token_endpoint_auth_signing_alg: NotRequired[str]
+    jwks: NotRequired[dict[str, Any]]
+    jwks_uri: NotRequired[str]
+    scope: NotRequired[str]
+    """Scopes of the client itself, with the grant `client_credentials`."""
+    resource: NotRequired[str]
+    require_pushed_authorization_requests: NotRequired[bool]
+    """Absent if false."""
     registration_type: Literal["manual", "dynamic"]
     created_at: Moment
     updated_at: Moment
@@ -54,7 +71,11 @@ class ClientList(TypedDict):
 
 
 def client_json(client: OAuthClient) -> dict[str, Any]:
-    addresses = {name: value for name in ("client_uri", "logo_uri") if (value := getattr(client, name))}
+    optional = {name: value for name in _OPTIONAL if (value := getattr(client, name))}
+    if client.jwks:
+        optional["jwks"] = orjson.Fragment(client.jwks)
+    if CLIENT_CREDENTIALS in client.grant_type_list and client.scope:
+        optional["scope"] = client.scope
     return {
         "client_id": str(client.id),
         "client_type": client.client_type,
@@ -63,7 +84,7 @@ def client_json(client: OAuthClient) -> dict[str, Any]:
         "grant_types": client.grant_type_list,
         "response_types": ["code"],
         "client_name": client.client_name or "",
-        **addresses,
+        **optional,
         "registration_type": client.registration_type,
         "created_at": rfc3339(client.created_at),
         "updated_at": rfc3339(client.updated_at),

@@ -6,9 +6,10 @@ from authsvc import conf
 from oauthserver import scopes
 from oauthserver.authorization import requests
 from oauthserver.clients import client_metadata
-from tokens.jwt import signing_keys
+from tokens.jwt import published_keys, signing_keys
 from tokens.sessions import lifecycle
 
+_CONFIDENTIAL_METHODS = ("client_secret_basic", "client_secret_post", "private_key_jwt")
 _CLAIMS = (
     "sub", "aud", "iss", "exp", "iat", "auth_time", "nonce", "acr", "email", "email_verified", "phone_number",
     "phone_number_verified", "name", "picture", "preferred_username", "updated_at",
@@ -21,11 +22,13 @@ def build() -> dict[str, object]:
     if not server.enabled:
         return {}
     base = signing_keys.issuer_base()
+    algorithms = sorted(published_keys.ALGORITHMS)
     registration = {"registration_endpoint": f"{base}/oauth/clients/register"}
     return {
         "issuer": signing_keys.issuer(),
         "authorization_endpoint": f"{base}/oauth/authorize",
         "token_endpoint": f"{base}/oauth/token",
+        "device_authorization_endpoint": f"{base}/oauth/device_authorization",
         "userinfo_endpoint": f"{base}/oauth/userinfo",
         "jwks_uri": f"{base}/.well-known/jwks.json",
         **(registration if server.allow_dynamic_registration else {}),
@@ -35,7 +38,14 @@ def build() -> dict[str, object]:
         "grant_types_supported": list(client_metadata.GRANT_TYPES),
         "subject_types_supported": ["public"],
         "id_token_signing_alg_values_supported": [signing_keys.current().signing.alg],
-        "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post", "none"],
+        "token_endpoint_auth_methods_supported": [*_CONFIDENTIAL_METHODS, "none"],
+        "token_endpoint_auth_signing_alg_values_supported": algorithms,
+        "revocation_endpoint": f"{base}/oauth/revoke",
+        "revocation_endpoint_auth_methods_supported": [*_CONFIDENTIAL_METHODS, "none"],
+        "revocation_endpoint_auth_signing_alg_values_supported": algorithms,
+        "introspection_endpoint": f"{base}/oauth/introspect",
+        "introspection_endpoint_auth_methods_supported": list(_CONFIDENTIAL_METHODS),
+        "introspection_endpoint_auth_signing_alg_values_supported": algorithms,
         "code_challenge_methods_supported": ["S256", "plain"] if server.allow_plain_pkce else ["S256"],
         "claims_supported": list(_CLAIMS),
         "claims_parameter_supported": False,

@@ -12,7 +12,7 @@ from authsvc.caller import Caller
 from authsvc.errors import ValidationFailed
 from oauthserver.clients import clients
 from oauthserver.errors import GrantNotFound
-from oauthserver.models import OAuthAuthorization, OAuthConsent, Status
+from oauthserver.models import DeviceAuthorization, OAuthAuthorization, OAuthConsent, Status
 from tokens.models import Session
 from tokens.sessions.errors import ImpersonationNotAllowed
 from tokens.sessions.users import SignedInUser
@@ -53,3 +53,5 @@ def revoke(client_id: str, *, signed_in: SignedInUser, caller: Caller, at: datet
 def _delete_open_requests(user_id: UUID, client_id: UUID) -> None:
     open_requests = OAuthAuthorization.objects.filter(user_id=user_id, client_id=client_id)
     open_requests.filter(status__in=[Status.PENDING, Status.APPROVED])._raw_delete("default")
+    open_devices = DeviceAuthorization.objects.filter(user_id=user_id, client_id=client_id)
+    open_devices.filter(status__in=[Status.PENDING, Status.APPROVED])._raw_delete("default")

@@ -60,10 +60,8 @@ class GrantsView(Endpoint):
 
 
 def _grant_json(consent: OAuthConsent) -> dict[str, Any]:
-    client = consent.client
-    summary = ClientSummary(id=client.id, name=client.client_name, uri=client.client_uri, logo_uri=client.logo_uri)
     return {
-        "client": client_json(summary),
+        "client": client_json(ClientSummary.of(consent.client)),
         "scopes": scopes.parse(consent.scopes),
         "granted_at": rfc3339(consent.granted_at),
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from typing import NamedTuple
@@ -11,34 +10,18 @@ from uuid import UUID, uuid4
 
 from django.db import transaction
 
-from accounts.users import queries
-from accounts.users.records import UserRecord
-from authsvc import audit
 from authsvc.caller import Caller
 from authsvc.db.sql import fetch_row, namespaced
-from authsvc.errors import UnexpectedFailure
 from authsvc.security import crypto
-from oauthserver import scopes
 from oauthserver.clients.client_requests import ClientRequest
-from oauthserver.errors import InvalidGrant, OwnerBanned, TokenRequestInvalid
+from oauthserver.errors import InvalidGrant, TokenRequestInvalid
 from oauthserver.models import OAuthAuthorization, OAuthClient, Status
-from oauthserver.token import id_tokens
+from oauthserver.token import client_sessions
+from oauthserver.token.client_sessions import ApprovedAccess, ClientSession
 from tokens.models import ChallengeMethod
-from tokens.sessions import lifecycle, revocation, sign_in_metrics
-from tokens.sessions.lifecycle import ClientGrant, TokenPair
+from tokens.sessions import revocation, sign_in_metrics
 
-METHOD = "oauth_provider/authorization_code"
-"""The authentication method of the sessions of clients."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodeExchange:
-    """The result of an exchange; `id_token` is empty without the scope `openid`."""
-
-    user: UserRecord
-    tokens: TokenPair
-    scope: str
-    id_token: str = field(default="", repr=False)
+_GRANT = "authorization_code"
 
 
 class _Approved(NamedTuple):
@@ -60,8 +43,8 @@ class _Approved(NamedTuple):
     approving_session_id: UUID | None
 
 
-@sign_in_metrics.measure_sign_in("oauth_provider", user_id=lambda exchange: exchange.user.id)
-def exchange(request: ClientRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> CodeExchange:
+@sign_in_metrics.measure_sign_in("oauth_provider", user_id=lambda session: session.user.id)
+def exchange(request: ClientRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> ClientSession:
     """Exchanges a code. Five statements, and one for each refused replay.
 
     A refused request leaves the code usable until it expires, or until the session that approved it ends. A code that
@@ -83,30 +66,19 @@ def exchange(request: ClientRequest, *, client: OAuthClient, caller: Caller, at:
 
 def _exchange(
     approved: _Approved, request: ClientRequest, *, client: OAuthClient, session_id: UUID, caller: Caller, at: datetime
-) -> CodeExchange:
+) -> ClientSession:
     _check(approved, request, client=client, at=at)
-    user = _find_owner(approved, caller=caller, at=at)
-    caller.audit.next_session_id = caller.audit.session_id = session_id
-    traits = {"provider_type": "oauth_provider_authorization_code", "client_id": str(client.id)}
-    audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
-    grant = ClientGrant(client_id=client.id, scopes=approved.scope, resource=approved.resource)
-    tokens = lifecycle.start_session(user=user, method=METHOD, caller=caller, at=at, client_grant=grant)
-    user = queries.AccountUsers().record_sign_in(user, at=at)
-    id_token = ""
-    if scopes.OPENID in scopes.parse(approved.scope):
-        if not scopes.can_issue_id_tokens():
-            # The signing key has changed since the request.
-            raise UnexpectedFailure("Error generating ID token")
-        id_token = id_tokens.issue(
-            user,
-            client_id=client.id,
-            scope=approved.scope,
-            nonce=approved.nonce,
-            acr=approved.aal if approved.acr_values else None,
-            authenticated_at=approved.authenticated_at or at,
-            at=at,
-        )
-    return CodeExchange(user=user, tokens=tokens, scope=scopes.normalize(approved.scope), id_token=id_token)
+    access = ApprovedAccess(
+        user_id=approved.user_id,
+        scope=approved.scope,
+        resource=approved.resource,
+        nonce=approved.nonce,
+        acr_values=approved.acr_values,
+        aal=approved.aal,
+        authenticated_at=approved.authenticated_at,
+        approving_session_id=approved.approving_session_id,
+    )
+    return client_sessions.start(access, grant=_GRANT, client=client, session_id=session_id, caller=caller, at=at)
 
 
 def _check(approved: _Approved, request: ClientRequest, *, client: OAuthClient, at: datetime) -> None:
@@ -133,26 +105,6 @@ def _matches(verifier: str, challenge: str, *, method: str | None) -> bool:
     if method == ChallengeMethod.S256:
         verifier = crypto.base64url_encode(hashlib.sha256(verifier.encode()).digest())
     return crypto.constant_time_equal(verifier, challenge)
-
-
-def _find_owner(approved: _Approved, *, caller: Caller, at: datetime) -> UserRecord:
-    """The user who approved the request. One statement. Raises InvalidGrant, OwnerBanned.
-
-    A logout or a new password has ended the session that approved the request, and so the code ends too.
-    """
-    if approved.user_id is None:
-        raise InvalidGrant("Authorization code has no associated user")
-    session_id = approved.approving_session_id
-    owner = queries.AccountUsers().find_signed_in_user(user_id=approved.user_id, session_id=session_id)
-    if owner is None or owner.user.deleted_at is not None:
-        raise InvalidGrant("User not found for authorization code")
-    user = queries.get_user_record(owner)
-    caller.audit.account = user
-    if user.is_banned(at):
-        raise OwnerBanned
-    if session_id is not None and owner.session is None:
-        raise InvalidGrant
-    return user
 
 
 def _end_replayed_session(digest: str, *, client: OAuthClient) -> None:

@@ -7,38 +7,24 @@ from typing import Any, ClassVar, Literal, NotRequired, TypedDict
 
 from django.http import HttpResponse
 from django.utils import timezone
-from rest_framework.request import Request
 from rest_framework.response import Response
 
 from authsvc.api.openapi.document import document
-from authsvc.api.renderers import NO_STORE
 from authsvc.api.views import ServiceRequest
 from authsvc.caller import Caller
-from authsvc.errors import ApiError
 from oauthserver import errors, scopes
 from oauthserver.clients import authentication
-from oauthserver.clients.client_metadata import AUTHORIZATION_CODE, REFRESH_TOKEN
+from oauthserver.clients.client_endpoint import AuthenticatedClientEndpoint
+from oauthserver.clients.client_metadata import AUTHORIZATION_CODE, CLIENT_CREDENTIALS, DEVICE_CODE, REFRESH_TOKEN
 from oauthserver.clients.client_requests import ClientForm, ClientRequest
-from oauthserver.endpoints import ClientEndpoint
+from oauthserver.device import polling
 from oauthserver.models import OAuthClient
-from oauthserver.token import code_exchange
+from oauthserver.token import client_credentials, code_exchange
+from oauthserver.token.client_sessions import ClientSession
 from tokens.api.grants import RefreshTokenGrant
 from tokens.sessions import errors as session_errors
 from tokens.sessions import refresh
 from tokens.sessions.lifecycle import TokenPair
-
-_SERVER_ERRORS = 500
-_OAUTH_ERRORS = {
-    401: "invalid_client",
-    405: "invalid_request",
-    408: "invalid_request",
-    409: "temporarily_unavailable",
-    413: "invalid_request",
-    429: "temporarily_unavailable",
-    503: "temporarily_unavailable",
-    504: "temporarily_unavailable",
-}
-"""Status → `error`, if that of RFC 6749 §5.2 does not follow from the error itself."""
 
 
 class TokenForm(ClientForm, frozen=True):
@@ -47,13 +33,16 @@ class TokenForm(ClientForm, frozen=True):
     needs: ClassVar[tuple[str, ...]] = ("grant_type",)
     example: ClassVar[tuple[str, ...]] = ("grant_type", "code", "redirect_uri", "code_verifier")
     grant_type: str | None = None
-    """`authorization_code` or `refresh_token`."""
+    """`authorization_code`, `refresh_token`, `client_credentials` or `urn:ietf:params:oauth:grant-type:device_code`."""
     code: str | None = None
     redirect_uri: str | None = None
     code_verifier: str | None = None
     refresh_token: str | None = None
+    device_code: str | None = None
     resource: str | None = None
-    """The same as in the authorization request (RFC 8707)."""
+    """The API of the access token (RFC 8707); for a code, the same as in the authorization request."""
+    scope: str | None = None
+    """Scopes of the client itself, for the grant `client_credentials`."""
 
 
 class TokenResponse(TypedDict):
@@ -63,24 +52,26 @@ class TokenResponse(TypedDict):
     token_type: Literal["bearer"]
     expires_in: int
     """Seconds until the access token expires."""
-    refresh_token: str
-    """Valid for one refresh, by the same client."""
-    scope: str
-    """The granted scopes, separated by spaces."""
+    refresh_token: NotRequired[str]
+    """Valid for one refresh, by the same client; none for the grant `client_credentials`."""
+    scope: NotRequired[str]
+    """The granted scopes, separated by spaces; absent without any."""
     id_token: NotRequired[str]
     """With the scope `openid`, after the exchange of a code."""
 
 
-class TokenView(ClientEndpoint):
+class TokenView(AuthenticatedClientEndpoint):
+    default_oauth_error = "invalid_grant"
+
     @document(
         form=TokenForm,
         responses={200: TokenResponse},
         errors=(
-            errors.InvalidClient,
-            errors.ClientRequired,
-            errors.TokenRequestInvalid,
             errors.GrantTypeNotAllowed,
             errors.InvalidGrant,
+            errors.InvalidScope,
+            errors.InvalidTarget,
+            errors.DeviceCodeNotExchanged,
             errors.OwnerBanned,
             *RefreshTokenGrant.documented_errors,
             session_errors.ClientMismatch,
@@ -88,8 +79,12 @@ class TokenView(ClientEndpoint):
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
-        """Exchange a code or a refresh token for tokens of the client. The body may also be JSON."""
-        client, parameters = authentication.authenticate(request.http, TokenForm)
+        """Issue tokens to a client, for a code, a device code, a refresh token or its own credentials.
+
+        The body may also be JSON.
+        """
+        at = timezone.now()
+        client, parameters = authentication.authenticate(request.http, TokenForm, at=at)
         if parameters is None:
             raise errors.TokenRequestInvalid("Invalid JSON body")
         grant_type = parameters.get("grant_type")
@@ -100,31 +95,18 @@ class TokenView(ClientEndpoint):
         if grant_type not in client.grant_type_list:
             raise errors.GrantTypeNotAllowed(grant_type)
         grant = _GRANTS[grant_type]
-        content = grant(parameters, client=client, caller=request.caller, at=timezone.now())
+        content = grant(parameters, client=client, caller=request.caller, at=at)
         return Response(content)
-
-    def handle_exception(self, exc: Exception) -> Any:
-        response = super().handle_exception(exc)
-        if isinstance(exc, errors.InvalidClient) and authentication.uses_basic(self.request.http):
-            response["WWW-Authenticate"] = 'Basic realm="oauth"'
-        return response
-
-    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
-        response["Cache-Control"], response["Pragma"] = NO_STORE, "no-cache"
-        return super().finalize_response(request, response, *args, **kwargs)
-
-    def oauth_error(self, error: ApiError) -> str:
-        if isinstance(error, errors.InvalidClient):
-            return "invalid_client"
-        if error.status in _OAUTH_ERRORS:
-            return _OAUTH_ERRORS[error.status]
-        return "server_error" if error.status >= _SERVER_ERRORS else "invalid_grant"
 
 
 def _exchange_code(parameters: ClientRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> dict[str, Any]:
-    exchange = code_exchange.exchange(parameters, client=client, caller=caller, at=at)
-    content = _token_response(exchange.tokens, scope=exchange.scope)
-    return {**content, "id_token": exchange.id_token} if exchange.id_token else content
+    return _session_response(code_exchange.exchange(parameters, client=client, caller=caller, at=at))
+
+
+def _exchange_device_code(
+    parameters: ClientRequest, *, client: OAuthClient, caller: Caller, at: datetime
+) -> dict[str, Any]:
+    return _session_response(polling.exchange(parameters, client=client, caller=caller, at=at))
 
 
 def _refresh(parameters: ClientRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> dict[str, Any]:
@@ -133,6 +115,17 @@ def _refresh(parameters: ClientRequest, *, client: OAuthClient, caller: Caller, 
         raise errors.TokenRequestInvalid("refresh_token is required for refresh_token grant")
     result = refresh.refresh(token=token, caller=caller, at=at, client_id=client.id)
     return _token_response(result.tokens, scope=scopes.normalize(result.scopes))
+
+
+def _issue_to_client(parameters: ClientRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> dict[str, Any]:
+    access, scope = client_credentials.issue(parameters, client=client, caller=caller, at=at)
+    content = {"access_token": access.token, "token_type": "bearer", "expires_in": access.expires_in}
+    return {**content, "scope": scope} if scope else content
+
+
+def _session_response(session: ClientSession) -> dict[str, Any]:
+    content = _token_response(session.tokens, scope=session.scope)
+    return {**content, "id_token": session.id_token} if session.id_token else content
 
 
 def _token_response(tokens: TokenPair, *, scope: str) -> dict[str, Any]:
@@ -145,4 +138,9 @@ def _token_response(tokens: TokenPair, *, scope: str) -> dict[str, Any]:
     }
 
 
-_GRANTS = {AUTHORIZATION_CODE: _exchange_code, REFRESH_TOKEN: _refresh}
+_GRANTS = {
+    AUTHORIZATION_CODE: _exchange_code,
+    REFRESH_TOKEN: _refresh,
+    CLIENT_CREDENTIALS: _issue_to_client,
+    DEVICE_CODE: _exchange_device_code,
+}

@@ -88,8 +88,10 @@ def approve(api: Api, application: Application, session: SignIn, **changes: Any)
     return query_of(shown["redirect_url"])["code"]
 
 
-def request_token(application: Application, *, headers: dict[str, str] | None = None, **form: Any) -> Answer:
-    """POST /oauth/token with the authentication method of the client."""
+def request_token(
+    application: Application, *, headers: dict[str, str] | None = None, path: str = "/oauth/token", **form: Any
+) -> Answer:
+    """POST to the token endpoint, or another one, with the authentication method of the client."""
     parameters = {name: value for name, value in form.items() if value is not None}
     authentication: dict[str, str] = {}
     if application.method == "client_secret_basic":
@@ -98,7 +100,15 @@ def request_token(application: Application, *, headers: dict[str, str] | None = 
         parameters = {"client_id": application.client_id, **parameters}
         if application.secret:
             parameters.setdefault("client_secret", application.secret)
-    return post_form(urlencode(parameters), headers={**authentication, **(headers or {})})
+    return post_form(urlencode(parameters), headers={**authentication, **(headers or {})}, path=path)
+
+
+def introspect(application: Application, token: str, **changes: Any) -> Answer:
+    return request_token(application, path="/oauth/introspect", token=token, **changes)
+
+
+def revoke(application: Application, token: str, **changes: Any) -> Answer:
+    return request_token(application, path="/oauth/revoke", token=token, **changes)
 
 
 def post_form(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
 
 from tests.conftest import ChangeConfig
+from tests.fakes.http_peer import HttpPeer
 from tests.oauthserver.client_application import ISSUER
 from tokens.jwt import signing_keys
 
@@ -25,3 +27,10 @@ def _enabled(auth_config: ChangeConfig) -> None:
         },
         jwt={"issuer": ISSUER, "keys": (SIGNING_KEY,), "valid_methods": ("ES256", "HS256")},
     )
+
+
+@pytest.fixture
+def peer() -> Iterator[HttpPeer]:
+    """A server of a client, on loopback."""
+    with HttpPeer() as running:
+        yield running

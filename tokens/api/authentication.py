@@ -68,6 +68,7 @@ class BearerAuthentication(BaseAuthentication):
         errors.NoAuthorization,
         BadJwt,
         errors.IdTokenNotAllowed,
+        errors.ClientActsForNoUser,
         errors.MissingSubject,
         errors.SubjectNotAUuid,
         errors.SessionIdNotAUuid,
@@ -236,10 +237,13 @@ def authenticate_admin(token: str, *, at: datetime) -> Admin:
 
 
 def _decode(token: str, *, at: datetime) -> Claims:
-    """The claims of an access token. Raises BadJwt, and IdTokenNotAllowed for an ID token with the same key."""
+    """The claims of a user's access token, or of a service token.
+
+    Raises BadJwt, and for other tokens with the same key IdTokenNotAllowed or ClientActsForNoUser.
+    """
     claims = access_tokens.decode(token, at=at)
     if claims.session_id is None and "client_id" in claims.raw:
-        raise errors.IdTokenNotAllowed
+        raise errors.ClientActsForNoUser if claims.raw["client_id"] == claims.sub else errors.IdTokenNotAllowed
     return claims
 
 

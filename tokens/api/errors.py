@@ -37,6 +37,14 @@ class IdTokenNotAllowed(ApiError):
     message = "invalid claim: an ID token is not an access token"
 
 
+class ClientActsForNoUser(ApiError):
+    """A client requested the access token for itself (`client_credentials`); APIs of others accept it."""
+
+    status = 403
+    error_code = "bad_jwt"
+    message = "invalid claim: the access token belongs to a client and not to a user"
+
+
 class ClientTokenNotAllowed(ApiError):
     """The access token of an OAuth client permits reading the user and ending its own session only."""
 

@@ -57,6 +57,7 @@ class Discovery(TypedDict):
     claims_supported: list[str]
     authorization_endpoint: NotRequired[str]
     token_endpoint: NotRequired[str]
+    device_authorization_endpoint: NotRequired[str]
     userinfo_endpoint: NotRequired[str]
     registration_endpoint: NotRequired[str]
     """If clients can register themselves."""
@@ -64,6 +65,14 @@ class Discovery(TypedDict):
     response_modes_supported: NotRequired[list[str]]
     grant_types_supported: NotRequired[list[str]]
     token_endpoint_auth_methods_supported: NotRequired[list[str]]
+    token_endpoint_auth_signing_alg_values_supported: NotRequired[list[str]]
+    """Algorithms of client assertions (`private_key_jwt`)."""
+    revocation_endpoint: NotRequired[str]
+    revocation_endpoint_auth_methods_supported: NotRequired[list[str]]
+    revocation_endpoint_auth_signing_alg_values_supported: NotRequired[list[str]]
+    introspection_endpoint: NotRequired[str]
+    introspection_endpoint_auth_methods_supported: NotRequired[list[str]]
+    introspection_endpoint_auth_signing_alg_values_supported: NotRequired[list[str]]
     code_challenge_methods_supported: NotRequired[list[str]]
     prompt_values_supported: NotRequired[list[str]]
     acr_values_supported: NotRequired[list[str]]

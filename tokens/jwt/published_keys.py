@@ -35,10 +35,11 @@ def usable_algorithms(key: Mapping[str, Any], algorithms: Collection[str]) -> li
 def _is_usable(key: Mapping[str, Any], algorithm: str) -> bool:
     for candidate in _candidates(PublishedKeys(keys=(dict(key),)), algorithm=algorithm, kid=None):
         try:
-            jwt.PyJWK(candidate, algorithm=algorithm)
+            key_of_algorithm = jwt.PyJWK(candidate, algorithm=algorithm)
+            problem = key_of_algorithm.Algorithm.check_key_length(key_of_algorithm.key)
         except (jwt.PyJWTError, ValueError, TypeError):
             return False
-        return True
+        return problem is None
     return False
 
 

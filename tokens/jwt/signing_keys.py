@@ -97,9 +97,9 @@ class Key:
     def is_signing(self) -> bool:
         return self._signing is not None
 
-    def encode(self, claims: dict[str, Any]) -> str:
+    def encode(self, claims: dict[str, Any], *, token_type: str = "JWT") -> str:
         """The claims as a signed token in compact form (RFC 7515 §7.1). Values may be `orjson.Fragment`s."""
-        headers = {"kid": self.kid} if self.kid else None
+        headers = {"typ": token_type, "kid": self.kid} if self.kid else {"typ": token_type}
         return _codec.encode(claims, self._signing, algorithm=self.alg, headers=headers)
 
     def decode(self, token: str) -> dict[str, Any]:

@@ -115,4 +115,4 @@ def check(config: AuthConfig, report: Report) -> None:
     check_captcha(config.captcha, report, has_console=config.console.enabled, has_pages=config.pages.enabled)
     check_providers(config.providers, report)
     check_id_token_issuers(config.federation, report)
-    check_oauth_server(config.oauth_server, config.jwt, report)
+    check_oauth_server(config.oauth_server, config.jwt, config.pages, report)

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from authsvc.conf.declaration import setting
 from authsvc.conf.report import Report
+from authsvc.conf.sections.pages import Pages
 from authsvc.conf.sections.tokens import Jwt, signs_with_shared_secret
 from authsvc.conf.value_types import BOOLEAN, DURATION, TEXT
 
@@ -38,7 +39,8 @@ class OAuthServer:
         "AUTH_OAUTH_SERVER_AUTHORIZATION_PATH",
         type=TEXT,
         default="",
-        help="Path of the consent page, below AUTH_SITE_URL; without it, authorization requests fail.",
+        help="Path of a consent page of your own, below AUTH_SITE_URL; empty = the hosted page `/oauth/consent`, if"
+        " AUTH_PAGES_ENABLED is set, else authorization requests fail.",
         example="/oauth/consent",
     )
     authorization_ttl: timedelta = setting(
@@ -68,7 +70,7 @@ class OAuthServer:
     )
 
 
-def check_oauth_server(server: OAuthServer, jwt: Jwt, report: Report) -> None:
+def check_oauth_server(server: OAuthServer, jwt: Jwt, pages: Pages, report: Report) -> None:
     """Warn about settings with which applications cannot sign users in. The service starts with them."""
     if not server.enabled:
         return
@@ -82,10 +84,10 @@ def check_oauth_server(server: OAuthServer, jwt: Jwt, report: Report) -> None:
             "the OAuth server is enabled with an HS256 signing key: it cannot issue ID tokens, so it refuses the scope"
             " openid; set AUTH_JWT_KEYS to the output of manage.py generate_keys",
         )
-    if not server.authorization_path:
+    if not server.authorization_path and not pages.enabled:
         report.warning(
             "AUTH_OAUTH_SERVER_AUTHORIZATION_PATH",
-            "the OAuth server is enabled without a consent page: authorization requests fail",
+            "the OAuth server is enabled without a consent page: authorization requests fail; set AUTH_PAGES_ENABLED",
         )
     if unknown := [scope for scope in server.default_scope.split() if scope not in SCOPES]:
         report.warning(

@@ -40,7 +40,7 @@ from authsvc.models import AuditLogEntry
 from authsvc.personal_data import DataSubject
 from authsvc.security import rate_limits
 from mailer.models import Attempt
-from oauthserver.models import OAuthAuthorization, OAuthClient, OAuthConsent
+from oauthserver.models import DeviceAuthorization, OAuthAuthorization, OAuthClient, OAuthConsent
 from tests.factories import (
     AUDIENCE,
     make_audit_entries,
@@ -78,6 +78,7 @@ ROWS_OF_USER = {
     "impersonation_links": 1,
     "oauth_consents": 1,
     "oauth_authorizations": 1,
+    "oauth_device_authorizations": 1,
     "messages": 1,
     "message_attempts": 1,
     "rate_limits": 2,
@@ -158,6 +159,15 @@ def make_rows_of_a_client(user: User) -> None:
         redirect_uri=client.redirect_uris,
         scope="email",
         login_hint=user.email,
+        expires_at=at + timedelta(minutes=10),
+    )
+    DeviceAuthorization.objects.create(
+        device_code_hash=secrets.token_hex(32),
+        user_code_hash=secrets.token_hex(32),
+        client=client,
+        user=user,
+        scope="email",
+        poll_interval=5,
         expires_at=at + timedelta(minutes=10),
     )
 

@@ -6,6 +6,7 @@ Dates, addresses of the test server and random values are replaced first, so tha
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.live import servers
@@ -62,10 +63,25 @@ _STEADY = r"""((origin, shown) => {
     scrollTo(0, 0)
 })"""
 
+_REPLACE = """((pairs) => {
+    const replaced = (text) => pairs.reduce((changed, [real, shown]) => changed.replaceAll(real, shown), text)
+    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
+    for (let node = texts.nextNode(); node; node = texts.nextNode()) node.data = replaced(node.data)
+    for (const field of document.querySelectorAll('input')) {
+        if (field.type !== 'hidden') field.value = replaced(field.value)
+    }
+    document.activeElement?.blur()
+})"""
+
 
 def steady(browser: Chromium, *, url: str) -> None:
     """Replace the values on the page that change with each run; `url` is that of the server."""
     browser.evaluate(f"{_STEADY}({json.dumps(url)}, {json.dumps(_SHOWN_URL)})")
+
+
+def replace(browser: Chromium, shown: Mapping[str, str]) -> None:
+    """Show other texts in place of parts of texts and fields that change with each run."""
+    browser.evaluate(f"{_REPLACE}({json.dumps(list(shown.items()))})")
 
 
 def write(browser: Chromium, *, folder: Path, name: str, width: int) -> Path:

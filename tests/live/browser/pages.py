@@ -23,6 +23,9 @@ _AUDIT = f"{_CONSOLE}/core/auditlogentry/"
 _PROVIDERS = f"{_CONSOLE}/oauthproviders/customprovider/"
 _CLIENTS = f"{_CONSOLE}/oauthserver/oauthclient/"
 
+TUTORIAL_IMAGES = ("tutorial-registered", "tutorial-consent", "tutorial-shop", "tutorial-applications")
+"""Images that the walk through a tutorial writes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Page:

@@ -1,0 +1,1 @@
+"""Revocation and introspection of the tokens of clients."""

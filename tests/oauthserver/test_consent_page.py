@@ -1,0 +1,448 @@
+"""The consent page: decisions, accounts, requirements of clients, hostile clients and forged requests."""
+
+from __future__ import annotations
+
+import html
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from accounts.models import User
+from oauthserver.authorization.authorizations import ClientSummary
+from oauthserver.models import OAuthAuthorization, OAuthConsent
+from oauthserver.pages import client_display
+from oauthserver.pages.client_display import ShownClient
+from tests.conftest import Answer, Api, ChangeConfig
+from tests.factories import backdate, make_factor, make_session, make_user
+from tests.oauthserver.client_application import (
+    CALLBACK,
+    Application,
+    approve,
+    authorize,
+    exchange,
+    query_of,
+    register,
+)
+from tests.observations import audit_payloads
+from tests.page_browser import PageBrowser
+from tokens.models import AmrClaim, Session
+
+pytestmark = pytest.mark.django_db
+
+HOME = "http://localhost:8081"
+
+
+@pytest.fixture(autouse=True)
+def _pages(auth_config: ChangeConfig) -> None:
+    auth_config(pages={"enabled": True}, oauth_server={"authorization_path": ""}, api={"external_url": HOME})
+
+
+def page_of(api: Api, application: Application, **changes: Any) -> str:
+    """The path of the consent page to which a new request of the client leads."""
+    location = authorize(api, application, **changes).headers["Location"]
+    assert location.startswith(f"{HOME}/oauth/consent?authorization_id="), location
+    return location.removeprefix(HOME)
+
+
+def row(page: str) -> OAuthAuthorization:
+    return OAuthAuthorization.objects.get(authorization_id=query_of(page)["authorization_id"])
+
+
+def signed_in(email: str = "ada@example.com") -> PageBrowser:
+    """The browser of a new user."""
+    make_user(email=email)
+    browser = PageBrowser()
+    assert browser.sign_in(email).status_code == 303
+    return browser
+
+
+def make_old() -> None:
+    """Moves all sign-ins two hours back."""
+    long_ago = timezone.now() - timedelta(hours=2)
+    Session.objects.update(created_at=long_ago)
+    AmrClaim.objects.update(created_at=long_ago, updated_at=long_ago)
+
+
+def token_in(text: str) -> str:
+    """The CSRF token of the first form of a page."""
+    return text.split('name="csrfmiddlewaretoken" value="')[1].split('"', maxsplit=1)[0]
+
+
+def location_of(answer: Answer) -> str:
+    assert answer.status_code in (302, 303), (answer.status_code, answer.content)
+    return answer.headers["Location"]
+
+
+def test_user_signs_in_and_allows_the_access(api: Api) -> None:
+    user, application = make_user(email="ada@example.com"), register(api, client_name="Shop")
+    page, browser = page_of(api, application, login_hint="ada@example.com"), PageBrowser()
+
+    sign_in = location_of(browser.get(page))
+    assert query_of(sign_in) == {"next": page, "login_hint": "ada@example.com"}
+    assert 'value="ada@example.com"' in browser.text(sign_in)
+    assert location_of(browser.sign_in("ada@example.com", query=f"?{urlsplit(sign_in).query}")) == page
+    text = browser.text(page)
+    for shown in ("Shop", "client.example.com", "ada@example.com", "See your email address"):
+        assert shown in text
+    answer = browser.submit(page, action="approve")
+
+    url = location_of(answer)
+    assert (answer.status_code, url.partition("?")[0]) == (303, CALLBACK)
+    assert answer.headers["Referrer-Policy"] == "no-referrer"
+    tokens = exchange(application, query_of(url)["code"]).json()
+    assert api.get("/oauth/userinfo", bearer=tokens["access_token"]).json()["sub"] == str(user.id)
+    assert [entry["action"] for entry in audit_payloads()].count("oauth_grant_approved") == 1
+    # The consent is remembered.
+    assert "code" in query_of(location_of(browser.get(page_of(api, application))))
+    # The request cannot be answered once more.
+    assert browser.get(page).status_code == 400
+
+
+def test_user_denies_the_access(api: Api) -> None:
+    browser, page = signed_in(), page_of(api, register(api))
+    assert query_of(location_of(browser.submit(page, action="deny")))["error"] == "access_denied"
+    assert (row(page).status, OAuthConsent.objects.count()) == ("denied", 0)
+    assert browser.client.post(page, {"action": "approve"}).status_code == 403
+
+
+def test_forged_decisions_are_refused(api: Api) -> None:
+    browser, page = signed_in(), page_of(api, register(api))
+    browser.get(page)
+    forged: Any = browser.client.post(page, {"action": "approve"})
+    assert forged.status_code == 403
+    for origin in ("https://evil.example", "null"):
+        assert browser.submit(page, action="approve", headers={"Origin": origin}).status_code == 403
+    # The token of another browser is of no use, and neither is a parameter of the URL.
+    other = signed_in("eve@example.com")
+    form = {"action": "approve", "csrfmiddlewaretoken": token_in(other.text("/account"))}
+    assert browser.client.post(page, form).status_code == 403
+    assert browser.get(f"{page}&action=approve").status_code == 200
+    assert browser.submit(page, action="maybe").status_code == 400
+    assert row(page).status == "pending"
+
+
+def test_page_cannot_be_framed_and_shows_images_of_one_origin(api: Api) -> None:
+    application = register(api, logo_uri="https://cdn.example.com/logo.png", client_uri="https://shop.example.com/x")
+    answer = signed_in().get(page_of(api, application))
+
+    policy = dict(part.strip().partition(" ")[::2] for part in answer.headers["Content-Security-Policy"].split(";"))
+    assert policy["frame-ancestors"] == "'none'"
+    assert policy["default-src"] == "'none'"
+    assert policy["img-src"].split() == ["'self'", "data:", "https://cdn.example.com"]
+    # Browsers apply it to redirects after the form, which lead to the client.
+    assert "form-action" not in policy
+    assert answer.headers["X-Frame-Options"] == "DENY"
+    assert answer.headers["Cache-Control"] == "no-store"
+    # A client that has opened the page in a window of its own waits for the answer of that window.
+    assert answer.headers["Cross-Origin-Opener-Policy"] == "unsafe-none"
+    text = answer.content.decode()
+    assert 'src="https://cdn.example.com/logo.png"' in text
+    assert 'href="https://shop.example.com/x"' in text
+
+
+def test_requests_of_others_unknown_and_expired_ones(api: Api) -> None:
+    first, second = signed_in(), signed_in("eve@example.com")
+    page = page_of(api, register(api))
+    assert first.get(page).status_code == 200
+    for answer in (second.get(page), second.submit("/account/sign-out", to=page, action="approve")):
+        assert answer.status_code == 404
+        assert "expired or belongs to another account" in answer.content.decode()
+    assert row(page).user.email == "ada@example.com"  # type: ignore[union-attr]
+    assert first.get("/oauth/consent").status_code == 404
+    assert first.get("/oauth/consent?authorization_id=%00").status_code == 404
+    backdate(row(page), by=timedelta(minutes=11))
+    assert first.get(page).status_code == 404
+    assert row(page).status == "expired"
+
+
+def test_another_account_is_chosen_by_an_ordinary_sign_in(api: Api) -> None:
+    browser, page = signed_in(), page_of(api, register(api), prompt="select_account")
+    make_user(email="grace@example.com")
+    assert "choose another one" in browser.text(page)
+    former_cookie, former_sessions = browser.cookie, set(Session.objects.values_list("id", flat=True))
+    stale = browser.text(page)
+
+    sign_in = location_of(browser.submit(page, action="switch"))
+    assert row(page).user_id is None
+    # The session is still that of the first user, who may change their mind.
+    assert browser.is_in
+    assert browser.get(page).status_code == 200
+    location_of(browser.submit(page, action="switch"))
+    assert location_of(browser.sign_in("grace@example.com", query=f"?{urlsplit(sign_in).query}")) == page
+
+    text = browser.text(page)
+    assert "grace@example.com" in text
+    assert "ada@example.com" not in text
+    assert browser.cookie != former_cookie
+    # The former session has ended, and the new one did not exist before.
+    assert former_sessions.isdisjoint(Session.objects.values_list("id", flat=True))
+    # A form that showed the first account decides nothing.
+    form = {"action": "approve", "csrfmiddlewaretoken": token_in(stale)}
+    assert browser.client.post(page, form).status_code == 403
+    former = PageBrowser()
+    former.cookie = former_cookie
+    assert "sign-in" in location_of(former.get(page))
+    assert "code" in query_of(location_of(browser.submit(page, action="approve")))
+    assert OAuthConsent.objects.get().user.email == "grace@example.com"
+
+
+def test_another_user_cannot_release_a_request(api: Api) -> None:
+    first, second = signed_in(), signed_in("eve@example.com")
+    page = page_of(api, register(api))
+    first.get(page)
+    assert second.submit("/account/sign-out", to=page, action="switch").status_code == 404
+    assert row(page).user_id is not None
+
+
+@pytest.mark.parametrize("changes", [{"prompt": "login"}, {"max_age": "3600"}])
+def test_client_requires_a_new_sign_in(changes: dict[str, Any], api: Api) -> None:
+    browser, application = signed_in(), register(api)
+    approve(api, application, make_session(User.objects.get()))
+    make_old()
+    page = page_of(api, application, login_hint="ada@example.com", **changes)
+
+    sign_in = location_of(browser.get(page))
+    assert query_of(sign_in) == {"next": page, "login_hint": "ada@example.com", "prompt": "login"}
+    assert 'name="password"' in browser.text(sign_in)  # although the browser is signed in
+    assert location_of(browser.sign_in("ada@example.com", query=f"?{urlsplit(sign_in).query}")) == page
+    answer = browser.get(page)
+    if "prompt" in changes:
+        assert answer.status_code == 200
+        answer = browser.submit(page, action="approve")
+    assert "code" in query_of(location_of(answer))
+
+
+def test_sign_in_that_is_too_old_at_the_decision(api: Api) -> None:
+    browser, page = signed_in(), page_of(api, register(api), max_age="3600")
+    form = {"action": "approve", "csrfmiddlewaretoken": token_in(browser.text(page))}
+    make_old()
+    answer: Any = browser.client.post(page, form)
+    assert location_of(answer) == page
+    assert "prompt=login" in location_of(browser.get(page))
+    assert row(page).status == "pending"
+
+
+def test_client_requires_a_second_factor(api: Api) -> None:
+    browser, page = signed_in(), page_of(api, register(api), acr_values="aal2")
+    answer = browser.get(page)
+    assert answer.status_code == 403
+    text = html.unescape(answer.content.decode())
+    assert 'href="/account"' in text
+    assert f'href="{page}"' in text
+    assert row(page).user_id is None
+    # A user who has one verifies it before anything is shown.
+    user = make_user(email="grace@example.com")
+    make_factor(user)
+    careful = PageBrowser()
+    assert location_of(careful.sign_in("grace@example.com")).startswith("/account/second-factor")
+    assert query_of(location_of(careful.get(page))) == {"next": page}
+    assert "second-factor" in location_of(careful.get(page))
+
+
+def test_consent_is_asked_for_again(api: Api) -> None:
+    browser, application = signed_in(), register(api)
+    location_of(browser.submit(page_of(api, application), action="approve"))
+    assert browser.get(page_of(api, application, prompt="consent")).status_code == 200
+    assert browser.get(page_of(api, application, scope="openid phone")).status_code == 200
+    assert "code" in query_of(location_of(browser.get(page_of(api, application))))
+
+
+def silent(browser: PageBrowser, application: Application, **changes: Any) -> dict[str, str]:
+    """The parameters with which the client gets the browser back at once."""
+    location = location_of(authorize_in(browser, application, prompt="none", **changes))
+    assert location.startswith(f"{CALLBACK}?")
+    return query_of(location)
+
+
+def authorize_in(browser: PageBrowser, application: Application, **changes: Any) -> Answer:
+    class Here(Api):
+        def request(self, method: str, path: str, body: Any = None, **_: Any) -> Answer:
+            return browser.get(path)
+
+    return authorize(Here(), application, **changes)
+
+
+def test_silent_requests_are_answered_without_a_page(api: Api) -> None:
+    application, browser = register(api), signed_in()
+    assert silent(PageBrowser(), application)["error"] == "login_required"
+    assert not OAuthAuthorization.objects.exists()
+    assert silent(browser, application)["error"] == "consent_required"
+    assert silent(browser, application, acr_values="aal2")["error"] == "interaction_required"
+    location_of(browser.submit(page_of(api, application), action="approve"))
+
+    granted = silent(browser, application)
+
+    assert (granted["state"], set(granted)) == ("xyz", {"code", "iss", "state"})
+    assert exchange(application, granted["code"]).status_code == 200
+    assert silent(browser, application, scope="openid phone")["error"] == "consent_required"
+    make_old()
+    assert silent(browser, application, max_age="60")["error"] == "login_required"
+    make_factor(make_user(email="grace@example.com"))
+    unfinished = PageBrowser()
+    unfinished.sign_in("grace@example.com")
+    assert silent(unfinished, application)["error"] == "login_required"
+
+
+def test_silent_requests_redirect_only_to_valid_clients(api: Api) -> None:
+    application, browser = register(api), signed_in()
+    for changes in ({"redirect_uri": "https://evil.example/cb"}, {"client_id": "abc"}, {"client_id": None}):
+        answer = authorize_in(browser, application, prompt="none", **changes)
+        assert answer.status_code == 400
+        assert "Location" not in answer.headers
+    # Errors of the request come before those of the session.
+    assert silent(PageBrowser(), application, scope="foo")["error"] == "invalid_request"
+
+
+def test_pages_of_the_site_answer_silent_requests_themselves(api: Api, auth_config: ChangeConfig) -> None:
+    application, browser = register(api), signed_in()
+    auth_config(oauth_server={"authorization_path": "/consent"})
+    location = location_of(authorize_in(browser, application, prompt="none"))
+    assert location.startswith("http://localhost:3000/consent?authorization_id=")
+
+
+def test_disabled_pages_and_server(api: Api, auth_config: ChangeConfig) -> None:
+    browser, application = signed_in(), register(api)
+    page = page_of(api, application)
+    auth_config(oauth_server={"enabled": False})
+    assert browser.get(page).status_code == 404
+    assert browser.get("/account/applications").status_code == 404
+    assert "applications" not in browser.text("/account")
+    auth_config(oauth_server={"enabled": True}, pages={"enabled": False})
+    assert browser.get(page).status_code == 404
+    refused = query_of(location_of(authorize(api, application)))
+    assert refused["error_description"] == "oauth authorization path not configured"
+
+
+def test_statements_of_the_page(api: Api) -> None:
+    browser, page = signed_in(), page_of(api, register(api))
+    Session.objects.update(refreshed_at=timezone.now())  # the use of a session is recorded every ten seconds
+    for _ in ("first", "again"):
+        with CaptureQueriesContext(connection) as captured:
+            assert browser.get(page).status_code == 200
+        assert len(statements(captured)) <= 4
+    form = {"action": "approve", "csrfmiddlewaretoken": token_in(browser.text(page))}
+    with CaptureQueriesContext(connection) as captured:
+        assert browser.client.post(page, form).status_code == 303
+    assert len(statements(captured)) <= 4
+
+
+def statements(captured: CaptureQueriesContext) -> list[str]:
+    return [query["sql"] for query in captured if "SAVEPOINT" not in query["sql"]]
+
+
+HOSTILE_NAMES: list[tuple[str, str]] = [
+    ("<script>alert(1)</script>", "<script>alert(1)</script>"),
+    ("Bank\u202egnp.exe", "Bankgnp.exe"),
+    ("Shop\n\n\n\tby  us\u200b", "Shop by us"),
+    ("A" * 1000, "A" * 59 + "…"),
+    ("Z" + "\u0336" * 500, "Z" + "\u0336" * 2),
+    ("\u202e\u200b \n", "Application without a name"),
+]
+
+
+@pytest.mark.parametrize(("name", "shown"), HOSTILE_NAMES)
+def test_hostile_names(name: str, shown: str) -> None:
+    assert ShownClient(summary(name=name)).name == shown
+
+
+def summary(**values: Any) -> ClientSummary:
+    return ClientSummary(
+        **{"id": uuid4(), "name": None, "uri": None, "logo_uri": None, "is_self_registered": False, **values}
+    )
+
+
+@pytest.mark.parametrize(
+    ("logo", "source"),
+    [
+        ("https://cdn.example.com:8443/a.png", "https://cdn.example.com:8443"),
+        ("http://CDN.example.com/a.png", "http://cdn.example.com"),
+        ("javascript:alert(1)", ""),
+        ("data:image/svg+xml,<svg/>", ""),
+        ("https://a;script-src", ""),
+        ("https://a,b/", ""),
+        ("//cdn.example.com/a.png", ""),
+    ],
+)
+def test_logos_add_one_source_to_the_policy(logo: str, source: str) -> None:
+    client = ShownClient(summary(logo_uri=logo))
+    assert (client.logo_origin, bool(client.logo)) == (source, bool(source))
+    assert ShownClient(summary(logo_uri=logo, is_self_registered=True)).logo == ""
+
+
+@pytest.mark.parametrize(
+    ("uri", "target", "is_here"),
+    [
+        ("https://client.example.com/cb?x=1", "client.example.com", False),
+        ("https://client.example.com:8443/cb", "client.example.com:8443", False),
+        (
+            f"https://accounts.example.com.{'a' * 60}.evil.example/cb",
+            f"accounts.example.com.{'a' * 60}.evil.example",
+            False,
+        ),
+        ("https://xn--pple-43d.com/", "xn--pple-43d.com", False),
+        ("http://localhost:3000/cb", "localhost:3000", True),
+        ("http://127.0.0.1/cb", "127.0.0.1", True),
+        ("myapp://callback", "myapp://callback", True),
+    ],
+)
+def test_target_of_the_answer_is_shown_whole(uri: str, target: str, is_here: bool) -> None:
+    assert (client_display.target_of(uri), client_display.is_on_this_device(uri)) == (target, is_here)
+
+
+def test_hostile_client_on_the_page(api: Api) -> None:
+    metadata = {
+        "redirect_uris": [CALLBACK],
+        "client_name": '<img src=x onerror="alert(1)">',
+        "logo_uri": "https://evil.example/logo.png",
+        "client_uri": 'https://evil.example/"><script>',
+        "token_endpoint_auth_method": "none",
+    }
+    client_id = api.post("/oauth/clients/register", metadata).json()["client_id"]
+    answer = signed_in().get(page_of(api, Application(client_id)))
+    text = answer.content.decode()
+    assert "&lt;img src=x onerror=" in text
+    assert "<script>" not in text
+    assert "<img" not in text
+    assert "evil.example/logo" not in text + answer.headers["Content-Security-Policy"]
+    assert "its name is not verified" in text
+
+
+def test_unrestricted_tokens_are_said_to_be_so(api: Api, auth_config: ChangeConfig) -> None:
+    browser, page = signed_in(), page_of(api, register(api))
+    assert "change everything" not in browser.text(page)
+    auth_config(oauth_server={"restrict_client_tokens": False})
+    assert "change everything" in browser.text(page)
+
+
+def test_user_removes_the_access_of_an_application(api: Api) -> None:
+    browser, application = signed_in(), register(api, client_name="Shop & Co")
+    code = query_of(location_of(browser.submit(page_of(api, application), action="approve")))["code"]
+    tokens = exchange(application, code).json()
+    text = browser.text("/account/applications")
+    assert "Shop &amp; Co" in text
+    assert "See your email address" in text
+    assert 'href="/account/applications"' in browser.text("/account")
+    # Other users have neither the entry nor the right.
+    eve = signed_in("eve@example.com")
+    assert "No application has access" in eve.text("/account/applications")
+    refused = eve.submit("/account/applications", client_id=application.client_id)
+    assert refused.status_code in (200, 404)
+    assert OAuthConsent.objects.get().revoked_at is None
+    forged: Any = browser.client.post("/account/applications", {"client_id": application.client_id})
+    assert forged.status_code == 403
+
+    answer = browser.submit("/account/applications")
+
+    assert location_of(answer) == "/account/applications"
+    assert "The access is removed" in browser.text("/account/applications")
+    ended = api.get("/oauth/userinfo", bearer=tokens["access_token"])
+    assert (ended.status_code, ended.json()["error_code"]) == (403, "session_not_found")
+    assert browser.get(page_of(api, application)).status_code == 200
+    gone = browser.submit("/account/sign-out", to="/account/applications", client_id=application.client_id)
+    assert gone.status_code == 404
