@@ -9,6 +9,8 @@ class AccountsConfig(AppConfig):
     name = "accounts"
 
     def ready(self) -> None:
+        from accounts.pages import registry
+        from accounts.pages.account.sections import SECTIONS
         from accounts.sign_in.password import PasswordGrant
         from accounts.users.personal_data import Account
         from accounts.users.queries import AccountUsers
@@ -19,3 +21,4 @@ class AccountsConfig(AppConfig):
         users.user_source = AccountUsers()
         grants.register("password", PasswordGrant(), position=1)
         personal_data.sources.append(Account())
+        registry.sections.extend(SECTIONS)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from uuid import UUID
 
+import orjson
 from django.db.models import QuerySet
 
 from authsvc.security import crypto
@@ -61,3 +63,37 @@ def export_rows(rows: QuerySet[Any], *, without: Collection[str] = ()) -> Iterat
     """Rows as column → value, read in batches, without the secret columns `without`."""
     columns = [field.attname for field in rows.model._meta.concrete_fields if field.attname not in without]
     return rows.values(*columns).iterator(chunk_size=_BATCH_SIZE)
+
+
+def export_tables(data_subject: DataSubject) -> Iterator[tuple[str, Iterable[Row]]]:
+    """Table → rows of all installed apps, read lazily."""
+    return (table for source in sources for table in source.export(data_subject))
+
+
+def render_document(
+    data_subject: DataSubject,
+    tables: Iterable[tuple[str, Iterable[Row]]],
+    *,
+    exported_at: str,
+    on_row: Callable[[], object] = lambda: None,
+) -> Iterator[str]:
+    """The export as one JSON document, row by row, because the audit trail may be long.
+
+    `exported_at` is a time in the format of RFC 3339.
+    """
+    yield f'{{"user_id":"{data_subject.id}","exported_at":"{exported_at}","held":{{'
+    for number, (table, rows) in enumerate(tables):
+        yield f'{"," if number else ""}\n"{table}":['
+        for count, row in enumerate(rows):
+            yield ("," if count else "") + "\n" + _encode(row)
+            on_row()
+        yield "]"
+    yield "\n}}\n"
+
+
+def _encode(row: Row) -> str:
+    try:
+        return orjson.dumps(row).decode()
+    except orjson.JSONEncodeError:
+        # Numbers beyond 64 bits, lone surrogates.
+        return json.dumps(row, default=str)

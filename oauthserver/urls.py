@@ -33,4 +33,15 @@ urlpatterns = [
     slash_optional(f"{_CLIENT}/regenerate_secret", client_views.ClientSecretView.as_view()),
     path("", include("oauthserver.pages.urls")),
     slash_optional(".well-known/oauth-authorization-server", discovery_views.AuthorizationServerMetadataView.as_view()),
+    slash_optional(
+        ".well-known/oauth-authorization-server/<path:issuer_path>", discovery_views.MetadataOfPathView.as_view()
+    ),
+    slash_optional(".well-known/openid-configuration/<path:issuer_path>", discovery_views.MetadataOfPathView.as_view()),
+    slash_optional(".well-known/oauth-protected-resource", discovery_views.ProtectedResourceMetadataView.as_view()),
+    slash_optional(
+        ".well-known/oauth-protected-resource/oauth/userinfo", discovery_views.UserInfoMetadataView.as_view()
+    ),
+    slash_optional(
+        ".well-known/oauth-protected-resource/<path:resource_path>", discovery_views.ResourceOfPathView.as_view()
+    ),
 ]

@@ -16,20 +16,32 @@ _TEXTS: dict[str, str | Promise] = {
     "anonymous_provider_disabled": _("This is not available."),
     "bad_code_verifier": _("The sign-in was started in another browser. Start again."),
     "captcha_failed": _("The captcha was not solved. Try again."),
+    "current_password_invalid": _("The current password is wrong."),
+    "current_password_required": _("Enter your current password."),
     "email_address_invalid": _("Enter a valid email address."),
     "email_address_not_authorized": _("This email address cannot be used here."),
+    "email_conflict_identity_not_deletable": _(
+        "This account cannot be unlinked, because its email address belongs to another account."
+    ),
     "email_exists": _("This email address is already in use."),
     "email_not_confirmed": _("Your email address is not confirmed yet. Open the link in the email that we sent you."),
     "email_provider_disabled": _("Sign-in with an email address is not available."),
     "flow_state_expired": _("The sign-in took too long. Start again."),
     "flow_state_not_found": _("The sign-in took too long. Start again."),
     "identity_already_exists": _("This identity is already linked to an account."),
+    "identity_not_found": _("This account is not linked any more."),
     "insufficient_aal": _("Confirm your second factor first."),
     "invalid_credentials": _("The email address, the phone number or the password is wrong."),
+    "manual_linking_disabled": _("Accounts cannot be linked here."),
     "mfa_challenge_expired": _("The code has expired. Request a new one."),
     "mfa_factor_name_conflict": _("You have a factor with this name already. Choose another name."),
     "mfa_factor_not_found": _("This factor does not exist any more."),
+    "mfa_phone_enroll_not_enabled": _("Phones cannot be added as a second factor here."),
+    "mfa_recovery_codes_not_enabled": _("Recovery codes are not available."),
+    "mfa_totp_enroll_not_enabled": _("Authenticator apps cannot be added here."),
     "mfa_verification_failed": _("The code is wrong. Check it and try again."),
+    "mfa_verified_factor_exists": _("This phone is a second factor already."),
+    "mfa_webauthn_enroll_not_enabled": _("Security keys cannot be added here."),
     "oauth_authorization_not_found": _(
         "This request has expired or belongs to another account. Go back to the application and start again."
     ),
@@ -38,23 +50,28 @@ _TEXTS: dict[str, str | Promise] = {
     "otp_expired": _("The link or code is wrong, has expired or was used already. Request a new one."),
     "over_capacity": _("The service is busy. Try again in a moment."),
     "over_request_rate_limit": _("There were too many attempts. Try again later."),
+    "passkey_disabled": _("Passkeys are not available."),
     "phone_exists": _("This phone number is already in use."),
     "phone_not_confirmed": _("Your phone number is not confirmed yet."),
     "phone_provider_disabled": _("Sign-in with a phone number is not available."),
     "provider_disabled": _("This provider is not available."),
-    "reauthentication_needed": _("Confirm first that it is you."),
+    "reauthentication_needed": _("This needs a recent sign-in. Sign out and sign in again."),
     "reauthentication_not_valid": _("The code is wrong or has expired. Request a new one."),
     "same_password": _("The new password is the same as the present one. Choose another one."),
     "session_expired": _("Your session has expired. Sign in again."),
     "session_not_found": _("Your session has ended. Sign in again."),
     "signup_disabled": _("New accounts cannot be created here."),
+    "single_identity_not_deletable": _("You cannot unlink your only sign-in method. Link another account first."),
     "too_many_enrolled_mfa_factors": _("You have the maximum number of factors. Remove one first."),
+    "too_many_passkeys": _("You have the maximum number of passkeys. Remove one first."),
     "unexpected_failure": _("Something went wrong. Try again later."),
     "user_already_exists": _("There is an account for this address already. Sign in instead."),
     "user_banned": _("This account is locked."),
+    "user_sso_managed": _("Your organisation manages your account. Change this there."),
     "weak_password": _("This password is too weak. Choose a longer or less common one."),
     "webauthn_challenge_expired": _("The prompt has expired. Try again."),
     "webauthn_challenge_not_found": _("The prompt has expired. Try again."),
+    "webauthn_credential_exists": _("This passkey is registered already."),
     "webauthn_verification_failed": _("The passkey or security key was not accepted."),
 }
 _TEXTS_OF_CLASSES: dict[type[ApiError], str | Promise] = {
@@ -80,7 +97,7 @@ def error_text(error: ApiError) -> str:
 
 
 def text_of_code(error_code: str) -> str:
-    """The text for the `error_code` of a redirect; empty where no text exists for it."""
+    """The text for an `error_code` that a redirect has brought; empty for an unknown one."""
     return str(_TEXTS.get(error_code, ""))
 
 

@@ -9,46 +9,30 @@ from __future__ import annotations
 import hashlib
 import secrets
 
-from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
-from accounts.pages import browser_session, destinations, registry
+from accounts.pages import destinations, registry
 from accounts.pages.completion import complete_sign_in
 from accounts.pages.error_texts import text_of_code
 from accounts.pages.page import Page
+from accounts.pages.registry import StartedFlow
 from authsvc.api import throttling
 from authsvc.api.throttling import Bucket
 from authsvc.errors import ApiError
 from authsvc.security import crypto
 from tokens.flows import flow_states
-from tokens.sessions import refresh_tokens, revocation
 
 _FLOW = "flow"
-"""The flow of this browser: `verifier`, `next`, and `links` for one that links an identity."""
+"""The flow of this browser: `verifier` and `next`."""
 
 
-def start_flow(page: Page, name: str, *, links: bool = False) -> HttpResponse:
-    """Send the browser to a provider, to sign in or, with `links`, to link an identity to the signed-in user.
+def leave(page: Page, flow: StartedFlow) -> HttpResponse:
+    """Send the browser to the provider: a page that refreshes to it.
 
-    The response is a page that refreshes to the provider, because `form-action` of the page with the button would block
-    a redirect to another origin. Raises the errors of `/authorize`.
+    `form-action` of the page with the button would block a redirect to another origin.
     """
-    if registry.providers is None:
-        raise Http404
-    throttling.check(Bucket.AUTHORIZE, page.request)
-    verifier = secrets.token_urlsafe(48)
-    challenge = crypto.base64url_encode(hashlib.sha256(verifier.encode()).digest())
-    flow = registry.providers.start(
-        name,
-        code_challenge=challenge,
-        target=destinations.absolute(reverse("pages:provider_callback"), request=page.request),
-        linking_to=page.current if links else None,
-        at=page.at,
-    )
-    path = destinations.next_path(page.request)
-    page.request.session[_FLOW] = {"verifier": verifier, "next": path, "links": links}
     response = page.show(template="pages/leave.html", title=_("Continue at the provider"), url=flow.url)
     flow.set_cookies(response)
     return response
@@ -59,16 +43,27 @@ class ProviderPage(Page):
 
     template = "pages/provider_error.html"
     title = _("Sign in")
-    button = _("Sign in")
+    bucket = Bucket.AUTHORIZE
 
     def get(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
         return self.redirect(destinations.with_next(reverse("pages:sign_in"), destinations.next_path(request)))
 
     def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
-        try:
-            return start_flow(self, request.POST.get("provider", ""))
-        except ApiError as error:
-            return self.show_error(error)
+        return self.attempt(None, self._start)
+
+    def _start(self, _form: None) -> HttpResponse:
+        if registry.providers is None:
+            raise Http404
+        verifier = secrets.token_urlsafe(48)
+        flow = registry.providers.start(
+            self.request.POST.get("provider", ""),
+            code_challenge=crypto.base64url_encode(hashlib.sha256(verifier.encode()).digest()),
+            target=destinations.absolute(reverse("pages:provider_callback"), request=self.request),
+            linking_to=None,
+            at=self.at,
+        )
+        self.request.session[_FLOW] = {"verifier": verifier, "next": destinations.next_path(self.request)}
+        return leave(self, flow)
 
 
 class ProviderCallbackPage(Page):
@@ -92,13 +87,7 @@ class ProviderCallbackPage(Page):
         except ApiError as error:
             return self.show_error(error)
         request.session.pop(_FLOW)
-        path = flow["next"] or reverse("pages:account")
-        current = browser_session.signed_in(request)
-        if flow["links"] and current is not None and current.user.id == exchange.user.id:
-            revocation.revoke_session(refresh_tokens.decode(exchange.tokens.refresh_token).session_id)
-            messages.success(request, _("The account at the provider is linked."))
-            return self.redirect(path)
-        return complete_sign_in(self, exchange.tokens, path=path)
+        return complete_sign_in(self, exchange.tokens, path=flow["next"])
 
     def _show_problem(self, text: str) -> HttpResponse:
         return self.show(status=400, problem=text or _("The provider has not confirmed the sign-in. Try again."))

@@ -19,7 +19,7 @@ from accounts.mfa import errors as mfa_errors
 from accounts.mfa.enrolment import EnrolmentRequest
 from accounts.mfa.factor_types import FactorResponse
 from accounts.models import FactorStatus, FactorType
-from accounts.pages import browser_session, destinations, webauthn
+from accounts.pages import browser_session, ceremonies, destinations
 from accounts.pages.error_texts import error_text
 from accounts.pages.forms import CODE_ATTRIBUTES
 from accounts.pages.page import Page
@@ -100,7 +100,7 @@ class SecondFactorPage(Page):
             "accepts_codes": bool(_choices(self.user)),
             "has_phone": bool(phones),
             "phones": phones,
-            "has_key": webauthn.first_key(self.user) is not None,
+            "has_key": _first_key(self.user) is not None,
         }
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -153,17 +153,17 @@ class SecondFactorPage(Page):
         return self.show(form, sent_to=factor_name(phone))
 
     def _prompt_for_key(self, _form: None) -> HttpResponse:
-        ceremony = webauthn.key_ceremony(self, self.user, self._key_id(), type="get")
-        return self.show(template="pages/ceremony.html", ceremony=ceremony, other_way=_("Use a code instead"))
+        ceremony = ceremonies.start_key_ceremony(self, self._key_id(), type="get")
+        return self.show(template="pages/key_prompt.html", ceremony=ceremony, other_way=_("Use a code instead"))
 
     def _verify_key(self, _form: None) -> HttpResponse:
-        response = webauthn.read_key(self.request, type="get")
+        response = ceremonies.read_key_response(self.request, type="get")
         verification.verify(self.current, self.user, self._key_id(), response, caller=self.caller, at=self.at)
         return self._complete()
 
     def _key_id(self) -> UUID:
         """Raises FactorNotFound."""
-        key = webauthn.first_key(self.user)
+        key = _first_key(self.user)
         if key is None:
             raise mfa_errors.FactorNotFound
         return UUID(key.id)
@@ -240,3 +240,11 @@ def _choices(user: UserRecord) -> list[tuple[str, str | Promise]]:
 def _code_factors(user: UserRecord) -> list[FactorRecord]:
     verified = (factor for factor in user.factors if factor.status == FactorStatus.VERIFIED)
     return [factor for factor in verified if factor.factor_type in _CODE_TYPES]
+
+
+def _first_key(user: UserRecord) -> FactorRecord | None:
+    """The key to challenge, or None if keys are disabled. Any other key of the user may answer the challenge."""
+    if not conf.current().mfa.web_authn_verify_enabled or not ceremonies.has_relying_party():
+        return None
+    verified = (factor for factor in user.factors if factor.status == FactorStatus.VERIFIED)
+    return next((factor for factor in verified if factor.factor_type == FactorType.WEBAUTHN), None)

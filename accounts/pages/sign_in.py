@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
-from accounts.pages import browser_session, destinations, registry, webauthn
+from accounts.pages import browser_session, ceremonies, destinations, registry
 from accounts.pages.code import has_codes
 from accounts.pages.completion import complete_sign_in, next_step
 from accounts.pages.forms import IdentifierForm
@@ -52,14 +52,14 @@ class SignInPage(Page):
             "signs_up": not signup.disabled and (signup.email_enabled or signup.phone_enabled),
             "has_codes": has_codes(),
             "has_recovery": signup.email_enabled,
-            "has_passkeys": webauthn.has_passkeys(),
+            "has_passkeys": _has_passkeys(),
             "providers": registry.providers.buttons() if registry.providers is not None else (),
         }
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        if webauthn.has_passkeys() and request.POST.get("ask") == "passkey":
+        if _has_passkeys() and request.POST.get("ask") == "passkey":
             return self.attempt(None, self._prompt_for_passkey)
-        if webauthn.has_passkeys() and "credential" in request.POST:
+        if _has_passkeys() and "credential" in request.POST:
             return self.attempt(None, self._sign_in_with_passkey)
         return super().post(request, *args, **kwargs)
 
@@ -82,12 +82,12 @@ class SignInPage(Page):
         return complete_sign_in(self, result.tokens)
 
     def _prompt_for_passkey(self, _form: None) -> HttpResponse:
-        ceremony = webauthn.passkey_ceremony(authentication.start(at=self.at), type="get")
+        ceremony = ceremonies.passkey_variables(authentication.start(at=self.at), type="get")
         other_way = _("Use another way to sign in")
-        return self.show(template="pages/ceremony.html", ceremony=ceremony, other_way=other_way)
+        return self.show(template="pages/key_prompt.html", ceremony=ceremony, other_way=other_way)
 
     def _sign_in_with_passkey(self, _form: None) -> HttpResponse:
-        result = authentication.complete(webauthn.read_passkey(self.request), caller=self.caller, at=self.at)
+        result = authentication.complete(ceremonies.read_passkey_response(self.request), caller=self.caller, at=self.at)
         return complete_sign_in(self, result.tokens)
 
 
@@ -109,3 +109,7 @@ class SignedOutPage(Page):
     template = "pages/signed_out.html"
     title = _("Signed out")
     text = _("You are signed out of this browser.")
+
+
+def _has_passkeys() -> bool:
+    return conf.current().passkeys.enabled and ceremonies.has_relying_party()

@@ -7,7 +7,7 @@ from pathlib import Path
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import path
 
-from accounts.pages.account import AccountPage
+from accounts.pages.account.urls import urlpatterns as account_urlpatterns
 from accounts.pages.code import CodePage
 from accounts.pages.confirmation import ConfirmationPage
 from accounts.pages.providers import ProviderCallbackPage, ProviderPage
@@ -31,7 +31,6 @@ def serve_file(request: HttpRequest, name: str) -> HttpResponse:
 
 app_name = "pages"
 urlpatterns = [
-    slash_optional("account", AccountPage.as_view(), name="account"),
     slash_optional("account/sign-in", SignInPage.as_view(), name="sign_in"),
     slash_optional("account/code", CodePage.as_view(), name="code"),
     slash_optional("account/sign-up", SignUpPage.as_view(), name="sign_up"),
@@ -44,4 +43,5 @@ urlpatterns = [
     slash_optional("account/sign-out", SignOutPage.as_view(), name="sign_out"),
     slash_optional("account/signed-out", SignedOutPage.as_view(), name="signed_out"),
     path(f"account/static/{_FILES.fingerprint}/<path:name>", serve_file, name="file"),
+    *account_urlpatterns,
 ]

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from django.db import transaction
@@ -15,8 +15,8 @@ from accounts import errors as account_errors
 from accounts.messages import notification_emails, recipients, sms_codes
 from accounts.models import User
 from accounts.passwords import change_proofs, hashing, policy
-from accounts.profile import errors, reauthentication
-from accounts.users import failed_attempts, identifiers, metadata_limits, queries, updates
+from accounts.profile import errors, proofs
+from accounts.users import identifiers, metadata_limits, queries, updates
 from accounts.users.records import UserRecord
 from accounts.verification import contact_changes
 from authsvc import audit, conf, messaging
@@ -131,6 +131,27 @@ def reset_password(signed_in: SignedInUser, user: UserRecord, password: str, *, 
         _set_password(user, password_hash, kept_session_id=None, caller=caller, at=at)
 
 
+def withdraw_change(
+    signed_in: SignedInUser, user: UserRecord, kind: Literal["email", "phone"], *, caller: Caller, at: datetime
+) -> None:
+    """Withdraw the unconfirmed change of the email address or phone; its codes and links become invalid.
+
+    Raises InsufficientAal. Does nothing without such a change.
+    """
+    with transaction.atomic(durable=True):
+        lifecycle.lock_for_credential_change(signed_in, error=errors.InsufficientAal)
+        current = _read(user)
+        if not (current.email_change if kind == "email" else current.phone_change):
+            return
+        columns: dict[str, Any] = {f"{kind}_change": "", "updated_at": at}
+        if kind == "email":
+            columns["email_change_confirm_status"] = 0
+        User.objects.filter(id=user.id).update(**columns)
+        for token_type in one_time_tokens.EMAIL_CHANGE_TYPES if kind == "email" else one_time_tokens.PHONE_CHANGE_TYPES:
+            one_time_tokens.delete(user_id=user.id, token_type=token_type)
+        audit.record(audit.Action.MODIFIED, actor=user, caller=caller, at=at, traits={"withdrawn_change": kind})
+
+
 def _validate(signed_in: SignedInUser, user: UserRecord, request: UserUpdateRequest) -> _Change:
     email = identifiers.email(request.email) if request.email else ""
     phone = identifiers.phone(request.phone) if request.phone else ""
@@ -181,30 +202,17 @@ def _check_proofs(
     signed_in: SignedInUser, user: UserRecord, request: UserUpdateRequest, *, caller: Caller, at: datetime
 ) -> None:
     """Check the nonce and the current password, as far as the change needs them."""
-    needs_nonce = change_proofs.needs_nonce(signed_in, is_contact=request.password is None, at=at)
-    needs_current_password = change_proofs.needs_current_password(signed_in) or (
-        request.needs_current_password and hashing.stored_hash(user) not in (None, hashing.NO_PASSWORD)
+    proofs.check(
+        signed_in,
+        user,
+        nonce=request.nonce,
+        current_password=request.current_password,
+        needs_nonce=change_proofs.needs_nonce(signed_in, is_contact=request.password is None, at=at),
+        needs_current_password=change_proofs.needs_current_password(signed_in)
+        or (request.needs_current_password and proofs.has_password(user)),
+        caller=caller,
+        at=at,
     )
-    if not needs_nonce and not needs_current_password:
-        return
-    session_id = signed_in.session.id if signed_in.session else None
-    refused = failed_attempts.is_refused(user.id, caller=caller, session_id=session_id)
-    wrong = (errors.NonceInvalid, errors.CurrentPasswordInvalid, account_errors.CodeExpired)
-    try:
-        with failed_attempts.recorded(user.id, *wrong, at=at):
-            if needs_nonce:
-                if not request.nonce:
-                    raise errors.ReauthenticationNeeded
-                reauthentication.redeem_code(user, nonce=request.nonce, refused=refused, at=at)
-            if needs_current_password:
-                if not request.current_password:
-                    raise errors.CurrentPasswordRequired
-                if not hashing.verify_password(request.current_password, hashing.stored_hash(user)) or refused:
-                    raise errors.CurrentPasswordInvalid
-    except wrong as error:
-        action = audit.Action.CHANGE_REFUSED
-        audit.record_refusal(action, actor=user, error_code=error.error_code, caller=caller, at=at)
-        raise
 
 
 def _new_hash(user: UserRecord, password: str | None) -> str | None:

@@ -30,20 +30,27 @@ def delete(user_id: UUID, *, soft: bool, actor: Administrator, caller: Caller, a
     The audit log keeps the email address and phone. Raises UserNotFound.
     """
     with transaction.atomic(durable=True):
-        # Blocks sign-ins and changes until the end of the transaction.
-        user = queries.get(user_id) if User.objects.lock(user_id) else None
-        if user is None:
-            raise errors.UserNotFound
-        traits = {**user.audit_traits, "is_soft": soft}
-        audit.record(audit.Action.DELETED, actor=actor, caller=caller, at=at, traits=traits)
-        if not soft:
-            # The database deletes the related rows by cascade.
-            User.objects.filter(id=user_id).delete_rows()
-        else:
-            _erase_account(user, at=at)
-        data_subject = DataSubject(id=user_id, addresses=frozenset({user.email, user.phone}) - {""})
-        for source in personal_data.sources:
-            source.erase(data_subject)
+        delete_locked(user_id, soft=soft, actor=actor, caller=caller, at=at)
+
+
+def delete_locked(
+    user_id: UUID, *, soft: bool, actor: Administrator | UserRecord, caller: Caller, at: datetime
+) -> None:
+    """As `delete`, also for a user who deletes the own account. Must run inside a transaction."""
+    # Blocks sign-ins and changes until the end of the transaction.
+    user = queries.get(user_id) if User.objects.lock(user_id) else None
+    if user is None:
+        raise errors.UserNotFound
+    traits = {**user.audit_traits, "is_soft": soft}
+    audit.record(audit.Action.DELETED, actor=actor, caller=caller, at=at, traits=traits)
+    if not soft:
+        # The database deletes the related rows by cascade.
+        User.objects.filter(id=user_id).delete_rows()
+    else:
+        _erase_account(user, at=at)
+    data_subject = DataSubject(id=user_id, addresses=frozenset({user.email, user.phone}) - {""})
+    for source in personal_data.sources:
+        source.erase(data_subject)
 
 
 def _erase_account(user: UserRecord, *, at: datetime) -> None:

@@ -34,6 +34,7 @@ from tokens.one_time.one_time_tokens import PKCE_PREFIX, StoredToken
 from tokens.sessions import lifecycle, revocation, sign_in_metrics
 from tokens.sessions.errors import UserBanned
 from tokens.sessions.lifecycle import TokenPair
+from tokens.sessions.users import SignedInUser
 
 _CONFIRMING = frozenset({"signup", "invite"})
 _FLOW_METHODS = {"signup": "email/signup"}
@@ -92,17 +93,14 @@ class VerifiedSecret:
 class Redemption:
     """The updated user with tokens, or with a code for a PKCE link.
 
-    Neither after the first of two confirmations of an email change.
+    Neither after the first of two confirmations of an email change, nor for a change in the user's own session.
     """
 
     user: UserRecord
     type: str
     tokens: TokenPair | None = None
     auth_code: str | None = field(default=None, repr=False)
-
-    @property
-    def awaits_second_confirmation(self) -> bool:
-        return self.tokens is None and self.auth_code is None
+    awaits_second_confirmation: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +173,7 @@ def redeem_email_code(
     needs_password: bool = True,
     caller: Caller,
     at: datetime,
+    within: SignedInUser | None = None,
 ) -> Redemption:
     """Redeem a code that was sent to an email address. Raises CodeExpired when it does not match.
 
@@ -182,12 +181,14 @@ def redeem_email_code(
 
     A code is compared with the newest secret of each type only. Otherwise an attacker with many accounts waiting for
     one address could guess the codes of all of them at once. A wrong code is counted on the compared secrets.
+
+    With `within` only secrets of this user count, and the session stays the only one: no other is started.
     """
     try:
         address = identifiers.email(email)
     except ApiError:
         raise errors.InvalidEmailFormat from None
-    sent = _newest_secrets(address, types=_EMAIL_TOKEN_TYPES.get(type, ()), audience=caller.audience)
+    sent = _newest_secrets(address, types=_EMAIL_TOKEN_TYPES.get(type, ()), audience=caller.audience, within=within)
     caller.audit.account = sent[0].user if sent else queries.find_by("email", address, aud=caller.audience)
     secret = _matching(sent, code=code, identifier=address, at=at)
     _check_failed_attempts(secret.user, sent, caller=caller, at=at)
@@ -198,25 +199,38 @@ def redeem_email_code(
     verified = VerifiedSecret(
         user=secret.user, token=secret.token, by_code=True, requested_type=type, error=account_errors.CodeExpired
     )
-    return _redeem(verified, password=password, needs_password=needs_password, pkce=False, caller=caller, at=at)
+    return _redeem(
+        verified,
+        password=password,
+        needs_password=needs_password,
+        pkce=False,
+        starts_session=within is None,
+        caller=caller,
+        at=at,
+    )
 
 
 @sign_in_metrics.measure_sign_in("otp", user_id=_signed_in_user)
-def redeem_sms_code(*, type: str, phone: str, code: str, caller: Caller, at: datetime) -> Redemption:
+def redeem_sms_code(
+    *, type: str, phone: str, code: str, caller: Caller, at: datetime, within: SignedInUser | None = None
+) -> Redemption:
     """Redeem a code that was sent to a phone.
 
-    The test code of a phone is always valid. Twilio Verify checks the codes that it sent itself.
+    The test code of a phone is always valid. Twilio Verify checks the codes that it sent itself. `within`: as
+    `redeem_email_code`.
     """
     number = identifiers.phone(phone)
     if type not in _SMS_TOKEN_TYPES:
         raise account_errors.CodeExpired
-    sent = _newest_secrets(number, types=_SMS_TOKEN_TYPES[type], audience=caller.audience)
+    sent = _newest_secrets(number, types=_SMS_TOKEN_TYPES[type], audience=caller.audience, within=within)
     caller.audit.account = sent[0].user if sent else queries.find_by("phone", number, aud=caller.audience)
     test_code = conf.current().sms.test_code(number, at=at)
     by_code = False
     if test_code is not None and crypto.constant_time_equal(test_code, code):
         secret = sent[0] if sent else None
         user = secret.user if secret else _user_with_phone(number, type=type, audience=caller.audience)
+        if within is not None and user.id != within.user.id:
+            raise account_errors.CodeExpired
     elif contract.has_verifying_gateway():
         verifier = contract.phone_verifier
         # The gateway knows only the phone. With two users waiting for a code, the code would not identify the user.
@@ -237,7 +251,9 @@ def redeem_sms_code(*, type: str, phone: str, code: str, caller: Caller, at: dat
     verified = VerifiedSecret(
         user=user, token=token, by_code=by_code, requested_type=type, error=account_errors.CodeExpired
     )
-    return _redeem(verified, password=None, needs_password=True, pkce=False, caller=caller, at=at)
+    return _redeem(
+        verified, password=None, needs_password=True, pkce=False, starts_session=within is None, caller=caller, at=at
+    )
 
 
 def _find_by_link(*, type: str, token: str, caller: Caller, at: datetime) -> VerifiedSecret:
@@ -282,14 +298,17 @@ def _check_failed_attempts(user: UserRecord, sent: list[_SentSecret], *, caller:
         raise account_errors.CodeExpired
 
 
-def _newest_secrets(identifier: str, *, types: tuple[TokenType, ...], audience: str) -> list[_SentSecret]:
-    """At most one secret of each type."""
+def _newest_secrets(
+    identifier: str, *, types: tuple[TokenType, ...], audience: str, within: SignedInUser | None
+) -> list[_SentSecret]:
+    """At most one secret of each type, with `within` only of this user."""
     rows = queries.find_newest_tokens(
         identifier=identifier, aud=audience, token_types=[str(token_type) for token_type in types]
     )
     return [
         _SentSecret(user=user, token=one_time_tokens.from_row(columns), is_only=waiting == 1)
         for user, columns, waiting in rows
+        if within is None or user.id == within.user.id
     ]
 
 
@@ -307,6 +326,7 @@ def _redeem(
     password: str | None,
     needs_password: bool,
     pkce: bool,
+    starts_session: bool = True,
     caller: Caller,
     at: datetime,
     not_after: datetime | None = None,
@@ -325,10 +345,10 @@ def _redeem(
         if secret.type == "email_change" and contact_changes.confirm_first_address(user, at=at):
             if secret.token is None or not one_time_tokens.consume(secret.token, by_code=secret.by_code):
                 raise secret.error
-            return Redemption(user=user, type=secret.type)
-        if not pkce:
+            return Redemption(user=user, type=secret.type, awaits_second_confirmation=True)
+        if starts_session and not pkce:
             lifecycle.announce_session(caller)
-        _apply(secret, new_hash=new_hash, signing_in=not pkce, caller=caller, at=at)
+        _apply(secret, new_hash=new_hash, signing_in=starts_session and not pkce, caller=caller, at=at)
         kept = _KEPT_TOKEN_TYPES.get(secret.type, ())
         if secret.token is None:
             one_time_tokens.delete_all(user.id, kept=kept)
@@ -346,6 +366,8 @@ def _redeem(
             method = _FLOW_METHODS.get(secret.type, secret.type)
             code = flow_states.issue_code(user_id=user.id, method=method, at=at)
             return Redemption(user=user, type=secret.type, auth_code=code)
+        if not starts_session:
+            return Redemption(user=user, type=secret.type)
         # The code of a change proves the new address or phone only, so its session is not one of a recovery.
         method = secret.type if secret.type in lifecycle.CHANGE_METHODS else "otp"
         tokens = lifecycle.start_session(user=user, method=method, caller=caller, at=at, not_after=not_after)

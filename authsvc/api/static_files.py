@@ -9,20 +9,20 @@ from pathlib import Path
 
 from django.http import HttpRequest, HttpResponse, HttpResponseNotFound
 
-_SHARED = Path(__file__).parent / "static"
+_SHARED_FOLDER = Path(__file__).parent / "static"
 
 
 class StaticFiles:
-    """The files of a folder, those that several folders share, and those of a library with its version."""
+    """The files of `own_folder`, shared ones, and those of further folders; `version` is the version of the latter."""
 
-    def __init__(self, folder: Path, *, library: Path | None = None, version: str = "") -> None:
-        self._own_folders = (_SHARED, folder)
-        self._folders = (*([library] if library else []), *self._own_folders)
+    def __init__(self, own_folder: Path, *further_folders: Path, version: str = "") -> None:
+        self._own_folders = (_SHARED_FOLDER, own_folder)
+        self._folders = (*further_folders, *self._own_folders)
         self._version = version
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of the own files and the library's version: 12 hex digits."""
+        """A digest of the own and shared files and the version: 12 hex digits."""
         digest = hashlib.sha256(self._version.encode())
         for folder in self._own_folders:
             for file in sorted(path for path in folder.rglob("*") if path.is_file()):

@@ -73,6 +73,7 @@ _TITLES = {
     Action.MESSAGES_RETRIED: "Failed messages retried",
     Action.FAILED_ATTEMPTS_RESET: "Failed attempts reset",
     Action.PERSONAL_DATA_VIEWED: "Personal data viewed",
+    Action.PERSONAL_DATA_EXPORTED: "Personal data exported",
     Action.NOTE_ADDED: "Note added",
     Action.OAUTH_CLIENT_CREATED: "OAuth client registered",
     Action.OAUTH_CLIENT_UPDATED: "OAuth client changed",

@@ -120,6 +120,7 @@ class Action(StrEnum):
     MESSAGES_RETRIED = "messages_retried"
     FAILED_ATTEMPTS_RESET = "failed_attempts_reset"
     PERSONAL_DATA_VIEWED = "personal_data_viewed"
+    PERSONAL_DATA_EXPORTED = "personal_data_exported"
     NOTE_ADDED = "operator_note_added"
     OAUTH_CLIENT_CREATED = "oauth_client_created"
     OAUTH_CLIENT_UPDATED = "oauth_client_updated"
@@ -145,6 +146,7 @@ _LOG_TYPES = {
         Action.CONFIRMATION_REQUESTED, Action.REPEATED_SIGNUP, Action.UPDATED_PASSWORD, Action.IDENTITY_LINKED,
         Action.IDENTITY_UNLINKED, Action.PASSKEY_CREATED, Action.PASSKEY_UPDATED, Action.PASSKEY_DELETED,
         Action.FAILED_ATTEMPTS_RESET, Action.NOTE_ADDED, Action.PERSONAL_DATA_VIEWED, Action.LIST_EXPORTED,
+        Action.PERSONAL_DATA_EXPORTED,
         Action.OAUTH_GRANT_APPROVED, Action.OAUTH_GRANT_DENIED,
     ),
     "token": (Action.TOKEN_REVOKED, Action.TOKEN_REFRESHED),

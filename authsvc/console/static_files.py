@@ -10,7 +10,7 @@ from authsvc.api.static_files import StaticFiles
 
 _FILES = StaticFiles(
     Path(__file__).parent / "static",
-    library=Path(django.__file__).parent / "contrib" / "admin" / "static",
+    Path(django.__file__).parent / "contrib" / "admin" / "static",
     version=django.__version__,
 )
 URL = f"/operator/static/{_FILES.fingerprint}/"

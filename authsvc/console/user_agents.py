@@ -34,9 +34,17 @@ def describe(user_agent: str | None) -> str:
 
     Returns the user agent itself in one short line when it is not a browser's.
     """
+    browser, system = parse(user_agent)
+    return f"{browser} on {system}" if system else browser
+
+
+def parse(user_agent: str | None) -> tuple[str, str]:
+    """The names of the browser and its system, both of them empty when the user agent is unknown.
+
+    For another program, the first is the user agent in one short line.
+    """
     text = user_agent or ""
     if not text.startswith("Mozilla/"):
-        return formatting.short_text(text[:_MAX_LENGTH]) if text else ""
+        return formatting.short_text(text[:_MAX_LENGTH]) if text else "", ""
     browser = next((name for token, name in _BROWSERS if token in text), "Browser")
-    system = next((name for token, name in _SYSTEMS if token in text), "")
-    return f"{browser} on {system}" if system else browser
+    return browser, next((name for token, name in _SYSTEMS if token in text), "")

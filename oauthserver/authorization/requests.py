@@ -41,7 +41,7 @@ PROMPTS = (_NONE, "login", "consent", "select_account")
 _MAX_AGE_DIGITS = 10
 
 Parameters = Callable[[str], str]
-"""Name → first value in the query or form, empty without one."""
+"""Name → first value (all values of `resource`, separated by spaces) in the query or form, empty without one."""
 
 
 class RequestRefused(Exception):
@@ -181,9 +181,10 @@ def parse_scope(scope: str) -> str:
 
 
 def check_resource(resource: str) -> None:
-    """RFC 8707 §2. Raises RequestRefused."""
-    if reason := find_resource_refusal(resource):
-        raise RequestRefused("invalid_request", reason)
+    """Checks the resources of a request (RFC 8707 §2). Raises RequestRefused."""
+    for uri in resource.split(" ") if resource else ():
+        if reason := find_resource_refusal(uri):
+            raise RequestRefused("invalid_request", reason)
 
 
 def _check_challenge(challenge: str, method: str) -> None:

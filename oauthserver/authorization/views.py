@@ -19,7 +19,7 @@ from authsvc.api.parsing import Body
 from authsvc.api.renderers import Found
 from authsvc.api.views import ServiceRequest
 from authsvc.errors import BadJson, ValidationFailed
-from oauthserver import errors
+from oauthserver import errors, resources
 from oauthserver.authorization import authorizations, requests, schemas
 from oauthserver.authorization.authorizations import AuthorizationDetails
 from oauthserver.authorization.requests import Parameters, RequestRefused
@@ -82,7 +82,10 @@ class AuthorizeView(OAuthEndpoint):
             Parameter("code_challenge", "The PKCE challenge (RFC 7636).", required=True),
             Parameter("code_challenge_method", "`S256` or `plain`.", required=True),
             Parameter("nonce", "Copied to the ID token."),
-            Parameter("resource", "The API for which tokens are requested (RFC 8707), an additional audience of them."),
+            Parameter(
+                "resource",
+                "The API for which tokens are requested (RFC 8707), an additional audience of them; may be repeated.",
+            ),
             Parameter("prompt", "`none`, `login`, `consent`, `select_account` (OpenID Connect Core §3.1.2.1)."),
             Parameter("max_age", "The longest time since the sign-in, in seconds."),
             Parameter("login_hint", "The address with which the user is expected to sign in."),
@@ -93,7 +96,7 @@ class AuthorizeView(OAuthEndpoint):
     )
     def get(self, request: ServiceRequest) -> HttpResponse:
         """Start the authorization of a client (OAuth 2.1 §4.1.1)."""
-        return self._start(request, partial(parsing.query_parameter, request.http))
+        return self._start(request, partial(_query_parameter, request.http))
 
     @document(
         form=AuthorizationForm,
@@ -113,6 +116,12 @@ class AuthorizeView(OAuthEndpoint):
             request.META["authsvc.error_code"] = error.error
             location = target.refused(error)
         return Found(location, headers={"Referrer-Policy": "no-referrer"})
+
+
+def _query_parameter(request: HttpRequest, name: str) -> str:
+    if name == "resource":
+        return resources.join(request.GET.getlist(name))
+    return parsing.query_parameter(request, name)
 
 
 def _find_signed_in(request: HttpRequest) -> SignedInUser | None:

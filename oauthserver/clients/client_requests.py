@@ -13,11 +13,14 @@ from django.http import HttpRequest
 
 from authsvc.api import parsing
 from authsvc.api.parsing import Body
+from oauthserver import resources
 from oauthserver.errors import TokenRequestInvalid
 
 _FORM = "application/x-www-form-urlencoded"
 _JSON = "application/json"
 _MAX_PAIRS = 100
+_REPEATABLE = "resource"
+"""RFC 8707 §2."""
 
 
 class ClientForm(Body, frozen=True):
@@ -85,7 +88,9 @@ def parse_form(request: HttpRequest) -> ClientRequest:
             name, value = _decode(encoded_name), _decode(encoded_value)
         except UnicodeDecodeError:
             continue
-        if name in parameters:
+        if name == _REPEATABLE:
+            value = resources.join((parameters.pop(name, ""), value))
+        elif name in parameters:
             repeated.add(name)
         parameters.setdefault(name, value)
     return ClientRequest(parameters, frozenset(repeated))

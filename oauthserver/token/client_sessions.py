@@ -26,6 +26,9 @@ class ApprovedAccess:
     user_id: UUID | None
     scope: str
     resource: str | None
+    """The resources that the session may request."""
+    requested_resource: str = ""
+    """The part of them for which the first access token is; empty for all."""
     nonce: str | None = None
     acr_values: str | None
     aal: str | None
@@ -55,7 +58,12 @@ def start(
     caller.audit.next_session_id = caller.audit.session_id = session_id
     traits = {"provider_type": f"oauth_provider_{grant}", "client_id": str(client.id)}
     audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
-    client_grant = ClientGrant(client_id=client.id, scopes=access.scope, resource=access.resource)
+    client_grant = ClientGrant(
+        client_id=client.id,
+        scopes=access.scope,
+        resource=access.resource,
+        requested_resource=access.requested_resource,
+    )
     method = f"oauth_provider/{grant}"
     tokens = lifecycle.start_session(user=user, method=method, caller=caller, at=at, client_grant=client_grant)
     user = queries.AccountUsers().record_sign_in(user, at=at)

@@ -13,6 +13,7 @@ from django.db import transaction
 from authsvc.caller import Caller
 from authsvc.db.sql import fetch_row, namespaced
 from authsvc.security import crypto
+from oauthserver import resources
 from oauthserver.clients.client_requests import ClientRequest
 from oauthserver.errors import InvalidGrant, TokenRequestInvalid
 from oauthserver.models import OAuthAuthorization, OAuthClient, Status
@@ -72,6 +73,7 @@ def _exchange(
         user_id=approved.user_id,
         scope=approved.scope,
         resource=approved.resource,
+        requested_resource=request.get("resource"),
         nonce=approved.nonce,
         acr_values=approved.acr_values,
         aal=approved.aal,
@@ -87,7 +89,7 @@ def _check(approved: _Approved, request: ClientRequest, *, client: OAuthClient, 
         raise InvalidGrant("Authorization code has expired")
     if approved.client_id != client.id:
         raise InvalidGrant("Authorization code was not issued for this client")
-    if request.get("resource") not in ("", approved.resource):
+    if not resources.covers(approved.resource, request.get("resource")):
         raise InvalidGrant("Authorization code resource does not match the resource parameter")
     if request.get("redirect_uri") not in ("", approved.redirect_uri):
         raise InvalidGrant("Invalid redirect_uri")

@@ -17,14 +17,14 @@ from oauthserver.clients import authentication
 from oauthserver.clients.client_endpoint import AuthenticatedClientEndpoint
 from oauthserver.clients.client_metadata import AUTHORIZATION_CODE, CLIENT_CREDENTIALS, DEVICE_CODE, REFRESH_TOKEN
 from oauthserver.clients.client_requests import ClientForm, ClientRequest
-from oauthserver.device import polling
 from oauthserver.models import OAuthClient
-from oauthserver.token import client_credentials, code_exchange
+from oauthserver.token import client_credentials, code_exchange, device_exchange
 from oauthserver.token.client_sessions import ClientSession
 from tokens.api.grants import RefreshTokenGrant
 from tokens.sessions import errors as session_errors
 from tokens.sessions import refresh
 from tokens.sessions.lifecycle import TokenPair
+from tokens.sessions.refresh import RefreshingClient
 
 
 class TokenForm(ClientForm, frozen=True):
@@ -76,6 +76,7 @@ class TokenView(AuthenticatedClientEndpoint):
             *RefreshTokenGrant.documented_errors,
             session_errors.ClientMismatch,
             session_errors.ClientAuthenticationNotAllowed,
+            session_errors.ResourceNotGranted,
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
@@ -106,14 +107,15 @@ def _exchange_code(parameters: ClientRequest, *, client: OAuthClient, caller: Ca
 def _exchange_device_code(
     parameters: ClientRequest, *, client: OAuthClient, caller: Caller, at: datetime
 ) -> dict[str, Any]:
-    return _session_response(polling.exchange(parameters, client=client, caller=caller, at=at))
+    return _session_response(device_exchange.exchange(parameters, client=client, caller=caller, at=at))
 
 
 def _refresh(parameters: ClientRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> dict[str, Any]:
     token = parameters.get("refresh_token")
     if not token:
         raise errors.TokenRequestInvalid("refresh_token is required for refresh_token grant")
-    result = refresh.refresh(token=token, caller=caller, at=at, client_id=client.id)
+    refreshing = RefreshingClient(id=client.id, resource=parameters.get("resource"))
+    result = refresh.refresh(token=token, caller=caller, at=at, client=refreshing)
     return _token_response(result.tokens, scope=scopes.normalize(result.scopes))
 
 

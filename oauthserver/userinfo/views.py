@@ -10,16 +10,20 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.users.queries import get_user_record
+from authsvc import conf
 from authsvc.api.openapi.document import document
 from authsvc.api.parsing import Body
 from authsvc.api.views import ServiceRequest
-from oauthserver import scopes
+from oauthserver import protected_resource, scopes
 from oauthserver.clients import client_requests
 from oauthserver.endpoints import OAuthEndpoint
 from oauthserver.userinfo import claims
 from tokens.api import authentication
 from tokens.api.authentication import BearerAuthentication
 from tokens.api.permissions import IsSignedIn
+
+_CHALLENGES = {401: "Bearer", 403: 'Bearer error="invalid_token",'}
+"""Status of the response → beginning of the header `WWW-Authenticate`."""
 
 
 class UserInfo(TypedDict):
@@ -61,6 +65,14 @@ class UserInfoView(OAuthEndpoint):
     authentication_classes = (HeaderOrFormAuthentication,)
     permission_classes = (IsSignedIn,)
     client_methods = impersonated_methods = frozenset({"get", "post"})
+
+    def handle_exception(self, exc: Exception) -> Any:
+        """Name the metadata of this resource in refusals of the token (RFC 6750 §3, RFC 9728 §5.1)."""
+        response = super().handle_exception(exc)
+        if response.status_code in _CHALLENGES and conf.current().oauth_server.enabled:
+            url = protected_resource.metadata_url(protected_resource.USERINFO)
+            response["WWW-Authenticate"] = f'{_CHALLENGES[response.status_code]} resource_metadata="{url}"'
+        return response
 
     @document(responses={200: UserInfo})
     def get(self, request: ServiceRequest) -> HttpResponse:

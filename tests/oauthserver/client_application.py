@@ -56,7 +56,7 @@ def authorize(api: Api, application: Application, *, method: str = "GET", **chan
     present = {name: value for name, value in parameters.items() if value is not None}
     if method == "POST":
         return post_form(urlencode(present), path="/oauth/authorize")
-    return api.get(f"/oauth/authorize?{urlencode(present)}")
+    return api.get(f"/oauth/authorize?{urlencode(present, doseq=True)}")
 
 
 def query_of(url: str) -> dict[str, str]:
@@ -100,7 +100,7 @@ def request_token(
         parameters = {"client_id": application.client_id, **parameters}
         if application.secret:
             parameters.setdefault("client_secret", application.secret)
-    return post_form(urlencode(parameters), headers={**authentication, **(headers or {})}, path=path)
+    return post_form(urlencode(parameters, doseq=True), headers={**authentication, **(headers or {})}, path=path)
 
 
 def introspect(application: Application, token: str, **changes: Any) -> Answer:

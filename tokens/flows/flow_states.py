@@ -159,23 +159,13 @@ def exchange_code(*, auth_code: str, verifier: str, caller: Caller, at: datetime
     Raises FlowStateNotFound, FlowStateExpired, BadCodeVerifier, UserBannedAtSignIn. The code stays valid after a
     wrong verifier.
     """
-    # A former version has stored the code itself. A digest is longer, so it is not taken for a code.
-    codes = [crypto.hash_auth_code(auth_code), *([auth_code] if len(auth_code) == _CODE_LENGTH else [])]
-    flow = FlowState.objects.filter(
-        auth_code__in=codes, auth_code_issued_at__isnull=False, user_id__isnull=False
-    ).first()
-    if flow is None or flow.user_id is None:
-        raise errors.FlowStateNotFound
-    if is_expired(flow, at):
-        raise errors.FlowStateExpired
+    flow = _find_completed(auth_code, at=at)
+    assert flow.user_id is not None  # noqa: S101  (narrowing; a condition of the query)
     user = users.user_source.find_user(flow.user_id)
     caller.audit.account = user
     if user is None:
         raise errors.FlowStateNotFound  # deleted since the link was opened
-    if not pkce.matches(
-        challenge=flow.code_challenge or "", method=flow.code_challenge_method or "", verifier=verifier
-    ):
-        raise errors.BadCodeVerifier
+    _check_verifier(flow, verifier)
     if user.banned_until is not None and at < user.banned_until:
         raise UserBannedAtSignIn
     with transaction.atomic(durable=True):
@@ -198,6 +188,43 @@ def exchange_code(*, auth_code: str, verifier: str, caller: Caller, at: datetime
         provider_token=_decrypt(flow.provider_access_token, flow),
         provider_refresh_token=_decrypt(flow.provider_refresh_token, flow),
     )
+
+
+def complete_linking(*, auth_code: str, verifier: str, user_id: UUID, at: datetime) -> str:
+    """Ends the completed flow that has linked an identity to this user, without a session; returns the provider.
+
+    Raises FlowStateNotFound, FlowStateExpired, BadCodeVerifier.
+    """
+    flow = _find_completed(auth_code, at=at)
+    if flow.linking_target_id != user_id:
+        raise errors.FlowStateNotFound
+    _check_verifier(flow, verifier)
+    with transaction.atomic(durable=True):
+        if not delete_flow(flow.id):
+            raise errors.FlowStateNotFound
+    return flow.provider_type
+
+
+def _find_completed(auth_code: str, *, at: datetime) -> FlowState:
+    """The flow with this code. Raises FlowStateNotFound or FlowStateExpired."""
+    # A former version has stored the code itself. A digest is longer, so it is not taken for a code.
+    codes = [crypto.hash_auth_code(auth_code), *([auth_code] if len(auth_code) == _CODE_LENGTH else [])]
+    flow = FlowState.objects.filter(
+        auth_code__in=codes, auth_code_issued_at__isnull=False, user_id__isnull=False
+    ).first()
+    if flow is None:
+        raise errors.FlowStateNotFound
+    if is_expired(flow, at):
+        raise errors.FlowStateExpired
+    return flow
+
+
+def _check_verifier(flow: FlowState, verifier: str) -> None:
+    """Raises BadCodeVerifier."""
+    if not pkce.matches(
+        challenge=flow.code_challenge or "", method=flow.code_challenge_method or "", verifier=verifier
+    ):
+        raise errors.BadCodeVerifier
 
 
 def _encrypt(token: str, *, bound_to: UUID) -> str:

@@ -140,6 +140,13 @@ class ClientMismatch(OAuthError):
         super().__init__("invalid_client", "Client does not match the session's OAuth client")
 
 
+class ResourceNotGranted(OAuthError):
+    """An OAuth client requests an access token for a resource that the user has not granted (RFC 8707 §2.2)."""
+
+    def __init__(self) -> None:
+        super().__init__("invalid_target", "The resource was not granted to the session")
+
+
 class ClientAuthenticationNotAllowed(OAuthError):
     """An OAuth client presents the refresh token of a user's own session."""
 

@@ -58,6 +58,9 @@ class ClientGrant:
     client_id: UUID
     scopes: str
     resource: str | None = None
+    """Resources (RFC 8707), separated by spaces."""
+    requested_resource: str = ""
+    """The part of the resources for which the first access token is; empty for all of them."""
 
 
 def start_session(
@@ -119,7 +122,13 @@ def start_session(
             raise errors.UserBanned
     caller.audit.session_id = session_id
     return TokenPair(
-        access=issue_access_token(user=user, session=record, amr=[AmrEntry(method=method, at=at)], at=at),
+        access=issue_access_token(
+            user=user,
+            session=record,
+            amr=[AmrEntry(method=method, at=at)],
+            at=at,
+            resource=client_grant.requested_resource if client_grant else "",
+        ),
         refresh_token=refresh_tokens.encode(session_id=session_id, counter=0, key=crypto.base64url_decode(key)),
     )
 
@@ -152,18 +161,22 @@ def _start_sql() -> str:
 
 
 def issue_access_token(
-    *, user: TokenUser, session: SessionRecord, amr: Sequence[AmrEntry], at: datetime
+    *, user: TokenUser, session: SessionRecord, amr: Sequence[AmrEntry], at: datetime, resource: str = ""
 ) -> AccessToken:
-    """A token for this session of this user, issued at `at` and signed with the current signing key."""
+    """A token for this session of this user, issued at `at` and signed with the current signing key.
+
+    `resource`: the requested part of the session's resources; empty for all of them.
+    """
     config = conf.current().jwt
     is_impersonated = session.impersonator_id is not None
+    resources = (resource or session.resource or "").split()
     level = session.aal if is_impersonated else aal_of(entry.method for entry in amr)
     issued_at = int(at.timestamp())
     expires_at = _expiry(issued_at=issued_at, level=level, user=user, session=session)
     claims: dict[str, Any] = {"iss": config.issuer} if config.issuer else {}
     claims |= {
         "sub": str(user.id),
-        "aud": [user.aud, session.resource] if session.resource else user.aud,
+        "aud": [user.aud, *dict.fromkeys(resources)] if resources else user.aud,
         "exp": expires_at,
         "iat": issued_at,
         "email": user.email,
@@ -234,6 +247,28 @@ def check_limits(
         raise errors.SessionExpired(errors.Expiry.LOW_AAL)
 
 
+def is_within_limits(session: Session, *, user: TokenUser, at: datetime) -> bool:
+    """True if no time limit of the session has passed."""
+    try:
+        check_limits(record_of(session), user=user, at=at)
+    except errors.SessionExpired:
+        return False
+    return True
+
+
+def record_of(session: Session) -> SessionRecord:
+    """The values of a row that the limits depend on."""
+    return SessionRecord(
+        id=session.id,
+        user_id=session.user_id,
+        created_at=session.created_at or EPOCH,
+        refreshed_at=session.refreshed_at,
+        not_after=session.not_after,
+        aal=session.aal or AAL1,
+        tag=session.tag,
+    )
+
+
 def check_single_session(session: SessionRecord, *, user: TokenUser, at: datetime) -> bool:
     """Locks the user's row and checks that no session with the same tag was used more recently.
 
@@ -244,9 +279,9 @@ def check_single_session(session: SessionRecord, *, user: TokenUser, at: datetim
     if not rows.filter(pk=user.id).values_list("pk").first():
         return False
     for other in Session.objects.filter(user_id=user.id, impersonator_id=None).exclude(id=session.id):
-        record = _record(other)
+        record = record_of(other)
         is_newer = _tag(record) == _tag(session) and last_used_at(record) > last_used_at(session)
-        if is_newer and _is_valid(record, user, at):
+        if is_newer and is_within_limits(other, user=user, at=at):
             raise errors.SessionExpired(errors.Expiry.NEWER_LOGIN)
     return True
 
@@ -326,28 +361,8 @@ def _amr_json(entry: AmrEntry) -> dict[str, str | int]:
     return content
 
 
-def _is_valid(session: SessionRecord, user: TokenUser, at: datetime) -> bool:
-    try:
-        check_limits(session, user=user, at=at)
-    except errors.SessionExpired:
-        return False
-    return True
-
-
 def _tag(session: SessionRecord) -> str:
     tags = conf.current().sessions.tags
     if not tags:
         return ""
     return session.tag if session.tag in tags else tags[0]
-
-
-def _record(session: Session) -> SessionRecord:
-    return SessionRecord(
-        id=session.id,
-        user_id=session.user_id,
-        created_at=session.created_at or EPOCH,
-        refreshed_at=session.refreshed_at,
-        not_after=session.not_after,
-        aal=session.aal or AAL1,
-        tag=session.tag,
-    )

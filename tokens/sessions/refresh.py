@@ -47,6 +47,15 @@ class RefreshResult:
     """The scopes of an OAuth client's session."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefreshingClient:
+    """An authenticated OAuth client that refreshes its session."""
+
+    id: UUID
+    resource: str = ""
+    """The resources (RFC 8707) for which it requests the access token; empty for all of the session."""
+
+
 class RotationDecision(Enum):
     ROTATE = auto()
     """The presented token is the newest: issue the next one."""
@@ -77,13 +86,13 @@ def decide_rotation(*, behind: int, age: timedelta, refresh: conf.Refresh) -> Ro
     return RotationDecision.REPEAT if behind == 1 or age < refresh.reuse_interval else RotationDecision.REJECTED
 
 
-def refresh(*, token: str, caller: Caller, at: datetime, client_id: UUID | None = None) -> RefreshResult:
+def refresh(*, token: str, caller: Caller, at: datetime, client: RefreshingClient | None = None) -> RefreshResult:
     """Exchanges a refresh token. Raises the errors of the refresh grant; reuse revokes the session first.
 
-    `client_id`: the authenticated OAuth client, which can refresh its own sessions only.
+    `client`: the authenticated OAuth client, which can refresh its own sessions only.
     """
     try:
-        result = _retry_while_locked(token, caller=caller, at=at, client_id=client_id)
+        result = _retry_while_locked(token, caller=caller, at=at, client=client)
     except Exception as error:
         metrics.REFRESHES.labels(sign_in_metrics.outcome_of(error)).inc()
         raise
@@ -92,25 +101,25 @@ def refresh(*, token: str, caller: Caller, at: datetime, client_id: UUID | None 
     return result
 
 
-def _retry_while_locked(token: str, *, caller: Caller, at: datetime, client_id: UUID | None) -> RefreshResult:
+def _retry_while_locked(token: str, *, caller: Caller, at: datetime, client: RefreshingClient | None) -> RefreshResult:
     try:
         refresh_tokens.check_format(token)
     except errors.RefreshTokenNotValid:
         # For an OAuth client, a malformed refresh token is an unknown one (RFC 6749 §5.2).
-        raise errors.RefreshTokenNotFound if client_id else errors.RefreshTokenNotValid from None
+        raise errors.RefreshTokenNotFound if client else errors.RefreshTokenNotValid from None
     deadline = time.monotonic() + _LOCK_TIMEOUT
     while time.monotonic() < deadline:
-        result = _attempt(token, caller=caller, at=at, client_id=client_id)
+        result = _attempt(token, caller=caller, at=at, client=client)
         if result is not None:
             return result
         time.sleep(random.uniform(0.010, 0.029))  # noqa: S311  (jitter)
     raise errors.TooManyConcurrentRefreshes
 
 
-def _attempt(token: str, *, caller: Caller, at: datetime, client_id: UUID | None) -> RefreshResult | None:
+def _attempt(token: str, *, caller: Caller, at: datetime, client: RefreshingClient | None) -> RefreshResult | None:
     """One attempt; None when another request has locked the session."""
     if refresh_tokens.is_legacy(token):
-        return _attempt_legacy(token, caller=caller, at=at, client_id=client_id)
+        return _attempt_legacy(token, caller=caller, at=at, client=client)
     presented = refresh_tokens.decode(token)
     signed_in = users.user_source.find_by_session(presented.session_id)
     if signed_in is None or signed_in.session is None:
@@ -119,11 +128,13 @@ def _attempt(token: str, *, caller: Caller, at: datetime, client_id: UUID | None
     key = session_key(signed_in.session)
     if key is None or not presented.is_signed_with(crypto.base64url_decode(key)):
         raise errors.RefreshTokenNotFound
-    check_allowed(signed_in, at=at, client_id=client_id)
-    return _rotate(signed_in, presented_counter=presented.counter, key=key, caller=caller, at=at)
+    check_allowed(signed_in, at=at, client=client)
+    return _rotate(signed_in, presented_counter=presented.counter, key=key, client=client, caller=caller, at=at)
 
 
-def _attempt_legacy(token: str, *, caller: Caller, at: datetime, client_id: UUID | None) -> RefreshResult | None:
+def _attempt_legacy(
+    token: str, *, caller: Caller, at: datetime, client: RefreshingClient | None
+) -> RefreshResult | None:
     legacy = legacy_refresh.find(token)
     signed_in = users.user_source.find_by_session(legacy.session_id)
     if signed_in is None or signed_in.session is None:
@@ -133,9 +144,9 @@ def _attempt_legacy(token: str, *, caller: Caller, at: datetime, client_id: UUID
     if key is not None:
         # The token whose refresh converted the session counts as the predecessor of counter 0, any other as older.
         counter = -1 if legacy_refresh.caused_conversion(legacy) else -2
-        check_allowed(signed_in, at=at, client_id=client_id)
-        return _rotate(signed_in, presented_counter=counter, key=key, caller=caller, at=at)
-    check_allowed(signed_in, at=at, token_used_at=legacy.updated_at, client_id=client_id)
+        check_allowed(signed_in, at=at, client=client)
+        return _rotate(signed_in, presented_counter=counter, key=key, client=client, caller=caller, at=at)
+    check_allowed(signed_in, at=at, token_used_at=legacy.updated_at, client=client)
     with transaction.atomic(durable=True):
         if not _lock_single_session(signed_in, at=at):
             transaction.set_rollback(True)
@@ -150,11 +161,17 @@ def _attempt_legacy(token: str, *, caller: Caller, at: datetime, client_id: UUID
                 audit.record(audit.Action.TOKEN_REVOKED, actor=signed_in.user, caller=caller, at=at)
     if exchange.refresh_token is None:
         raise _reused(signed_in, caller=caller, at=at)
-    return _result(signed_in, refresh_token=exchange.refresh_token, at=at)
+    return _result(signed_in, refresh_token=exchange.refresh_token, client=client, at=at)
 
 
 def _rotate(
-    signed_in: SignedInUser, *, presented_counter: int, key: str, caller: Caller, at: datetime
+    signed_in: SignedInUser,
+    *,
+    presented_counter: int,
+    key: str,
+    client: RefreshingClient | None,
+    caller: Caller,
+    at: datetime,
 ) -> RefreshResult | None:
     session = signed_in.session
     assert session is not None  # noqa: S101  (narrowing; both callers have checked)
@@ -198,7 +215,7 @@ def _rotate(
         raise _reused(signed_in, caller=caller, at=at)
     newest = counter + 1 if decision is RotationDecision.ROTATE else counter
     text = refresh_tokens.encode(session_id=session.id, counter=newest, key=crypto.base64url_decode(key))
-    return _result(signed_in, refresh_token=text, at=at)
+    return _result(signed_in, refresh_token=text, client=client, at=at)
 
 
 def _reused(signed_in: SignedInUser, *, caller: Caller, at: datetime) -> errors.RefreshTokenReused:
@@ -287,24 +304,30 @@ def decrypt_key(stored: str, *, session_id: UUID) -> str:
 
 
 def check_allowed(
-    signed_in: SignedInUser, *, at: datetime, token_used_at: datetime | None = None, client_id: UUID | None = None
+    signed_in: SignedInUser,
+    *,
+    at: datetime,
+    token_used_at: datetime | None = None,
+    client: RefreshingClient | None = None,
 ) -> None:
     """Checks the ban of the user, the limits of the session, then its client. Raises the errors of the refresh grant.
 
-    `client_id`: the authenticated OAuth client.
+    `client`: the authenticated OAuth client.
     """
     user, session = signed_in.user, signed_in.session
     if user.banned_until is not None and at < user.banned_until:
         raise errors.UserBannedAtRefresh
     if session is not None:
         lifecycle.check_limits(session, user=user, at=at, token_used_at=token_used_at)
-        _check_client(session, client_id=client_id)
+        _check_client(session, client=client)
 
 
-def _check_client(session: SessionRecord, *, client_id: UUID | None) -> None:
-    if session.oauth_client_id == client_id:
+def _check_client(session: SessionRecord, *, client: RefreshingClient | None) -> None:
+    if session.oauth_client_id == (client.id if client else None):
+        if client and not set(client.resource.split()) <= set((session.resource or "").split()):
+            raise errors.ResourceNotGranted
         return
-    if client_id is None:
+    if client is None:
         raise errors.ClientAuthenticationRequired
     if session.oauth_client_id is None:
         raise errors.ClientAuthenticationNotAllowed
@@ -318,9 +341,17 @@ def _lock_single_session(signed_in: SignedInUser, *, at: datetime) -> bool:
     return lifecycle.check_single_session(signed_in.session, user=signed_in.user, at=at)
 
 
-def _result(signed_in: SignedInUser, *, refresh_token: str, at: datetime) -> RefreshResult:
+def _result(
+    signed_in: SignedInUser, *, refresh_token: str, client: RefreshingClient | None, at: datetime
+) -> RefreshResult:
     assert signed_in.session is not None  # noqa: S101  (narrowing; every caller has checked)
-    access = lifecycle.issue_access_token(user=signed_in.user, session=signed_in.session, amr=signed_in.amr, at=at)
+    access = lifecycle.issue_access_token(
+        user=signed_in.user,
+        session=signed_in.session,
+        amr=signed_in.amr,
+        at=at,
+        resource=client.resource if client else "",
+    )
     return RefreshResult(
         user=signed_in.user,
         tokens=TokenPair(access=access, refresh_token=refresh_token),

@@ -67,7 +67,7 @@ class SessionRecord:
     oauth_client_id: UUID | None = None
     scopes: str | None = None
     resource: str | None = None
-    """The resource (RFC 8707) for which an OAuth client requested its tokens."""
+    """The resources (RFC 8707), separated by spaces, for which an OAuth client requested its tokens."""
     refresh_token_hmac_key: str | None = field(default=None, repr=False)
     refresh_token_counter: int | None = None
     impersonator_id: UUID | None = None

@@ -1,4 +1,5 @@
 // Prompts for a security key or passkey, on load and when the button is pressed, and submits the form with the response.
+// The texts are attributes of the form.
 'use strict'
 {
   const form = document.querySelector('#security-key')
@@ -10,8 +11,7 @@
   const text = (buffer) =>
     btoa(String.fromCharCode(...new Uint8Array(buffer))).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')
 
-  // The texts are attributes of the form, in the language of the page.
-  const { ceremony = 'get', promptText, wrongSiteText, registeredText, noResponseText } = form.dataset
+  const { ceremony, options, promptText, wrongSiteText, knownText, noResponseText } = form.dataset
 
   const readAll = (credentials) => credentials.map((credential) => ({ ...credential, id: bytes(credential.id) }))
   const read = ({ challenge, user, allowCredentials, excludeCredentials, ...options }) => ({
@@ -39,13 +39,13 @@
     ...(authenticatorAttachment && { authenticatorAttachment }),
     response: response.attestationObject ? writeNew(response) : writeAssertion(response),
   })
-  const messages = { SecurityError: wrongSiteText, InvalidStateError: registeredText }
+  const messages = { SecurityError: wrongSiteText, InvalidStateError: knownText }
 
   const prompt = async () => {
     button.disabled = true
     status.textContent = promptText
     try {
-      const credential = await navigator.credentials[ceremony]({ publicKey: read(JSON.parse(form.dataset.options)) })
+      const credential = await navigator.credentials[ceremony]({ publicKey: read(JSON.parse(options)) })
       form.elements.credential.value = JSON.stringify(write(credential))
       form.submit()
     } catch (error) {

@@ -18,3 +18,9 @@ class Pages:
         default=False,
         help="Serve pages for users below `/account/`: sign-in, sign-up, recovery, second factor and the account.",
     )
+    account_deletion_enabled: bool = setting(
+        "AUTH_PAGES_ACCOUNT_DELETION_ENABLED",
+        type=BOOLEAN,
+        default=True,
+        help="Let users delete their account on its pages.",
+    )

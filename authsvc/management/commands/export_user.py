@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import orjson
 from django.core.management.base import CommandError, CommandParser
 from django.db import connection, transaction
 from django.utils import timezone
@@ -20,7 +18,6 @@ from authsvc.api.renderers import rfc3339
 from authsvc.management import user_lookup
 from authsvc.management.progress import Progress
 from authsvc.management.service_command import ServiceCommand
-from authsvc.personal_data import DataSubject, Row
 
 
 class Command(ServiceCommand):
@@ -40,7 +37,11 @@ class Command(ServiceCommand):
             data_subject = user_lookup.data_subject(user_lookup.get(user))
             progress = Progress(sys.stderr, noun="rows")
             with self._open(output) as write:
-                for piece in _document(data_subject, progress=progress):
+                tables = personal_data.export_tables(data_subject)
+                exported_at = rfc3339(timezone.now())
+                for piece in personal_data.render_document(
+                    data_subject, tables, exported_at=exported_at, on_row=progress.advance
+                ):
                     write(piece)
             progress.finish()
 
@@ -59,24 +60,3 @@ class Command(ServiceCommand):
         except BaseException:
             Path(path).unlink()  # an incomplete document could be mistaken for a complete one
             raise
-
-
-def _encode(row: Row) -> str:
-    try:
-        return orjson.dumps(row).decode()
-    except orjson.JSONEncodeError:
-        # Numbers beyond 64 bits, lone surrogates.
-        return json.dumps(row, default=str)
-
-
-def _document(data_subject: DataSubject, *, progress: Progress) -> Iterator[str]:
-    """Yield the document row by row, because the audit trail may be long."""
-    yield f'{{"user_id":"{data_subject.id}","exported_at":"{rfc3339(timezone.now())}","held":{{'
-    tables = (table for source in personal_data.sources for table in source.export(data_subject))
-    for number, (table, rows) in enumerate(tables):
-        yield f'{"," if number else ""}\n"{table}":['
-        for count, row in enumerate(rows):
-            yield ("," if count else "") + "\n" + _encode(row)
-            progress.advance()
-        yield "]"
-    yield "\n}}\n"

@@ -12,6 +12,7 @@ from django.db import transaction
 from authsvc.caller import Caller
 from authsvc.db.sql import fetch_row, namespaced
 from authsvc.security import crypto
+from oauthserver import resources
 from oauthserver.clients.client_requests import ClientRequest
 from oauthserver.device.requests import POLL_INTERVAL
 from oauthserver.errors import DeviceCodeNotExchanged, InvalidGrant, TokenRequestInvalid
@@ -68,7 +69,12 @@ def exchange(request: ClientRequest, *, client: OAuthClient, caller: Caller, at:
             raise InvalidGrant("Invalid device code")
         polled = _Polled(*row)
         if polled.status == Status.APPROVED and at <= polled.expires_at:
-            return _start_session(polled, client=client, session_id=session_id, caller=caller, at=at)
+            resource = request.get("resource")
+            if not resources.covers(polled.resource, resource):
+                raise InvalidGrant("Device code resource does not match the resource parameter")
+            return _start_session(
+                polled, requested_resource=resource, client=client, session_id=session_id, caller=caller, at=at
+            )
     if polled.status == Status.EXCHANGED:
         if polled.session_id is not None:
             revocation.revoke_session(polled.session_id)
@@ -87,12 +93,13 @@ def _refusal(polled: _Polled, *, at: datetime) -> DeviceCodeNotExchanged:
 
 
 def _start_session(
-    polled: _Polled, *, client: OAuthClient, session_id: UUID, caller: Caller, at: datetime
+    polled: _Polled, *, requested_resource: str, client: OAuthClient, session_id: UUID, caller: Caller, at: datetime
 ) -> ClientSession:
     access = ApprovedAccess(
         user_id=polled.user_id,
         scope=polled.scope,
         resource=polled.resource,
+        requested_resource=requested_resource,
         acr_values=polled.acr_values,
         aal=polled.aal,
         authenticated_at=polled.authenticated_at,

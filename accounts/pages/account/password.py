@@ -1,0 +1,68 @@
+"""A new password, with the policy, proofs and notification of the API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.http import HttpResponse
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from accounts.pages.account.account_page import ProofForm, ProofPage
+from accounts.passwords import policy
+from accounts.profile import profile, proofs
+from accounts.profile.profile import UserUpdateRequest
+from authsvc.api.throttling import Bucket
+from tokens.sessions import lifecycle
+
+
+class PasswordForm(ProofForm):
+    password = forms.CharField(
+        label=_("New password"), strip=False, widget=forms.PasswordInput(attrs={"autocomplete": "new-password"})
+    )
+    field_order = ("current_password", "password", "nonce")
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        minimum = policy.min_length()
+        self.fields["password"].help_text = ngettext(
+            "At least %(number)s character.", "At least %(number)s characters.", minimum
+        ) % {"number": minimum}
+
+
+class PasswordPage(ProofPage):
+    template = "pages/account/password.html"
+    title = _("Password")
+    proof_form = PasswordForm
+    bucket = Bucket.USER
+    back = "pages:password"
+
+    @property
+    def button(self) -> str | Promise:  # type: ignore[override]  # depends on the user
+        return _("Change password") if proofs.has_password(self.user) else _("Set password")
+
+    def proof_options(self) -> dict[str, bool]:
+        """Asks for the current password even if settings do not require it, unless the user may have forgotten it."""
+        is_recovering = lifecycle.is_recovery(entry.method for entry in self.current.amr)
+        return {**super().proof_options(), "needs_password": proofs.has_password(self.user) and not is_recovering}
+
+    def get_context(self) -> dict[str, Any]:
+        return {
+            **super().get_context(),
+            "account": self.user,
+            "has_password": proofs.has_password(self.user),
+            "is_managed": self.user.is_sso_user,
+        }
+
+    def submit(self, form: PasswordForm) -> HttpResponse:
+        values = form.cleaned_data
+        request = UserUpdateRequest(
+            password=values["password"],
+            current_password=values.get("current_password"),
+            nonce=values.get("nonce"),
+            needs_current_password="current_password" in form.fields,
+        )
+        profile.update_user(self.current, self.user, request, redirect_to="", caller=self.caller, at=self.at)
+        return self.done(_("Your password is changed. Your other sessions have ended."))
