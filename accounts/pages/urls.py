@@ -10,6 +10,7 @@ from django.urls import path
 from accounts.pages.account.urls import urlpatterns as account_urlpatterns
 from accounts.pages.code import CodePage
 from accounts.pages.confirmation import ConfirmationPage
+from accounts.pages.language import LanguagePage
 from accounts.pages.providers import ProviderCallbackPage, ProviderPage
 from accounts.pages.recovery import NewPasswordPage, RecoverPage
 from accounts.pages.second_factor import SecondFactorPage
@@ -41,6 +42,7 @@ urlpatterns = [
     slash_optional("account/callback", ProviderCallbackPage.as_view(), name="provider_callback"),
     slash_optional("account/second-factor", SecondFactorPage.as_view(), name="second_factor"),
     slash_optional("account/sign-out", SignOutPage.as_view(), name="sign_out"),
+    slash_optional("account/language", LanguagePage.as_view(), name="language"),
     slash_optional("account/signed-out", SignedOutPage.as_view(), name="signed_out"),
     path(f"account/static/{_FILES.fingerprint}/<path:name>", serve_file, name="file"),
     *account_urlpatterns,
