@@ -127,7 +127,7 @@ def sign_in_by_assertion(party: RelyingParty, **claims: Any) -> dict[str, Any]:
     """The tokens of a client that exchanges the code with `private_key_jwt`."""
     code = party.authorize()["code"]
     assertion = client_keys.assertion(party.application.client_id, **claims)
-    form = {"code": code, "redirect_uri": CALLBACK, "code_verifier": VERIFIER}
+    form: dict[str, Any] = {"code": code, "redirect_uri": CALLBACK, "code_verifier": VERIFIER}
     response = client_keys.post(assertion, grant_type="authorization_code", **form)
     assert response.status_code == 200, response.content
     tokens: dict[str, Any] = response.json()
