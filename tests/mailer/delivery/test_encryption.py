@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from datetime import UTC, datetime
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -32,7 +33,13 @@ def test_a_decrypted_message_equals_the_original(message: Email | Sms) -> None:
 
 
 def test_a_message_of_an_earlier_version_has_no_language() -> None:
-    content = {"kind": "recovery", "to": "ada@example.com", "variables": {}, "user_id": None, "expires_at": None}
+    content: dict[str, Any] = {
+        "kind": "recovery",
+        "to": "ada@example.com",
+        "variables": {},
+        "user_id": None,
+        "expires_at": None,
+    }
     message_id, nonce = uuid4(), bytes(12)
     plain = json.dumps({**content, "sms_channel": None}).encode()
     stored = base64.b64encode(nonce + encryption._cipher().encrypt(nonce, plain, message_id.bytes)).decode()
