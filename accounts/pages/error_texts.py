@@ -41,6 +41,7 @@ _TEXTS: dict[str, str | Promise] = {
     "oauth_authorization_not_found": _(
         "This request has expired or belongs to another account. Go back to the application and start again."
     ),
+    "oauth_client_not_found": _("The application that has sent you here is not known to this service."),
     "oauth_consent_not_found": _("This application has no access to your account any more."),
     "otp_disabled": _("There is no account for this address."),
     "otp_expired": _("The link or code is wrong, has expired or was used already. Request a new one."),

@@ -144,7 +144,7 @@ def start(
 def has_hosted_consent_page() -> bool:
     """True if the consent page is that of this service, not one of the site."""
     config = conf.current()
-    return config.pages.enabled and not config.oauth_server.authorization_path
+    return config.oauth_server.enabled and config.pages.enabled and not config.oauth_server.authorization_path
 
 
 def _consent_page() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
@@ -13,24 +13,26 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from accounts.pages import browser_session
-from authsvc.api import parsing
+from authsvc.api import pages, parsing
 from authsvc.api.openapi.document import Parameter, ResponseDoc, document
 from authsvc.api.parsing import Body
 from authsvc.api.renderers import Found
 from authsvc.api.views import ServiceRequest
-from authsvc.errors import BadJson, ValidationFailed
+from authsvc.errors import ApiError, BadJson, ValidationFailed
 from oauthserver import errors, resources
 from oauthserver.authorization import authorizations, requests, schemas
 from oauthserver.authorization.authorizations import AuthorizationDetails
 from oauthserver.authorization.requests import Parameters, RequestRefused
 from oauthserver.clients import client_requests
 from oauthserver.endpoints import OAuthEndpoint
+from oauthserver.pages.page import RefusalPage
 from tokens.api import authentication
 from tokens.api.authentication import BearerAuthentication
 from tokens.api.permissions import IsSignedIn
 from tokens.sessions import browser_sessions
 from tokens.sessions.users import SignedInUser
 
+_SERVER_ERRORS = 500
 _DECISIONS = {"approve": True, "deny": False}
 
 
@@ -106,6 +108,14 @@ class AuthorizeView(OAuthEndpoint):
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Do the same as GET, with the parameters in a form (OpenID Connect Core §3.1.2.1)."""
         return self._start(request, client_requests.parse_form(request.http).get)
+
+    def handle_exception(self, exc: Exception) -> Any:
+        """Errors that must not redirect: a page for browsers, if there are hosted pages, and JSON for programs."""
+        request = self.request.http
+        is_shown = isinstance(exc, ApiError) and exc.status < _SERVER_ERRORS
+        if is_shown and requests.has_hosted_consent_page() and pages.prefers_html(request):
+            return RefusalPage.as_view(error=exc)(request)
+        return super().handle_exception(exc)
 
     def _start(self, request: ServiceRequest, parameter: Parameters) -> HttpResponse:
         target = requests.find_target(parameter)

@@ -116,7 +116,7 @@ class LiveServer:
         self._env = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LANG") if name in os.environ}
         self._env |= {**ENVIRONMENT, "DATABASE_URL": database_url, "PYTHONPATH": str(PROJECT), "WEB_CONCURRENCY": "2"}
         self._env |= {"AUTH_PORT": str(self.port), "AUTH_API_HOST": "127.0.0.1", "AUTH_API_EXTERNAL_URL": self.url}
-        self._env |= {"AUTH_LOG_LEVEL": "info", **(env or {})}
+        self._env |= {"AUTH_LOG_LEVEL": "info", "DJANGO_SETTINGS_MODULE": "tests.served_settings", **(env or {})}
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

@@ -22,6 +22,7 @@ from tests.live.servers import LiveServer
 
 PASSWORD = "correct horse 1"
 SETTINGS = {
+    "DJANGO_SETTINGS_MODULE": "authsvc.settings",
     "AUTH_LOG_LEVEL": "error",
     "AUTH_MAILER_AUTOCONFIRM": "true",
     "AUTH_RATE_LIMIT_TOKEN_REFRESH": "1000000000",

@@ -33,6 +33,7 @@ KINDS = ("unknown", "known", "unconfirmed", "banned")
 ACCOUNTS = 10
 """Accounts per type except `unknown`, used in turn."""
 SETTINGS = {
+    "DJANGO_SETTINGS_MODULE": "authsvc.settings",
     "WEB_CONCURRENCY": "1",
     "AUTH_LOG_LEVEL": "error",
     "AUTH_RATE_LIMIT_HEADER": "X-Nobody",

@@ -58,7 +58,9 @@ def _memory_report(server: servers.LiveServer) -> Iterator[str]:
 
 def main(http_server: str) -> None:
     with servers.fresh_database() as url, tempfile.TemporaryDirectory() as folder:
-        server = servers.LiveServer(folder=Path(folder), database_url=url, command=servers.COMMANDS[http_server])
+        env = {"DJANGO_SETTINGS_MODULE": "authsvc.settings"}
+        command = servers.COMMANDS[http_server]
+        server = servers.LiveServer(folder=Path(folder), database_url=url, env=env, command=command)
         with server:
             pass  # migrates
         started = time.monotonic()

@@ -37,6 +37,7 @@ from tests.settings import ENVIRONMENT
 
 PASSWORD = "correct horse 1"
 SETTINGS = {
+    "DJANGO_SETTINGS_MODULE": "authsvc.settings",
     "AUTH_LOG_LEVEL": "error",
     "AUTH_MAILER_AUTOCONFIRM": "true",
     "AUTH_INDEX_WORKER_ENSURE_USER_SEARCH_INDEXES_EXIST": "true",

@@ -1,7 +1,8 @@
-"""The command line as a process, with a real and a fake server."""
+"""The command line with a real and a fake server; as a process where the process is the subject."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -10,12 +11,15 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
+from catalogclient._cli.run import main
 from tests.catalogclient.conftest import empty
 from tests.catalogclient.integration import documents
 from tests.catalogclient.servers import process
@@ -42,16 +46,23 @@ def _environment(more: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(SOURCES), "COLUMNS": "100", "TERM": "dumb", **more}
 
 
-def run(*arguments: str, env: Mapping[str, str], text: str | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *arguments],
-        env=_environment(env),
-        input=text,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+def run(*arguments: str, env: Mapping[str, str], text: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the command line in this process, with these environment variables and standard input."""
+    given, output, errors = (io.TextIOWrapper(io.BytesIO(content), "utf-8") for content in (text.encode(), b"", b""))
+    with (
+        mock.patch.dict(os.environ, _environment(env), clear=True),
+        mock.patch.multiple(sys, stdin=given, stdout=output, stderr=errors),
+        warnings.catch_warnings(),
+    ):
+        try:
+            status: Any = main(arguments)
+        except SystemExit as ended:
+            status = ended.code
+    texts = []
+    for file in (output, errors):
+        file.seek(0)
+        texts.append(file.read())
+    return subprocess.CompletedProcess(arguments, status, *texts)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,6 @@ from tests.live import servers
 from tests.live.clients.postbox import Postbox
 
 LETTERS_AND_DIGITS = "abcdefghijklmnopqrstuvwxyz:0123456789"
-ISSUER = "https://auth.example.com"
 SUBJECT = "Your code is {{ .Token }}"
 FIXED_CODE = "123456"
 CLIENT, CLIENT_SECRET, APP = "service", "the secret of the service", "app"
@@ -45,13 +44,13 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with servers.fresh_database() as database_url, Postbox() as post:
         env = {
             "AUTH_JWT_KEYS": keys,
-            "AUTH_JWT_ISSUER": ISSUER,
             "AUTH_URI_ALLOW_LIST": "https://app.example.com/**",
             "AUTH_SMTP_HOST": post.smtp.host,
             "AUTH_SMTP_PORT": str(post.smtp.port),
             "AUTH_SMTP_ADMIN_EMAIL": "admin@example.org",
             "AUTH_SMTP_MAX_FREQUENCY": "2s",
             "AUTH_OAUTH_SERVER_ENABLED": "true",
+            "AUTH_OAUTH_SERVER_ALLOW_DYNAMIC_REGISTRATION": "true",
             "AUTH_OAUTH_SERVER_AUTHORIZATION_PATH": "/oauth/consent",
             "AUTH_EXTERNAL_PHONE_ENABLED": "true",
             "AUTH_EXTERNAL_ANONYMOUS_USERS_ENABLED": "true",
@@ -70,6 +69,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         }
         port, provider_port = ports.free_port(), ports.free_port()
         env |= {
+            "AUTH_JWT_ISSUER": f"http://127.0.0.1:{port}",
             "AUTH_EXTERNAL_KEYCLOAK_ENABLED": "true",
             "AUTH_EXTERNAL_KEYCLOAK_URL": f"http://127.0.0.1:{provider_port}",
             "AUTH_EXTERNAL_KEYCLOAK_CLIENT_ID": f"{CLIENT},{APP}",

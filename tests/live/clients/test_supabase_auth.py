@@ -26,7 +26,7 @@ from supabase_auth.types import (
     User,
 )
 
-from tests.live.clients.conftest import FIXED_CODE, ISSUER, PHONES, Service
+from tests.live.clients.conftest import FIXED_CODE, PHONES, Service
 
 PASSWORD = "correct horse 1"
 
@@ -181,14 +181,14 @@ def test_refresh_the_session(client: SyncGoTrueClient, open_client: Open) -> Non
     assert late.refresh_token == after.refresh_token
 
 
-def test_get_claims_sends_no_user_request(client: SyncGoTrueClient, calls: list[str]) -> None:
+def test_get_claims_sends_no_user_request(client: SyncGoTrueClient, calls: list[str], service: Service) -> None:
     session = session_of(client)
     calls.clear()
     claims = client.get_claims()
     assert claims is not None
     assert claims["headers"]["alg"] == "RS256"
     assert claims["claims"]["sub"] == session.user.id
-    assert claims["claims"]["iss"] == ISSUER
+    assert claims["claims"]["iss"] == service.url
     client.get_claims()
     assert calls == ["GET /.well-known/jwks.json"]
 

@@ -173,7 +173,7 @@ scenario('get claims without a user request', async () => {
   const { claims, header } = good(await client.getClaims())
   assert.equal(header.alg, 'RS256')
   assert.equal(claims.sub, user.id)
-  assert.equal(claims.iss, 'https://auth.example.com')
+  assert.equal(claims.iss, AUTH_URL)
   assert.equal(claims.aal, 'aal1')
   assert.equal(claims.amr[0].method, 'otp')
   assert.deepEqual(client.calls, ['GET /.well-known/jwks.json'])

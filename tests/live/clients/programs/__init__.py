@@ -1,0 +1,1 @@
+"""Programs that use client libraries, and cannot run in the process of the tests."""
