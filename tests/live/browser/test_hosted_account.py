@@ -79,8 +79,8 @@ def test_a_user_manages_and_deletes_the_account(browser: Chromium, start_service
     arrive(browser, "/account/factors/app")
     submit(browser)
     arrive(browser, "/account/factors/app/code")
-    assert browser.evaluate("document.querySelector('.qr-code svg').getBoundingClientRect().width") > 100
-    secret = browser.evaluate("document.querySelector('#secret').value")
+    assert browser.evaluate("document.querySelector('.qr svg').getBoundingClientRect().width") > 100
+    secret = browser.evaluate("document.querySelector('main code').innerText")
     fill(browser, code=totp_algorithm.code_at(int(time.time()) // 30, secret=secret))
     submit(browser)
     arrive(browser, "/account/factors", "Your second factor is added.")
