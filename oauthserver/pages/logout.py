@@ -8,6 +8,7 @@ that it always leads to the question.
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 from django import forms
 from django.http import Http404, HttpRequest, HttpResponse
@@ -62,13 +63,16 @@ class LogoutPage(Page):
             return self.finish(logout)
         if current is not None and logout.subject == str(current.user.id):
             return self.end_session(logout)
-        hidden = {
+        values = {
             "client_id": str(logout.client.id) if logout.client else "",
             "post_logout_redirect_uri": logout.post_logout_redirect_uri,
             "state": logout.state,
         }
+        hidden = {name: value for name, value in values.items() if value}
+        # Not the URL of the request, which may have an ID token.
+        own_path = f"{reverse('oauth_pages:logout')}?{urlencode(hidden)}"
         client = ShownClient(ClientSummary.of(logout.client)) if logout.client else None
-        return self.show(client=client, hidden=hidden)
+        return self.show(client=client, hidden=hidden, own_path=own_path)
 
     def show_refusal(self, error: LogoutRequestRefused) -> HttpResponse:
         """No redirect, because the redirect URI is not valid (§3)."""
@@ -79,6 +83,7 @@ class LogoutPage(Page):
             title=_("This did not work"),
             text=_("The application has sent an invalid request to sign you out."),
             reason=str(error),
+            own_path=reverse("oauth_pages:logout"),
         )
 
     def end_session(self, logout: LogoutRequest) -> HttpResponse:
