@@ -233,7 +233,7 @@ def test_client_requires_a_second_factor(api: Api) -> None:
     answer = browser.get(page)
     assert answer.status_code == 403
     text = html.unescape(answer.content.decode())
-    assert 'href="/account"' in text
+    assert 'href="/account/factors"' in text
     assert f'href="{page}"' in text
     assert row(page).user_id is None
     # A user who has one verifies it before anything is shown.
