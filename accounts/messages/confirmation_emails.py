@@ -14,7 +14,7 @@ from django.db import transaction
 from accounts.messages import queries, recipients
 from accounts.models import User
 from accounts.users.records import UserRecord
-from authsvc import audit, conf, messaging
+from authsvc import audit, conf, languages, messaging
 from authsvc.audit import Action, PendingEntry
 from authsvc.caller import Caller
 from authsvc.messaging import Email, EmailKind, IntervalGroup, Sender
@@ -48,6 +48,7 @@ def operator_recovery(
         to=user.email,
         user_id=user.id,
         expires_at=at + conf.current().mailer.otp_exp,
+        language=languages.of_user(user.user_metadata),
         variables={
             "SiteURL": conf.current().site.url,
             "Email": user.email,
@@ -216,6 +217,7 @@ def _email(
         to=user.email,
         user_id=user.id,
         expires_at=at + conf.current().mailer.otp_exp,
+        language=languages.of_user(user.user_metadata),
         variables={
             "SiteURL": conf.current().site.url,
             "Email": user.email,

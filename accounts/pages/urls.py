@@ -8,6 +8,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import path
 
 from accounts.pages.account.urls import urlpatterns as account_urlpatterns
+from accounts.pages.language import LanguagePage
 from accounts.pages.second_factor import SecondFactorPage
 from accounts.pages.sign_in import SignedOutPage, SignInPage, SignOutPage
 from authsvc import conf
@@ -29,6 +30,7 @@ urlpatterns = [
     slash_optional("account/sign-in", SignInPage.as_view(), name="sign_in"),
     slash_optional("account/second-factor", SecondFactorPage.as_view(), name="second_factor"),
     slash_optional("account/sign-out", SignOutPage.as_view(), name="sign_out"),
+    slash_optional("account/language", LanguagePage.as_view(), name="language"),
     slash_optional("account/signed-out", SignedOutPage.as_view(), name="signed_out"),
     path(f"account/static/{_FILES.fingerprint}/<path:name>", serve_file, name="file"),
     *account_urlpatterns,

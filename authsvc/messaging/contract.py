@@ -65,6 +65,8 @@ class Email:
     user_id: UUID | None = None
     expires_at: datetime | None = None
     """Expiry of the code in the message. Delivery is not attempted after it."""
+    language: str = ""
+    """The user's language; empty if it is unknown. Then the language of the request counts."""
     is_bulk: bool = False
     """True for one of many messages that an operator sends; it is delivered after all others."""
     id: UUID = field(default_factory=uuid4)
@@ -80,6 +82,7 @@ class Sms:
     variables: Mapping[str, Any] = field(repr=False)
     user_id: UUID | None = None
     expires_at: datetime | None = None
+    language: str = ""
     is_bulk: bool = False
     id: UUID = field(default_factory=uuid4)
 
