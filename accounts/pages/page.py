@@ -125,11 +125,14 @@ class Page(View):
         """Additional variables of the template."""
         return {}
 
-    def attempt(self, form: forms.Form, action: Callable[[Any], HttpResponse]) -> HttpResponse:
-        """Check rate limit, captcha and form, then call the action with the form. Errors are shown on the page."""
+    def attempt(self, form: forms.Form | None, action: Callable[[Any], HttpResponse]) -> HttpResponse:
+        """Check rate limit, captcha and form, then call the action with the form. Errors are shown on the page.
+
+        `form` is None for a button alone.
+        """
         try:
             self.check_limits()
-            if not form.is_valid():
+            if form is not None and not form.is_valid():
                 return self.show(form, status=400)
             return action(form)
         except ApiError as error:
@@ -139,7 +142,12 @@ class Page(View):
         """Raises RequestRateExceeded and the errors of the captcha."""
         if self.bucket is not None:
             throttling.check(self.bucket, self.request)
-        if self.captcha and (widget := captcha.widget()):
+        if self.captcha:
+            self.check_captcha()
+
+    def check_captcha(self) -> None:
+        """Require a solved captcha, if captchas are enabled. Raises the errors of the captcha."""
+        if widget := captcha.widget():
             captcha.verify(token=self.request.POST.get(widget.field, ""), client_ip=client_address(self.request))
 
     def show(
