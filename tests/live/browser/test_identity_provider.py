@@ -94,6 +94,7 @@ def test_tutorial_signs_a_user_in_through_openid_client(
     service = f"http://localhost:{port}"
     start_service(
         port=port,
+        AUTH_SITE_URL="http://localhost:3000",
         AUTH_API_EXTERNAL_URL=service,
         AUTH_JWT_ISSUER=service,
         AUTH_JWT_KEYS=json.dumps([signing_keys.generate(algorithm="RS256")]),
