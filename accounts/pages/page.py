@@ -307,16 +307,21 @@ def remember_language(response: HttpResponse, code: str) -> None:
     )
 
 
+def chosen_language(request: HttpRequest) -> str:
+    """The language that the user has chosen in this browser; empty without a choice."""
+    chosen = request.COOKIES.get(language_cookie_name(), "")
+    return chosen if chosen in languages.offered() else ""
+
+
 def choose_language(request: HttpRequest) -> str:
     """The language chosen in this browser, else the best of Accept-Language, else the default."""
-    chosen = request.COOKIES.get(language_cookie_name())
-    return languages.select(chosen) if chosen in languages.offered() else languages.of_request()
+    return chosen_language(request) or languages.of_request()
 
 
 def _choose_language_of_user(request: HttpRequest) -> str:
     """The same, with the language of the signed-in user before Accept-Language."""
     current = None
-    if len(languages.offered()) > 1 and request.COOKIES.get(language_cookie_name()) not in languages.offered():
+    if len(languages.offered()) > 1 and not chosen_language(request):
         current = browser_session.signed_in(request)
     of_user = languages.of_user(parse_json(current.user.user_metadata_json)) if current is not None else ""
     return of_user or choose_language(request)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import secrets
 from uuid import uuid4
 
-from authsvc import jobs, languages
+from authsvc import jobs
 from authsvc.messaging import Email, Sms
 from authsvc.observability import metrics
 from mailer.delivery import encryption, tasks
@@ -34,13 +33,11 @@ def enqueue_placeholder(**_: object) -> None:
 
 
 def _defer(message: Email | Sms, *, channel: str) -> None:
-    # The delivery has no request.
-    in_language = dataclasses.replace(message, language=message.language or languages.of_request())
     arguments = {
         "message_id": str(message.id),
         "channel": channel,
         "kind": str(message.kind),
-        "sealed": encryption.encrypt(in_language),
+        "sealed": encryption.encrypt(message),
         "to_user": encryption.recipient_digest(message.user_id) if message.user_id else None,
         "to_address": encryption.recipient_digest(message.to),
     }

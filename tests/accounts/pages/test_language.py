@@ -9,7 +9,7 @@ from django.utils import translation
 
 from accounts.models import User
 from authsvc.audit.models import AuditLogEntry
-from tests.conftest import Answer, ChangeConfig
+from tests.conftest import Answer, ChangeConfig, Mailbox
 from tests.page_browser import ACCOUNT, SIGN_IN, PageBrowser
 
 pytestmark = pytest.mark.django_db
@@ -102,3 +102,28 @@ def test_the_console_and_the_api_stay_english(inside: PageBrowser) -> None:
     )
     assert api.json()["error_code"] == "validation_failed"
     assert api.json()["msg"].isascii()
+
+
+@pytest.mark.parametrize("chosen", ["de", ""])
+def test_an_account_keeps_the_language_that_its_user_has_chosen(
+    browser: PageBrowser, mailbox: Mailbox, chosen: str
+) -> None:
+    if chosen:
+        choose(browser, chosen)
+    browser.submit(
+        "/account/sign-up",
+        headers={"accept-language": "de"},
+        name="new@example.com",
+        password="correct horse battery staple",
+    )
+    assert User.objects.get(email="new@example.com").raw_user_meta_data.get("locale", "") == chosen
+    assert [email.language for email in mailbox.emails] == ["de"]
+
+
+def test_the_profile_changes_the_language_of_this_browser_too(inside: PageBrowser, user: User) -> None:
+    inside.submit("/account/profile", locale="de")
+    assert language_of(inside.get(ACCOUNT)) == "de"
+    inside.submit("/account/profile", locale="")
+    user.refresh_from_db()
+    assert "locale" not in user.raw_user_meta_data
+    assert language_of(inside.get(ACCOUNT)) == "en"
