@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from accounts.pages import browser_session, ceremonies, destinations, registry
+from accounts.pages.account import passkeys
 from accounts.pages.code import has_codes
 from accounts.pages.completion import complete_sign_in, next_step
 from accounts.pages.forms import IdentifierForm
@@ -52,14 +53,14 @@ class SignInPage(Page):
             "signs_up": not signup.disabled and (signup.email_enabled or signup.phone_enabled),
             "has_codes": has_codes(),
             "has_recovery": signup.email_enabled,
-            "has_passkeys": _has_passkeys(),
+            "has_passkeys": passkeys.is_enabled(),
             "providers": registry.providers.buttons() if registry.providers is not None else (),
         }
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        if _has_passkeys() and request.POST.get("ask") == "passkey":
+        if passkeys.is_enabled() and request.POST.get("ask") == "passkey":
             return self.attempt(None, self._prompt_for_passkey)
-        if _has_passkeys() and "credential" in request.POST:
+        if passkeys.is_enabled() and "credential" in request.POST:
             return self.attempt(None, self._sign_in_with_passkey)
         return super().post(request, *args, **kwargs)
 
@@ -109,7 +110,3 @@ class SignedOutPage(Page):
     template = "pages/signed_out.html"
     title = _("Signed out")
     text = _("You are signed out of this browser.")
-
-
-def _has_passkeys() -> bool:
-    return conf.current().passkeys.enabled and ceremonies.has_relying_party()

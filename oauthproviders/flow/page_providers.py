@@ -45,8 +45,8 @@ class PageProviders:
 
     def buttons(self) -> Sequence[ProviderButton]:
         """At most one statement, for custom providers."""
-        configured = conf.current().providers
-        enabled = [name for name in registry.PROVIDERS if not registry.configuration_error(name, configured[name])]
+        configured = conf.current().providers.items()
+        enabled = [name for name, config in configured if not registry.configuration_error(name, config)]
         buttons = [ProviderButton(name, _LABELS.get(name, name.capitalize())) for name in enabled]
         if conf.current().custom_providers.enabled:
             rows = CustomProvider.objects.filter(enabled=True).order_by("name", "identifier")
