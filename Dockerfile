@@ -9,10 +9,10 @@ RUN python3 -m venv tools \
     && python3 -m venv --without-pip /venv \
     && tools/bin/uv pip install --no-cache --link-mode=copy --python /venv/bin/python --require-hashes \
         -r requirements.server.lock -r requirements.compiled.lock
-# Removes translations (disabled in the service), tests, Redoc (unused; the API page is Swagger UI), and files for
+# Removes translations except Django's own, tests, Redoc (unused; the API page is Swagger UI), and files for
 # compilers, debuggers and type checkers.
-RUN find /venv -depth \( -name LC_MESSAGES -o -name tests -o -path '*_sidecar/redoc' \) -type d -exec rm -r {} + \
-    && find /venv -type f \( -name '*.pyi' -o -name '*.c' -o -name '*.cpp' -o -name '*.h' -o -name '*.js.map' \) -delete \
+RUN find /venv -depth \( \( -name LC_MESSAGES -a ! -path '*/django/conf/locale/*' \) -o -name tests -o -path '*_sidecar/redoc' \) -type d -exec rm -r {} + \
+    && find /venv -type f \( -name '*.pyi' -o -name '*.c' -o -name '*.cpp' -o -name '*.h' -o -name '*.js.map' -o -name '*.po' \) -delete \
     && find /venv -name '*.so' -exec strip --strip-unneeded {} +
 WORKDIR /srv/authsvc
 COPY manage.py gunicorn.conf.py LICENSE ./
@@ -22,6 +22,7 @@ COPY tokens tokens
 COPY oauthproviders oauthproviders
 COPY oauthserver oauthserver
 COPY mailer mailer
+COPY locale locale
 COPY templates templates
 # Compiles only the modules that the service loads at start and for telemetry, by importing them. The service never loads
 # the rest, which is more than half of the installed code.

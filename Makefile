@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Many tests wait for other processes, so more of them run at once than there are cores.
 WORKERS ?= 4
 
-.PHONY: help install run operator test test-fast lint format docs docs-serve screenshots bench reference lock audit
+.PHONY: help install run operator test test-fast lint format docs docs-serve screenshots bench reference messages lock audit
 
 help:
 	@echo 'make install    install the locked dependencies into .venv'
@@ -31,6 +31,7 @@ help:
 	@echo 'make screenshots  write the images of the documents with Chromium'
 	@echo 'make bench      measure each endpoint of a server of this checkout under load'
 	@echo 'make reference  write the generated documents: OpenAPI, endpoints, errors, settings'
+	@echo 'make messages   collect the texts to translate in locale/, and compile the translations (needs gettext)'
 	@echo 'make lock       update the lock files from pyproject.toml'
 	@echo 'make audit      compare the locked packages with the advisories of pypi.org'
 
@@ -126,6 +127,11 @@ bench: $(INSTALLED)
 reference: $(INSTALLED) $(DEVELOPMENT)
 	@AUTHSVC_CONFIG_FILE=$(CURDIR)/$(DEVELOPMENT) AUTH_API_EXTERNAL_URL=http://localhost:$(PORT) \
 		$(BIN)/python manage.py write_reference
+
+messages: $(INSTALLED) $(DEVELOPMENT)
+	@AUTHSVC_CONFIG_FILE=$(CURDIR)/$(DEVELOPMENT) $(BIN)/python manage.py makemessages --all --no-wrap --no-obsolete \
+		--add-location file --ignore .venv --ignore tests --ignore docs --ignore catalogclient --ignore node_modules
+	@AUTHSVC_CONFIG_FILE=$(CURDIR)/$(DEVELOPMENT) $(BIN)/python manage.py compilemessages --ignore .venv
 
 LOCK := UV_CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/uv pip compile -q --no-annotate --generate-hashes --universal \
 	--python-version 3.11 --no-emit-index-url

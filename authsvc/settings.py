@@ -59,7 +59,11 @@ ALLOWED_HOSTS = ["*"]  # links are made from API_EXTERNAL_URL, never from the Ho
 APPEND_SLASH = False
 USE_TZ = True
 TIME_ZONE = "UTC"
-USE_I18N = False
+# The API, the console and the logs are in LANGUAGE_CODE; pages and messages are in a language of `authsvc.languages`.
+USE_I18N = True
+LANGUAGE_CODE = "en-us"
+LANGUAGES = [("en-us", "English"), *((code, code) for code in conf.installed_languages(AUTH.languages))]
+LOCALE_PATHS = [str(folder) for folder in conf.language_folders(AUTH.languages)]
 FORMAT_MODULE_PATH = "authsvc.console.formats"
 DATA_UPLOAD_MAX_MEMORY_SIZE = None  # the body limit of the service is checked where bodies are read
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -74,7 +78,7 @@ SILENCED_SYSTEM_CHECKS = [
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [*filter(None, [AUTH.pages.templates_folder]), BASE_DIR / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [

@@ -9,10 +9,13 @@ class OAuthProvidersConfig(AppConfig):
     name = "oauthproviders"
 
     def ready(self) -> None:
+        from accounts.pages import registry
         from authsvc.diagnostics.registry import diagnostics
         from oauthproviders.diagnostics import ProviderDiagnostic
         from oauthproviders.flow.id_token import IdTokenGrant
+        from oauthproviders.flow.page_providers import PageProviders
         from tokens.api import grants
 
         grants.register("id_token", IdTokenGrant(), position=4)
         diagnostics.append(ProviderDiagnostic())
+        registry.providers = PageProviders()

@@ -23,6 +23,7 @@ urlpatterns = [
     slash_optional("oauth/revoke", issued_token_views.RevocationView.as_view()),
     slash_optional("oauth/introspect", issued_token_views.IntrospectionView.as_view()),
     slash_optional("oauth/device_authorization", device_views.DeviceAuthorizationView.as_view()),
+    slash_optional("oauth/par", authorization_views.PushedRequestView.as_view()),
     slash_optional("oauth/authorize", authorization_views.AuthorizeView.as_view()),
     slash_optional(_AUTHORIZATION, authorization_views.AuthorizationView.as_view()),
     slash_optional(f"{_AUTHORIZATION}/consent", authorization_views.ConsentView.as_view()),

@@ -30,7 +30,7 @@ class PageBrowser:
         assert page.status_code == 200, page.content
         return page.content.decode()
 
-    def submit(self, page: str, *, to: str = "", headers: Any = None, **fields: str) -> Answer:
+    def submit(self, page: str, /, *, to: str = "", headers: Any = None, **fields: str) -> Answer:
         """Submit the form of a page with its hidden fields, to the page itself or to another path."""
         answer = self.get(page)
         hidden = {name: html.unescape(value) for name, value in _INPUT.findall(answer.content.decode())}

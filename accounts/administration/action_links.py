@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +16,7 @@ from accounts.models import User
 from accounts.passwords import hashing, policy
 from accounts.users import account_creation, identifiers, metadata_limits, queries, updates
 from accounts.users.records import UserRecord
-from authsvc import audit, conf, messaging
+from authsvc import audit, conf, languages, messaging
 from authsvc.caller import Caller
 from authsvc.messaging import EmailKind
 from authsvc.security import encryption
@@ -121,11 +121,10 @@ def _invitation(
     with transaction.atomic(durable=True):
         user, secret = invitations.prepare(address, existing, data=request.data, actor=actor, caller=caller, at=at)
         if is_mailed:
-            messaging.send(
-                confirmation_emails.invitation(
-                    user, secret=secret, redirect_to=request.redirect_to, caller=caller, at=at
-                )
+            email = confirmation_emails.invitation(
+                user, secret=secret, redirect_to=request.redirect_to, caller=caller, at=at
             )
+            messaging.send(replace(email, language=email.language or languages.default()))
         return _link("invite", user, secret, request, caller=caller)
 
 

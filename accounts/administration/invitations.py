@@ -16,7 +16,7 @@ from accounts.messages import confirmation_emails, recipients
 from accounts.models import User
 from accounts.users import account_creation, identifiers, queries
 from accounts.users.records import UserRecord
-from authsvc import audit, messaging
+from authsvc import audit, languages, messaging
 from authsvc.caller import Caller
 from authsvc.messaging import EmailKind, Sender
 from tokens.models import TokenType
@@ -71,7 +71,7 @@ def _invite(
     with transaction.atomic(durable=True):
         user, secret = prepare(address, existing, data=data, actor=actor, caller=caller, at=at)
         email = confirmation_emails.invitation(user, secret=secret, redirect_to=redirect_to, caller=caller, at=at)
-        messaging.send(replace(email, is_bulk=is_bulk))
+        messaging.send(replace(email, is_bulk=is_bulk, language=email.language or languages.default()))
         return user
 
 

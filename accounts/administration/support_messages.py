@@ -17,7 +17,7 @@ from accounts.messages import confirmation_emails, recipients, sms_codes
 from accounts.models import User
 from accounts.users import queries
 from accounts.users.records import UserRecord
-from authsvc import audit, messaging
+from authsvc import audit, languages, messaging
 from authsvc.audit import Administrator
 from authsvc.caller import Caller
 from authsvc.messaging import Email, EmailKind, SmsKind
@@ -98,7 +98,7 @@ def _send_link(
             user_id=user.id, token_type=TokenType.RECOVERY, identifier=user.email, pkce=False, at=at
         )
         email = compose(user, secret=secret, redirect_to="", caller=caller, at=at)
-        messaging.send(replace(email, is_bulk=is_bulk))
+        messaging.send(replace(email, is_bulk=is_bulk, language=email.language or languages.default()))
     return user.email
 
 
@@ -130,7 +130,7 @@ def _mail_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller
             user_id=user.id, token_type=TokenType.CONFIRMATION, identifier=user.email, pkce=False, at=at
         )
         email = confirmation_emails.confirmation(user, secret=secret, redirect_to="", caller=caller, at=at)
-        messaging.send(replace(email, is_bulk=is_bulk))
+        messaging.send(replace(email, is_bulk=is_bulk, language=email.language or languages.default()))
     return user.email
 
 
@@ -147,6 +147,7 @@ def _text_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller
             kind=SmsKind.CONFIRMATION,
             token_type=TokenType.CONFIRMATION,
             channel="sms",
+            language=languages.of_user(user.user_metadata) or languages.default(),
             at=at,
             is_bulk=is_bulk,
         )

@@ -14,10 +14,11 @@ from django.db import transaction
 from accounts.messages import queries, recipients
 from accounts.models import User
 from accounts.users.records import UserRecord
-from authsvc import audit, conf, messaging
+from authsvc import audit, conf, languages, messaging
 from authsvc.audit import Action, PendingEntry
 from authsvc.caller import Caller
 from authsvc.messaging import Email, EmailKind, IntervalGroup, Sender
+from authsvc.security import redirects
 from tokens.flows import flow_states
 from tokens.flows.pkce import Challenge
 from tokens.models import TokenType
@@ -48,6 +49,7 @@ def operator_recovery(
         to=user.email,
         user_id=user.id,
         expires_at=at + conf.current().mailer.otp_exp,
+        language=languages.of_user(user.user_metadata),
         variables={
             "SiteURL": conf.current().site.url,
             "Email": user.email,
@@ -191,8 +193,11 @@ def action_link(*, base: str, purpose: str, token: str, link_type: str, redirect
     """The link of an email: the path configured for `purpose`, resolved against `base` (RFC 3986 §5), with its query.
 
     `purpose`: `invite`, `confirmation`, `recovery` (also for magic links) or `email_change`. A query in the configured
-    path is dropped, a fragment kept. The redirect target is quoted only where `&`, `=` or `#` would cut it.
+    path is dropped, a fragment kept. The redirect target is quoted only where `&`, `=` or `#` would cut it. A target
+    that is a hosted page gets the link itself, so that custom templates work with the pages as well.
     """
+    if redirects.is_page(redirect_to):
+        return redirects.with_query(redirect_to, {"token": token, "type": link_type})
     path = conf.current().mailer.url_paths.get(purpose) or _DEFAULT_PATH
     scheme, host, resolved, _, fragment = urlsplit(urljoin(base, path))
     target = quote_plus(redirect_to) if any(mark in redirect_to for mark in "&=#") else redirect_to
@@ -216,6 +221,7 @@ def _email(
         to=user.email,
         user_id=user.id,
         expires_at=at + conf.current().mailer.otp_exp,
+        language=languages.of_user(user.user_metadata),
         variables={
             "SiteURL": conf.current().site.url,
             "Email": user.email,

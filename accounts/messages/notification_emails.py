@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from accounts.users.records import UserRecord
-from authsvc import conf
+from authsvc import conf, languages
 from authsvc.messaging import Email, EmailKind
 
 
@@ -25,7 +25,7 @@ def email_changed(user: UserRecord, *, email: str) -> Email:
 
 def email_taken(owner: UserRecord) -> Email:
     """Goes to the owner of an address that another account requests."""
-    return _email(EmailKind.EMAIL_TAKEN, owner)
+    return _email(EmailKind.EMAIL_TAKEN, owner, language=languages.default())
 
 
 def phone_changed(user: UserRecord, *, phone: str) -> Email:
@@ -55,13 +55,23 @@ def recovery_code_used(user: UserRecord, *, remaining: int) -> Email:
 
 def impersonated(user: UserRecord) -> Email:
     """Goes to a user as whom an operator starts to view the application."""
-    return _email(EmailKind.IMPERSONATION, user)
+    return _email(EmailKind.IMPERSONATION, user, language=languages.default())
 
 
-def _email(kind: EmailKind, user: UserRecord, *, expires_at: datetime | None = None, **variables: str) -> Email:
+def _email(
+    kind: EmailKind, user: UserRecord, *, expires_at: datetime | None = None, language: str = "", **variables: str
+) -> Email:
+    """`language` is used for a user without a language; empty: that of the request, if the user sends it."""
     common = {
         "SiteURL": conf.current().site.url,
         "Email": user.email,
         "Data": user.user_metadata,
     }
-    return Email(kind=kind, to=user.email, user_id=user.id, expires_at=expires_at, variables={**common, **variables})
+    return Email(
+        kind=kind,
+        to=user.email,
+        user_id=user.id,
+        expires_at=expires_at,
+        language=languages.of_user(user.user_metadata) or language,
+        variables={**common, **variables},
+    )

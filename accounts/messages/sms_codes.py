@@ -10,7 +10,7 @@ from django.db import transaction
 
 from accounts.messages import queries
 from accounts.users.records import UserRecord
-from authsvc import audit, conf, messaging
+from authsvc import audit, conf, languages, messaging
 from authsvc.audit import Action, PendingEntry
 from authsvc.caller import Caller
 from authsvc.messaging import Sender, Sms, SmsKind
@@ -47,6 +47,7 @@ def send_code(
     kind: SmsKind,
     token_type: TokenType,
     channel: str,
+    language: str,
     at: datetime,
     withheld: bool = False,
     is_bulk: bool = False,
@@ -54,13 +55,21 @@ def send_code(
     """Store a code for `phone` and send it; returns the message's id.
 
     Must run inside a transaction. A phone number with a test code gets that code and no message. A `withheld` code is
-    not sent; the returned id then belongs to no message.
+    not sent; the returned id then belongs to no message. `language` is that of the user, empty if it is unknown.
     """
     code = _code(phone, at=at)
     with transaction.atomic(savepoint=False):
         one_time_tokens.store_code(user_id=user_id, token_type=token_type, identifier=phone, code=code, at=at)
         return _post(
-            code, kind=kind, phone=phone, channel=channel, user_id=user_id, at=at, withheld=withheld, is_bulk=is_bulk
+            code,
+            kind=kind,
+            phone=phone,
+            channel=channel,
+            user_id=user_id,
+            language=language,
+            at=at,
+            withheld=withheld,
+            is_bulk=is_bulk,
         )
 
 
@@ -101,7 +110,15 @@ def _send_with_entry(
     token = _token(code, token_type, phone=user.phone, at=at)
     with transaction.atomic(savepoint=False):
         queries.store_secret_request(user_id=user.id, sent_at=sent_at, entry=entry, token=token)
-        return _post(code, kind=SmsKind.CONFIRMATION, phone=user.phone, channel=channel, user_id=user.id, at=at)
+        return _post(
+            code,
+            kind=SmsKind.CONFIRMATION,
+            phone=user.phone,
+            channel=channel,
+            user_id=user.id,
+            language=languages.of_user(user.user_metadata),
+            at=at,
+        )
 
 
 def _code(phone: str, *, at: datetime) -> str:
@@ -121,6 +138,7 @@ def _post(
     phone: str,
     channel: str,
     user_id: UUID,
+    language: str,
     at: datetime,
     withheld: bool = False,
     is_bulk: bool = False,
@@ -134,6 +152,7 @@ def _post(
         variables={"Code": code},
         user_id=user_id,
         expires_at=at + conf.current().sms.otp_exp,
+        language=language,
         is_bulk=is_bulk,
     )
     if withheld:

@@ -13,7 +13,7 @@ from accounts.mfa.factor_types import FactorResponse, NewChallenge, Proof, Verif
 from accounts.models import Factor, FactorChallenge
 from accounts.users import identifiers
 from accounts.users.records import UserRecord
-from authsvc import conf, messaging
+from authsvc import conf, languages, messaging
 from authsvc.caller import Caller
 from authsvc.errors import SmsGatewayMissing, UnexpectedFailure
 from authsvc.messaging import Sender, Sms, SmsKind, contract
@@ -58,6 +58,7 @@ class Phone:
             variables={"Code": code},
             user_id=user.id,
             expires_at=at + config.challenge_expiry,
+            language=languages.of_user(user.user_metadata),
         )
         return NewChallenge(otp_code=encryption.encrypt(code, bound_to=challenge_id, always=True), message=message)
 

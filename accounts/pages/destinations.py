@@ -48,6 +48,11 @@ def next_path(request: HttpRequest) -> str:
     return _permitted_path(request.POST.get("next") or request.GET.get("next") or "")
 
 
+def own_page(request: HttpRequest) -> str:
+    """The parameter `page` of the form if it is a path of the pages; else empty."""
+    return _permitted_path(request.POST.get("page", ""))
+
+
 def redirect_target(request: HttpRequest) -> str:
     """The parameter `redirect_to` of the form or the URL if the rule of the API permits it; else empty."""
     requested = request.POST.get("redirect_to") or request.GET.get("redirect_to") or ""

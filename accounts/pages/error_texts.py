@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from django.utils.functional import Promise
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
+from accounts import errors
+from accounts.passwords import policy
 from authsvc.errors import ApiError
 
 _TEXTS: dict[str, str | Promise] = {
@@ -41,6 +45,7 @@ _TEXTS: dict[str, str | Promise] = {
     "oauth_authorization_not_found": _(
         "This request has expired or belongs to another account. Go back to the application and start again."
     ),
+    "oauth_client_not_found": _("The application that has sent you here is not known to this service."),
     "oauth_consent_not_found": _("This application has no access to your account any more."),
     "otp_disabled": _("There is no account for this address."),
     "otp_expired": _("The link or code is wrong, has expired or was used already. Request a new one."),
@@ -70,14 +75,25 @@ _TEXTS: dict[str, str | Promise] = {
     "webauthn_credential_exists": _("This passkey is registered already."),
     "webauthn_verification_failed": _("The passkey or security key was not accepted."),
 }
+_TEXTS_OF_CLASSES: dict[type[ApiError], str | Promise] = {
+    errors.EmailInvalid: _("Enter a valid email address."),
+    errors.EmailTooLong: _("Enter a valid email address."),
+    errors.PhoneInvalid: _("Enter a valid phone number with its country code, such as +1 555 123 4567."),
+    errors.PasswordTooLong: _("This password is too long. Choose one with at most 72 characters."),
+}
+"""For errors that share a code."""
 _WITH_WAITING_TIME = frozenset({"over_email_send_rate_limit", "over_sms_send_rate_limit"})
+_LONG_WAIT = 90
+"""Seconds; longer waits are given in minutes."""
 
 
 def error_text(error: ApiError) -> str:
     """The text for an error; the English message of the API where no text exists for its code."""
     if error.error_code in _WITH_WAITING_TIME:
         return _waiting_text(error)
-    text = _TEXTS.get(error.error_code)
+    if isinstance(error, errors.WeakPassword):
+        return _weakness_text(error)
+    text = _TEXTS_OF_CLASSES.get(type(error)) or _TEXTS.get(error.error_code)
     return str(text) if text is not None else error.message
 
 
@@ -89,9 +105,21 @@ def text_of_code(error_code: str) -> str:
 def _waiting_text(error: ApiError) -> str:
     if error.retry_after is None:
         return gettext("Too many messages were sent. Try again later.")
-    seconds = max(1, int(error.retry_after + 0.999))
+    seconds = max(1, math.ceil(error.retry_after))
+    if seconds > _LONG_WAIT:
+        minutes = math.ceil(seconds / 60)
+        return gettext("A message was sent a short time ago. Try again in %(minutes)s minutes.") % {"minutes": minutes}
     return ngettext(
         "A message was sent a moment ago. Try again in %(seconds)s second.",
         "A message was sent a moment ago. Try again in %(seconds)s seconds.",
         seconds,
     ) % {"seconds": seconds}
+
+
+def _weakness_text(error: errors.WeakPassword) -> str:
+    texts = {
+        "length": gettext("The password needs at least %(count)s characters.") % {"count": policy.min_length()},
+        "characters": gettext("The password lacks a required kind of character."),
+        "pwned": gettext("The password is known from data breaches. Choose a different one."),
+    }
+    return " ".join(texts[reason] for reason in error.reasons if reason in texts) or str(_TEXTS["weak_password"])

@@ -22,13 +22,11 @@ the template. URLs come from `reverse` or `{% url %}`; redirects that parameters
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, ClassVar, cast
-from urllib.parse import urlsplit
 
 from django import forms
-from django.conf import settings
 from django.contrib.messages.middleware import MessageMiddleware
 from django.core.exceptions import BadRequest, SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
@@ -37,28 +35,30 @@ from django.http.response import HttpResponseBase
 from django.middleware.csrf import CsrfViewMiddleware
 from django.template.loader import render_to_string
 from django.urls import get_script_prefix, reverse
-from django.utils import timezone, translation
+from django.utils import timezone
 from django.utils.decorators import decorator_from_middleware
 from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views import View
 
-from accounts.pages import browser_session, destinations, registry
+from accounts.pages import browser_session, destinations, registry, theme
 from accounts.pages.error_texts import error_text
 from accounts.users.queries import get_user_record
 from accounts.users.records import UserRecord
-from authsvc import conf
+from authsvc import conf, languages
 from authsvc.api import captcha, exception_handler, throttling
 from authsvc.api.renderers import NO_STORE, SeeOther
 from authsvc.api.throttling import Bucket
 from authsvc.caller import Caller, caller_of, client_address
+from authsvc.db.fields import parse_json
 from authsvc.errors import ApiError, BodyTooLarge
 from tokens.sessions import browser_sessions
 from tokens.sessions.users import SignedInUser
 
 _MAX_FORM_BYTES = 262_144
 _CSRF_SECRET = "csrf"
+_LANGUAGE_AGE = timedelta(days=365)
 _HEADERS = {
     "Cache-Control": NO_STORE,
     "X-Frame-Options": "DENY",
@@ -100,7 +100,7 @@ class Page(View):
         def respond(request: HttpRequest) -> HttpResponse:
             return self._respond(request, *args, **kwargs)
 
-        with destinations.below_external_path(request), translation.override(choose_language(request)):
+        with destinations.below_external_path(request), languages.use(choose_language(request)):
             browser_session.load(request)
             response = MessageMiddleware(respond)(request)
             assert isinstance(response, HttpResponse)  # noqa: S101  (narrowing; `respond` is synchronous)
@@ -125,11 +125,14 @@ class Page(View):
         """Additional variables of the template."""
         return {}
 
-    def attempt(self, form: forms.Form, action: Callable[[Any], HttpResponse]) -> HttpResponse:
-        """Check rate limit, captcha and form, then call the action with the form. Errors are shown on the page."""
+    def attempt(self, form: forms.Form | None, action: Callable[[Any], HttpResponse]) -> HttpResponse:
+        """Check rate limit, captcha and form, then call the action with the form. Errors are shown on the page.
+
+        `form` is None for a button alone.
+        """
         try:
             self.check_limits()
-            if not form.is_valid():
+            if form is not None and not form.is_valid():
                 return self.show(form, status=400)
             return action(form)
         except ApiError as error:
@@ -139,7 +142,12 @@ class Page(View):
         """Raises RequestRateExceeded and the errors of the captcha."""
         if self.bucket is not None:
             throttling.check(self.bucket, self.request)
-        if self.captcha and (widget := captcha.widget()):
+        if self.captcha:
+            self.check_captcha()
+
+    def check_captcha(self) -> None:
+        """Require a solved captcha, if captchas are enabled. Raises the errors of the captcha."""
+        if widget := captcha.widget():
             captcha.verify(token=self.request.POST.get(widget.field, ""), client_ip=client_address(self.request))
 
     def show(
@@ -211,9 +219,10 @@ class Page(View):
 
     def _respond(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         def view(request: HttpRequest) -> HttpResponse:
-            return self.redirect_before_page() or cast(
-                HttpResponse, super(Page, self).dispatch(request, *args, **kwargs)
-            )
+            with languages.use(_choose_language_of_user(request)):
+                return self.redirect_before_page() or cast(
+                    HttpResponse, super(Page, self).dispatch(request, *args, **kwargs)
+                )
 
         try:
             # Created for each request, so that a reload of CSRF_TRUSTED_ORIGINS takes effect.
@@ -240,12 +249,14 @@ class Page(View):
         """The Content-Security-Policy; `images` is a further source of images."""
         widget = captcha.widget() if self.captcha else None
         further = f" {widget.origins}" if widget else ""
+        look = theme.current()
         frames = f" frame-src {widget.origins};" if widget else ""
         leaves = not self.form_action or self.is_step_of_authorization()
         form_action = "" if leaves else f" form-action {self.form_action};"
-        image_sources = f"'self' data: {images}".rstrip()
+        image_sources = f"'self' data: {look.image_source} {images}".rstrip()
         return (
-            f"default-src 'none'; script-src 'self'{further}; style-src 'self'{further}; img-src {image_sources};"
+            f"default-src 'none'; script-src 'self'{further}; style-src 'self' {look.style_source}{further};"
+            f" img-src {image_sources};"
             f" connect-src 'self'{further};{frames}{form_action} base-uri 'none'; frame-ancestors 'none'"
         )
 
@@ -276,15 +287,51 @@ class _PageCsrf(CsrfViewMiddleware):
         return _message_page(request, 403, gettext("Form expired"), text)
 
 
+def language_cookie_name() -> str:
+    """Of the cookie with the language that the user has chosen."""
+    return "__Host-account_language" if conf.is_https(conf.current()) else "account_language"
+
+
+def remember_language(response: HttpResponse, code: str) -> None:
+    """Store the choice of the user in the browser; empty: the language of the browser."""
+    response.set_cookie(
+        language_cookie_name(),
+        code,
+        max_age=_LANGUAGE_AGE if code else 0,
+        path="/",
+        secure=conf.is_https(conf.current()),
+        httponly=True,
+        samesite="Lax",
+    )
+
+
+def chosen_language(request: HttpRequest) -> str:
+    """The language that the user has chosen in this browser; empty without a choice."""
+    chosen = request.COOKIES.get(language_cookie_name(), "")
+    return chosen if chosen in languages.offered() else ""
+
+
 def choose_language(request: HttpRequest) -> str:
-    """The language of a page."""
-    return settings.LANGUAGE_CODE
+    """The language chosen in this browser, else the best of Accept-Language, else the default."""
+    return chosen_language(request) or languages.of_request()
+
+
+def _choose_language_of_user(request: HttpRequest) -> str:
+    """The same, with the language of the signed-in user before Accept-Language."""
+    current = None
+    if len(languages.offered()) > 1 and not chosen_language(request):
+        current = browser_session.signed_in(request)
+    of_user = languages.of_user(parse_json(current.user.user_metadata_json)) if current is not None else ""
+    return of_user or choose_language(request)
 
 
 def render(request: HttpRequest, template: str, context: dict[str, Any], *, status: int = 200) -> HttpResponse:
     """A response with this template of the pages."""
+    look = theme.current()
     variables = {
-        "site_name": urlsplit(conf.current().site.url).hostname or "",
+        "theme": look,
+        "site_name": look.name,
+        "languages": languages.names(),
         "own_path": destinations.own_path(request),
         **context,
     }

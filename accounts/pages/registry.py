@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from django.http import HttpResponse
 from django.utils.functional import Promise
 
 from tokens.sessions.users import SignedInUser
@@ -40,6 +41,17 @@ class ProviderButton:
     label: str
 
 
+class StartedFlow(Protocol):
+    """A sign-in at a provider that has begun."""
+
+    @property
+    def url(self) -> str:
+        """The page of the provider."""
+
+    def set_cookies(self, response: HttpResponse) -> None:
+        """Bind the flow to the browser, if the settings demand it."""
+
+
 class SignInProviders(Protocol):
     """Sign-in with external providers."""
 
@@ -48,8 +60,8 @@ class SignInProviders(Protocol):
 
     def start(
         self, name: str, *, code_challenge: str, target: str, linking_to: SignedInUser | None, at: datetime
-    ) -> str:
-        """The URL of the provider, from where the browser returns to `target` with a code or an error in the query.
+    ) -> StartedFlow:
+        """Start a flow from which the browser returns to `target` with a code, or an error, in the query.
 
         The code is exchanged with the verifier of the S256 challenge. With `linking_to`, the flow links an identity to
         this user. Raises the errors of `/authorize`.

@@ -6,25 +6,34 @@ from typing import Any
 from uuid import UUID
 
 from django import forms
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import reverse
 from django.utils.functional import Promise
+from django.utils.safestring import mark_safe
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from accounts.mfa import challenges, recovery_codes, verification
+from accounts.mfa import challenges, enrolment, recovery_codes, verification
+from accounts.mfa import errors as mfa_errors
+from accounts.mfa.enrolment import EnrolmentRequest
 from accounts.mfa.factor_types import FactorResponse
 from accounts.models import FactorStatus, FactorType
-from accounts.pages import browser_session, destinations
+from accounts.pages import browser_session, ceremonies, destinations
+from accounts.pages.error_texts import error_text
+from accounts.pages.forms import CODE_ATTRIBUTES
 from accounts.pages.page import Page
 from accounts.users.records import FactorRecord, UserRecord
 from authsvc import conf
 from authsvc.api import throttling
 from authsvc.api.throttling import Bucket
+from authsvc.errors import ApiError
 from tokens.sessions import browser_sessions
 
 _RECOVERY_CODE = "recovery"
 _CHALLENGE = "challenge"
+_UNFINISHED = "enrolment"
+"""The factor whose enrolment this browser has begun."""
 _CODE_TYPES = (FactorType.TOTP, FactorType.PHONE)
 
 
@@ -33,9 +42,7 @@ class CodeForm(forms.Form):
     code = forms.CharField(
         label=_("Code"),
         max_length=255,
-        widget=forms.TextInput(
-            attrs={"autocomplete": "one-time-code", "autocapitalize": "none", "spellcheck": "false"}
-        ),
+        widget=forms.TextInput(attrs=CODE_ATTRIBUTES),
     )
 
     def __init__(
@@ -54,13 +61,23 @@ class CodeForm(forms.Form):
             field.initial = choices[0][0]
 
 
+class AppCodeForm(forms.Form):
+    code = forms.CharField(
+        label=_("Code of the app"),
+        max_length=20,
+        widget=forms.TextInput(attrs={**CODE_ATTRIBUTES, "inputmode": "numeric"}),
+    )
+
+
 class SecondFactorPage(Page):
-    """Asks for a code. The form field `ask` sends an SMS code."""
+    """Asks for a code or a key, or enrols an authenticator app where the user has no factor.
+
+    The button `sms` sends a code to a phone, `ask` prompts for a key. Pages that need `aal2` lead here with `next`.
+    """
 
     template = "pages/second_factor.html"
     title = _("Second factor")
     text = _("Your account is protected by a second factor.")
-    bucket = Bucket.FACTOR_VERIFY
 
     def redirect_before_page(self) -> HttpResponse | None:
         """Requires a signed-in user whose session lacks the second factor."""
@@ -68,23 +85,40 @@ class SecondFactorPage(Page):
         if current is None:
             step = reverse("pages:sign_in")
             return self.redirect(destinations.with_next(step, destinations.next_path(self.request)))
-        if not browser_sessions.needs_second_factor(current):
+        if current.is_aal2:
             return self.redirect(destinations.after_sign_in(self.request))
         return None
 
-    def create_form(self, data: QueryDict | None = None) -> CodeForm:
-        return CodeForm(data, choices=_choices(self.user))
+    def create_form(self, data: QueryDict | None = None) -> forms.Form:
+        return CodeForm(data, choices=_choices(self.user)) if self._needs_proof else AppCodeForm(data)
 
     def get_context(self) -> dict[str, Any]:
-        return {"accepts_codes": bool(_choices(self.user)), "has_phone": bool(_phones(self.user))}
+        if not self._needs_proof:
+            return {}
+        phones = [{"id": phone.id, "label": factor_name(phone)} for phone in _phones(self.user)]
+        return {
+            "accepts_codes": bool(_choices(self.user)),
+            "has_phone": bool(phones),
+            "phones": phones,
+            "has_key": _first_key(self.user) is not None,
+        }
+
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return self.show() if self._needs_proof else self._show_enrolment()
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        if request.POST.get("ask") == "sms":
-            return self.attempt(forms.Form(request.POST), self._send_sms)
+        if not self._needs_proof:
+            return self._enrol()
+        if "sms" in request.POST:
+            return self.attempt(None, self._send_sms)
+        if request.POST.get("ask") == "key":
+            return self.attempt(None, self._prompt_for_key)
+        if "credential" in request.POST:
+            return self.attempt(None, self._verify_key)
         return super().post(request, *args, **kwargs)
 
     def check_limits(self) -> None:
-        asks = "ask" in self.request.POST
+        asks = not {"ask", "sms"}.isdisjoint(self.request.POST)
         throttling.check(Bucket.FACTOR_CHALLENGE if asks else Bucket.FACTOR_VERIFY, self.request)
 
     def submit(self, form: CodeForm) -> HttpResponse:
@@ -94,10 +128,13 @@ class SecondFactorPage(Page):
             recovery_codes.verify(self.current, self.user, code=code, caller=self.caller, at=self.at)
         else:
             factor = next(candidate for candidate in self.user.factors if candidate.id == choice)
-            response = FactorResponse(challenge_id=self._challenge_id(factor), code=code)
+            response = FactorResponse(challenge_id=self._challenge_id(factor), code=code.replace(" ", ""))
             verification.verify(self.current, self.user, UUID(factor.id), response, caller=self.caller, at=self.at)
-        browser_session.step_up(self.request)
-        return self.redirect(destinations.after_sign_in(self.request))
+        return self._complete()
+
+    @property
+    def _needs_proof(self) -> bool:
+        return browser_sessions.needs_second_factor(self.current)
 
     def _challenge_id(self, factor: FactorRecord) -> UUID:
         """An app needs no message, so its challenge is created with the response."""
@@ -105,17 +142,76 @@ class SecondFactorPage(Page):
             return challenges.create(self.current, self.user, UUID(factor.id), caller=self.caller, at=self.at).id
         return UUID(self.request.session.get(_CHALLENGE) or "0" * 32)
 
-    def _send_sms(self, form: forms.Form) -> HttpResponse:
-        """Send a code to the chosen phone, or to the first one."""
-        phones = _phones(self.user)
-        candidates = [phone for phone in phones if phone.id == self.request.POST.get("factor")] or phones
-        if not candidates:
-            return self.show(status=400)
-        phone = candidates[0]
+    def _send_sms(self, _form: None) -> HttpResponse:
+        """Send a code to the phone of the button. Raises FactorNotFound."""
+        phone = next((phone for phone in _phones(self.user) if phone.id == self.request.POST["sms"]), None)
+        if phone is None:
+            raise mfa_errors.FactorNotFound
         challenge = challenges.create(self.current, self.user, UUID(phone.id), caller=self.caller, at=self.at)
         self.request.session[_CHALLENGE] = str(challenge.id)
         form = CodeForm(choices=_choices(self.user), initial={"factor": phone.id})
         return self.show(form, sent_to=factor_name(phone))
+
+    def _prompt_for_key(self, _form: None) -> HttpResponse:
+        ceremony = ceremonies.start_key_ceremony(self, self._key_id(), type="get")
+        return self.show(template="pages/key_prompt.html", ceremony=ceremony, other_way=_("Use a code instead"))
+
+    def _verify_key(self, _form: None) -> HttpResponse:
+        response = ceremonies.read_key_response(self.request, type="get")
+        verification.verify(self.current, self.user, self._key_id(), response, caller=self.caller, at=self.at)
+        return self._complete()
+
+    def _key_id(self) -> UUID:
+        """Raises FactorNotFound."""
+        key = _first_key(self.user)
+        if key is None:
+            raise mfa_errors.FactorNotFound
+        return UUID(key.id)
+
+    def _show_enrolment(self, form: forms.Form | None = None, *, problem: str = "", status: int = 200) -> HttpResponse:
+        totp = enrolment.unfinished_totp(self.user, self._unfinished_id())
+        return self.show(
+            form if totp else forms.Form(),
+            template="pages/enrolment.html",
+            title=_("Set up a second factor"),
+            text="" if totp else _("The page that you opened requires a second factor. Set up an authenticator app."),
+            button=_("Verify") if totp else _("Set up an authenticator app"),
+            totp={"secret": totp.secret, "svg": mark_safe(totp.qr_code)} if totp else None,  # noqa: S308  (own SVG)
+            problem=problem,
+            status=status,
+        )
+
+    def _enrol(self) -> HttpResponse:
+        """Start the enrolment of an app, or complete it with the first code."""
+        factor_id = self._unfinished_id()
+        is_started = enrolment.unfinished_totp(self.user, factor_id) is not None
+        form = AppCodeForm(self.request.POST)
+        try:
+            throttling.check(Bucket.FACTOR_VERIFY if is_started else Bucket.FACTOR_CHALLENGE, self.request)
+            if not is_started:
+                request = EnrolmentRequest(factor_type=FactorType.TOTP, friendly_name=gettext("Authenticator app"))
+                enrolled = enrolment.enroll(self.current, self.user, request, caller=self.caller, at=self.at)
+                self.request.session[_UNFINISHED] = str(enrolled.id)
+                return self.redirect(destinations.own_path(self.request))
+            if not form.is_valid():
+                return self._show_enrolment(form, status=400)
+            challenge = challenges.create(self.current, self.user, factor_id, caller=self.caller, at=self.at)
+            response = FactorResponse(challenge_id=challenge.id, code=form.cleaned_data["code"].replace(" ", ""))
+            verification.verify(self.current, self.user, factor_id, response, caller=self.caller, at=self.at)
+        except ApiError as error:
+            if error.status >= 500:
+                raise
+            return self._show_enrolment(form, problem=error_text(error), status=error.status)
+        self.request.session.pop(_UNFINISHED)
+        messages.success(self.request, _("The second factor is set up."))
+        return self._complete()
+
+    def _unfinished_id(self) -> UUID:
+        return UUID(self.request.session.get(_UNFINISHED) or "0" * 32)
+
+    def _complete(self) -> HttpResponse:
+        browser_session.step_up(self.request)
+        return self.redirect(destinations.after_sign_in(self.request))
 
 
 def factor_name(factor: FactorRecord) -> str:
@@ -144,3 +240,11 @@ def _choices(user: UserRecord) -> list[tuple[str, str | Promise]]:
 def _code_factors(user: UserRecord) -> list[FactorRecord]:
     verified = (factor for factor in user.factors if factor.status == FactorStatus.VERIFIED)
     return [factor for factor in verified if factor.factor_type in _CODE_TYPES]
+
+
+def _first_key(user: UserRecord) -> FactorRecord | None:
+    """The key to challenge, or None if keys are disabled. Any other key of the user may answer the challenge."""
+    if not conf.current().mfa.web_authn_verify_enabled or not ceremonies.has_relying_party():
+        return None
+    verified = (factor for factor in user.factors if factor.status == FactorStatus.VERIFIED)
+    return next((factor for factor in verified if factor.factor_type == FactorType.WEBAUTHN), None)

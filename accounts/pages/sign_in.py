@@ -1,43 +1,32 @@
-"""Sign-in with a password, and sign-out."""
+"""Sign-in with a password or a passkey, and sign-out."""
 
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 from django import forms
-from django.http import HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
-from accounts.pages import browser_session, destinations
+from accounts.pages import browser_session, ceremonies, destinations, registry
+from accounts.pages.account import passkeys
+from accounts.pages.code import has_codes
+from accounts.pages.completion import complete_sign_in, next_step
+from accounts.pages.forms import IdentifierForm
 from accounts.pages.page import Page
+from accounts.passkeys import authentication
 from accounts.sign_in import password as password_sign_in
 from authsvc import conf
+from authsvc.api import throttling
 from authsvc.api.throttling import Bucket
-from tokens.sessions import browser_sessions, refresh_tokens, revocation
-from tokens.sessions.lifecycle import TokenPair
+from tokens.sessions import revocation
 
 
-class PasswordForm(forms.Form):
-    name = forms.CharField(
-        label=_("Email"),
-        max_length=255,
-        widget=forms.TextInput(
-            attrs={"autocomplete": "username", "autocapitalize": "none", "spellcheck": "false", "inputmode": "email"}
-        ),
-    )
+class PasswordForm(IdentifierForm):
     password = forms.CharField(
         label=_("Password"), strip=False, widget=forms.PasswordInput(attrs={"autocomplete": "current-password"})
     )
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        signup = conf.current().signup
-        if signup.phone_enabled:
-            name = self.fields["name"]
-            name.label = _("Email or phone") if signup.email_enabled else _("Phone")
-            name.widget.attrs["inputmode"] = "text" if signup.email_enabled else "tel"
 
 
 class SignInPage(Page):
@@ -59,18 +48,47 @@ class SignInPage(Page):
         return PasswordForm(data, initial={"name": self.request.GET.get("login_hint", "")})
 
     def get_context(self) -> dict[str, Any]:
-        return {"signs_up": not conf.current().signup.disabled}
+        signup = conf.current().signup
+        return {
+            "signs_up": not signup.disabled and (signup.email_enabled or signup.phone_enabled),
+            "has_codes": has_codes(),
+            "has_recovery": signup.email_enabled,
+            "has_passkeys": passkeys.is_enabled(),
+            "providers": registry.providers.buttons() if registry.providers is not None else (),
+        }
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if passkeys.is_enabled() and request.POST.get("ask") == "passkey":
+            return self.attempt(None, self._prompt_for_passkey)
+        if passkeys.is_enabled() and "credential" in request.POST:
+            return self.attempt(None, self._sign_in_with_passkey)
+        return super().post(request, *args, **kwargs)
+
+    def check_limits(self) -> None:
+        if "credential" in self.request.POST:
+            throttling.check(Bucket.TOKEN, self.request)
+        elif "ask" in self.request.POST:
+            throttling.check(Bucket.PASSKEY_AUTHENTICATION, self.request)
+            self.check_captcha()
+        else:
+            super().check_limits()
 
     def submit(self, form: PasswordForm) -> HttpResponse:
-        name = form.cleaned_data["name"]
-        is_email = "@" in name
         result = password_sign_in.sign_in_with_password(
-            email=name if is_email else "",
-            phone="" if is_email else name,
+            **form.identifier,
             password=form.cleaned_data["password"],
             caller=self.caller,
             at=self.at,
         )
+        return complete_sign_in(self, result.tokens)
+
+    def _prompt_for_passkey(self, _form: None) -> HttpResponse:
+        ceremony = ceremonies.passkey_variables(authentication.start(at=self.at), type="get")
+        other_way = _("Use another way to sign in")
+        return self.show(template="pages/key_prompt.html", ceremony=ceremony, other_way=other_way)
+
+    def _sign_in_with_passkey(self, _form: None) -> HttpResponse:
+        result = authentication.complete(ceremonies.read_passkey_response(self.request), caller=self.caller, at=self.at)
         return complete_sign_in(self, result.tokens)
 
 
@@ -92,18 +110,3 @@ class SignedOutPage(Page):
     template = "pages/signed_out.html"
     title = _("Signed out")
     text = _("You are signed out of this browser.")
-
-
-def complete_sign_in(page: Page, tokens: TokenPair) -> HttpResponse:
-    """Bind the browser to the session of these tokens, which are discarded, and go to the next step."""
-    session_id: UUID = refresh_tokens.decode(tokens.refresh_token).session_id
-    browser_session.start(page.request, session_id=session_id, at=page.at)
-    return page.redirect(next_step(page))
-
-
-def next_step(page: Page) -> str:
-    """The second factor if the session needs it, else the page after the sign-in."""
-    path = destinations.after_sign_in(page.request)
-    if browser_sessions.needs_second_factor(page.current):
-        return destinations.with_next(reverse("pages:second_factor"), path)
-    return path

@@ -11,7 +11,7 @@ from accounts.messages import notification_emails, recipients, sms_codes
 from accounts.models import User
 from accounts.profile import errors
 from accounts.users.records import UserRecord
-from authsvc import audit, conf, messaging
+from authsvc import audit, conf, languages, messaging
 from authsvc.caller import Caller
 from authsvc.messaging import EmailKind, Sender, SmsKind, contract
 from authsvc.security import crypto
@@ -55,6 +55,7 @@ def send_code(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
             kind=SmsKind.REAUTHENTICATION,
             token_type=TokenType.REAUTHENTICATION,
             channel="sms",
+            language=languages.of_user(user.user_metadata),
             at=at,
         )
 

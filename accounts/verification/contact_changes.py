@@ -14,7 +14,7 @@ from accounts.messages import confirmation_emails, notification_emails, sms_code
 from accounts.models import Identity, User
 from accounts.users import account_creation, updates
 from accounts.users.records import UserRecord
-from authsvc import conf, messaging
+from authsvc import conf, languages, messaging
 from authsvc.caller import Caller
 from authsvc.messaging import SmsKind
 from tokens.flows import flow_states
@@ -87,6 +87,7 @@ def start_phone_change(user: UserRecord, *, phone: str, channel: str, is_taken: 
             kind=SmsKind.PHONE_CHANGE,
             token_type=TokenType.PHONE_CHANGE,
             channel=channel,
+            language=languages.of_user(user.user_metadata),
             at=at,
             withheld=is_taken,
         )

@@ -124,7 +124,12 @@ def open_link(*, type: str, token: str, caller: Caller, at: datetime) -> Redempt
     if pkce and type == "email":
         raise errors.InvalidEmailVerificationType
     verified = _find_by_link(type=type, token=token, caller=caller, at=at)
-    return _redeem(verified, password=None, by_browser=True, pkce=pkce, caller=caller, at=at)
+    return _redeem(verified, password=None, needs_password=False, pkce=pkce, caller=caller, at=at)
+
+
+def find_account(*, type: str, token: str, caller: Caller, at: datetime) -> UserRecord:
+    """The account of a link, which stays valid. Raises the errors of the link."""
+    return _find_by_link(type=type, token=token, caller=caller, at=at).user
 
 
 @sign_in_metrics.measure_sign_in("otp", user_id=_signed_in_user)
@@ -133,6 +138,7 @@ def redeem_link(
     type: str,
     token: str,
     password: str | None,
+    needs_password: bool = True,
     caller: Caller,
     at: datetime,
     roles: Collection[str] | None = None,
@@ -140,12 +146,21 @@ def redeem_link(
 ) -> Redemption:
     """Redeem the token of a link that a client posted: always returns a session.
 
-    With `roles`, links of users of other roles count as expired and stay valid. `not_after` ends the session then.
+    Without `needs_password`, the confirmation of an account without a password needs none. With `roles`, links of
+    users of other roles count as expired and stay valid. `not_after` ends the session then.
     """
     verified = _find_by_link(type=type, token=token, caller=caller, at=at)
     if roles is not None and verified.user.role not in roles:
         raise errors.LinkExpired
-    return _redeem(verified, password=password, by_browser=False, pkce=False, caller=caller, at=at, not_after=not_after)
+    return _redeem(
+        verified,
+        password=password,
+        needs_password=needs_password,
+        pkce=False,
+        caller=caller,
+        at=at,
+        not_after=not_after,
+    )
 
 
 @sign_in_metrics.measure_sign_in("otp", user_id=_signed_in_user)
@@ -155,11 +170,14 @@ def redeem_email_code(
     email: str,
     code: str,
     password: str | None,
+    needs_password: bool = True,
     caller: Caller,
     at: datetime,
     within: SignedInUser | None = None,
 ) -> Redemption:
     """Redeem a code that was sent to an email address. Raises CodeExpired when it does not match.
+
+    Without `needs_password`, the confirmation of an account without a password needs none.
 
     A code is compared with the newest secret of each type only. Otherwise an attacker with many accounts waiting for
     one address could guess the codes of all of them at once. A wrong code is counted on the compared secrets.
@@ -182,7 +200,13 @@ def redeem_email_code(
         user=secret.user, token=secret.token, by_code=True, requested_type=type, error=account_errors.CodeExpired
     )
     return _redeem(
-        verified, password=password, by_browser=False, pkce=False, starts_session=within is None, caller=caller, at=at
+        verified,
+        password=password,
+        needs_password=needs_password,
+        pkce=False,
+        starts_session=within is None,
+        caller=caller,
+        at=at,
     )
 
 
@@ -228,7 +252,7 @@ def redeem_sms_code(
         user=user, token=token, by_code=by_code, requested_type=type, error=account_errors.CodeExpired
     )
     return _redeem(
-        verified, password=None, by_browser=False, pkce=False, starts_session=within is None, caller=caller, at=at
+        verified, password=None, needs_password=True, pkce=False, starts_session=within is None, caller=caller, at=at
     )
 
 
@@ -300,7 +324,7 @@ def _redeem(
     secret: VerifiedSecret,
     *,
     password: str | None,
-    by_browser: bool,
+    needs_password: bool,
     pkce: bool,
     starts_session: bool = True,
     caller: Caller,
@@ -315,7 +339,7 @@ def _redeem(
     user = secret.user
     if secret.proves is not None and user.has_unproven_claim(secret.proves):
         raise secret.error
-    new_hash = _first_password(secret, password=password, by_browser=by_browser)
+    new_hash = _first_password(secret, password=password, needs_password=needs_password)
     with transaction.atomic(durable=True):
         # The user's row before the secrets, as everywhere, so that concurrent requests cannot deadlock.
         if secret.type == "email_change" and contact_changes.confirm_first_address(user, at=at):
@@ -424,7 +448,7 @@ def _providers(user: UserRecord) -> dict[str, Any]:
     return {"raw_app_meta_data": updates.merged_json("raw_app_meta_data", named)}
 
 
-def _first_password(secret: VerifiedSecret, *, password: str | None, by_browser: bool) -> str | None:
+def _first_password(secret: VerifiedSecret, *, password: str | None, needs_password: bool) -> str | None:
     """The hash of the first password of an account without one; None to leave the account unchanged."""
     user = secret.user
     awaits_password = hashing.awaits_password(user)
@@ -439,7 +463,7 @@ def _first_password(secret: VerifiedSecret, *, password: str | None, by_browser:
         return None
     if (
         secret.requested_type == "signup"
-        and not by_browser
+        and needs_password
         and all(provider in ("email", "phone") for provider in user.providers)
     ):
         raise errors.PasswordRequiredToConfirm

@@ -11,7 +11,7 @@ from django.core.exceptions import SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.cache import patch_vary_headers
 
-from authsvc import conf
+from authsvc import conf, languages
 from authsvc.api import exception_handler, pages
 from authsvc.api.parsing import BODY_ERROR
 from authsvc.caller import Caller, client_address
@@ -79,7 +79,11 @@ class RequestMiddleware:
         request.META["authsvc.request_id"] = sent_id if header else str(uuid4())
         body_error = request.META.get(BODY_ERROR)
         if body_error is None:
-            response = self.get_response(request)
+            token = languages.preferred.set(request.META.get("HTTP_ACCEPT_LANGUAGE", ""))
+            try:
+                response = self.get_response(request)
+            finally:
+                languages.preferred.reset(token)
         else:
             response = exception_handler.error_response(body_error, request)
         duration = time.monotonic() - started

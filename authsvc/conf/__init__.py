@@ -21,12 +21,15 @@ from authsvc.conf import loading, sources
 from authsvc.conf.report import Notice, describe_error, log_notices
 from authsvc.conf.sections import AuthConfig
 from authsvc.conf.sections.database import Database, IndexWorker
+from authsvc.conf.sections.languages import ENGLISH, Languages
+from authsvc.conf.sections.languages import folders as language_folders
+from authsvc.conf.sections.languages import installed as installed_languages
 from authsvc.conf.sections.mail import NOTIFICATIONS, Mailer, Recipients, Smtp
 from authsvc.conf.sections.mfa import Mfa, Passkeys, WebAuthn
 from authsvc.conf.sections.oauth_server import SCOPES as OAUTH_SCOPES
 from authsvc.conf.sections.oauth_server import OAuthServer
 from authsvc.conf.sections.observability import Audit, Logging, Telemetry
-from authsvc.conf.sections.pages import Pages
+from authsvc.conf.sections.pages import PAGE_LINKS, Pages
 from authsvc.conf.sections.providers import PROVIDERS, CustomProviders, Federation, Flows, Provider
 from authsvc.conf.sections.service import Api, Console, Experimental, Reloading, Site
 from authsvc.conf.sections.sign_up import Breaches, Captcha, Limits, Metadata, OneTimeCodes, Passwords, Signup
@@ -36,8 +39,10 @@ from authsvc.conf.sources import export_variables, process_environment, read_dir
 from authsvc.conf.types import Network, Rate, Secret
 
 __all__ = [
+    "ENGLISH",
     "NOTIFICATIONS",
     "OAUTH_SCOPES",
+    "PAGE_LINKS",
     "PROVIDERS",
     "SMS_PROVIDERS",
     "Api",
@@ -53,6 +58,7 @@ __all__ = [
     "Flows",
     "IndexWorker",
     "Jwt",
+    "Languages",
     "Limits",
     "Logging",
     "Mailer",
@@ -86,8 +92,10 @@ __all__ = [
     "describe_error",
     "directory",
     "export_variables",
+    "installed_languages",
     "is_https",
     "keep",
+    "language_folders",
     "load",
     "load_merged",
     "log_notices",

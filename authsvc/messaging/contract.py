@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 from django.db import transaction
 from django.dispatch import Signal
 
-from authsvc import conf
+from authsvc import conf, languages
 from authsvc.errors import SmsGatewayMissing, UnexpectedFailure
 
 logger = logging.getLogger(__name__)
@@ -65,6 +65,8 @@ class Email:
     user_id: UUID | None = None
     expires_at: datetime | None = None
     """Expiry of the code in the message. Delivery is not attempted after it."""
+    language: str = ""
+    """The user's language; empty if it is unknown. Then the language of the request counts."""
     is_bulk: bool = False
     """True for one of many messages that an operator sends; it is delivered after all others."""
     id: UUID = field(default_factory=uuid4)
@@ -80,6 +82,7 @@ class Sms:
     variables: Mapping[str, Any] = field(repr=False)
     user_id: UUID | None = None
     expires_at: datetime | None = None
+    language: str = ""
     is_bulk: bool = False
     id: UUID = field(default_factory=uuid4)
 
@@ -116,8 +119,10 @@ def send(*messages: Email | Sms) -> None:
         raise RuntimeError("messages must be sent inside the transaction that causes them")
     for message in messages:
         signal = email_requested if isinstance(message, Email) else sms_requested
+        # The delivery has no request.
+        in_language = replace(message, language=message.language or languages.of_request())
         try:
-            signal.send(sender=type(message), message=message)
+            signal.send(sender=type(message), message=in_language)
         except RecursionError:
             raise  # the caller's data is nested too deeply
         except Exception as error:

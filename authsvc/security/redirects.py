@@ -26,6 +26,9 @@ from authsvc.conf.url_patterns import UrlPattern
 MAX_TARGET_LENGTH = 2048
 """Longest target in bytes."""
 
+PAGES_PATH = "/account/"
+"""The path of the hosted pages, below that of this service."""
+
 _FORBIDDEN_PROTOCOLS = frozenset({"javascript:", "data:", "vbscript:", "blob:", "file:"})
 _WEB_PROTOCOLS = frozenset({"http:", "https:"})
 _LOOPBACK_NAME = "localhost"
@@ -50,6 +53,16 @@ class _Rules:
 def is_permitted(url: str) -> bool:
     """True if SITE_URL or URI_ALLOW_LIST permits a redirect to `url`, parsed as a browser does."""
     return _permitted_target(url) is not None
+
+
+def is_page(url: str) -> bool:
+    """True if `url` is that of a hosted page, at one of the hosts of this service."""
+    if not conf.current().pages.enabled:
+        return False
+    bases = [conf.current().api.external_url.rstrip("/")]
+    for host in conf.current().mailer.external_hosts:
+        bases += [f"https://{host}", *(["http://localhost"] if host == "localhost" else [])]
+    return any(url.startswith(base + PAGES_PATH) for base in bases)
 
 
 def resolve(*, header: str | None, query: str | None, referer: str | None) -> str:

@@ -105,14 +105,14 @@ def _send(message: Email | Sms, *, at: datetime) -> str:
     """Return the gateway's id of the message. Raises DeliveryFailed, and any error of a template."""
     if isinstance(message, Sms):
         return _send_sms(message)
-    rendered = renderer.render(message.kind, message.variables)
+    rendered = renderer.render(message.kind, message.variables, language=message.language)
     gateway_id = sender.send(message, rendered, at=at)
     _save_to_inbox(message, channel="email", subject=rendered.subject, html=rendered.html, text=rendered.text)
     return gateway_id
 
 
 def _send_sms(message: Sms) -> str:
-    body = renderer.render_sms(message.kind, message.variables)
+    body = renderer.render_sms(message.kind, message.variables, language=message.language)
     if conf.current().mailer.dev_inbox_enabled:
         _save_to_inbox(message, channel=message.channel, subject="", html="", text=body)
         return ""

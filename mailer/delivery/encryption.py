@@ -38,6 +38,7 @@ def encrypt(message: Email | Sms) -> str:
         "variables": dict(message.variables),
         "user_id": str(message.user_id) if message.user_id else None,
         "expires_at": message.expires_at.isoformat() if message.expires_at else None,
+        "language": message.language,
         "sms_channel": message.channel if isinstance(message, Sms) else None,
     }
     nonce = secrets.token_bytes(_NONCE_BYTES)
@@ -59,6 +60,7 @@ def decrypt(encrypted: str, *, message_id: UUID) -> Email | Sms:
         "variables": content["variables"],
         "user_id": UUID(content["user_id"]) if content["user_id"] else None,
         "expires_at": datetime.fromisoformat(content["expires_at"]) if content["expires_at"] else None,
+        "language": content.get("language", ""),  # messages of older versions have none
     }
     if content["sms_channel"] is not None:
         return Sms(kind=SmsKind(content["kind"]), channel=content["sms_channel"], **common)

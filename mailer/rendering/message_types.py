@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from django.utils.translation import gettext_noop
+
 from authsvc import conf
 from authsvc.messaging import EmailKind
 
@@ -25,75 +27,79 @@ class EmailType:
 
 
 EMAIL_TYPES: Mapping[EmailKind, EmailType] = {
-    EmailKind.CONFIRMATION: EmailType(key="confirmation", subject="Confirm Your Signup", variables=_LINK),
-    EmailKind.INVITE: EmailType(key="invite", subject="You have been invited", variables=_LINK),
-    EmailKind.RECOVERY: EmailType(key="recovery", subject="Reset Your Password", variables=_LINK),
+    EmailKind.CONFIRMATION: EmailType(key="confirmation", subject=gettext_noop("Confirm Your Signup"), variables=_LINK),
+    EmailKind.INVITE: EmailType(key="invite", subject=gettext_noop("You have been invited"), variables=_LINK),
+    EmailKind.RECOVERY: EmailType(key="recovery", subject=gettext_noop("Reset Your Password"), variables=_LINK),
     EmailKind.OPERATOR_RECOVERY: EmailType(
         key="operator_recovery",
-        subject="Reset the password of your operator account",
+        subject=gettext_noop("Reset the password of your operator account"),
         variables=_COMMON | {"ConfirmationURL"},
     ),
-    EmailKind.MAGIC_LINK: EmailType(key="magic_link", subject="Your Magic Link", variables=_LINK),
+    EmailKind.MAGIC_LINK: EmailType(key="magic_link", subject=gettext_noop("Your Magic Link"), variables=_LINK),
     EmailKind.EMAIL_CHANGE: EmailType(
-        key="email_change", subject="Confirm Email Change", variables=_LINK | {"NewEmail", "SendingTo"}
+        key="email_change", subject=gettext_noop("Confirm Email Change"), variables=_LINK | {"NewEmail", "SendingTo"}
     ),
     EmailKind.REAUTHENTICATION: EmailType(
-        key="reauthentication", subject="{{ .Token }} is your verification code", variables=_COMMON | {"Token"}
+        key="reauthentication",
+        subject=gettext_noop("{{ .Token }} is your verification code"),
+        variables=_COMMON | {"Token"},
     ),
     EmailKind.PASSWORD_CHANGED: EmailType(
         key="password_changed_notification",
-        subject="Your password has been changed",
+        subject=gettext_noop("Your password has been changed"),
         setting="password_changed",
     ),
     EmailKind.EMAIL_CHANGED: EmailType(
         key="email_changed_notification",
-        subject="Your email address has been changed",
+        subject=gettext_noop("Your email address has been changed"),
         variables=_COMMON | {"OldEmail"},
         setting="email_changed",
     ),
     EmailKind.PHONE_CHANGED: EmailType(
         key="phone_changed_notification",
-        subject="Your phone number was changed",
+        subject=gettext_noop("Your phone number was changed"),
         variables=_COMMON | {"Phone", "OldPhone"},
         setting="phone_changed",
     ),
     EmailKind.EMAIL_TAKEN: EmailType(
-        key="email_taken_notification", subject="Somebody else asked for your email address"
+        key="email_taken_notification", subject=gettext_noop("Somebody else asked for your email address")
     ),
     EmailKind.IDENTITY_LINKED: EmailType(
         key="identity_linked_notification",
-        subject="A new sign-in method was linked to your account",
+        subject=gettext_noop("A new sign-in method was linked to your account"),
         variables=_COMMON | {"Provider"},
         setting="identity_linked",
     ),
     EmailKind.IDENTITY_UNLINKED: EmailType(
         key="identity_unlinked_notification",
-        subject="A sign-in method was removed from your account",
+        subject=gettext_noop("A sign-in method was removed from your account"),
         variables=_COMMON | {"Provider"},
         setting="identity_unlinked",
     ),
     EmailKind.FACTOR_ENROLLED: EmailType(
         key="mfa_factor_enrolled_notification",
-        subject="A new MFA factor has been enrolled",
+        subject=gettext_noop("A new MFA factor has been enrolled"),
         variables=_COMMON | {"FactorType"},
         setting="mfa_factor_enrolled",
     ),
     EmailKind.FACTOR_UNENROLLED: EmailType(
         key="mfa_factor_unenrolled_notification",
-        subject="An MFA factor has been unenrolled",
+        subject=gettext_noop("An MFA factor has been unenrolled"),
         variables=_COMMON | {"FactorType"},
         setting="mfa_factor_unenrolled",
     ),
     EmailKind.RECOVERY_CODE_USED: EmailType(
         key="mfa_recovery_code_used_notification",
-        subject="A recovery code was used to sign in to your account",
+        subject=gettext_noop("A recovery code was used to sign in to your account"),
         variables=_COMMON | {"Remaining"},
     ),
     EmailKind.IMPERSONATION: EmailType(
-        key="impersonation_notification", subject="A member of our staff opened your account"
+        key="impersonation_notification", subject=gettext_noop("A member of our staff opened your account")
     ),
 }
 
+SMS_TEXT = gettext_noop("Your code is {{ .Code }}")
+"""The default of AUTH_SMS_TEMPLATE and AUTH_MFA_PHONE_TEMPLATE, to be translated."""
 SMS_VARIABLES = frozenset({"Code"})
 """Variables of an SMS text."""
 

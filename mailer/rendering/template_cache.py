@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from authsvc import conf
+from authsvc import conf, languages
 from authsvc.messaging import EmailKind
 from mailer.rendering import message_types, template_sources
 from mailer.rendering.template_sources import MessageTemplates, TemplateConfig
@@ -41,17 +41,17 @@ class TemplateCache:
         self.clear()
 
     def clear(self) -> None:
-        self._entries: dict[EmailKind, _CacheEntry] = {}
+        self._entries: dict[tuple[EmailKind, str], _CacheEntry] = {}
         self._locks = {kind: threading.Lock() for kind in EmailKind}
         self._last_used_at = self._clock()
 
-    def get(self, kind: EmailKind) -> MessageTemplates:
-        """The templates of an email type. Never raises, and loads only missing and stale ones.
+    def get(self, kind: EmailKind, language: str = conf.ENGLISH) -> MessageTemplates:
+        """The templates of an email type in this language. Never raises, and loads only missing and stale ones.
 
         A failed load is logged; the last valid templates remain in use, or else the built-in ones.
         """
         self._last_used_at = self._clock()
-        return self._current(kind, needs_load=self._is_stale).templates
+        return self._current(kind, language, needs_load=self._is_stale).templates
 
     def refresh(self) -> None:
         """Load templates that will soon be stale or have failed to load, unless the cache has long been unused."""
@@ -61,18 +61,19 @@ class TemplateCache:
             return
         for kind in EmailKind:
             if template_sources.template_config(kind).url and message_types.is_enabled(kind):
-                self._current(kind, needs_load=self._is_aging)
+                for language in languages.offered():
+                    self._current(kind, language, needs_load=self._is_aging)
 
-    def _current(self, kind: EmailKind, *, needs_load: Callable[[_CacheEntry], bool]) -> _CacheEntry:
-        config = template_sources.template_config(kind)
-        entry = self._entries.get(kind)
+    def _current(self, kind: EmailKind, language: str, *, needs_load: Callable[[_CacheEntry], bool]) -> _CacheEntry:
+        config = template_sources.template_config(kind, language)
+        entry = self._entries.get((kind, language))
         if entry is not None and entry.config == config and not needs_load(entry):
             return entry
         with self._locks[kind]:
-            entry = self._entries.get(kind)
+            entry = self._entries.get((kind, language))
             # Another thread may have loaded the templates while this one waited for the lock.
             if entry is None or entry.config != config or needs_load(entry):
-                self._entries[kind] = entry = self._load(kind, config, entry)
+                self._entries[kind, language] = entry = self._load(kind, config, entry)
             return entry
 
     def _load(self, kind: EmailKind, config: TemplateConfig, entry: _CacheEntry | None) -> _CacheEntry:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import codecs
 import functools
 import logging
+import re
 from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
 from pathlib import Path
 
-from authsvc import conf
+from authsvc import conf, languages
 from authsvc.messaging import EmailKind
 from authsvc.outgoing import http
 from mailer import gotemplate
@@ -18,6 +19,10 @@ from mailer.rendering import message_types
 
 BUILT_IN = Path(__file__).resolve().parents[2] / "templates" / "mailer"
 FETCH_TIMEOUT = timedelta(seconds=10)
+
+_TRANSLATABLE = re.compile(r'\{% translate "(?P<text>[^"]*)" %\}')
+"""Django's tag, which `makemessages` finds. The rest of the file is Go's template language."""
+_EMPHASIS = re.compile(r"</?strong>")
 
 _logger = logging.getLogger(__name__)
 
@@ -36,6 +41,8 @@ class TemplateConfig:
 
     subject: str
     url: str
+    language: str
+    """Of the subject and of the built-in body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +53,14 @@ class MessageTemplates:
     html: gotemplate.Template
     text: gotemplate.Template | None
     """None: the plain text is derived from the HTML."""
+    language: str
 
 
-def template_config(kind: EmailKind) -> TemplateConfig:
+def template_config(kind: EmailKind, language: str = conf.ENGLISH) -> TemplateConfig:
     key, config = message_types.EMAIL_TYPES[kind].key, conf.current()
     location = config.mailer.templates.get(key, "")
     url = location if not location or location.startswith("http") else config.site.url + location
-    return TemplateConfig(subject=config.mailer.subjects.get(key, ""), url=url)
+    return TemplateConfig(subject=config.mailer.subjects.get(key, ""), url=url, language=language)
 
 
 def load_templates(kind: EmailKind, config: TemplateConfig) -> MessageTemplates:
@@ -63,13 +71,13 @@ def load_templates(kind: EmailKind, config: TemplateConfig) -> MessageTemplates:
         html = gotemplate.compile(_fetch(config.url))
     except gotemplate.TemplateSyntaxError as error:
         raise TemplateLoadError("templatemailer_template_body_parse_error", error) from None
-    return MessageTemplates(subject=_subject(kind, config), html=html, text=None)
+    return MessageTemplates(subject=_subject(kind, config), html=html, text=None, language=config.language)
 
 
 def built_in_templates(kind: EmailKind, config: TemplateConfig) -> MessageTemplates:
     """The built-in body with the configured subject."""
-    html, text = _built_in_body(message_types.EMAIL_TYPES[kind].key)
-    return MessageTemplates(subject=_subject(kind, config), html=html, text=text)
+    html, text = _built_in_body(message_types.EMAIL_TYPES[kind].key, config.language)
+    return MessageTemplates(subject=_subject(kind, config), html=html, text=text, language=config.language)
 
 
 def _fetch(url: str) -> str:
@@ -86,24 +94,30 @@ def _fetch(url: str) -> str:
 
 
 @functools.cache
-def _built_in_body(key: str) -> tuple[gotemplate.Template, gotemplate.Template]:
-    return _built_in(key, "html"), _built_in(key, "txt")
+def _built_in_body(key: str, language: str) -> tuple[gotemplate.Template, gotemplate.Template]:
+    html = _built_in(f"{key}.html", "frame.html", language)
+    # Both bodies have the same texts, so that each is translated once; only the HTML has emphasis.
+    text = _built_in(f"{key}.txt", "frame.txt", language, emphasis="")
+    return html, text
 
 
-def _built_in(key: str, extension: str) -> gotemplate.Template:
+def _built_in(name: str, frame: str, language: str, *, emphasis: str = r"\g<0>") -> gotemplate.Template:
     """The file of a type defines only the blocks that the shared frame includes."""
-    parts = (BUILT_IN / f"{name}.{extension}" for name in (key, "frame"))
-    return gotemplate.compile("".join(part.read_text(encoding="utf-8") for part in parts))
+    source = "".join((BUILT_IN / file).read_text(encoding="utf-8") for file in (name, frame))
+    translated = _TRANSLATABLE.sub(
+        lambda match: _EMPHASIS.sub(emphasis, languages.translate(match["text"], language)), source
+    )
+    return gotemplate.compile(translated)
 
 
 def _subject(kind: EmailKind, config: TemplateConfig) -> gotemplate.Template:
     if config.subject:
         try:
-            return gotemplate.compile(config.subject)
+            return gotemplate.compile(languages.translate(config.subject, config.language))
         except gotemplate.TemplateSyntaxError as error:
             _logger.error(
                 "configured subject is not a valid template, using the default: %s",
                 error,
                 extra={"event": "templatemailer_template_subject_parse_error", "mail_type": kind.value},
             )
-    return gotemplate.compile(message_types.EMAIL_TYPES[kind].subject)
+    return gotemplate.compile(languages.translate(message_types.EMAIL_TYPES[kind].subject, config.language))

@@ -55,7 +55,10 @@ class PendingFlow:
     @property
     def target(self) -> str:
         """The address to which the browser is redirected, also on errors."""
-        return conf.current().federation.redirect_url or self.flow.referrer or conf.current().site.url
+        referrer = self.flow.referrer or ""
+        if redirects.is_page(referrer):
+            return referrer
+        return conf.current().federation.redirect_url or referrer or conf.current().site.url
 
     @property
     def has_pkce(self) -> bool:

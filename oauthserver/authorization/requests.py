@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from ipaddress import ip_address
+from typing import NamedTuple
 from urllib.parse import urlsplit
 from uuid import UUID, uuid4
 
@@ -26,7 +27,7 @@ from oauthserver.clients import clients
 from oauthserver.clients.client_metadata import find_resource_refusal
 from oauthserver.clients.redirect_uris import is_registered
 from oauthserver.errors import UnknownClient
-from oauthserver.models import OAuthAuthorization
+from oauthserver.models import OAuthAuthorization, OAuthClient
 from tokens.models import ChallengeMethod
 from tokens.sessions.users import SignedInUser
 
@@ -60,6 +61,8 @@ class RequestTarget:
     client_id: UUID
     redirect_uri: str
     state: str
+    requires_push: bool = False
+    """True if the client sends requests only to `/oauth/par`, and this one came otherwise."""
 
     def refused(self, error: RequestRefused) -> str:
         """The redirect to the client with an error."""
@@ -68,15 +71,22 @@ class RequestTarget:
         )
 
 
+class StartedRequest(NamedTuple):
+    """A stored request that waits for the user."""
+
+    authorization_id: str
+    prompt: str
+
+
 def find_target(parameter: Parameters) -> RequestTarget:
     """The checks whose failure must not redirect. One statement.
 
     Raises ValidationFailed for a missing or unregistered redirect URI, and UnknownClient.
     """
-    client_id, redirect_uri = parameter("client_id"), parameter("redirect_uri")
+    client_id = parameter("client_id")
     if not client_id:
         raise ValidationFailed("client_id is required")
-    if not redirect_uri:
+    if not parameter("redirect_uri"):
         raise ValidationFailed("redirect_uri is required")
     try:
         parsed_id = UUID(client_id)
@@ -85,9 +95,22 @@ def find_target(parameter: Parameters) -> RequestTarget:
     client = clients.find_existing(parsed_id)
     if client is None:
         raise UnknownClient
+    return check_redirect_uri(client, parameter)
+
+
+def check_redirect_uri(client: OAuthClient, parameter: Parameters) -> RequestTarget:
+    """The target of a request of the client. Raises ValidationFailed for a missing or unregistered redirect URI."""
+    redirect_uri = parameter("redirect_uri")
+    if not redirect_uri:
+        raise ValidationFailed("redirect_uri is required")
     if not is_registered(redirect_uri, client.redirect_uri_list):
         raise ValidationFailed("invalid redirect_uri")
-    return RequestTarget(client_id=client.id, redirect_uri=redirect_uri, state=parameter("state"))
+    return RequestTarget(
+        client_id=client.id,
+        redirect_uri=redirect_uri,
+        state=parameter("state"),
+        requires_push=client.require_pushed_authorization_requests,
+    )
 
 
 def start(
@@ -98,6 +121,24 @@ def start(
     The hosted consent page and this endpoint have the same cookies. `prompt=none` is answered at once then, for the
     user whom `find_signed_in` returns, and the URL is that of the client.
     """
+    if target.requires_push:
+        raise RequestRefused("invalid_request", "the client must push authorization requests")
+    authorization = validate(target, parameter, at=at)
+    page = _consent_page()
+    silent_user = _find_silent_user(authorization.prompt, find_signed_in)
+    store(authorization)
+    return _proceed(authorization.authorization_id, page=page, silent_user=silent_user, at=at)
+
+
+def resume(started: StartedRequest, *, at: datetime, find_signed_in: Callable[[], SignedInUser | None]) -> str:
+    """As `start`, for a request that is stored. Raises RequestRefused."""
+    page = _consent_page()
+    silent_user = _find_silent_user(started.prompt, find_signed_in)
+    return _proceed(started.authorization_id, page=page, silent_user=silent_user, at=at)
+
+
+def validate(target: RequestTarget, parameter: Parameters, *, at: datetime) -> OAuthAuthorization:
+    """A request that is not stored yet. Raises RequestRefused."""
     for name in ("request", "request_uri"):
         if parameter(name):
             raise RequestRefused(f"{name}_not_supported", "request objects are not supported")
@@ -108,15 +149,9 @@ def start(
     challenge, method = parameter("code_challenge"), parameter("code_challenge_method")
     _check_challenge(challenge, method)
     prompt, max_age = _prompt(parameter("prompt")), parse_max_age(parameter("max_age"))
-    page = _consent_page()
     texts = {name: parameter(name) for name in ("state", "nonce", "resource", "login_hint", "acr_values")}
     check_lengths({**texts, "scope": scope})
-    signed_in = None
-    if prompt == _NONE and has_hosted_consent_page():
-        signed_in = find_signed_in()
-        if signed_in is None:
-            raise RequestRefused("login_required", "The user is not signed in")
-    authorization = OAuthAuthorization(
+    return OAuthAuthorization(
         id=uuid4(),
         authorization_id=base64.b32encode(secrets.token_bytes(_ID_BYTES)).decode().lower(),
         client_id=target.client_id,
@@ -130,21 +165,38 @@ def start(
         expires_at=at + conf.current().oauth_server.authorization_ttl,
         **{name: text or None for name, text in texts.items()},
     )
+
+
+def store(authorization: OAuthAuthorization) -> None:
+    """One statement. Raises RequestRefused."""
     try:
         authorization.save(force_insert=True)
     except DatabaseError as error:
         raise RequestRefused("server_error", "error creating authorization") from error
-    if signed_in is not None:
-        answer = authorizations.show(authorization.authorization_id, signed_in=signed_in, at=at)
+
+
+def _find_silent_user(prompt: str | None, find_signed_in: Callable[[], SignedInUser | None]) -> SignedInUser | None:
+    """The user for whom `prompt=none` is answered without a page. Raises RequestRefused if no user is signed in."""
+    if prompt != _NONE or not has_hosted_consent_page():
+        return None
+    signed_in = find_signed_in()
+    if signed_in is None:
+        raise RequestRefused("login_required", "The user is not signed in")
+    return signed_in
+
+
+def _proceed(authorization_id: str, *, page: str, silent_user: SignedInUser | None, at: datetime) -> str:
+    if silent_user is not None:
+        answer = authorizations.show(authorization_id, signed_in=silent_user, at=at)
         assert isinstance(answer, str)  # noqa: S101  (with `prompt=none`, no decision of the user is needed)
         return answer
-    return f"{page}{'&' if '?' in page else '?'}authorization_id={authorization.authorization_id}"
+    return f"{page}{'&' if '?' in page else '?'}authorization_id={authorization_id}"
 
 
 def has_hosted_consent_page() -> bool:
     """True if the consent page is that of this service, not one of the site."""
     config = conf.current()
-    return config.pages.enabled and not config.oauth_server.authorization_path
+    return config.oauth_server.enabled and config.pages.enabled and not config.oauth_server.authorization_path
 
 
 def _consent_page() -> str:

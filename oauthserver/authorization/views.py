@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar, TypedDict
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
@@ -13,24 +13,28 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from accounts.pages import browser_session
-from authsvc.api import parsing
+from authsvc.api import pages, parsing
 from authsvc.api.openapi.document import Parameter, ResponseDoc, document
 from authsvc.api.parsing import Body
 from authsvc.api.renderers import Found
 from authsvc.api.views import ServiceRequest
-from authsvc.errors import BadJson, ValidationFailed
+from authsvc.errors import ApiError, BadJson, ValidationFailed
 from oauthserver import errors, resources
-from oauthserver.authorization import authorizations, requests, schemas
+from oauthserver.authorization import authorizations, pushed_requests, requests, schemas
 from oauthserver.authorization.authorizations import AuthorizationDetails
 from oauthserver.authorization.requests import Parameters, RequestRefused
+from oauthserver.clients import authentication as client_authentication
 from oauthserver.clients import client_requests
+from oauthserver.clients.client_endpoint import AuthenticatedClientEndpoint
 from oauthserver.endpoints import OAuthEndpoint
+from oauthserver.pages.page import RefusalPage
 from tokens.api import authentication
 from tokens.api.authentication import BearerAuthentication
 from tokens.api.permissions import IsSignedIn
 from tokens.sessions import browser_sessions
 from tokens.sessions.users import SignedInUser
 
+_SERVER_ERRORS = 500
 _DECISIONS = {"approve": True, "deny": False}
 
 
@@ -52,6 +56,26 @@ class AuthorizationForm(Body, frozen=True):
     max_age: str | None = None
     login_hint: str | None = None
     acr_values: str | None = None
+    request_uri: str | None = None
+    """A pushed request (RFC 9126); with it, only `client_id` is needed and read."""
+
+
+class PushedRequestForm(AuthorizationForm, frozen=True):
+    """The parameters of an authorization request, with the authentication of the client."""
+
+    needs: ClassVar[tuple[str, ...]] = ("redirect_uri", "code_challenge", "code_challenge_method")
+    client_secret: str | None = None
+    client_assertion_type: str | None = None
+    client_assertion: str | None = None
+
+
+class PushedRequest(TypedDict):
+    """The reference to a pushed authorization request (RFC 9126 §2.2)."""
+
+    request_uri: str
+    """Valid once, at `/oauth/authorize`, for the same client."""
+    expires_in: int
+    """Seconds."""
 
 
 class Decision(Body, frozen=True):
@@ -90,6 +114,7 @@ class AuthorizeView(OAuthEndpoint):
             Parameter("max_age", "The longest time since the sign-in, in seconds."),
             Parameter("login_hint", "The address with which the user is expected to sign in."),
             Parameter("acr_values", "`aal2` requires a second factor."),
+            Parameter("request_uri", "A pushed request (RFC 9126); with it, only `client_id` is needed and read."),
         ),
         responses={302: ResponseDoc("To the consent page, or to the client with an error.", headers=("Location",))},
         errors=(errors.UnknownClient, ValidationFailed),
@@ -107,11 +132,27 @@ class AuthorizeView(OAuthEndpoint):
         """Do the same as GET, with the parameters in a form (OpenID Connect Core §3.1.2.1)."""
         return self._start(request, client_requests.parse_form(request.http).get)
 
+    def handle_exception(self, exc: Exception) -> Any:
+        """Errors that must not redirect: a page for browsers, if there are hosted pages, and JSON for programs."""
+        request = self.request.http
+        is_shown = isinstance(exc, ApiError) and exc.status < _SERVER_ERRORS
+        if is_shown and requests.has_hosted_consent_page() and pages.prefers_html(request):
+            return RefusalPage.as_view(error=exc)(request)
+        return super().handle_exception(exc)
+
     def _start(self, request: ServiceRequest, parameter: Parameters) -> HttpResponse:
-        target = requests.find_target(parameter)
+        at, started = timezone.now(), None
+        if pushed_requests.is_pushed(parameter):
+            target, started = pushed_requests.take(parameter, at=at)
+        else:
+            target = requests.find_target(parameter)
         try:
             find_signed_in = partial(_find_signed_in, request.http)
-            location = requests.start(target, parameter, at=timezone.now(), find_signed_in=find_signed_in)
+            location = (
+                requests.resume(started, at=at, find_signed_in=find_signed_in)
+                if started
+                else requests.start(target, parameter, at=at, find_signed_in=find_signed_in)
+            )
         except RequestRefused as error:
             request.META["authsvc.error_code"] = error.error
             location = target.refused(error)
@@ -129,6 +170,24 @@ def _find_signed_in(request: HttpRequest) -> SignedInUser | None:
     browser_session.load(request)
     current = browser_session.signed_in(request)
     return None if current is None or browser_sessions.needs_second_factor(current) else current
+
+
+class PushedRequestView(AuthenticatedClientEndpoint):
+    @document(
+        form=PushedRequestForm,
+        responses={201: PushedRequest},
+        errors=(ValidationFailed, errors.PushedRequestRefused),
+    )
+    def post(self, request: ServiceRequest) -> HttpResponse:
+        """Push an authorization request, which `/oauth/authorize` then starts by its `request_uri`.
+
+        The body may also be JSON.
+        """
+        at = timezone.now()
+        client, parameters = client_authentication.authenticate(request.http, PushedRequestForm, at=at).require()
+        request_uri = pushed_requests.push(parameters, client=client, at=at)
+        content = {"request_uri": request_uri, "expires_in": int(pushed_requests.LIFETIME.total_seconds())}
+        return Response(content, status=201)
 
 
 class AuthorizationView(OAuthEndpoint):

@@ -13,9 +13,10 @@ from uuid import UUID
 
 from django.http import HttpRequest
 
+from authsvc.api.parsing import Body
 from authsvc.security import crypto
 from oauthserver.clients import assertions, client_requests, clients
-from oauthserver.clients.client_requests import BodyUnreadable, ClientForm, ClientRequest
+from oauthserver.clients.client_requests import BodyUnreadable, ClientRequest
 from oauthserver.errors import ClientRequired, InvalidClient, TokenRequestInvalid
 from oauthserver.models import AuthMethod, OAuthClient
 
@@ -61,7 +62,7 @@ def _find(client_id: UUID, _parameters: ClientRequest) -> OAuthClient | None:
 
 
 def authenticate(
-    request: HttpRequest, form: type[ClientForm], *, at: datetime, find: ClientLookup = _find
+    request: HttpRequest, form: type[Body], *, at: datetime, find: ClientLookup = _find
 ) -> AuthenticatedRequest:
     """Authenticates the client of a request. One statement, and one for an assertion. Raises InvalidClient.
 

@@ -55,7 +55,7 @@ class ClientRequest:
             raise TokenRequestInvalid("a parameter is included more than once")
 
 
-def parse(request: HttpRequest, form: type[ClientForm]) -> ClientRequest:
+def parse(request: HttpRequest, form: type[Body]) -> ClientRequest:
     """The parameters in the body; the first of several with the same name counts.
 
     Pairs of a form that cannot be decoded, and bodies of other types, are left out. `form` lists the members of a JSON
@@ -66,7 +66,7 @@ def parse(request: HttpRequest, form: type[ClientForm]) -> ClientRequest:
     return parse_form(request)
 
 
-def _parse_json(raw: bytes, form: type[ClientForm]) -> dict[str, str]:
+def _parse_json(raw: bytes, form: type[Body]) -> dict[str, str]:
     try:
         content: Any = orjson.loads(raw) if raw else {}
         members = msgspec.convert({} if content is None else content, form)

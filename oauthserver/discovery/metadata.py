@@ -27,6 +27,8 @@ def build() -> dict[str, object]:
     return {
         "issuer": signing_keys.issuer(),
         "authorization_endpoint": f"{base}/oauth/authorize",
+        "pushed_authorization_request_endpoint": f"{base}/oauth/par",
+        "require_pushed_authorization_requests": False,
         "token_endpoint": f"{base}/oauth/token",
         "device_authorization_endpoint": f"{base}/oauth/device_authorization",
         "userinfo_endpoint": f"{base}/oauth/userinfo",

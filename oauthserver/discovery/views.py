@@ -11,7 +11,8 @@ from rest_framework.response import Response
 from authsvc.api.openapi.document import document
 from authsvc.api.views import ServiceRequest
 from authsvc.errors import NotFound
-from oauthserver.discovery import metadata, protected_resource
+from oauthserver import protected_resource
+from oauthserver.discovery import metadata
 from oauthserver.endpoints import OAuthEndpoint
 from tokens.api import schemas
 from tokens.jwt import signing_keys

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from uuid import UUID
 
 from django.db import transaction
 
 from authsvc import audit
 from authsvc.caller import Caller
+from authsvc.db.sql import fetch_rows, namespaced
 from authsvc.errors import ValidationFailed
+from oauthserver.authorization.authorizations import ClientSummary
 from oauthserver.clients import clients
 from oauthserver.errors import GrantNotFound
 from oauthserver.models import DeviceAuthorization, OAuthAuthorization, OAuthConsent, Status
@@ -18,12 +22,27 @@ from tokens.sessions.errors import ImpersonationNotAllowed
 from tokens.sessions.users import SignedInUser
 
 
-def list_grants(signed_in: SignedInUser) -> list[OAuthConsent]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """Access that a user has granted to a client; scopes are separated by spaces."""
+
+    client: ClientSummary
+    scopes: str
+    granted_at: datetime
+
+
+def list_grants(signed_in: SignedInUser) -> list[Grant]:
     """The active grants of a user with their clients, newest first. One statement."""
-    active = OAuthConsent.objects.filter(
-        user_id=signed_in.user.id, revoked_at__isnull=True, client__deleted_at__isnull=True
-    )
-    return list(active.select_related("client").order_by("-granted_at", "-id"))
+    return [
+        Grant(
+            client=ClientSummary(id=id_, name=name, uri=uri, logo_uri=logo_uri, is_self_registered=is_self_registered),
+            scopes=scopes,
+            granted_at=granted_at,
+        )
+        for id_, name, uri, logo_uri, is_self_registered, scopes, granted_at in fetch_rows(
+            _list_sql(), (signed_in.user.id,)
+        )
+    ]
 
 
 def revoke(client_id: str, *, signed_in: SignedInUser, caller: Caller, at: datetime) -> None:
@@ -55,3 +74,13 @@ def _delete_open_requests(user_id: UUID, client_id: UUID) -> None:
     open_requests.filter(status__in=[Status.PENDING, Status.APPROVED])._raw_delete("default")
     open_devices = DeviceAuthorization.objects.filter(user_id=user_id, client_id=client_id)
     open_devices.filter(status__in=[Status.PENDING, Status.APPROVED])._raw_delete("default")
+
+
+@cache
+def _list_sql() -> str:
+    return f"""
+        SELECT c.id, c.client_name, c.client_uri, c.logo_uri, c.registration_type = 'dynamic', g.scopes, g.granted_at
+        FROM {namespaced("oauth_consents")} g JOIN {namespaced("oauth_clients")} c ON c.id = g.client_id
+        WHERE g.user_id = %s AND g.revoked_at IS NULL AND c.deleted_at IS NULL
+        ORDER BY g.granted_at DESC, g.id DESC
+    """  # noqa: S608  (own table names)

@@ -15,11 +15,10 @@ from authsvc.api.renderers import rfc3339
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.errors import ValidationFailed
 from oauthserver import errors, scopes
-from oauthserver.authorization.authorizations import ClientSummary
 from oauthserver.authorization.schemas import GrantedClient, client_json
 from oauthserver.endpoints import OAuthServerEnabled
 from oauthserver.grants import grants
-from oauthserver.models import OAuthConsent
+from oauthserver.grants.grants import Grant
 from tokens.api import authentication
 from tokens.api.authentication import BearerAuthentication
 from tokens.api.permissions import IsSignedIn
@@ -40,8 +39,9 @@ class GrantsView(Endpoint):
     @document(responses={200: list[UserGrant]})
     def get(self, request: ServiceRequest) -> HttpResponse:
         """List the clients to which the user has granted access, newest first."""
-        consents = grants.list_grants(authentication.get_signed_in_user(request))
-        return Response([_grant_json(consent) for consent in consents])
+        return Response(
+            [_grant_json(grant) for grant in grants.list_grants(authentication.get_signed_in_user(request))]
+        )
 
     @document(
         query=(Parameter("client_id", "The client.", required=True),),
@@ -59,9 +59,9 @@ class GrantsView(Endpoint):
         return Response(status=204)
 
 
-def _grant_json(consent: OAuthConsent) -> dict[str, Any]:
+def _grant_json(grant: Grant) -> dict[str, Any]:
     return {
-        "client": client_json(ClientSummary.of(consent.client)),
-        "scopes": scopes.parse(consent.scopes),
-        "granted_at": rfc3339(consent.granted_at),
+        "client": client_json(grant.client),
+        "scopes": scopes.parse(grant.scopes),
+        "granted_at": rfc3339(grant.granted_at),
     }

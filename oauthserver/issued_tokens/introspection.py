@@ -17,6 +17,7 @@ from oauthserver.issued_tokens import presented_tokens
 from oauthserver.issued_tokens.presented_tokens import PresentedToken
 from oauthserver.models import OAuthClient
 from tokens.sessions import refresh
+from tokens.sessions.refresh import RefreshingClient
 from tokens.sessions.users import SignedInUser
 
 _INACTIVE: dict[str, Any] = {"active": False}
@@ -61,8 +62,8 @@ class Introspection:
         signed_in = self._signed_in
         if signed_in is None or signed_in.session is None or signed_in.session.oauth_client_id is None:
             return _INACTIVE
-        session, user = signed_in.session, signed_in.user
-        is_readable = session.oauth_client_id == client.id or _is_for(token, client)
+        session, user, owner_id = signed_in.session, signed_in.user, signed_in.session.oauth_client_id
+        is_readable = owner_id == client.id or _is_for(token, client)
         if not (is_readable and token.belongs_to(session) and token.is_newest(session)):
             return _INACTIVE
         if user.banned_until is not None and self._at < user.banned_until:
@@ -70,13 +71,13 @@ class Introspection:
         if token.claims is not None:
             return _describe_claims(token)
         try:
-            refresh.check_allowed(signed_in, at=self._at, client_id=session.oauth_client_id)
+            refresh.check_allowed(signed_in, at=self._at, client=RefreshingClient(id=owner_id))
         except ApiError:
             return _INACTIVE
         return {
             "active": True,
             "scope": scopes.normalize(session.scopes or ""),
-            "client_id": str(session.oauth_client_id),
+            "client_id": str(owner_id),
             "sub": str(user.id),
         }
 

@@ -12,9 +12,8 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from authsvc import conf
-from oauthserver.authorization.authorizations import ClientSummary
 from oauthserver.grants import grants
-from oauthserver.models import OAuthConsent
+from oauthserver.grants.grants import Grant
 from oauthserver.pages import client_display
 from oauthserver.pages.client_display import ShownClient
 from oauthserver.pages.page import OAuthPage
@@ -44,7 +43,7 @@ class ApplicationsPage(OAuthPage):
     form_class = ApplicationForm
 
     def get_context(self) -> dict[str, Any]:
-        return {"grants": [_shown(consent) for consent in grants.list_grants(self.current)]}
+        return {"grants": [_shown(grant) for grant in grants.list_grants(self.current)]}
 
     def submit(self, form: ApplicationForm) -> HttpResponse:
         grants.revoke(form.cleaned_data["client_id"], signed_in=self.current, caller=self.caller, at=self.at)
@@ -52,10 +51,10 @@ class ApplicationsPage(OAuthPage):
         return self.redirect(reverse(ROUTE))
 
 
-def _shown(consent: OAuthConsent) -> dict[str, Any]:
+def _shown(grant: Grant) -> dict[str, Any]:
     return {
-        "client": ShownClient(ClientSummary.of(consent.client)),
-        "name_id": f"application-{consent.client_id}",
-        "scopes": client_display.describe_scopes(consent.scopes),
-        "granted_at": consent.granted_at,
+        "client": ShownClient(grant.client),
+        "name_id": f"application-{grant.client.id}",
+        "scopes": client_display.describe_scopes(grant.scopes),
+        "granted_at": grant.granted_at,
     }

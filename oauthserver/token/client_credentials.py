@@ -9,7 +9,7 @@ from django.db import transaction
 
 from authsvc import audit, conf
 from authsvc.caller import Caller
-from oauthserver import scopes
+from oauthserver import resources, scopes
 from oauthserver.clients.client_metadata import find_resource_refusal
 from oauthserver.clients.client_requests import ClientRequest
 from oauthserver.errors import InvalidScope, InvalidTarget
@@ -33,15 +33,19 @@ def issue(request: ClientRequest, *, client: OAuthClient, caller: Caller, at: da
     requested = scopes.parse(request.get("scope")) or permitted
     if not set(requested) <= set(permitted):
         raise InvalidScope("the client is not registered for a requested scope")
-    resource = request.get("resource")
-    if reason := "resource too long" if len(resource) > _MAX_RESOURCE_LENGTH else find_resource_refusal(resource):
-        raise InvalidTarget(reason)
+    requested_resources = resources.parse(request.get("resource"))
+    if len(" ".join(requested_resources)) > _MAX_RESOURCE_LENGTH:
+        raise InvalidTarget("resource too long")
+    for uri in requested_resources:
+        if reason := find_resource_refusal(uri):
+            raise InvalidTarget(reason)
+    audience = requested_resources or [signing_keys.issuer()]
     scope = " ".join(requested)
     issued_at, lifetime = int(at.timestamp()), int(conf.current().jwt.exp.total_seconds())
     claims = {
         "iss": signing_keys.issuer(),
         "sub": str(client.id),
-        "aud": resource or signing_keys.issuer(),
+        "aud": audience if len(audience) > 1 else audience[0],
         "iat": issued_at,
         "exp": issued_at + lifetime,
         "jti": str(uuid4()),

@@ -17,9 +17,8 @@ from oauthserver.clients import authentication
 from oauthserver.clients.client_endpoint import AuthenticatedClientEndpoint
 from oauthserver.clients.client_metadata import AUTHORIZATION_CODE, CLIENT_CREDENTIALS, DEVICE_CODE, REFRESH_TOKEN
 from oauthserver.clients.client_requests import ClientForm, ClientRequest
-from oauthserver.device import polling
 from oauthserver.models import OAuthClient
-from oauthserver.token import client_credentials, code_exchange
+from oauthserver.token import client_credentials, code_exchange, device_exchange
 from oauthserver.token.client_sessions import ClientSession
 from tokens.api.grants import RefreshTokenGrant
 from tokens.sessions import errors as session_errors
@@ -108,7 +107,7 @@ def _exchange_code(parameters: ClientRequest, *, client: OAuthClient, caller: Ca
 def _exchange_device_code(
     parameters: ClientRequest, *, client: OAuthClient, caller: Caller, at: datetime
 ) -> dict[str, Any]:
-    return _session_response(polling.exchange(parameters, client=client, caller=caller, at=at))
+    return _session_response(device_exchange.exchange(parameters, client=client, caller=caller, at=at))
 
 
 def _refresh(parameters: ClientRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> dict[str, Any]:

@@ -14,9 +14,8 @@ from authsvc import conf
 from authsvc.api.openapi.document import document
 from authsvc.api.parsing import Body
 from authsvc.api.views import ServiceRequest
-from oauthserver import scopes
+from oauthserver import protected_resource, scopes
 from oauthserver.clients import client_requests
-from oauthserver.discovery import protected_resource
 from oauthserver.endpoints import OAuthEndpoint
 from oauthserver.userinfo import claims
 from tokens.api import authentication

@@ -7,6 +7,8 @@ from datetime import timedelta
 
 import pytest
 
+from authsvc.outgoing import connections
+from oauthserver.clients import client_keys
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import HttpPeer
 from tests.oauthserver.client_application import ISSUER
@@ -34,3 +36,12 @@ def peer() -> Iterator[HttpPeer]:
     """A server of a client, on loopback."""
     with HttpPeer() as running:
         yield running
+
+
+@pytest.fixture
+def keys_peer(peer: HttpPeer, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpPeer]:
+    """A server of the client, whose loopback address counts as public."""
+    monkeypatch.setattr(connections, "is_public", lambda _address: True)
+    client_keys._key_sets.clear()
+    yield peer
+    client_keys._key_sets.clear()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import time
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -17,7 +16,6 @@ from django.utils import timezone
 from jwt.algorithms import get_default_algorithms
 
 from authsvc.jobs import cleanup
-from authsvc.outgoing import connections
 from authsvc.security.crypto import base64url_encode
 from oauthserver.clients import client_keys as own_keys
 from oauthserver.models import ClientAssertion, OAuthClient
@@ -318,15 +316,6 @@ def test_changes_of_a_client(api: Api) -> None:
     secret = admin_requests.ask(api, "POST", f"{path}/regenerate_secret").json()["client_secret"]
     renewed = Application(client.client_id, secret, "client_secret_post")
     assert found(client_application.request_token(renewed)) == AUTHENTICATED
-
-
-@pytest.fixture
-def keys_peer(peer: HttpPeer, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpPeer]:
-    """A server of the client, whose loopback address counts as public."""
-    monkeypatch.setattr(connections, "is_public", lambda _address: True)
-    own_keys._key_sets.clear()
-    yield peer
-    own_keys._key_sets.clear()
 
 
 def with_keys_at(api: Api, peer: HttpPeer) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 import jwt
 import pytest
@@ -16,6 +17,7 @@ from tests.oauthserver.client_application import (
     Application,
     exchange,
     introspect,
+    post_form,
     refresh,
     register,
     request_token,
@@ -77,6 +79,13 @@ def test_all_registered_scopes_by_default(api: Api) -> None:
     assert content["scope"] == "a b"
     assert read_claims(content["access_token"])["aud"] == ISSUER
     assert "scope" not in request(machine(api)).json()
+
+
+def test_several_resources(api: Api) -> None:
+    client = machine(api)
+    form = urlencode([("grant_type", GRANT), ("resource", API), ("resource", "urn:b"), ("resource", API)])
+    token = post_form(form, headers=client.basic).json()["access_token"]
+    assert read_claims(token)["aud"] == [API, "urn:b"]
 
 
 @pytest.mark.parametrize(

@@ -260,10 +260,12 @@ def silent(browser: PageBrowser, application: Application, **changes: Any) -> di
     return query_of(location)
 
 
-def authorize_in(browser: PageBrowser, application: Application, **changes: Any) -> Answer:
+def authorize_in(
+    browser: PageBrowser, application: Application, *, headers: dict[str, str] | None = None, **changes: Any
+) -> Answer:
     class Here(Api):
         def request(self, method: str, path: str, body: Any = None, **_: Any) -> Answer:
-            return browser.get(path)
+            return browser.get(path, **(headers or {}))
 
     return authorize(Here(), application, **changes)
 
@@ -297,6 +299,21 @@ def test_silent_requests_redirect_only_to_valid_clients(api: Api) -> None:
         assert "Location" not in answer.headers
     # Errors of the request come before those of the session.
     assert silent(PageBrowser(), application, scope="foo")["error"] == "invalid_request"
+
+
+def test_browsers_get_a_page_for_errors_that_do_not_redirect(api: Api) -> None:
+    application, browser, html_first = register(api), PageBrowser(), {"Accept": "text/html,*/*;q=0.8"}
+    cases: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"client_id": "abc"}, "is not known to this service"),
+        ({"redirect_uri": "https://evil.example/cb"}, "invalid redirect_uri"),
+    )
+    for changes, text in cases:
+        answer = authorize_in(browser, application, headers=html_first, **changes)
+        assert (answer.status_code, answer.headers["Content-Type"].partition(";")[0]) == (400, "text/html")
+        assert text in answer.content.decode()
+        assert "evil.example" not in answer.content.decode()
+        assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
+        assert authorize_in(browser, application, **changes).headers["Content-Type"] == "application/json"
 
 
 def test_pages_of_the_site_answer_silent_requests_themselves(api: Api, auth_config: ChangeConfig) -> None:

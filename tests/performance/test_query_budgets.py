@@ -22,8 +22,9 @@ from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import CHALLENGE, PASSWORD, VERIFIER
 from tests.fakes.http_peer import HttpPeer
 from tests.oauthproviders.browser import Browser, GitHub, address, provider_settings, start_link_flow
-from tests.oauthserver import client_application
+from tests.oauthserver import client_application, client_keys
 from tests.observations import replace_table
+from tokens.jwt import signing_keys
 from tokens.models import TokenType
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -329,6 +330,50 @@ def refresh_as_client() -> Call:
     return lambda api: client_application.refresh(application, token)
 
 
+def introspect(kind: str) -> Callable[[], Call]:
+    def prepare() -> Call:
+        application = client_application.register(Api(), token_endpoint_auth_method="client_secret_basic")
+        token = client_application.sign_in(Api(), application, scope="email")[kind]
+        return lambda api: client_application.introspect(application, token)
+
+    return prepare
+
+
+def introspect_with_assertion() -> Call:
+    application = client_application.register(
+        Api(), token_endpoint_auth_method="private_key_jwt", jwks=client_keys.JWKS
+    )
+    assertion = client_keys.assertion(application.client_id, aud=signing_keys.issuer())
+    return lambda api: client_keys.post(assertion, path="/oauth/introspect", token="x")
+
+
+def revoke() -> Call:
+    application = client_application.register(Api(), token_endpoint_auth_method="client_secret_basic")
+    token = client_application.sign_in(Api(), application, scope="email")["refresh_token"]
+    return lambda api: client_application.revoke(application, token)
+
+
+def request_own_token() -> Call:
+    application = client_application.register(
+        Api(), grant_types=["client_credentials"], token_endpoint_auth_method="client_secret_basic"
+    )
+    return lambda api: client_application.request_token(application, grant_type="client_credentials")
+
+
+PUSHED: dict[str, Any] = {"redirect_uri": client_application.CALLBACK, "scope": "email", **PKCE}
+
+
+def push_authorization() -> Call:
+    application = client_application.register(Api())
+    return lambda api: client_application.request_token(application, path="/oauth/par", **PUSHED)
+
+
+def start_pushed_authorization() -> Call:
+    application = client_application.register(Api())
+    pushed = client_application.request_token(application, path="/oauth/par", **PUSHED).json()["request_uri"]
+    return lambda api: api.get(f"/oauth/authorize?client_id={application.client_id}&request_uri={pushed}")
+
+
 def read_userinfo() -> Call:
     token = client_application.sign_in(Api(), client_application.register(Api()), scope="email")["access_token"]
     return lambda api: api.get("/oauth/userinfo", bearer=token)
@@ -376,6 +421,13 @@ PATHS = [
     Path("POST /oauth/authorizations/{authorization_id}/consent", 4, 200, give_consent),
     Path("POST /oauth/token, code", 6, 200, exchange_authorization_code),
     Path("POST /oauth/token, refresh", 3, 200, refresh_as_client),
+    Path("POST /oauth/token, client_credentials", 2, 200, request_own_token),
+    Path("POST /oauth/par", 2, 201, push_authorization),
+    Path("GET /oauth/authorize, pushed request", 1, 302, start_pushed_authorization),
+    Path("POST /oauth/introspect, access token", 1, 200, introspect("access_token")),
+    Path("POST /oauth/introspect, refresh token", 1, 200, introspect("refresh_token")),
+    Path("POST /oauth/introspect, private_key_jwt", 2, 200, introspect_with_assertion),
+    Path("POST /oauth/revoke", 5, 200, revoke),
     Path("GET /oauth/userinfo", 1, 200, read_userinfo),
     Path("GET /user/oauth/grants", 2, 200, list_grants),
     Path("password grant", 4, 200, password_grant()),

@@ -120,6 +120,7 @@ USES = {
     "POST /oauth/token": Use.PUBLIC,
     "POST /oauth/revoke": Use.PUBLIC,
     "POST /oauth/introspect": Use.PUBLIC,
+    "POST /oauth/par": Use.PUBLIC,
 }
 PAGES = ("operator", "inbox", "docs/<", "account/static")
 """Path prefixes of HTML pages, which read cookies only."""

@@ -56,6 +56,9 @@ class Discovery(TypedDict):
     """The algorithm of the signing key."""
     claims_supported: list[str]
     authorization_endpoint: NotRequired[str]
+    pushed_authorization_request_endpoint: NotRequired[str]
+    require_pushed_authorization_requests: NotRequired[bool]
+    """False: single clients may require it."""
     token_endpoint: NotRequired[str]
     device_authorization_endpoint: NotRequired[str]
     userinfo_endpoint: NotRequired[str]

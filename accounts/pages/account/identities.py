@@ -20,6 +20,7 @@ from accounts.identities import errors, linking
 from accounts.pages import destinations, registry
 from accounts.pages.account.account_page import AccountPage, QuestionPage
 from accounts.pages.error_texts import text_of_code
+from accounts.pages.providers import leave
 from accounts.users.records import IdentityRecord
 from authsvc import conf
 from authsvc.api.throttling import Bucket
@@ -49,7 +50,6 @@ class IdentitiesPage(AccountPage):
     title = _("Linked accounts")
     text = _("You can sign in with each of these.")
     bucket = Bucket.AUTHORIZE
-    form_action = ""  # the form leads to the provider
     back = "pages:identities"
 
     def get_context(self) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class IdentitiesPage(AccountPage):
         if not can_link() or registry.providers is None:
             raise errors.ManualLinkingDisabled
         verifier = secrets.token_urlsafe(48)
-        start = registry.providers.start(
+        flow = registry.providers.start(
             self.request.POST.get("provider", ""),
             code_challenge=crypto.base64url_encode(hashlib.sha256(verifier.encode()).digest()),
             target=destinations.absolute(reverse("pages:identity_linked"), request=self.request),
@@ -73,7 +73,7 @@ class IdentitiesPage(AccountPage):
             at=self.at,
         )
         self.request.session[_VERIFIER] = verifier
-        return self.redirect(start)
+        return leave(self, flow)
 
 
 class IdentityLinkedPage(AccountPage):

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.conf import settings
 from django.http import HttpResponse, QueryDict
 from django.utils.translation import gettext_lazy as _
 
 from accounts.pages.account.account_page import AccountPage
+from accounts.pages.page import remember_language
 from accounts.profile import profile
 from accounts.profile.profile import UserUpdateRequest
+from authsvc import languages
 from authsvc.api.throttling import Bucket
 
 _KEYS = {"name": ("full_name", "name"), "picture": ("picture", "avatar_url"), "locale": ("locale",)}
@@ -36,7 +37,7 @@ class ProfileForm(forms.Form):
         super().__init__(*args, **options)
         field = self.fields["locale"]
         assert isinstance(field, forms.ChoiceField)  # noqa: S101  (narrowing)
-        field.choices = [("", _("Language of the browser")), *settings.LANGUAGES]
+        field.choices = [("", _("Language of the browser")), *languages.names().items()]
 
     def clean_picture(self) -> str:
         address: str = self.cleaned_data["picture"]
@@ -60,7 +61,10 @@ class ProfilePage(AccountPage):
         if data:
             request = UserUpdateRequest(data=data)
             profile.update_user(self.current, self.user, request, redirect_to="", caller=self.caller, at=self.at)
-        return self.done(_("Your profile is saved."))
+        response = self.done(_("Your profile is saved."))
+        if "locale" in form.changed_data:
+            remember_language(response, form.cleaned_data["locale"])
+        return response
 
     def _values(self) -> dict[str, str]:
         metadata = self.user.user_metadata
@@ -69,7 +73,5 @@ class ProfilePage(AccountPage):
             field: next((text for text in found if isinstance(text, str) and text), "")
             for field, found in texts.items()
         }
-        if values["locale"] not in dict(settings.LANGUAGES):
-            # A provider reports de-DE or en_GB.
-            values["locale"] = values["locale"].replace("_", "-").partition("-")[0].lower()
-        return values
+        # A provider reports de-DE or en_GB.
+        return values | {"locale": languages.of_user(metadata)}

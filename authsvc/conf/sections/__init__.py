@@ -9,11 +9,12 @@ from authsvc.conf.declaration import section, section_by_key
 from authsvc.conf.report import Notice, Report
 from authsvc.conf.sections import database as database_section
 from authsvc.conf.sections.database import Database, IndexWorker, check_encryption, check_pool_size
+from authsvc.conf.sections.languages import Languages, check_languages
 from authsvc.conf.sections.mail import Mailer, Recipients, Smtp, check_mail, check_recipients
 from authsvc.conf.sections.mfa import Mfa, Passkeys, WebAuthn, check_webauthn
 from authsvc.conf.sections.oauth_server import OAuthServer, check_oauth_server
 from authsvc.conf.sections.observability import Audit, Logging, Telemetry
-from authsvc.conf.sections.pages import Pages
+from authsvc.conf.sections.pages import Pages, check_pages
 from authsvc.conf.sections.providers import (
     PROVIDERS,
     CustomProviders,
@@ -58,6 +59,7 @@ class AuthConfig:
     mailer: Mailer = section(Mailer, "Email")
     recipients: Recipients = section(Recipients, "Recipients of email")
     sms: Sms = section(Sms, "SMS")
+    languages: Languages = section(Languages, "Languages")
     mfa: Mfa = section(Mfa, "Second factors")
     passkeys: Passkeys = section(Passkeys, "Passkeys")
     webauthn: WebAuthn = section(WebAuthn, "WebAuthn")
@@ -111,6 +113,8 @@ def check(config: AuthConfig, report: Report) -> None:
     check_mail(config.smtp, config.mailer, report)
     check_recipients(config.recipients, report)
     check_sms(config.sms, report)
+    check_languages(config.languages, report)
+    check_pages(config.pages, report)
     check_webauthn(config.webauthn, config.passkeys, config.mfa, report)
     check_captcha(config.captcha, report, has_console=config.console.enabled, has_pages=config.pages.enabled)
     check_providers(config.providers, report)

@@ -187,3 +187,14 @@ def test_open_pages_work_after_setting_is_disabled(api: Api, auth_config: Change
     opened = open_link(api, token, "magiclink", quote(SITE))
     assert opened.status_code == 303
     assert redirect_fragment(opened)["error_code"] == "otp_expired"
+
+
+def test_the_page_is_in_the_language_of_the_browser(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(languages={"offered": ("en", "de")})
+    path = f"/verify?type=recovery&token={'0' * 56}"
+    german = api.get(path, headers={"accept-language": "de"})
+    assert '<html lang="de">' in german.content.decode()
+    assert "<h1>Setzen Sie Ihr Passwort zurück</h1>" in german.content.decode()
+    auth_config(languages={"offered": ()})
+    english = api.get(path, headers={"accept-language": "de"})
+    assert "<h1>Reset your password</h1>" in english.content.decode()

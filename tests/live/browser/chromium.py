@@ -172,6 +172,10 @@ class Chromium:
         """Accept invalid certificates from now on."""
         self._command("Security.setIgnoreCertificateErrors", ignore=True)
 
+    def set_scripts(self, *, enabled: bool) -> None:
+        """Disable or enable the scripts of pages. `evaluate` and the like work anyway."""
+        self._command("Emulation.setScriptExecutionDisabled", value=not enabled)
+
     def add_authenticator(self, *, transport: str) -> None:
         """Add a virtual security device that stores credentials and confirms every request.
 

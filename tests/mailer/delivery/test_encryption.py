@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import json
 from datetime import UTC, datetime
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from authsvc.conf import Secret
 from authsvc.messaging import Email, EmailKind, Sms, SmsKind
 from mailer.delivery import encryption
+from mailer.rendering import renderer
 from tests.conftest import ChangeConfig
 
 EMAIL = Email(
@@ -19,6 +22,7 @@ EMAIL = Email(
     variables={"Token": "123456", "Data": {"name": "Ada", "number": 2**70}},
     user_id=uuid4(),
     expires_at=datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC),
+    language="de",
 )
 SMS = Sms(kind=SmsKind.PHONE_CHANGE, to="15551234567", channel="whatsapp", variables={"Code": "123456"})
 
@@ -26,6 +30,22 @@ SMS = Sms(kind=SmsKind.PHONE_CHANGE, to="15551234567", channel="whatsapp", varia
 @pytest.mark.parametrize("message", [EMAIL, SMS])
 def test_a_decrypted_message_equals_the_original(message: Email | Sms) -> None:
     assert encryption.decrypt(encryption.encrypt(message), message_id=message.id) == message
+
+
+def test_a_message_of_an_earlier_version_has_no_language() -> None:
+    content: dict[str, Any] = {
+        "kind": "recovery",
+        "to": "ada@example.com",
+        "variables": {},
+        "user_id": None,
+        "expires_at": None,
+    }
+    message_id, nonce = uuid4(), bytes(12)
+    plain = json.dumps({**content, "sms_channel": None}).encode()
+    stored = base64.b64encode(nonce + encryption._cipher().encrypt(nonce, plain, message_id.bytes)).decode()
+    message = encryption.decrypt(stored, message_id=message_id)
+    assert message == Email(kind=EmailKind.RECOVERY, to="ada@example.com", variables={}, id=message_id)
+    assert renderer.render(EmailKind.RECOVERY, {}, language=message.language).subject == "Reset Your Password"
 
 
 def test_ciphertexts_reveal_no_content_and_differ() -> None:

@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from oauthserver.models import OAuthAuthorization
-from tests.conftest import Api
+from tests.conftest import Api, ChangeConfig
 from tests.factories import backdate, make_session
 from tests.oauthserver import client_application
 from tests.oauthserver.client_application import CALLBACK, Application, authorize, exchange, query_of, register
@@ -187,6 +187,13 @@ def test_prompt_login(party: RelyingParty) -> None:
     first, second = sign_in_again(party, prompt="login")
     assert second["sub"] == first["sub"]
     assert second["auth_time"] > first["auth_time"]
+
+
+@module("oidcc-prompt-none-not-logged-in")
+def test_prompt_none_not_signed_in(party: RelyingParty, auth_config: ChangeConfig) -> None:
+    """oidcc-prompt-none-not-logged-in: a browser that is not signed in to the hosted pages gets `login_required`."""
+    auth_config(pages={"enabled": True}, oauth_server={"authorization_path": ""})
+    assert party.find_error(prompt="none") == "login_required"
 
 
 @module("oidcc-prompt-none-logged-in")

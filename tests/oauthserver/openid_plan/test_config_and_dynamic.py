@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
+from oauthserver.models import OAuthClient
 from tests.conftest import Answer, Api, ChangeConfig
-from tests.oauthserver.client_application import CALLBACK, ISSUER, authorize, exchange
+from tests.factories import VERIFIER, make_user
+from tests.fakes.http_peer import HttpPeer, in_json
+from tests.oauthserver import client_keys
+from tests.oauthserver.client_application import CALLBACK, ISSUER, authorize, exchange, register
 from tests.oauthserver.openid_plan.conftest import register_dynamically, signing_key
 from tests.oauthserver.openid_plan.plans import Result, module
 from tests.oauthserver.openid_plan.relying_party import RelyingParty, unsigned_jwt
+from tests.page_browser import PageBrowser
 from tokens.jwt import signing_keys
 
 pytestmark = pytest.mark.django_db
@@ -115,6 +121,72 @@ def test_registered_fragment(api: Api) -> None:
 def test_redirect_uri_is_required(dynamic_party: RelyingParty) -> None:
     """oidcc-ensure-redirect-uri-in-authorization-request: also of a client with a single one."""
     assert_refused_without_redirect(authorize(dynamic_party.api, dynamic_party.application, redirect_uri=None))
+
+
+def sign_in_by_assertion(party: RelyingParty, **claims: Any) -> dict[str, Any]:
+    """The tokens of a client that exchanges the code with `private_key_jwt`."""
+    code = party.authorize()["code"]
+    assertion = client_keys.assertion(party.application.client_id, **claims)
+    form: dict[str, Any] = {"code": code, "redirect_uri": CALLBACK, "code_verifier": VERIFIER}
+    response = client_keys.post(assertion, grant_type="authorization_code", **form)
+    assert response.status_code == 200, response.content
+    tokens: dict[str, Any] = response.json()
+    party.verify_id_token(tokens["id_token"])
+    return tokens
+
+
+@module("oidcc-ensure-client-assertion-with-iss-aud-succeeds")
+def test_issuer_as_audience(api: Api) -> None:
+    """oidcc-ensure-client-assertion-with-iss-aud-succeeds: `aud` of the client's assertion is the issuer."""
+    metadata = {"token_endpoint_auth_method": "private_key_jwt", "jwks": client_keys.JWKS}
+    party = RelyingParty(api=api, application=register_dynamically(api, **metadata))
+    assert "private_key_jwt" in party.discover()["token_endpoint_auth_methods_supported"]
+    sign_in_by_assertion(party, aud=party.discover()["issuer"])
+
+
+def party_with_keys_at(peer: HttpPeer, api: Api) -> RelyingParty:
+    """A relying party that publishes its keys."""
+    metadata = {"token_endpoint_auth_method": "private_key_jwt", "jwks_uri": "https://client.example.com/keys"}
+    application = register_dynamically(api, **metadata)
+    # The server of the test speaks plain HTTP.
+    OAuthClient.objects.filter(id=application.client_id).update(jwks_uri=f"{peer.url}/keys")
+    return RelyingParty(api=api, application=application)
+
+
+@module("oidcc-registration-jwks-uri")
+def test_jwks_uri(api: Api, keys_peer: HttpPeer) -> None:
+    """oidcc-registration-jwks-uri: the client's key is fetched from its `jwks_uri`."""
+    keys_peer.answer(in_json(client_keys.JWKS), path="/keys")
+    sign_in_by_assertion(party_with_keys_at(keys_peer, api))
+
+
+@module("oidcc-refresh-token-rp-key-rotation")
+def test_rotated_key_of_the_client(api: Api, keys_peer: HttpPeer) -> None:
+    """oidcc-refresh-token-rp-key-rotation: the client replaces its key between the exchange and the refresh."""
+    old, new = (client_keys.public(client_keys.PRIVATE[alg]) for alg in ("ES256", "RS256"))
+    keys_peer.answer(in_json({"keys": [old]}), in_json({"keys": [new]}), path="/keys")
+    party = party_with_keys_at(keys_peer, api)
+    tokens = sign_in_by_assertion(party, alg="ES256")
+    assertion = client_keys.assertion(party.application.client_id, alg="RS256")
+    refreshed = client_keys.post(assertion, grant_type="refresh_token", refresh_token=tokens["refresh_token"])
+    assert refreshed.status_code == 200
+    assert refreshed.json()["refresh_token"] != tokens["refresh_token"]
+
+
+@module("oidcc-registration-logo-uri", Result.DIFFERS)
+def test_logo(api: Api, auth_config: ChangeConfig) -> None:
+    """oidcc-registration-logo-uri: the consent page shows it only if an administrator has registered the client."""
+    auth_config(pages={"enabled": True}, oauth_server={"authorization_path": ""})
+    logo = "https://client.example.com/logo.png"
+    user, browser = make_user(), PageBrowser()
+    browser.sign_in(str(user.email))
+    clients = (register_dynamically(api, logo_uri=logo), False), (register(api, logo_uri=logo), True)
+    for application, is_shown in clients:
+        location = authorize(api, application).headers["Location"]
+        page = browser.get(urlsplit(location)._replace(scheme="", netloc="").geturl())
+        assert page.status_code == 200
+        assert (logo in page.content.decode()) == is_shown
+        assert ("https://client.example.com" in page.headers["Content-Security-Policy"]) == is_shown
 
 
 @module("oidcc-registration-policy-uri", Result.DIFFERS)

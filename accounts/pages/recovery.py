@@ -1,0 +1,83 @@
+"""Recovery by email, and the new password."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.urls import reverse
+from django.utils.translation import gettext_lazy as _
+
+from accounts import errors as account_errors
+from accounts.pages import browser_session, confirmation, destinations
+from accounts.pages.forms import EmailForm, NewPasswordForm
+from accounts.pages.page import Page
+from accounts.passwords import change_proofs, hashing
+from accounts.profile import profile
+from accounts.profile.profile import UserUpdateRequest
+from accounts.recovery import recovery_emails
+from authsvc import conf
+from authsvc.api.throttling import Bucket
+from tokens.sessions import lifecycle
+
+
+class RecoverPage(Page):
+    template = "pages/recover.html"
+    title = _("Reset your password")
+    text = _("Enter the email address of your account. You get an email with a link.")
+    button = _("Send email")
+    form_class = EmailForm
+    bucket = Bucket.RECOVER
+    captcha = True
+
+    def redirect_before_page(self) -> HttpResponse | None:
+        """Raises MailRequestsDisabled."""
+        if not conf.current().signup.email_enabled:
+            raise account_errors.MailRequestsDisabled
+        return None
+
+    def submit(self, form: EmailForm) -> HttpResponse:
+        """The response is the same for every address, and takes as long."""
+        email = form.cleaned_data["email"]
+        recovery_emails.send_recovery_email(
+            email=email,
+            challenge=None,
+            redirect_to=confirmation.link_target(self),
+            caller=self.caller,
+            at=self.at,
+        )
+        return confirmation.await_message(self, confirmation.RECOVERY, email=email, phone="")
+
+
+class NewPasswordPage(Page):
+    """Sets the password in a session that a link or code of a message has started."""
+
+    template = "pages/new_password.html"
+    title = _("New password")
+    button = _("Set password")
+    requires_user = True
+    form_class = NewPasswordForm
+    bucket = Bucket.USER
+
+    def redirect_before_page(self) -> HttpResponse | None:
+        redirect = super().redirect_before_page()
+        if redirect is None and not lifecycle.is_recovery(entry.method for entry in self.current.amr):
+            return self.redirect(destinations.after_sign_in(self.request))
+        return redirect
+
+    def get_context(self) -> dict[str, Any]:
+        return {"user": self.user, "has_password": hashing.stored_hash(self.user) not in (None, hashing.NO_PASSWORD)}
+
+    def submit(self, form: NewPasswordForm) -> HttpResponse:
+        """Where a change needs the nonce of a reauthentication, the recovery ends with all sessions instead."""
+        password = form.cleaned_data["password"]
+        if change_proofs.needs_nonce(self.current, at=self.at):
+            profile.reset_password(self.current, self.user, password, caller=self.caller, at=self.at)
+            browser_session.end(self.request)
+            messages.success(self.request, _("The password is changed. Sign in with the new one."))
+            return self.redirect(destinations.with_next(reverse("pages:sign_in"), destinations.next_path(self.request)))
+        change = UserUpdateRequest(password=password)
+        profile.update_user(self.current, self.user, change, redirect_to="", caller=self.caller, at=self.at)
+        messages.success(self.request, _("The password is changed. All other sessions of your account have ended."))
+        return self.redirect(destinations.after_sign_in(self.request))
