@@ -30,7 +30,7 @@ class _SlowReader(HTTPAdapter):
 
     def init_poolmanager(self, *arguments: Any, **options: Any) -> None:
         small = (socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
-        super().init_poolmanager(*arguments, **options, socket_options=[small])  # type: ignore[no-untyped-call]
+        super().init_poolmanager(*arguments, **options, socket_options=[small])
 
 
 @pytest.fixture(params=["granian", "gunicorn"])
