@@ -65,6 +65,17 @@ class RegistrationForm(forms.Form):
         help_text="Public: apps on devices and in browsers, which cannot keep a secret.",
     )
     client_uri = forms.CharField(label="Home page", required=False)
+    post_logout_redirect_uris = forms.CharField(
+        label="Redirect URIs after logout",
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false", "autocapitalize": "none"}),
+        help_text="One in each line. Where the browser may continue when the client signs the user out.",
+    )
+    backchannel_logout_uri = forms.CharField(
+        label="Back-channel logout (URL)",
+        required=False,
+        help_text="Receives a logout token when a session of the client ends.",
+    )
     logo_uri = forms.CharField(label="Logo (URL)", required=False)
     jwks = forms.CharField(
         label="Public keys",
@@ -117,11 +128,15 @@ class RegistrationForm(forms.Form):
     def registration(self) -> ClientRegistration:
         """The metadata of a valid form."""
         values = {name: value for name, value in self.cleaned_data.items() if name not in _GRANTS}
-        uris = [line.strip() for line in values["redirect_uris"].splitlines() if line.strip()]
         grant_types = dict.fromkeys(
             grant for name, grants in _GRANTS.items() if self.cleaned_data[name] for grant in grants
         )
-        return ClientRegistration(**{**values, "redirect_uris": uris, "grant_types": list(grant_types)})
+        lists = {name: _lines(values[name]) for name in ("redirect_uris", "post_logout_redirect_uris")}
+        return ClientRegistration(**{**values, **lists, "grant_types": list(grant_types)})
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 @admin.register(OAuthClient)
@@ -151,6 +166,7 @@ class OAuthClientAdmin(OperatorAdmin):
                 )
             },
         ),
+        ("Logout", {"fields": ("logout_uri_lines", "backchannel_logout_uri")}),
         (
             "Settings of the application",
             {"fields": ("client_id", "issuer", "discovery_url", "authorization_url", "token_url", "userinfo_url")},
@@ -244,6 +260,10 @@ class OAuthClientAdmin(OperatorAdmin):
         keys = orjson.loads(row.jwks)["keys"] if row.jwks else []
         return ", ".join(str(key.get("kid", "without an ID")) for key in keys) or "–"
 
+    @admin.display(description="redirect URIs after logout")
+    def logout_uri_lines(self, row: OAuthClient) -> SafeString:
+        return formatting.long_text("\n".join(row.post_logout_redirect_uri_list))
+
     @admin.display(description="grant types")
     def grant_type_words(self, row: OAuthClient) -> str:
         return ", ".join(row.grant_type_list)
@@ -307,7 +327,7 @@ def _registered_page(page: OperatorAdmin, request: HttpRequest, registered: Regi
         "operator/oauth_client_registered.html",
         title="Registered",
         secrets=secrets,
-        addresses=[(label, _address(label)) for label in _addresses()],
+        addresses=list(_addresses().items()),
         back_url=page.row_url(client),
     )
 
