@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from authsvc import conf
+from authsvc import conf, languages
 from authsvc.messaging import EmailKind
 from mailer import gotemplate
 from mailer.rendering import message_types, renderer, template_sources
@@ -30,13 +30,15 @@ class Preview:
     """The reason for a fallback to the built-in body; empty without an error."""
 
 
-def render_preview(key: str) -> Preview:
-    """Render the preview of an email type; uses the built-in template if the configured one fails.
+def render_preview(key: str, language: str = "") -> Preview:
+    """Render the preview of an email type in `language`, or else in the default language.
+
+    Uses the built-in template if the configured one fails.
 
     Raises KeyError for an unknown key.
     """
     kind = EMAIL_KINDS[key]
-    config = template_sources.template_config(kind)
+    config = template_sources.template_config(kind, languages.select(language))
     problem = ""
     try:
         templates = template_sources.load_templates(kind, config)

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from authsvc import conf
+from authsvc import conf, languages
 from mailer.inbox import previews, storage
 
 RECIPIENT = "preview@example.com"
@@ -25,13 +25,16 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         kinds = previews.EMAIL_KINDS
         parser.add_argument("kind", metavar="KIND", type=_kind, choices=kinds, help=", ".join(kinds))
+        parser.add_argument("--language", default="", help="language of the email, such as de")
         parser.add_argument("--text", action="store_true", help="print the plain text instead of the HTML")
         parser.add_argument("--to-inbox", action="store_true", help="save it to the development inbox instead")
 
-    def handle(self, *, kind: str, text: bool, to_inbox: bool, **_: Any) -> None:
+    def handle(self, *, kind: str, language: str, text: bool, to_inbox: bool, **_: Any) -> None:
         if to_inbox and not conf.current().mailer.dev_inbox_enabled:
             raise CommandError("the inbox is disabled: set AUTH_MAILER_DEV_INBOX_ENABLED=true")
-        preview = previews.render_preview(kind)
+        if language and language not in languages.offered():
+            raise CommandError(f"{language} is not offered; the languages are {', '.join(languages.offered())}")
+        preview = previews.render_preview(kind, language)
         if preview.problem:
             self.stderr.write(preview.problem)
         if to_inbox:

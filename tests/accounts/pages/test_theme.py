@@ -138,3 +138,12 @@ def test_templates_of_a_folder_extend_those_of_the_pages(browser: PageBrowser, t
         page = browser.text(SIGN_IN)
     assert "<p>localhost says hello</p>" in page
     assert 'type="password"' in page
+
+
+def test_the_documented_blocks_are_those_of_the_templates() -> None:
+    root = Path(settings.BASE_DIR)
+    sources = [(root / "templates" / "pages" / name).read_text() for name in ("base.html", "form_page.html")]
+    blocks = {name for source in sources for name in re.findall(r"{% block (\w+) %}", source)}
+    guide = (root / "docs" / "how-to" / "theme-and-languages.md").read_text()
+    rows = re.findall(r"^\| (`.*?`) \|", guide.partition("| Block |")[2].partition("\n\n")[0], re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == blocks

@@ -96,6 +96,17 @@ def test_the_command_reports_an_unavailable_template(peer: HttpPeer) -> None:
     assert err.startswith("The template cannot be used: status 404.")
 
 
+def test_the_command_prints_an_email_in_another_language(peer: HttpPeer, auth_config: ChangeConfig) -> None:
+    peer.answer(Answer(body=b'{{ if eq .Language "de" }}Hallo{{ else }}Hello{{ end }}'))
+    auth_config(languages={"offered": ("en", "de")})
+    assert run("confirmation", "--text", "--language", "de") == (
+        "Hallo\n",
+        "Subject: Bestätigen Sie Ihre Registrierung\n",
+    )
+    with pytest.raises(CommandError, match="fr is not offered; the languages are en, de"):
+        run("confirmation", "--language", "fr")
+
+
 @pytest.mark.parametrize("written", ["MAGIC_LINK", "magic-link", "Magic_Link"])
 def test_the_command_accepts_a_type_in_any_case(written: str) -> None:
     assert run(written) == run("magic_link")
