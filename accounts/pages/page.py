@@ -225,7 +225,6 @@ class Page(View):
                 )
 
         try:
-            _check_characters(request)
             # Created for each request, so that a reload of CSRF_TRUSTED_ORIGINS takes effect.
             return cast(HttpResponse, decorator_from_middleware(_PageCsrf)(view)(request))
         except Exception as error:  # noqa: BLE001  (the page of an unexpected error is logged)
@@ -272,13 +271,6 @@ class Page(View):
             return []
         available = (section for section in registry.sections if section.is_available(self.current))
         return sorted(available, key=lambda section: section.position)
-
-
-def _check_characters(request: HttpRequest) -> None:
-    """Raises BadRequest for NUL, which PostgreSQL does not store."""
-    for parameters in (request.GET, request.POST):
-        if any("\0" in value for _name, values in parameters.lists() for value in values):
-            raise BadRequest
 
 
 class _PageCsrf(CsrfViewMiddleware):
