@@ -22,6 +22,8 @@ _ATTEMPTS = f"{_CONSOLE}/mailer/attempt/"
 _AUDIT = f"{_CONSOLE}/core/auditlogentry/"
 _PROVIDERS = f"{_CONSOLE}/oauthproviders/customprovider/"
 _CLIENTS = f"{_CONSOLE}/oauthserver/oauthclient/"
+_ACCOUNT = "/account"
+_MAIN_BUTTON = "main button.primary"
 
 TUTORIAL_IMAGES = ("tutorial-registered", "tutorial-consent", "tutorial-shop", "tutorial-applications")
 """Images that the walk through a tutorial writes."""
@@ -41,6 +43,7 @@ class Page:
     has_dark_image: bool = False
     is_public: bool = False
     """Open the page without the cookies of the operator."""
+    has_images: bool = True
     prepare: Callable[[Chromium], None] | None = None
     """Steps on the page before it is measured."""
 
@@ -100,4 +103,23 @@ PAGES = (
     Page("console-error", f"{_CONSOLE}/unknown/", "h1"),
     Page("users-hidden", _USERS, ".hidden-data", role=VIEWER),
     Page("user-hidden", _MARA, ".hidden-data", role=VIEWER),
+    *(
+        Page(f"account-{name.replace('/', '-')}", f"{_ACCOUNT}/{name}".rstrip("/"), "main", has_images=False)
+        for name in (
+            "",
+            "profile",
+            "email",
+            "password",
+            "factors",
+            "factors/app",
+            "passkeys",
+            "identities",
+            "sessions",
+            "sessions/others",
+            "data",
+            "deletion",
+            "deleted",
+        )
+    ),
+    Page("account-app-code", f"{_ACCOUNT}/factors/app", ".qr svg", clicks=(_MAIN_BUTTON,), has_images=False),
 )
