@@ -22,7 +22,7 @@ _ATTEMPTS = f"{_CONSOLE}/mailer/attempt/"
 _AUDIT = f"{_CONSOLE}/core/auditlogentry/"
 _PROVIDERS = f"{_CONSOLE}/oauthproviders/customprovider/"
 _CLIENTS = f"{_CONSOLE}/oauthserver/oauthclient/"
-_ACCOUNT = "/account"
+
 _MAIN_BUTTON = "main button.primary"
 
 TUTORIAL_IMAGES = ("tutorial-registered", "tutorial-consent", "tutorial-shop", "tutorial-applications")
@@ -44,6 +44,7 @@ class Page:
     is_public: bool = False
     """Open the page without the cookies of the operator."""
     has_images: bool = True
+    """False for a hosted page, which a theme changes."""
     prepare: Callable[[Chromium], None] | None = None
     """Steps on the page before it is measured."""
 
@@ -101,10 +102,19 @@ PAGES = (
     Page("account-app", f"{_CONSOLE}/account/app/", "#confirm-action"),
     Page("forgotten-password", f"{_CONSOLE}/forgotten-password/", "#sign-in-step", is_public=True),
     Page("console-error", f"{_CONSOLE}/unknown/", "h1"),
+    Page("applications", "/account/applications", ".items", has_images=False),
+    Page(
+        "consent",
+        f"/oauth/consent?authorization_id={sample_data.AUTHORIZATION}",
+        "button[value=approve]",
+        has_images=False,
+    ),
+    Page("consent-unknown", "/oauth/consent?authorization_id=unknown", "h1", has_images=False),
+    Page("device", "/oauth/device", "#id_user_code", has_images=False),
     Page("users-hidden", _USERS, ".hidden-data", role=VIEWER),
     Page("user-hidden", _MARA, ".hidden-data", role=VIEWER),
     *(
-        Page(f"account-{name.replace('/', '-')}", f"{_ACCOUNT}/{name}".rstrip("/"), "main", has_images=False)
+        Page(f"account-{name.replace('/', '-')}", f"/account/{name}".rstrip("/"), "main", has_images=False)
         for name in (
             "",
             "profile",
@@ -121,5 +131,5 @@ PAGES = (
             "deleted",
         )
     ),
-    Page("account-app-code", f"{_ACCOUNT}/factors/app", ".qr svg", clicks=(_MAIN_BUTTON,), has_images=False),
+    Page("account-app-code", "/account/factors/app", ".qr svg", clicks=(_MAIN_BUTTON,), has_images=False),
 )
