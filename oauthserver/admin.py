@@ -51,13 +51,29 @@ class RegistrationForm(forms.Form):
         help_text="Public: apps on devices and in browsers, which cannot keep a secret.",
     )
     client_uri = forms.CharField(label="Home page", required=False)
+    post_logout_redirect_uris = forms.CharField(
+        label="Redirect URIs after logout",
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false", "autocapitalize": "none"}),
+        help_text="One in each line. Where the browser may continue when the client signs the user out.",
+    )
+    backchannel_logout_uri = forms.CharField(
+        label="Back-channel logout (URL)",
+        required=False,
+        help_text="Receives a logout token when a session of the client ends.",
+    )
     logo_uri = forms.CharField(label="Logo (URL)", required=False)
 
     def registration(self) -> ClientRegistration:
         """The metadata of a valid form."""
         values = self.cleaned_data
-        uris = [line.strip() for line in values["redirect_uris"].splitlines() if line.strip()]
-        return ClientRegistration(**{**values, "redirect_uris": uris})
+        logout_uris = _lines(values["post_logout_redirect_uris"])
+        uris = _lines(values["redirect_uris"])
+        return ClientRegistration(**{**values, "redirect_uris": uris, "post_logout_redirect_uris": logout_uris})
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 @admin.register(OAuthClient)
@@ -75,6 +91,7 @@ class OAuthClientAdmin(OperatorAdmin):
             "Protocol",
             {"fields": ("redirect_uri_lines", "client_type", "token_endpoint_auth_method", "grant_type_words")},
         ),
+        ("Logout", {"fields": ("logout_uri_lines", "backchannel_logout_uri")}),
         (
             "Settings of the application",
             {"fields": ("client_id", "issuer", "discovery_url", "authorization_url", "token_url", "userinfo_url")},
@@ -161,6 +178,10 @@ class OAuthClientAdmin(OperatorAdmin):
     @admin.display(description="redirect URIs")
     def redirect_uri_lines(self, row: OAuthClient) -> SafeString:
         return formatting.long_text("\n".join(row.redirect_uri_list))
+
+    @admin.display(description="redirect URIs after logout")
+    def logout_uri_lines(self, row: OAuthClient) -> SafeString:
+        return formatting.long_text("\n".join(row.post_logout_redirect_uri_list))
 
     @admin.display(description="grant types")
     def grant_type_words(self, row: OAuthClient) -> str:

@@ -76,6 +76,11 @@ class OAuthClient(models.Model):
     resource = models.TextField("resource", null=True)
     """The identifier of its API (RFC 8707): it can introspect access tokens that are issued for it."""
     require_pushed_authorization_requests = models.BooleanField("requires pushed requests", db_default=False)
+    post_logout_redirect_uris = models.TextField("redirect URIs after logout", null=True)
+    """Separated by commas."""
+    backchannel_logout_uri = models.TextField("back-channel logout", null=True)
+    """The URL that receives a logout token when a session of the client ends."""
+    backchannel_logout_session_required = models.BooleanField("requires sid in logout tokens", db_default=False)
     created_at = models.DateTimeField(db_default=Now())
     updated_at = models.DateTimeField(db_default=Now())
     deleted_at = models.DateTimeField(null=True)
@@ -86,6 +91,11 @@ class OAuthClient(models.Model):
         indexes = [
             models.Index(fields=["deleted_at"], name=namespaced("oauth_clients_deleted_at_idx")),
             models.Index(fields=["-created_at", "-id"], name=namespaced("oauth_clients_created_at_idx")),
+            models.Index(
+                fields=["created_at"],
+                condition=Q(registration_type="dynamic"),
+                name=namespaced("oauth_clients_dynamic_created_at_idx"),
+            ),
         ]
         constraints = [
             models.CheckConstraint(
@@ -106,6 +116,15 @@ class OAuthClient(models.Model):
     @property
     def is_public(self) -> bool:
         return self.client_type == ClientType.PUBLIC
+
+    @property
+    def receives_sid(self) -> bool:
+        """True if its ID tokens name the session, because the client takes part in logout."""
+        return bool(self.backchannel_logout_uri or self.post_logout_redirect_uris)
+
+    @property
+    def post_logout_redirect_uri_list(self) -> list[str]:
+        return self.post_logout_redirect_uris.split(",") if self.post_logout_redirect_uris else []
 
     @property
     def redirect_uri_list(self) -> list[str]:
@@ -288,6 +307,7 @@ class OAuthConsent(models.Model):
                 name=namespaced("oauth_consents_active_client_idx"),
             ),
             models.Index(fields=["user", "-granted_at"], name=namespaced("oauth_consents_user_order_idx")),
+            models.Index(fields=["client"], name=namespaced("oauth_consents_client_id_idx")),
         ]
         constraints = [
             models.UniqueConstraint(fields=["user", "client"], name=namespaced("oauth_consents_user_client_unique")),

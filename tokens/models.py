@@ -51,6 +51,8 @@ class Session(models.Model):
     tag = models.TextField(null=True)
     oauth_client_id = models.UUIDField(null=True)
     resource = models.TextField(null=True)
+    approving_session_id = models.UUIDField(null=True)
+    """The session in which the user granted the OAuth client this one. With its logout, this session ends too."""
     refresh_token_hmac_key = models.TextField(null=True)
     refresh_token_counter = models.BigIntegerField(null=True)
     scopes = models.TextField(null=True)

@@ -82,7 +82,7 @@ def start(request: HttpRequest, *, session_id: UUID, at: datetime) -> None:
     """Bind the browser to this session. Ends the session that it had, and discards what its cookie held."""
     previous = signed_in(request)
     if previous is not None and previous.session is not None and previous.session.id != session_id:
-        revocation.log_out(previous, scope="local", caller=caller_of(request), at=at)
+        revocation.replace_browser_session(previous, session_id=session_id, caller=caller_of(request), at=at)
         caller_of(request).audit.session_id = session_id
     browser_sessions.bind(request, session_id=session_id)
     request.META.pop(_CACHE_KEY, None)

@@ -101,7 +101,7 @@ class SignOutPage(Page):
 
     def submit(self, form: forms.Form) -> HttpResponse:
         if current := browser_session.signed_in(self.request):
-            revocation.log_out(current, scope="local", caller=self.caller, at=self.at)
+            revocation.log_out_browser(current, caller=self.caller, at=self.at)
         browser_session.end(self.request)
         return self.redirect(destinations.with_next(reverse("pages:signed_out"), destinations.next_path(self.request)))
 

@@ -142,7 +142,7 @@ def slash_optional(route: str, view: Callable[..., HttpResponseBase], *, name: s
 
     One pattern instead of two, because Django tries the patterns one after the other.
     """
-    return URLPattern(_SlashOptionalPattern(route, is_endpoint=True), view, name=name)
+    return URLPattern(_SlashOptionalPattern(route, name=name, is_endpoint=True), view, name=name)
 
 
 def _break_reference_cycles(response: Response) -> None:

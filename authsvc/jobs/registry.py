@@ -19,6 +19,8 @@ P = ParamSpec("P")
 
 PERIODIC_PRIORITY = -1
 """Deferred jobs run first, because users may be waiting for them."""
+NOTICE_PRIORITY = -5
+"""Priority of notices to other servers, which may answer slowly; users wait for none of them."""
 BULK_PRIORITY = -10
 """Priority of the messages of a bulk action, which follow all other jobs."""
 BULK_SOURCE_PRIORITY = -20

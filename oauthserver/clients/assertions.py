@@ -43,9 +43,8 @@ class _Claims(msgspec.Struct, frozen=True):
     nbf: float | None = None
 
 
-class _Invalid(InvalidClient):
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"Invalid client assertion: {reason}")
+def _invalid(reason: str) -> InvalidClient:
+    return InvalidClient(f"Invalid client assertion: {reason}")
 
 
 def claimed_client_id(assertion: str) -> str:
@@ -53,9 +52,9 @@ def claimed_client_id(assertion: str) -> str:
     try:
         subject = orjson.loads(crypto.base64url_decode(assertion[:_MAX_LENGTH].split(".")[1]))["sub"]
     except (ValueError, IndexError, KeyError, TypeError):
-        raise _Invalid("it cannot be read") from None
+        raise _invalid("it cannot be read") from None
     if not isinstance(subject, str) or not subject:
-        raise _Invalid("sub must be the client_id")
+        raise _invalid("sub must be the client_id")
     return subject
 
 
@@ -66,19 +65,19 @@ def verify(assertion: str, *, client: OAuthClient, at: datetime) -> None:
     recorded whatever the request leads to.
     """
     if len(assertion) > _MAX_LENGTH:
-        raise _Invalid("it is too long")
+        raise _invalid("it is too long")
     claims = _read_claims(_verify_signature(assertion, client=client))
     if not claims.iss == claims.sub == str(client.id):
-        raise _Invalid("iss and sub must be the client_id")
+        raise _invalid("iss and sub must be the client_id")
     audiences = {claims.aud} if isinstance(claims.aud, str) else set(claims.aud)
     # An assertion that another server would accept too could come from there.
     if not audiences or not audiences <= _own_audiences():
-        raise _Invalid("aud must be the issuer or the token endpoint")
+        raise _invalid("aud must be the issuer or the token endpoint")
     expires_at = _find_end(claims, at=at)
     if not 1 <= len(claims.jti) <= _MAX_JTI_LENGTH:
-        raise _Invalid(f"jti must have 1 to {_MAX_JTI_LENGTH} characters")
+        raise _invalid(f"jti must have 1 to {_MAX_JTI_LENGTH} characters")
     if not _use_up(claims.jti, client=client, expires_at=expires_at):
-        raise _Invalid("it was used before")
+        raise _invalid("it was used before")
 
 
 def _verify_signature(assertion: str, *, client: OAuthClient) -> bytes:
@@ -86,11 +85,11 @@ def _verify_signature(assertion: str, *, client: OAuthClient) -> bytes:
     try:
         header: dict[str, Any] = jwt.get_unverified_header(assertion)
     except (jwt.PyJWTError, UnicodeError, ValueError):
-        raise _Invalid("it is no signed token") from None
+        raise _invalid("it is no signed token") from None
     algorithm = header.get("alg")
     permitted = {client.token_endpoint_auth_signing_alg} if client.token_endpoint_auth_signing_alg else None
     if not isinstance(algorithm, str) or algorithm not in (permitted or published_keys.ALGORITHMS):
-        raise _Invalid("the client does not use its algorithm")
+        raise _invalid("the client does not use its algorithm")
     try:
         keys = client_keys.find(client)
         payload = published_keys.verify_signature(assertion, header, keys)
@@ -98,9 +97,9 @@ def _verify_signature(assertion: str, *, client: OAuthClient) -> bytes:
             payload = published_keys.verify_signature(assertion, header, newer)
     except KeysUnavailable as error:
         logger.warning("cannot fetch the keys of a client", extra={"client_id": str(client.id), "reason": str(error)})
-        raise _Invalid("the keys of the client are not available") from None
+        raise _invalid("the keys of the client are not available") from None
     if payload is None:
-        raise _Invalid("no key of the client has signed it")
+        raise _invalid("no key of the client has signed it")
     return payload
 
 
@@ -108,7 +107,7 @@ def _read_claims(payload: bytes) -> _Claims:
     try:
         return msgspec.json.decode(payload, type=_Claims)
     except (msgspec.MsgspecError, RecursionError, ValueError):
-        raise _Invalid("iss, sub, aud, exp and jti are required") from None
+        raise _invalid("iss, sub, aud, exp and jti are required") from None
 
 
 def _own_audiences() -> set[str]:
@@ -121,12 +120,12 @@ def _find_end(claims: _Claims, *, at: datetime) -> datetime:
     """The time until which an assertion is accepted. Raises InvalidClient if it is over, or has not begun."""
     now, leeway, lifetime = at.timestamp(), _LEEWAY.total_seconds(), _LIFETIME.total_seconds()
     if max(claims.iat or 0, claims.nbf or 0) > now + leeway:
-        raise _Invalid("it is not valid yet")
+        raise _invalid("it is not valid yet")
     if claims.iat is None and claims.exp > now + lifetime:
-        raise _Invalid(f"exp must be at most {lifetime:.0f} seconds ahead")
+        raise _invalid(f"exp must be at most {lifetime:.0f} seconds ahead")
     end = claims.exp if claims.iat is None else min(claims.exp, claims.iat + lifetime)
     if end <= now:
-        raise _Invalid("it has expired")
+        raise _invalid("it has expired")
     return datetime.fromtimestamp(end, UTC)
 
 

@@ -45,6 +45,12 @@ class ClientMetadata(Body, frozen=True):
     """The only algorithm of its assertions, such as `ES256`."""
     require_pushed_authorization_requests: bool | None = None
     """True if the client sends authorization requests to `/oauth/par` only (RFC 9126 §6)."""
+    post_logout_redirect_uris: list[str] | None = None
+    """Where the browser may continue after a logout (OpenID Connect RP-Initiated Logout 1.0 §3.1); at most ten."""
+    backchannel_logout_uri: str | None = None
+    """Receives a logout token when a session of the client ends (OpenID Connect Back-Channel Logout 1.0 §2.2)."""
+    backchannel_logout_session_required: bool | None = None
+    """True if the client needs `sid` in logout tokens, which always have it."""
     scope: str | None = None
     """Scopes of the client itself, for the grant `client_credentials`; only an administrator sets them."""
     resource: str | None = None
@@ -223,10 +229,26 @@ def _check_values(metadata: ClientRegistration | ClientUpdate, *, grant_types: I
             raise ClientMetadataInvalid(f"{name} cannot exceed {_MAX_URI_BYTES} characters")
         if uri and not _is_web_url(uri):
             raise ClientMetadataInvalid(f"{name} must be a valid URL")
+    logout_uris = metadata.post_logout_redirect_uris or []
+    if len(logout_uris) > _MAX_REDIRECT_URIS:
+        raise ClientMetadataInvalid(f"post_logout_redirect_uris cannot exceed {_MAX_REDIRECT_URIS} items")
+    for uri in logout_uris:
+        if reason := redirect_uris.find_refusal(uri):
+            raise ClientMetadataInvalid(f"invalid post_logout_redirect_uri '{uri}': {reason}")
+    logout_uri = metadata.backchannel_logout_uri
+    if logout_uri and (reason := _find_logout_uri_refusal(logout_uri)):
+        raise ClientMetadataInvalid(f"invalid backchannel_logout_uri: {reason}")
     _check_keys(metadata)
     resource = metadata.resource or ""
     if reason := "resource too long" if _bytes(resource) > _MAX_URI_BYTES else find_resource_refusal(resource):
         raise ClientMetadataInvalid(reason)
+
+
+def _find_logout_uri_refusal(uri: str) -> str:
+    """The reason why a client cannot receive logout tokens at a URL; empty if it can."""
+    if reason := redirect_uris.find_refusal(uri):
+        return reason
+    return "" if _is_web_url(uri) else "must be an https URL"
 
 
 def _check_keys(metadata: ClientMetadata) -> None:

@@ -31,8 +31,10 @@ from oauthserver.models import (
 _AUDITED = (
     "redirect_uris", "grant_types", "client_name", "client_uri", "logo_uri", "client_type",
     "token_endpoint_auth_method", "token_endpoint_auth_signing_alg", "jwks", "jwks_uri", "scope", "resource",
-    "require_pushed_authorization_requests",
+    "require_pushed_authorization_requests", "post_logout_redirect_uris", "backchannel_logout_uri",
+    "backchannel_logout_session_required",
 )  # fmt: skip
+_FLAGS = frozenset({"require_pushed_authorization_requests", "backchannel_logout_session_required"})
 _REQUIRED = frozenset({"redirect_uris", "grant_types"})
 """Columns that are empty and not NULL without a value."""
 
@@ -109,6 +111,9 @@ def register(
         scope=scopes.normalize(metadata.scope or "") or None,
         resource=metadata.resource or None,
         require_pushed_authorization_requests=metadata.require_pushed_authorization_requests or False,
+        post_logout_redirect_uris=client_metadata.join(metadata.post_logout_redirect_uris or []) or None,
+        backchannel_logout_uri=metadata.backchannel_logout_uri or None,
+        backchannel_logout_session_required=metadata.backchannel_logout_session_required or False,
         created_at=at,
         updated_at=at,
     )
@@ -130,8 +135,7 @@ def update(
         before = _audited_values(client)
         values = {name: value or None for name, value in changes.values().items()}
         values |= {name: value or "" for name, value in values.items() if name in _REQUIRED}
-        if "require_pushed_authorization_requests" in values:
-            values["require_pushed_authorization_requests"] = bool(values["require_pushed_authorization_requests"])
+        values |= {name: bool(value) for name, value in values.items() if name in _FLAGS}
         if values.get("token_endpoint_auth_method") == AuthMethod.PRIVATE_KEY_JWT:
             values["client_secret_hash"] = ""
         for name, value in values.items():

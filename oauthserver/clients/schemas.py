@@ -18,7 +18,7 @@ _Method = Literal["none", "client_secret_basic", "client_secret_post", "private_
 
 _OPTIONAL = (
     "client_uri", "logo_uri", "token_endpoint_auth_signing_alg", "jwks_uri", "resource",
-    "require_pushed_authorization_requests",
+    "require_pushed_authorization_requests", "backchannel_logout_uri", "backchannel_logout_session_required",
 )  # fmt: skip
 
 
@@ -42,6 +42,10 @@ class ClientInformation(TypedDict):
     """Scopes of the client itself, with the grant `client_credentials`."""
     resource: NotRequired[str]
     require_pushed_authorization_requests: NotRequired[bool]
+    """Absent if false."""
+    post_logout_redirect_uris: NotRequired[list[str]]
+    backchannel_logout_uri: NotRequired[str]
+    backchannel_logout_session_required: NotRequired[bool]
     """Absent if false."""
     registration_type: Literal["manual", "dynamic"]
     created_at: Moment
@@ -72,6 +76,8 @@ class ClientList(TypedDict):
 
 def client_json(client: OAuthClient) -> dict[str, Any]:
     optional = {name: value for name in _OPTIONAL if (value := getattr(client, name))}
+    if client.post_logout_redirect_uris:
+        optional["post_logout_redirect_uris"] = client.post_logout_redirect_uri_list
     if client.jwks:
         optional["jwks"] = orjson.Fragment(client.jwks)
     if CLIENT_CREDENTIALS in client.grant_type_list and client.scope:

@@ -43,6 +43,8 @@ class StartedRequest:
 
 def start(request: ClientRequest, *, client: OAuthClient, at: datetime) -> StartedRequest:
     """Stores the request of a device. One statement. Raises DeviceRequestRefused."""
+    if not conf.current().pages.enabled:
+        raise DeviceRequestRefused("server_error", "the page at which users enter codes is not enabled")
     try:
         scope = requests.parse_scope(request.get("scope"))
         requests.check_resource(request.get("resource"))

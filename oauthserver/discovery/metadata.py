@@ -11,7 +11,7 @@ from tokens.sessions import lifecycle
 
 _CONFIDENTIAL_METHODS = ("client_secret_basic", "client_secret_post", "private_key_jwt")
 _CLAIMS = (
-    "sub", "aud", "iss", "exp", "iat", "auth_time", "nonce", "acr", "email", "email_verified", "phone_number",
+    "sub", "aud", "iss", "exp", "iat", "auth_time", "nonce", "acr", "sid", "email", "email_verified", "phone_number",
     "phone_number_verified", "name", "picture", "preferred_username", "updated_at",
 )  # fmt: skip
 
@@ -30,10 +30,12 @@ def build() -> dict[str, object]:
         "pushed_authorization_request_endpoint": f"{base}/oauth/par",
         "require_pushed_authorization_requests": False,
         "token_endpoint": f"{base}/oauth/token",
-        "device_authorization_endpoint": f"{base}/oauth/device_authorization",
         "userinfo_endpoint": f"{base}/oauth/userinfo",
         "jwks_uri": f"{base}/.well-known/jwks.json",
         **(registration if server.allow_dynamic_registration else {}),
+        **_pages(base),
+        "backchannel_logout_supported": scopes.can_issue_id_tokens(),
+        "backchannel_logout_session_supported": scopes.can_issue_id_tokens(),
         "scopes_supported": scopes.supported(),
         "response_types_supported": ["code"],
         "response_modes_supported": ["query"],
@@ -56,4 +58,14 @@ def build() -> dict[str, object]:
         "prompt_values_supported": list(requests.PROMPTS),
         "acr_values_supported": [lifecycle.AAL1, lifecycle.AAL2],
         "authorization_response_iss_parameter_supported": True,
+    }
+
+
+def _pages(base: str) -> dict[str, object]:
+    """The endpoints that need the hosted pages (RFC 8628 §4, OpenID Connect RP-Initiated Logout 1.0 §2.1)."""
+    if not conf.current().pages.enabled:
+        return {}
+    return {
+        "device_authorization_endpoint": f"{base}/oauth/device_authorization",
+        "end_session_endpoint": f"{base}/oauth/logout",
     }

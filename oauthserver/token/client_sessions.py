@@ -34,6 +34,8 @@ class ApprovedAccess:
     aal: str | None
     authenticated_at: datetime | None
     approving_session_id: UUID | None
+    browser_session_id: UUID | None = None
+    """The approving session if its logout ends the session of the client."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +65,7 @@ def start(
         scopes=access.scope,
         resource=access.resource,
         requested_resource=access.requested_resource,
+        approving_session_id=access.browser_session_id,
     )
     method = f"oauth_provider/{grant}"
     tokens = lifecycle.start_session(user=user, method=method, caller=caller, at=at, client_grant=client_grant)
@@ -77,6 +80,7 @@ def start(
             client_id=client.id,
             scope=access.scope,
             nonce=access.nonce,
+            session_id=session_id if client.receives_sid else None,
             acr=access.aal if access.acr_values else None,
             authenticated_at=access.authenticated_at or at,
             at=at,

@@ -79,6 +79,7 @@ def _exchange(
         aal=approved.aal,
         authenticated_at=approved.authenticated_at,
         approving_session_id=approved.approving_session_id,
+        browser_session_id=approved.approving_session_id,
     )
     return client_sessions.start(access, grant=_GRANT, client=client, session_id=session_id, caller=caller, at=at)
 

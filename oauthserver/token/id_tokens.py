@@ -20,13 +20,15 @@ def issue(
     client_id: UUID,
     scope: str,
     nonce: str | None,
+    session_id: UUID | None,
     acr: str | None,
     authenticated_at: datetime,
     at: datetime,
 ) -> str:
     """An ID token for a client, signed with the asymmetric key of access tokens.
 
-    `acr` is the level of the sign-in, for a client that has requested one.
+    `session_id`: the session of the client, for a client that takes part in logout. `acr` is the level of the sign-in,
+    for a client that has requested one.
     """
     granted = scopes.parse(scope)
     issued_at = int(at.timestamp())
@@ -42,6 +44,7 @@ def issue(
         "phone_number_verified": False,
         **({"nonce": nonce} if nonce else {}),
         **({"acr": acr} if acr else {}),
+        **({"sid": str(session_id)} if session_id else {}),
         **claims.profile_claims(user, granted),
     }
     if scopes.EMAIL in granted and user.email:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
+from authsvc.jobs import cleanup
 from authsvc.security import crypto
-from oauthserver.models import OAuthAuthorization, OAuthClient
+from oauthserver.models import OAuthAuthorization, OAuthClient, OAuthConsent
 from tests.accounts.administration import admin_requests
 from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import make_session
@@ -264,3 +267,34 @@ def test_regenerated_secret(api: Api) -> None:
         "validation_failed",
         "Cannot regenerate secret for public client",
     )
+
+
+def test_unused_clients_that_registered_themselves_are_deleted(api: Api) -> None:
+    on_the_hour = timezone.now().replace(minute=0)
+    month, day = timedelta(days=30), timedelta(days=1)
+    session = make_session()
+
+    def make(name: str, *, age: timedelta = month + day, manual: bool = False) -> client_application.Application:
+        body = {"redirect_uris": [CALLBACK], "client_name": name, "token_endpoint_auth_method": "none"}
+        path = "/oauth/clients/register"
+        response = admin_requests.ask(api, "POST", PATH, body) if manual else api.post(path, body)
+        client_id = response.json()["client_id"]
+        OAuthClient.objects.filter(id=client_id).update(created_at=on_the_hour - age)
+        return client_application.Application(client_id)
+
+    make("unused")
+    make("new", age=month - day)
+    make("manual", manual=True)
+    client_application.start(api, make("in use"))
+    client_application.approve(api, make("consent"), session)
+    OAuthAuthorization.objects.filter(client__client_name="consent").delete()
+    client_application.sign_in(api, make("session"), session)
+    OAuthAuthorization.objects.filter(client__client_name="session").delete()
+    OAuthConsent.objects.filter(client__client_name="session").delete()
+
+    cleanup.run(at=on_the_hour + timedelta(minutes=1))
+    assert OAuthClient.objects.count() == 6
+    cleanup.run(at=on_the_hour)
+
+    left = OAuthClient.objects.values_list("client_name", flat=True)
+    assert set(left) == {"new", "manual", "in use", "consent", "session"}

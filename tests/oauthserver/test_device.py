@@ -19,7 +19,7 @@ from oauthserver.device import decisions, user_codes
 from oauthserver.errors import DeviceCodeNotFound, ReauthenticationRequired, SecondFactorRequired
 from oauthserver.models import DeviceAuthorization, OAuthConsent
 from tests.concurrency import run_concurrently, status_counts
-from tests.conftest import Api
+from tests.conftest import Api, ChangeConfig
 from tests.factories import SignIn, make_session
 from tests.oauthserver.client_application import Application, post_form, register, request_token
 from tests.observations import audit_payloads
@@ -29,6 +29,12 @@ from tokens.sessions.errors import ImpersonationNotAllowed
 from tokens.sessions.users import SignedInUser
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _pages(auth_config: ChangeConfig) -> None:
+    auth_config(pages={"enabled": True})
+
 
 CALLER = Caller(address="192.0.2.1", client="192.0.2.1")
 
@@ -367,6 +373,12 @@ def test_a_revoked_grant_and_a_deleted_client_end_open_requests(api: Api) -> Non
     revoked = api.delete(f"/user/oauth/grants?client_id={application.client_id}", bearer=session.access_token)
     assert revoked.status_code == 204
     assert not DeviceAuthorization.objects.exists()
+
+
+def test_the_endpoint_needs_the_page(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(pages={"enabled": False})
+    assert "device_authorization_endpoint" not in api.get("/.well-known/openid-configuration").json()
+    assert error_of(request_token(television(api), path="/oauth/device_authorization")) == "server_error"
 
 
 def test_the_metadata_name_the_endpoint(api: Api) -> None:

@@ -74,7 +74,8 @@ def test_each_resource_is_validated(api: Api) -> None:
         assert query_of(response.headers["Location"])["error"] == "invalid_request"
 
 
-def test_resources_of_devices(api: Api) -> None:
+def test_resources_of_devices(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(pages={"enabled": True})
     client = register(api, grant_types=[DEVICE_CODE, "refresh_token"])
     started = start(client, resource=[API, FILES])
     assert DeviceAuthorization.objects.get().resource == f"{API} {FILES}"
@@ -85,7 +86,8 @@ def test_resources_of_devices(api: Api) -> None:
     assert audience(refresh(client, response.json()["refresh_token"])) == ["authenticated", API, FILES]
 
 
-def test_other_parameters_must_not_be_repeated(api: Api) -> None:
+def test_other_parameters_must_not_be_repeated(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(pages={"enabled": True})
     path = "/oauth/device_authorization"
     response = request_token(register(api, grant_types=[DEVICE_CODE]), path=path, scope=["email", "phone"])
     assert error_of(response) == "invalid_request"

@@ -61,7 +61,12 @@ class Discovery(TypedDict):
     """False: single clients may require it."""
     token_endpoint: NotRequired[str]
     device_authorization_endpoint: NotRequired[str]
+    """If the hosted pages are enabled."""
     userinfo_endpoint: NotRequired[str]
+    end_session_endpoint: NotRequired[str]
+    """If the hosted pages are enabled."""
+    backchannel_logout_supported: NotRequired[bool]
+    backchannel_logout_session_supported: NotRequired[bool]
     registration_endpoint: NotRequired[str]
     """If clients can register themselves."""
     scopes_supported: NotRequired[list[str]]

@@ -59,6 +59,8 @@ class ClientGrant:
     scopes: str
     resource: str | None = None
     """Resources (RFC 8707), separated by spaces."""
+    approving_session_id: UUID | None = None
+    """The session of the browser in which the user granted the access."""
     requested_resource: str = ""
     """The part of the resources for which the first access token is; empty for all of them."""
 
@@ -114,6 +116,7 @@ def start_session(
                 "oauth_client_id": record.oauth_client_id,
                 "scopes": record.scopes,
                 "resource": record.resource,
+                "approving_session_id": client_grant.approving_session_id if client_grant else None,
             },
         )
         if started is None:
@@ -149,10 +152,11 @@ def _start_sql() -> str:
         ), started AS (
             INSERT INTO {namespaced("sessions")} (id, user_id, created_at, updated_at, aal, not_after, user_agent, ip,
                 refresh_token_hmac_key, refresh_token_counter, impersonator_id, impersonator_session_id,
-                oauth_client_id, scopes, resource)
+                oauth_client_id, scopes, resource, approving_session_id)
             SELECT %(session_id)s, id, %(at)s, %(at)s, %(aal)s, %(not_after)s::timestamptz, %(user_agent)s::text,
                 %(ip)s::inet, %(key)s, 0, %(impersonator_id)s::uuid, %(impersonator_session_id)s::uuid,
-                %(oauth_client_id)s::uuid, %(scopes)s::text, %(resource)s::text FROM allowed
+                %(oauth_client_id)s::uuid, %(scopes)s::text, %(resource)s::text,
+                %(approving_session_id)s::uuid FROM allowed
             RETURNING id
         )
         INSERT INTO {namespaced("mfa_amr_claims")} (id, session_id, authentication_method, created_at, updated_at)

@@ -39,6 +39,47 @@ def log_out(signed_in: SignedInUser, *, scope: str, caller: Caller, at: datetime
             revoke_all_sessions(signed_in.user.id, except_session_id=own_session_id if scope == "others" else None)
 
 
+def log_out_browser(signed_in: SignedInUser, *, caller: Caller, at: datetime) -> None:
+    """Revokes the session of a browser, and the sessions of OAuth clients that were granted in it.
+
+    Sessions with the scope `offline_access` continue without the browser (OpenID Connect Back-Channel Logout §2.7).
+    Two statements.
+    """
+    if signed_in.session is None:
+        raise errors.SessionNotFound
+    session_id = signed_in.session.id
+    table = namespaced("sessions")
+    granted = "user_id = %(user_id)s AND approving_session_id = %(id)s"
+    is_offline = "'offline_access' = ANY(string_to_array(scopes, ' '))"
+    sql = f"""
+        WITH continued AS (
+            UPDATE {table} SET approving_session_id = NULL WHERE {granted} AND {is_offline}
+        )
+        DELETE FROM {table} WHERE user_id = %(user_id)s AND id = %(id)s
+            OR {granted} AND ({is_offline}) IS NOT TRUE
+    """  # noqa: S608  (own table names)
+    with transaction.atomic(durable=True):
+        audit.record(audit.Action.LOGOUT, actor=signed_in.user, caller=caller, at=at)
+        fetch_rows(sql, {"user_id": signed_in.user.id, "id": session_id})
+
+
+def replace_browser_session(previous: SignedInUser, *, session_id: UUID, caller: Caller, at: datetime) -> None:
+    """Revokes the session of a browser in which `session_id` has signed in.
+
+    Sessions of OAuth clients follow the new session of the same user, and end with that of another one. Two statements.
+    """
+    if previous.session is None:
+        raise errors.SessionNotFound
+    sessions = Session.objects.filter(user_id=previous.user.id)
+    if not sessions.filter(id=session_id).exists():
+        log_out_browser(previous, caller=caller, at=at)
+        return
+    with transaction.atomic(durable=True):
+        audit.record(audit.Action.LOGOUT, actor=previous.user, caller=caller, at=at)
+        sessions.filter(approving_session_id=previous.session.id).update(approving_session_id=session_id)
+        sessions.filter(id=previous.session.id)._raw_delete("default")
+
+
 def end_own_session(signed_in: SignedInUser, session_id: UUID, *, caller: Caller, at: datetime) -> None:
     """Revokes another session of the signed-in user. Raises SessionAlreadyEnded when the user has no such session."""
     with transaction.atomic(durable=True):

@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from accounts.pages.forms import CODE_ATTRIBUTES
 from accounts.pages.page import Page
 from accounts.passwords import change_proofs
 from accounts.profile import reauthentication
@@ -58,14 +59,7 @@ class CodeForm(forms.Form):
     code = forms.CharField(
         label=_("Code"),
         max_length=255,
-        widget=forms.TextInput(
-            attrs={
-                "autocomplete": "one-time-code",
-                "autocapitalize": "none",
-                "inputmode": "numeric",
-                "spellcheck": "false",
-            }
-        ),
+        widget=forms.TextInput(attrs={**CODE_ATTRIBUTES, "inputmode": "numeric"}),
     )
 
 
@@ -80,9 +74,7 @@ class ProofForm(forms.Form):
     nonce = forms.CharField(
         label=_("Code from the message"),
         max_length=255,
-        widget=forms.TextInput(
-            attrs={"autocomplete": "one-time-code", "inputmode": "numeric", "spellcheck": "false"},
-        ),
+        widget=forms.TextInput(attrs={**CODE_ATTRIBUTES, "inputmode": "numeric"}),
     )
 
     def __init__(self, data: Any = None, *, needs_password: bool, needs_nonce: bool, **options: Any) -> None:

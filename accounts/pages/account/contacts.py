@@ -84,9 +84,15 @@ class ContactPage(ProofPage):
             nonce=values.get("nonce"),
             current_password=values.get("current_password"),
         )
-        own_url = destinations.absolute(reverse(self.back), request=self.request)
+        # The link in the email leads to the page that confirms it, and from there to this one.
+        link = destinations.with_next(reverse("pages:confirm"), reverse(self.back))
         updated = profile.update_user(
-            self.current, self.user, request, redirect_to=own_url, caller=self.caller, at=self.at
+            self.current,
+            self.user,
+            request,
+            redirect_to=destinations.absolute(link, request=self.request),
+            caller=self.caller,
+            at=self.at,
         )
         if self._pending(updated):
             return self.redirect(reverse(self.back))

@@ -8,10 +8,9 @@ from django import forms
 from django.http import HttpResponse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 
 from accounts.pages.account.account_page import ProofForm, ProofPage
-from accounts.passwords import policy
+from accounts.pages.forms import describe_password
 from accounts.profile import profile, proofs
 from accounts.profile.profile import UserUpdateRequest
 from authsvc.api.throttling import Bucket
@@ -26,10 +25,7 @@ class PasswordForm(ProofForm):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        minimum = policy.min_length()
-        self.fields["password"].help_text = ngettext(
-            "At least %(number)s character.", "At least %(number)s characters.", minimum
-        ) % {"number": minimum}
+        describe_password(self.fields["password"])
 
 
 class PasswordPage(ProofPage):

@@ -51,7 +51,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
             "AUTH_SMTP_MAX_FREQUENCY": "2s",
             "AUTH_OAUTH_SERVER_ENABLED": "true",
             "AUTH_OAUTH_SERVER_ALLOW_DYNAMIC_REGISTRATION": "true",
-            "AUTH_OAUTH_SERVER_AUTHORIZATION_PATH": "/oauth/consent",
+            "AUTH_PAGES_ENABLED": "true",
             "AUTH_EXTERNAL_PHONE_ENABLED": "true",
             "AUTH_EXTERNAL_ANONYMOUS_USERS_ENABLED": "true",
             "AUTH_SMS_TEST_OTP": ",".join(f"{number}:{FIXED_CODE}" for number in PHONES),

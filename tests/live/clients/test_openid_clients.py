@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
+import re
 import secrets
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urljoin, urlsplit
 
 import pytest
 import requests
 
+from oauthserver.clients.client_metadata import DEVICE_CODE
 from tests.factories import PASSWORD
 from tests.live.clients import node
 from tests.live.clients.conftest import Service
@@ -23,32 +26,46 @@ from tests.live.servers import PROJECT
 CALLBACK = "https://shop.example.com/callback"
 ALLAUTH_CALLBACK = "https://shop.example.com/oidc/authsvc/login/callback/"
 PROGRAMS = "tests.live.clients.programs"
+_PASSWORD = f"{PASSWORD} 1"
+_HIDDEN = re.compile(r'<input type="hidden" name="([^"]+)"(?: value="([^"]*)")?')
+_MAX_STEPS = 12
 
 
 @dataclass(frozen=True, kw_only=True)
 class Browser:
-    """The browser of a user, who approves each request."""
+    """The browser of a user, who signs in on the hosted pages and allows each request."""
 
     service: Service
     user_id: str
     email: str
-    access_token: str
+    _cookies: requests.Session = field(default_factory=requests.Session)
 
     def open(self, url: str) -> str:
-        """The URL of the client at which the browser arrives."""
-        started = requests.get(url, allow_redirects=False, timeout=10)
-        assert started.status_code == 302, started.text
-        location = started.headers["Location"]
-        authorization_id = parse_qs(urlsplit(location).query).get("authorization_id")
-        if authorization_id is None:
-            return location
-        request = f"{self.service.url}/oauth/authorizations/{authorization_id[0]}"
-        headers = {"Authorization": f"Bearer {self.access_token}"}
-        shown = requests.get(request, headers=headers, timeout=10).json()
-        if "redirect_url" not in shown:
-            decision = {"action": "approve"}
-            shown = requests.post(f"{request}/consent", json=decision, headers=headers, timeout=10).json()
-        return str(shown["redirect_url"])
+        """The URL at which the browser arrives: that of the client, or the last page of the device authorization."""
+        answer = self._cookies.get(url, allow_redirects=False, timeout=10)
+        for _ in range(_MAX_STEPS):
+            assert answer.status_code in (200, 302, 303), f"{answer.url}: {answer.status_code} {answer.text}"
+            if answer.status_code == 200:
+                form = {name: html.unescape(value) for name, value in _HIDDEN.findall(answer.text)}
+                answer = self._cookies.post(
+                    answer.url, {**form, **self._answer(answer)}, allow_redirects=False, timeout=10
+                )
+                continue
+            target = urljoin(answer.url, answer.headers["Location"])
+            if not target.startswith(f"{self.service.url}/") or target.endswith("/oauth/device/approved"):
+                return target
+            answer = self._cookies.get(target, allow_redirects=False, timeout=10)
+        raise AssertionError(f"the browser has not left {answer.url}")
+
+    def _answer(self, page: requests.Response) -> dict[str, str]:
+        """The fields that the user fills in on a page."""
+        parts = urlsplit(page.url)
+        if parts.path == "/account/sign-in":
+            return {"name": self.email, "password": _PASSWORD}
+        assert parts.path in ("/oauth/consent", "/oauth/device"), page.url
+        if 'value="approve"' in page.text:
+            return {"action": "approve"}
+        return {"user_code": parse_qs(parts.query)["user_code"][0]}
 
 
 def administer(service: Service, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,16 +79,14 @@ def administer(service: Service, path: str, body: Mapping[str, Any]) -> dict[str
 @pytest.fixture
 def browser(service: Service) -> Browser:
     email = f"{secrets.token_hex(6)}@example.com"
-    account = {"email": email, "password": f"{PASSWORD} 1", "email_confirm": True, "user_metadata": {"name": "Ada"}}
-    user = administer(service, "/users", account)
-    session = requests.post(f"{service.url}/token?grant_type=password", json=account, timeout=10).json()
-    return Browser(service=service, user_id=user["id"], email=email, access_token=session["access_token"])
+    account = {"email": email, "password": _PASSWORD, "email_confirm": True, "user_metadata": {"name": "Ada"}}
+    return Browser(service=service, user_id=administer(service, "/users", account)["id"], email=email)
 
 
-def register(service: Service, *, method: str, redirect_uri: str = CALLBACK) -> dict[str, Any]:
+def register(service: Service, *, method: str, redirect_uri: str = CALLBACK, **metadata: Any) -> dict[str, Any]:
     """The `client_id` and `client_secret` of a new client."""
-    metadata = {"client_name": "Shop", "redirect_uris": [redirect_uri], "token_endpoint_auth_method": method}
-    client = administer(service, "/oauth/clients", metadata)
+    body = {"client_name": "Shop", "redirect_uris": [redirect_uri], "token_endpoint_auth_method": method, **metadata}
+    client = administer(service, "/oauth/clients", body)
     return {name: client[name] for name in ("client_id", "client_secret") if name in client}
 
 
@@ -98,16 +113,26 @@ def run(command: list[str], browser: Browser, **env: str) -> Any:
 
 
 def test_javascript_libraries(service: Service, browser: Browser) -> None:
-    """openid-client and oidc-client-ts: discovery, ID token, userinfo, refresh, and each way to authenticate."""
+    """openid-client and oidc-client-ts.
+
+    Discovery, ID token, userinfo, refresh, each way to authenticate, registration, pushed requests, introspection,
+    revocation, device authorization and client credentials.
+    """
     node.install()
     clients = {
-        name: register(service, method=method)
-        for name, method in (("basic", "client_secret_basic"), ("post", "client_secret_post"), ("public", "none"))
+        "basic": register(service, method="client_secret_basic"),
+        "post": register(service, method="client_secret_post"),
+        "public": register(service, method="none"),
+        "device": register(service, method="none", grant_types=[DEVICE_CODE]),
+        "service": register(service, method="client_secret_basic", grant_types=["client_credentials"]),
     }
     result = run([str(node.NODE), "openid_clients.mjs"], browser, CLIENTS=json.dumps(clients), REDIRECT_URI=CALLBACK)
     user = {"email": browser.email, "verified": True}
     assert result.pop("oidcClientTs") == user
     assert result.pop("refused") == "invalid_request"
+    assert result.pop("device") == browser.email
+    assert result.pop("assertion") == {"active": True, "sub": browser.user_id, "revoked": False}
+    assert result.pop("service") == "urn:example:orders"
     assert result == {key: {**user, "name": "Ada"} for key in ("basic", "post", "public", "dynamic", "silent")}
 
 

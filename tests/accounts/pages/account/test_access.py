@@ -32,7 +32,10 @@ def _passkeys(auth_config: ChangeConfig) -> None:
 
 def test_every_page_is_shown_to_the_signed_in_user(inside: PageBrowser) -> None:
     for path in PAGES:
-        assert "<h1>" in inside.text(path), path
+        page = inside.text(path)
+        assert "<h1>" in page, path
+        is_entry = f'<li><a href="{path}"' in page
+        assert (f'<li><a href="{path}" aria-current="page">' in page) == is_entry, path
         assert inside.get(f"{path}/").status_code == 200, path
 
 
@@ -111,7 +114,7 @@ def test_disabled_pages_and_methods_are_not_offered(inside: PageBrowser, auth_co
 def test_the_overview_summarises_the_account(inside: PageBrowser, user: User) -> None:
     factories.make_session(user)
     page = inside.text(ACCOUNT)
-    for text in ("ada@example.com", "You have a password.", "No second factor protects", "0 passkeys", "on 2 devices"):
+    for text in ("ada@example.com", "You have a password.", "No second factor protects", "0 passkeys", "2 sessions"):
         assert text in page
     for path in ("profile", "email", "password", "factors", "passkeys", "identities", "sessions", "data"):
         assert f'href="/account/{path}"' in page

@@ -44,7 +44,7 @@ def _all_factors(auth_config: ChangeConfig) -> None:
 
 
 def secret_in(page: str) -> str:
-    match = re.search(r'value="([A-Z2-7]{32})"', page)
+    match = re.search(r"<code>([A-Z2-7]{32})</code>", page)
     assert match, page
     return match[1]
 

@@ -1,6 +1,6 @@
 // Signs a user in with openid-client and with oidc-client-ts, which both know the issuer and a registered client only.
 // Each line of the output is JSON: {"open": URL} for the user's browser, whose final URL is read from the input, and at
-// the end {"result": …}. ISSUER is the URL of the service; CLIENTS is JSON: name → client_id and client_secret.
+// the end {"result": …}. A device is connected by the same browser. ISSUER is the URL of the service; CLIENTS is JSON: name → client_id and client_secret.
 
 import assert from 'node:assert/strict'
 import readline from 'node:readline'
@@ -57,6 +57,46 @@ async function errorOf(promise) {
   )
 }
 
+// A client with a key: registers itself, pushes its request, and asks for the state of its token.
+async function withAssertions() {
+  const { privateKey, publicKey } = await crypto.subtle.generateKey({ name: 'ECDSA', namedCurve: 'P-256' }, true, ['sign', 'verify'])
+  const jwk = { ...(await crypto.subtle.exportKey('jwk', publicKey)), kid: 'k1', alg: 'ES256', use: 'sig', ext: undefined, key_ops: undefined }
+  const config = await openid.dynamicClientRegistration(
+    issuer,
+    { redirect_uris: [REDIRECT_URI], token_endpoint_auth_method: 'private_key_jwt', jwks: { keys: [jwk] } },
+    openid.PrivateKeyJwt({ key: privateKey, kid: 'k1' }),
+    insecure,
+  )
+  const verifier = openid.randomPKCECodeVerifier()
+  const url = await openid.buildAuthorizationUrlWithPAR(config, {
+    redirect_uri: REDIRECT_URI,
+    scope: 'openid email',
+    code_challenge: await openid.calculatePKCECodeChallenge(verifier),
+    code_challenge_method: 'S256',
+  })
+  assert.deepEqual([...url.searchParams.keys()].sort(), ['client_id', 'request_uri'])
+  const tokens = await openid.authorizationCodeGrant(config, await browse(url), { pkceCodeVerifier: verifier })
+  const { active, sub } = await openid.tokenIntrospection(config, tokens.access_token)
+  await openid.tokenRevocation(config, tokens.refresh_token)
+  return { active, sub, revoked: (await openid.tokenIntrospection(config, tokens.access_token)).active }
+}
+
+async function withDevice() {
+  const config = await discover('device', openid.None)
+  const device = await openid.initiateDeviceAuthorization(config, { scope: 'openid email' })
+  await browse(device.verification_uri_complete)
+  const tokens = await openid.pollDeviceAuthorizationGrant(config, { ...device, interval: 0 })
+  return (await openid.fetchUserInfo(config, tokens.access_token, tokens.claims().sub)).email
+}
+
+// A service without a user calls the API that it names.
+async function withClientCredentials() {
+  const config = await discover('service', openid.ClientSecretBasic)
+  const tokens = await openid.clientCredentialsGrant(config, { resource: 'urn:example:orders' })
+  const claims = JSON.parse(Buffer.from(tokens.access_token.split('.')[1], 'base64url'))
+  return claims.aud
+}
+
 async function withOidcClientTs() {
   const store = () => new WebStorageStateStore({ store: new InMemoryWebStorage() })
   const client = new OidcClient({
@@ -92,6 +132,9 @@ const result = {
   dynamic: await signIn(registered),
   silent: await signIn(basic, { prompt: 'none' }),
   refused: await errorOf(signIn(basic, { scope: 'openid unknown' })),
+  assertion: await withAssertions(),
+  device: await withDevice(),
+  service: await withClientCredentials(),
   oidcClientTs: await withOidcClientTs(),
 }
 console.log(JSON.stringify({ result }))

@@ -1,0 +1,96 @@
+"""Logout tokens for clients whose session of a user has ended (OpenID Connect Back-Channel Logout 1.0).
+
+A trigger of the database queues a job for each such session of a client with a `backchannel_logout_uri`. `sid` is the
+id of the client's session, as in its ID tokens, so that two clients cannot compare the sessions of a user.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta
+from enum import Enum, auto
+from uuid import UUID, uuid4
+
+from django.utils import timezone
+
+from authsvc import conf
+from authsvc.outgoing import http
+from authsvc.outgoing.http import Unreachable
+from oauthserver import scopes
+from oauthserver.clients import clients
+from oauthserver.models import OAuthClient, RegistrationType
+from tokens.jwt import signing_keys
+
+TOKEN_TYPE = "logout+jwt"
+EVENT = "http://schemas.openid.net/event/backchannel-logout"
+LIFETIME = timedelta(minutes=2)
+_TIMEOUT = timedelta(seconds=5)
+_MAX_RESPONSE_BYTES = 4_096
+_TEMPORARY = frozenset({408, 425, 429})
+_SERVER_ERRORS = 500
+
+logger = logging.getLogger(__name__)
+
+
+class Outcome(Enum):
+    DELIVERED = auto()
+    NOT_NEEDED = auto()
+    """The client is deleted, or no longer receives logout tokens."""
+    REFUSED = auto()
+    """The client answers that it cannot log the user out; the same token would be refused again."""
+    UNREACHABLE = auto()
+
+
+def send(*, client_id: UUID, user_id: UUID, session_id: UUID) -> Outcome:
+    """Sends a new logout token to a client. One statement, outside a transaction."""
+    client = clients.find_existing(client_id)
+    is_possible = conf.current().oauth_server.enabled and scopes.can_issue_id_tokens()
+    if client is None or not client.backchannel_logout_uri or not is_possible:
+        return Outcome.NOT_NEEDED
+    token = issue(client_id=client_id, user_id=user_id, session_id=session_id, at=timezone.now())
+    try:
+        reply = _post(client, token)
+    except Unreachable as error:
+        _log(client, str(error))
+        return Outcome.UNREACHABLE
+    if 200 <= reply.status < 300:
+        return Outcome.DELIVERED
+    _log(client, f"status {reply.status}")
+    is_temporary = reply.status >= _SERVER_ERRORS or reply.status in _TEMPORARY
+    return Outcome.UNREACHABLE if is_temporary else Outcome.REFUSED
+
+
+def issue(*, client_id: UUID, user_id: UUID, session_id: UUID, at: datetime) -> str:
+    """A logout token (§2.4). `client_id` keeps it from being taken for an access token, as in ID tokens."""
+    issued_at = int(at.timestamp())
+    content = {
+        "iss": signing_keys.issuer(),
+        "sub": str(user_id),
+        "aud": str(client_id),
+        "client_id": str(client_id),
+        "iat": issued_at,
+        "exp": issued_at + int(LIFETIME.total_seconds()),
+        "jti": str(uuid4()),
+        "sid": str(session_id),
+        "events": {EVENT: {}},
+    }
+    return signing_keys.current().signing.encode(content, token_type=TOKEN_TYPE)
+
+
+def _post(client: OAuthClient, token: str) -> http.Reply:
+    """Follows no redirect, which could lead the token elsewhere. Raises Unreachable."""
+    return http.send(
+        "POST",
+        client.backchannel_logout_uri or "",
+        timeout=_TIMEOUT,
+        max_bytes=_MAX_RESPONSE_BYTES,
+        form={"logout_token": token},
+        truncate=True,
+        # No administrator has seen the URL of a client that has registered itself.
+        public_only=client.registration_type == RegistrationType.DYNAMIC,
+    )
+
+
+def _log(client: OAuthClient, reason: str) -> None:
+    fields = {"event": "oauth.backchannel_logout", "client_id": str(client.id), "reason": reason}
+    logger.warning("a client did not accept a logout token", extra=fields)
