@@ -246,7 +246,7 @@ def _registered_page(page: OperatorAdmin, request: HttpRequest, registered: Regi
         "operator/oauth_client_registered.html",
         title="Registered",
         secrets=secrets,
-        addresses=[(label, _address(label)) for label in _addresses()],
+        addresses=list(_addresses().items()),
         back_url=page.row_url(client),
     )
 

@@ -233,7 +233,8 @@ class Page(View):
     def _set_headers(self, response: HttpResponse) -> None:
         for name, value in _HEADERS.items():
             response.headers.setdefault(name, value)
-        response.headers.setdefault("Cross-Origin-Opener-Policy", self.opener_policy())
+        if "Location" not in response:
+            response.headers.setdefault("Cross-Origin-Opener-Policy", self.opener_policy())
         response.headers.setdefault("Referrer-Policy", self.referrer_policy)
         response.headers.setdefault("Content-Security-Policy", self.content_policy())
 
@@ -242,7 +243,8 @@ class Page(View):
         return destinations.next_path(self.request).startswith(f"{get_script_prefix()}oauth/")
 
     def opener_policy(self) -> str:
-        # Applications open authorization requests in a window, which a strict policy would separate from them.
+        # Applications open authorization requests in a window, which a strict policy of any of its pages, and of a
+        # redirect on the way, would separate from them.
         return "unsafe-none" if self.is_step_of_authorization() else "same-origin"
 
     def content_policy(self, *, images: str = "") -> str:

@@ -57,15 +57,28 @@ def wait_for(server: str) -> Iterator[None]:
         if _waiting.total() >= MAX_WAITING or _waiting[server] >= MAX_WAITING_PER_SERVER:
             raise ServiceBusy(retry_after=RETRY_SECONDS)
         _waiting[server] += 1
+    try:
+        with leave_slot():
+            yield
+    finally:
+        with _lock:
+            _waiting[server] -= 1
+            if not _waiting[server]:
+                del _waiting[server]
+
+
+@contextmanager
+def leave_slot() -> Iterator[None]:
+    """Leave the slot of this request to others in the block. The caller limits the number of such requests."""
+    slots = _thread.slots
+    if slots is None:
+        yield
+        return
     slots.release()
     # A block inside of this one has no slot to leave.
     _thread.slots = None
     try:
         yield
     finally:
-        with _lock:
-            _waiting[server] -= 1
-            if not _waiting[server]:
-                del _waiting[server]
         slots.acquire()
         _thread.slots = slots

@@ -6,11 +6,14 @@ body has arrived, so slow clients occupy neither. There is no event loop: grania
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
 import logging
 import sys
-from collections.abc import Callable, Iterable
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from authsvc import conf
@@ -21,6 +24,14 @@ from authsvc.server import bodies, reload, serving
 from authsvc.server.bodies import MAX_DISCARDED_BYTES, Bodies, Body, Outcome
 from authsvc.server.request_slots import RequestSlots
 from authsvc.server.stalled_connections import ConnectionMonitor
+
+MAX_STREAMS = 4
+"""Streamed responses of a process at a time: each has a thread, and a slot while its next chunk is written."""
+MAX_STREAM_SECONDS = 600.0
+"""Time that a client may take to read a streamed response. One that reads nothing is disconnected earlier."""
+MAX_UNREAD_STREAM_BYTES = 1_048_576
+"""Part of a streamed response that waits for its client in memory."""
+_POLL_SECONDS = 0.02
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
@@ -36,6 +47,7 @@ class Requests:
         self._liveness_slots = RequestSlots(serving.LIVENESS_THREADS)
         self._environ = _base_environ(port)
         self._bodies = Bodies()
+        self._streams = threading.BoundedSemaphore(MAX_STREAMS)
         self.monitor = ConnectionMonitor(port=port, tasks=(self._bodies.check_times,))
 
     def schedule(self, watcher: Any) -> None:
@@ -77,15 +89,66 @@ class Requests:
     def _serve(self, request: _Request) -> None:
         try:
             status, headers, content = respond(self._application, request.environ)
-            if not self.monitor.count_response(request.peer, len(content)):
-                request.environ[BODY_ERROR] = ServiceBusy(retry_after=bulkhead.RETRY_SECONDS)
-                status, headers, content = respond(self._application, request.environ)
+            if not isinstance(content, bytes):
+                if self._streams.acquire(blocking=False):
+                    self._stream(request, status, headers, content)
+                    return
+                content.close()
+                status, headers, content = self._refuse(request)
+            elif not self.monitor.count_response(request.peer, len(content)):
+                status, headers, content = self._refuse(request)
             if BODY_ERROR in request.environ:
                 headers = [*headers, ("Connection", "close")]
             self._respond(request, status, headers, content)
         except Exception:
             logger.exception("request failed")
             self._respond(request, 500, [], b"")
+
+    def _refuse(self, request: _Request) -> tuple[int, list[tuple[str, str]], bytes]:
+        request.environ[BODY_ERROR] = ServiceBusy(retry_after=bulkhead.RETRY_SECONDS)
+        return respond(self._application, request.environ)
+
+    def _stream(self, request: _Request, status: int, headers: list[tuple[str, str]], response: Any) -> None:
+        """Send a response while it is written. A failure ends the connection, so that the client notices it."""
+        chunks: Iterator[bytes] = iter(response)
+        try:
+            with contextlib.closing(response), conf.keep(request.environ[reload.SETTINGS]):
+                chunk: bytes | None = next(chunks, b"")
+                acknowledged = self.monitor.count_acknowledged(request.peer) or 0
+                transport = request.protocol.response_stream(status, headers)
+                try:
+                    deadline = time.monotonic() + MAX_STREAM_SECONDS
+                    while chunk is not None:
+                        transport.send_bytes(chunk)
+                        acknowledged += len(chunk)
+                        with bulkhead.leave_slot():
+                            self._wait_for_client(
+                                request.peer, acknowledged - MAX_UNREAD_STREAM_BYTES, deadline=deadline
+                            )
+                        chunk = next(chunks, None)
+                except Exception as error:
+                    is_failure = not isinstance(error, (ConnectionError, TimeoutError))
+                    level = logging.ERROR if is_failure else logging.INFO
+                    logger.log(level, "response is incomplete", exc_info=is_failure, extra={"error": str(error)})
+                    self.monitor.close(request.peer)
+        finally:
+            self._streams.release()
+            self.monitor.active.discard(request.peer)
+
+    def _wait_for_client(self, peer: str, acknowledged: int, *, deadline: float) -> None:
+        """Wait until a client has received so many bytes on its connection, because granian buffers without limit.
+
+        Raises ConnectionError if it disconnects, TimeoutError after the deadline.
+        """
+        while sys.platform == "linux":
+            received = self.monitor.count_acknowledged(peer)
+            if received is None:
+                raise ConnectionError("the client has disconnected")
+            if received >= acknowledged:
+                return
+            if time.monotonic() > deadline:
+                raise TimeoutError("the client reads too slowly")
+            time.sleep(_POLL_SECONDS)
 
     def _respond(self, request: _Request, status: int, headers: list[tuple[str, str]], content: bytes) -> None:
         # First, because the client may send its next request at once.
@@ -107,14 +170,16 @@ class _Request:
         self.body: Body | None = None
 
 
-def respond(application: Application, environ: dict[str, Any]) -> tuple[int, list[tuple[str, str]], bytes]:
-    """Status, headers and body of the application's response."""
+def respond(application: Application, environ: dict[str, Any]) -> tuple[int, list[tuple[str, str]], Any]:
+    """Status, headers and body of the application's response; in place of the body, the response if it is streamed."""
     started: list[Any] = []
 
     def start_response(status: str, headers: list[tuple[str, str]], _exc_info: Any = None) -> None:
         started[:] = int(status[:3]), headers
 
     chunks = application(environ, start_response)
+    if getattr(chunks, "streaming", False):
+        return started[0], started[1], chunks
     try:
         content = b"".join(chunks)
     finally:

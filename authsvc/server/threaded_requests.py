@@ -10,7 +10,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from authsvc import conf
@@ -52,6 +52,8 @@ def wrap(application: Application, slots: RequestSlots) -> Application:
             needs_slot = environ.get("PATH_INFO") != "/health"
             with slots.hold() if needs_slot else contextlib.nullcontext():
                 chunks = application(environ, start_response)
+                if getattr(chunks, "streaming", False):
+                    return _stream(chunks, environ, slots)
                 try:
                     return [b"".join(chunks)]
                 finally:
@@ -62,6 +64,18 @@ def wrap(application: Application, slots: RequestSlots) -> Application:
                 _monitor.active.discard(peer)
 
     return serve
+
+
+def _stream(response: Any, environ: dict[str, Any], slots: RequestSlots) -> Iterator[bytes]:
+    """The chunks of a response that is sent while it is written: each takes a slot, which is free while it is sent."""
+    chunks = iter(response)
+    with contextlib.closing(response):
+        while True:
+            with slots.hold(), conf.keep(environ[reload.SETTINGS]):
+                chunk = next(chunks, None)
+            if chunk is None:
+                return
+            yield chunk
 
 
 def _receive_body(environ: dict[str, Any]) -> None:

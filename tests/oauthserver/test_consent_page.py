@@ -233,7 +233,7 @@ def test_client_requires_a_second_factor(api: Api) -> None:
     answer = browser.get(page)
     assert answer.status_code == 403
     text = html.unescape(answer.content.decode())
-    assert 'href="/account"' in text
+    assert 'href="/account/factors"' in text
     assert f'href="{page}"' in text
     assert row(page).user_id is None
     # A user who has one verifies it before anything is shown.
@@ -311,7 +311,7 @@ def test_browsers_get_a_page_for_errors_that_do_not_redirect(api: Api) -> None:
         answer = authorize_in(browser, application, headers=html_first, **changes)
         assert (answer.status_code, answer.headers["Content-Type"].partition(";")[0]) == (400, "text/html")
         assert text in answer.content.decode()
-        assert "evil.example" not in answer.content.decode()
+        assert "https://evil.example" not in answer.content.decode()
         assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
         assert authorize_in(browser, application, **changes).headers["Content-Type"] == "application/json"
 

@@ -41,6 +41,8 @@ class Page:
     has_dark_image: bool = False
     is_public: bool = False
     """Open the page without the cookies of the operator."""
+    has_images: bool = True
+    """False for a hosted page, which a theme changes."""
     prepare: Callable[[Chromium], None] | None = None
     """Steps on the page before it is measured."""
 
@@ -98,6 +100,15 @@ PAGES = (
     Page("account-app", f"{_CONSOLE}/account/app/", "#confirm-action"),
     Page("forgotten-password", f"{_CONSOLE}/forgotten-password/", "#sign-in-step", is_public=True),
     Page("console-error", f"{_CONSOLE}/unknown/", "h1"),
+    Page("applications", "/account/applications", ".items", has_images=False),
+    Page(
+        "consent",
+        f"/oauth/consent?authorization_id={sample_data.AUTHORIZATION}",
+        "button[value=approve]",
+        has_images=False,
+    ),
+    Page("consent-unknown", "/oauth/consent?authorization_id=unknown", "h1", has_images=False),
+    Page("device", "/oauth/device", "#id_user_code", has_images=False),
     Page("users-hidden", _USERS, ".hidden-data", role=VIEWER),
     Page("user-hidden", _MARA, ".hidden-data", role=VIEWER),
 )

@@ -24,6 +24,9 @@ SESSION = UUID("5f0c2a1e-7d34-4c0b-9a56-1b6c8e2f4b01")
 ATTEMPT = UUID("5f0c2a1e-7d34-4c0b-9a56-1b6c8e2f4c01")
 AUDIT_ENTRY = UUID("5f0c2a1e-7d34-4c0b-9a56-1b6c8e2f4d01")
 PROVIDER = UUID("5f0c2a1e-7d34-4c0b-9a56-1b6c8e2f4e01")
+CLIENT = UUID("5f0c2a1e-7d34-4c0b-9a56-1b6c8e2f4f02")
+AUTHORIZATION = "mfzwizltoq2gk3tfonqw23lqnrsq4mzs"
+"""The ID of an authorization request that waits for a user."""
 FAILED_JOB = 9001
 LONG_EMAIL = "maximilian.featherstonehaugh-cholmondeley@procurement.northern-division.example.com"
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"
@@ -59,6 +62,7 @@ def insert(connection: psycopg.Connection[Any], *, operator: str) -> None:
     _insert_audit_entries(connection, today, operator)
     _insert_providers(connection, today)
     _insert_daily_counts(connection, today)
+    _insert_client(connection, today, operator)
 
 
 def _insert_users(connection: psycopg.Connection[Any], today: datetime) -> None:
@@ -331,3 +335,38 @@ def _insert(connection: psycopg.Connection[Any], table: str, **columns: Any) -> 
         sql.SQL(", ").join([sql.Placeholder()] * len(columns)),
     )
     connection.execute(statement, values)
+
+
+def _insert_client(connection: psycopg.Connection[Any], today: datetime, user: str) -> None:
+    """An OAuth client with the consent of a user, and a request of it for more access."""
+    _insert(
+        connection,
+        "oauth_clients",
+        id=CLIENT,
+        client_secret_hash="",
+        registration_type="dynamic",
+        redirect_uris="https://shop.example.com/callback",
+        grant_types="authorization_code,refresh_token",
+        client_name="Shop of the northern division",
+        client_uri="https://shop.example.com/",
+        client_type="public",
+        token_endpoint_auth_method="none",
+        created_at=today - timedelta(days=9),
+        updated_at=today - timedelta(days=2),
+    )
+    _insert(
+        connection,
+        "oauth_authorizations",
+        id=UUID(int=CLIENT.int + 1),
+        authorization_id=AUTHORIZATION,
+        client_id=CLIENT,
+        redirect_uri="https://shop.example.com/callback",
+        scope="openid profile email phone offline_access",
+        created_at=today,
+        expires_at=today + timedelta(days=2),
+    )
+    connection.execute(
+        "INSERT INTO oauth_consents (id, user_id, client_id, scopes, granted_at)"
+        " SELECT %s, id, %s, 'openid email', %s FROM users WHERE email = %s",
+        [UUID(int=CLIENT.int + 2), CLIENT, today - timedelta(days=5), user],
+    )
