@@ -110,5 +110,22 @@ PLANS: dict[str, tuple[str, ...]] = {
         "oidcc-request-uri-unsigned",
         "oidcc-server-rotate-keys",
     ),
+    "oidcc-rp-initiated-logout-certification-test-plan": (
+        "oidcc-rp-initiated-logout-discovery-endpoint-verification",
+        "oidcc-rp-initiated-logout",
+        "oidcc-rp-initiated-logout-bad-post-logout-redirect-uri",
+        "oidcc-rp-initiated-logout-modified-id-token-hint",
+        "oidcc-rp-initiated-logout-bad-id-token-hint",
+        "oidcc-rp-initiated-logout-no-id-token-hint",
+        "oidcc-rp-initiated-logout-no-params",
+        "oidcc-rp-initiated-logout-no-post-logout-redirect-uri",
+        "oidcc-rp-initiated-logout-no-state",
+        "oidcc-rp-initiated-logout-only-state",
+        "oidcc-rp-initiated-logout-query-added-to-post-logout-redirect-uri",
+    ),
+    "oidcc-backchannel-rp-initiated-logout-certification-test-plan": (
+        "oidcc-backchannel-logout-discovery-endpoint-verification",
+        "oidcc-backchannel-rp-initiated-logout",
+    ),
 }
 """Test plan → its modules, for the response type `code`."""
