@@ -129,7 +129,7 @@ PAGES = (
     Page("users-hidden", _USERS, ".hidden-data", role=VIEWER),
     Page("user-hidden", _MARA, ".hidden-data", role=VIEWER),
     *(
-        Page(f"account-{name.replace('/', '-')}", f"/account/{name}".rstrip("/"), "main", has_images=False)
+        Page(f"hosted-{name.replace('/', '-') or 'overview'}", f"/account/{name}".rstrip("/"), "main", has_images=False)
         for name in (
             "",
             "profile",
@@ -146,5 +146,5 @@ PAGES = (
             "deleted",
         )
     ),
-    Page("account-app-code", "/account/factors/app", ".qr svg", clicks=(_MAIN_BUTTON,), has_images=False),
+    Page("hosted-app-code", "/account/factors/app", ".qr svg", clicks=(_MAIN_BUTTON,), has_images=False),
 )
