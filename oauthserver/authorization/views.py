@@ -142,6 +142,11 @@ class AuthorizeView(OAuthEndpoint):
             return RefusalPage.as_view(error=exc)(request)
         return super().handle_exception(exc)
 
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        # Without CORS headers (RFC 9700 §2.6): browsers come here by navigation, and no script needs the response.
+        response.headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
+        return super().finalize_response(request, response, *args, **kwargs)
+
     def _start(self, request: ServiceRequest, parameter: Parameters) -> HttpResponse:
         at, started = timezone.now(), None
         if pushed_requests.is_pushed(parameter):

@@ -23,6 +23,8 @@ _AUDIT = f"{_CONSOLE}/core/auditlogentry/"
 _PROVIDERS = f"{_CONSOLE}/oauthproviders/customprovider/"
 _CLIENTS = f"{_CONSOLE}/oauthserver/oauthclient/"
 
+_MAIN_BUTTON = "main button.primary"
+
 TUTORIAL_IMAGES = ("tutorial-registered", "tutorial-consent", "tutorial-shop", "tutorial-applications")
 """Images that the walk through a tutorial writes."""
 
@@ -111,4 +113,23 @@ PAGES = (
     Page("device", "/oauth/device", "#id_user_code", has_images=False),
     Page("users-hidden", _USERS, ".hidden-data", role=VIEWER),
     Page("user-hidden", _MARA, ".hidden-data", role=VIEWER),
+    *(
+        Page(f"hosted-{name.replace('/', '-') or 'overview'}", f"/account/{name}".rstrip("/"), "main", has_images=False)
+        for name in (
+            "",
+            "profile",
+            "email",
+            "password",
+            "factors",
+            "factors/app",
+            "passkeys",
+            "identities",
+            "sessions",
+            "sessions/others",
+            "data",
+            "deletion",
+            "deleted",
+        )
+    ),
+    Page("hosted-app-code", "/account/factors/app", ".qr svg", clicks=(_MAIN_BUTTON,), has_images=False),
 )
