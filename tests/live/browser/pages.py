@@ -58,6 +58,13 @@ def show_sign_up(browser: Chromium) -> None:
     browser.wait_for(f"!!document.querySelector('{SIGN_UP} .try-out__btn')")
 
 
+def request_code(browser: Chromium) -> None:
+    """Request a code, whose page is the next one."""
+    browser.evaluate("document.querySelector('#id_name').value = 'code@example.com'")
+    browser.click(_MAIN_BUTTON)
+    browser.wait_for("document.readyState === 'complete' && !!document.querySelector('#id_code')")
+
+
 PAGES = (
     Page("start", "/", "dl"),
     Page("not-found", "/unknown", "h1"),
@@ -111,6 +118,14 @@ PAGES = (
     ),
     Page("consent-unknown", "/oauth/consent?authorization_id=unknown", "h1", has_images=False),
     Page("device", "/oauth/device", "#id_user_code", has_images=False),
+    *(
+        Page(f"hosted-{name}", f"/account/{name}", "main form, main .button", is_public=True, has_images=False)
+        for name in ("sign-in", "sign-up", "recover", "signed-out")
+    ),
+    Page("hosted-error", "/account/sign-in", ".notice", clicks=(_MAIN_BUTTON,), is_public=True, has_images=False),
+    Page("hosted-link", "/account/confirm?token=x", ".notice", is_public=True, has_images=False),
+    Page("hosted-code", "/account/code", "#id_name", is_public=True, has_images=False, prepare=request_code),
+    Page("hosted-second-factor", "/account/second-factor", "main form", has_images=False),
     Page("users-hidden", _USERS, ".hidden-data", role=VIEWER),
     Page("user-hidden", _MARA, ".hidden-data", role=VIEWER),
     *(
