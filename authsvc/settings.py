@@ -104,7 +104,7 @@ SESSION_EXPIRE_AT_BROWSER_CLOSE = True
 CSRF_COOKIE_NAME = "operator_csrf"
 CSRF_COOKIE_AGE = None
 CSRF_FAILURE_VIEW = "authsvc.console.pages.csrf_failure"
-CSRF_TRUSTED_ORIGINS = lazy(lambda: [conf.origin(conf.current())], list)()  # TLS ends at the proxy in front
+CSRF_TRUSTED_ORIGINS = lazy(lambda: conf.origins(conf.current()), list)()  # TLS ends at the proxy in front
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 DEV_INBOX_FOLDER = Path(AUTH.mailer.dev_inbox_folder or BASE_DIR / ".data" / "inbox")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import orjson
 from django import forms
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
@@ -20,7 +21,13 @@ from authsvc.console.model_admin import OperatorAdmin
 from authsvc.console.operators import Access
 from authsvc.errors import ApiError
 from oauthserver.clients import clients
-from oauthserver.clients.client_metadata import ClientRegistration
+from oauthserver.clients.client_metadata import (
+    AUTHORIZATION_CODE,
+    CLIENT_CREDENTIALS,
+    DEVICE_CODE,
+    REFRESH_TOKEN,
+    ClientRegistration,
+)  # fmt: skip
 from oauthserver.clients.clients import RegisteredClient
 from oauthserver.discovery import metadata
 from oauthserver.models import AuthMethod, OAuthClient, RegistrationType
@@ -30,8 +37,15 @@ from tokens.jwt import signing_keys
 _METHODS = {
     AuthMethod.BASIC.value: "confidential, HTTP Basic",
     AuthMethod.POST.value: "confidential, secret in the body",
+    AuthMethod.PRIVATE_KEY_JWT.value: "confidential, with a key of its own (private_key_jwt)",
     AuthMethod.NONE.value: "public, without a secret",
 }
+_GRANTS = {
+    "signs_in_users": (AUTHORIZATION_CODE, REFRESH_TOKEN),
+    "uses_device_codes": (DEVICE_CODE, REFRESH_TOKEN),
+    "acts_for_itself": (CLIENT_CREDENTIALS,),
+}
+"""Field → grant types that it permits."""
 _DISABLED = OAuthServerDisabled.message
 
 
@@ -63,13 +77,62 @@ class RegistrationForm(forms.Form):
         help_text="Receives a logout token when a session of the client ends.",
     )
     logo_uri = forms.CharField(label="Logo (URL)", required=False)
+    jwks = forms.CharField(
+        label="Public keys",
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "autocapitalize": "none"}),
+        help_text="A JSON Web Key Set, for private_key_jwt; or else their URL.",
+    )
+    jwks_uri = forms.CharField(
+        label="URL of the public keys", required=False, help_text="https, on a public host. Fetched when it is needed."
+    )
+    signs_in_users = forms.BooleanField(label_suffix="", label="Signs users in", required=False, initial=True)
+    uses_device_codes = forms.BooleanField(
+        label_suffix="", label="Signs users in on devices without a browser", required=False
+    )
+    acts_for_itself = forms.BooleanField(
+        label_suffix="",
+        label="Acts for itself, without a user",
+        required=False,
+        help_text="A confidential client gets access tokens with its credentials alone (client_credentials).",
+    )
+    scope = forms.CharField(
+        label="Scopes of its own", required=False, help_text="Separated by spaces; your APIs define and check them."
+    )
+    resource = forms.CharField(
+        label="Resource",
+        required=False,
+        help_text="The URI of the API that this client operates. It can introspect access tokens for it.",
+    )
+    require_pushed_authorization_requests = forms.BooleanField(
+        label_suffix="", label="Must push authorization requests (PAR)", required=False
+    )
+
+    def clean_jwks(self) -> dict[str, Any] | None:
+        text = self.cleaned_data["jwks"].strip()
+        if not text:
+            return None
+        try:
+            keys = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            raise forms.ValidationError("Enter valid JSON.") from None
+        if not isinstance(keys, dict):
+            raise forms.ValidationError("Enter a JSON Web Key Set.")
+        return keys
+
+    def clean(self) -> dict[str, Any]:
+        if not any(self.cleaned_data.get(name) for name in _GRANTS):
+            raise forms.ValidationError("Select at least one way in which the client gets tokens.")
+        return self.cleaned_data
 
     def registration(self) -> ClientRegistration:
         """The metadata of a valid form."""
-        values = self.cleaned_data
-        logout_uris = _lines(values["post_logout_redirect_uris"])
-        uris = _lines(values["redirect_uris"])
-        return ClientRegistration(**{**values, "redirect_uris": uris, "post_logout_redirect_uris": logout_uris})
+        values = {name: value for name, value in self.cleaned_data.items() if name not in _GRANTS}
+        grant_types = dict.fromkeys(
+            grant for name, grants in _GRANTS.items() if self.cleaned_data[name] for grant in grants
+        )
+        lists = {name: _lines(values[name]) for name in ("redirect_uris", "post_logout_redirect_uris")}
+        return ClientRegistration(**{**values, **lists, "grant_types": list(grant_types)})
 
 
 def _lines(text: str) -> list[str]:
@@ -89,7 +152,19 @@ class OAuthClientAdmin(OperatorAdmin):
         ("Client", {"fields": ("client_name", "id", "state", "client_uri", "logo_uri", "registration_type")}),
         (
             "Protocol",
-            {"fields": ("redirect_uri_lines", "client_type", "token_endpoint_auth_method", "grant_type_words")},
+            {
+                "fields": (
+                    "redirect_uri_lines",
+                    "client_type",
+                    "token_endpoint_auth_method",
+                    "grant_type_words",
+                    "key_ids",
+                    "jwks_uri",
+                    "scope",
+                    "resource",
+                    "require_pushed_authorization_requests",
+                )
+            },
         ),
         ("Logout", {"fields": ("logout_uri_lines", "backchannel_logout_uri")}),
         (
@@ -126,7 +201,8 @@ class OAuthClientAdmin(OperatorAdmin):
     def available_actions(self, row: OAuthClient) -> list[str]:
         if row.deleted_at is not None:
             return []
-        return [name for name in self.row_actions if not (row.is_public and name == "regenerate_secret")]
+        has_secret = row.token_endpoint_auth_method in (AuthMethod.BASIC, AuthMethod.POST)
+        return [name for name in self.row_actions if has_secret or name != "regenerate_secret"]
 
     def find_refusal(self, request: HttpRequest, row: OAuthClient) -> str:
         return super().find_refusal(request, row) if conf.current().oauth_server.enabled else _DISABLED
@@ -178,6 +254,11 @@ class OAuthClientAdmin(OperatorAdmin):
     @admin.display(description="redirect URIs")
     def redirect_uri_lines(self, row: OAuthClient) -> SafeString:
         return formatting.long_text("\n".join(row.redirect_uri_list))
+
+    @admin.display(description="key IDs")
+    def key_ids(self, row: OAuthClient) -> str:
+        keys = orjson.loads(row.jwks)["keys"] if row.jwks else []
+        return ", ".join(str(key.get("kid", "without an ID")) for key in keys) or "–"
 
     @admin.display(description="redirect URIs after logout")
     def logout_uri_lines(self, row: OAuthClient) -> SafeString:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 
+from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
@@ -54,9 +55,12 @@ class ProviderPage(Page):
     def _start(self, _form: None) -> HttpResponse:
         if registry.providers is None:
             raise Http404
+        name = self.request.POST.get("provider", "")
+        if "\0" in name:
+            raise BadRequest  # PostgreSQL, which has the custom providers, cannot look it up
         verifier = secrets.token_urlsafe(48)
         flow = registry.providers.start(
-            self.request.POST.get("provider", ""),
+            name,
             code_challenge=crypto.base64url_encode(hashlib.sha256(verifier.encode()).digest()),
             target=destinations.absolute(reverse("pages:provider_callback"), request=self.request),
             linking_to=None,

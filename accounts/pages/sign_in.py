@@ -20,6 +20,7 @@ from accounts.sign_in import password as password_sign_in
 from authsvc import conf
 from authsvc.api import throttling
 from authsvc.api.throttling import Bucket
+from authsvc.security import redirects
 from tokens.sessions import revocation
 
 
@@ -93,7 +94,7 @@ class SignInPage(Page):
 
 
 class SignOutPage(Page):
-    """Ends the session of this browser; GET asks."""
+    """Ends the session of this browser; GET asks. An application can be named with `redirect_to`."""
 
     title = _("Sign out")
     button = _("Sign out")
@@ -103,10 +104,17 @@ class SignOutPage(Page):
         if current := browser_session.signed_in(self.request):
             revocation.log_out_browser(current, caller=self.caller, at=self.at)
         browser_session.end(self.request)
-        return self.redirect(destinations.with_next(reverse("pages:signed_out"), destinations.next_path(self.request)))
+        path = destinations.with_next(reverse("pages:signed_out"), destinations.next_path(self.request))
+        target = destinations.redirect_target(self.request)
+        return self.redirect(redirects.with_query(path, {"redirect_to": target}) if target else path)
 
 
 class SignedOutPage(Page):
+    """Links to the application that has sent the browser here, if it is permitted as a redirect target."""
+
     template = "pages/signed_out.html"
     title = _("Signed out")
     text = _("You are signed out of this browser.")
+
+    def get_context(self) -> dict[str, Any]:
+        return {"application": destinations.redirect_target(self.request)}

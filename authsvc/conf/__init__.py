@@ -101,6 +101,7 @@ __all__ = [
     "log_notices",
     "newest",
     "origin",
+    "origins",
     "process_environment",
     "read_directory",
     "secret_key",
@@ -164,6 +165,11 @@ def origin(config: AuthConfig) -> str:
     """Scheme, host and port of this service as browsers see it (RFC 6454 §6.2)."""
     parts = urlsplit(config.api.external_url)
     return f"{parts.scheme}://{parts.netloc}".lower()
+
+
+def origins(config: AuthConfig) -> list[str]:
+    """The origin of this service, and those of AUTH_MAILER_EXTERNAL_HOSTS, at which it is reached as well."""
+    return [origin(config), *(f"https://{host}".lower() for host in config.mailer.external_hosts)]
 
 
 def secret_key(config: AuthConfig) -> str:

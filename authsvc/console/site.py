@@ -112,7 +112,7 @@ class OperatorSite(AdminSite):
 def _label_columns(model: type[Model]) -> None:
     """Name the columns of a table as operators do: "last sign-in" for `last_sign_in_at`."""
     for column in model._meta.concrete_fields:
-        if column._verbose_name is not None:
+        if getattr(column, "_verbose_name", None) is not None:  # declared
             continue
         words = column.name.removesuffix("_at").replace("sign_in", "sign-in").split("_")
         # Migrations keep the name of the declaration.

@@ -40,9 +40,9 @@ class AuthorizationServerMetadataView(OAuthEndpoint):
 class MetadataOfPathView(OAuthEndpoint):
     """The metadata for an issuer with a path, which clients insert behind the well-known path (RFC 8414 §3.1)."""
 
-    is_described = False
-
+    @document(responses={200: schemas.Discovery}, errors=(NotFound,))
     def get(self, request: ServiceRequest, issuer_path: str) -> HttpResponse:
+        """Publish the metadata of the OAuth server, for an issuer with this path."""
         if issuer_path.strip("/") != urlsplit(signing_keys.issuer()).path.strip("/"):
             raise NotFound
         return Response(metadata.build(), headers=_HEADERS)
@@ -65,9 +65,9 @@ class UserInfoMetadataView(OAuthEndpoint):
 class ResourceOfPathView(OAuthEndpoint):
     """The metadata of a resource below the path of this service (RFC 9728 §3.1)."""
 
-    is_described = False
-
+    @document(responses={200: ProtectedResource}, errors=(NotFound,))
     def get(self, request: ServiceRequest, resource_path: str) -> HttpResponse:
+        """Publish the metadata of this service as a resource, with the path of the issuer in the URL."""
         content = protected_resource.build(resource_path.strip("/"))
         if content is None:
             raise NotFound

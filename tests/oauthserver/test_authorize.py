@@ -177,3 +177,12 @@ def test_expired_requests_are_deleted(api: Api) -> None:
     assert tasks.__name__ == "oauthserver.tasks"  # it registers the rule
     cleanup.run(at=timezone.now(), only_mandatory=True)
     assert [row.authorization_id for row in OAuthAuthorization.objects.all()] == [kept]
+
+
+def test_scripts_of_other_origins_cannot_read_the_response(api: Api) -> None:
+    """RFC 9700 §2.6: no CORS at the authorization endpoint."""
+    origin = {"Origin": "https://client.example.com"}
+    client_id = register(api).client_id
+    for path in (f"/oauth/authorize?client_id={client_id}&redirect_uri={CALLBACK}", "/oauth/authorize"):
+        assert "Access-Control-Allow-Origin" not in api.get(path, headers=origin).headers
+    assert "Access-Control-Allow-Origin" in api.get("/settings", headers=origin).headers

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 
+import orjson
 import pytest
 
 from oauthserver.clients import clients
@@ -12,7 +13,7 @@ from oauthserver.models import OAuthClient
 from tests import factories
 from tests.authsvc.console.conftest import START, Console
 from tests.conftest import Answer, Api, ChangeConfig
-from tests.oauthserver import client_application
+from tests.oauthserver import client_application, client_keys
 from tests.oauthserver.client_application import CALLBACK, ISSUER
 from tests.observations import audit_payloads
 
@@ -20,7 +21,13 @@ pytestmark = pytest.mark.django_db
 
 LIST = f"{START}oauthserver/oauthclient/"
 REGISTER = f"{LIST}register/"
-FORM = {"client_name": "<Shop>", "redirect_uris": f"{CALLBACK}\n\n myapp://cb ", "client_uri": "", "logo_uri": ""}
+FORM = {
+    "client_name": "<Shop>",
+    "redirect_uris": f"{CALLBACK}\n\n myapp://cb ",
+    "client_uri": "",
+    "logo_uri": "",
+    "signs_in_users": "on",
+}
 
 
 @pytest.fixture
@@ -75,6 +82,54 @@ def test_wrong_values_are_reported(console: Console) -> None:
     )
     assert answer.status_code == 400
     assert "HTTP scheme only allowed for localhost" in html.unescape(answer.content.decode())
+    assert not OAuthClient.objects.exists()
+
+
+def test_registration_of_a_client_with_a_key(console: Console) -> None:
+    key = client_keys.JWKS["keys"][0]
+    form = {**FORM, "signs_in_users": "", "acts_for_itself": "on", "redirect_uris": "", "scope": "a b"}
+    extra = {
+        "jwks": orjson.dumps({"keys": [key]}).decode(),
+        "resource": "https://api.example.com/",
+        "require_pushed_authorization_requests": "on",
+        "token_endpoint_auth_method": "private_key_jwt",
+    }
+    answer = console.submit(REGISTER, **form, **extra)
+
+    client = OAuthClient.objects.get()
+    assert str(client.id) in answer.content.decode()
+    assert "Client secret" not in answer.content.decode()
+    assert (client.grant_types, client.scope, client.resource) == (
+        "client_credentials",
+        "a b",
+        "https://api.example.com/",
+    )
+    assert client.require_pushed_authorization_requests
+    page = console.text(f"{LIST}{client.id}/change/")
+    assert "Replace secret" not in page
+    assert "https://api.example.com/" in page
+    response = client_keys.post(client_keys.assertion(str(client.id)), grant_type="client_credentials")
+    assert response.json()["scope"] == "a b"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"jwks": "{"}, "Enter valid JSON."),
+        ({"jwks": "[]"}, "Enter a JSON Web Key Set."),
+        ({"jwks": "[" * 5000}, "Enter valid JSON."),
+        ({"jwks": '{"keys": [{"kty": "oct", "k": "AA"}]}'}, "jwks must not contain private or symmetric keys"),
+        ({"jwks_uri": "https://10.0.0.1/"}, "jwks_uri must be an https URL of a public host"),
+        ({"signs_in_users": ""}, "Select at least one way in which the client gets tokens."),
+        ({"token_endpoint_auth_method": "private_key_jwt"}, "requires jwks or jwks_uri"),
+        ({"acts_for_itself": "on", "token_endpoint_auth_method": "none"}, "requires client_type 'confidential'"),
+    ],
+)
+def test_other_wrong_values_are_reported(changes: dict[str, str], message: str, console: Console) -> None:
+    form = {**FORM, "token_endpoint_auth_method": "client_secret_basic", **changes}
+    answer = console.submit(REGISTER, **form)
+    assert answer.status_code == 400
+    assert message in html.unescape(answer.content.decode())
     assert not OAuthClient.objects.exists()
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import reverse
+from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
@@ -19,6 +21,11 @@ from authsvc.errors import ApiError
 
 SEND_CODE = "send_code"
 """Name of the button that sends the code of a reauthentication."""
+
+
+def format_day(time: str | None) -> str:
+    """The day of a time of the API in the language of the page; empty without a time."""
+    return date_format(datetime.fromisoformat(time)) if time else ""
 
 
 class AccountPage(Page):

@@ -18,7 +18,14 @@ from accounts.mfa.enrolment import EnrolmentRequest
 from accounts.mfa.factor_types import FactorResponse
 from accounts.models import FactorStatus, FactorType
 from accounts.pages import browser_session, ceremonies
-from accounts.pages.account.account_page import AccountPage, CodeForm, NameForm, QuestionPage, without_separators
+from accounts.pages.account.account_page import (
+    AccountPage,
+    CodeForm,
+    NameForm,
+    QuestionPage,
+    format_day,
+    without_separators,
+)
 from accounts.pages.second_factor import factor_name
 from accounts.users import queries
 from accounts.users.records import FactorRecord, UserRecord
@@ -62,7 +69,10 @@ class FactorsPage(AccountPage):
         has_codes = conf.current().mfa.recovery_codes_enabled and bool(verified)
         return {
             **super().get_context(),
-            "factors": [{"id": factor.id, "name": factor_name(factor), "added": _day(factor)} for factor in verified],
+            "factors": [
+                {"id": factor.id, "name": factor_name(factor), "added": format_day(factor.created_at)}
+                for factor in verified
+            ],
             "links": [(label, reverse(route)) for label, route in enrolment_links()],
             "codes": recovery_codes.count_remaining(self.user) if has_codes else None,
         }
@@ -305,7 +315,3 @@ def complete(page: AccountPage) -> HttpResponse:
 def unfinished_id(request: HttpRequest) -> UUID:
     """The ID of the factor whose enrolment is not completed, or the nil UUID, which no row has."""
     return UUID(request.session.get(_UNFINISHED) or "0" * 32)
-
-
-def _day(factor: FactorRecord) -> str:
-    return (factor.created_at or "")[:10]

@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.identities import errors, linking
 from accounts.pages import destinations, registry
-from accounts.pages.account.account_page import AccountPage, QuestionPage
+from accounts.pages.account.account_page import AccountPage, QuestionPage, format_day
 from accounts.pages.error_texts import text_of_code
 from accounts.pages.providers import leave
 from accounts.users.records import IdentityRecord
@@ -139,5 +139,5 @@ def _row(identity: IdentityRecord) -> _Row:
         id=identity.id,
         label=provider_label(identity.provider),
         address=identity.email or "",
-        last_used=(identity.last_sign_in_at or "")[:10],
+        last_used=format_day(identity.last_sign_in_at),
     )

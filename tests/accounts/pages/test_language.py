@@ -8,6 +8,8 @@ import pytest
 from django.utils import translation
 
 from accounts.models import User
+from accounts.pages.account import account_page
+from authsvc import languages
 from authsvc.audit.models import AuditLogEntry
 from tests.conftest import Answer, ChangeConfig, Mailbox
 from tests.page_browser import ACCOUNT, SIGN_IN, PageBrowser
@@ -127,3 +129,10 @@ def test_the_profile_changes_the_language_of_this_browser_too(inside: PageBrowse
     user.refresh_from_db()
     assert "locale" not in user.raw_user_meta_data
     assert language_of(inside.get(ACCOUNT)) == "en"
+
+
+def test_days_are_in_the_language_of_the_page() -> None:
+    for code, day in (("en", "March 9, 2026"), ("de", "9. März 2026")):
+        with languages.use(code):
+            assert account_page.format_day("2026-03-09T23:59:59.123456Z") == day
+            assert account_page.format_day(None) == ""

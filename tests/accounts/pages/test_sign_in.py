@@ -41,6 +41,20 @@ def test_a_user_signs_in_and_out(browser: PageBrowser, user: User) -> None:
     assert set(AuditLogEntry.objects.values_list("payload__action", flat=True)) == {"login", "logout"}
 
 
+@pytest.mark.parametrize(
+    ("target", "is_permitted"),
+    [("http://localhost:3000/start", True), ("https://evil.example/", False), ("javascript:alert(1)", False)],
+)
+def test_the_page_after_the_sign_out_leads_back_to_a_permitted_application(
+    inside: PageBrowser, target: str, is_permitted: bool
+) -> None:
+    answer = inside.submit(f"/account/sign-out?redirect_to={target}")
+    assert answer.status_code == 303
+    assert ("redirect_to" in answer.headers["Location"]) is is_permitted
+    for path in (answer.headers["Location"], f"/account/signed-out?redirect_to={target}"):
+        assert (f'href="{target}"' in inside.text(path)) is is_permitted
+
+
 def test_a_signed_in_browser_skips_the_sign_in(inside: PageBrowser) -> None:
     for query, target in (("", ACCOUNT), ("?next=/oauth/device", "/oauth/device"), ("?next=//evil.example", ACCOUNT)):
         answer = inside.get(f"{SIGN_IN}{query}")
@@ -259,6 +273,22 @@ def test_a_form_without_a_valid_csrf_token_is_rejected(browser: PageBrowser, use
         assert browser.submit(SIGN_IN, headers={"Origin": origin}, **fields).status_code == 403
     assert not Session.objects.exists()
     assert browser.submit(SIGN_IN, headers={"Origin": "http://127.0.0.1:8081"}, **fields).status_code == 303
+
+
+def test_forms_of_a_further_host_of_the_service_are_accepted(
+    browser: PageBrowser, user: User, auth_config: ChangeConfig
+) -> None:
+    auth_config(mailer={"external_hosts": ("login.example.com",)})
+    headers = {"Origin": "https://login.example.com", "X-Forwarded-Host": "login.example.com"}
+    fields = {"name": "ada@example.com", "password": PASSWORD}
+    assert browser.submit(SIGN_IN, headers=headers, **fields).status_code == 303
+
+
+@pytest.mark.parametrize("path", [SIGN_IN, "/account/provider", "/account/confirm", "/account/code"])
+def test_parameters_with_nul_are_rejected(browser: PageBrowser, auth_config: ChangeConfig, path: str) -> None:
+    auth_config(custom_providers={"enabled": True})
+    fields = {"provider": "custom:\0", "token": "\0", "type": "\0", "name": "\0", "next": "/account\0"}
+    assert browser.submit(SIGN_IN, to=path, **fields).status_code == 400
 
 
 def test_a_csrf_token_of_another_browser_is_rejected(browser: PageBrowser, user: User) -> None:

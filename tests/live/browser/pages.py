@@ -26,6 +26,8 @@ _AUDIT = f"{_CONSOLE}/core/auditlogentry/"
 _PROVIDERS = f"{_CONSOLE}/oauthproviders/customprovider/"
 _CLIENTS = f"{_CONSOLE}/oauthserver/oauthclient/"
 
+_MAIN_BUTTON = "main button.primary"
+
 TUTORIAL_IMAGES = ("tutorial-registered", "tutorial-consent", "tutorial-shop", "tutorial-applications")
 """Images that the walk through a tutorial writes."""
 
@@ -82,6 +84,13 @@ def enter_password(browser: Chromium) -> None:
         browser.evaluate(f"document.querySelector('#id_{field}').value = '{text}'")
     browser.click("button.default")
     browser.wait_for("document.readyState === 'complete' && !!document.querySelector('#second-factor')")
+
+
+def request_code(browser: Chromium) -> None:
+    """Request a code, whose page is the next one."""
+    browser.evaluate("document.querySelector('#id_name').value = 'code@example.com'")
+    browser.click(_MAIN_BUTTON)
+    browser.wait_for("document.readyState === 'complete' && !!document.querySelector('#id_code')")
 
 
 PAGES = (
@@ -148,6 +157,33 @@ PAGES = (
     ),
     Page("consent-unknown", "/oauth/consent?authorization_id=unknown", "h1", has_images=False),
     Page("device", "/oauth/device", "#id_user_code", has_images=False),
+    *(
+        Page(f"hosted-{name}", f"/account/{name}", "main form, main .button", is_public=True, has_images=False)
+        for name in ("sign-in", "sign-up", "recover", "signed-out")
+    ),
+    Page("hosted-error", "/account/sign-in", ".notice", clicks=(_MAIN_BUTTON,), is_public=True, has_images=False),
+    Page("hosted-link", "/account/confirm?token=x", ".notice", is_public=True, has_images=False),
+    Page("hosted-code", "/account/code", "#id_name", is_public=True, has_images=False, prepare=request_code),
+    Page("hosted-second-factor", "/account/second-factor", "main form", has_images=False),
     Page("users-hidden", _USERS, ".hidden-data", role=VIEWER),
     Page("user-hidden", _MARA, ".hidden-data", role=VIEWER),
+    *(
+        Page(f"hosted-{name.replace('/', '-') or 'overview'}", f"/account/{name}".rstrip("/"), "main", has_images=False)
+        for name in (
+            "",
+            "profile",
+            "email",
+            "password",
+            "factors",
+            "factors/app",
+            "passkeys",
+            "identities",
+            "sessions",
+            "sessions/others",
+            "data",
+            "deletion",
+            "deleted",
+        )
+    ),
+    Page("hosted-app-code", "/account/factors/app", ".qr svg", clicks=(_MAIN_BUTTON,), has_images=False),
 )

@@ -51,6 +51,7 @@ def test_a_user_needs_no_scripts_but_for_passkeys(browser: Chromium, start_servi
         port=port,
         AUTH_API_EXTERNAL_URL=service,
         AUTH_PAGES_ENABLED="true",
+        AUTH_PAGES_COLOR="#facc15",
         AUTH_PASSKEY_ENABLED="true",
         AUTH_WEBAUTHN_RP_ID="localhost",
         AUTH_WEBAUTHN_RP_DISPLAY_NAME="The service",
@@ -104,4 +105,8 @@ def test_a_user_needs_no_scripts_but_for_passkeys(browser: Chromium, start_servi
     pages.open("/account/sign-in?next=/account/sessions")
     browser.click("button[value=passkey]")
     pages.wait_for("/account/sessions", "Sessions")
+    browser.click("footer button[value=de]")
+    pages.wait_for("/account/sessions", "Sitzungen")
+    assert browser.evaluate("document.documentElement.lang") == "de"
+    assert browser.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--accent')") == "#facc15"
     assert browser.policy_violations() == []

@@ -46,6 +46,10 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         "AUTH_OAUTH_SERVER_ENABLED": "true",
         "AUTH_PAGES_ENABLED": "true",
         "AUTH_OPERATOR_IMPERSONATION_ENABLED": "true",
+        "AUTH_PASSKEY_ENABLED": "true",
+        "AUTH_WEBAUTHN_RP_ID": "localhost",
+        "AUTH_WEBAUTHN_RP_DISPLAY_NAME": "The service",
+        "AUTH_WEBAUTHN_RP_ORIGINS": "http://localhost",
         "AUTH_OPERATOR_ROLES": f"{pages.VIEWER}=viewer",
     }
     with (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -73,6 +74,23 @@ def test_without_secure_change_the_new_address_confirms_alone(
     inside.submit(EMAIL, email=NEW)
     assert inside.submit(EMAIL, confirm="1", code=codes(mailbox)[NEW]).headers["Location"] == EMAIL
     assert User.objects.get().email == NEW
+
+
+def test_the_link_of_the_email_leads_back_to_the_page(
+    inside: PageBrowser, mailbox: Mailbox, auth_config: ChangeConfig
+) -> None:
+    auth_config(mailer={"secure_email_change_enabled": False})
+    inside.submit(EMAIL, email=NEW)
+    (mail,) = mailbox.emails
+    link = urlsplit(mail.variables["ConfirmationURL"])
+    assert link.path == "/account/confirm"
+    page = f"{link.path}?{link.query}"
+    assert NEW in inside.text(page)
+    assert User.objects.get().email == "ada@example.com"
+    assert inside.submit(page).headers["Location"] == EMAIL
+    assert User.objects.get().email == NEW
+    assert Session.objects.count() == 1
+    assert inside.is_in
 
 
 def test_a_pending_change_is_withdrawn(inside: PageBrowser, mailbox: Mailbox) -> None:
