@@ -169,6 +169,8 @@ class OAuthAuthorization(models.Model):
     max_age = models.BigIntegerField(null=True)
     """Seconds since the sign-in that the client accepts."""
     login_hint = models.TextField(null=True)
+    hinted_user_id = models.UUIDField(null=True)
+    """The user of the ID token in the request (`id_token_hint`), the only one who may approve it."""
     acr_values = models.TextField(null=True)
     authenticated_at = models.DateTimeField(null=True)
     """The sign-in of the session that approved the request."""

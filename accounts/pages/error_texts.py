@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 
+from django.utils import translation
 from django.utils.functional import Promise
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from accounts import errors
 from accounts.passwords import policy
+from authsvc import conf
 from authsvc.errors import ApiError
 
 _TEXTS: dict[str, str | Promise] = {
@@ -26,22 +28,28 @@ _TEXTS: dict[str, str | Promise] = {
     "email_exists": _("This email address is already in use."),
     "email_not_confirmed": _("Your email address is not confirmed yet. Open the link in the email that we sent you."),
     "email_provider_disabled": _("Sign-in with an email address is not available."),
+    "flow_state_already_used": _("The sign-in took too long. Start again."),
     "flow_state_expired": _("The sign-in took too long. Start again."),
     "flow_state_not_found": _("The sign-in took too long. Start again."),
     "identity_already_exists": _("This identity is already linked to an account."),
     "identity_not_found": _("This account is not linked any more."),
     "insufficient_aal": _("Confirm your second factor first."),
     "invalid_credentials": _("The email address, the phone number or the password is wrong."),
+    "invite_not_found": _("This invitation is not valid any more."),
     "manual_linking_disabled": _("Accounts cannot be linked here."),
     "mfa_challenge_expired": _("The code has expired. Request a new one."),
     "mfa_factor_name_conflict": _("You have a factor with this name already. Choose another name."),
     "mfa_factor_not_found": _("This factor does not exist any more."),
+    "mfa_ip_address_mismatch": _("The code was requested from another network. Request a new one."),
     "mfa_phone_enroll_not_enabled": _("Phones cannot be added as a second factor here."),
+    "mfa_phone_verify_not_enabled": _("This second factor cannot be used at the moment."),
     "mfa_recovery_codes_not_enabled": _("Recovery codes are not available."),
     "mfa_totp_enroll_not_enabled": _("Authenticator apps cannot be added here."),
+    "mfa_totp_verify_not_enabled": _("This second factor cannot be used at the moment."),
     "mfa_verification_failed": _("The code is wrong. Check it and try again."),
     "mfa_verified_factor_exists": _("This phone is a second factor already."),
     "mfa_webauthn_enroll_not_enabled": _("Security keys cannot be added here."),
+    "mfa_webauthn_verify_not_enabled": _("This second factor cannot be used at the moment."),
     "oauth_authorization_not_found": _(
         "This request has expired or belongs to another account. Go back to the application and start again."
     ),
@@ -56,8 +64,12 @@ _TEXTS: dict[str, str | Promise] = {
     "phone_not_confirmed": _("Your phone number is not confirmed yet."),
     "phone_provider_disabled": _("Sign-in with a phone number is not available."),
     "provider_disabled": _("This provider is not available."),
+    "provider_email_needs_verification": _(
+        "Your email address is not confirmed yet. Open the link in the email that we sent you."
+    ),
     "reauthentication_needed": _("This needs a recent sign-in. Sign out and sign in again."),
     "reauthentication_not_valid": _("The code is wrong or has expired. Request a new one."),
+    "request_timeout": _("The service is busy. Try again in a moment."),
     "same_password": _("The new password is the same as the present one. Choose another one."),
     "session_expired": _("Your session has expired. Sign in again."),
     "session_not_found": _("Your session has ended. Sign in again."),
@@ -68,6 +80,7 @@ _TEXTS: dict[str, str | Promise] = {
     "unexpected_failure": _("Something went wrong. Try again later."),
     "user_already_exists": _("There is an account for this address already. Sign in instead."),
     "user_banned": _("This account is locked."),
+    "user_not_found": _("This account does not exist any more."),
     "user_sso_managed": _("Your organisation manages your account. Change this there."),
     "weak_password": _("This password is too weak. Choose a longer or less common one."),
     "webauthn_challenge_expired": _("The prompt has expired. Try again."),
@@ -88,13 +101,16 @@ _LONG_WAIT = 90
 
 
 def error_text(error: ApiError) -> str:
-    """The text for an error; the English message of the API where no text exists for its code."""
+    """The text for an error; where none exists for its code, the English message of the API or a general text."""
     if error.error_code in _WITH_WAITING_TIME:
         return _waiting_text(error)
     if isinstance(error, errors.WeakPassword):
         return _weakness_text(error)
     text = _TEXTS_OF_CLASSES.get(type(error)) or _TEXTS.get(error.error_code)
-    return str(text) if text is not None else error.message
+    if text is not None:
+        return str(text)
+    is_english = (translation.get_language() or conf.ENGLISH).startswith(conf.ENGLISH)
+    return error.message if is_english else gettext("This did not work. Check your input, and try again.")
 
 
 def text_of_code(error_code: str) -> str:

@@ -45,6 +45,7 @@ class _Request(NamedTuple):
     prompt: str | None
     max_age: int | None
     login_hint: str | None
+    hinted_user_id: UUID | None
     acr_values: str | None
     created_at: datetime
     expires_at: datetime
@@ -67,6 +68,7 @@ class _Request(NamedTuple):
             prompt=self.prompt or "",
             max_age=self.max_age,
             acr_values=self.acr_values or "",
+            user_id=self.hinted_user_id,
             requested_at=self.created_at,
         )
 
@@ -293,7 +295,7 @@ def _lock(authorization_id: str, *, at: datetime) -> _Request | None:
 def _lock_sql() -> str:
     return f"""
         SELECT a.id, a.user_id, a.status, a.redirect_uri, a.scope, a.state, a.prompt, a.max_age, a.login_hint,
-            a.acr_values, a.created_at, a.expires_at, c.id, c.client_name, c.client_uri, c.logo_uri,
+            a.hinted_user_id, a.acr_values, a.created_at, a.expires_at, c.id, c.client_name, c.client_uri, c.logo_uri,
             c.registration_type, c.redirect_uris, c.deleted_at
         FROM {namespaced("oauth_authorizations")} a JOIN {namespaced("oauth_clients")} c ON c.id = a.client_id
         WHERE a.authorization_id = %s FOR UPDATE OF a SKIP LOCKED

@@ -21,12 +21,13 @@ from django.db import DatabaseError
 from authsvc import conf
 from authsvc.errors import ValidationFailed
 from authsvc.security import redirects
-from oauthserver import scopes
+from oauthserver import id_token_hints, scopes
 from oauthserver.authorization import authorizations, responses
 from oauthserver.clients import clients
 from oauthserver.clients.client_metadata import find_resource_refusal
 from oauthserver.clients.redirect_uris import is_registered
 from oauthserver.errors import UnknownClient
+from oauthserver.id_token_hints import IdTokenHintInvalid
 from oauthserver.models import OAuthAuthorization, OAuthClient
 from tokens.models import ChallengeMethod
 from tokens.sessions.users import SignedInUser
@@ -151,6 +152,7 @@ def validate(target: RequestTarget, parameter: Parameters, *, at: datetime) -> O
     prompt, max_age = _prompt(parameter("prompt")), parse_max_age(parameter("max_age"))
     texts = {name: parameter(name) for name in ("state", "nonce", "resource", "login_hint", "acr_values")}
     check_lengths({**texts, "scope": scope})
+    hinted_user_id = _hinted_user_id(parameter("id_token_hint"))
     return OAuthAuthorization(
         id=uuid4(),
         authorization_id=base64.b32encode(secrets.token_bytes(_ID_BYTES)).decode().lower(),
@@ -161,6 +163,7 @@ def validate(target: RequestTarget, parameter: Parameters, *, at: datetime) -> O
         code_challenge_method=method.lower(),
         prompt=prompt or None,
         max_age=max_age,
+        hinted_user_id=hinted_user_id,
         created_at=at,
         expires_at=at + conf.current().oauth_server.authorization_ttl,
         **{name: text or None for name, text in texts.items()},
@@ -260,6 +263,14 @@ def _prompt(prompt: str) -> str:
     if _NONE in values and len(values) > 1:
         raise RequestRefused("invalid_request", "prompt=none cannot be combined with other values")
     return " ".join(values)
+
+
+def _hinted_user_id(token: str) -> UUID | None:
+    """The user of the ID token that the client has sent; None without one."""
+    try:
+        return UUID(str(id_token_hints.read(token).get("sub"))) if token else None
+    except (IdTokenHintInvalid, ValueError):
+        raise RequestRefused("invalid_request", "id_token_hint is not an ID token of this service") from None
 
 
 def parse_max_age(max_age: str) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from oauthserver import scopes
 from oauthserver.errors import ReauthenticationRequired, SecondFactorRequired
@@ -22,6 +23,8 @@ class SignInRequirements:
     max_age: int | None = None
     """Seconds."""
     acr_values: str = ""
+    user_id: UUID | None = None
+    """The user whom the client expects (`id_token_hint`); no other one may approve (§3.1.2.2)."""
     requested_at: datetime
 
     @property
@@ -41,7 +44,8 @@ class SignInRequirements:
         if self.max_age is not None:
             # A sign-in after the request is new enough, however long the user takes to decide.
             oldest = max(oldest or users.EPOCH, self.requested_at - timedelta(seconds=self.max_age))
-        if oldest is not None and (authenticated_at is None or authenticated_at < oldest):
+        is_older = oldest is not None and (authenticated_at is None or authenticated_at < oldest)
+        if is_older or self.user_id not in (None, signed_in.user.id):
             return "reauthenticate"
         if self.requires_second_factor and not signed_in.is_aal2:
             return "verify_second_factor"

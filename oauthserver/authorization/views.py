@@ -55,6 +55,7 @@ class AuthorizationForm(Body, frozen=True):
     prompt: str | None = None
     max_age: str | None = None
     login_hint: str | None = None
+    id_token_hint: str | None = None
     acr_values: str | None = None
     request_uri: str | None = None
     """A pushed request (RFC 9126); with it, only `client_id` is needed and read."""
@@ -113,6 +114,7 @@ class AuthorizeView(OAuthEndpoint):
             Parameter("prompt", "`none`, `login`, `consent`, `select_account` (OpenID Connect Core §3.1.2.1)."),
             Parameter("max_age", "The longest time since the sign-in, in seconds."),
             Parameter("login_hint", "The address with which the user is expected to sign in."),
+            Parameter("id_token_hint", "An ID token of the only user who may approve the request."),
             Parameter("acr_values", "`aal2` requires a second factor."),
             Parameter("request_uri", "A pushed request (RFC 9126); with it, only `client_id` is needed and read."),
         ),

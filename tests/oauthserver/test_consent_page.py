@@ -301,6 +301,24 @@ def test_silent_requests_redirect_only_to_valid_clients(api: Api) -> None:
     assert silent(PageBrowser(), application, scope="foo")["error"] == "invalid_request"
 
 
+def test_pages_below_a_path_of_the_proxy(api: Api, auth_config: ChangeConfig) -> None:
+    make_user(email="ada@example.com")
+    application, browser = register(api), PageBrowser()
+    auth_config(api={"external_url": f"{HOME}/auth"})
+    location = location_of(authorize(api, application))
+    assert location.startswith(f"{HOME}/auth/oauth/consent?")
+    page = location.removeprefix(f"{HOME}/auth")  # the proxy removes the path
+
+    sign_in = location_of(browser.get(page))
+    assert sign_in.startswith("/auth/account/sign-in?")
+    assert query_of(sign_in)["next"] == f"/auth{page}"
+    answer = browser.get(sign_in.removeprefix("/auth"))
+    assert "form-action" not in answer.headers["Content-Security-Policy"]
+    assert location_of(browser.sign_in("ada@example.com", query=f"?{urlsplit(sign_in).query}")) == f"/auth{page}"
+    assert f'action="/auth{page}"' in html.unescape(browser.text(page))
+    assert "code" in query_of(location_of(browser.submit(page, action="approve")))
+
+
 def test_browsers_get_a_page_for_errors_that_do_not_redirect(api: Api) -> None:
     application, browser, html_first = register(api), PageBrowser(), {"Accept": "text/html,*/*;q=0.8"}
     cases: tuple[tuple[dict[str, Any], str], ...] = (

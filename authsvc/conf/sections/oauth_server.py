@@ -78,6 +78,12 @@ def check_oauth_server(server: OAuthServer, jwt: Jwt, pages: Pages, report: Repo
         report.warning(
             "AUTH_JWT_ISSUER", "the OAuth server is enabled without an issuer: access tokens have no `iss` claim"
         )
+    elif not jwt.issuer.startswith(("https://", "http://")):
+        report.warning(
+            "AUTH_JWT_ISSUER",
+            "the OAuth server is enabled with an issuer that is no URL: clients cannot find its discovery document; set"
+            " it to the URL of the service, as AUTH_API_EXTERNAL_URL",
+        )
     if signs_with_shared_secret(jwt):
         report.warning(
             "AUTH_JWT_KEYS",

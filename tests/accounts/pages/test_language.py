@@ -9,8 +9,10 @@ from django.utils import translation
 
 from accounts.models import User
 from accounts.pages.account import account_page
+from accounts.pages.error_texts import error_text
 from authsvc import languages
 from authsvc.audit.models import AuditLogEntry
+from authsvc.errors import ValidationFailed
 from tests.conftest import Answer, ChangeConfig, Mailbox
 from tests.page_browser import ACCOUNT, SIGN_IN, PageBrowser
 
@@ -136,3 +138,15 @@ def test_days_are_in_the_language_of_the_page() -> None:
         with languages.use(code):
             assert account_page.format_day("2026-03-09T23:59:59.123456Z") == day
             assert account_page.format_day(None) == ""
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("en", "This factor has an unknown type"),
+        ("de", "Das hat nicht geklappt. Prüfen Sie Ihre Eingaben und versuchen Sie es noch einmal."),
+    ],
+)
+def test_an_error_without_a_text_of_its_own_is_not_english_on_a_german_page(language: str, text: str) -> None:
+    with languages.use(language):
+        assert error_text(ValidationFailed("This factor has an unknown type")) == text

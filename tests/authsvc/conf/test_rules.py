@@ -290,6 +290,7 @@ OAUTH_SERVER = {
     ("variable", "value", "text"),
     [
         ("AUTH_JWT_ISSUER", "", "without an issuer"),
+        ("AUTH_JWT_ISSUER", "authsvc", "an issuer that is no URL"),
         ("AUTH_OAUTH_SERVER_AUTHORIZATION_PATH", "", "without a consent page"),
         ("AUTH_OAUTH_SERVER_DEFAULT_SCOPE", "email admin", "unsupported scopes: admin"),
     ],
@@ -300,6 +301,11 @@ def test_oauth_server_that_cannot_serve_clients_is_a_warning(variable: str, valu
     assert (notice.level, notice.fields["setting"]) == ("warning", variable)
     assert text in notice.message
     assert load(**{**OAUTH_SERVER, variable: value, "AUTH_OAUTH_SERVER_ENABLED": "false"}, **MAIL).notices == ()
+
+
+def test_hosted_pages_are_the_consent_page() -> None:
+    variables = {**OAUTH_SERVER, "AUTH_OAUTH_SERVER_AUTHORIZATION_PATH": "", "AUTH_PAGES_ENABLED": "true"}
+    assert load(**variables, **MAIL).notices == ()
 
 
 def test_oauth_server_without_asymmetric_key_is_a_warning() -> None:

@@ -88,7 +88,7 @@ def test_image_contains_every_package() -> None:
     copied = set(re.findall(r"^COPY (\w+) \1$", (pages.PROJECT / "Dockerfile").read_text(), re.MULTILINE))
     sent = {line.removeprefix("!") for line in (pages.PROJECT / ".dockerignore").read_text().splitlines()}
 
-    assert copied == {*packages, "templates"}
+    assert copied == {*packages, "locale", "templates"}
     assert copied <= sent
 
 

@@ -16,7 +16,7 @@ from tests.oauthserver import client_application
 from tests.oauthserver.client_application import CALLBACK, Application, authorize, exchange, query_of, register
 from tests.oauthserver.openid_plan.conftest import register_dynamically
 from tests.oauthserver.openid_plan.plans import Result, module
-from tests.oauthserver.openid_plan.relying_party import NONCE, STATE, RelyingParty, unsigned_jwt
+from tests.oauthserver.openid_plan.relying_party import NONCE, STATE, RelyingParty, flip_signature, unsigned_jwt
 
 pytestmark = pytest.mark.django_db
 
@@ -231,6 +231,25 @@ def test_id_token_hint(party: RelyingParty) -> None:
     first = party.sign_in()
     second = party.sign_in(prompt="none", id_token_hint=first.response["id_token"])
     assert second.id_token["sub"] == first.id_token["sub"]
+
+
+def test_id_token_hint_of_another_user(party: RelyingParty) -> None:
+    """Another user gets no tokens (OpenID Connect Core §3.1.2.2), and only an ID token of this service is a hint."""
+    user, other = party.browser, make_session()
+    first = party.sign_in()
+    hint = first.response["id_token"]
+    party.browser = other
+    party.sign_in()  # its user has consented
+    assert party.find_error(prompt="none", id_token_hint=hint) == "login_required"
+    parameters = {"scope": "openid", "id_token_hint": hint, "nonce": NONCE}
+    authorization_id = client_application.start(party.api, party.application, **parameters)
+    shown = client_application.show(party.api, authorization_id, other).json()
+    assert shown["required_action"] == "reauthenticate"
+    assert client_application.decide(party.api, authorization_id, other).status_code == 404
+    location = client_application.show(party.api, authorization_id, user).json()["redirect_url"]
+    assert party.exchange(query_of(location)["code"]).id_token["sub"] == first.id_token["sub"]
+    for forged in (flip_signature(hint), first.access_token, "x"):
+        assert party.find_error(id_token_hint=forged) == "invalid_request"
 
 
 @module("oidcc-login-hint")
