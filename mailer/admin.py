@@ -263,13 +263,14 @@ class AttemptAdmin(OperatorAdmin):
         "user",
         "message_link",
     )
-    personal_columns = frozenset({"error"})
+    personal_columns = frozenset({"error", "gateway_id"})
 
     class Media:
         css = {"all": ("operator/content.css",)}
 
     def hide_personal_data(self, row: Attempt) -> None:
         row.error = personal_data.mask_text(row.error)
+        row.gateway_id = personal_data.mask_text(row.gateway_id)
 
     def timeline_events(
         self, request: HttpRequest, user_id: UUID, *, kinds: Collection[Kind], before: Position, limit: int

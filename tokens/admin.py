@@ -138,7 +138,7 @@ class SessionAdmin(OperatorAdmin):
     def owner(self, row: Session) -> SafeString | str:
         return formatting.user_link(row.user_id)
 
-    @admin.display(description="session id")
+    @admin.display(description="session ID")
     def session_id(self, row: Session) -> SafeString | str:
         return formatting.code(row.pk)
 

@@ -10,6 +10,7 @@ from functools import lru_cache
 from html import unescape
 from typing import TYPE_CHECKING, Any
 
+from django.contrib.admin.views.main import SEARCH_VAR
 from django.contrib.messages import constants as levels
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponseRedirect, StreamingHttpResponse
@@ -65,7 +66,7 @@ def export_list(request: HttpRequest, page: OperatorAdmin) -> HttpResponseBase:
         at=context.at,
         traits={
             "list": str(page.opts.verbose_name_plural),
-            "filter": ", ".join(f"{name}={text}" for name, text in request.GET.items())[:_MAX_FILTER_LENGTH],
+            "filter": ", ".join(_describe_filter(page, request))[:_MAX_FILTER_LENGTH],
             "rows": len(keys),
             "personal_data": "hidden" if is_hidden else "shown",
         },
@@ -76,6 +77,13 @@ def export_list(request: HttpRequest, page: OperatorAdmin) -> HttpResponseBase:
         content_type="text/csv; charset=utf-8",
         headers={"Content-Disposition": f'attachment; filename="{name}"'},
     )
+
+
+def _describe_filter(page: OperatorAdmin, request: HttpRequest) -> Iterator[str]:
+    """The parameters of a list, without the values that may be data of a user, who may be erased later."""
+    for name, text in request.GET.items():
+        is_personal = name == SEARCH_VAR or name.partition("__")[0] in page.personal_columns
+        yield name if is_personal else f"{name}={text}"
 
 
 class _Lines:

@@ -10,6 +10,7 @@ from uuid import UUID
 from django.contrib.admin import AdminSite
 from django.contrib.admin import utils as admin_utils
 from django.contrib.admin.views.main import SEARCH_VAR
+from django.db.models import Model
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
 from django.urls import Resolver404, URLPattern, URLResolver, path, resolve, reverse
@@ -44,6 +45,9 @@ def show_personal_data(request: HttpRequest) -> HttpResponse:
     return HttpResponseRedirect(page)
 
 
+_LABEL_WORDS = {"id": "ID", "ip": "IP", "uri": "URI", "url": "URL"}
+
+
 class OperatorSite(AdminSite):
     site_title = "authsvc console"
     site_header = "authsvc console"
@@ -57,6 +61,8 @@ class OperatorSite(AdminSite):
         # Admin pages of libraries would let operators edit rows without the services.
         if admin_class is not None and issubclass(admin_class, OperatorAdmin):
             super().register(model_or_iterable, admin_class, **options)
+            for model in (model_or_iterable,) if isinstance(model_or_iterable, type) else model_or_iterable:
+                _label_columns(model)
 
     def has_permission(self, request: HttpRequest) -> bool:
         return isinstance(request.user, Operator)
@@ -101,6 +107,16 @@ class OperatorSite(AdminSite):
                 **(extra_context or {}),
             },
         )
+
+
+def _label_columns(model: type[Model]) -> None:
+    """Name the columns of a table as operators do: "last sign-in" for `last_sign_in_at`."""
+    for column in model._meta.concrete_fields:
+        if getattr(column, "_verbose_name", None) is not None:  # declared
+            continue
+        words = column.name.removesuffix("_at").replace("sign_in", "sign-in").split("_")
+        # Migrations keep the name of the declaration.
+        column.verbose_name = " ".join(_LABEL_WORDS.get(word, word) for word in words)
 
 
 def _user_traits(page: str) -> Mapping[str, str]:

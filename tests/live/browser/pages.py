@@ -13,10 +13,13 @@ from tests.live.browser.chromium import Chromium
 
 ADMIN = "svc_admin"
 VIEWER = "auditor"
+PASSWORD = "correct horse battery 1"
+"""The password of all operators."""
 SIGN_UP = "#operations-Accounts-post_signup"
 _CONSOLE = "/operator"
 _USERS = f"{_CONSOLE}/accounts/user/"
 _MARA = f"{_USERS}{sample_data.MARA}/change/"
+_TOMASZ = f"{_USERS}{sample_data.TOMASZ}/change/"
 _MESSAGES = f"{_CONSOLE}/mailer/message/"
 _ATTEMPTS = f"{_CONSOLE}/mailer/attempt/"
 _AUDIT = f"{_CONSOLE}/core/auditlogentry/"
@@ -58,6 +61,31 @@ def show_sign_up(browser: Chromium) -> None:
     browser.wait_for(f"!!document.querySelector('{SIGN_UP} .try-out__btn')")
 
 
+def mail_users(browser: Chromium) -> None:
+    """Choose an action for two ticked users, which leads to the page of its cost."""
+    for number in (1, 2):
+        browser.click(f"#result_list tbody tr:nth-child({number}) .action-select")
+    browser.evaluate("document.querySelector('select[name=action]').value = 'send_recovery'")
+    browser.click(".actions button[type=submit]")
+    browser.wait_for("document.readyState === 'complete' && !!document.querySelector('.costs')")
+
+
+def view_as_user(browser: Chromium) -> None:
+    """Confirm the impersonation of a user, which leads to the page of its link."""
+    for field, text in (("typed_name", sample_data.TOMASZ_EMAIL), ("reason", "Ticket 4711")):
+        browser.evaluate(f"document.querySelector('#id_{field}').value = '{text}'")
+    browser.click("#confirm-action button[type=submit]")
+    browser.wait_for("document.readyState === 'complete' && !!document.querySelector('a[target=_blank]')")
+
+
+def enter_password(browser: Chromium) -> None:
+    """Sign in as an operator with a second factor."""
+    for field, text in (("name", sample_data.OTHER_OPERATOR), ("password", PASSWORD)):
+        browser.evaluate(f"document.querySelector('#id_{field}').value = '{text}'")
+    browser.click("button.default")
+    browser.wait_for("document.readyState === 'complete' && !!document.querySelector('#second-factor')")
+
+
 def request_code(browser: Chromium) -> None:
     """Request a code, whose page is the next one."""
     browser.evaluate("document.querySelector('#id_name').value = 'code@example.com'")
@@ -85,9 +113,19 @@ PAGES = (
     Page("user-create", f"{_USERS}create/", "#confirm-action"),
     Page("user-create-error", f"{_USERS}create/", ".errorlist", clicks=("#confirm-action button.button",)),
     Page("user-invite", f"{_USERS}invite/", "#confirm-action"),
+    Page("users-mail", _USERS, "#result_list", prepare=mail_users),
+    Page("user-impersonate", _TOMASZ, "#confirm-action", clicks=("button[value=impersonate]",)),
+    Page(
+        "user-impersonation-link",
+        _TOMASZ,
+        "#confirm-action",
+        clicks=("button[value=impersonate]",),
+        prepare=view_as_user,
+    ),
     Page("user-timeline", f"{_USERS}{sample_data.MARA}/timeline/", ".panel-links"),
     Page("session", f"{_CONSOLE}/tokens/session/{sample_data.SESSION}/change/", ".readonly"),
     Page("sessions", f"{_CONSOLE}/tokens/session/?user={sample_data.MARA}", "#result_list"),
+    Page("sessions-impersonated", f"{_CONSOLE}/tokens/session/?impersonated=yes", "#result_list"),
     Page("messages", _MESSAGES, "#result_list"),
     Page("message", f"{_MESSAGES}{sample_data.FAILED_JOB}/change/", ".readonly"),
     Page("messages-retry", f"{_MESSAGES}retry/", "#confirm-action"),
@@ -108,6 +146,7 @@ PAGES = (
     Page("account-password", f"{_CONSOLE}/account/password/", "#confirm-action"),
     Page("account-app", f"{_CONSOLE}/account/app/", "#confirm-action"),
     Page("forgotten-password", f"{_CONSOLE}/forgotten-password/", "#sign-in-step", is_public=True),
+    Page("second-step", f"{_CONSOLE}/login/", "#id_password", is_public=True, prepare=enter_password),
     Page("console-error", f"{_CONSOLE}/unknown/", "h1"),
     Page("applications", "/account/applications", ".items", has_images=False),
     Page(

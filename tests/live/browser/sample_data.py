@@ -20,6 +20,10 @@ from mailer.delivery import encryption, tasks
 
 MARA = UUID("5f0c2a1e-7d34-4c0b-9a56-1b6c8e2f4a01")
 MARA_EMAIL = "mara.lindqvist@example.com"
+TOMASZ = UUID(int=MARA.int + 1)
+TOMASZ_EMAIL = "tomasz.wisniewski@example.com"
+OTHER_OPERATOR = "ines.moreau@example.com"
+"""An operator with the password of the other one, and with a second factor."""
 SESSION = UUID("5f0c2a1e-7d34-4c0b-9a56-1b6c8e2f4b01")
 ATTEMPT = UUID("5f0c2a1e-7d34-4c0b-9a56-1b6c8e2f4c01")
 AUDIT_ENTRY = UUID("5f0c2a1e-7d34-4c0b-9a56-1b6c8e2f4d01")
@@ -32,7 +36,7 @@ LONG_EMAIL = "maximilian.featherstonehaugh-cholmondeley@procurement.northern-div
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"
 IPHONE = "Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) AppleWebKit/605.1.15 Version/19.0 Safari/604.1"
 _USERS: Sequence[tuple[str | None, str | None, str | None, Mapping[str, Any]]] = (
-    ("tomasz.wisniewski@example.com", None, "Tomasz Wiśniewski", {}),
+    (TOMASZ_EMAIL, None, "Tomasz Wiśniewski", {}),
     (LONG_EMAIL, None, "Maximilian Bartholomew Featherstonehaugh-Cholmondeley the Younger", {}),
     (None, "447700900123", "Priya Raman", {}),
     ("jonas.berg@example.com", None, "Jonas Berg", {"banned_until": timedelta(days=20)}),
@@ -58,6 +62,7 @@ def insert(connection: psycopg.Connection[Any], *, operator: str) -> None:
     connection.execute("UPDATE message_attempts SET created_at = %s", [today - timedelta(days=40)])
     _insert_users(connection, today)
     _insert_mara(connection, today, operator)
+    _insert_operator(connection, today, operator)
     _insert_messages(connection, today)
     _insert_audit_entries(connection, today, operator)
     _insert_providers(connection, today)
@@ -175,6 +180,57 @@ def _insert_mara(connection: psycopg.Connection[Any], today: datetime, operator:
         )
 
 
+def _insert_operator(connection: psycopg.Connection[Any], today: datetime, operator: str) -> None:
+    """The other operator, who views the application as a user."""
+    at = today - timedelta(days=60)
+    operator_id = UUID(int=MARA.int + 400)
+    found = connection.execute("SELECT encrypted_password FROM users WHERE email = %s", [operator]).fetchone()
+    assert found is not None
+    _insert(
+        connection,
+        "users",
+        id=operator_id,
+        aud="authenticated",
+        role="svc_admin",
+        email=OTHER_OPERATOR,
+        encrypted_password=found[0],
+        raw_user_meta_data={"full_name": "Inès Moreau"},
+        raw_app_meta_data={"provider": "email"},
+        created_at=at,
+        updated_at=at,
+        email_confirmed_at=at,
+    )
+    _insert(
+        connection,
+        "mfa_factors",
+        id=UUID(int=MARA.int + 401),
+        user_id=operator_id,
+        factor_type="totp",
+        friendly_name="Phone",
+        status="verified",
+        secret="JBSWY3DPEHPK3PXP",
+        created_at=at,
+        updated_at=at,
+    )
+    # The worker ends views of an operator who is not signed in.
+    signed_in = {"user_agent": FIREFOX, "ip": "192.0.2.17", "aal": "aal2"}
+    started = today - timedelta(minutes=5)
+    times = {"created_at": started, "updated_at": started}
+    own_session = UUID(int=SESSION.int + 50)
+    _insert(connection, "sessions", id=own_session, user_id=operator_id, **signed_in, **times)
+    _insert(
+        connection,
+        "sessions",
+        id=UUID(int=SESSION.int + 51),
+        user_id=TOMASZ,
+        impersonator_id=operator_id,
+        impersonator_session_id=own_session,
+        not_after=(today + timedelta(days=2)).replace(tzinfo=None),
+        **signed_in,
+        **times,
+    )
+
+
 def _insert_messages(connection: psycopg.Connection[Any], today: datetime) -> None:
     outcomes = (
         ("recovery", "email", "delivered", "250 2.0.0 Ok: queued as 4D1F2A", ""),
@@ -199,7 +255,7 @@ def _insert_messages(connection: psycopg.Connection[Any], today: datetime) -> No
             error=error,
         )
     for number, (recipient, status) in enumerate(
-        ((LONG_EMAIL, "failed"), (MARA_EMAIL, "failed"), ("tomasz.wisniewski@example.com", "todo"))
+        ((LONG_EMAIL, "failed"), (MARA_EMAIL, "failed"), (TOMASZ_EMAIL, "todo"))
     ):
         message = Email(
             id=UUID(int=ATTEMPT.int + 200 + number),

@@ -20,11 +20,10 @@ import requests
 from tests.live import servers
 from tests.live.browser import accessibility, images, pages, sample_data
 from tests.live.browser.chromium import Chromium
-from tests.live.browser.pages import SIGN_UP, Page
+from tests.live.browser.pages import PASSWORD, SIGN_UP, Page
 
 EMAIL = "ada@example.com"
 OPERATOR = "operator@example.com"
-PASSWORD = "correct horse battery 1"
 GET_USER = "#operations-The_signed-in_user-get_user"
 
 
@@ -46,6 +45,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         "AUTH_EXTERNAL_ANONYMOUS_USERS_ENABLED": "true",
         "AUTH_OAUTH_SERVER_ENABLED": "true",
         "AUTH_PAGES_ENABLED": "true",
+        "AUTH_OPERATOR_IMPERSONATION_ENABLED": "true",
         "AUTH_PASSKEY_ENABLED": "true",
         "AUTH_WEBAUTHN_RP_ID": "localhost",
         "AUTH_WEBAUTHN_RP_DISPLAY_NAME": "The service",
