@@ -10,7 +10,7 @@ from django.contrib.sessions.backends import signed_cookies
 from django.core import signing
 from django.utils import timezone
 
-from accounts.models import User
+from accounts.models import PasskeyChallenge, User
 from authsvc.models import AuditLogEntry
 from tests import factories
 from tests.conftest import Api, ChangeConfig
@@ -344,3 +344,19 @@ def test_a_failure_of_the_service_shows_the_request_only(
     assert answer.status_code == 500
     assert "Something went wrong" in answer.content.decode()
     assert "secret detail" not in answer.content.decode()
+
+
+def test_a_passkey_needs_the_captcha_before_its_prompt(browser: PageBrowser, auth_config: ChangeConfig) -> None:
+    assert "passkey" not in browser.text(SIGN_IN)
+    party = {"rp_id": "localhost", "rp_display_name": "x", "rp_origins": ("http://localhost:8081",)}
+    auth_config(passkeys={"enabled": True}, webauthn=party)
+    prompt = browser.submit(SIGN_IN, ask="passkey")
+    assert (prompt.status_code, "webauthn.js" in prompt.content.decode()) == (200, True)
+    for credential in ("", "{", "{}"):
+        answer = browser.submit(
+            SIGN_IN, credential=credential, challenge=str(PasskeyChallenge.objects.order_by("-created_at")[0].id)
+        )
+        assert answer.status_code == 400
+    assert not Session.objects.exists()
+    auth_config(captcha={"enabled": True, "provider": "turnstile", "site_key": "key"})
+    assert "The captcha was not solved." in browser.submit(SIGN_IN, ask="passkey").content.decode()
