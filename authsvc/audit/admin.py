@@ -79,6 +79,7 @@ _TITLES = {
     Action.OAUTH_CLIENT_UPDATED: "OAuth client changed",
     Action.OAUTH_CLIENT_DELETED: "OAuth client deleted",
     Action.OAUTH_CLIENT_SECRET_REGENERATED: "OAuth client secret replaced",
+    Action.OAUTH_CLIENT_TOKEN_ISSUED: "Access token of an OAuth client issued",
     Action.OAUTH_GRANT_APPROVED: "OAuth access granted",
     Action.OAUTH_GRANT_DENIED: "OAuth access denied",
     Action.LIST_EXPORTED: "List exported",

@@ -7,11 +7,14 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar
 
+import jwt
 import pytest
 import requests
 import responses
 from authlib.integrations.django_client import OAuth  # type: ignore[import-untyped]  # it ships no types
 from authlib.integrations.requests_client import OAuth2Session  # type: ignore[import-untyped]  # the same
+from authlib.oauth2.rfc7523 import PrivateKeyJWT  # type: ignore[import-untyped]  # the same
+from cryptography.hazmat.primitives import serialization
 from django.contrib.sessions.backends.signed_cookies import SessionStore
 from django.test import Client, RequestFactory
 from social_core.backends.open_id_connect import OpenIdConnectAuth
@@ -19,8 +22,9 @@ from social_core.storage import AssociationMixin, BaseStorage, NonceMixin
 from social_core.strategy import BaseStrategy
 
 from tests.conftest import Api, ChangeConfig
-from tests.factories import make_session, make_user
-from tests.oauthserver.client_application import CALLBACK, ISSUER, decide, query_of, register, show
+from tests.factories import VERIFIER, make_session, make_user
+from tests.oauthserver import client_keys
+from tests.oauthserver.client_application import CALLBACK, ISSUER, approve, decide, query_of, register, show
 from tokens.jwt import signing_keys
 
 pytestmark = pytest.mark.django_db
@@ -97,6 +101,23 @@ def test_generic_client_signs_a_user_in(
     client = OAuth2Session(application.client_id, application.secret or None, token_endpoint_auth_method=method)
     refreshed = client.refresh_token(f"{ISSUER}/oauth/token", refresh_token=tokens["refresh_token"])
     assert refreshed["scope"] == "openid email profile"
+    assert refreshed["refresh_token"] != tokens["refresh_token"]
+
+
+def test_authlib_authenticates_by_private_key_jwt(api: Api) -> None:
+    application = register(api, token_endpoint_auth_method="private_key_jwt", jwks=client_keys.JWKS)
+    key = jwt.PyJWK(client_keys.PRIVATE["RS256"], algorithm="RS256").key
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    ).decode()
+    endpoint = f"{ISSUER}/oauth/token"
+    client = OAuth2Session(application.client_id, pem, token_endpoint_auth_method="private_key_jwt")
+    client.register_client_auth_method(PrivateKeyJWT(endpoint, headers={"kid": "RS256"}))
+    session = make_session()
+    form = {"code": approve(api, application, session), "redirect_uri": CALLBACK, "code_verifier": VERIFIER}
+    tokens = client.fetch_token(endpoint, grant_type="authorization_code", **form)
+    assert client.get(f"{ISSUER}/oauth/userinfo").json()["sub"] == str(session.user.id)
+    refreshed = client.refresh_token(endpoint, refresh_token=tokens["refresh_token"])
     assert refreshed["refresh_token"] != tokens["refresh_token"]
 
 

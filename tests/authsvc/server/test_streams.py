@@ -38,8 +38,8 @@ def server(
     request: pytest.FixtureRequest, serve: Callable[..., servers.LiveServer], fresh_database_url: str
 ) -> servers.LiveServer:
     """A server with one process and one slot, an operator and ROWS further users."""
-    env = {"WEB_CONCURRENCY": "1", "DB_MAX_POOL_SIZE": "3", "AUTH_MAILER_AUTOCONFIRM": "true"}
-    running = serve(request.param, **env)
+    env = {"WEB_CONCURRENCY": "1", "AUTH_DB_MAX_POOL_SIZE": "2", "AUTH_MAILER_WORKER_ENABLED": "false"}
+    running = serve(request.param, AUTH_MAILER_AUTOCONFIRM="true", **env)
     assert robust.sign_up(running, OPERATOR)
     with psycopg.connect(fresh_database_url) as connection:
         connection.execute("UPDATE users SET role = 'svc_admin'")

@@ -157,6 +157,7 @@ PAGES = (
     ),
     Page("consent-unknown", "/oauth/consent?authorization_id=unknown", "h1", has_images=False),
     Page("device", "/oauth/device", "#id_user_code", has_images=False),
+    Page("logout", "/oauth/logout", "form .primary", has_images=False),
     *(
         Page(f"hosted-{name}", f"/account/{name}", "main form, main .button", is_public=True, has_images=False)
         for name in ("sign-in", "sign-up", "recover", "signed-out")
