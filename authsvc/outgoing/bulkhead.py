@@ -57,14 +57,15 @@ def wait_for(server: str) -> Iterator[None]:
         if _waiting.total() >= MAX_WAITING or _waiting[server] >= MAX_WAITING_PER_SERVER:
             raise ServiceBusy(retry_after=RETRY_SECONDS)
         _waiting[server] += 1
-    try:
-        with leave_slot():
+    with leave_slot():
+        try:
             yield
-    finally:
-        with _lock:
-            _waiting[server] -= 1
-            if not _waiting[server]:
-                del _waiting[server]
+        finally:
+            # Before it waits for a slot.
+            with _lock:
+                _waiting[server] -= 1
+                if not _waiting[server]:
+                    del _waiting[server]
 
 
 @contextmanager

@@ -293,7 +293,7 @@ def test_copies_of_the_cookie_stay_invalid_without_the_factor(inside: Console) -
     assert one_factor.is_in
     enrol_app(inside, "tablet")
     assert not one_factor.is_in
-    for factor in Factor.objects.all():
+    for factor in Factor.objects.order_by("created_at"):
         inside.submit(f"{ACCOUNT}factors/{factor.id}/removal/", confirmed="1")
     assert not Factor.objects.exists()
     assert inside.is_in

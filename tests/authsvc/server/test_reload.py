@@ -248,6 +248,7 @@ def test_only_the_counters_of_changed_limits_are_reset(
     logged = [record for record in caplog.records if record.message.startswith("env ")]
     assert {record.message for record in logged} == {
         "env AUTH_RATE_LIMIT_VERIFY changed, updating Verify limiter from 30 to 60",
+        "env AUTH_RATE_LIMIT_VERIFY changed, updating DeviceCode limiter from 30 to 60",
         "env AUTH_RATE_LIMIT_EMAIL_SENT changed, updating email_sent limiter from 300 to 100/1h0m0s",
         "env AUTH_RATE_LIMIT_OPERATOR_MESSAGES changed, updating operator_messages limiter from 1000 to 50",
     }

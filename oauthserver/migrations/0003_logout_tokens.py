@@ -1,10 +1,10 @@
-"""Adds the logout metadata of clients, and triggers that queue a logout token for each session of a client that ends.
+"""Adds triggers that queue a logout token for each session of a client that ends.
 
 A trigger finds every end of a session, by whatever statement. Its condition is checked without a call, so that the end
 of a session of no client costs nothing.
 """
 
-from django.db import migrations, models
+from django.db import migrations
 
 from authsvc.db.sql import namespaced
 from authsvc.jobs import registry
@@ -52,27 +52,12 @@ TRIGGERS = {
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("oauthserver", "0004_device_authorizations"),
+        ("oauthserver", "0002_metadata_and_devices"),
         ("tokens", "0006_client_sessions_of_browsers"),
         ("procrastinate", "0001_initial"),
     ]
 
     operations = [
-        migrations.AddField(
-            model_name="oauthclient",
-            name="post_logout_redirect_uris",
-            field=models.TextField(null=True, verbose_name="redirect URIs after logout"),
-        ),
-        migrations.AddField(
-            model_name="oauthclient",
-            name="backchannel_logout_uri",
-            field=models.TextField(null=True, verbose_name="back-channel logout"),
-        ),
-        migrations.AddField(
-            model_name="oauthclient",
-            name="backchannel_logout_session_required",
-            field=models.BooleanField(db_default=False, verbose_name="requires sid in logout tokens"),
-        ),
         *(migrations.RunSQL([sql], [f"DROP FUNCTION IF EXISTS {name}() CASCADE"]) for name, sql in FUNCTIONS.items()),
         *(
             migrations.RunSQL(
