@@ -92,4 +92,6 @@ def _permitted_path(text: str) -> str:
     first = url.pathname.removeprefix(prefix).partition("/")[0]
     if not url.pathname.startswith(prefix) or first not in _OWN_PATHS or url.pathname.startswith("//"):
         return ""
-    return url.pathname + url.search
+    path = url.pathname + url.search
+    # Escapes make it longer; the cookie of the pages, which can hold it, must stay below 4 KB.
+    return path if len(path) <= redirects.MAX_TARGET_LENGTH else ""

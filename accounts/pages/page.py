@@ -225,9 +225,12 @@ class Page(View):
                 )
 
         try:
+            request.POST  # noqa: B018  (a malformed form is refused here, and counts as empty from then on)
             # Created for each request, so that a reload of CSRF_TRUSTED_ORIGINS takes effect.
             return cast(HttpResponse, decorator_from_middleware(_PageCsrf)(view)(request))
         except Exception as error:  # noqa: BLE001  (the page of an unexpected error is logged)
+            if not hasattr(request, "_post"):
+                request._mark_post_parse_error()  # type: ignore[attr-defined]
             return error_page(request, error)
 
     def _set_headers(self, response: HttpResponse) -> None:

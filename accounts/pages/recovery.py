@@ -61,10 +61,13 @@ class NewPasswordPage(Page):
     bucket = Bucket.USER
 
     def redirect_before_page(self) -> HttpResponse | None:
-        redirect = super().redirect_before_page()
-        if redirect is None and not lifecycle.is_recovery(entry.method for entry in self.current.amr):
+        if redirect := super().redirect_before_page():
+            return redirect
+        if not lifecycle.is_recovery(entry.method for entry in self.current.amr):
             return self.redirect(destinations.after_sign_in(self.request))
-        return redirect
+        if self._needs_nonce and not profile.can_reset_password(self.current, at=self.at):
+            return self.redirect(reverse("pages:password"))
+        return None
 
     def get_context(self) -> dict[str, Any]:
         return {"user": self.user, "has_password": hashing.stored_hash(self.user) not in (None, hashing.NO_PASSWORD)}
@@ -72,12 +75,17 @@ class NewPasswordPage(Page):
     def submit(self, form: NewPasswordForm) -> HttpResponse:
         """Where a change needs the nonce of a reauthentication, the recovery ends with all sessions instead."""
         password = form.cleaned_data["password"]
-        if change_proofs.needs_nonce(self.current, at=self.at):
+        if self._needs_nonce:
             profile.reset_password(self.current, self.user, password, caller=self.caller, at=self.at)
             browser_session.end(self.request)
             messages.success(self.request, _("The password is changed. Sign in with the new one."))
             return self.redirect(destinations.with_next(reverse("pages:sign_in"), destinations.next_path(self.request)))
         change = UserUpdateRequest(password=password)
         profile.update_user(self.current, self.user, change, redirect_to="", caller=self.caller, at=self.at)
+        browser_session.renew(self.request)
         messages.success(self.request, _("The password is changed. All other sessions of your account have ended."))
         return self.redirect(destinations.after_sign_in(self.request))
+
+    @property
+    def _needs_nonce(self) -> bool:
+        return change_proofs.needs_nonce(self.current, at=self.at)

@@ -111,14 +111,14 @@ class SecondFactorPage(Page):
             return self._enrol()
         if "sms" in request.POST:
             return self.attempt(None, self._send_sms)
-        if request.POST.get("ask") == "key":
+        if self._asks_for_key:
             return self.attempt(None, self._prompt_for_key)
         if "credential" in request.POST:
             return self.attempt(None, self._verify_key)
         return super().post(request, *args, **kwargs)
 
     def check_limits(self) -> None:
-        asks = not {"ask", "sms"}.isdisjoint(self.request.POST)
+        asks = "sms" in self.request.POST or self._asks_for_key
         throttling.check(Bucket.FACTOR_CHALLENGE if asks else Bucket.FACTOR_VERIFY, self.request)
 
     def submit(self, form: CodeForm) -> HttpResponse:
@@ -131,6 +131,10 @@ class SecondFactorPage(Page):
             response = FactorResponse(challenge_id=self._challenge_id(factor), code=code.replace(" ", ""))
             verification.verify(self.current, self.user, UUID(factor.id), response, caller=self.caller, at=self.at)
         return self._complete()
+
+    @property
+    def _asks_for_key(self) -> bool:
+        return self.request.POST.get("ask") == "key"
 
     @property
     def _needs_proof(self) -> bool:

@@ -59,18 +59,18 @@ class SignInPage(Page):
         }
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        if passkeys.is_enabled() and request.POST.get("ask") == "passkey":
+        if self._asks_for_passkey:
             return self.attempt(None, self._prompt_for_passkey)
-        if passkeys.is_enabled() and "credential" in request.POST:
+        if self._has_passkey_response:
             return self.attempt(None, self._sign_in_with_passkey)
         return super().post(request, *args, **kwargs)
 
     def check_limits(self) -> None:
-        if "credential" in self.request.POST:
-            throttling.check(Bucket.TOKEN, self.request)
-        elif "ask" in self.request.POST:
+        if self._asks_for_passkey:
             throttling.check(Bucket.PASSKEY_AUTHENTICATION, self.request)
             self.check_captcha()
+        elif self._has_passkey_response:
+            throttling.check(Bucket.TOKEN, self.request)
         else:
             super().check_limits()
 
@@ -82,6 +82,14 @@ class SignInPage(Page):
             at=self.at,
         )
         return complete_sign_in(self, result.tokens)
+
+    @property
+    def _asks_for_passkey(self) -> bool:
+        return passkeys.is_enabled() and self.request.POST.get("ask") == "passkey"
+
+    @property
+    def _has_passkey_response(self) -> bool:
+        return passkeys.is_enabled() and "credential" in self.request.POST
 
     def _prompt_for_passkey(self, _form: None) -> HttpResponse:
         ceremony = ceremonies.passkey_variables(authentication.start(at=self.at), type="get")

@@ -33,6 +33,12 @@ class UserManagedBySso(ApiError):
     message = "Updating email, phone, password of a SSO account only possible via SSO"
 
 
+class OperatorAccount(UnprocessableInput):
+    """The last operator must not lock all operators out."""
+
+    message = "The account of an operator is deleted by another operator"
+
+
 class ReauthenticationNeeded(ApiError):
     status = 400
     error_code = "reauthentication_needed"

@@ -15,6 +15,7 @@ from accounts.users.records import UserRecord
 from authsvc import audit, personal_data
 from authsvc.api.renderers import rfc3339
 from authsvc.caller import Caller
+from authsvc.console import operators
 from authsvc.errors import RequestRateExceeded
 from authsvc.personal_data import DataSubject, Row
 from authsvc.security import rate_limits
@@ -53,9 +54,16 @@ def export(signed_in: SignedInUser, user: UserRecord, *, caller: Caller, at: dat
         return "".join(personal_data.render_document(data_subject, _own_tables(data_subject), exported_at=rfc3339(at)))
 
 
+def is_operator(user: UserRecord) -> bool:
+    """True for an account with access to the console, which another operator deletes there."""
+    return operators.access_of(user.role) is not None
+
+
 def needs_proof(signed_in: SignedInUser, *, at: datetime) -> bool:
     """True if the last sign-in or second factor of the session is too old to permit the deletion of the account."""
-    return at > max((entry.at for entry in signed_in.amr), default=EPOCH) + RECENT
+    # The confirmation of a new address proves that address only.
+    proven = (entry.at for entry in signed_in.amr if entry.method not in lifecycle.CHANGE_METHODS)
+    return at > max(proven, default=EPOCH) + RECENT
 
 
 def can_prove(user: UserRecord) -> bool:
@@ -75,9 +83,11 @@ def delete(
     """Delete the account of the signed-in user and end all sessions. The audit log keeps the email address and phone.
 
     An older session needs the current password, or without a password the nonce of a reauthentication. Raises
-    InsufficientAal, RecentSignInNeeded and the errors of the proofs.
+    InsufficientAal, OperatorAccount, RecentSignInNeeded and the errors of the proofs.
     """
     lifecycle.check_aal(signed_in, error=errors.InsufficientAal)
+    if is_operator(user):
+        raise errors.OperatorAccount
     if needs_proof(signed_in, at=at):
         if not can_prove(user):
             raise account_errors.RecentSignInNeeded

@@ -113,12 +113,21 @@ def update_user(
         return updated
 
 
+def can_reset_password(signed_in: SignedInUser, *, at: datetime) -> bool:
+    """True if a link or code of a message has started the session, not longer ago than such a code is valid.
+
+    It replaces the nonce of a reauthentication, which comes by the same way. An older session needs the nonce.
+    """
+    oldest = at - conf.current().mailer.otp_exp
+    return any(lifecycle.is_recovery([entry.method]) and entry.at >= oldest for entry in signed_in.amr)
+
+
 def reset_password(signed_in: SignedInUser, user: UserRecord, password: str, *, caller: Caller, at: datetime) -> None:
-    """Set a new password in a session that a recovery link has started, and end all sessions of the user.
+    """Set a new password in a session that a recovery link has just started, and end all sessions of the user.
 
     Raises NotRecovering, the errors of a new password, InsufficientAal, SamePassword and UserManagedBySso.
     """
-    if not lifecycle.is_recovery(entry.method for entry in signed_in.amr):
+    if not can_reset_password(signed_in, at=at):
         raise errors.NotRecovering
     if user.is_sso_user:
         raise errors.UserManagedBySso

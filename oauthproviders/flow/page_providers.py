@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
+from django.core.exceptions import BadRequest
 from django.http import HttpResponse
 
 from accounts.pages.registry import ProviderButton
@@ -56,6 +57,8 @@ class PageProviders:
     def start(
         self, name: str, *, code_challenge: str, target: str, linking_to: SignedInUser | None, at: datetime
     ) -> PageFlow:
+        if "\0" in name:
+            raise BadRequest  # PostgreSQL, which has the custom providers, cannot look it up
         request = FlowRequest(
             provider=name.lower(),
             scopes="",

@@ -207,6 +207,8 @@ def complete_linking(*, auth_code: str, verifier: str, user_id: UUID, at: dateti
 
 def _find_completed(auth_code: str, *, at: datetime) -> FlowState:
     """The flow with this code. Raises FlowStateNotFound or FlowStateExpired."""
+    if "\0" in auth_code:
+        raise errors.FlowStateNotFound  # PostgreSQL cannot look it up
     # A former version has stored the code itself. A digest is longer, so it is not taken for a code.
     codes = [crypto.hash_auth_code(auth_code), *([auth_code] if len(auth_code) == _CODE_LENGTH else [])]
     flow = FlowState.objects.filter(

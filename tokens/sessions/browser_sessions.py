@@ -19,7 +19,10 @@ from tokens.sessions.users import SignedInUser
 _SESSION = "session"
 _LEVEL = "level"
 _COUNTER = "counter"
-"""The counter of the session's refresh tokens, which no browser gets: each verified second factor increases it."""
+"""The counter of the session's refresh tokens, which no browser gets.
+
+Each verified second factor and each new password increases it.
+"""
 
 
 def bind(request: HttpRequest, *, session_id: UUID) -> None:
@@ -37,6 +40,12 @@ def raise_level(request: HttpRequest) -> None:
     current = users.user_source.find_by_session(UUID(request.session[_SESSION]))
     request.session[_LEVEL] = lifecycle.AAL2
     request.session[_COUNTER] = current.session.refresh_token_counter if current and current.session else None
+    rotate_token(request)
+
+
+def renew(request: HttpRequest) -> None:
+    """Keep the session, and make earlier copies of the cookie invalid for good. One statement."""
+    request.session[_COUNTER] = lifecycle.increase_counter(UUID(request.session[_SESSION]))
     rotate_token(request)
 
 

@@ -301,6 +301,19 @@ def record_use(session_id: UUID, *, at: datetime) -> None:
     Session.objects.filter(id=session_id).update(refreshed_at=at)
 
 
+def increase_counter(session_id: UUID) -> int | None:
+    """Makes the refresh token of a browser's session, which no client has, older. Returns the new counter.
+
+    None if the session has ended. One statement.
+    """
+    sql = f"""
+        UPDATE {namespaced("sessions")} SET refresh_token_counter = COALESCE(refresh_token_counter, 0) + 1
+        WHERE id = %s RETURNING refresh_token_counter
+    """  # noqa: S608  (own table names)
+    row = fetch_row(sql, (session_id,))
+    return row[0] if row else None
+
+
 def lock_signed_in_user(signed_in: SignedInUser) -> SignedInUser:
     """Locks the user's row and returns the user and session as they are now. Must run inside a transaction.
 

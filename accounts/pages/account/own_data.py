@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from accounts.pages import browser_session
 from accounts.pages.account.account_page import AccountPage, ProofForm, ProofPage, without_separators
 from accounts.pages.page import Page
-from accounts.profile import own_account, proofs
+from accounts.profile import errors, own_account, proofs
 from accounts.users.records import UserRecord
 from authsvc import conf
 from authsvc.api.throttling import Bucket
@@ -27,7 +27,7 @@ class DataPage(AccountPage):
     button = _("Download your data")
 
     def get_context(self) -> dict[str, Any]:
-        return {**super().get_context(), "can_delete": can_delete()}
+        return {**super().get_context(), "can_delete": can_delete() and not own_account.is_operator(self.user)}
 
     def submit(self, form: forms.Form) -> HttpResponse:
         document = own_account.export(self.current, self.user, caller=self.caller, at=self.at)
@@ -63,9 +63,13 @@ class DeletionPage(ProofPage):
     back = "pages:data"
 
     def redirect_before_page(self) -> HttpResponse | None:
+        """Raises OperatorAccount."""
         if not can_delete():
             raise Http404
-        return super().redirect_before_page()
+        step = super().redirect_before_page()
+        if step is None and own_account.is_operator(self.user):
+            raise errors.OperatorAccount
+        return step
 
     def proof_options(self) -> dict[str, bool]:
         is_needed = own_account.needs_proof(self.current, at=self.at)

@@ -9,6 +9,7 @@ from django.http import HttpResponse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from accounts.pages import browser_session
 from accounts.pages.account.account_page import ProofForm, ProofPage
 from accounts.pages.forms import describe_password
 from accounts.profile import profile, proofs
@@ -61,4 +62,5 @@ class PasswordPage(ProofPage):
             needs_current_password="current_password" in form.fields,
         )
         profile.update_user(self.current, self.user, request, redirect_to="", caller=self.caller, at=self.at)
+        browser_session.renew(self.request)
         return self.done(_("Your password is changed. Your other sessions have ended."))

@@ -17,7 +17,7 @@ from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import PASSWORD
 from tests.page_browser import ACCOUNT, SIGN_IN, PageBrowser
 from tokens.jwt import access_tokens
-from tokens.models import OneTimeToken, Session
+from tokens.models import AmrClaim, OneTimeToken, Session
 
 pytestmark = pytest.mark.django_db
 
@@ -245,6 +245,19 @@ def test_a_recovery_needs_no_nonce_and_ends_all_sessions_then(
     assert "Sign in with the new one" in browser.text(SIGN_IN)
     assert not Session.objects.exists()
     assert browser.sign_in("ada@example.com", "another-password-1").status_code == 303
+
+
+def test_an_old_recovery_does_not_replace_the_nonce(
+    browser: PageBrowser, user: User, mailbox: Mailbox, auth_config: ChangeConfig
+) -> None:
+    auth_config(passwords={"update_requires_reauthentication": True})
+    browser.submit(RECOVER, email="ada@example.com")
+    browser.submit(link(mailbox), to=CONFIRM)
+    AmrClaim.objects.update(updated_at=timezone.now() - timedelta(days=2))
+    assert location(browser.get(NEW_PASSWORD)) == (303, "/account/password")
+    answer = browser.submit("/account/profile", to=NEW_PASSWORD, password="another-password-1")
+    assert location(answer) == (303, "/account/password")
+    assert 'name="nonce"' in browser.text("/account/password")
 
 
 def test_the_new_password_needs_a_recovery(inside: PageBrowser) -> None:

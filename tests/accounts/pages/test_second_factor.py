@@ -11,6 +11,7 @@ from django.utils import timezone
 from accounts.mfa import recovery_codes, totp_algorithm
 from accounts.models import Factor, User
 from authsvc.conf import Secret, Vonage
+from authsvc.db.sql import fetch_rows, namespaced
 from authsvc.models import AuditLogEntry
 from authsvc.security import encryption
 from tests import factories
@@ -114,6 +115,13 @@ def test_wrong_codes_are_limited_like_those_of_the_api(browser: PageBrowser, sec
     assert answers == [422] * 10 + [429]
     actions = AuditLogEntry.objects.values_list("payload__action", flat=True)
     assert "challenge_created" in actions
+
+
+def test_the_fields_of_another_step_do_not_change_the_limit(browser: PageBrowser, secret: str) -> None:
+    browser.sign_in("ada@example.com")
+    browser.submit(SECOND_FACTOR, factor=str(Factor.objects.get().id), code="000000", ask="x")
+    buckets = {bucket for (bucket,) in fetch_rows(f"SELECT bucket FROM {namespaced('rate_limits')}", ())}
+    assert ("FactorVerify" in buckets, "FactorChallenge" in buckets) == (True, False)
 
 
 def test_a_user_without_a_factor_enrols_one(inside: PageBrowser) -> None:

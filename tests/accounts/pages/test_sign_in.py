@@ -11,6 +11,7 @@ from django.core import signing
 from django.utils import timezone
 
 from accounts.models import PasskeyChallenge, User
+from authsvc.db.sql import fetch_rows, namespaced
 from authsvc.models import AuditLogEntry
 from tests import factories
 from tests.conftest import Api, ChangeConfig
@@ -360,3 +361,31 @@ def test_a_passkey_needs_the_captcha_before_its_prompt(browser: PageBrowser, aut
     assert not Session.objects.exists()
     auth_config(captcha={"enabled": True, "provider": "turnstile", "site_key": "key"})
     assert "The captcha was not solved." in browser.submit(SIGN_IN, ask="passkey").content.decode()
+
+
+@pytest.mark.parametrize("fields", [{"credential": "{}"}, {"ask": "x"}, {"ask": "passkey"}])
+def test_fields_of_passkeys_do_not_exempt_a_password_from_its_limits(
+    browser: PageBrowser, user: User, auth_config: ChangeConfig, fields: dict[str, str]
+) -> None:
+    auth_config(captcha={"enabled": True, "provider": "turnstile", "site_key": "key"}, passkeys={"enabled": False})
+    answer = browser.submit(SIGN_IN, name="ada@example.com", password=PASSWORD, **fields)
+    assert "The captcha was not solved." in answer.content.decode()
+    assert not Session.objects.exists()
+    buckets = fetch_rows(f"SELECT DISTINCT bucket FROM {namespaced('rate_limits')}", ())
+    assert [bucket for (bucket,) in buckets] == ["Token"]
+
+
+def test_a_malformed_form_gets_a_page(browser: PageBrowser) -> None:
+    types = ("multipart/form-data; boundary=", "application/x-www-form-urlencoded; charset=latin-1")
+    for content_type in types:
+        answer = browser.client.post(SIGN_IN, data="a=b", content_type=content_type)
+        assert (answer.status_code, answer.headers["Content-Type"]) == (400, "text/html; charset=utf-8")
+        assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
+    answer = browser.client.post(SIGN_IN, data={f"field{number}": "" for number in range(1_001)})
+    assert (answer.status_code, answer.headers["Content-Type"]) == (400, "text/html; charset=utf-8")
+
+
+def test_an_escaped_path_too_long_for_the_cookie_is_dropped(inside: PageBrowser) -> None:
+    for length, target in ((100, "/account/" + "%F0%9F%98%80" * 100), (2_000, ACCOUNT)):
+        answer = inside.client.get(SIGN_IN, {"next": "/account/" + "\U0001f600" * length})
+        assert answer.headers["Location"] == target

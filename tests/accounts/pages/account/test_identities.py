@@ -88,6 +88,13 @@ def test_a_code_without_its_verifier_is_refused(inside: PageBrowser, user: User,
     assert FlowState.objects.exists()
 
 
+def test_texts_that_no_row_can_have_are_refused(inside: PageBrowser, github: GitHub, auth_config: ChangeConfig) -> None:
+    auth_config(custom_providers={"enabled": True})
+    assert inside.submit(IDENTITIES, provider="custom:\0").status_code == 400
+    answer = inside.client.get(f"{IDENTITIES}/linked", {"code": "\0" + "a" * 35})
+    assert answer.headers["Location"] == IDENTITIES
+
+
 @pytest.mark.parametrize(
     ("query", "text"),
     [

@@ -163,3 +163,18 @@ def test_disabled_deletion(inside: PageBrowser, auth_config: ChangeConfig) -> No
     assert DELETION not in inside.text(DATA)
     assert inside.submit(DATA, to=DELETION, address="ada@example.com").status_code == 404
     assert json.dumps(list(User.objects.values_list("email", flat=True))) == '["ada@example.com"]'
+
+
+def test_the_confirmation_of_a_new_address_is_no_recent_sign_in(inside: PageBrowser) -> None:
+    AmrClaim.objects.update(authentication_method="email_change")
+    assert 'name="current_password"' in inside.text(DELETION)
+    assert delete(inside).status_code == 400
+    assert User.objects.exists()
+
+
+def test_an_operator_is_deleted_by_another_one(inside: PageBrowser) -> None:
+    User.objects.update(role="service_role")
+    assert DELETION not in inside.text(DATA)
+    refused = inside.submit("/account/profile", to=DELETION, address="ada@example.com")
+    assert (refused.status_code, "Another operator deletes your account" in refused.content.decode()) == (422, True)
+    assert User.objects.exists()

@@ -101,3 +101,12 @@ def test_a_user_of_an_organisation_has_no_password(inside: PageBrowser) -> None:
     User.objects.update(is_sso_user=True)
     assert "Your organisation manages your account." in inside.text(PAGE)
     assert inside.submit("/account/profile", to=PAGE, current_password=PASSWORD, password=NEW).status_code == 422
+
+
+def test_a_copy_of_the_cookie_ends_with_a_new_password(inside: PageBrowser) -> None:
+    copy = PageBrowser()
+    copy.cookie = inside.cookie
+    assert copy.is_in
+    assert change(inside).headers["Location"] == PAGE
+    assert inside.is_in
+    assert not copy.is_in
