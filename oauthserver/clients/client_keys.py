@@ -65,7 +65,11 @@ def to_column(jwks: Mapping[str, Any]) -> str:
         raise ClientMetadataInvalid("jwks must not contain private or symmetric keys")
     if not any(published_keys.usable_algorithms(key, published_keys.ALGORITHMS) for key in keys):
         raise ClientMetadataInvalid("jwks must contain a public RSA, EC or Ed25519 key for signatures")
-    text = orjson.dumps({"keys": [{name: key[name] for name in sorted(_STORED_MEMBERS & key.keys())} for key in keys]})
+    stored = [{name: key[name] for name in sorted(_STORED_MEMBERS & key.keys())} for key in keys]
+    try:
+        text = orjson.dumps({"keys": stored})
+    except orjson.JSONEncodeError:  # a number of more than 64 bits
+        raise ClientMetadataInvalid("jwks must be a JSON Web Key Set") from None
     if len(text) > _MAX_STORED_BYTES:
         raise ClientMetadataInvalid(f"jwks cannot exceed {_MAX_STORED_BYTES} bytes")
     return text.decode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import time
 from datetime import timedelta
 from typing import Any
@@ -215,7 +216,8 @@ def test_used_assertions_are_deleted_after_their_end(api: Api) -> None:
     post(assertion(register(api).client_id))
     (rule,) = [rule for rule in cleanup.rules if rule.table == "oauth_client_assertions"]
     assert rule.run(at=timezone.now()) == 0
-    assert rule.run(at=timezone.now() + timedelta(minutes=2)) == 1
+    assert rule.run(at=timezone.now() + timedelta(seconds=90)) == 0
+    assert rule.run(at=timezone.now() + timedelta(minutes=3)) == 1
 
 
 SMALL = {"kty": "RSA", "e": "AQAB", "n": "x" * 100}
@@ -230,6 +232,7 @@ SMALL = {"kty": "RSA", "e": "AQAB", "n": "x" * 100}
         ({"jwks": {"keys": 1}}, "jwks must be a JSON Web Key Set"),
         ({"jwks": {"keys": [1]}}, "jwks must be a JSON Web Key Set"),
         ({"jwks": {"keys": []}}, "jwks must have 1 to 10 keys"),
+        ({"jwks": {"keys": [JWKS["keys"][0] | {"kid": 2**70}]}}, "jwks must be a JSON Web Key Set"),
         ({"jwks": {"keys": JWKS["keys"] * 4}}, "jwks must have 1 to 10 keys"),
         ({"jwks": {"keys": [PRIVATE["ES256"]]}}, "jwks must not contain private or symmetric keys"),
         ({"jwks": {"keys": [{"kty": "oct", "k": "AAAA"}]}}, "jwks must not contain private or symmetric keys"),
@@ -266,7 +269,7 @@ SMALL = {"kty": "RSA", "e": "AQAB", "n": "x" * 100}
     ],
 )
 def test_refused_metadata(metadata: dict[str, Any], message: str, api: Api) -> None:
-    body = {"redirect_uris": [CALLBACK], "token_endpoint_auth_method": METHOD, **metadata}
+    body = json.dumps({"redirect_uris": [CALLBACK], "token_endpoint_auth_method": METHOD, **metadata})
     assert_error(admin_requests.ask(api, "POST", "/admin/oauth/clients", body), 400, "validation_failed", message)
     further = {"error": "invalid_client_metadata", "error_description": message}
     assert_error(api.post("/oauth/clients/register", body), 400, "validation_failed", message, **further)
