@@ -13,9 +13,9 @@ from authsvc.errors import ApiError
 from oauthserver import scopes
 from oauthserver.clients.client_metadata import CLIENT_CREDENTIALS
 from oauthserver.clients.client_requests import ClientRequest
-from oauthserver.issued_tokens import presented_tokens
-from oauthserver.issued_tokens.presented_tokens import PresentedToken
 from oauthserver.models import OAuthClient
+from oauthserver.token import presented_tokens
+from oauthserver.token.presented_tokens import PresentedToken
 from tokens.sessions import refresh
 from tokens.sessions.refresh import RefreshingClient
 from tokens.sessions.users import SignedInUser
