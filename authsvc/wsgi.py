@@ -23,6 +23,7 @@ from django.db import close_old_connections, reset_queries  # noqa: E402  (the s
 from django.urls import resolve  # noqa: E402  (needs loaded apps)
 
 from authsvc import conf, jobs  # noqa: E402  (the same)
+from authsvc.api.parsing import Utf8Request  # noqa: E402  (the same)
 from authsvc.observability import logs  # noqa: E402  (the same)
 from authsvc.server import malloc_trim, processes, reload, serving, structs, threaded_requests  # noqa: E402  (the same)
 from authsvc.server.request_slots import RequestSlots  # noqa: E402  (the same)
@@ -35,6 +36,7 @@ request_finished.disconnect(close_old_connections)
 
 resolve("/health")  # loads every view, so that no first request waits for it
 structs.inspect_all()
+_django.request_class = Utf8Request
 slots = RequestSlots(max(1, serving.threads(conf.current())))
 reload.prepare(slots)
 handler = reload.keep_settings(_django)

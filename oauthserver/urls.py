@@ -10,7 +10,6 @@ from oauthserver.clients import views as client_views
 from oauthserver.device import views as device_views
 from oauthserver.discovery import views as discovery_views
 from oauthserver.grants import views as grant_views
-from oauthserver.issued_tokens import views as issued_token_views
 from oauthserver.token import views as token_views
 from oauthserver.userinfo import views as userinfo_views
 
@@ -20,8 +19,8 @@ _AUTHORIZATION = "oauth/authorizations/<str:authorization_id>"
 urlpatterns = [
     slash_optional("oauth/userinfo", userinfo_views.UserInfoView.as_view()),
     slash_optional("oauth/token", token_views.TokenView.as_view()),
-    slash_optional("oauth/revoke", issued_token_views.RevocationView.as_view()),
-    slash_optional("oauth/introspect", issued_token_views.IntrospectionView.as_view()),
+    slash_optional("oauth/revoke", token_views.RevocationView.as_view()),
+    slash_optional("oauth/introspect", token_views.IntrospectionView.as_view()),
     slash_optional("oauth/device_authorization", device_views.DeviceAuthorizationView.as_view()),
     slash_optional("oauth/par", authorization_views.PushedRequestView.as_view()),
     slash_optional("oauth/authorize", authorization_views.AuthorizeView.as_view()),

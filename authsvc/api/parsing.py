@@ -6,7 +6,9 @@ from typing import IO, Any, ClassVar, TypeVar, cast
 
 import msgspec
 import orjson
+from django.core.handlers.wsgi import WSGIRequest
 from django.http import HttpRequest
+from django.utils.http import parse_header_parameters
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 
@@ -37,6 +39,16 @@ class Body(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:
         names = [name for name in self.__struct_fields__ if getattr(self, name) is not None]
         return f"{type(self).__name__}({', '.join(names)})"
+
+
+class Utf8Request(WSGIRequest):
+    """A request in UTF-8. Django would decode even the query by the charset of the content type, any codec of Python.
+
+    Some of those codecs fail for every text, and others produce surrogates.
+    """
+
+    def _set_content_type_params(self, meta: dict[str, Any]) -> None:
+        self.content_type, self.content_params = parse_header_parameters(meta.get("CONTENT_TYPE", ""))
 
 
 class StrictJSONParser(BaseParser):

@@ -114,7 +114,8 @@ class Requests:
         try:
             with contextlib.closing(response), conf.keep(request.environ[reload.SETTINGS]):
                 chunk: bytes | None = next(chunks, b"")
-                acknowledged = self.monitor.count_acknowledged(request.peer) or 0
+                number = self.monitor.find(request.peer)
+                acknowledged = 0 if number is None else self.monitor.count_acknowledged(number, request.peer) or 0
                 transport = request.protocol.response_stream(status, headers)
                 try:
                     deadline = time.monotonic() + MAX_STREAM_SECONDS
@@ -123,7 +124,7 @@ class Requests:
                         acknowledged += len(chunk)
                         with bulkhead.leave_slot():
                             self._wait_for_client(
-                                request.peer, acknowledged - MAX_UNREAD_STREAM_BYTES, deadline=deadline
+                                number, request.peer, acknowledged - MAX_UNREAD_STREAM_BYTES, deadline=deadline
                             )
                         chunk = next(chunks, None)
                 except Exception as error:
@@ -135,13 +136,14 @@ class Requests:
             self._streams.release()
             self.monitor.active.discard(request.peer)
 
-    def _wait_for_client(self, peer: str, acknowledged: int, *, deadline: float) -> None:
+    def _wait_for_client(self, number: int | None, peer: str, acknowledged: int, *, deadline: float) -> None:
         """Wait until a client has received so many bytes on its connection, because granian buffers without limit.
 
         Raises ConnectionError if it disconnects, TimeoutError after the deadline.
         """
         while sys.platform == "linux":
-            received = self.monitor.count_acknowledged(peer)
+            # Only its own descriptor, because a search among thousands would take much of the process.
+            received = None if number is None else self.monitor.count_acknowledged(number, peer)
             if received is None:
                 raise ConnectionError("the client has disconnected")
             if received >= acknowledged:

@@ -74,13 +74,20 @@ class ConnectionMonitor:
 
     def close(self, peer: str) -> None:
         """Close the connection of a peer at once, so that its client notices that a response is incomplete."""
-        number, _ = self._find(peer)
+        number = self.find(peer)
         if number is not None:
             self._close(number, peer)
 
-    def count_acknowledged(self, peer: str) -> int | None:
-        """The bytes that a connection has transmitted since its start, None if it has ended; Linux only."""
-        return self._find(peer)[1]
+    def find(self, peer: str) -> int | None:
+        """The descriptor of an open connection; Linux only. Its time grows with the number of connections."""
+        numbers = _descriptors() if sys.platform == "linux" else []
+        return next((number for number in numbers if self.count_acknowledged(number, peer) is not None), None)
+
+    def count_acknowledged(self, number: int, peer: str) -> int | None:
+        """The bytes that the connection of a peer has transmitted since its start, None if it has ended."""
+        info = _tcp_info(number)
+        is_open = info is not None and info[0] == _ESTABLISHED and self._peer(number) == peer
+        return info[4] if info is not None and is_open else None
 
     def check(self, now: float) -> None:
         """Close the connections that have stalled too long."""
@@ -132,14 +139,6 @@ class ConnectionMonitor:
 
     def _unread_bytes(self) -> int:
         return sum(size for size, _ in self._unread.values())
-
-    def _find(self, peer: str) -> tuple[int | None, int | None]:
-        """The descriptor of an open connection, and its acknowledged bytes."""
-        for number in _descriptors():
-            info = _tcp_info(number)
-            if info is not None and info[0] == _ESTABLISHED and self._peer(number) == peer:
-                return number, info[4]
-        return None, None
 
     def _run(self) -> None:
         while True:

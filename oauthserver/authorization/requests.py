@@ -21,7 +21,7 @@ from django.db import DatabaseError
 from authsvc import conf
 from authsvc.errors import ValidationFailed
 from authsvc.security import redirects
-from oauthserver import id_token_hints, scopes
+from oauthserver import id_token_hints, resources, scopes
 from oauthserver.authorization import authorizations, responses
 from oauthserver.clients import clients
 from oauthserver.clients.client_metadata import find_resource_refusal
@@ -237,7 +237,7 @@ def parse_scope(scope: str) -> str:
 
 def check_resource(resource: str) -> None:
     """Checks the resources of a request (RFC 8707 §2). Raises RequestRefused."""
-    for uri in resource.split(" ") if resource else ():
+    for uri in resources.parse(resource):
         if reason := find_resource_refusal(uri):
             raise RequestRefused("invalid_request", reason)
 

@@ -13,12 +13,13 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from accounts.pages import browser_session
+from accounts.pages.page import Page
 from authsvc.api import pages, parsing
 from authsvc.api.openapi.document import Parameter, ResponseDoc, document
 from authsvc.api.parsing import Body
 from authsvc.api.renderers import Found
 from authsvc.api.views import ServiceRequest
-from authsvc.errors import ApiError, BadJson, ValidationFailed
+from authsvc.errors import ApiError, BadJson, UnexpectedFailure, ValidationFailed
 from oauthserver import errors, resources
 from oauthserver.authorization import authorizations, pushed_requests, requests, schemas
 from oauthserver.authorization.authorizations import AuthorizationDetails
@@ -27,7 +28,6 @@ from oauthserver.clients import authentication as client_authentication
 from oauthserver.clients import client_requests
 from oauthserver.clients.client_endpoint import AuthenticatedClientEndpoint
 from oauthserver.endpoints import OAuthEndpoint
-from oauthserver.pages.page import RefusalPage
 from tokens.api import authentication
 from tokens.api.authentication import BearerAuthentication
 from tokens.api.permissions import IsSignedIn
@@ -96,6 +96,15 @@ class HasPermittedOrigin(BasePermission):
         return True
 
 
+class _RefusalPage(Page):
+    """Shows an error to a user whose browser an application has sent here."""
+
+    error: ClassVar[ApiError] = UnexpectedFailure()
+
+    def get(self, *args: Any, **kwargs: Any) -> HttpResponse:
+        raise self.error
+
+
 class AuthorizeView(OAuthEndpoint):
     @document(
         query=(
@@ -139,7 +148,7 @@ class AuthorizeView(OAuthEndpoint):
         request = self.request.http
         is_shown = isinstance(exc, ApiError) and exc.status < _SERVER_ERRORS
         if is_shown and requests.has_hosted_consent_page() and pages.prefers_html(request):
-            return RefusalPage.as_view(error=exc)(request)
+            return _RefusalPage.as_view(error=exc)(request)
         return super().handle_exception(exc)
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:

@@ -7,6 +7,7 @@ id of the client's session, as in its ID tokens, so that two clients cannot comp
 from __future__ import annotations
 
 import logging
+import time
 from datetime import datetime, timedelta
 from enum import Enum, auto
 from uuid import UUID, uuid4
@@ -28,6 +29,12 @@ _TIMEOUT = timedelta(seconds=5)
 _MAX_RESPONSE_BYTES = 4_096
 _TEMPORARY = frozenset({408, 425, 429})
 _SERVER_ERRORS = 500
+_SLOW_SECONDS = 1.0
+_PAUSE_SECONDS = 15.0
+"""Without another call to a client after a slow failure: a worker runs one job at a time, and thousands may wait."""
+_MAX_PAUSES = 256
+_paused_until: dict[UUID, float] = {}
+"""Client → value of the clock, in this process."""
 
 logger = logging.getLogger(__name__)
 
@@ -42,12 +49,25 @@ class Outcome(Enum):
 
 
 def send(*, client_id: UUID, user_id: UUID, session_id: UUID) -> Outcome:
-    """Sends a new logout token to a client. One statement, outside a transaction."""
+    """Sends a new logout token to a client. One statement, outside a transaction.
+
+    After a call that failed slowly, the client counts as unreachable for `_PAUSE_SECONDS`.
+    """
     client = clients.find_existing(client_id)
     is_possible = conf.current().oauth_server.enabled and scopes.can_issue_id_tokens()
     if client is None or not client.backchannel_logout_uri or not is_possible:
         return Outcome.NOT_NEEDED
+    started = time.monotonic()
+    if started < _paused_until.get(client_id, started):
+        return Outcome.UNREACHABLE
     token = issue(client_id=client_id, user_id=user_id, session_id=session_id, at=timezone.now())
+    outcome = _deliver(client, token)
+    if outcome is Outcome.UNREACHABLE and time.monotonic() - started >= _SLOW_SECONDS:
+        _pause(client_id)
+    return outcome
+
+
+def _deliver(client: OAuthClient, token: str) -> Outcome:
     try:
         reply = _post(client, token)
     except Unreachable as error:
@@ -89,6 +109,12 @@ def _post(client: OAuthClient, token: str) -> http.Reply:
         # No administrator has seen the URL of a client that has registered itself.
         public_only=client.registration_type == RegistrationType.DYNAMIC,
     )
+
+
+def _pause(client_id: UUID) -> None:
+    if len(_paused_until) >= _MAX_PAUSES:
+        _paused_until.clear()
+    _paused_until[client_id] = time.monotonic() + _PAUSE_SECONDS
 
 
 def _log(client: OAuthClient, reason: str) -> None:

@@ -36,16 +36,17 @@ FUNCTIONS = {
     BANNED: queue_tokens(BANNED, SESSIONS, "s.user_id = NEW.id"),
 }
 TRIGGERS = {
+    # Requests lock rows of users before those of sessions.
+    BANNED: (
+        USERS,
+        "AFTER UPDATE OF banned_until",
+        "NEW.banned_until > now() AND (OLD.banned_until IS NULL OR OLD.banned_until <= now())",
+    ),
     ENDED: (SESSIONS, "AFTER DELETE", "OLD.oauth_client_id IS NOT NULL"),
     LOGGED_OUT: (
         SESSIONS,
         "AFTER UPDATE OF approving_session_id",
         "OLD.approving_session_id IS NOT NULL AND NEW.approving_session_id IS NULL",
-    ),
-    BANNED: (
-        USERS,
-        "AFTER UPDATE OF banned_until",
-        "NEW.banned_until > now() AND (OLD.banned_until IS NULL OR OLD.banned_until <= now())",
     ),
 }
 
@@ -60,9 +61,9 @@ class Migration(migrations.Migration):
     operations = [
         *(migrations.RunSQL([sql], [f"DROP FUNCTION IF EXISTS {name}() CASCADE"]) for name, sql in FUNCTIONS.items()),
         *(
+            # The lock lets readers continue, in contrast to that of DROP TRIGGER.
             migrations.RunSQL(
                 [
-                    f"DROP TRIGGER IF EXISTS {name} ON {table}",
                     f"CREATE TRIGGER {name} {event} ON {table} FOR EACH ROW WHEN ({condition})"  # noqa: ISC004
                     f" EXECUTE FUNCTION {name}()",
                 ],

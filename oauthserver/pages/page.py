@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -12,7 +12,6 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.pages.page import Page
 from authsvc import conf
-from authsvc.errors import ApiError, UnexpectedFailure
 from oauthserver.pages.client_display import ShownClient
 
 _REAUTHENTICATE = "reauthenticate"
@@ -59,13 +58,3 @@ class OAuthPage(Page):
         if client.logo:
             page["Content-Security-Policy"] = self.content_policy(images=client.logo_origin)
         return page
-
-
-class RefusalPage(OAuthPage):
-    """Shows an error of `/oauth/authorize` to a user whose browser an application has sent there."""
-
-    requires_user = False
-    error: ClassVar[ApiError] = UnexpectedFailure()
-
-    def get(self, *args: Any, **kwargs: Any) -> HttpResponse:
-        raise self.error

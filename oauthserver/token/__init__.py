@@ -1,1 +1,1 @@
-"""The token endpoint: client authentication, grants and ID tokens."""
+"""Tokens of clients: the grants that issue them, revocation and introspection."""

@@ -1,4 +1,4 @@
-"""/oauth/token (OAuth 2.1 §3.2)."""
+"""/oauth/token (OAuth 2.1 §3.2), /oauth/revoke (RFC 7009) and /oauth/introspect (RFC 7662)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from oauthserver.clients.client_endpoint import AuthenticatedClientEndpoint
 from oauthserver.clients.client_metadata import AUTHORIZATION_CODE, CLIENT_CREDENTIALS, DEVICE_CODE, REFRESH_TOKEN
 from oauthserver.clients.client_requests import ClientForm, ClientRequest
 from oauthserver.models import OAuthClient
-from oauthserver.token import client_credentials, code_exchange, device_exchange
+from oauthserver.token import client_credentials, code_exchange, device_exchange, revocation
 from oauthserver.token.client_sessions import ClientSession
+from oauthserver.token.introspection import Introspection
 from tokens.api.grants import RefreshTokenGrant
 from tokens.sessions import errors as session_errors
 from tokens.sessions import refresh
@@ -58,6 +59,35 @@ class TokenResponse(TypedDict):
     """The granted scopes, separated by spaces; absent without any."""
     id_token: NotRequired[str]
     """With the scope `openid`, after the exchange of a code."""
+
+
+class IssuedTokenForm(ClientForm, frozen=True):
+    """The members of a request about a token."""
+
+    needs: ClassVar[tuple[str, ...]] = ("token",)
+    example: ClassVar[tuple[str, ...]] = ("token",)
+    token: str | None = None
+    """A refresh token or an access token."""
+    token_type_hint: str | None = None
+    """Ignored: the form of a token shows its type."""
+
+
+class IntrospectionResponse(TypedDict):
+    """The state of a token (RFC 7662 §2.2); only `active` for one that is not active, unknown, or of another client."""
+
+    active: bool
+    scope: NotRequired[str]
+    """Scopes, separated by spaces."""
+    client_id: NotRequired[str]
+    sub: NotRequired[str]
+    """The user; the client itself for the grant `client_credentials`."""
+    token_type: NotRequired[Literal["bearer"]]
+    """Of access tokens, like the following members."""
+    exp: NotRequired[int]
+    iat: NotRequired[int]
+    aud: NotRequired[str | list[str]]
+    iss: NotRequired[str]
+    jti: NotRequired[str]
 
 
 class TokenView(AuthenticatedClientEndpoint):
@@ -100,6 +130,37 @@ class TokenView(AuthenticatedClientEndpoint):
         return Response(content)
 
 
+class RevocationView(AuthenticatedClientEndpoint):
+    @document(form=IssuedTokenForm, responses={200: None}, errors=(errors.UnsupportedTokenType,))
+    def post(self, request: ServiceRequest) -> HttpResponse:
+        """Revoke a token of the client: its session ends, with all its tokens.
+
+        An unknown token and a token of another client get the same response.
+        """
+        at = timezone.now()
+        client, parameters = authentication.authenticate(request.http, IssuedTokenForm, at=at).require()
+        revocation.revoke(_token(parameters), client=client, caller=request.caller, at=at)
+        return Response(status=200)
+
+
+class IntrospectionView(AuthenticatedClientEndpoint):
+    @document(form=IssuedTokenForm, responses={200: IntrospectionResponse})
+    def post(self, request: ServiceRequest) -> HttpResponse:
+        """Return the state of a token, for a confidential client.
+
+        It is the client of the token, or the API for which the access token was issued.
+        """
+        at = timezone.now()
+        introspection = Introspection(at=at)
+        client, parameters = authentication.authenticate(
+            request.http, IssuedTokenForm, at=at, find=introspection.find_client
+        ).require()
+        if client.is_public:
+            raise errors.InvalidClient("Introspection requires a confidential client")
+        _token(parameters)
+        return Response(introspection.describe(client))
+
+
 def _exchange_code(parameters: ClientRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> dict[str, Any]:
     return _session_response(code_exchange.exchange(parameters, client=client, caller=caller, at=at))
 
@@ -138,6 +199,14 @@ def _token_response(tokens: TokenPair, *, scope: str) -> dict[str, Any]:
         "refresh_token": tokens.refresh_token,
         "scope": scope,
     }
+
+
+def _token(parameters: ClientRequest) -> str:
+    """Raises TokenRequestInvalid without one."""
+    token = parameters.get("token")
+    if not token:
+        raise errors.TokenRequestInvalid("token is required")
+    return token
 
 
 _GRANTS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
+from uuid import UUID
 
 import jwt
 import orjson
@@ -426,6 +427,28 @@ def test_an_unreachable_client_is_tried_again_for_a_while(
     peer.answer(PeerAnswer(status=500))
     tasks.send_logout_token.function(Run(attempt=5, retry_delay=None), **arguments)
     assert len(tasks.send_logout_token.retry_delays) == 4
+
+
+def test_a_client_that_answers_slowly_delays_the_other_jobs_once(
+    api: Api, peer: HttpPeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logout_tokens, "_SLOW_SECONDS", 0.0)
+    slow = client_with_logout(api, backchannel_logout_uri=f"{peer.url}/slow")
+    other = client_with_logout(api, backchannel_logout_uri=f"{peer.url}/other")
+    session = make_session()
+
+    def send(client: Application) -> Outcome:
+        return logout_tokens.send(
+            client_id=UUID(client.client_id), user_id=session.user.id, session_id=session.session.id
+        )
+
+    peer.answer(PeerAnswer(status=503))
+    assert [send(slow), send(slow), send(slow)] == [Outcome.UNREACHABLE] * 3
+    peer.answer(PeerAnswer(status=200))
+    assert (send(other), send(slow)) == (Outcome.DELIVERED, Outcome.UNREACHABLE)
+    assert [request.path for request in peer.received] == ["/slow", "/other"]
+    monkeypatch.setattr(logout_tokens, "_paused_until", dict.fromkeys(logout_tokens._paused_until, 0.0))
+    assert send(slow) is Outcome.DELIVERED
 
 
 def test_clients_that_registered_themselves_reach_no_internal_server(api: Api, peer: HttpPeer) -> None:

@@ -69,7 +69,9 @@ def test_a_session_without_resources_gets_none_later(api: Api) -> None:
 
 def test_each_resource_is_validated(api: Api) -> None:
     client = register(api)
-    for resources in ([API, "files"], [API, f"{FILES}#x"], [f"{FILES}?x", API], [API, "https://[::1"]):
+    # White space separates resources, so that a text after it could become an audience without a check.
+    hidden = [[f"{API}{space}{client.client_id}"] for space in ("\t", "\n", "\x1f", "\u2003")]
+    for resources in ([API, "files"], [API, f"{FILES}#x"], [f"{FILES}?x", API], [API, "https://[::1"], *hidden):
         response = client_application.authorize(api, client, resource=resources)
         assert query_of(response.headers["Location"])["error"] == "invalid_request"
 

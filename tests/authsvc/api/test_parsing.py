@@ -10,6 +10,7 @@ import pytest
 from django.test import Client, RequestFactory
 
 from authsvc.api import parsing
+from authsvc.api.parsing import Utf8Request
 from authsvc.api.renderers import FixedNegotiation
 from authsvc.api.views import ServiceRequest
 from authsvc.errors import BadJson, BodyTooLarge
@@ -138,3 +139,22 @@ def test_bodies_of_get_requests_are_ignored(api: Api) -> None:
     assert api.request("GET", "/settings", b"x" * 2_000_000).status_code == 200
     response = Client().generic("GET", "/verify?type=signup", b"{", content_type="application/json")
     assert response.json()["msg"] == "Verify requires a token or a token hash"
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "latin1", "utf-7", "utf-16", "idna", "rot13", "unicode_escape", "none"])
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        ("application/x-www-form-urlencoded", b"state=%C3%BC%2B2AA-"),
+        (
+            "multipart/form-data; boundary=b",
+            b'--b\r\nContent-Disposition: form-data; name="state"\r\n\r\n\xc3\xbc+2AA-\r\n--b--\r\n',
+        ),
+    ],
+)
+def test_the_charset_of_a_content_type_has_no_effect(content_type: str, body: bytes, charset: str) -> None:
+    made = RequestFactory().generic("POST", "/?state=%C3%BC%2B2AA-", body)
+    request = Utf8Request(
+        {**made.META, "wsgi.input": io.BytesIO(body), "CONTENT_TYPE": f"{content_type}; charset={charset}"}
+    )
+    assert request.GET["state"] == request.POST["state"] == "\u00fc+2AA-"

@@ -190,3 +190,16 @@ def test_a_response_counts_until_it_has_been_read(
     assert not monitor.count_response("192.0.2.1:1", MIB)
     monitor.check(time.monotonic() + 60)
     assert monitor.count_response("192.0.2.1:1", MIB)
+
+
+def test_the_progress_of_one_connection(monitor: ConnectionMonitor, pair: Pair) -> None:
+    number = monitor.find(pair.peer)
+    assert number == pair.server.fileno()
+    before = monitor.count_acknowledged(number, pair.peer)
+    assert before is not None
+    pair.exchange()
+    assert monitor.count_acknowledged(number, pair.peer) == before + len(b"response")
+    assert monitor.count_acknowledged(number, "192.0.2.1:1") is None
+    pair.server.close()
+    assert monitor.count_acknowledged(number, pair.peer) is None
+    assert monitor.find(pair.peer) is None

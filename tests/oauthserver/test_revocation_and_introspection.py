@@ -177,6 +177,8 @@ def test_an_api_introspects_the_access_tokens_that_are_issued_for_it(api: Api) -
         "/oauth/clients/register", {"redirect_uris": ["https://a.example/cb"], "resource": API}
     ).json()
     assert "resource" not in self_registered
+    OAuthClient.objects.filter(id=application.client_id).update(deleted_at=timezone.now())
+    assert answer(introspect(resource_server, tokens["access_token"])) == INACTIVE
 
 
 def test_the_state_of_user_and_session_counts(api: Api, auth_config: ChangeConfig) -> None:

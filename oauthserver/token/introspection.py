@@ -13,9 +13,9 @@ from authsvc.errors import ApiError
 from oauthserver import scopes
 from oauthserver.clients.client_metadata import CLIENT_CREDENTIALS
 from oauthserver.clients.client_requests import ClientRequest
-from oauthserver.issued_tokens import presented_tokens
-from oauthserver.issued_tokens.presented_tokens import PresentedToken
 from oauthserver.models import OAuthClient
+from oauthserver.token import presented_tokens
+from oauthserver.token.presented_tokens import PresentedToken
 from tokens.sessions import refresh
 from tokens.sessions.refresh import RefreshingClient
 from tokens.sessions.users import SignedInUser
@@ -64,7 +64,7 @@ class Introspection:
             return _INACTIVE
         session, user, owner_id = signed_in.session, signed_in.user, signed_in.session.oauth_client_id
         is_readable = owner_id == client.id or _is_for(token, client)
-        if not (is_readable and token.belongs_to(session) and token.is_newest(session)):
+        if not (is_readable and self._has_issuing_client and token.belongs_to(session) and token.is_newest(session)):
             return _INACTIVE
         if user.banned_until is not None and self._at < user.banned_until:
             return _INACTIVE
@@ -106,8 +106,8 @@ def _sql() -> str:
     columns = ", ".join(f"c.{field.column}" for field in OAuthClient._meta.concrete_fields)
     return f"""
         SELECT {columns},
-            EXISTS (SELECT FROM {clients} i WHERE i.id = %s AND i.deleted_at IS NULL
-                AND %s = ANY (string_to_array(i.grant_types, ','))),
+            EXISTS (SELECT FROM {clients} i WHERE i.deleted_at IS NULL
+                AND (i.id = s.oauth_client_id OR i.id = %s AND %s = ANY (string_to_array(i.grant_types, ',')))),
             {queries.signed_in_columns()}
         FROM {clients} c LEFT JOIN (
             {namespaced("sessions")} s JOIN {namespaced("users")} u ON u.id = s.user_id AND u.deleted_at IS NULL

@@ -9,8 +9,8 @@ from django.db import transaction
 from authsvc import audit
 from authsvc.caller import Caller
 from oauthserver.errors import UnsupportedTokenType
-from oauthserver.issued_tokens import presented_tokens
 from oauthserver.models import OAuthClient
+from oauthserver.token import presented_tokens
 from tokens.models import Session
 from tokens.sessions import revocation, users
 

@@ -1,1 +1,0 @@
-"""Revocation and introspection of the tokens of clients."""
