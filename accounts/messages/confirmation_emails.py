@@ -193,11 +193,11 @@ def action_link(*, base: str, purpose: str, token: str, link_type: str, redirect
     """The link of an email: the path configured for `purpose`, resolved against `base` (RFC 3986 §5), with its query.
 
     `purpose`: `invite`, `confirmation`, `recovery` (also for magic links) or `email_change`. A query in the configured
-    path is dropped, a fragment kept. The redirect target is quoted only where `&`, `=` or `#` would cut it. A target
-    that is a hosted page gets the link itself, so that custom templates work with the pages as well.
+    path is dropped, a fragment kept. The redirect target is quoted only where `&`, `=` or `#` would cut it. For a
+    target that is a hosted page, the link is a hosted page too, so that custom templates work with the pages as well.
     """
-    if redirects.is_page(redirect_to):
-        return redirects.with_query(redirect_to, {"token": token, "type": link_type})
+    if page := redirects.confirmation_page(redirect_to):
+        return redirects.with_query(page, {"token": token, "type": link_type})
     path = conf.current().mailer.url_paths.get(purpose) or _DEFAULT_PATH
     scheme, host, resolved, _, fragment = urlsplit(urljoin(base, path))
     target = quote_plus(redirect_to) if any(mark in redirect_to for mark in "&=#") else redirect_to

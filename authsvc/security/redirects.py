@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from operator import itemgetter
-from urllib.parse import parse_qsl, quote, unquote_plus, urlencode
+from urllib.parse import parse_qsl, quote, unquote_plus, urlencode, urlsplit
 
 import ada_url
 
@@ -28,6 +28,7 @@ MAX_TARGET_LENGTH = 2048
 
 PAGES_PATH = "/account/"
 """The path of the hosted pages, below that of this service."""
+_CONFIRMATION_PATH = f"{PAGES_PATH}confirm"
 
 _FORBIDDEN_PROTOCOLS = frozenset({"javascript:", "data:", "vbscript:", "blob:", "file:"})
 _WEB_PROTOCOLS = frozenset({"http:", "https:"})
@@ -57,12 +58,21 @@ def is_permitted(url: str) -> bool:
 
 def is_page(url: str) -> bool:
     """True if `url` is that of a hosted page, at one of the hosts of this service."""
-    if not conf.current().pages.enabled:
-        return False
-    bases = [conf.current().api.external_url.rstrip("/")]
-    for host in conf.current().mailer.external_hosts:
-        bases += [f"https://{host}", *(["http://localhost"] if host == "localhost" else [])]
-    return any(url.startswith(base + PAGES_PATH) for base in bases)
+    return _base_of_page(url) is not None
+
+
+def confirmation_page(url: str) -> str:
+    """The hosted page that redeems a link of an email and continues at `url`; empty if `url` is no hosted page.
+
+    No other page reads the token of the link, which would stay in its URL.
+    """
+    base = _base_of_page(url)
+    if base is None:
+        return ""
+    page = url[len(base) :].partition("#")[0]
+    if page.partition("?")[0].rstrip("/") == _CONFIRMATION_PATH:
+        return url
+    return with_query(base + _CONFIRMATION_PATH, {"next": urlsplit(base).path + page})
 
 
 def resolve(*, header: str | None, query: str | None, referer: str | None) -> str:
@@ -107,6 +117,16 @@ def with_error(target: str, values: Mapping[str, str], *, in_query: bool) -> str
     if in_query:
         target = with_query(target, {key: value for key, value in values.items() if key != _FRAGMENT_MARK})
     return with_fragment(target, {**values, _FRAGMENT_MARK: ""})
+
+
+def _base_of_page(url: str) -> str | None:
+    """The URL of this service at the beginning of that of a hosted page; None for other URLs."""
+    if not conf.current().pages.enabled:
+        return None
+    bases = [conf.current().api.external_url.rstrip("/")]
+    for host in conf.current().mailer.external_hosts:
+        bases += [f"https://{host}", *(["http://localhost"] if host == "localhost" else [])]
+    return next((base for base in bases if url.startswith(base + PAGES_PATH)), None)
 
 
 def _permitted_target(original: str) -> str | None:

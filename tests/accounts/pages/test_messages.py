@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote_plus, urlsplit
 
 import pytest
 from django.utils import timezone
@@ -302,6 +302,20 @@ def test_links_of_api_requests_stay_links_of_the_api(mailbox: Mailbox, user: Use
     target = "http://127.0.0.1:8081/account/confirm"
     Api().post(f"/recover?redirect_to={target}", {"email": "ada@example.com"})
     assert link(mailbox).startswith("/verify?token=")
+
+
+@pytest.mark.parametrize("path", ["", "/auth"])
+def test_a_link_of_the_api_that_leads_to_a_page_is_redeemed_before_it(
+    browser: PageBrowser, mailbox: Mailbox, user: User, auth_config: ChangeConfig, path: str
+) -> None:
+    service = f"http://127.0.0.1:8081{path}"
+    auth_config(api={"external_url": service}, site={"url": f"{service}/account/"})
+    Api().post("/recover", {"email": "ada@example.com"})
+    sent = link(mailbox)
+    assert sent.startswith(f"{path}/account/confirm?next={quote_plus(path)}%2Faccount%2F&token=")
+    assert "Reset your password" in browser.text(sent.removeprefix(path))
+    answer = browser.submit(sent.removeprefix(path), to=CONFIRM)
+    assert location(answer) == (303, f"{path}{NEW_PASSWORD}?next={quote_plus(path)}%2Faccount%2F")
 
 
 def test_links_lead_below_the_path_of_the_service(

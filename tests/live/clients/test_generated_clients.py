@@ -34,7 +34,7 @@ print(made.email)
 """
 _TYPESCRIPT_PROGRAM = """
 import createClient from "openapi-fetch";
-import type { paths } from "./schema.d.ts";
+import type { paths } from "./schema.ts";
 
 const [url, adminToken] = process.argv.slice(2);
 const client = createClient<paths>({ baseUrl: url });
@@ -84,16 +84,18 @@ def test_openapi_typescript_generates_every_operation(document: Path, service: S
     (folder / "node_modules").symlink_to(node.FOLDER / "node_modules")
     modules = folder / "node_modules"
     _run(
-        [str(node.NODE), str(modules / ".bin" / "openapi-typescript"), str(document), "-o", "schema.d.ts"],
+        [str(node.NODE), str(modules / ".bin" / "openapi-typescript"), str(document), "-o", "schema.ts"],
         folder=folder,
     )
-    generated = (folder / "schema.d.ts").read_text()
+    generated = (folder / "schema.ts").read_text()
     assert [operation for operation in _operation_ids() if f" {operation}: {{" not in generated] == []
     (folder / "package.json").write_text(json.dumps({"type": "module"}))
     program = folder / "program.ts"
     program.write_text(_TYPESCRIPT_PROGRAM.replace("{password}", _PASSWORD))
-    options = ["--noEmit", "--strict", "--module", "nodenext", "--target", "es2022", "--allowImportingTsExtensions"]
-    _run([str(node.NODE), str(modules / ".bin" / "tsc"), *options, "--types", "node", str(program)], folder=folder)
+    # The types of libraries are not checked, which takes 4 s; the generated ones are, because schema.ts is a program.
+    checks = ["--noEmit", "--strict", "--skipLibCheck", "--types", "node"]
+    options = ["--module", "nodenext", "--target", "es2022", "--allowImportingTsExtensions"]
+    _run([str(node.NODE), str(modules / ".bin" / "tsc"), *checks, *options, str(program)], folder=folder)
     printed = _run([str(node.NODE), str(program), service.url, service.admin_token], folder=folder)
     assert printed.strip() == "200"
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import cache
 from typing import Any
 
 import pytest
+from pytest_django import Settings
 
-from tests.conftest import Api, ChangeConfig
+from authsvc import conf
+from authsvc.conf import Jwt
+from tests.conftest import Api
 from tests.factories import make_session, make_user
 from tests.oauthserver.client_application import CALLBACK, Application, register
 from tests.oauthserver.openid_plan.relying_party import RelyingParty
@@ -19,10 +23,16 @@ def signing_key() -> dict[str, Any]:
     return signing_keys.generate(algorithm="RS256")
 
 
+@cache
+def _jwt_section() -> Jwt:
+    """One object for all tests, because the service parses the keys of each object, which takes 40 ms for RSA."""
+    return dataclasses.replace(conf.current().jwt, keys=(signing_key(),), valid_methods=("RS256", "HS256"))
+
+
 @pytest.fixture(autouse=True)
-def _rs256(_enabled: None, auth_config: ChangeConfig) -> None:
+def _rs256(_enabled: None, settings: Settings) -> None:
     """The algorithm that every OpenID provider supports."""
-    auth_config(jwt={"keys": (signing_key(),), "valid_methods": ("RS256", "HS256")})
+    settings.AUTH = dataclasses.replace(settings.AUTH, jwt=_jwt_section())
 
 
 @pytest.fixture
