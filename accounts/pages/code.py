@@ -25,7 +25,7 @@ def has_codes() -> bool:
 class CodePage(Page):
     template = "pages/code.html"
     title = _("Sign in without a password")
-    text = _("You get a message with a code that signs you in.")
+    text = _("We will send you a code that signs you in.")
     button = _("Send code")
     bucket = Bucket.OTP
     captcha = True

@@ -20,8 +20,7 @@ from accounts.pages import browser_session, destinations
 from accounts.pages.completion import complete_sign_in
 from accounts.pages.forms import CODE_ATTRIBUTES
 from accounts.pages.page import Page
-from accounts.passwords import hashing
-from accounts.users.records import UserRecord
+from accounts.profile import proofs
 from accounts.verification import redemption, resending
 from accounts.verification.redemption import Redemption
 from authsvc import conf
@@ -172,7 +171,9 @@ class ConfirmationPage(Page):
         """Sign the browser in. A recovery, and an account without a password that is to have one, go on with it."""
         assert redeemed.tokens is not None  # noqa: S101  (the first of two confirmations has been answered)
         # An invited user has a password that nothing matches.
-        lacks_password = redeemed.type == "invite" or (redeemed.type == "signup" and not _has_password(redeemed.user))
+        lacks_password = redeemed.type == "invite" or (
+            redeemed.type == "signup" and not proofs.has_password(redeemed.user)
+        )
         response = complete_sign_in(self, redeemed.tokens)
         if redeemed.type != "recovery" and (kind == CODE or not lacks_password):
             return response
@@ -192,7 +193,3 @@ def await_message(page: Page, kind: str, *, email: str, phone: str) -> HttpRespo
     """Go to the page that asks for the code of the message that this page has requested."""
     page.request.session[_PENDING] = {"kind": kind, "email": email, "phone": phone}
     return page.redirect(destinations.with_next(reverse("pages:confirm"), destinations.next_path(page.request)))
-
-
-def _has_password(user: UserRecord) -> bool:
-    return hashing.stored_hash(user) not in (None, hashing.NO_PASSWORD)

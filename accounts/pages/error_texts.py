@@ -93,7 +93,7 @@ _TEXTS_OF_CLASSES: dict[type[ApiError], str | Promise] = {
     errors.EmailInvalid: _("Enter a valid email address."),
     errors.EmailTooLong: _("Enter a valid email address."),
     errors.PhoneInvalid: _("Enter a valid phone number with its country code, such as +1 555 123 4567."),
-    profile_errors.OperatorAccount: _("Another operator deletes your account, because you are an operator."),
+    profile_errors.OperatorAccount: _("Operators cannot delete their own account. Ask another operator."),
     errors.PasswordTooLong: _("This password is too long. Choose one with at most 72 characters."),
 }
 """For errors that share a code."""

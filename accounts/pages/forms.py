@@ -39,7 +39,7 @@ class IdentifierForm(forms.Form):
         has_email = signup.email_enabled if has_email is None else has_email
         if signup.phone_enabled:
             name.label = _("Email or phone") if has_email else _("Phone")
-            name.help_text = _("Write a phone number with its country code, such as +1 555 123 4567.")
+            name.help_text = _("Enter a phone number with its country code, such as +1 555 123 4567.")
         name.widget.attrs["inputmode"] = "tel" if not has_email else "text" if signup.phone_enabled else "email"
 
     @property

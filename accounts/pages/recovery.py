@@ -13,8 +13,8 @@ from accounts import errors as account_errors
 from accounts.pages import browser_session, confirmation, destinations
 from accounts.pages.forms import EmailForm, NewPasswordForm
 from accounts.pages.page import Page
-from accounts.passwords import change_proofs, hashing
-from accounts.profile import profile
+from accounts.passwords import change_proofs
+from accounts.profile import profile, proofs
 from accounts.profile.profile import UserUpdateRequest
 from accounts.recovery import recovery_emails
 from authsvc import conf
@@ -25,7 +25,7 @@ from tokens.sessions import lifecycle
 class RecoverPage(Page):
     template = "pages/recover.html"
     title = _("Reset your password")
-    text = _("Enter the email address of your account. You get an email with a link.")
+    text = _("Enter the email address of your account. We will email you a link.")
     button = _("Send email")
     form_class = EmailForm
     bucket = Bucket.RECOVER
@@ -70,7 +70,7 @@ class NewPasswordPage(Page):
         return None
 
     def get_context(self) -> dict[str, Any]:
-        return {"user": self.user, "has_password": hashing.stored_hash(self.user) not in (None, hashing.NO_PASSWORD)}
+        return {"user": self.user, "has_password": proofs.has_password(self.user)}
 
     def submit(self, form: NewPasswordForm) -> HttpResponse:
         """Where a change needs the nonce of a reauthentication, the recovery ends with all sessions instead."""

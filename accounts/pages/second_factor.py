@@ -6,34 +6,27 @@ from typing import Any
 from uuid import UUID
 
 from django import forms
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import reverse
 from django.utils.functional import Promise
-from django.utils.safestring import mark_safe
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from accounts.mfa import challenges, enrolment, recovery_codes, verification
+from accounts.mfa import challenges, recovery_codes, verification
 from accounts.mfa import errors as mfa_errors
-from accounts.mfa.enrolment import EnrolmentRequest
 from accounts.mfa.factor_types import FactorResponse
 from accounts.models import FactorStatus, FactorType
 from accounts.pages import browser_session, ceremonies, destinations
-from accounts.pages.error_texts import error_text
 from accounts.pages.forms import CODE_ATTRIBUTES
 from accounts.pages.page import Page
 from accounts.users.records import FactorRecord, UserRecord
 from authsvc import conf
 from authsvc.api import throttling
 from authsvc.api.throttling import Bucket
-from authsvc.errors import ApiError
 from tokens.sessions import browser_sessions
 
 _RECOVERY_CODE = "recovery"
 _CHALLENGE = "challenge"
-_UNFINISHED = "enrolment"
-"""The factor whose enrolment this browser has begun."""
 _CODE_TYPES = (FactorType.TOTP, FactorType.PHONE)
 
 
@@ -61,40 +54,27 @@ class CodeForm(forms.Form):
             field.initial = choices[0][0]
 
 
-class AppCodeForm(forms.Form):
-    code = forms.CharField(
-        label=_("Code of the app"),
-        max_length=20,
-        widget=forms.TextInput(attrs={**CODE_ATTRIBUTES, "inputmode": "numeric"}),
-    )
-
-
 class SecondFactorPage(Page):
-    """Asks for a code or a key, or enrols an authenticator app where the user has no factor.
-
-    The button `sms` sends a code to a phone, `ask` prompts for a key. Pages that need `aal2` lead here with `next`.
-    """
+    """Asks for a code or a key. The button `sms` sends a code to a phone, `ask` prompts for a key."""
 
     template = "pages/second_factor.html"
     title = _("Second factor")
     text = _("Your account is protected by a second factor.")
 
     def redirect_before_page(self) -> HttpResponse | None:
-        """Requires a signed-in user whose session lacks the second factor."""
+        """Requires a signed-in user whose session lacks the second factor; a user without one has nothing to prove."""
         current = browser_session.signed_in(self.request)
         if current is None:
             step = reverse("pages:sign_in")
             return self.redirect(destinations.with_next(step, destinations.next_path(self.request)))
-        if current.is_aal2:
+        if not browser_sessions.needs_second_factor(current):
             return self.redirect(destinations.after_sign_in(self.request))
         return None
 
     def create_form(self, data: QueryDict | None = None) -> forms.Form:
-        return CodeForm(data, choices=_choices(self.user)) if self._needs_proof else AppCodeForm(data)
+        return CodeForm(data, choices=_choices(self.user))
 
     def get_context(self) -> dict[str, Any]:
-        if not self._needs_proof:
-            return {}
         phones = [{"id": phone.id, "label": factor_name(phone)} for phone in _phones(self.user)]
         return {
             "accepts_codes": bool(_choices(self.user)),
@@ -103,12 +83,7 @@ class SecondFactorPage(Page):
             "has_key": _first_key(self.user) is not None,
         }
 
-    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        return self.show() if self._needs_proof else self._show_enrolment()
-
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        if not self._needs_proof:
-            return self._enrol()
         if "sms" in request.POST:
             return self.attempt(None, self._send_sms)
         if self._asks_for_key:
@@ -135,10 +110,6 @@ class SecondFactorPage(Page):
     @property
     def _asks_for_key(self) -> bool:
         return self.request.POST.get("ask") == "key"
-
-    @property
-    def _needs_proof(self) -> bool:
-        return browser_sessions.needs_second_factor(self.current)
 
     def _challenge_id(self, factor: FactorRecord) -> UUID:
         """An app needs no message, so its challenge is created with the response."""
@@ -172,47 +143,6 @@ class SecondFactorPage(Page):
             raise mfa_errors.FactorNotFound
         return UUID(key.id)
 
-    def _show_enrolment(self, form: forms.Form | None = None, *, problem: str = "", status: int = 200) -> HttpResponse:
-        totp = enrolment.unfinished_totp(self.user, self._unfinished_id())
-        return self.show(
-            form if totp else forms.Form(),
-            template="pages/enrolment.html",
-            title=_("Set up a second factor"),
-            text="" if totp else _("The page that you opened requires a second factor. Set up an authenticator app."),
-            button=_("Verify") if totp else _("Set up an authenticator app"),
-            totp={"secret": totp.secret, "svg": mark_safe(totp.qr_code)} if totp else None,  # noqa: S308  (own SVG)
-            problem=problem,
-            status=status,
-        )
-
-    def _enrol(self) -> HttpResponse:
-        """Start the enrolment of an app, or complete it with the first code."""
-        factor_id = self._unfinished_id()
-        is_started = enrolment.unfinished_totp(self.user, factor_id) is not None
-        form = AppCodeForm(self.request.POST)
-        try:
-            throttling.check(Bucket.FACTOR_VERIFY if is_started else Bucket.FACTOR_CHALLENGE, self.request)
-            if not is_started:
-                request = EnrolmentRequest(factor_type=FactorType.TOTP, friendly_name=gettext("Authenticator app"))
-                enrolled = enrolment.enroll(self.current, self.user, request, caller=self.caller, at=self.at)
-                self.request.session[_UNFINISHED] = str(enrolled.id)
-                return self.redirect(destinations.own_path(self.request))
-            if not form.is_valid():
-                return self._show_enrolment(form, status=400)
-            challenge = challenges.create(self.current, self.user, factor_id, caller=self.caller, at=self.at)
-            response = FactorResponse(challenge_id=challenge.id, code=form.cleaned_data["code"].replace(" ", ""))
-            verification.verify(self.current, self.user, factor_id, response, caller=self.caller, at=self.at)
-        except ApiError as error:
-            if error.status >= 500:
-                raise
-            return self._show_enrolment(form, problem=error_text(error), status=error.status)
-        self.request.session.pop(_UNFINISHED)
-        messages.success(self.request, _("The second factor is set up."))
-        return self._complete()
-
-    def _unfinished_id(self) -> UUID:
-        return UUID(self.request.session.get(_UNFINISHED) or "0" * 32)
-
     def _complete(self) -> HttpResponse:
         browser_session.step_up(self.request)
         return self.redirect(destinations.after_sign_in(self.request))
@@ -230,6 +160,10 @@ def factor_name(factor: FactorRecord) -> str:
     return f"{kind} ({factor.friendly_name})" if factor.friendly_name else kind
 
 
+def verified_factors(user: UserRecord) -> list[FactorRecord]:
+    return [factor for factor in user.factors if factor.status == FactorStatus.VERIFIED]
+
+
 def _phones(user: UserRecord) -> list[FactorRecord]:
     return [factor for factor in _code_factors(user) if factor.factor_type == FactorType.PHONE]
 
@@ -242,13 +176,11 @@ def _choices(user: UserRecord) -> list[tuple[str, str | Promise]]:
 
 
 def _code_factors(user: UserRecord) -> list[FactorRecord]:
-    verified = (factor for factor in user.factors if factor.status == FactorStatus.VERIFIED)
-    return [factor for factor in verified if factor.factor_type in _CODE_TYPES]
+    return [factor for factor in verified_factors(user) if factor.factor_type in _CODE_TYPES]
 
 
 def _first_key(user: UserRecord) -> FactorRecord | None:
     """The key to challenge, or None if keys are disabled. Any other key of the user may answer the challenge."""
     if not conf.current().mfa.web_authn_verify_enabled or not ceremonies.has_relying_party():
         return None
-    verified = (factor for factor in user.factors if factor.status == FactorStatus.VERIFIED)
-    return next((factor for factor in verified if factor.factor_type == FactorType.WEBAUTHN), None)
+    return next((factor for factor in verified_factors(user) if factor.factor_type == FactorType.WEBAUTHN), None)

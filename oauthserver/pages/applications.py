@@ -27,7 +27,7 @@ class ApplicationsSection:
 
     route = ROUTE
     title = _("Applications")
-    position = 80
+    position = 90
 
     def is_available(self, current: SignedInUser) -> bool:
         return conf.current().oauth_server.enabled

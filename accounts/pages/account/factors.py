@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from accounts.mfa import challenges, enrolment, recovery_codes, removal, verification
 from accounts.mfa.enrolment import EnrolmentRequest
 from accounts.mfa.factor_types import FactorResponse
-from accounts.models import FactorStatus, FactorType
+from accounts.models import FactorType
 from accounts.pages import browser_session, ceremonies
 from accounts.pages.account.account_page import (
     AccountPage,
@@ -26,9 +26,9 @@ from accounts.pages.account.account_page import (
     format_day,
     without_separators,
 )
-from accounts.pages.second_factor import factor_name
+from accounts.pages.second_factor import factor_name, verified_factors
 from accounts.users import queries
-from accounts.users.records import FactorRecord, UserRecord
+from accounts.users.records import FactorRecord
 from authsvc import conf
 from authsvc.api import throttling
 from authsvc.api.throttling import Bucket
@@ -38,10 +38,6 @@ _UNFINISHED = "enrolment"
 """Name of the cookie's value with the ID of the factor whose enrolment the user has begun."""
 _CHALLENGE = "enrolment_challenge"
 _ADDED = _("Your second factor is added. Other sessions without it have ended.")
-
-
-def verified_factors(user: UserRecord) -> list[FactorRecord]:
-    return [factor for factor in user.factors if factor.status == FactorStatus.VERIFIED]
 
 
 def enrolment_links() -> list[tuple[str | Promise, str]]:

@@ -7,8 +7,9 @@ from typing import Any
 from django.utils.translation import gettext_lazy as _
 
 from accounts.mfa import recovery_codes
-from accounts.pages.account import factors, passkeys
+from accounts.pages.account import passkeys
 from accounts.pages.account.account_page import AccountPage
+from accounts.pages.second_factor import verified_factors
 from accounts.passkeys import management
 from accounts.profile import proofs
 from authsvc import conf
@@ -20,7 +21,7 @@ class OverviewPage(AccountPage):
     title = _("Your account")
 
     def get_context(self) -> dict[str, Any]:
-        verified = factors.verified_factors(self.user)
+        verified = verified_factors(self.user)
         has_codes = conf.current().mfa.recovery_codes_enabled and bool(verified)
         return {
             **super().get_context(),

@@ -24,7 +24,7 @@ class ProfileForm(forms.Form):
         label=_("Name"), max_length=255, required=False, widget=forms.TextInput(attrs={"autocomplete": "name"})
     )
     picture = forms.URLField(
-        label=_("Address of a picture"),
+        label=_("Picture URL"),
         help_text=_("Applications may show this picture. The address begins with https://."),
         max_length=2048,
         required=False,

@@ -78,12 +78,16 @@ def view_as_user(browser: Chromium) -> None:
     browser.wait_for("document.readyState === 'complete' && !!document.querySelector('a[target=_blank]')")
 
 
-def enter_password(browser: Chromium) -> None:
-    """Sign in as an operator with a second factor."""
+def enter_password(browser: Chromium, *, button: str = "button.default", ready: str = "#second-factor") -> None:
+    """Sign in as an operator with a second factor; `ready` matches on the page that asks for it."""
     for field, text in (("name", sample_data.OTHER_OPERATOR), ("password", PASSWORD)):
         browser.evaluate(f"document.querySelector('#id_{field}').value = '{text}'")
-    browser.click("button.default")
-    browser.wait_for("document.readyState === 'complete' && !!document.querySelector('#second-factor')")
+    browser.click(button)
+    browser.wait_for(f"document.readyState === 'complete' && !!document.querySelector('{ready}')")
+
+
+def enter_account_password(browser: Chromium) -> None:
+    enter_password(browser, button=_MAIN_BUTTON, ready="#id_code")
 
 
 def request_code(browser: Chromium) -> None:
@@ -165,7 +169,14 @@ PAGES = (
     Page("hosted-error", "/account/sign-in", ".notice", clicks=(_MAIN_BUTTON,), is_public=True, has_images=False),
     Page("hosted-link", "/account/confirm?token=x", ".notice", is_public=True, has_images=False),
     Page("hosted-code", "/account/code", "#id_name", is_public=True, has_images=False, prepare=request_code),
-    Page("hosted-second-factor", "/account/second-factor", "main form", has_images=False),
+    Page(
+        "hosted-second-factor",
+        "/account/sign-in",
+        "#id_password",
+        is_public=True,
+        has_images=False,
+        prepare=enter_account_password,
+    ),
     Page("users-hidden", _USERS, ".hidden-data", role=VIEWER),
     Page("user-hidden", _MARA, ".hidden-data", role=VIEWER),
     *(
