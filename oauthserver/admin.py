@@ -270,7 +270,7 @@ class OAuthClientAdmin(OperatorAdmin):
 
 
 def _addresses() -> dict[str, str]:
-    """What an application needs to know about this service; empty while the OAuth server is disabled."""
+    """The addresses that an application needs, by label; none while the OAuth server is disabled."""
     document = metadata.build()
     if not document:
         return {}

@@ -110,9 +110,6 @@ class TokenRequestInvalid(OAuthError):
 class PushedRequestRefused(OAuthError):
     """A parameter of a pushed authorization request is missing or invalid (RFC 9126 §2.3)."""
 
-    def __init__(self, error: str, description: str) -> None:
-        super().__init__(error, description)
-
 
 class InvalidScope(OAuthError):
     """A requested scope is unknown, or not one of the client."""

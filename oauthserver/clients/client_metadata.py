@@ -46,7 +46,7 @@ class ClientMetadata(Body, frozen=True):
     require_pushed_authorization_requests: bool | None = None
     """True if the client sends authorization requests to `/oauth/par` only (RFC 9126 §6)."""
     post_logout_redirect_uris: list[str] | None = None
-    """Where the browser may continue after a logout (OpenID Connect RP-Initiated Logout 1.0 §3.1); at most ten."""
+    """Redirect URIs of a logout (OpenID Connect RP-Initiated Logout 1.0 §3.1); at most ten."""
     backchannel_logout_uri: str | None = None
     """Receives a logout token when a session of the client ends (OpenID Connect Back-Channel Logout 1.0 §2.2)."""
     backchannel_logout_session_required: bool | None = None

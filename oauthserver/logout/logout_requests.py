@@ -39,7 +39,7 @@ class LogoutRequest:
 
     @property
     def redirect(self) -> str:
-        """Where the browser continues after the logout; empty for the page of this service."""
+        """The URL at which the browser continues after the logout; empty for the page of this service."""
         if not (self.post_logout_redirect_uri and self.state):
             return self.post_logout_redirect_uri
         return redirects.with_query(self.post_logout_redirect_uri, {"state": self.state})

@@ -104,7 +104,7 @@ def is_on_this_device(uri: str) -> bool:
 
 
 def describe_scopes(scope: str) -> list[Promise | str]:
-    """What a client may do with the scopes, in the words of users."""
+    """The permissions that scopes give to a client, in the words of users."""
     described = [_SCOPES.get(name, name) for name in scopes.parse(scope)]
     if not conf.current().oauth_server.restrict_client_tokens:
         described.append(_ACTS_FOR_USER)

@@ -19,8 +19,6 @@ from tokens.sessions.lifecycle import AccessToken
 
 TOKEN_TYPE = "at+jwt"
 """`typ` in the header (RFC 9068 §2.1). It tells these tokens from ID tokens, which have no session either."""
-
-
 _MAX_RESOURCE_LENGTH = 2048
 
 

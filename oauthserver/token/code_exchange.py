@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from datetime import datetime
 from functools import cache
 from typing import NamedTuple
@@ -19,6 +18,7 @@ from oauthserver.errors import InvalidGrant, TokenRequestInvalid
 from oauthserver.models import OAuthAuthorization, OAuthClient, Status
 from oauthserver.token import client_sessions
 from oauthserver.token.client_sessions import ApprovedAccess, ClientSession
+from tokens.flows import pkce
 from tokens.models import ChallengeMethod
 from tokens.sessions import revocation, sign_in_metrics
 
@@ -99,15 +99,9 @@ def _check(approved: _Approved, request: ClientRequest, *, client: OAuthClient, 
     verifier = request.get("code_verifier")
     if not verifier:
         raise InvalidGrant("PKCE verification failed: code_verifier is required when PKCE challenge is present")
-    if not _matches(verifier, approved.code_challenge, method=approved.code_challenge_method):
+    method = approved.code_challenge_method or ChallengeMethod.PLAIN
+    if not pkce.matches(challenge=approved.code_challenge, method=method, verifier=verifier):
         raise InvalidGrant("PKCE verification failed: code challenge does not match previously saved code verifier")
-
-
-def _matches(verifier: str, challenge: str, *, method: str | None) -> bool:
-    """RFC 7636 §4.6."""
-    if method == ChallengeMethod.S256:
-        verifier = crypto.base64url_encode(hashlib.sha256(verifier.encode()).digest())
-    return crypto.constant_time_equal(verifier, challenge)
 
 
 def _end_replayed_session(digest: str, *, client: OAuthClient) -> None:
