@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from accounts import errors
 from accounts.passwords import policy
 from accounts.profile import errors as profile_errors
+from accounts.verification import errors as verification_errors
 from authsvc import conf
 from authsvc.errors import ApiError
 
@@ -94,6 +95,7 @@ _TEXTS_OF_CLASSES: dict[type[ApiError], str | Promise] = {
     errors.EmailTooLong: _("Enter a valid email address."),
     errors.PhoneInvalid: _("Enter a valid phone number with its country code, such as +1 555 123 4567."),
     profile_errors.OperatorAccount: _("Operators cannot delete their own account. Ask another operator."),
+    verification_errors.InvalidEmailVerificationType: _TEXTS["otp_expired"],
     errors.PasswordTooLong: _("This password is too long. Choose one with at most 72 characters."),
 }
 """For errors that share a code."""

@@ -110,6 +110,7 @@ def test_a_wrong_link_shows_what_to_do(browser: PageBrowser, query: str) -> None
     answer = browser.get(f"{CONFIRM}?{query}")
     assert answer.status_code in (400, 403)
     assert "This link does not work" in answer.content.decode()
+    assert "The link or code is wrong" in answer.content.decode()
 
 
 def test_a_link_of_another_account_says_so(inside: PageBrowser, mailbox: Mailbox) -> None:

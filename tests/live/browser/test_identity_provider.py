@@ -53,7 +53,8 @@ def running_shop(folder: Path, *, service: str, port: int, client_id: str, secre
         while not ports.is_listening(port):
             if process.poll() is not None or time.monotonic() > deadline:
                 process.kill()
-                pytest.fail(process.communicate()[0])
+                assert process.stdout is not None
+                pytest.fail(process.stdout.read())
             time.sleep(0.05)
         yield url
     finally:
