@@ -14,7 +14,7 @@ CLIENTS := tests/live/clients/js
 # Tests start hundreds of interpreters, which would all compile the modules that they import.
 unexport PYTHONDONTWRITEBYTECODE
 # Many tests wait for other processes, so more of them run at once than there are cores.
-WORKERS ?= 4
+WORKERS ?= 3
 
 .PHONY: help install run operator test test-fast lint format docs docs-serve screenshots bench reference messages lock audit
 

@@ -110,7 +110,7 @@ def test_every_error_of_the_api_is_declared() -> None:
     }
     bases = {"UnprocessableInput", "FrameworkError"}
     of_disabled_features = {"SamlDisabled"}
-    of_the_pages = {"DeviceCodeNotFound"}
+    of_the_pages = {"DeviceCodeNotFound", "OperatorAccount"}
     expected = of_the_console | of_the_pages | bases | of_disabled_features
     assert {error.__name__ for error in undeclared} == expected
 
