@@ -45,8 +45,8 @@ def settings_for(post: Postbox) -> dict[str, str]:
         "AUTH_SMTP_PORT": str(post.smtp.port),
         "AUTH_SMTP_ADMIN_EMAIL": "noreply@example.com",
         "AUTH_MAILER_SUBJECTS_CONFIRMATION": "Your code is {{ .Token }}",
-        "AUTH_RATE_LIMIT_EMAIL_SENT": "10000",
-        "AUTH_RATE_LIMIT_OTP": "10000",
+        "AUTH_RATE_LIMIT_EMAIL_SENT": "1000000",
+        "AUTH_RATE_LIMIT_OTP": "1000000",
     }
 
 
