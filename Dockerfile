@@ -21,6 +21,7 @@ COPY accounts accounts
 COPY tokens tokens
 COPY oauthproviders oauthproviders
 COPY oauthserver oauthserver
+COPY hooks hooks
 COPY mailer mailer
 COPY locale locale
 COPY templates templates

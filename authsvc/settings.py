@@ -26,6 +26,7 @@ INSTALLED_APPS = [
     "accounts",
     "oauthproviders",
     "oauthserver",
+    "hooks",
     "mailer",
     "rest_framework",
     # The operator console; sessions are kept in signed cookies and in our own table, so their app is not needed.

@@ -31,7 +31,7 @@ _FLAG_HELP = (
 # Commands of Django that have a -c or -d of their own; only the long flags work with them.
 _WITH_SHORT_FLAGS = frozenset({"shell", "collectstatic", "makemessages"})
 _HELP = frozenset({"help", "--help", "-h", "version", "--version"})
-_APPS = frozenset({"authsvc", "accounts", "tokens", "oauthproviders", "oauthserver", "mailer"})
+_APPS = frozenset({"authsvc", "accounts", "tokens", "oauthproviders", "oauthserver", "hooks", "mailer"})
 _OF_DJANGO = ("check", "dbshell", "shell", "showmigrations")
 """Commands of Django that `help` lists. The others work too, but are for the development of the service or useless."""
 # Any values: the help of a command does not depend on them.

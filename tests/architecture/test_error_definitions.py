@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from authsvc.errors import ApiError
 from tests.live.servers import PROJECT
 
-APPS = ("authsvc", "accounts", "tokens", "oauthproviders", "oauthserver", "mailer")
+APPS = ("authsvc", "accounts", "tokens", "oauthproviders", "oauthserver", "hooks", "mailer")
 
 
 def subclasses(parent: type[ApiError]) -> Iterator[type[ApiError]]:

@@ -73,7 +73,7 @@ def holds_a_lock(sql: str, migration: Migration) -> bool:
 # The first migration of each app creates its tables, which no process uses yet.
 LATER_MIGRATIONS = sorted(
     (app, name)
-    for app in ("accounts", "core", "mailer", "oauthproviders", "oauthserver", "tokens")
+    for app in ("accounts", "core", "hooks", "mailer", "oauthproviders", "oauthserver", "tokens")
     for app_label, name in MigrationLoader(None, ignore_no_migrations=True).disk_migrations
     if app == app_label and not name.startswith("0001")
 )

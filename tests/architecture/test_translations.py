@@ -21,7 +21,7 @@ from tests.mailer.rendering.test_built_in_templates import VARIABLES
 
 ROOT = Path(__file__).resolve().parents[2]
 GERMAN = ROOT / "locale" / "de" / "LC_MESSAGES" / "django.po"
-PACKAGES = ("accounts", "authsvc", "mailer", "oauthproviders", "oauthserver", "tokens")
+PACKAGES = ("accounts", "authsvc", "hooks", "mailer", "oauthproviders", "oauthserver", "tokens")
 FUNCTIONS = {"_": 1, "gettext": 1, "gettext_lazy": 1, "gettext_noop": 1, "ngettext": 2, "ngettext_lazy": 2}
 CONTEXT_FUNCTIONS = {"pgettext": 1, "pgettext_lazy": 1, "npgettext": 2, "npgettext_lazy": 2}
 VARIABLE = re.compile(r"%\(\w+\)[sd]|\{\{.*?\}\}|\{\w*\}|</?\w+>")

@@ -1,0 +1,1 @@
+"""Calls of hooks: transports, signatures, outcomes."""
