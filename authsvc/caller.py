@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
@@ -65,6 +66,10 @@ class Caller:
     audit: AuditContext = field(default_factory=AuditContext, repr=False, compare=False)
 
 
+current_caller: ContextVar[Caller | None] = ContextVar("authsvc_caller", default=None)
+"""The Caller of the current request; None outside of requests, and before `caller_of`."""
+
+
 def caller_of(request: HttpRequest) -> Caller:
     """The Caller of a request, computed once per request.
 
@@ -85,6 +90,7 @@ def caller_of(request: HttpRequest) -> Caller:
             link_base=_link_base(request),
             authorization=meta.get("HTTP_AUTHORIZATION", ""),
         )
+    current_caller.set(caller)
     return caller
 
 

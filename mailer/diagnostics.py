@@ -8,10 +8,9 @@ from django.core import mail
 
 from authsvc import conf
 from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, failure, ok, unused, warning
-from authsvc.messaging import EmailKind
+from authsvc.messaging import DeliveryFailed, EmailKind
 from mailer import sms
 from mailer.email import smtp
-from mailer.errors import DeliveryFailed
 from mailer.rendering import message_types, template_sources
 
 

@@ -118,7 +118,7 @@ def _invitation(
     is_mailed = conf.current().mailer.generate_link_invite_enabled
     if is_mailed:
         recipients.reserve_email(address, kind=EmailKind.INVITE, sender=messaging.ADMINISTRATION)
-    with transaction.atomic(durable=True):
+    with messaging.reserved("email" if is_mailed else None), transaction.atomic(durable=True):
         user, secret = invitations.prepare(address, existing, data=request.data, actor=actor, caller=caller, at=at)
         if is_mailed:
             email = confirmation_emails.invitation(

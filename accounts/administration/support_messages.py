@@ -90,7 +90,7 @@ def _send_link(
     if not can_send_recovery(user):
         raise errors.NothingToSendTo
     recipients.reserve_email(user.email, kind=kind, sender=messaging.OPERATORS)
-    with transaction.atomic(durable=True):
+    with messaging.reserved(None if is_bulk else "email"), transaction.atomic(durable=True):
         if not _of(user).filter(email=user.email).update(recovery_sent_at=at, updated_at=at):
             raise account_errors.UserNotFound
         audit.record(audit.Action.RECOVERY_REQUESTED, actor=actor, caller=caller, at=at, traits=user.audit_traits)
@@ -121,7 +121,7 @@ def resend_confirmation(
 
 def _mail_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller, at: datetime, is_bulk: bool) -> str:
     recipients.reserve_email(user.email, kind=EmailKind.CONFIRMATION, sender=messaging.OPERATORS)
-    with transaction.atomic(durable=True):
+    with messaging.reserved(None if is_bulk else "email"), transaction.atomic(durable=True):
         waiting = _of(user).filter(email=user.email, email_confirmed_at=None)
         if not waiting.update(confirmation_sent_at=at, updated_at=at):
             raise errors.NothingToConfirm
@@ -136,7 +136,7 @@ def _mail_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller
 
 def _text_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller, at: datetime, is_bulk: bool) -> str:
     sms_codes.reserve_sms(user.phone, sender=messaging.OPERATORS, at=at)
-    with transaction.atomic(durable=True):
+    with messaging.reserved(None if is_bulk else "sms"), transaction.atomic(durable=True):
         waiting = _of(user).filter(phone=user.phone, phone_confirmed_at=None)
         if not waiting.update(confirmation_sent_at=at, updated_at=at):
             raise errors.NothingToConfirm

@@ -54,6 +54,8 @@ def operator_recovery(
             "SiteURL": conf.current().site.url,
             "Email": user.email,
             "ConfirmationURL": f"{redirect_to}?token={quote_plus(secret.link_token)}",
+            "TokenHash": secret.link_token,
+            "RedirectTo": redirect_to,
             "Data": user.user_metadata,
         },
     )

@@ -49,7 +49,8 @@ class _Validation(msgspec.Struct, frozen=True):
 def reserve_email(*addresses: str, kind: EmailKind, sender: Sender) -> None:
     """Check the recipients of one email of this kind, and count it against the quota and the sender's share.
 
-    Raises EmailAddressNotAuthorized, EmailRateExceeded, EmailAddressInvalid or MessageNotAccepted, in this order.
+    Raises EmailAddressNotAuthorized, EmailRateExceeded, EmailAddressInvalid or MessageNotAccepted, in this order; not
+    the last two if a hook delivers emails.
     """
     _check(*addresses, kind=kind, sender=sender, quota=messaging.consume_email_quota)
 
@@ -91,6 +92,8 @@ def _check(*addresses: str, kind: EmailKind, sender: Sender, quota: Callable[[Se
     for address in addresses:
         check_allowlist(address)
     quota(sender)
+    if messaging.is_hooked("email"):
+        return  # the hook chooses the recipient
     for address in addresses:
         validate_address(address, kind=kind)
 

@@ -40,7 +40,10 @@ def create(
     handler = registry.handler_for(record.factor_type)
     handler.require_verification_enabled()
     handler.check_challenge_allowed(user, phone=record.phone or "", channel=channel, caller=caller)
-    with transaction.atomic(durable=True):
+    with (
+        messaging.reserved("sms" if record.phone else None),
+        transaction.atomic(durable=True),
+    ):
         rows = Factor.objects.filter(id=factor_id, user_id=user.id, phone=record.phone)
         factor = rows.select_for_update().first()
         if factor is None:  # deleted or changed since the check above

@@ -90,7 +90,11 @@ def update_user(
         _check_proofs(signed_in, user, request, caller=caller, at=at)
     password_hash = _new_hash(user, change.password)
     _reserve_messages(user, change, caller=caller, at=at)
-    with transaction.atomic(durable=True):
+    with (
+        messaging.reserved("email" if _sends_email(user, change) else None),
+        messaging.reserved("sms" if _sends_sms(change) else None),
+        transaction.atomic(durable=True),
+    ):
         locked = lifecycle.lock_signed_in_user(signed_in)
         if change.changes_credentials:
             lifecycle.check_aal(locked, error=errors.InsufficientAal)
@@ -236,14 +240,14 @@ def _new_hash(user: UserRecord, password: str | None) -> str | None:
 def _reserve_messages(user: UserRecord, change: _Change, *, caller: Caller, at: datetime) -> None:
     """Check interval, recipient and quota of the messages that the change will send. Call it before the transaction."""
     sender = Sender.of_request(caller, user_id=user.id)
-    if change.email and not _is_email_autoconfirmed(user, change):
+    if _sends_email(user, change):
         messaging.check_user_interval(EmailKind.EMAIL_CHANGE, user.email_change_sent_at, at=at)
         both = bool(user.verified_email) and conf.current().mailer.secure_email_change_enabled
         addresses = [change.email, user.email] if both else [change.email]
         recipients.reserve_email(*addresses, kind=EmailKind.EMAIL_CHANGE, sender=sender)
         messaging.enforce_user_interval(EmailKind.EMAIL_CHANGE, user_id=user.id, recipients=addresses)
         messaging.start_change_interval(EmailKind.EMAIL_CHANGE, address=user.email or change.email)
-    if change.phone and not _is_phone_autoconfirmed(change):
+    if _sends_sms(change):
         messaging.check_user_interval(SmsKind.PHONE_CHANGE, user.phone_change_sent_at, at=at)
         if not change.phone_is_taken:
             sms_codes.reserve_sms(change.phone, sender=sender, at=at)
@@ -251,6 +255,14 @@ def _reserve_messages(user: UserRecord, change: _Change, *, caller: Caller, at: 
             sms_codes.check_sms(change.phone, sender=sender, at=at)
         messaging.enforce_user_interval(SmsKind.PHONE_CHANGE, user_id=user.id, recipients=(change.phone,))
         messaging.start_change_interval(SmsKind.PHONE_CHANGE, address=user.phone or change.phone)
+
+
+def _sends_email(user: UserRecord, change: _Change) -> bool:
+    return bool(change.email) and not _is_email_autoconfirmed(user, change)
+
+
+def _sends_sms(change: _Change) -> bool:
+    return bool(change.phone) and not _is_phone_autoconfirmed(change)
 
 
 def _is_email_autoconfirmed(user: UserRecord, change: _Change) -> bool:

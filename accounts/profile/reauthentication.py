@@ -39,7 +39,7 @@ def send_code(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
         messaging.check_user_interval(SmsKind.REAUTHENTICATION, user.reauthentication_sent_at, at=at)
         sms_codes.reserve_sms(user.phone, sender=sender, at=at)
         messaging.enforce_user_interval(SmsKind.REAUTHENTICATION, user_id=user.id, recipients=(user.phone,))
-    with transaction.atomic(durable=True):
+    with messaging.reserved("email" if user.email else "sms"), transaction.atomic(durable=True):
         audit.record(audit.Action.REAUTHENTICATION_REQUESTED, actor=user, caller=caller, at=at)
         User.objects.filter(id=user.id).update(reauthentication_sent_at=at, updated_at=at)
         if user.email:

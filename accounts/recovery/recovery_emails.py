@@ -79,5 +79,5 @@ def _send(
     if user is None:
         confirmation_emails.simulate_send(kind, address=address, at=at)
         return
-    with transaction.atomic(durable=True):
+    with messaging.reserved("email"), transaction.atomic(durable=True):
         confirmation_emails.send(kind, user, challenge=challenge, redirect_to=redirect_to, caller=caller, at=at)

@@ -67,7 +67,7 @@ def send_magic_link(
         user = sign_up.process_request(request, group=IntervalGroup.PASSWORDLESS, caller=caller, at=at).user
         if user.email_confirmed_at is None:
             return  # the confirmation email also signs in
-    with transaction.atomic(durable=True):
+    with messaging.reserved("email"), transaction.atomic(durable=True):
         confirmation_emails.send(
             confirmation_emails.MAGIC_LINK, user, challenge=challenge, redirect_to=redirect_to, caller=caller, at=at
         )
@@ -107,7 +107,7 @@ def send_sms_code(
         user = result.user
         if user.phone_confirmed_at is None:
             return result.message_id or str(uuid4())
-    with transaction.atomic(durable=True):
+    with messaging.reserved("sms"), transaction.atomic(durable=True):
         return sms_codes.send_sign_in_code(user, channel=channel, traits={"channel": channel}, caller=caller, at=at)
 
 

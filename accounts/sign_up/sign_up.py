@@ -23,7 +23,7 @@ from accounts.users import queries as user_queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind, IntervalGroup, Sender
+from authsvc.messaging import Channel, EmailKind, IntervalGroup, Sender
 from tokens.flows import pkce
 from tokens.flows.pkce import Challenge
 from tokens.one_time import one_time_tokens
@@ -191,6 +191,11 @@ def _reserve_message(request: SignUpRequest, *, caller: Caller, at: datetime) ->
         sms_codes.reserve_sms(request.phone, sender=Sender.of_request(caller), at=at)
 
 
+def _hook_channel(request: SignUpRequest, *, is_confirmed: bool) -> Channel | None:
+    """The channel of the confirmation message; None if none is sent."""
+    return None if is_confirmed else "email" if request.email else "sms"
+
+
 def _create(
     request: SignUpRequest, claimant: UserRecord | None, *, is_confirmed: bool, caller: Caller, at: datetime
 ) -> SignUpResult:
@@ -201,7 +206,7 @@ def _create(
     password_hash = hashing.NO_PASSWORD if request.password is None else hashing.hash_password(request.password)
     if not is_confirmed:
         _reserve_message(request, caller=caller, at=at)
-    with transaction.atomic(durable=True):
+    with messaging.reserved(_hook_channel(request, is_confirmed=is_confirmed)), transaction.atomic(durable=True):
         if claimant is not None:
             account_claiming.withdraw_claim(claimant, request.provider, at=at)
         user = account_creation.create_user(
@@ -238,7 +243,7 @@ def _repeat(
     identity_data = None
     if request.password is not None:
         identity_data = account_creation.own_identity_data(user_id=existing.id, email=request.email, data=request.data)
-    with transaction.atomic(durable=True):
+    with messaging.reserved(_hook_channel(request, is_confirmed=is_confirmed)), transaction.atomic(durable=True):
         agrees = queries.repeat_sign_up(
             user_id=existing.id,
             provider=request.provider,

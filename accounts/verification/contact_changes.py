@@ -50,11 +50,12 @@ def start_email_change(
                 challenge=challenge, provider_type="email_change", method="email_change", user_id=user.id, at=at
             )
         pending = dataclasses.replace(user, email_change=email)
+        messages = []
         if user.verified_email and conf.current().mailer.secure_email_change_enabled:
             secret = one_time_tokens.issue(
                 user_id=user.id, token_type=TokenType.EMAIL_CHANGE_CURRENT, identifier=user.email, pkce=pkce, at=at
             )
-            messaging.send(
+            messages.append(
                 confirmation_emails.email_change(
                     pending, to=user.email, secret=secret, redirect_to=redirect_to, caller=caller, at=at
                 )
@@ -65,13 +66,15 @@ def start_email_change(
             user_id=user.id, token_type=TokenType.EMAIL_CHANGE_NEW, identifier=email, pkce=pkce, at=at
         )
         if owner is not None:
-            message = notification_emails.email_taken(owner)
+            messages.append(notification_emails.email_taken(owner))
         else:
-            message = confirmation_emails.email_change(
-                pending, to=email, secret=secret, redirect_to=redirect_to, caller=caller, at=at
+            messages.append(
+                confirmation_emails.email_change(
+                    pending, to=email, secret=secret, redirect_to=redirect_to, caller=caller, at=at
+                )
             )
-        messaging.send(message)
-    return message.id
+        messaging.send(*messages)
+    return messages[-1].id
 
 
 def start_phone_change(user: UserRecord, *, phone: str, channel: str, is_taken: bool = False, at: datetime) -> str:

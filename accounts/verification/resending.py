@@ -99,7 +99,7 @@ def _send(
         recipients.reserve_email(*sent_to, kind=kind, sender=sender)
     else:
         (sms_codes.check_sms if owner else sms_codes.reserve_sms)(to, sender=sender, at=at)
-    with transaction.atomic(durable=True):
+    with messaging.reserved("email" if isinstance(kind, EmailKind) else "sms"), transaction.atomic(durable=True):
         match type:
             case "signup":
                 return confirmation_emails.send(

@@ -14,7 +14,7 @@ from django.utils.cache import patch_vary_headers
 from authsvc import conf, languages
 from authsvc.api import exception_handler, pages
 from authsvc.api.parsing import BODY_ERROR
-from authsvc.caller import Caller, client_address
+from authsvc.caller import Caller, client_address, current_caller
 from authsvc.errors import RequestTimedOut
 from authsvc.observability.logs import REQUEST_COMPLETED
 from authsvc.observability.routes import route_template
@@ -84,6 +84,7 @@ class RequestMiddleware:
                 response = self.get_response(request)
             finally:
                 languages.preferred.reset(token)
+                current_caller.set(None)
         else:
             response = exception_handler.error_response(body_error, request)
         duration = time.monotonic() - started

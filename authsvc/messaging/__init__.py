@@ -1,21 +1,28 @@
 """Email and SMS as the senders see them: message types, the sending contract, quotas and intervals.
 
 `send()` fires signals inside the caller's transaction. The mailer's receiver stores a job in the same transaction, so
-a commit guarantees delivery and a rollback sends nothing.
+a commit guarantees delivery and a rollback sends nothing. A hook can take over the delivery (`contract.MessageHook`).
 """
 
 from __future__ import annotations
 
 from authsvc.messaging.contract import (
+    Channel,
+    DeliveryFailed,
     Email,
     EmailKind,
+    HookCall,
+    Message,
+    MessageHook,
     MessageNotAccepted,
     PhoneVerifier,
     Sms,
     SmsKind,
     check_sms_gateway,
     email_requested,
+    is_hooked,
     placeholder_requested,
+    reserved,
     send,
     simulate_send,
     sms_requested,
@@ -43,9 +50,14 @@ from authsvc.messaging.quotas import (
 __all__ = [
     "ADMINISTRATION",
     "OPERATORS",
+    "Channel",
+    "DeliveryFailed",
     "Email",
     "EmailKind",
+    "HookCall",
     "IntervalGroup",
+    "Message",
+    "MessageHook",
     "MessageNotAccepted",
     "PhoneVerifier",
     "Sender",
@@ -60,8 +72,10 @@ __all__ = [
     "email_interval",
     "email_requested",
     "enforce_user_interval",
+    "is_hooked",
     "placeholder_requested",
     "recipient_interval",
+    "reserved",
     "send",
     "simulate_send",
     "sms_interval",

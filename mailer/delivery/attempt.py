@@ -1,4 +1,4 @@
-"""One delivery attempt: decrypts a message, renders it, sends it through its channel and records the outcome."""
+"""One delivery attempt: decrypts a message, sends it through its hook or its channel, and records the outcome."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from uuid import UUID
 from django.db import Error as DatabaseError
 
 from authsvc import conf, jobs
-from authsvc.messaging import Email, Sms
+from authsvc.messaging import DeliveryFailed, Message, Sms, contract
 from authsvc.observability import metrics
 from authsvc.security import rate_limits
 from mailer import sms
 from mailer.delivery import encryption
 from mailer.email import sender
-from mailer.errors import DeliveryFailed
 from mailer.inbox import storage
 from mailer.models import Attempt, Outcome
 from mailer.rendering import message_types, renderer
@@ -29,6 +28,7 @@ _MIN_SECRET_LENGTH = 4
 _MIN_RETRY_DELAY = timedelta(seconds=5)
 """Minimum delay before a failed gateway is tried again."""
 
+_BY_HOOK = "delivered by the hook"
 _EXPIRES_FIRST = "; expires before another attempt"
 
 logger = logging.getLogger(__name__)
@@ -94,15 +94,21 @@ def _delay_before_expiry(delay: timedelta, *, expires_at: datetime | None, at: d
     return half if half >= _MIN_RETRY_DELAY else None
 
 
-def _exceeds_quota(message: Email | Sms) -> bool:
+def _exceeds_quota(message: Message) -> bool:
     """Consume the email quota for a notification, which no request has consumed; True if the quota is used up."""
     if isinstance(message, Sms) or not message_types.EMAIL_TYPES[message.kind].setting:
         return False
     return rate_limits.consume_event(bucket="email_sent", rate=conf.current().limits.email_sent) is not None
 
 
-def _send(message: Email | Sms, *, at: datetime) -> str:
+def _send(message: Message, *, at: datetime) -> str:
     """Return the gateway's id of the message. Raises DeliveryFailed, and any error of a template."""
+    if message.hook_call is not None:
+        if contract.message_hook is not None and contract.message_hook.deliver(message):
+            return _BY_HOOK
+        if message.hook_call.other is not None:
+            # If the email after it fails, the next attempt sends both again.
+            _send(message.hook_call.other, at=at)
     if isinstance(message, Sms):
         return _send_sms(message)
     rendered = renderer.render(message.kind, message.variables, language=message.language)
@@ -120,10 +126,13 @@ def _send_sms(message: Sms) -> str:
     if gateway is None:
         raise DeliveryFailed("no SMS provider")
     code = str(message.variables.get("Code", ""))
-    return gateway.send(sms.SmsMessage(to=message.to, channel=message.channel, body=body, code=code))
+    channel = message.channel
+    if message.hook_call is not None and not (channel == "whatsapp" and conf.current().sms.has_whatsapp):
+        channel = "sms"  # a hook accepts any channel
+    return gateway.send(sms.SmsMessage(to=message.to, channel=channel, body=body, code=code))
 
 
-def _save_to_inbox(message: Email | Sms, *, channel: str, subject: str, html: str, text: str) -> None:
+def _save_to_inbox(message: Message, *, channel: str, subject: str, html: str, text: str) -> None:
     try:
         storage.save_message(
             channel=channel, to=message.to, subject=subject, html=html, text=text, message_id=str(message.id)
@@ -159,14 +168,16 @@ def _log_fields(record: Attempt, stack: str | None = None) -> dict[str, object]:
     return fields | {"stack": stack} if stack else fields
 
 
-def _reason(error: Exception, message: Email | Sms) -> str:
+def _reason(error: Exception, message: Message) -> str:
     # The text of an unexpected exception may contain anything, including the user's metadata.
     return _redact(str(error), message) if isinstance(error, DeliveryFailed) else type(error).__name__
 
 
-def _redact(text: str, message: Email | Sms) -> str:
+def _redact(text: str, message: Message) -> str:
     """Remove the recipient and the variables, which gateways quote in their responses."""
-    secrets = [value for value in (message.to, *message.variables.values()) if isinstance(value, str)]
+    other = message.hook_call.other if message.hook_call else None
+    values = [value for part in (message, other) if part for value in (part.to, *part.variables.values())]
+    secrets = [value for value in values if isinstance(value, str)]
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= _MIN_SECRET_LENGTH:
             text = re.sub(re.escape(secret), "…", text, flags=re.IGNORECASE)

@@ -14,7 +14,7 @@ from uuid import UUID
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from authsvc.messaging import Email, EmailKind, Sms, SmsKind
+from authsvc.messaging import Email, EmailKind, HookCall, Message, Sms, SmsKind
 from authsvc.security import crypto
 
 _KEY_LABEL = "mailer.job"
@@ -27,12 +27,28 @@ class DecryptionFailed(Exception):
     """The ciphertext was changed, belongs to another message, or was made with another JWT_SECRET."""
 
 
-def encrypt(message: Email | Sms) -> str:
+def encrypt(message: Message) -> str:
     """Base64 of nonce and AES-256-GCM ciphertext, bound to the message's id.
 
     Raises TypeError for variables that are not JSON.
     """
-    content = {
+    nonce = secrets.token_bytes(_NONCE_BYTES)
+    ciphertext = _cipher().encrypt(nonce, json.dumps(_content(message)).encode(), message.id.bytes)
+    return base64.b64encode(nonce + ciphertext).decode()
+
+
+def decrypt(encrypted: str, *, message_id: UUID) -> Message:
+    """The message as the sender passed it. Raises DecryptionFailed."""
+    try:
+        raw = base64.b64decode(encrypted, validate=True)
+        plain = _cipher().decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], message_id.bytes)
+    except (ValueError, InvalidTag):
+        raise DecryptionFailed("the stored message cannot be decrypted with this JWT_SECRET") from None
+    return _message(json.loads(plain), message_id=message_id)
+
+
+def _content(message: Message) -> dict[str, Any]:
+    content: dict[str, Any] = {
         "kind": str(message.kind),
         "to": message.to,
         "variables": dict(message.variables),
@@ -41,19 +57,13 @@ def encrypt(message: Email | Sms) -> str:
         "language": message.language,
         "sms_channel": message.channel if isinstance(message, Sms) else None,
     }
-    nonce = secrets.token_bytes(_NONCE_BYTES)
-    ciphertext = _cipher().encrypt(nonce, json.dumps(content).encode(), message.id.bytes)
-    return base64.b64encode(nonce + ciphertext).decode()
+    if (call := message.hook_call) is not None:
+        other = {"id": str(call.other.id), **_content(call.other)} if call.other else None
+        content["hook_call"] = {"payload": call.payload, "address": call.address, "other": other}
+    return content
 
 
-def decrypt(encrypted: str, *, message_id: UUID) -> Email | Sms:
-    """The message as the sender passed it. Raises DecryptionFailed."""
-    try:
-        raw = base64.b64decode(encrypted, validate=True)
-        plain = _cipher().decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], message_id.bytes)
-    except (ValueError, InvalidTag):
-        raise DecryptionFailed("the stored message cannot be decrypted with this JWT_SECRET") from None
-    content: dict[str, Any] = json.loads(plain)
+def _message(content: dict[str, Any], *, message_id: UUID) -> Message:
     common: dict[str, Any] = {
         "id": message_id,
         "to": content["to"],
@@ -61,10 +71,19 @@ def decrypt(encrypted: str, *, message_id: UUID) -> Email | Sms:
         "user_id": UUID(content["user_id"]) if content["user_id"] else None,
         "expires_at": datetime.fromisoformat(content["expires_at"]) if content["expires_at"] else None,
         "language": content.get("language", ""),  # messages of older versions have none
+        "hook_call": _hook_call(content["hook_call"]) if "hook_call" in content else None,
     }
     if content["sms_channel"] is not None:
         return Sms(kind=SmsKind(content["kind"]), channel=content["sms_channel"], **common)
     return Email(kind=EmailKind(content["kind"]), **common)
+
+
+def _hook_call(content: dict[str, Any]) -> HookCall:
+    stored = content["other"]
+    other = _message(stored, message_id=UUID(stored["id"])) if stored else None
+    return HookCall(
+        payload=content["payload"], address=content["address"], other=other if isinstance(other, Email) else None
+    )
 
 
 def recipient_digest(name: str | UUID) -> str:

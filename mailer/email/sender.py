@@ -14,9 +14,8 @@ from typing import Any
 from django.core import mail
 
 from authsvc import conf
-from authsvc.messaging import Email, EmailKind
+from authsvc.messaging import DeliveryFailed, Email, EmailKind
 from mailer.email import smtp
-from mailer.errors import DeliveryFailed
 from mailer.rendering import renderer
 
 _CHARSET = Charset("utf-8")

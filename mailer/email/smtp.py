@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from django.utils.encoding import punycode
 
 from authsvc import conf
-from mailer.errors import DeliveryFailed
+from authsvc.messaging import DeliveryFailed
 
 CONNECT_SECONDS = 10.0
 """Timeout for connection, greeting, TLS and login."""

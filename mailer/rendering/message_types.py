@@ -33,7 +33,7 @@ EMAIL_TYPES: Mapping[EmailKind, EmailType] = {
     EmailKind.OPERATOR_RECOVERY: EmailType(
         key="operator_recovery",
         subject=gettext_noop("Reset the password of your operator account"),
-        variables=_COMMON | {"ConfirmationURL"},
+        variables=_LINK - {"Token"},
     ),
     EmailKind.MAGIC_LINK: EmailType(key="magic_link", subject=gettext_noop("Your Magic Link"), variables=_LINK),
     EmailKind.EMAIL_CHANGE: EmailType(

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from authsvc import conf
+from authsvc.messaging import DeliveryFailed
 from authsvc.outgoing import http
-from mailer.errors import DeliveryFailed
 
 _MAX_RESPONSE_BYTES = 65_536
 # Client errors that concern the account or the gateway's load, so the same request may succeed later.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from authsvc import conf
-from mailer.errors import DeliveryFailed
+from authsvc.messaging import DeliveryFailed
 from mailer.sms import base
 
 _NO_TEMPLATE = "80"

@@ -8,7 +8,7 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from authsvc import conf
-from mailer.errors import DeliveryFailed
+from authsvc.messaging import DeliveryFailed
 from mailer.sms import base
 
 _NUMBER = re.compile(r"[1-9][0-9]{1,14}")

@@ -7,7 +7,7 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from authsvc import conf
-from mailer.errors import DeliveryFailed
+from authsvc.messaging import DeliveryFailed
 from mailer.sms import base, twilio
 
 logger = logging.getLogger(__name__)

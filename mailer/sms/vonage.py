@@ -6,7 +6,7 @@ from typing import ClassVar
 from urllib.parse import urlencode
 
 from authsvc import conf
-from mailer.errors import DeliveryFailed
+from authsvc.messaging import DeliveryFailed
 from mailer.sms import base
 
 # Missing, invalid or too long values, numbers that cannot or must not be reached, invalid senders.

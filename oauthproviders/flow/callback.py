@@ -22,7 +22,7 @@ from accounts.identities.external_sign_in import AccountMatch
 from accounts.users import identifiers
 from accounts.users.queries import AccountUsers
 from accounts.users.records import UserRecord
-from authsvc import conf
+from authsvc import conf, messaging
 from authsvc.caller import Caller
 from authsvc.db.sql import fetch_row, namespaced
 from authsvc.errors import OAuthError
@@ -193,7 +193,7 @@ def _sign_in(pending: PendingFlow, identity: ExternalIdentity, token: Token, *, 
 
 
 def _store_sign_in(pending: PendingFlow, match: AccountMatch, token: Token, *, caller: Caller, at: datetime) -> str:
-    with transaction.atomic(durable=True):
+    with messaging.reserved("email" if match.confirmation_recipient else None), transaction.atomic(durable=True):
         if not pending.has_pkce and match.error is None:
             lifecycle.announce_session(caller)
         signed_in = external_sign_in.sign_in(
@@ -231,7 +231,7 @@ def _link(
     at: datetime,
 ) -> str:
     request = linking.prepare(identity, target, caller=caller, at=at)
-    with transaction.atomic(durable=True):
+    with messaging.reserved(None if request.is_verified else "email"), transaction.atomic(durable=True):
         try:
             user = linking.lock_user(target, at=at)
         except SessionNotFound:

@@ -20,7 +20,7 @@ from accounts.identities.external_sign_in import AccountMatch
 from accounts.passwords import change_proofs
 from accounts.users.queries import AccountUsers
 from accounts.users.records import UserRecord
-from authsvc import conf
+from authsvc import conf, messaging
 from authsvc.api.openapi.document import ErrorTypes
 from authsvc.api.parsing import Body
 from authsvc.caller import Caller
@@ -126,7 +126,7 @@ def _sign_in(identity: ExternalIdentity, *, caller: Caller, at: datetime) -> IdT
 
 
 def _store_sign_in(match: AccountMatch, *, caller: Caller, at: datetime) -> IdTokenSignIn:
-    with transaction.atomic(durable=True):
+    with messaging.reserved("email" if match.confirmation_recipient else None), transaction.atomic(durable=True):
         if match.error is None:
             lifecycle.announce_session(caller)
         signed_in = external_sign_in.sign_in(
@@ -141,7 +141,7 @@ def _store_sign_in(match: AccountMatch, *, caller: Caller, at: datetime) -> IdTo
 def _link(identity: ExternalIdentity, target: SignedInUser, *, caller: Caller, at: datetime) -> IdTokenSignIn:
     change_proofs.check_new_sign_in_method(target, at=at)
     request = linking.prepare(identity, target, caller=caller, at=at)
-    with transaction.atomic(durable=True):
+    with messaging.reserved(None if request.is_verified else "email"), transaction.atomic(durable=True):
         user = linking.lock_user(target, at=at)
         if request.error is None:
             lifecycle.announce_session(caller)

@@ -163,6 +163,11 @@ class Sms:
         """The provider is known and its credentials are complete."""
         return not self.problem
 
+    @property
+    def has_whatsapp(self) -> bool:
+        """The provider delivers WhatsApp messages too."""
+        return self.provider in ("twilio", "twilio_verify")
+
     def test_code(self, phone: str, *, at: datetime) -> str | None:
         """The fixed code of a phone number in digits; None when it has none at this time."""
         if self.test_codes_end_at is not None and at >= self.test_codes_end_at:

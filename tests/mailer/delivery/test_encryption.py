@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -11,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from authsvc.conf import Secret
-from authsvc.messaging import Email, EmailKind, Sms, SmsKind
+from authsvc.messaging import Email, EmailKind, HookCall, Sms, SmsKind
 from mailer.delivery import encryption
 from mailer.rendering import renderer
 from tests.conftest import ChangeConfig
@@ -27,7 +28,11 @@ EMAIL = Email(
 SMS = Sms(kind=SmsKind.PHONE_CHANGE, to="15551234567", channel="whatsapp", variables={"Code": "123456"})
 
 
-@pytest.mark.parametrize("message", [EMAIL, SMS])
+HOOKED_EMAIL = replace(EMAIL, hook_call=HookCall(payload='{"user":{}}', address="192.0.2.1", other=EMAIL))
+HOOKED_SMS = replace(SMS, hook_call=HookCall(payload='{"user":{}}'))
+
+
+@pytest.mark.parametrize("message", [EMAIL, SMS, HOOKED_EMAIL, HOOKED_SMS])
 def test_a_decrypted_message_equals_the_original(message: Email | Sms) -> None:
     assert encryption.decrypt(encryption.encrypt(message), message_id=message.id) == message
 

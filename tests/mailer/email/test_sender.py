@@ -13,9 +13,8 @@ from uuid import UUID
 import pytest
 
 from authsvc.conf import Secret
-from authsvc.messaging import Email, EmailKind
+from authsvc.messaging import DeliveryFailed, Email, EmailKind
 from mailer.email import sender, smtp
-from mailer.errors import DeliveryFailed
 from mailer.rendering.renderer import Rendered
 from tests import ports
 from tests.conftest import ChangeConfig

@@ -23,11 +23,10 @@ from accounts.users import identifiers
 from accounts.users.records import UserRecord
 from authsvc import errors
 from authsvc.caller import Caller
-from authsvc.messaging import Email, EmailKind
+from authsvc.messaging import DeliveryFailed, Email, EmailKind
 from mailer import gotemplate
 from mailer.delivery import encryption
 from mailer.email import sender as mail
-from mailer.errors import DeliveryFailed
 from mailer.rendering import message_types, renderer
 from tests.conftest import ChangeConfig
 from tests.fakes.smtp import FakeSmtp, Received

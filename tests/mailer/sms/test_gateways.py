@@ -9,8 +9,8 @@ import pytest
 from responses import RequestsMock
 
 from authsvc import conf
+from authsvc.messaging import DeliveryFailed
 from mailer import sms
-from mailer.errors import DeliveryFailed
 from mailer.sms import twilio
 from tests import ports
 from tests.conftest import ChangeConfig
