@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-
-import dns._features
-
-# Other libraries import these if they find them. Only the development environment has them, and they take a fifth of
-# the time of a start.
-for _name in ("markdown", "pygments", "yaml"):
-    sys.modules[_name] = None  # type: ignore[assignment]  # imports fail, as in production
-dns._features.force("doh", False)
-
-from authsvc.settings import *  # noqa: E402, F403  (follows the libraries)
+import tests.production_libraries  # noqa: F401  (must precede the libraries)
+from authsvc.settings import *  # noqa: F403
 
 PASSWORD_HASHERS = ["tests.hashers.CheapArgon2id"]

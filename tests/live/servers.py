@@ -22,7 +22,7 @@ import requests
 from django.db import connections
 from psycopg import sql
 
-from tests import ports
+from tests import ports, preloaded_python
 from tests.settings import ENVIRONMENT, RUN_ID
 
 PROJECT = Path(__file__).parents[2]
@@ -95,7 +95,8 @@ class LiveServer:
     """One server process from start to stop.
 
     `env` overrides settings of the test run; `command` are arguments of Python; `port` is free unless passed; `host` is
-    the address that tests connect to. The output is in the file `log`.
+    the address that tests connect to. The output is in the file `log`. Without `is_new_interpreter` the process is a
+    fork (`preloaded_python`).
     """
 
     def __init__(
@@ -107,30 +108,43 @@ class LiveServer:
         command: tuple[str, ...] = SERVE,
         port: int | None = None,
         host: str = "127.0.0.1",
+        is_new_interpreter: bool = not preloaded_python.IS_AVAILABLE,
     ) -> None:
         self.database_url = database_url
         self.port = port or ports.free_port()
         self.url = f"http://{host}:{self.port}"
         self.log = folder / f"server-{self.port}.log"
-        self._command = [sys.executable, *command]
+        self._command = command
+        self._is_new_interpreter = is_new_interpreter
         self._env = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LANG") if name in os.environ}
         self._env |= {**ENVIRONMENT, "DATABASE_URL": database_url, "PYTHONPATH": str(PROJECT), "WEB_CONCURRENCY": "2"}
         self._env |= {"AUTH_PORT": str(self.port), "AUTH_API_HOST": "127.0.0.1", "AUTH_API_EXTERNAL_URL": self.url}
         self._env |= {"AUTH_LOG_LEVEL": "info", "DJANGO_SETTINGS_MODULE": "tests.served_settings", **(env or {})}
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: preloaded_python.Process | subprocess.Popen[bytes] | None = None
 
     @property
-    def process(self) -> subprocess.Popen[bytes]:
+    def process(self) -> preloaded_python.Process | subprocess.Popen[bytes]:
         if self._process is None:
             raise RuntimeError("the server has not been started")
         return self._process
 
     def launch(self) -> None:
         """Start the process without waiting for a response."""
-        with self.log.open("wb") as log:
+        with self.log.open("wb") as log, Path(os.devnull).open("rb") as nothing:
             # A separate session, so that the children can always be ended together with it.
-            self._process = subprocess.Popen(
-                self._command, cwd=self.log.parent, env=self._env, stdout=log, stderr=log, start_new_session=True
+            self._process = (
+                subprocess.Popen(
+                    [sys.executable, *self._command],
+                    cwd=self.log.parent,
+                    env=self._env,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+                if self._is_new_interpreter
+                else preloaded_python.start(
+                    self._command, env=self._env, folder=self.log.parent, stdin=nothing, stdout=log, stderr=log
+                )
             )
 
     def wait(self) -> None:
@@ -198,14 +212,24 @@ def database_folder() -> Iterator[Path]:
 def serve(tmp_path: Path, fresh_database_url: str) -> Iterator[Callable[..., LiveServer]]:
     """`serve(AUTH_JWT_EXP="60")` starts a server with these settings on the test's fresh database.
 
-    It returns once the server answers. `http_server` is `granian` or `gunicorn`, `host` the address that tests connect
-    to.
+    It returns once the server answers. `http_server` is `granian` or `gunicorn`; the others are as for `LiveServer`.
     """
     with contextlib.ExitStack() as servers:
 
-        def start(http_server: str = "granian", host: str = "127.0.0.1", **env: str) -> LiveServer:
-            command = COMMANDS[http_server]
-            server = LiveServer(folder=tmp_path, database_url=fresh_database_url, env=env, command=command, host=host)
+        def start(
+            http_server: str = "granian",
+            host: str = "127.0.0.1",
+            is_new_interpreter: bool = not preloaded_python.IS_AVAILABLE,
+            **env: str,
+        ) -> LiveServer:
+            server = LiveServer(
+                folder=tmp_path,
+                database_url=fresh_database_url,
+                env=env,
+                command=COMMANDS[http_server],
+                host=host,
+                is_new_interpreter=is_new_interpreter,
+            )
             return servers.enter_context(server)
 
         yield start

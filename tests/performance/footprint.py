@@ -60,7 +60,9 @@ def main(http_server: str) -> None:
     with servers.fresh_database() as url, tempfile.TemporaryDirectory() as folder:
         env = {"DJANGO_SETTINGS_MODULE": "authsvc.settings"}
         command = servers.COMMANDS[http_server]
-        server = servers.LiveServer(folder=Path(folder), database_url=url, env=env, command=command)
+        server = servers.LiveServer(
+            folder=Path(folder), database_url=url, env=env, command=command, is_new_interpreter=True
+        )
         with server:
             pass  # migrates
         started = time.monotonic()

@@ -19,7 +19,7 @@ MAX_MIB = 180
 @pytest.mark.skipif(sys.platform != "linux", reason="proportional set size is available only on Linux")
 @pytest.mark.parametrize("http_server", ["granian", "gunicorn"])
 def test_idle_server_stays_within_memory_limit(http_server: str, serve: Callable[..., servers.LiveServer]) -> None:
-    running = serve(http_server=http_server)
+    running = serve(http_server=http_server, is_new_interpreter=True)
     robust.all_serving_processes(running)
     for path in ("/settings", "/.well-known/jwks.json", "/operator/"):
         assert requests.get(running.url + path, timeout=30).ok

@@ -83,7 +83,10 @@ def test_two_servers_start_concurrently_on_an_empty_database(
     http_server: str, tmp_path: Path, empty_database_url: str
 ) -> None:
     command = live.COMMANDS[http_server]
-    servers = [live.LiveServer(folder=tmp_path, database_url=empty_database_url, command=command) for _ in range(2)]
+    servers = [
+        live.LiveServer(folder=tmp_path, database_url=empty_database_url, command=command, is_new_interpreter=True)
+        for _ in range(2)
+    ]
     for server in servers:
         server.launch()
     for server in servers:
