@@ -20,6 +20,8 @@ class ApiError(Exception):
     """How to mend the request, for developers, where the message alone misleads."""
     retry_after: float | None = None
     """Seconds until the same request may succeed, None if unknown."""
+    raised_by_function: Exception | None = None
+    """The database error with which a function of the operator refused the request."""
 
     def __init__(self, message: str | None = None, *, retry_after: float | None = None) -> None:
         if message is not None:

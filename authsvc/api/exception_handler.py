@@ -104,6 +104,12 @@ def is_versioned(request: HttpRequest) -> bool:
         return False
 
 
+def is_raised_by_function(error: DatabaseError) -> bool:
+    """True for an error that a trigger or function raises for the client: known SQLSTATEs and `PTnnn`."""
+    state = _sqlstate(error)
+    return state in _TRIGGER_STATES or _status_of(state) is not None
+
+
 def to_api_error(error: BaseException) -> ApiError:
     """The ApiError for an exception of DRF, of Django or of any other kind. Logs unexpected exceptions."""
     match error:
@@ -204,12 +210,16 @@ def _log_fields(error: DatabaseError) -> dict[str, str]:
 
 
 def _trigger_message(error: Exception) -> tuple[int, dict[str, str]] | None:
-    """Status and body for an error that a trigger raises for the client: known SQLSTATEs and `PTnnn`."""
+    """Status and body for an error that a trigger or function raises for the client.
+
+    None for other errors, and for those without a known SQLSTATE or `PTnnn`.
+    """
+    if isinstance(error, ApiError) and error.raised_by_function is not None:
+        error = error.raised_by_function
     if not isinstance(error, DatabaseError):
         return None
     state = _sqlstate(error)
-    is_status = len(state) == 5 and state.startswith("PT") and state[2:].isdigit() and 400 <= int(state[2:]) <= 599
-    if state not in _TRIGGER_STATES and not is_status:
+    if not is_raised_by_function(error):
         return None
     diagnostic: Any = getattr(error.__cause__, "diag", None)
     body = {"code": state, "message": (diagnostic and diagnostic.message_primary) or ""}
@@ -218,4 +228,10 @@ def _trigger_message(error: Exception) -> tuple[int, dict[str, str]] | None:
     # A constraint, unlike a trigger, names its table; its detail quotes the row.
     if diagnostic and diagnostic.message_detail and not diagnostic.table_name:
         body["detail"] = diagnostic.message_detail
-    return (int(state[2:]) if is_status else 500), body
+    return _status_of(state) or 500, body
+
+
+def _status_of(state: str) -> int | None:
+    """The HTTP status in an SQLSTATE `PTnnn`; None for any other."""
+    is_status = len(state) == 5 and state.startswith("PT") and state[2:].isdigit() and 400 <= int(state[2:]) <= 599
+    return int(state[2:]) if is_status else None

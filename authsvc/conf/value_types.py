@@ -164,6 +164,10 @@ def _parse_assignments(text: str) -> dict[str, str]:
     return {pair[0]: pair[1] for pair in pairs}
 
 
+def _parse_secrets(text: str) -> tuple[Secret, ...]:
+    return tuple(Secret(part) for part in text.split("|") if part)
+
+
 def _parse_test_codes(text: str) -> dict[str, str]:
     """`phone:code,…`; phones become bare digits."""
     return {"".join(phone.split()).removeprefix("+"): code.strip() for phone, code in _parse_pairs(text).items()}
@@ -337,6 +341,7 @@ TRIMMED_LIST = ValueType("list", _parse_trimmed_list, "list, with commas")
 NETWORKS = ValueType("list of networks", parse_networks, "networks (CIDR), with commas")
 URL_PATTERNS = ValueType("list of patterns", _parse_url_patterns, "URL patterns, with commas")
 CHARACTER_SETS = ValueType("character sets", _parse_character_sets, "character sets, with colons")
+SECRETS = ValueType("list", _parse_secrets, "texts, separated by `|`", is_secret=True)
 SECRET_MAP = ValueType("map", _secret_map, "`name:value` pairs, with commas", is_secret=True)
 TEST_CODES = ValueType("map", _parse_test_codes, "`phone:code` pairs, with commas", is_secret=True)
 ASSIGNMENTS = ValueType("map", _parse_assignments, "`name=value` pairs, with commas")

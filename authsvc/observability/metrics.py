@@ -59,6 +59,16 @@ DELIVERIES = Counter(
     "Attempts to deliver a message by channel and outcome: delivered, retry or failed.",
     ["channel", "outcome"],
 )
+HOOK_SECONDS = Histogram(
+    "auth_hook_duration_seconds",
+    "Time of calls of hooks, by outcome: ok, rejected, failed or failed_open.",
+    ["hook", "transport", "outcome"],
+)
+HOOK_ABANDONED_THREADS = Gauge(
+    "auth_hook_abandoned_threads",
+    "Threads of Python hooks that still run after their time limit.",
+    multiprocess_mode="livesum",
+)
 CLEANED_ROWS = Counter("auth_cleanup_affected_rows", "Rows that the periodic cleanup removed or changed.")
 
 HASHES_STARTED = Counter(

@@ -30,6 +30,7 @@ _is_instrumented = False
 _is_listening = False
 _stop_functions: list[Callable[[], None]] = []
 _job_span: Callable[[str], AbstractContextManager[object]] = nullcontext
+_hook_span: Callable[[str], AbstractContextManager[object]] = nullcontext
 logger = logging.getLogger(__name__)
 
 
@@ -70,6 +71,11 @@ def job_span(name: str) -> AbstractContextManager[object]:
     return _job_span(name)
 
 
+def hook_span(name: str) -> AbstractContextManager[object]:
+    """The span of one call of a hook; without effect while this process exports no traces."""
+    return _hook_span(name)
+
+
 def _instrument() -> None:
     global _is_instrumented
     import_module("authsvc.observability.tracing").instrument()
@@ -83,10 +89,10 @@ def _listen(config: conf.Telemetry) -> None:
 
 
 def _start_tracing(config: conf.Telemetry) -> None:
-    global _job_span
+    global _job_span, _hook_span
     tracing = import_module("authsvc.observability.tracing")
     _stop_functions.append(tracing.start(config))
-    _job_span = tracing.job_span
+    _job_span, _hook_span = tracing.job_span, tracing.hook_span
 
 
 def _start_metrics(config: conf.Telemetry, is_leader: Callable[[], bool]) -> None:

@@ -83,6 +83,11 @@ def job_span(name: str) -> AbstractContextManager[object]:
     return tracer.start_as_current_span(name, Context(), SpanKind.CONSUMER, attributes={"auth.job": name})
 
 
+def hook_span(name: str) -> AbstractContextManager[object]:
+    """The span of one call of a hook, without attributes."""
+    return trace.get_tracer("authsvc", __version__).start_as_current_span(f"hook {name}")
+
+
 def accept_any_host(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
     """Middleware that replaces a malformed Host header, such as one with an underscore.
 

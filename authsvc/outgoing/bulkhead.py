@@ -28,6 +28,9 @@ class Slots(Protocol):
 
     def release(self) -> None: ...
 
+    @property
+    def size(self) -> int: ...
+
 
 class _Thread(threading.local):
     slots: Slots | None = None
@@ -66,6 +69,24 @@ def wait_for(server: str) -> Iterator[None]:
                 _waiting[server] -= 1
                 if not _waiting[server]:
                     del _waiting[server]
+
+
+def slot_count() -> int | None:
+    """The number of slots of which this thread holds one; None if it holds none."""
+    return None if _thread.slots is None else _thread.slots.size
+
+
+@contextmanager
+def keep_slot() -> Iterator[None]:
+    """Keep the slot of this request in the block although it waits for other servers.
+
+    For calls inside a transaction, whose connection belongs to the slot. The caller limits the number of such requests.
+    """
+    slots, _thread.slots = _thread.slots, None
+    try:
+        yield
+    finally:
+        _thread.slots = slots
 
 
 @contextmanager

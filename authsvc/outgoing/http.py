@@ -40,6 +40,18 @@ class Unreachable(Exception):
     """
 
 
+class NotConnected(Unreachable):
+    """No response began: a failure of network, DNS or TLS."""
+
+
+class TimedOut(Unreachable):
+    """The deadline passed."""
+
+
+class TooLong(Unreachable):
+    """The response exceeds the size limit."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
     """The response of the peer, with any status."""
@@ -125,7 +137,7 @@ def _exchange(request: requests.Request, call: connections.Call, *, max_bytes: i
     ) as error:
         outcome = _reason(error)
         # The messages of the libraries quote the full URL.
-        raise Unreachable(outcome) from None
+        raise _kind(error)(outcome) from None
     else:
         outcome = reply.status
         return reply
@@ -245,6 +257,16 @@ def _reason(error: Exception) -> str:
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror
     return type(chain[-1]).__name__
+
+
+def _kind(error: Exception) -> type[Unreachable]:
+    chain = list(_causes(error))
+    if any(isinstance(cause, connections.TooLong) for cause in chain):
+        return TooLong
+    if any(isinstance(cause, TimeoutError | urllib3.exceptions.TimeoutError) for cause in chain):
+        return TimedOut
+    # Errors while the body is read are those of urllib3 and of the socket.
+    return NotConnected if isinstance(error, requests.ConnectionError) else Unreachable
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -9,6 +9,7 @@ from authsvc.conf.declaration import section, section_by_key
 from authsvc.conf.report import Notice, Report
 from authsvc.conf.sections import database as database_section
 from authsvc.conf.sections.database import Database, IndexWorker, check_encryption, check_pool_size
+from authsvc.conf.sections.hooks import HOOKS, Hook, HookCalls, check_hooks
 from authsvc.conf.sections.languages import Languages, check_languages
 from authsvc.conf.sections.mail import Mailer, Recipients, Smtp, check_mail, check_recipients
 from authsvc.conf.sections.mfa import Mfa, Passkeys, WebAuthn, check_webauthn
@@ -72,6 +73,8 @@ class AuthConfig:
     custom_providers: CustomProviders = section(CustomProviders, "Custom providers")
     flows: Flows = section(Flows, "Flows")
     oauth_server: OAuthServer = section(OAuthServer, "OAuth server")
+    hooks: Mapping[str, Hook] = section_by_key(Hook, "Hooks", prefix="AUTH_HOOK_<HOOK>_", keys=HOOKS)
+    hook_calls: HookCalls = section(HookCalls, "All hooks")
     pages: Pages = section(Pages, "Hosted pages")
     console: Console = section(Console, "Operator console")
     logging: Logging = section(Logging, "Logging")
@@ -120,3 +123,4 @@ def check(config: AuthConfig, report: Report) -> None:
     check_providers(config.providers, report)
     check_id_token_issuers(config.federation, report)
     check_oauth_server(config.oauth_server, config.jwt, config.pages, report)
+    check_hooks(config.hooks, report)

@@ -88,6 +88,8 @@ def page() -> str:
         """The endpoints of an error; groups of endpoints are named as a whole."""
         if error in responses.ANYWHERE:
             return "every endpoint"
+        if _is_of_hooks(error):
+            return "every endpoint that asks a hook"
         remaining, names = list(places[error]), []
         for name, members in groups.items():
             if all(member in remaining for member in members):
@@ -99,7 +101,7 @@ def page() -> str:
     by_code: dict[str, list[type[ApiError]]] = defaultdict(list)
     for error in find_errors():
         # A class without endpoints and without a message is only a base class.
-        if error in places or error in responses.ANYWHERE or "message" in vars(error):
+        if error in places or error in responses.ANYWHERE or "message" in vars(error) or _is_of_hooks(error):
             by_code[error.error_code].append(error)
     if set(by_code) != set(REMEDIES):
         raise LookupError(f"remedies and errors differ: {sorted(set(by_code) ^ set(REMEDIES))}")
@@ -115,6 +117,11 @@ def page() -> str:
     oauth = [error for error in places if issubclass(error, OAuthError)]
     parts += sorted(f"| {_oauth_error(error)} | {returned_by(error)} |" for error in oauth)
     return "\n".join(parts) + "\n"
+
+
+def _is_of_hooks(error: Kind) -> bool:
+    """True for an outcome of a call of a hook, which ends any request that asks the hook."""
+    return error.__module__ == "hooks.errors"
 
 
 def _subclasses(parent: type[ApiError]) -> Iterator[type[ApiError]]:

@@ -14,6 +14,7 @@ import pytest
 
 from authsvc import conf
 from authsvc.conf import dotenv
+from authsvc.conf.sections.hooks import HOOKS, Hook
 from tests.authsvc.conf.variables import KEY, OCT, REQUIRED, ROOT, RSA, load, problems, seconds
 
 
@@ -27,6 +28,16 @@ def _provider_settings(name: str) -> list[tuple[str, str, str, object]]:
         (f"{prefix}_URL", "https://x/", f"providers.{name}.url", "https://x"),
         (f"{prefix}_EMAIL_OPTIONAL", "true", f"providers.{name}.email_optional", True),
         (f"{prefix}_SKIP_NONCE_CHECK", "true", f"providers.{name}.skip_nonce_check", True),
+    ]
+
+
+def _hook_settings(name: str) -> list[tuple[str, str, str, object]]:
+    prefix = f"AUTH_HOOK_{name.upper()}"
+    return [
+        (f"{prefix}_URI", "pg-functions://p/auth/f", f"hooks.{name}.uri", "pg-functions://p/auth/f"),
+        (f"{prefix}_SECRETS", "a||b", f"hooks.{name}.secrets", (conf.Secret("a"), conf.Secret("b"))),
+        (f"{prefix}_TIMEOUT", "100ms", f"hooks.{name}.timeout", timedelta(milliseconds=100)),
+        (f"{prefix}_ON_FAILURE", "open", f"hooks.{name}.on_failure", "open"),
     ]
 
 
@@ -141,6 +152,10 @@ SETTINGS: list[tuple[str, str, str, object]] = [
         "federation.domain_by_provider",
         {"github": "github", "google": "google"},
     ),
+    *(row for name in HOOKS for row in _hook_settings(name)),
+    ("AUTH_HOOK_MAX_CONCURRENCY", "3", "hook_calls.max_concurrency", 3),
+    ("AUTH_HOOK_SEND_EMAIL_DELIVERY", "inline", "hook_calls.send_email_delivery", "inline"),
+    ("AUTH_HOOK_SEND_SMS_DELIVERY", "inline", "hook_calls.send_sms_delivery", "inline"),
     ("AUTH_CUSTOM_OAUTH_ENABLED", "false", "custom_providers.enabled", False),
     ("AUTH_CUSTOM_OAUTH_MAX_PROVIDERS", "3", "custom_providers.max_providers", 3),
     ("AUTH_CUSTOM_OAUTH_EXTERNAL_URL", "https://x/auth/", "custom_providers.external_url", "https://x/auth"),
@@ -332,9 +347,9 @@ def _defaults() -> conf.AuthConfig:
 
 
 def _at(settings: conf.AuthConfig, path: str) -> object:
-    if path.startswith("providers."):
-        _, name, attribute = path.split(".")
-        return getattr(settings.providers[name], attribute)
+    if path.startswith(("providers.", "hooks.")):
+        section, name, attribute = path.split(".")
+        return getattr(getattr(settings, section)[name], attribute)
     return attrgetter(path)(settings)
 
 
@@ -363,6 +378,7 @@ def test_the_defaults_are_those_of_the_declarations() -> None:
         database=conf.Database(driver="postgres", url=conf.Secret(REQUIRED["DATABASE_URL"])),
         jwt=conf.Jwt(secret=conf.Secret("hunter2")),
         providers=dict.fromkeys(conf.PROVIDERS, conf.Provider()),
+        hooks=dict.fromkeys(HOOKS, Hook()),
         notices=settings.notices,
     )
     assert (settings.api.port, settings.jwt.exp, settings.passwords.min_length) == (8081, seconds(3600), 6)

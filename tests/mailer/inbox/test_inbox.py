@@ -219,6 +219,8 @@ def test_the_json_waits_without_a_slot_of_requests(client: Client, monkeypatch: 
 class Slots:
     """The slots of a server whose one slot is in use."""
 
+    size = 1
+
     def __init__(self) -> None:
         self.held = 1
         self.during_sleep: list[int] = []

@@ -108,6 +108,8 @@ def test_a_busy_service_is_a_failed_step(
     console: Console, corp: CustomProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Slots:
+        size = 1
+
         def acquire(self) -> None: ...
         def release(self) -> None: ...
 

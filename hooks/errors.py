@@ -1,0 +1,100 @@
+"""Outcomes of calls that end a request."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Self
+
+from django.db import Error as DatabaseError
+
+from authsvc.errors import ApiError
+
+MAX_ANSWER_BYTES = 204_800
+
+
+class HookRejected(ApiError):
+    """The hook refused the request, with its own status and message."""
+
+    def __init__(self, message: str, *, status: int = 500) -> None:
+        super().__init__(message)
+        self.status = status
+        self.error_code = "unexpected_failure" if status == 500 else "unknown"
+
+
+class HookFailed(ApiError):
+    """The hook could not be asked, or its answer could not be understood."""
+
+
+class HookTimedOut(HookFailed):
+    status = 422
+    error_code = "hook_timeout"
+
+    def __init__(self, seconds: str) -> None:
+        super().__init__(f"Failed to reach hook within maximum time of {seconds} seconds")
+
+    @classmethod
+    def after(cls, timeout: timedelta) -> Self:
+        return cls(f"{timeout.total_seconds():f}")
+
+
+class HookUnreachable(HookFailed):
+    """No attempt reached the hook."""
+
+    status = 422
+    error_code = "hook_timeout_after_retry"
+    message = "Failed to reach hook after maximum retries"
+
+
+class HookUnavailable(HookFailed):
+    """The hook answered 429 or 503."""
+
+    message = "Service currently unavailable due to hook"
+
+
+class PayloadRefused(HookFailed):
+    """The hook answered 400."""
+
+    message = "Invalid payload sent to hook"
+
+
+class HookUnauthorized(HookFailed):
+    """The hook answered 401."""
+
+    message = "Hook requires authorization token"
+
+
+class UnexpectedHookStatus(HookFailed):
+    def __init__(self, status: int) -> None:
+        super().__init__(f"Unexpected status code returned from hook: {status}")
+
+
+class InvalidHookContentType(HookFailed):
+    status = 400
+    error_code = "hook_payload_invalid_content_type"
+
+
+class HookAnswerTooLarge(HookFailed):
+    status = 422
+    error_code = "hook_payload_over_size_limit"
+    message = f"Payload size exceeded size limit of {MAX_ANSWER_BYTES} bytes"
+
+
+class InvalidHookAnswer(HookFailed):
+    """The answer is not JSON, or has another shape."""
+
+    message = "Error unmarshaling JSON output."
+
+
+class HookErrored(HookFailed):
+    """The function of the hook failed, or the connection was lost while its answer was read."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(f"Error running hook URI: {uri}")
+
+
+class HookFunctionRefused(HookRejected):
+    """The database function of the hook raised an error for the client."""
+
+    def __init__(self, uri: str, error: DatabaseError) -> None:
+        super().__init__(f"Error running hook URI: {uri}")
+        self.raised_by_function = error

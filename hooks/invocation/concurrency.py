@@ -1,0 +1,124 @@
+"""Limits the calls of hooks that a process makes at a time.
+
+A request that waits for a call holds neither its slot nor a database connection. Calls inside a transaction keep both,
+so they are reserved before the transaction begins, and hold at most half of the slots.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.db import transaction
+
+from authsvc import conf
+from authsvc.errors import ServiceBusy
+from authsvc.outgoing import bulkhead
+from hooks import settings
+from hooks.errors import HookTimedOut
+from hooks.names import Hook
+
+_MAX_WAITING = 512
+"""Threads of a process that wait for a call."""
+_RETRY_SECONDS = 5
+
+
+class _Thread(threading.local):
+    has_reservation = False
+
+
+class _Calls:
+    """The calls of this process: those in progress and reserved, and those of them that keep a slot."""
+
+    def __init__(self) -> None:
+        self._free = threading.Condition()
+        self._count = 0
+        self._count_with_slot = 0
+        self._waiting = 0
+
+    def acquire(self, *, slots: int | None, seconds: float) -> bool:
+        """Begin a call, after a wait of at most `seconds`. `slots`: of the process, if the call keeps one.
+
+        Raises ServiceBusy when too many calls wait.
+        """
+
+        def is_free() -> bool:
+            has_slot = slots is None or self._count_with_slot < max(1, slots // 2)
+            return has_slot and self._count < conf.current().hook_calls.max_concurrency
+
+        with self._free:
+            if not is_free():
+                if not seconds:
+                    return False
+                if self._waiting >= _MAX_WAITING:
+                    raise ServiceBusy(retry_after=_RETRY_SECONDS)
+                self._waiting += 1
+                try:
+                    if not self._free.wait_for(is_free, timeout=seconds):
+                        return False
+                finally:
+                    self._waiting -= 1
+            self._count += 1
+            self._count_with_slot += slots is not None
+        return True
+
+    def release(self, *, slots: int | None) -> None:
+        with self._free:
+            self._count -= 1
+            self._count_with_slot -= slots is not None
+            self._free.notify_all()
+
+
+_thread = _Thread()
+_calls = _Calls()
+
+
+@contextmanager
+def reserve(hook: Hook) -> Iterator[None]:
+    """Reserve a call in the block, which opens a transaction and calls the hook inside of it.
+
+    Leaves the slot of the request while it waits. Further reservations in the block have no effect. Raises
+    HookTimedOut if no call is free within the hook's timeout, and ServiceBusy.
+    """
+    if _thread.has_reservation:
+        yield
+        return
+    timeout = settings.of(hook).time_limit
+    slots = bulkhead.slot_count()
+    if not _calls.acquire(slots=slots, seconds=0):
+        with bulkhead.leave_slot():
+            is_reserved = _calls.acquire(slots=slots, seconds=timeout.total_seconds())
+        if not is_reserved:
+            raise HookTimedOut.after(timeout)
+    _thread.has_reservation = True
+    try:
+        yield
+    finally:
+        _thread.has_reservation = False
+        _calls.release(slots=slots)
+
+
+@contextmanager
+def call(hook: Hook) -> Iterator[float]:
+    """The block calls the hook; its value is the deadline of the call (monotonic clock).
+
+    Outside of transactions the block has no slot. A call inside of one without a reservation does not wait for another.
+    Raises HookTimedOut and ServiceBusy.
+    """
+    timeout = settings.of(hook).time_limit
+    deadline = time.monotonic() + timeout.total_seconds()
+    is_in_transaction = transaction.get_connection().in_atomic_block
+    # The connection of a transaction belongs to the slot.
+    slots = bulkhead.slot_count() if is_in_transaction else None
+    with bulkhead.keep_slot() if is_in_transaction else bulkhead.leave_slot():
+        if _thread.has_reservation:
+            yield deadline
+            return
+        if not _calls.acquire(slots=slots, seconds=0 if is_in_transaction else timeout.total_seconds()):
+            raise HookTimedOut.after(timeout)
+        try:
+            yield deadline
+        finally:
+            _calls.release(slots=slots)

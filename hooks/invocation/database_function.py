@@ -1,0 +1,33 @@
+"""Calls a hook that is a database function."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db import Error as DatabaseError
+from django.db import connection, transaction
+from psycopg import sql
+
+from authsvc.api.exception_handler import is_raised_by_function
+from hooks import errors
+
+
+def call(uri: str, function: tuple[str, str], *, payload: str, timeout: timedelta) -> str | None:
+    """The JSON text that the function answers; None for NULL or no row. Raises HookFunctionRefused and HookErrored.
+
+    Runs in the caller's transaction, in a savepoint, or in one of its own: the time limit holds in transactions only.
+    """
+    # The parameter has no type, so the function may take jsonb, json or text.
+    statement = sql.SQL("SELECT ({}.{}(%s))::text").format(*map(sql.Identifier, function))
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(f"SET LOCAL statement_timeout = {int(timeout.total_seconds() * 1000):d}")
+            cursor.execute(statement, [payload])
+            row = cursor.fetchone()
+            # The savepoint, once released, would leave the limit to the rest of the transaction.
+            cursor.execute("SET LOCAL statement_timeout TO DEFAULT")
+    except DatabaseError as error:
+        if is_raised_by_function(error):
+            raise errors.HookFunctionRefused(uri, error) from None
+        raise errors.HookErrored(uri) from error
+    return row[0] if row else None

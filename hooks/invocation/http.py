@@ -1,0 +1,89 @@
+"""Calls a hook over HTTP: attempts, time limit, accepted responses."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+
+from authsvc.conf.types import Secret
+from authsvc.outgoing import http
+from hooks import errors
+from hooks.invocation import signatures
+
+_ATTEMPTS = 3
+_PAUSE_SECONDS = 2.0
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_CONTENT_TYPE = re.compile(rf"\s*({_TOKEN}(?:/{_TOKEN})?)\s*(?:;\s*{_TOKEN}\s*=\s*(?:{_TOKEN}|\"[^\"]*\")\s*)*;?\s*")
+
+logger = logging.getLogger(__name__)
+
+
+def call(
+    uri: str, *, body: bytes, message_id: str, secrets: Sequence[Secret], deadline: float, timeout: timedelta
+) -> bytes | None:
+    """The JSON text that the hook answers; None for status 204. Raises HookFailed.
+
+    `deadline` (monotonic clock) covers all attempts and the pauses between them; `timeout` is named in its error.
+    """
+    for attempt in range(1, _ATTEMPTS + 1):
+        level = logging.DEBUG if attempt == 1 else logging.INFO
+        # A call of logging would quote the URL's query otherwise.
+        logger.log(level, "invocation attempt: %s", attempt, extra={"component": "auth_hook", "url": uri})
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise errors.HookTimedOut.after(timeout)
+        try:
+            reply = http.send(
+                "POST",
+                uri,
+                timeout=timedelta(seconds=left),
+                max_bytes=errors.MAX_ANSWER_BYTES,
+                headers={
+                    "Content-Type": "application/json",
+                    "Accept-Encoding": "identity",
+                    **signatures.signed_headers(secrets, message_id=message_id, timestamp=int(time.time()), body=body),
+                },
+                content=body,
+            )
+        except http.TimedOut:
+            raise errors.HookTimedOut.after(timeout) from None
+        except http.TooLong:
+            raise errors.HookAnswerTooLarge from None
+        except http.NotConnected:
+            if attempt < _ATTEMPTS:
+                time.sleep(max(0.0, min(_PAUSE_SECONDS, deadline - time.monotonic())))
+            continue
+        except http.Unreachable:
+            raise errors.HookErrored(uri) from None
+        if reply.status not in (429, 503):
+            return _content(reply)
+        if not reply.headers.get("Retry-After") or attempt == _ATTEMPTS:
+            raise errors.HookUnavailable
+    raise errors.HookUnreachable
+
+
+def _content(reply: http.Reply) -> bytes | None:
+    match reply.status:
+        case 204:
+            return None
+        case 200 | 202:
+            _check_content_type(reply.headers.get("Content-Type", ""))
+            return reply.body
+        case 400:
+            raise errors.PayloadRefused
+        case 401:
+            raise errors.HookUnauthorized
+    raise errors.UnexpectedHookStatus(reply.status)
+
+
+def _check_content_type(value: str) -> None:
+    if not value:
+        raise errors.InvalidHookContentType("Invalid Content-Type: Missing Content-Type header")
+    match = _CONTENT_TYPE.fullmatch(value)
+    if match is None:
+        raise errors.InvalidHookContentType("Invalid Content-Type header: malformed media type")
+    if match[1].lower() != "application/json":
+        raise errors.InvalidHookContentType(f"Invalid JSON response. Received content-type: {value}")

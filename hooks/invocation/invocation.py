@@ -1,0 +1,146 @@
+"""Calls a hook and interprets its answer."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any
+from uuid import UUID, uuid4
+
+import orjson
+
+from authsvc import conf
+from authsvc.observability import metrics, telemetry
+from hooks import errors, settings
+from hooks.errors import HookFailed, HookRejected
+from hooks.invocation import concurrency, database_function, http, python_function
+from hooks.names import Hook
+
+logger = logging.getLogger(__name__)
+
+
+class NoAnswer(Enum):
+    NO_ANSWER = "no answer"
+
+
+NO_ANSWER = NoAnswer.NO_ANSWER
+"""The hook returned status 204, NULL or None."""
+
+
+def is_enabled(hook: Hook) -> bool:
+    return settings.of(hook).enabled
+
+
+def invoke(hook: Hook, payload: Mapping[str, Any], *, address: str = "", invocation_id: UUID | None = None) -> Any:
+    """Call an enabled hook with `metadata` and `payload`; `address` is the client IP address, empty if unknown.
+
+    Returns the answer, a JSON value without an `error`, or NO_ANSWER. `invocation_id` identifies repeated calls for the
+    same message. Raises HookRejected if the hook refuses the request, HookFailed if it cannot be asked or understood,
+    and ServiceBusy. Outside of transactions the request has no slot during the call.
+    """
+    configuration = settings.of(hook)
+    message_id = str(invocation_id or uuid4())
+    started = time.monotonic()
+    outcome = "failed"
+    try:
+        with telemetry.hook_span(str(hook)), concurrency.call(hook) as deadline:
+            answer = _call(hook, {"metadata": _metadata(hook, message_id, address), **payload}, message_id, deadline)
+        _check_error(answer)
+        outcome = "ok"
+        return answer
+    except HookRejected:
+        outcome = "rejected"
+        raise
+    except HookFailed:
+        if configuration.on_failure == "open":
+            outcome = "failed_open"
+        raise
+    finally:
+        seconds = time.monotonic() - started
+        metrics.HOOK_SECONDS.labels(str(hook), configuration.transport, outcome).observe(seconds)
+        is_ok = outcome == "ok"
+        fields = {"action": "run_hook", "hook": configuration.uri, "success": is_ok, "duration": int(seconds * 1e6)}
+        message = "Hook ran successfully" if is_ok else "Hook errored out"
+        logger.log(logging.INFO if is_ok else logging.WARNING, message, extra=fields)
+
+
+def tolerates(hook: Hook, error: HookFailed) -> bool:
+    """True if the request goes on although the hook failed. Logs it."""
+    if settings.of(hook).on_failure != "open":
+        return False
+    fields = {"event": "hook.failed_open", "hook": str(hook), "cause": type(error).__name__}
+    logger.error("hook failed open", extra=fields)
+    return True
+
+
+def _metadata(hook: Hook, message_id: str, address: str) -> dict[str, str]:
+    metadata = {
+        "uuid": message_id,
+        "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "name": str(hook),
+    }
+    return metadata | {"ip_address": address} if address else metadata
+
+
+def _call(hook: Hook, payload: Mapping[str, Any], message_id: str, deadline: float) -> Any:
+    configuration = settings.of(hook)
+    uri, timeout = configuration.uri, configuration.time_limit
+    if configuration.transport == "python":
+        answer = python_function.call(
+            uri,
+            name=str(hook),
+            payload=orjson.loads(_encode(payload)),
+            deadline=deadline,
+            timeout=timeout,
+            max_abandoned=conf.current().hook_calls.max_concurrency,
+        )
+        return NO_ANSWER if answer is None else _as_json(answer)
+    body = _encode(payload)
+    text: bytes | str | None
+    if configuration.transport == "pg-functions":
+        text = database_function.call(uri, configuration.function, payload=body.decode(), timeout=timeout)
+    else:
+        text = http.call(
+            uri, body=body, message_id=message_id, secrets=configuration.secrets, deadline=deadline, timeout=timeout
+        )
+    if text is None:
+        return NO_ANSWER
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        raise errors.InvalidHookAnswer from None
+
+
+def _encode(payload: Mapping[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(payload)
+    except (orjson.JSONEncodeError, RecursionError):
+        raise HookFailed("Error marshaling JSON input.") from None
+
+
+def _as_json(answer: Any) -> Any:
+    try:
+        return orjson.loads(orjson.dumps(answer))
+    except (orjson.JSONEncodeError, RecursionError):
+        raise errors.InvalidHookAnswer from None
+
+
+def _check_error(answer: Any) -> None:
+    """Raises HookRejected for an answer with an `error`, and InvalidHookAnswer for one of another shape."""
+    if answer is NO_ANSWER or answer is None:
+        return
+    if not isinstance(answer, dict):
+        raise errors.InvalidHookAnswer
+    error = answer.get("error")
+    if error is None:
+        return
+    if not isinstance(error, dict):
+        raise errors.InvalidHookAnswer
+    message, status = error.get("message") or "", error.get("http_code") or 0
+    if not isinstance(message, str) or not isinstance(status, int) or isinstance(status, bool):
+        raise errors.InvalidHookAnswer
+    if message:
+        raise HookRejected(message, status=status if 400 <= status <= 599 else 500)

@@ -1,0 +1,11 @@
+"""The settings of each hook."""
+
+from __future__ import annotations
+
+from authsvc import conf
+from authsvc.conf.sections.hooks import Hook as HookSettings
+from hooks.names import Hook
+
+
+def of(hook: Hook) -> HookSettings:
+    return conf.current().hooks[hook.name.lower()]

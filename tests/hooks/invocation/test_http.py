@@ -1,0 +1,228 @@
+"""Calls of hooks over HTTP: requests, attempts, accepted responses and failures."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import time
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from authsvc.conf.types import Secret
+from hooks.errors import HookFailed, HookRejected
+from hooks.invocation import signatures
+from hooks.invocation.invocation import NO_ANSWER, invoke
+from hooks.names import Hook
+from tests import ports
+from tests.fakes.http_peer import Answer, HttpPeer, in_json, redirect
+from tests.hooks.conftest import SetHook
+
+pytestmark = pytest.mark.django_db
+
+HOOK = Hook.MFA_VERIFICATION_ATTEMPT
+PAYLOAD = {"user_id": "3f0c9a5e-1111-4222-8333-444455556666", "valid": True}
+SECRET = Secret("v1,whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX")
+JSON = {"Content-Type": "application/json"}
+
+
+def failure(set_hook: SetHook, url: str, **settings: Any) -> HookFailed | HookRejected:
+    set_hook(HOOK, uri=url, **settings)
+    with pytest.raises((HookFailed, HookRejected)) as caught:
+        invoke(HOOK, PAYLOAD)
+    return caught.value  # type: ignore[return-value]
+
+
+def described(error: HookFailed | HookRejected) -> tuple[int, str, str]:
+    return error.status, error.error_code, error.message
+
+
+def test_request(set_hook: SetHook, peer: HttpPeer) -> None:
+    set_hook(HOOK, uri=f"{peer.url}/hook?team=1", secrets=(SECRET,))
+    assert invoke(HOOK, PAYLOAD, address="203.0.113.7") == {}
+    [request] = peer.received
+    assert (request.method, request.target) == ("POST", "/hook?team=1")
+    body = request.json()
+    metadata = body.pop("metadata")
+    assert body == PAYLOAD
+    assert list(request.json()) == ["metadata", "user_id", "valid"]
+    assert UUID(metadata["uuid"]).version == 4
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", metadata["time"])
+    assert (metadata["name"], metadata["ip_address"]) == ("mfa-verification", "203.0.113.7")
+    headers = request.headers
+    assert headers["Content-Type"] == "application/json"
+    assert headers["Accept-Encoding"] == "identity"
+    assert headers["User-Agent"].startswith("authsvc/")
+    assert UUID(headers["webhook-id"]).version == 4
+    assert abs(int(headers["webhook-timestamp"]) - time.time()) < 60
+    assert headers["webhook-signature"] == signatures.sign(
+        [SECRET],
+        message_id=headers["webhook-id"],
+        timestamp=int(headers["webhook-timestamp"]),
+        body=request.body,
+    )
+    assert not {"Cookie", "Authorization"} & set(headers)
+
+
+def test_unsigned_request_has_no_signature_header(set_hook: SetHook, peer: HttpPeer) -> None:
+    set_hook(HOOK, uri=peer.url)
+    invoke(HOOK, PAYLOAD)
+    assert "webhook-signature" not in peer.received[0].headers
+    assert "ip_address" not in peer.received[0].json()["metadata"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (Answer(status=204), NO_ANSWER),
+        (in_json({"decision": "continue"}, status=202), {"decision": "continue"}),
+        (Answer(headers={"Content-Type": "application/json; charset=utf-8"}, body=b"{}"), {}),
+        (Answer(headers={"Content-Type": "Application/JSON"}, body=b"{}"), {}),
+        (in_json(None), None),
+        (in_json({"error": None, "extra": 1}), {"error": None, "extra": 1}),
+        (in_json({"error": {}}), {"error": {}}),
+        (in_json({"error": {"http_code": 403}}), {"error": {"http_code": 403}}),
+        (Answer(headers=JSON, body=b'"'.join([b'{"a":', b"x" * (204_800 - 8), b"}"])), ...),
+    ],
+)
+def test_accepted_answers(set_hook: SetHook, peer: HttpPeer, answer: Answer, expected: object) -> None:
+    set_hook(HOOK, uri=peer.url)
+    peer.answer(answer)
+    received = invoke(HOOK, PAYLOAD)
+    assert expected is ... or received == expected
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (Answer(status=201), (500, "unexpected_failure", "Unexpected status code returned from hook: 201")),
+        (
+            in_json({"error": {"message": "no", "http_code": 403}}, status=418),
+            (500, "unexpected_failure", "Unexpected status code returned from hook: 418"),
+        ),
+        (redirect("/"), (500, "unexpected_failure", "Unexpected status code returned from hook: 302")),
+        (Answer(status=400), (500, "unexpected_failure", "Invalid payload sent to hook")),
+        (Answer(status=401), (500, "unexpected_failure", "Hook requires authorization token")),
+        (Answer(status=503), (500, "unexpected_failure", "Service currently unavailable due to hook")),
+        (
+            Answer(body=b"{}"),
+            (400, "hook_payload_invalid_content_type", "Invalid Content-Type: Missing Content-Type header"),
+        ),
+        (
+            Answer(headers={"Content-Type": ";/"}, body=b"{}"),
+            (400, "hook_payload_invalid_content_type", "Invalid Content-Type header: malformed media type"),
+        ),
+        (
+            Answer(headers={"Content-Type": "text/plain"}, body=b"{}"),
+            (
+                400,
+                "hook_payload_invalid_content_type",
+                "Invalid JSON response. Received content-type: text/plain",
+            ),
+        ),
+        (
+            Answer(headers=JSON, body=b" " * 204_801),
+            (422, "hook_payload_over_size_limit", "Payload size exceeded size limit of 204800 bytes"),
+        ),
+        *(
+            (Answer(headers=JSON, body=body), (500, "unexpected_failure", "Error unmarshaling JSON output."))
+            for body in (b"12345", b"", b"[]", b"{", b'{"error":"x"}', b'{"error":{"message":1}}', b"\xff")
+        ),
+    ],
+)
+def test_failures(set_hook: SetHook, peer: HttpPeer, answer: Answer, expected: tuple[int, str, str]) -> None:
+    peer.answer(answer)
+    error = failure(set_hook, peer.url)
+    assert isinstance(error, HookFailed)
+    assert described(error) == expected
+    assert len(peer.received) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        ({"message": "no"}, (500, "unexpected_failure", "no")),
+        ({"message": "no", "http_code": 403}, (403, "unknown", "no")),
+        ({"message": "no", "http_code": 200}, (500, "unexpected_failure", "no")),
+        ({"message": "no", "http_code": 500}, (500, "unexpected_failure", "no")),
+    ],
+)
+def test_rejections(
+    set_hook: SetHook, peer: HttpPeer, error: Mapping[str, Any], expected: tuple[int, str, str]
+) -> None:
+    peer.answer(in_json({"error": error}))
+    raised = failure(set_hook, peer.url)
+    assert isinstance(raised, HookRejected)
+    assert described(raised) == expected
+
+
+def test_retry_after_repeats_at_once_with_the_same_id(set_hook: SetHook, peer: HttpPeer) -> None:
+    peer.answer(Answer(status=429, headers={"Retry-After": "120"}), in_json({}))
+    set_hook(HOOK, uri=peer.url, secrets=(SECRET,))
+    assert invoke(HOOK, PAYLOAD) == {}
+    first, second = peer.received
+    assert first.headers["webhook-id"] == second.headers["webhook-id"]
+    assert first.body == second.body
+
+
+def test_three_attempts_of_an_unavailable_hook(set_hook: SetHook, peer: HttpPeer) -> None:
+    peer.answer(Answer(status=429, headers={"Retry-After": "120"}))
+    error = failure(set_hook, peer.url)
+    assert described(error) == (500, "unexpected_failure", "Service currently unavailable due to hook")
+    assert len(peer.received) == 3
+
+
+def test_three_attempts_to_connect(set_hook: SetHook) -> None:
+    begun = time.monotonic()
+    error = failure(set_hook, f"http://127.0.0.1:{ports.free_port()}/")
+    assert described(error) == (
+        422,
+        "hook_timeout_after_retry",
+        "Failed to reach hook after maximum retries",
+    )
+    assert time.monotonic() - begun >= 4
+
+
+def test_time_limit_covers_pauses(set_hook: SetHook) -> None:
+    url = f"http://127.0.0.1:{ports.free_port()}/"
+    error = failure(set_hook, url, timeout=timedelta(milliseconds=100))
+    assert described(error) == (
+        422,
+        "hook_timeout",
+        "Failed to reach hook within maximum time of 0.100000 seconds",
+    )
+
+
+@pytest.mark.parametrize("answer", [Answer(hang=True), Answer(drip=0.2, headers=JSON, body=b"{}" * 100)], ids=str)
+def test_slow_answers(set_hook: SetHook, peer: HttpPeer, answer: Answer) -> None:
+    peer.answer(answer)
+    error = failure(set_hook, peer.url, timeout=timedelta(milliseconds=500))
+    assert described(error) == (
+        422,
+        "hook_timeout",
+        "Failed to reach hook within maximum time of 0.500000 seconds",
+    )
+    assert len(peer.received) == 1
+
+
+def test_connection_lost_in_the_body(set_hook: SetHook, peer: HttpPeer) -> None:
+    peer.answer(
+        Answer(raw=b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", close=True)
+    )
+    error = failure(set_hook, peer.url)
+    assert described(error) == (500, "unexpected_failure", f"Error running hook URI: {peer.url}")
+    assert len(peer.received) == 1
+
+
+def test_logs_contain_no_payload(set_hook: SetHook, peer: HttpPeer, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    peer.answer(in_json({"answer": "secret-answer"}))
+    set_hook(HOOK, uri=peer.url, secrets=(SECRET,))
+    invoke(HOOK, {"sms": {"otp": "secret-code"}})
+    text = json.dumps([record.__dict__ for record in caplog.records], default=str)
+    assert "Hook ran successfully" in text
+    assert not re.search("secret-answer|secret-code|AAECAwQF", text)
