@@ -6,7 +6,7 @@ import logging
 import re
 from collections.abc import Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Any
@@ -63,6 +63,8 @@ class Caller:
     """The URL of this service as the client reached it, for links in emails."""
     authorization: str = field(default="", repr=False)
     """The unverified Authorization header, `""` without one."""
+    receives_tokens: bool = True
+    """False for a page of this service, whose session has a cookie instead of tokens."""
     audit: AuditContext = field(default_factory=AuditContext, repr=False, compare=False)
 
 
@@ -91,6 +93,15 @@ def caller_of(request: HttpRequest) -> Caller:
             authorization=meta.get("HTTP_AUTHORIZATION", ""),
         )
     current_caller.set(caller)
+    return caller
+
+
+def page_caller_of(request: HttpRequest) -> Caller:
+    """The Caller of a page of this service, for `caller_of` too. Raises the errors of `caller_of`."""
+    caller = caller_of(request)
+    if caller.receives_tokens:
+        caller = request.META["authsvc.caller"] = replace(caller, receives_tokens=False)
+        current_caller.set(caller)
     return caller
 
 

@@ -46,6 +46,10 @@ class OAuthError(Exception):
         super().__init__(f"{error}: {description}")
 
 
+class HookError(ApiError):
+    """A hook has refused the request, or has failed."""
+
+
 class UnexpectedFailure(ApiError):
     """A failure of the server; the cause is in the log."""
 

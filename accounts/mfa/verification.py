@@ -27,7 +27,7 @@ from authsvc.caller import Caller
 from authsvc.errors import RequestRateExceeded, UnexpectedFailure
 from authsvc.observability import metrics
 from authsvc.security import rate_limits
-from tokens.sessions import lifecycle, sign_in_metrics, step_up
+from tokens.sessions import issuing, lifecycle, sign_in_metrics, step_up
 from tokens.sessions.errors import TooManyConcurrentRefreshes, UserBanned, UserNotFoundForToken
 from tokens.sessions.lifecycle import TokenPair
 from tokens.sessions.users import SignedInUser
@@ -144,7 +144,7 @@ def complete_step_up(
     """
     deadline = time.monotonic() + _TIMEOUT
     while time.monotonic() < deadline:
-        with transaction.atomic(durable=True):
+        with issuing.token_transaction(caller):
             # One at a time per user, because each step-up ends other sessions of the user.
             redeem(lifecycle.lock_signed_in_user(signed_in))
             user = queries.get(signed_in.user.id)
@@ -157,7 +157,8 @@ def complete_step_up(
                 transaction.set_rollback(True)
         if tokens is not None:
             return StepUpResult(user=user, tokens=tokens)
-        time.sleep(random.uniform(0.010, 0.029))  # noqa: S311  (spreads out waiters)
+        if not issuing.wait_for_lock(random.uniform(0.010, 0.029)):  # noqa: S311  (spreads out waiters)
+            break
     raise TooManyConcurrentRefreshes
 
 

@@ -50,7 +50,7 @@ from authsvc import conf, languages
 from authsvc.api import captcha, exception_handler, throttling
 from authsvc.api.renderers import NO_STORE, SeeOther
 from authsvc.api.throttling import Bucket
-from authsvc.caller import Caller, caller_of, client_address
+from authsvc.caller import Caller, client_address, page_caller_of
 from authsvc.db.fields import parse_json
 from authsvc.errors import ApiError, BodyTooLarge
 from tokens.sessions import browser_sessions
@@ -200,7 +200,7 @@ class Page(View):
 
     @cached_property
     def caller(self) -> Caller:
-        return caller_of(self.request)
+        return page_caller_of(self.request)
 
     @cached_property
     def at(self) -> datetime:

@@ -8,8 +8,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import transaction
-
 from accounts.models import CeremonyType, Passkey, User
 from accounts.passkeys import challenges, errors
 from accounts.passkeys.challenges import CredentialResponse, StartedCeremony
@@ -21,6 +19,7 @@ from authsvc import audit
 from authsvc.caller import Caller
 from tokens.sessions import lifecycle, sign_in_metrics
 from tokens.sessions.errors import UserBanned
+from tokens.sessions.issuing import token_transaction
 from tokens.sessions.lifecycle import TokenPair
 
 logger = logging.getLogger(__name__)
@@ -80,7 +79,7 @@ def complete(
             "a passkey may have been cloned: its sign count did not grow", extra={"passkey_id": str(passkey.id)}
         )
         raise errors.CredentialNotVerified
-    with transaction.atomic(durable=True):
+    with token_transaction(caller):
         User.objects.filter(id=user.id).update(last_sign_in_at=at, updated_at=at)
         unchanged = Passkey.objects.filter(id=passkey.id, user_id=user.id, sign_count=passkey.sign_count)
         if not unchanged.update(sign_count=sign_count, last_used_at=at, updated_at=at):

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, Literal, TypedDict
 
-from django.db import transaction
-
 from accounts import errors as account_errors
 from accounts import models  # not `User`: the response schemas of this module refer to another class of that name
 from accounts.passwords import hashing, policy
@@ -27,6 +25,7 @@ from tokens.api import grants
 from tokens.api.schemas import Session
 from tokens.sessions import lifecycle, sign_in_metrics
 from tokens.sessions.errors import UserBannedAtSignIn
+from tokens.sessions.issuing import token_transaction
 from tokens.sessions.lifecycle import TokenPair
 
 
@@ -150,7 +149,7 @@ def _sign_in(
     new_hash = hashing.hash_password(password) if hashing.needs_rehash(stored) else stored
     if new_hash != stored or encryption.needs_reencryption(user.password_hash):
         changes["password"] = encryption.encrypt(new_hash, bound_to=user.id)
-    with transaction.atomic(durable=True):
+    with token_transaction(caller):
         # A password change ends all sessions. It must also end a sign-in that started before it. Failures of concurrent
         # requests count as well.
         unchanged = models.User.objects.filter(id=user.id, password=user.password_hash)

@@ -23,11 +23,13 @@ from accounts.users import queries as user_queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
+from authsvc.errors import HookError, UnexpectedFailure
 from authsvc.messaging import Channel, EmailKind, IntervalGroup, Sender
 from tokens.flows import pkce
 from tokens.flows.pkce import Challenge
 from tokens.one_time import one_time_tokens
 from tokens.sessions import lifecycle, sign_in_metrics
+from tokens.sessions.issuing import token_transaction
 from tokens.sessions.lifecycle import TokenPair
 
 
@@ -112,11 +114,16 @@ def sign_in_anonymously(*, data: Mapping[str, Any], caller: Caller, at: datetime
     """Create a user without an identity and start a session. The user can become permanent later."""
     if conf.current().signup.disabled:
         raise account_errors.SignupDisabled
-    with transaction.atomic(durable=True):
-        user = account_creation.create_anonymous_user(data=data, audience=caller.audience, at=at)
-        return SignUpResult(
-            user=user, tokens=lifecycle.start_session(user=user, method="anonymous", caller=caller, at=at)
-        )
+    try:
+        with token_transaction(caller):
+            user = account_creation.create_anonymous_user(data=data, audience=caller.audience, at=at)
+            tokens = lifecycle.start_session(user=user, method="anonymous", caller=caller, at=at)
+    except HookError as error:
+        if error.status < 500:
+            raise
+        # The text that clients know for every failure of this sign-in.
+        raise UnexpectedFailure("Database error creating anonymous user") from error
+    return SignUpResult(user=user, tokens=tokens)
 
 
 def process_request(request: SignUpRequest, *, group: IntervalGroup, caller: Caller, at: datetime) -> SignUpResult:
@@ -206,7 +213,10 @@ def _create(
     password_hash = hashing.NO_PASSWORD if request.password is None else hashing.hash_password(request.password)
     if not is_confirmed:
         _reserve_message(request, caller=caller, at=at)
-    with messaging.reserved(_hook_channel(request, is_confirmed=is_confirmed)), transaction.atomic(durable=True):
+    with (
+        messaging.reserved(_hook_channel(request, is_confirmed=is_confirmed)),
+        token_transaction(caller, issues_token=is_confirmed and request.password is not None),
+    ):
         if claimant is not None:
             account_claiming.withdraw_claim(claimant, request.provider, at=at)
         user = account_creation.create_user(
@@ -243,7 +253,10 @@ def _repeat(
     identity_data = None
     if request.password is not None:
         identity_data = account_creation.own_identity_data(user_id=existing.id, email=request.email, data=request.data)
-    with messaging.reserved(_hook_channel(request, is_confirmed=is_confirmed)), transaction.atomic(durable=True):
+    with (
+        messaging.reserved(_hook_channel(request, is_confirmed=is_confirmed)),
+        token_transaction(caller, issues_token=is_confirmed and request.password is not None),
+    ):
         agrees = queries.repeat_sign_up(
             user_id=existing.id,
             provider=request.provider,

@@ -17,6 +17,7 @@ from authsvc.caller import Caller
 from authsvc.console import operators
 from authsvc.security import redirects
 from tokens.sessions import impersonation, lifecycle
+from tokens.sessions.issuing import token_transaction
 from tokens.sessions.lifecycle import TokenPair
 
 LINK_TYPE = impersonation.METHOD
@@ -77,7 +78,7 @@ def redeem_link(token: str, *, caller: Caller, at: datetime) -> tuple[UserRecord
     """
     if not impersonation.is_enabled():
         raise errors.InvalidEmailVerificationType
-    with transaction.atomic(durable=True):
+    with token_transaction(caller):
         link = impersonation.take_link(token, at=at)
         operator = impersonation.find_operator(link.operator_session_id, at=at) if link else None
         user = queries.get(link.user_id) if link else None

@@ -12,8 +12,6 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from django.db import transaction
-
 from accounts import errors as account_errors
 from accounts.identities import account_claiming
 from accounts.models import Identity, User
@@ -33,6 +31,7 @@ from tokens.one_time import one_time_tokens
 from tokens.one_time.one_time_tokens import PKCE_PREFIX, StoredToken
 from tokens.sessions import lifecycle, revocation, sign_in_metrics
 from tokens.sessions.errors import UserBanned
+from tokens.sessions.issuing import token_transaction
 from tokens.sessions.lifecycle import TokenPair
 from tokens.sessions.users import SignedInUser
 
@@ -340,7 +339,7 @@ def _redeem(
     if secret.proves is not None and user.has_unproven_claim(secret.proves):
         raise secret.error
     new_hash = _first_password(secret, password=password, needs_password=needs_password)
-    with transaction.atomic(durable=True):
+    with token_transaction(caller, issues_token=starts_session and not pkce):
         # The user's row before the secrets, as everywhere, so that concurrent requests cannot deadlock.
         if secret.type == "email_change" and contact_changes.confirm_first_address(user, at=at):
             if secret.token is None or not one_time_tokens.consume(secret.token, by_code=secret.by_code):

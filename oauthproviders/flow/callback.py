@@ -36,6 +36,7 @@ from tokens.flows import flow_states
 from tokens.models import FlowState
 from tokens.sessions import lifecycle, sign_in_metrics
 from tokens.sessions.errors import SessionNotFound
+from tokens.sessions.issuing import token_transaction
 from tokens.sessions.users import SignedInUser
 
 _COOKIE_KEY_LABEL = "oauthproviders.flow-binding"
@@ -193,7 +194,10 @@ def _sign_in(pending: PendingFlow, identity: ExternalIdentity, token: Token, *, 
 
 
 def _store_sign_in(pending: PendingFlow, match: AccountMatch, token: Token, *, caller: Caller, at: datetime) -> str:
-    with messaging.reserved("email" if match.confirmation_recipient else None), transaction.atomic(durable=True):
+    with (
+        messaging.reserved("email" if match.confirmation_recipient else None),
+        token_transaction(caller, issues_token=match.error is None and not pending.has_pkce),
+    ):
         if not pending.has_pkce and match.error is None:
             lifecycle.announce_session(caller)
         signed_in = external_sign_in.sign_in(
@@ -212,7 +216,7 @@ def _accept_invitation(
     pending: PendingFlow, link_hash: str, identity: ExternalIdentity, token: Token, *, caller: Caller, at: datetime
 ) -> str:
     invitation = invitation_acceptance.find_for(identity, link_hash=link_hash, at=at)
-    with transaction.atomic(durable=True):
+    with token_transaction(caller, issues_token=not pending.has_pkce):
         if not pending.has_pkce:
             lifecycle.announce_session(caller)
         user = invitation_acceptance.accept(
@@ -231,7 +235,10 @@ def _link(
     at: datetime,
 ) -> str:
     request = linking.prepare(identity, target, caller=caller, at=at)
-    with messaging.reserved(None if request.is_verified else "email"), transaction.atomic(durable=True):
+    with (
+        messaging.reserved(None if request.is_verified else "email"),
+        token_transaction(caller, issues_token=request.error is None and not pending.has_pkce),
+    ):
         try:
             user = linking.lock_user(target, at=at)
         except SessionNotFound:

@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 import msgspec
-from django.db import transaction
 
 from accounts.errors import RecentSignInNeeded
 from accounts.identities import errors as identity_errors
@@ -37,6 +36,7 @@ from tokens.api.errors import ClientTokenNotAllowed
 from tokens.jwt.access_tokens import MAX_TOKEN_LENGTH
 from tokens.sessions import impersonation, lifecycle, sign_in_metrics
 from tokens.sessions.errors import ImpersonationNotAllowed
+from tokens.sessions.issuing import token_transaction
 from tokens.sessions.lifecycle import TokenPair
 from tokens.sessions.users import SignedInUser
 
@@ -126,7 +126,10 @@ def _sign_in(identity: ExternalIdentity, *, caller: Caller, at: datetime) -> IdT
 
 
 def _store_sign_in(match: AccountMatch, *, caller: Caller, at: datetime) -> IdTokenSignIn:
-    with messaging.reserved("email" if match.confirmation_recipient else None), transaction.atomic(durable=True):
+    with (
+        messaging.reserved("email" if match.confirmation_recipient else None),
+        token_transaction(caller, issues_token=match.error is None),
+    ):
         if match.error is None:
             lifecycle.announce_session(caller)
         signed_in = external_sign_in.sign_in(
@@ -141,7 +144,10 @@ def _store_sign_in(match: AccountMatch, *, caller: Caller, at: datetime) -> IdTo
 def _link(identity: ExternalIdentity, target: SignedInUser, *, caller: Caller, at: datetime) -> IdTokenSignIn:
     change_proofs.check_new_sign_in_method(target, at=at)
     request = linking.prepare(identity, target, caller=caller, at=at)
-    with messaging.reserved(None if request.is_verified else "email"), transaction.atomic(durable=True):
+    with (
+        messaging.reserved(None if request.is_verified else "email"),
+        token_transaction(caller, issues_token=request.error is None),
+    ):
         user = linking.lock_user(target, at=at)
         if request.error is None:
             lifecycle.announce_session(caller)

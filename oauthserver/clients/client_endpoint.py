@@ -8,7 +8,7 @@ from rest_framework.request import Request
 
 from authsvc.api.openapi.document import ErrorTypes
 from authsvc.api.renderers import NO_STORE
-from authsvc.errors import ApiError, BodyTooLarge
+from authsvc.errors import ApiError, BodyTooLarge, HookError
 from oauthserver import errors
 from oauthserver.clients import authentication
 from oauthserver.endpoints import ClientEndpoint
@@ -52,6 +52,8 @@ class AuthenticatedClientEndpoint(ClientEndpoint):
     def oauth_error(self, error: ApiError) -> str:
         if isinstance(error, errors.InvalidClient):
             return "invalid_client"
+        if isinstance(error, HookError) and error.status < _SERVER_ERRORS:
+            return "access_denied"
         if error.status in _OAUTH_ERRORS:
             return _OAUTH_ERRORS[error.status]
         return "server_error" if error.status >= _SERVER_ERRORS else self.default_oauth_error

@@ -7,8 +7,6 @@ from functools import cache
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
-from django.db import transaction
-
 from authsvc.caller import Caller
 from authsvc.db.sql import fetch_row, namespaced
 from authsvc.security import crypto
@@ -21,6 +19,7 @@ from oauthserver.token.client_sessions import ApprovedAccess, ClientSession
 from tokens.flows import pkce
 from tokens.models import ChallengeMethod
 from tokens.sessions import revocation, sign_in_metrics
+from tokens.sessions.issuing import token_transaction
 
 _GRANT = "authorization_code"
 
@@ -57,7 +56,7 @@ def exchange(request: ClientRequest, *, client: OAuthClient, caller: Caller, at:
         raise TokenRequestInvalid("code is required for authorization_code grant")
     digest = crypto.hash_auth_code(code)
     session_id = uuid4()
-    with transaction.atomic(durable=True):
+    with token_transaction(caller):
         row = fetch_row(_claim_sql(), (digest, session_id))
         if row is not None:
             return _exchange(_Approved(*row), request, client=client, session_id=session_id, caller=caller, at=at)

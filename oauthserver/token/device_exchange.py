@@ -7,8 +7,6 @@ from functools import cache
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
-from django.db import transaction
-
 from authsvc.caller import Caller
 from authsvc.db.sql import fetch_row, namespaced
 from authsvc.security import crypto
@@ -20,6 +18,7 @@ from oauthserver.models import OAuthClient, Status
 from oauthserver.token import client_sessions
 from oauthserver.token.client_sessions import ApprovedAccess, ClientSession
 from tokens.sessions import revocation, sign_in_metrics
+from tokens.sessions.issuing import token_transaction
 
 _GRANT = "device_code"
 _ERRORS = {
@@ -63,7 +62,7 @@ def exchange(request: ClientRequest, *, client: OAuthClient, caller: Caller, at:
         "at": at,
         "slow_down": POLL_INTERVAL,
     }
-    with transaction.atomic(durable=True):
+    with token_transaction(caller):
         row = fetch_row(_poll_sql(), values)
         if row is None:
             raise InvalidGrant("Invalid device code")

@@ -67,7 +67,14 @@ def browser_of(user: User | None = None) -> tuple[PageBrowser, SignIn]:
     found = AccountUsers().find_by_session(session.id)
     assert found is not None
     assert found.session is not None
-    token = lifecycle.issue_access_token(user=found.user, session=found.session, amr=found.amr, at=timezone.now())
+    token = lifecycle.issue_access_token(
+        user=found.user,
+        session=found.session,
+        amr=found.amr,
+        method="password",
+        caller=Caller(),
+        at=timezone.now(),
+    )
     return browser, SignIn(user=user, session=session, access_token=token.token, refresh_token="")
 
 

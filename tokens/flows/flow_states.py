@@ -18,6 +18,7 @@ from tokens.flows.pkce import Challenge
 from tokens.models import FlowState
 from tokens.sessions import lifecycle, sign_in_metrics, users
 from tokens.sessions.errors import UserBannedAtSignIn
+from tokens.sessions.issuing import token_transaction
 from tokens.sessions.lifecycle import TokenPair
 from tokens.sessions.users import SignedInUser, TokenUser
 
@@ -168,7 +169,7 @@ def exchange_code(*, auth_code: str, verifier: str, caller: Caller, at: datetime
     _check_verifier(flow, verifier)
     if user.banned_until is not None and at < user.banned_until:
         raise UserBannedAtSignIn
-    with transaction.atomic(durable=True):
+    with token_transaction(caller):
         # The user's row before the flow, as everywhere, so that concurrent requests cannot deadlock.
         user = users.user_source.record_sign_in(user, at=at)
         if not delete_flow(flow.id):

@@ -21,7 +21,7 @@ from authsvc.security import crypto, encryption
 from tokens.jwt import signing_keys
 from tokens.jwt.access_tokens import AmrEntry
 from tokens.models import Session
-from tokens.sessions import errors, refresh_tokens, users
+from tokens.sessions import errors, issuing, refresh_tokens, users
 from tokens.sessions.users import EPOCH, SessionRecord, SignedInUser, TokenUser
 
 AAL1 = "aal1"
@@ -75,12 +75,13 @@ def start_session(
     client_grant: ClientGrant | None = None,
     operator_session: SessionRecord | None = None,
 ) -> TokenPair:
-    """Starts a session of a user who has just authenticated with `method`. Joins the caller's transaction.
+    """Starts a session of a user who has just authenticated with `method`. Joins the caller's `token_transaction`.
 
     Callers record the sign-in in the user's row themselves, together with their other changes to it. One statement. It
     starts no session for a user who was banned or deleted since the caller read the row, and waits for a deletion that
     has begun. With `operator_session`, its user impersonates the user, at its AAL. Audit entries that follow contain
-    the session; `announce_session` adds it to earlier ones. Raises UserBanned or UserNotFoundForToken.
+    the session; `announce_session` adds it to earlier ones. Raises UserBanned, UserNotFoundForToken or the errors of
+    the claims hook.
     """
     session_id = caller.audit.next_session_id or uuid4()
     caller.audit.next_session_id = None
@@ -129,6 +130,8 @@ def start_session(
             user=user,
             session=record,
             amr=[AmrEntry(method=method, at=at)],
+            method=method,
+            caller=caller,
             at=at,
             resource=client_grant.requested_resource if client_grant else "",
         ),
@@ -165,11 +168,19 @@ def _start_sql() -> str:
 
 
 def issue_access_token(
-    *, user: TokenUser, session: SessionRecord, amr: Sequence[AmrEntry], at: datetime, resource: str = ""
+    *,
+    user: TokenUser,
+    session: SessionRecord,
+    amr: Sequence[AmrEntry],
+    method: str,
+    caller: Caller,
+    at: datetime,
+    resource: str = "",
 ) -> AccessToken:
     """A token for this session of this user, issued at `at` and signed with the current signing key.
 
-    `resource`: the requested part of the session's resources; empty for all of them.
+    `method`: the authentication method that the claims hook is told. `resource`: the requested part of the session's
+    resources; empty for all of them. Must run inside `token_transaction`. Raises the errors of the claims hook.
     """
     config = conf.current().jwt
     is_impersonated = session.impersonator_id is not None
@@ -199,6 +210,7 @@ def issue_access_token(
     if session.oauth_client_id is not None:
         claims["client_id"] = str(session.oauth_client_id)
         claims["scope"] = session.scopes or ""
+    claims = issuing.customize(claims, user=user, method=method, caller=caller)
     token = signing_keys.current().signing.encode(claims)
     return AccessToken(token=token, expires_in=expires_at - issued_at, expires_at=expires_at)
 

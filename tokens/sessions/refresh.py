@@ -25,6 +25,7 @@ from authsvc.security import crypto, encryption
 from tokens.sessions import (
     errors,
     impersonation,
+    issuing,
     legacy_refresh,
     lifecycle,
     refresh_tokens,
@@ -32,6 +33,7 @@ from tokens.sessions import (
     sign_in_metrics,
     users,
 )
+from tokens.sessions.issuing import token_transaction
 from tokens.sessions.lifecycle import TokenPair
 from tokens.sessions.users import SessionRecord, SignedInUser, TokenUser
 
@@ -112,7 +114,8 @@ def _retry_while_locked(token: str, *, caller: Caller, at: datetime, client: Ref
         result = _attempt(token, caller=caller, at=at, client=client)
         if result is not None:
             return result
-        time.sleep(random.uniform(0.010, 0.029))  # noqa: S311  (jitter)
+        if not issuing.wait_for_lock(random.uniform(0.010, 0.029)):  # noqa: S311  (jitter)
+            break
     raise errors.TooManyConcurrentRefreshes
 
 
@@ -147,7 +150,7 @@ def _attempt_legacy(
         check_allowed(signed_in, at=at, client=client)
         return _rotate(signed_in, presented_counter=counter, key=key, client=client, caller=caller, at=at)
     check_allowed(signed_in, at=at, token_used_at=legacy.updated_at, client=client)
-    with transaction.atomic(durable=True):
+    with token_transaction(caller):
         if not _lock_single_session(signed_in, at=at):
             transaction.set_rollback(True)
             return None
@@ -159,9 +162,8 @@ def _attempt_legacy(
             audit.record(audit.Action.TOKEN_REFRESHED, actor=signed_in.user, caller=caller, at=at)
             if exchange.converted:
                 audit.record(audit.Action.TOKEN_REVOKED, actor=signed_in.user, caller=caller, at=at)
-    if exchange.refresh_token is None:
-        raise _reused(signed_in, caller=caller, at=at)
-    return _result(signed_in, refresh_token=exchange.refresh_token, client=client, at=at)
+            return _result(signed_in, refresh_token=exchange.refresh_token, client=client, caller=caller, at=at)
+    raise _reused(signed_in, caller=caller, at=at)
 
 
 def _rotate(
@@ -182,7 +184,7 @@ def _rotate(
     is_outdated = encryption.needs_reencryption(stored, always=True)
     reencrypted = encryption.encrypt(key, bound_to=session.id, always=True) if is_outdated else None
     entry = audit.draft_entry(audit.Action.TOKEN_REFRESHED, actor=signed_in.user, caller=caller, at=at)
-    with transaction.atomic(durable=True):
+    with token_transaction(caller):
         locked = None
         if _lock_single_session(signed_in, at=at):
             locked = _lock_and_rotate(
@@ -201,21 +203,22 @@ def _rotate(
         counter, rotated_at = locked
         decision = decide_rotation(behind=counter - presented_counter, age=at - rotated_at, refresh=config)
         match decision:
-            case RotationDecision.REUSED:
-                revocation.revoke_session(session.id)
             case RotationDecision.REJECTED:
                 raise errors.RefreshTokenReused
             case RotationDecision.AHEAD:
                 raise errors.RefreshTokenNotIssuedHere
-            case RotationDecision.ROTATE:
-                audit.log_entry(entry, caller=caller, at=at)
-            case RotationDecision.REPEAT:
-                audit.record(audit.Action.TOKEN_REFRESHED, actor=signed_in.user, caller=caller, at=at)
-    if decision is RotationDecision.REUSED:
-        raise _reused(signed_in, caller=caller, at=at)
-    newest = counter + 1 if decision is RotationDecision.ROTATE else counter
-    text = refresh_tokens.encode(session_id=session.id, counter=newest, key=crypto.base64url_decode(key))
-    return _result(signed_in, refresh_token=text, client=client, at=at)
+            case RotationDecision.REUSED:
+                revocation.revoke_session(session.id)
+            case RotationDecision.ROTATE | RotationDecision.REPEAT:
+                newest = counter + 1 if decision is RotationDecision.ROTATE else counter
+                text = refresh_tokens.encode(session_id=session.id, counter=newest, key=crypto.base64url_decode(key))
+                result = _result(signed_in, refresh_token=text, client=client, caller=caller, at=at)
+                if decision is RotationDecision.ROTATE:
+                    audit.log_entry(entry, caller=caller, at=at)
+                else:
+                    audit.record(audit.Action.TOKEN_REFRESHED, actor=signed_in.user, caller=caller, at=at)
+                return result
+    raise _reused(signed_in, caller=caller, at=at)
 
 
 def _reused(signed_in: SignedInUser, *, caller: Caller, at: datetime) -> errors.RefreshTokenReused:
@@ -342,13 +345,16 @@ def _lock_single_session(signed_in: SignedInUser, *, at: datetime) -> bool:
 
 
 def _result(
-    signed_in: SignedInUser, *, refresh_token: str, client: RefreshingClient | None, at: datetime
+    signed_in: SignedInUser, *, refresh_token: str, client: RefreshingClient | None, caller: Caller, at: datetime
 ) -> RefreshResult:
+    """The tokens of a refresh. Runs inside its transaction, which a refusal of the claims hook rolls back."""
     assert signed_in.session is not None  # noqa: S101  (narrowing; every caller has checked)
     access = lifecycle.issue_access_token(
         user=signed_in.user,
         session=signed_in.session,
         amr=signed_in.amr,
+        method=issuing.TOKEN_REFRESH,
+        caller=caller,
         at=at,
         resource=client.resource if client else "",
     )

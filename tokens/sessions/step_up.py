@@ -25,11 +25,12 @@ _COUNTER_STEP = 2
 def step_up(
     signed_in: SignedInUser, *, user: TokenUser, method: str, factor_id: UUID | None, caller: Caller, at: datetime
 ) -> TokenPair | None:
-    """Raises the session to `aal2` and revokes the user's other sessions below it. Joins the caller's transaction.
+    """Raises the session to `aal2` and revokes the user's other sessions below it. Joins a `token_transaction`.
 
     `user` is the state that the new access token contains. All earlier refresh tokens of the session become invalid.
     Returns None when another request has locked the session: the caller rolls back and retries.
-    Raises SessionNotFound when the session has ended, and ImpersonationNotAllowed for an operator's session.
+    Raises SessionNotFound when the session has ended, ImpersonationNotAllowed for an operator's session, and the errors
+    of the claims hook.
     """
     if signed_in.is_impersonated:
         raise errors.ImpersonationNotAllowed
@@ -56,7 +57,7 @@ def step_up(
     record = dataclasses.replace(signed_in.session, aal=lifecycle.AAL2)
     counter = locked.refresh_token_counter or 0
     return TokenPair(
-        access=lifecycle.issue_access_token(user=user, session=record, amr=amr, at=at),
+        access=lifecycle.issue_access_token(user=user, session=record, amr=amr, method=method, caller=caller, at=at),
         refresh_token=refresh_tokens.encode(session_id=session_id, counter=counter, key=crypto.base64url_decode(key)),
     )
 

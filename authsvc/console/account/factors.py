@@ -21,7 +21,7 @@ from accounts.users.records import FactorRecord, UserRecord
 from authsvc import conf
 from authsvc.api import throttling
 from authsvc.api.throttling import Bucket
-from authsvc.caller import caller_of
+from authsvc.caller import caller_of, page_caller_of
 from authsvc.console.account import naming
 from authsvc.console.account.account_view import render_form, to_account
 from authsvc.console.account.naming import NameForm
@@ -157,7 +157,8 @@ def _enroll(request: HttpRequest, current: SignedInUser, user: UserRecord, type:
 def _verify_key(request: HttpRequest, current: SignedInUser, user: UserRecord) -> None:
     throttling.check(Bucket.FACTOR_VERIFY, request)
     response = security_key.read_response(request, type="create")
-    verification.verify(current, user, _unfinished_id(request), response, caller=caller_of(request), at=timezone.now())
+    caller, at = page_caller_of(request), timezone.now()
+    verification.verify(current, user, _unfinished_id(request), response, caller=caller, at=at)
 
 
 def _complete(request: HttpRequest) -> HttpResponse:

@@ -23,7 +23,7 @@ from accounts.verification import redemption
 from authsvc import conf
 from authsvc.api import throttling
 from authsvc.api.throttling import Bucket
-from authsvc.caller import caller_of
+from authsvc.caller import caller_of, page_caller_of
 from authsvc.console import operators, pages
 from authsvc.console.sign_in import console_session
 from authsvc.console.sign_in.new_password_form import NewPasswordForm
@@ -89,7 +89,7 @@ def redeem_link(request: HttpRequest) -> HttpResponse:
             type="recovery",
             token=token,
             password=None,
-            caller=caller_of(request),
+            caller=page_caller_of(request),
             at=at,
             roles=operators.roles(),
             not_after=at + _MAX_AGE,

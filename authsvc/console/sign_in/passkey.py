@@ -13,7 +13,7 @@ from django.utils import timezone
 from accounts.passkeys import authentication
 from accounts.passkeys.challenges import CredentialResponse, StartedCeremony
 from authsvc import conf
-from authsvc.caller import caller_of
+from authsvc.caller import page_caller_of
 from authsvc.console import operators
 from tokens.sessions import refresh_tokens
 
@@ -53,7 +53,7 @@ def read_credential(request: HttpRequest) -> Any:
 def sign_in(request: HttpRequest, *, not_after: datetime, at: datetime) -> UUID:
     """Start a session of the operator whose passkey responded; returns its id. Raises the errors of the API."""
     signed_in = authentication.complete(
-        read_response(request), caller=caller_of(request), at=at, roles=operators.roles(), not_after=not_after
+        read_response(request), caller=page_caller_of(request), at=at, roles=operators.roles(), not_after=not_after
     )
     # The tokens are discarded: the browser gets the cookie only.
     return refresh_tokens.decode(signed_in.tokens.refresh_token).session_id

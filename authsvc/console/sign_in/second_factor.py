@@ -18,7 +18,7 @@ from accounts.users.records import FactorRecord, UserRecord
 from authsvc import conf
 from authsvc.api import throttling
 from authsvc.api.throttling import Bucket
-from authsvc.caller import caller_of
+from authsvc.caller import caller_of, page_caller_of
 from authsvc.console import pages
 from authsvc.console.sign_in import console_session, security_key
 from authsvc.errors import ApiError
@@ -75,7 +75,8 @@ def second_factor(request: HttpRequest) -> HttpResponse:
         throttling.check(Bucket.FACTOR_VERIFY, request)
         if "credential" in request.POST and key:
             response = security_key.read_response(request, type="get")
-            verification.verify(current, user, UUID(key.id), response, caller=caller_of(request), at=timezone.now())
+            caller, at = page_caller_of(request), timezone.now()
+            verification.verify(current, user, UUID(key.id), response, caller=caller, at=at)
         else:
             form = CodeForm(request.POST, choices=_choices(user))
             if not form.is_valid():
@@ -91,7 +92,7 @@ def second_factor(request: HttpRequest) -> HttpResponse:
 
 def _verify(request: HttpRequest, current: SignedInUser, user: UserRecord, *, choice: str, code: str) -> None:
     """Verify a code and step up the session. Raises the errors of verification."""
-    caller, at = caller_of(request), timezone.now()
+    caller, at = page_caller_of(request), timezone.now()
     if choice == _RECOVERY_CODE:
         recovery_codes.verify(current, user, code=code, caller=caller, at=at)
         return

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST
 from accounts.sign_in import password as password_sign_in
 from authsvc.api import throttling
 from authsvc.api.throttling import Bucket
-from authsvc.caller import caller_of
+from authsvc.caller import caller_of, page_caller_of
 from authsvc.console import operators, pages
 from authsvc.console.sign_in import console_session, passkey
 from authsvc.errors import ApiError
@@ -98,7 +98,7 @@ def _start_session(request: HttpRequest, *, name: str, password: str) -> None:
         email=name if is_email else "",
         phone="" if is_email else name,
         password=password,
-        caller=caller_of(request),
+        caller=page_caller_of(request),
         at=at,
         roles=operators.roles(),
         not_after=at + console_session.MAX_AGE,

@@ -16,6 +16,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from authsvc.caller import Caller
 from authsvc.conf import Secret
 from tests.conftest import ChangeConfig
 from tokens.jwt import access_tokens, signing_keys
@@ -30,6 +31,7 @@ USER_ID = UUID("6f2b8c1e-8d0a-4c53-9d2c-2b7a3f0f5f10")
 SESSION_ID = UUID("a7e4ad19-bd3d-48a1-8c0e-0a3f4c1b2d5e")
 CLIENT_ID = UUID("0d8f3f2a-77c1-4f0e-8f7d-6d1c0a9b8e77")
 WITHOUT_VALIDATION: jwt.types.Options = {"verify_aud": False, "verify_exp": False}
+issue = functools.partial(lifecycle.issue_access_token, method="password", caller=Caller())
 PREFIX = "invalid JWT: unable to parse or verify signature, "
 
 
@@ -95,7 +97,7 @@ def rsa_key(auth_config: ChangeConfig) -> dict[str, Any]:
 
 def test_issued_token_has_claims_in_documented_order(auth_config: ChangeConfig) -> None:
     auth_config(jwt={"issuer": "https://auth.example.com"})
-    issued = lifecycle.issue_access_token(
+    issued = issue(
         user=FakeUser(), session=make_record(), amr=[AmrEntry("password", AT)], at=AT + timedelta(milliseconds=900)
     )
     claims = jwt.decode(issued.token, SECRET, algorithms=["HS256"], options=WITHOUT_VALIDATION)
@@ -121,7 +123,7 @@ def test_issued_token_has_claims_in_documented_order(auth_config: ChangeConfig) 
 
 def test_issued_token_omits_optional_claims_without_value() -> None:
     user = FakeUser(aud="", role="", email="", app_metadata_json="{}", user_metadata_json="{}", is_anonymous=True)
-    issued = lifecycle.issue_access_token(user=user, session=make_record(), amr=[], at=AT)
+    issued = issue(user=user, session=make_record(), amr=[], at=AT)
     claims = access_tokens.decode(issued.token, at=AT).raw
     assert not {"iss", "amr", "client_id", "scope", "nbf", "jti"} & claims.keys()
     assert (claims["aud"], claims["role"], claims["email"], claims["app_metadata"]) == ("", "", "", {})
@@ -130,7 +132,7 @@ def test_issued_token_omits_optional_claims_without_value() -> None:
 
 def test_token_of_oauth_client_session_has_client_id_and_scope() -> None:
     oauth_session = make_record(oauth_client_id=CLIENT_ID, scopes="openid email")
-    issued = lifecycle.issue_access_token(user=FakeUser(), session=oauth_session, amr=[], at=AT)
+    issued = issue(user=FakeUser(), session=oauth_session, amr=[], at=AT)
     claims = access_tokens.decode(issued.token, at=AT).raw
     assert (claims["client_id"], claims["scope"]) == (str(CLIENT_ID), "openid email")
 
@@ -138,7 +140,7 @@ def test_token_of_oauth_client_session_has_client_id_and_scope() -> None:
 @pytest.mark.parametrize("algorithm", ["RS256", "ES256", "EdDSA"])
 def test_token_is_signed_with_configured_key(auth_config: ChangeConfig, algorithm: str) -> None:
     auth_config(jwt={"keys": (generate_key(algorithm, "k1"),)})
-    issued = lifecycle.issue_access_token(user=FakeUser(), session=make_record(), amr=[], at=AT)
+    issued = issue(user=FakeUser(), session=make_record(), amr=[], at=AT)
     assert jwt.get_unverified_header(issued.token) == {"alg": algorithm, "kid": "k1", "typ": "JWT"}
     public = jwt.PyJWK(signing_keys.current().jwks()["keys"][0])
     assert jwt.decode(issued.token, public, algorithms=[algorithm], options=WITHOUT_VALIDATION)["sub"] == str(USER_ID)
@@ -158,7 +160,7 @@ def test_token_of_low_aal_session_expires_with_the_session_limit(
     auth_config: ChangeConfig, methods: list[str], has_factor: bool, age: timedelta, lifetime: int
 ) -> None:
     auth_config(sessions={"allow_low_aal": timedelta(minutes=5)})
-    issued = lifecycle.issue_access_token(
+    issued = issue(
         user=FakeUser(has_verified_factor=has_factor),
         session=make_record(created_at=AT - age),
         amr=[AmrEntry(method, AT) for method in methods],
@@ -169,7 +171,7 @@ def test_token_of_low_aal_session_expires_with_the_session_limit(
 
 def test_low_aal_limit_does_not_extend_token_lifetime(auth_config: ChangeConfig) -> None:
     auth_config(sessions={"allow_low_aal": timedelta(days=1)})
-    issued = lifecycle.issue_access_token(user=FakeUser(has_verified_factor=True), session=make_record(), amr=[], at=AT)
+    issued = issue(user=FakeUser(has_verified_factor=True), session=make_record(), amr=[], at=AT)
     assert issued.expires_in == 3600
 
 
@@ -178,7 +180,7 @@ def test_low_aal_limit_does_not_extend_token_lifetime(auth_config: ChangeConfig)
 
 def test_issued_token_decodes_to_typed_claims() -> None:
     amr = [AmrEntry("password", AT), AmrEntry("totp", AT + timedelta(seconds=5))]
-    issued = lifecycle.issue_access_token(user=FakeUser(), session=make_record(), amr=amr, at=AT)
+    issued = issue(user=FakeUser(), session=make_record(), amr=amr, at=AT)
     claims = access_tokens.decode(issued.token, at=AT)
     assert (claims.sub, claims.aud, claims.role) == (str(USER_ID), ("authenticated",), "authenticated")
     assert (claims.session_id, claims.aal, claims.is_anonymous) == (str(SESSION_ID), "aal2", False)
