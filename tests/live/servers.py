@@ -51,12 +51,11 @@ def migrated_template() -> str:
         connection.execute("SELECT pg_advisory_lock(hashtext(%s))", (name,))
         if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone() is None:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(f"{name}_new")))
-            subprocess.run(
-                [sys.executable, str(PROJECT / "manage.py"), "migrate", "-v", "0"],
+            preloaded_python.run(
+                [str(PROJECT / "manage.py"), "migrate", "-v", "0"],
                 env={**os.environ, **ENVIRONMENT, "DATABASE_URL": _database_url(f"{name}_new")},
-                check=True,
                 timeout=START_SECONDS,
-            )
+            ).check_returncode()
             rename = sql.SQL("ALTER DATABASE {} RENAME TO {}")
             connection.execute(rename.format(sql.Identifier(f"{name}_new"), sql.Identifier(name)))
     return name

@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,7 @@ from authsvc.diagnostics.proxy import ProxyDiagnostic
 from authsvc.diagnostics.registry import CheckResult, Diagnostic, DiagnosticContext, Outcome, diagnostics, ok
 from mailer.diagnostics import EmailDiagnostic, TemplateDiagnostic
 from oauthproviders.diagnostics import ProviderDiagnostic
-from tests import ports
+from tests import ports, preloaded_python
 from tests.conftest import Api, ChangeConfig
 from tests.fakes.http_peer import Answer, HttpPeer, in_json
 from tests.fakes.smtp import FakeSmtp
@@ -81,13 +79,10 @@ def test_missing_migrations_and_missing_workers_are_reported() -> None:
 
 def test_an_unreachable_database_exits_with_1(tmp_path: Path) -> None:
     url = f"postgres://u:hunter2@127.0.0.1:{ports.free_port()}/auth"
-    done = subprocess.run(
-        [sys.executable, str(servers.PROJECT / "manage.py"), "doctor", "--json"],
+    done = preloaded_python.run(
+        [str(servers.PROJECT / "manage.py"), "doctor", "--json"],
         env={"PATH": os.environ["PATH"], **ENVIRONMENT, "DATABASE_URL": url},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
+        folder=tmp_path,
     )
     assert done.returncode == 1
     results = json.loads(done.stdout)

@@ -15,6 +15,7 @@ import pytest
 from django.db import connection
 
 from accounts.models import User
+from tests import preloaded_python
 from tests.authsvc.importer.reference import Reference
 from tests.live import servers
 from tests.settings import ENVIRONMENT
@@ -28,8 +29,7 @@ def environment(database_url: str, **more: str) -> dict[str, str]:
 
 
 def manage(*arguments: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "manage.py", *arguments]
-    return subprocess.run(command, cwd=servers.PROJECT, env=env, capture_output=True, text=True, check=False)
+    return preloaded_python.run([str(servers.PROJECT / "manage.py"), *arguments], env=env)
 
 
 @pytest.fixture

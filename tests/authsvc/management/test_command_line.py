@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from authsvc.management import command_line
+from tests import preloaded_python
 from tests.live import servers
 
 
 def run(*arguments: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(servers.PROJECT / "manage.py"), *arguments],
-        cwd=folder,
-        env={"PATH": os.environ["PATH"], **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
+    command = [str(servers.PROJECT / "manage.py"), *arguments]
+    return preloaded_python.run(command, folder=folder, env={"PATH": os.environ["PATH"], **variables})
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 import requests
 
+from tests import preloaded_python
 from tests.live import servers
 from tests.settings import ENVIRONMENT
 
@@ -31,15 +32,8 @@ def environment(database_url: str) -> dict[str, str]:
 
 
 def run(*arguments: str, database_url: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*MANAGE, *arguments],
-        env=environment(database_url),
-        input=stdin,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
+    command = [str(servers.PROJECT / "manage.py"), *arguments]
+    return preloaded_python.run(command, env=environment(database_url), input=stdin)
 
 
 def converse(*arguments: str, database_url: str, answers: list[tuple[str, str]]) -> tuple[int, str]:

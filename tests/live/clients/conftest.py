@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
 
-from tests import ports
+from tests import ports, preloaded_python
 from tests.live import servers
 from tests.live.clients.postbox import Postbox
 
@@ -84,12 +82,10 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 def _printed(*command: str, **env: str) -> str:
-    made = subprocess.run(
-        [sys.executable, str(servers.PROJECT / "manage.py"), *command],
+    made = preloaded_python.run(
+        [str(servers.PROJECT / "manage.py"), *command],
         # The settings module of the test run ignores the environment.
         env={**os.environ, "DJANGO_SETTINGS_MODULE": "authsvc.settings", **env},
-        capture_output=True,
-        text=True,
-        check=True,
     )
+    made.check_returncode()
     return made.stdout
