@@ -53,10 +53,15 @@ _MODULES = (
     "social_core.backends.zoom",
     "social_core.strategy",
     "watchfiles",
-    # Our declarations of settings; `authsvc.settings` reads their values.
+    # Modules of ours that can be imported without settings.
+    "authsvc.audit.search",
     "authsvc.conf",
+    "authsvc.console.timeline",
+    "authsvc.diagnostics.proxy",
     "authsvc.management.command_line",
+    "authsvc.server.startup",
     "mailer.gotemplate.tree",
+    "tokens.jwt.access_tokens",
 )
 _NUMBER = struct.Struct("=q")
 _MAX_REQUEST_BYTES = 1 << 17

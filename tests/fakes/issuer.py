@@ -8,6 +8,7 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 from uuid import uuid4
 
@@ -20,12 +21,19 @@ _CURVES: Mapping[str, type[ec.EllipticCurve]] = {"ES256": ec.SECP256R1, "ES384":
 
 
 class SigningKey:
-    """A key pair for one algorithm (RFC 7518 §3.1), with a generated key ID unless `kid` is passed."""
+    """A key pair for one algorithm (RFC 7518 §3.1), with a generated key ID unless `kid` is passed.
+
+    It is generated at the first use, because RSA keys take 60 ms and many modules have some.
+    """
 
     def __init__(self, algorithm: str = "RS256", *, kid: str | None = None, bits: int = 2048) -> None:
         self.algorithm = algorithm
         self.kid = uuid4().hex if kid is None else kid
-        self.private = _private_key(algorithm, bits=bits)
+        self._bits = bits
+
+    @cached_property
+    def private(self) -> Any:
+        return _private_key(self.algorithm, bits=self._bits)
 
     @property
     def jwk(self) -> dict[str, Any]:
