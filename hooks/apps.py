@@ -12,4 +12,8 @@ class HooksConfig(AppConfig):
     verbose_name = "Hooks and webhooks"
 
     def ready(self) -> None:
+        from authsvc.messaging import contract
+        from hooks.points.messages import MessageHooks
+
         import_module("hooks.checks")  # registers itself
+        contract.message_hook = MessageHooks()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from django.core import mail
 
-from authsvc import conf
+from authsvc import conf, messaging
 from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, failure, ok, unused, warning
 from authsvc.messaging import DeliveryFailed, EmailKind
 from mailer import sms
@@ -17,7 +17,9 @@ from mailer.rendering import message_types, template_sources
 class EmailDiagnostic:
     def run(self, context: DiagnosticContext) -> Iterator[CheckResult]:
         config = conf.current()
-        if config.mailer.dev_inbox_enabled:
+        if messaging.is_hooked("email"):
+            yield unused("email", "the send-email hook delivers all emails")
+        elif config.mailer.dev_inbox_enabled:
             yield warning(
                 "email", "goes to the development inbox", "Unset AUTH_MAILER_DEV_INBOX_ENABLED in production."
             )
@@ -55,6 +57,9 @@ class TemplateDiagnostic:
 
 class SmsDiagnostic:
     def run(self, context: DiagnosticContext) -> Iterator[CheckResult]:
+        if messaging.is_hooked("sms"):
+            yield unused("SMS", "the send-sms hook delivers all SMS")
+            return
         config = conf.current().sms
         is_used = conf.current().signup.phone_enabled or conf.current().mfa.phone_verify_enabled
         gateway = sms.configured_gateway()

@@ -68,7 +68,7 @@ def _invite(
     caller: Caller,
     at: datetime,
 ) -> UserRecord:
-    with messaging.reserved("email"), transaction.atomic(durable=True):
+    with messaging.reserved(None if is_bulk else "email"), transaction.atomic(durable=True):
         user, secret = prepare(address, existing, data=data, actor=actor, caller=caller, at=at)
         email = confirmation_emails.invitation(user, secret=secret, redirect_to=redirect_to, caller=caller, at=at)
         messaging.send(replace(email, is_bulk=is_bulk, language=email.language or languages.default()))

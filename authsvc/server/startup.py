@@ -47,7 +47,8 @@ def prepare(config: conf.AuthConfig) -> None:
 def log_configuration(config: conf.AuthConfig) -> None:
     """Log the notices about the settings and the address, before the first request."""
     conf.log_notices(config.notices)
-    if not (config.smtp.host or config.mailer.backend or config.mailer.dev_inbox_enabled):
+    has_hook = config.hooks["send_email"].enabled
+    if not (config.smtp.host or config.mailer.backend or config.mailer.dev_inbox_enabled or has_hook):
         logger.info("Noop mail client being used for %s", config.site.url)
     logger.info("API started on: %s:%d", config.api.host, config.api.port, extra={"version": authsvc.__version__})
 

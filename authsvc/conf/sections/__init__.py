@@ -113,7 +113,7 @@ def check(config: AuthConfig, report: Report) -> None:
     check_signing_keys(config.jwt, report)
     check_refresh_tokens(config.refresh, report)
     check_breaches(config.breaches, report)
-    check_mail(config.smtp, config.mailer, report)
+    check_mail(config.smtp, config.mailer, report, has_hook=config.hooks["send_email"].enabled)
     check_recipients(config.recipients, report)
     check_sms(config.sms, report)
     check_languages(config.languages, report)

@@ -291,7 +291,7 @@ class Recipients:
     )
 
 
-def check_mail(smtp: Smtp, mailer: Mailer, report: Report) -> None:
+def check_mail(smtp: Smtp, mailer: Mailer, report: Report, *, has_hook: bool) -> None:
     if mailer.autoconfirm and mailer.allow_unverified_email_sign_ins:
         report.error(
             "AUTH_MAILER_AUTOCONFIRM",
@@ -301,7 +301,7 @@ def check_mail(smtp: Smtp, mailer: Mailer, report: Report) -> None:
         report.require("AUTH_SMTP_ADMIN_EMAIL", help="the sender address, such as noreply@example.com")
     if smtp.host and report.written_name("AUTH_SMTP_PORT") is None:
         report.missing("AUTH_SMTP_PORT", help="the port of the mail server, such as 587")
-    if not smtp.host and not mailer.backend and not mailer.dev_inbox_enabled:
+    if not (smtp.host or mailer.backend or mailer.dev_inbox_enabled or has_hook):
         report.warning("AUTH_SMTP_HOST", "no email leaves: set AUTH_SMTP_HOST, or AUTH_MAILER_BACKEND")
     if mailer.backend_options and not mailer.backend:
         report.warning("AUTH_MAILER_BACKEND_OPTIONS", "without effect unless AUTH_MAILER_BACKEND is set")

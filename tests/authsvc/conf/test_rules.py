@@ -224,7 +224,9 @@ def test_a_service_that_can_send_no_email_is_a_warning() -> None:
     (notice,) = [notice for notice in load().notices if "no email leaves" in notice.message]
     assert (notice.level, notice.fields["setting"]) == ("warning", "AUTH_SMTP_HOST")
     inbox = load(AUTH_MAILER_DEV_INBOX_ENABLED="true")
-    assert not [notice for notice in inbox.notices if "no email leaves" in notice.message]
+    hook = load(AUTH_HOOK_SEND_EMAIL_ENABLED="true", AUTH_HOOK_SEND_EMAIL_URI="https://app.example.com/hook")
+    for config in (inbox, hook):
+        assert not [notice for notice in config.notices if "no email leaves" in notice.message]
 
 
 def test_an_enabled_provider_with_missing_values_is_rejected() -> None:
