@@ -22,6 +22,7 @@ urlpatterns = [
         "", include("oauthserver.urls" if apps.is_installed("oauthserver") else disabled_features.oauth_server_routes)
     ),
     path("", include("accounts.pages.urls")),
+    path("", include("hooks.urls" if apps.is_installed("hooks") else [])),
     slash_optional("openapi.json", openapi.OpenapiView.as_view()),
     slash_optional("docs", openapi.DocsView.as_view()),
     path("docs/<slug:digest>/<str:name>", openapi.serve_asset),

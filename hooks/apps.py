@@ -6,14 +6,27 @@ from importlib import import_module
 
 from django.apps import AppConfig
 
+from authsvc import conf
+
 
 class HooksConfig(AppConfig):
     name = "hooks"
     verbose_name = "Hooks and webhooks"
 
     def ready(self) -> None:
+        from authsvc import events, personal_data
         from authsvc.messaging import contract
         from hooks.points.messages import MessageHooks
+        from hooks.webhooks.personal_data import RecordedEvents
+        from hooks.webhooks.recording import WebhookSink
 
         import_module("hooks.checks")  # registers itself
         contract.message_hook = MessageHooks()
+        events.sinks.append(WebhookSink())
+        personal_data.sources.append(RecordedEvents())
+        if conf.current().telemetry.metrics:
+            # Not loaded otherwise, as the library that it imports.
+            from authsvc.observability import metrics
+            from hooks.webhooks.backlog_metrics import BacklogCollector
+
+            metrics.installation_collectors.append(BacklogCollector())

@@ -130,6 +130,12 @@ class Action(StrEnum):
     OAUTH_GRANT_APPROVED = "oauth_grant_approved"
     OAUTH_GRANT_DENIED = "oauth_grant_denied"
     LIST_EXPORTED = "list_exported"
+    WEBHOOK_ENDPOINT_CREATED = "webhook_endpoint_created"
+    WEBHOOK_ENDPOINT_UPDATED = "webhook_endpoint_updated"
+    WEBHOOK_ENDPOINT_DELETED = "webhook_endpoint_deleted"
+    WEBHOOK_ENDPOINT_SECRET_ROTATED = "webhook_endpoint_secret_rotated"
+    WEBHOOK_REPLAYED = "webhook_replayed"
+    WEBHOOK_EVENT_VIEWED = "webhook_event_viewed"
     IMPERSONATION_REQUESTED = "impersonation_requested"
     IMPERSONATION_STARTED = "impersonation_started"
     IMPERSONATION_ENDED = "impersonation_ended"
@@ -162,6 +168,10 @@ _LOG_TYPES = {
     "oauth_client": (
         Action.OAUTH_CLIENT_CREATED, Action.OAUTH_CLIENT_UPDATED, Action.OAUTH_CLIENT_DELETED,
         Action.OAUTH_CLIENT_SECRET_REGENERATED, Action.OAUTH_CLIENT_TOKEN_ISSUED,
+    ),
+    "webhook": (
+        Action.WEBHOOK_ENDPOINT_CREATED, Action.WEBHOOK_ENDPOINT_UPDATED, Action.WEBHOOK_ENDPOINT_DELETED,
+        Action.WEBHOOK_ENDPOINT_SECRET_ROTATED, Action.WEBHOOK_REPLAYED, Action.WEBHOOK_EVENT_VIEWED,
     ),
 }  # fmt: skip
 _LOG_TYPE_OF = {action: log_type for log_type, actions in _LOG_TYPES.items() for action in actions}

@@ -35,6 +35,7 @@ from authsvc.conf.sections.service import Api, Console, Experimental, Reloading,
 from authsvc.conf.sections.sign_up import Breaches, Captcha, Limits, Metadata, OneTimeCodes, Passwords, Signup
 from authsvc.conf.sections.sms import SMS_PROVIDERS, Messagebird, Sms, Textlocal, Twilio, Vonage
 from authsvc.conf.sections.tokens import Jwt, Refresh, Sessions
+from authsvc.conf.sections.webhooks import Webhooks
 from authsvc.conf.sources import export_variables, process_environment, read_directory
 from authsvc.conf.types import Network, Rate, Secret
 
@@ -88,6 +89,7 @@ __all__ = [
     "Twilio",
     "Vonage",
     "WebAuthn",
+    "Webhooks",
     "current",
     "describe_error",
     "directory",

@@ -208,7 +208,8 @@ def _unknown(variables: Mapping[str, str]) -> Iterator[Notice]:
     )
     for name in sorted(variables):
         if name.startswith(PREFIX) and name not in known and name not in REMOVED and not name.startswith(open_ended):
-            similar = difflib.get_close_matches(name, known, n=1, cutoff=_SIMILARITY)
+            bare = name.removeprefix(PREFIX)
+            similar = [bare] if bare in known else difflib.get_close_matches(name, known, n=1, cutoff=_SIMILARITY)
             hint = f", did you mean {similar[0]}?" if similar else ""
             yield _warning(name, f"{name} is not a setting and has no effect{hint}")
 

@@ -148,6 +148,14 @@ def _parse_trimmed_list(text: str) -> tuple[str, ...]:
     return tuple(item.strip() for item in text.split(",") if item.strip())
 
 
+def _parse_durations(text: str) -> tuple[timedelta, ...]:
+    return tuple(durations.parse(item) for item in _parse_trimmed_list(text))
+
+
+def _format_durations(value: object) -> str:
+    return ",".join(map(format_default, value)) if isinstance(value, tuple) else ""
+
+
 def _parse_pairs(text: str) -> dict[str, str]:
     """`k:v,k2:v2`."""
     pairs = [item.split(":") for item in _parse_list(text)]
@@ -334,6 +342,7 @@ TRUNCATED_NUMBER = ValueType("float", lambda text: int(_parse_number(text)), "nu
 DURATION = ValueType("duration", durations.parse, "duration (`24h`, `1h30m`)")
 SECONDS = ValueType("seconds", _parse_seconds, "seconds, or duration")
 WHOLE_SECONDS = ValueType("uint", _parse_whole_seconds, "whole number of seconds", format_seconds)
+DURATIONS = ValueType("list of durations", _parse_durations, "durations, with commas", _format_durations)
 FRACTIONAL_SECONDS = ValueType("float", _parse_fractional_seconds, "number of seconds", format_seconds)
 TIME = ValueType("time", _parse_time, "time (RFC 3339)")
 LIST = ValueType("list", _parse_list, "list, with commas")

@@ -17,6 +17,7 @@ from authsvc.jobs.registry import (
     retry_failed_job,
     task,
     worker_loop,
+    worker_thread,
 )
 from authsvc.jobs.worker import Worker, start_in_process, stop_in_process
 from authsvc.jobs.worker_health import WorkerHealth, read_worker_health
@@ -37,4 +38,5 @@ __all__ = [
     "stop_in_process",
     "task",
     "worker_loop",
+    "worker_thread",
 ]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
+from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS, Error, connections
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -37,25 +38,36 @@ class QueueCollector:
 
     def collect(self) -> Iterator[Metric]:
         started = time.monotonic()
-        query = _executor.submit(_read_queue)
         try:
-            counts, age = query.result(TIMEOUT_SECONDS)
+            waiting, running, failed, age = read_row(_SQL, [registry.queue()])
         except (Error, FutureTimeout):
-            query.cancel()
             yield GaugeMetricFamily("auth_database_up", "1 when the database answers, otherwise 0.", value=0)
             return
         yield GaugeMetricFamily("auth_database_up", "1 when the database answers, otherwise 0.", value=1)
         duration = time.monotonic() - started
         yield GaugeMetricFamily("auth_database_answer_seconds", "Time to connect and read the queue.", value=duration)
         jobs = GaugeMetricFamily("auth_queue_jobs", "Jobs by state.", labels=["state"])
-        for state, count in zip(_STATES, counts, strict=True):
+        for state, count in zip(_STATES, (waiting, running, failed), strict=True):
             jobs.add_metric([state], count)
         yield jobs
-        yield GaugeMetricFamily("auth_queue_oldest_job_seconds", "Time that the oldest due job has waited.", value=age)
+        yield GaugeMetricFamily(
+            "auth_queue_oldest_job_seconds", "Time that the oldest due job has waited.", value=max(0.0, float(age or 0))
+        )
 
 
-def _read_queue() -> tuple[tuple[int, int, int], float]:
-    """(Jobs waiting, running and failed, the age of the oldest due job in seconds), over a separate connection."""
+def read_row(sql: str, parameters: Sequence[str]) -> tuple[Any, ...]:
+    """The row of a query with aggregates, over a separate connection. Waits at most `TIMEOUT_SECONDS`.
+
+    Raises TimeoutError of concurrent.futures, and django.db errors.
+    """
+    query = _executor.submit(_read_row, sql, parameters)
+    try:
+        return query.result(TIMEOUT_SECONDS)
+    finally:
+        query.cancel()
+
+
+def _read_row(sql: str, parameters: Sequence[str]) -> tuple[Any, ...]:
     connection = connections.create_connection(DEFAULT_DB_ALIAS)
     connection.settings_dict = copy.deepcopy(connection.settings_dict)
     connection.settings_dict["OPTIONS"] |= {"connect_timeout": str(int(TIMEOUT_SECONDS))}
@@ -63,10 +75,9 @@ def _read_queue() -> tuple[tuple[int, int, int], float]:
         connection.set_autocommit(autocommit=False)
         with connection.cursor() as cursor:
             cursor.execute(f"SET LOCAL statement_timeout = {int(TIMEOUT_SECONDS * 1000)}")
-            cursor.execute(_SQL, [registry.queue()])
+            cursor.execute(sql, parameters)
             row = cursor.fetchone()
     finally:
         connection.close()
     assert row is not None  # noqa: S101  (aggregates always have a row)
-    waiting, running, failed, age = row
-    return (waiting, running, failed), max(0.0, float(age or 0))
+    return tuple(row)

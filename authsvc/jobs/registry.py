@@ -1,7 +1,8 @@
-"""The registry of tasks, periodic tasks and worker loops, and the deferring of jobs."""
+"""The registry of tasks, periodic tasks, loops and threads of workers, and the deferring of jobs."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -108,9 +109,21 @@ class WorkerLoop:
     function: Callable[[], None]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerThread:
+    """A function that every worker runs in a separate thread until its argument is set, and again after a failure.
+
+    It must use its own database connection and close it before it returns.
+    """
+
+    name: str
+    function: Callable[[threading.Event], None]
+
+
 tasks: dict[str, Task[...]] = {}
 periodic_tasks: dict[str, PeriodicTask] = {}
 worker_loops: dict[str, WorkerLoop] = {}
+worker_threads: dict[str, WorkerThread] = {}
 
 
 def task(
@@ -158,6 +171,17 @@ def worker_loop(*, name: str, interval: Callable[[], timedelta]) -> Callable[[Ca
     return register
 
 
+def worker_thread(*, name: str) -> Callable[[Callable[[threading.Event], None]], Callable[[threading.Event], None]]:
+    """Register a function as a thread of every worker. It should return soon after its argument is set."""
+
+    def register(function: Callable[[threading.Event], None]) -> Callable[[threading.Event], None]:
+        _check_unused(name)
+        worker_threads[name] = WorkerThread(name=name, function=function)
+        return function
+
+    return register
+
+
 def retry_failed_job(*, job_id: int) -> None:
     """Return a failed job to the queue, to run at once.
 
@@ -172,5 +196,5 @@ def queue() -> str:
 
 
 def _check_unused(name: str) -> None:
-    if name in tasks or name in periodic_tasks or name in worker_loops:
+    if any(name in registered for registered in (tasks, periodic_tasks, worker_loops, worker_threads)):
         raise ValueError(f"two tasks are named {name}")

@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -60,13 +61,18 @@ class Worker:
         self._app = procrastinate_app.build_app(queue=self._queue, threads=self._executor)
         self._stopping = threading.Event()
         self._request_stop: Callable[[], object] | None = None
-        self._thread = threading.Thread(target=self._run_until_stopped, name="jobs", daemon=True)
+        self._threads = [threading.Thread(target=self._run_until_stopped, name="jobs", daemon=True)]
+        self._threads += [
+            threading.Thread(target=_run_thread, args=(thread, self._stopping), name=thread.name, daemon=True)
+            for thread in registry.worker_threads.values()
+        ]
 
     def start(self) -> None:
         # The library logs every job with its arguments; tasks log their failures themselves.
         logging.getLogger("procrastinate").setLevel(logging.WARNING)
         logging.getLogger("procrastinate.worker").addFilter(_is_not_about_job)
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
         for loop in registry.worker_loops.values():
             threading.Thread(target=_run_loop, args=(loop, self._stopping), name=loop.name, daemon=True).start()
 
@@ -81,8 +87,10 @@ class Worker:
                 RuntimeError
             ):  # the loop has just ended, and the next one checks `_stopping` first
                 self._request_stop()
-        self._thread.join(seconds)
-        return not self._thread.is_alive()
+        deadline = time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
 
     def _run_until_stopped(self) -> None:
         while not self._stopping.is_set():
@@ -165,6 +173,15 @@ def _run_loop(loop: registry.WorkerLoop, stopping: threading.Event) -> None:
         except Exception:
             logger.exception("worker loop failed", extra={"task": loop.name})
         stopping.wait(loop.interval().total_seconds())
+
+
+def _run_thread(thread: registry.WorkerThread, stopping: threading.Event) -> None:
+    while not stopping.is_set():
+        try:
+            thread.function(stopping)
+        except Exception:
+            logger.exception("worker thread failed", extra={"task": thread.name})
+            stopping.wait(RESTART_SECONDS)
 
 
 def start_in_process() -> None:

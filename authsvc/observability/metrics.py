@@ -69,6 +69,15 @@ HOOK_ABANDONED_THREADS = Gauge(
     "Threads of Python hooks that still run after their time limit.",
     multiprocess_mode="livesum",
 )
+WEBHOOK_DELIVERIES = Counter(
+    "auth_webhook_deliveries",
+    "Attempts to deliver an event by its type and outcome: succeeded, retry or failed.",
+    ["type", "outcome"],
+)
+WEBHOOK_DELIVERY_SECONDS = Histogram("auth_webhook_delivery_seconds", "Time until an endpoint answered an event.")
+WEBHOOK_ENDPOINTS_DISABLED = Counter(
+    "auth_webhook_endpoints_disabled", "Endpoints that the service disabled, by reason.", ["reason"]
+)
 CLEANED_ROWS = Counter("auth_cleanup_affected_rows", "Rows that the periodic cleanup removed or changed.")
 
 HASHES_STARTED = Counter(
@@ -119,4 +128,5 @@ _OUTCOMES = ("delivered", "retry", "failed")
 _create_series(SIGN_INS, [(method, "succeeded") for method in _METHODS])
 _create_series(REFRESHES, [("succeeded",)])
 _create_series(LIMIT_REFUSALS, [(limit,) for limit in _LIMITS])
+_create_series(WEBHOOK_ENDPOINTS_DISABLED, [("gone",), ("failing",)])
 _create_series(DELIVERIES, [(channel, outcome) for channel in ("email", "sms") for outcome in _OUTCOMES])

@@ -26,6 +26,8 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TRACE_HEADERS = ("traceparent", "tracestate", "baggage")
 # Headers and framing of a response, in addition to its body.
 _MAX_OVERHEAD_BYTES = 1_048_576
+NOT_PUBLIC = "the host has no public address"
+"""The text of Unreachable where `public_only` refuses every address of a host."""
 AUTHORITIES: str = requests.utils.DEFAULT_CA_BUNDLE_PATH
 """The bundled file of certificate authorities."""
 _HEADERS = {"User-Agent": f"authsvc/{__version__}", "Accept": "*/*", "Accept-Encoding": "gzip, deflate"}
@@ -249,7 +251,7 @@ def _reason(error: Exception) -> str:
         if isinstance(cause, connections.TooLong):
             return "the answer is too long"
         if isinstance(cause, connections.NotPublic):
-            return "the host has no public address"
+            return NOT_PUBLIC
         if isinstance(cause, ssl.SSLError):
             return f"TLS: {getattr(cause, 'verify_message', '') or cause.reason or type(cause).__name__}"
         if isinstance(cause, TimeoutError | urllib3.exceptions.TimeoutError):

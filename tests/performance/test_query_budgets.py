@@ -506,10 +506,10 @@ PATHS = [
         200,
         administer("PUT", "/admin/users/{user}", {"email": "b@example.com"}),
     ),
-    Path("DELETE /admin/users/{user_id}", 11, 200, administer("DELETE", "/admin/users/{user}")),
+    Path("DELETE /admin/users/{user_id}", 12, 200, administer("DELETE", "/admin/users/{user}")),
     Path(
         "DELETE /admin/users/{user_id}, soft",
-        19,
+        20,
         200,
         administer("DELETE", "/admin/users/{user}", {"should_soft_delete": True}),
     ),

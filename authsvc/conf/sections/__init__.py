@@ -39,6 +39,7 @@ from authsvc.conf.sections.sign_up import (
 )
 from authsvc.conf.sections.sms import Sms, check_sms
 from authsvc.conf.sections.tokens import Jwt, Refresh, Sessions, check_refresh_tokens, check_signing_keys
+from authsvc.conf.sections.webhooks import Webhooks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +76,7 @@ class AuthConfig:
     oauth_server: OAuthServer = section(OAuthServer, "OAuth server")
     hooks: Mapping[str, Hook] = section_by_key(Hook, "Hooks", prefix="AUTH_HOOK_<HOOK>_", keys=HOOKS)
     hook_calls: HookCalls = section(HookCalls, "All hooks")
+    webhooks: Webhooks = section(Webhooks, "Webhooks")
     pages: Pages = section(Pages, "Hosted pages")
     console: Console = section(Console, "Operator console")
     logging: Logging = section(Logging, "Logging")
@@ -103,6 +105,8 @@ class AuthConfig:
             count += database_section.WORKER_CONNECTIONS
             if self.index_worker.is_on:
                 count += database_section.INDEX_CONNECTIONS
+            if self.webhooks.enabled:
+                count += database_section.WEBHOOK_CONNECTIONS
         return count
 
 

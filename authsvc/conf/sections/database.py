@@ -30,6 +30,8 @@ WORKER_CONNECTIONS = 4
 """Connections of the message worker: two for the queue, one that listens, one for the current job."""
 INDEX_CONNECTIONS = 2
 """Of the index worker, now and then: one for its lock, one that builds."""
+WEBHOOK_CONNECTIONS = 1
+"""Of the delivery of webhooks."""
 PROBE_CONNECTIONS = 1
 """Of the readiness check."""
 METRICS_CONNECTIONS = 1

@@ -72,6 +72,7 @@ def test_every_action_has_log_type() -> None:
         "custom_provider",
         "message",
         "oauth_client",
+        "webhook",
     }
 
 

@@ -39,6 +39,8 @@ from authsvc.messaging import Email, EmailKind
 from authsvc.models import AuditLogEntry
 from authsvc.personal_data import DataSubject
 from authsvc.security import rate_limits
+from hooks.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint
+from hooks.webhooks import queries as queries_of_webhooks
 from mailer.models import Attempt
 from oauthserver.models import DeviceAuthorization, OAuthAuthorization, OAuthClient, OAuthConsent
 from tests.factories import (
@@ -82,6 +84,8 @@ ROWS_OF_USER = {
     "messages": 1,
     "message_attempts": 1,
     "rate_limits": 2,
+    "webhook_events": 1,
+    "webhook_deliveries": 1,
 }
 """Table → rows of the user that `make_user` stores."""
 
@@ -108,6 +112,7 @@ def make_user(email: str = EMAIL, phone: str = PHONE, name: str = NAME, *, addre
     make_flow(user, provider_access_token="token-at-the-provider")
     at = timezone.now()
     make_rows_of_a_client(user)
+    make_webhook(user)
     impersonation.create_link(user.id, operator_session_id=uuid4(), reason=f"{name} called", at=at)
     row = queries.get(user.id)
     assert row is not None
@@ -169,6 +174,24 @@ def make_rows_of_a_client(user: User) -> None:
         scope="email",
         poll_interval=5,
         expires_at=at + timedelta(minutes=10),
+    )
+
+
+def make_webhook(user: User) -> None:
+    """A delivered event of the user."""
+    at = timezone.now()
+    endpoint = WebhookEndpoint.objects.create(url="https://hooks.example.com", event_types=["*"], secret="whsec_")
+    body = orjson.dumps({"data": {"user": {"id": str(user.id), "email": user.email}}})
+    event_id = uuid4()
+    queries_of_webhooks.insert_event(
+        event_id=event_id, type="user.created", user_id=user.id, head=b'{"sequence":', tail=b"," + body[1:], at=at,
+        is_fanned_out=True,
+    )  # fmt: skip
+    delivery = WebhookDelivery.objects.create(
+        event_id=event_id, endpoint=endpoint, type="user.created", user_id=user.id, sequence=1, status="succeeded"
+    )
+    WebhookAttempt.objects.create(
+        delivery=delivery, attempt=1, started_at=at, duration_ms=1, status=200, response_head=f"Hello {user.email}"
     )
 
 

@@ -1,0 +1,27 @@
+"""Lifecycle events: services record changes of users and sessions, and sinks store them for other systems."""
+
+from __future__ import annotations
+
+from authsvc.events.contract import (
+    Actor,
+    ActorType,
+    Event,
+    EventSink,
+    EventType,
+    RequestInfo,
+    is_wanted,
+    record,
+    sinks,
+)
+
+__all__ = [
+    "Actor",
+    "ActorType",
+    "Event",
+    "EventSink",
+    "EventType",
+    "RequestInfo",
+    "is_wanted",
+    "record",
+    "sinks",
+]

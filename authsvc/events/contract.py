@@ -1,0 +1,130 @@
+"""The catalogue of lifecycle events, and the contract between the services that record them and the sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, Protocol
+from uuid import UUID
+
+from django.db import connection
+
+
+class EventType(StrEnum):
+    USER_CREATED = "user.created"
+    USER_CONFIRMED = "user.confirmed"
+    USER_UPDATED = "user.updated"
+    USER_DELETED = "user.deleted"
+    USER_INVITED = "user.invited"
+    SESSION_STARTED = "session.started"
+    SESSION_UPGRADED = "session.upgraded"
+    SESSION_REVOKED = "session.revoked"
+    IDENTITY_LINKED = "identity.linked"
+    IDENTITY_UNLINKED = "identity.unlinked"
+    FACTOR_ENROLLED = "factor.enrolled"
+    FACTOR_UNENROLLED = "factor.unenrolled"
+    PASSKEY_CREATED = "passkey.created"
+    PASSKEY_DELETED = "passkey.deleted"
+    OAUTH_GRANT_APPROVED = "oauth.grant_approved"
+    OAUTH_GRANT_REVOKED = "oauth.grant_revoked"
+    OAUTH_CLIENT_CREATED = "oauth.client_created"
+    OAUTH_CLIENT_UPDATED = "oauth.client_updated"
+    OAUTH_CLIENT_DELETED = "oauth.client_deleted"
+    SSO_PROVIDER_CREATED = "sso.provider_created"
+    SSO_PROVIDER_UPDATED = "sso.provider_updated"
+    SSO_PROVIDER_DELETED = "sso.provider_deleted"
+    WEBHOOK_PING = "webhook.ping"
+
+
+class ActorType(StrEnum):
+    USER = "user"
+    ADMIN = "admin"
+    """A caller of the admin API."""
+    OPERATOR = "operator"
+    """A user of the console."""
+    SYSTEM = "system"
+    """A job, a cleanup or a command."""
+    ANONYMOUS = "anonymous"
+    """A caller without a credential."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actor:
+    type: ActorType
+    id: UUID | None = None
+    role: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestInfo:
+    """The request that caused an event; unknown values are empty."""
+
+    id: str = ""
+    ip_address: str = ""
+    user_agent: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    type: EventType
+    user_id: UUID | None
+    user: Mapping[str, Any] | None = field(repr=False)
+    """The JSON of the user as administrators see it; None for an event without a user."""
+    data: Mapping[str, Any] = field(repr=False)
+    """Further members of the event's `data`."""
+    actor: Actor
+    request: RequestInfo | None
+    """None for an event of the system."""
+    at: datetime
+
+
+class EventSink(Protocol):
+    def is_subscribed(self, type: EventType) -> bool:
+        """True if the sink stores events of this type. Costs no statement."""
+
+    def record(self, event: Event) -> None:
+        """Stores the event in the caller's transaction. One statement."""
+
+
+sinks: list[EventSink] = []
+"""The sinks of all installed apps; `AppConfig.ready()` adds that of an app."""
+
+
+def is_wanted(type: EventType) -> bool:
+    """True if a sink stores events of this type. Costs no statement."""
+    return any(sink.is_subscribed(type) for sink in sinks)
+
+
+def record(
+    type: EventType,
+    *,
+    actor: Actor,
+    request: RequestInfo | None,
+    at: datetime,
+    user_id: UUID | None = None,
+    user: Callable[[], Mapping[str, Any]] | None = None,
+    data: Mapping[str, Any] = MappingProxyType({}),
+) -> None:
+    """Stores an event with each sink that wants it, as the last step of the transaction of the change.
+
+    `user` is called only if one does. Raises RuntimeError outside a transaction.
+    """
+    wanting = [sink for sink in sinks if sink.is_subscribed(type)]
+    if not wanting:
+        return
+    if not connection.in_atomic_block:
+        raise RuntimeError(f"{type} is not recorded in the transaction of the change")
+    event = Event(
+        type=type,
+        user_id=user_id,
+        user=user() if user else None,
+        data=data,
+        actor=actor,
+        request=request,
+        at=at,
+    )
+    for sink in wanting:
+        sink.record(event)

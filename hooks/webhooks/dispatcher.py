@@ -1,0 +1,259 @@
+"""Delivers events: a thread of each worker, with one database connection and a few threads that send.
+
+Any number of workers share the deliveries. A lease tells the others which deliveries a worker attempts; it ends by
+itself if the worker is killed, and the attempt is repeated.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import queue
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from uuid import UUID
+
+from django.db import Error, connection, transaction
+from django.utils import timezone
+
+from authsvc import conf
+from authsvc.observability import metrics
+from authsvc.security.encryption import DecryptionError
+from hooks.models import DisabledReason
+from hooks.webhooks import queries, sending, subscriptions
+from hooks.webhooks.queries import Lease, StoredResult
+from hooks.webhooks.sending import Attempt, Message
+from hooks.webhooks.subscriptions import Endpoint
+
+POLL_SECONDS = 1.0
+"""Time between two searches for new events and due deliveries."""
+FAN_OUT_SIZE = 500
+_MAX_FAN_OUTS = 10
+"""Batches of new events per search, so that results wait for a fraction of a second at most."""
+_CANCEL_SIZE = 2_000
+_MAX_RESULTS = 100
+MAX_PER_ENDPOINT = 2
+_SLOW = timedelta(seconds=1)
+_LEASE_MARGIN = timedelta(seconds=20)
+"""The time to store the result of an attempt, and the difference of clocks."""
+
+logger = logging.getLogger(__name__)
+
+
+class Dispatcher:
+    """`run` serves one thread. `step` does the same once, without a pause, for commands and tests."""
+
+    def __init__(self) -> None:
+        self._threads: ThreadPoolExecutor | None = None
+        self._finished: queue.SimpleQueue[tuple[Lease, Attempt]] = queue.SimpleQueue()
+        self._results: list[tuple[Lease, Attempt]] = []
+        """Results that are not stored yet."""
+        self._in_flight: Counter[UUID] = Counter()
+        self._slow: set[UUID] = set()
+        """Endpoints whose last attempt failed or was slow."""
+        self._endpoints: Mapping[UUID, Endpoint] = {}
+        self._searched_at = float("-inf")
+        self._turn = 0
+
+    def run(self, stopping: threading.Event) -> None:
+        """Delivers until `stopping` is set, then waits for the attempts under way and stores their results."""
+        try:
+            while not stopping.is_set():
+                self._run_once(stopping)
+            while self._in_flight:
+                self._collect(seconds=None)
+            with contextlib.suppress(Error):  # the lease ends, and another worker repeats the attempts
+                self._store_results()
+        finally:
+            if self._threads is not None:
+                self._threads.shutdown()
+            connection.close()
+
+    def _run_once(self, stopping: threading.Event) -> None:
+        with conf.keep():
+            if not (conf.current().webhooks.enabled or self._in_flight or self._results):
+                connection.close()
+                stopping.wait(POLL_SECONDS)
+                return
+            try:
+                self.step()
+            except Error as error:
+                # Results are kept, and stored when the database answers.
+                logger.warning("webhooks cannot use the database", extra={"error": type(error).__name__})
+                connection.close()
+                stopping.wait(POLL_SECONDS)
+        pause = max(0.0, self._searched_at + POLL_SECONDS - time.monotonic())
+        if self._in_flight:
+            self._collect(seconds=pause)
+        else:
+            stopping.wait(pause)
+
+    def step(self) -> None:
+        """Stores results, creates the deliveries of new events if it is time to, and starts due deliveries."""
+        self._store_results()
+        if not conf.current().webhooks.enabled:
+            return
+        if time.monotonic() - self._searched_at >= POLL_SECONDS:
+            self._searched_at = time.monotonic()
+            self._search()
+        self._start_deliveries()
+
+    def finish(self) -> None:
+        """Waits for the attempts under way and stores their results."""
+        while self._in_flight:
+            self._collect(seconds=None)
+        self._store_results()
+
+    def _search(self) -> None:
+        self._endpoints = {endpoint.id: endpoint for endpoint in subscriptions.cache.get()}
+        for _ in range(_MAX_FAN_OUTS):
+            if not queries.has_new_events():
+                break
+            with transaction.atomic():
+                count = queries.fan_out(limit=FAN_OUT_SIZE, at=timezone.now())
+            if count < FAN_OUT_SIZE:
+                break
+        for endpoint in self._endpoints.values():
+            if endpoint.is_disabled:
+                with transaction.atomic():
+                    queries.cancel_deliveries(endpoint.id, limit=_CANCEL_SIZE)
+
+    def _start_deliveries(self) -> None:
+        config = conf.current().webhooks
+        free = config.concurrency - self._in_flight.total()
+        limits = self._limits(concurrency=config.concurrency)
+        if free <= 0 or not limits:
+            return
+        leases = queries.lease(limits=limits, limit=free, at=timezone.now(), duration=config.timeout + _LEASE_MARGIN)
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(thread_name_prefix="webhook", max_workers=64)
+        for lease in leases:
+            self._in_flight[lease.endpoint_id] += 1
+            self._threads.submit(self._attempt, lease, self._endpoints[lease.endpoint_id], config)
+
+    def _limits(self, *, concurrency: int) -> Mapping[UUID, int]:
+        """Endpoint → the attempts that may begin now. Each search begins with another endpoint.
+
+        Endpoints that are slow or fail share half of the attempts, with one each, so that they do not delay others.
+        """
+        slow_in_flight = sum(count for endpoint_id, count in self._in_flight.items() if endpoint_id in self._slow)
+        free_for_slow = max(1, concurrency // 2) - slow_in_flight
+        limits: dict[UUID, int] = {}
+        active = [endpoint for endpoint in self._endpoints.values() if not endpoint.is_disabled]
+        self._turn += 1
+        for number in range(len(active)):
+            endpoint = active[(number + self._turn) % len(active)]
+            in_flight = self._in_flight[endpoint.id]
+            if endpoint.id in self._slow:
+                if not in_flight and free_for_slow > 0:
+                    limits[endpoint.id] = 1
+                    free_for_slow -= 1
+            elif in_flight < MAX_PER_ENDPOINT:
+                limits[endpoint.id] = MAX_PER_ENDPOINT - in_flight
+        return limits
+
+    def _attempt(self, lease: Lease, endpoint: Endpoint, config: conf.Webhooks) -> None:
+        """Runs in a thread that sends; uses no database connection."""
+        started_at = timezone.now()
+        try:
+            message = Message(
+                event_id=lease.event_id, attempt=lease.attempt, url=endpoint.url, secrets=endpoint.secrets(),
+                body=lease.body,
+            )  # fmt: skip
+            public_only = not config.allow_private_networks
+            result = sending.attempt(message, timeout=config.timeout, public_only=public_only)
+        except DecryptionError:
+            logger.exception("secret of a webhook endpoint cannot be read", extra={"endpoint_id": str(endpoint.id)})
+            error = "the secret of the endpoint cannot be read"
+            result = Attempt(started_at=started_at, duration=timedelta(), status=None, error=error)
+        except Exception:
+            logger.exception("webhook delivery failed", extra={"delivery_id": str(lease.id)})
+            result = Attempt(started_at=started_at, duration=timedelta(), status=None, error="internal error")
+        self._finished.put((lease, result))
+
+    def _collect(self, *, seconds: float | None) -> None:
+        """Waits until an attempt has ended, and takes the results of all that have."""
+        with contextlib.suppress(queue.Empty):
+            self._take(self._finished.get(timeout=seconds))
+            while True:
+                self._take(self._finished.get_nowait())
+
+    def _take(self, finished: tuple[Lease, Attempt]) -> None:
+        lease, result = finished
+        self._in_flight[lease.endpoint_id] -= 1
+        self._in_flight += Counter()  # without endpoints at zero
+        if result.is_success and result.duration < _SLOW:
+            self._slow.discard(lease.endpoint_id)
+        else:
+            self._slow.add(lease.endpoint_id)
+        self._results.append(finished)
+
+    def _store_results(self) -> None:
+        while self._results:
+            batch = self._results[:_MAX_RESULTS]
+            at = timezone.now()
+            schedule = conf.current().webhooks.retry_schedule
+            stored = []
+            for lease, result in batch:
+                next_at = sending.next_attempt_at(
+                    result, scheduled_attempt=lease.scheduled_attempt, schedule=schedule, at=at
+                )
+                stored.append(
+                    StoredResult(
+                        id=lease.id,
+                        attempt=lease.attempt,
+                        outcome=sending.delivery_status(result, next_attempt_at=next_at),
+                        next_attempt_at=next_at,
+                        started_at=result.started_at,
+                        duration_ms=result.duration // timedelta(milliseconds=1),
+                        status=result.status,
+                        error=result.error or None,
+                        head=result.head,
+                    )
+                )
+            with transaction.atomic():
+                queries.store_results(stored, at=at)
+            del self._results[: len(batch)]
+            for (lease, result), row in zip(batch, stored, strict=True):
+                _count(lease, result, outcome=row.outcome)
+            self._update_endpoints(batch)
+
+    def _update_endpoints(self, results: list[tuple[Lease, Attempt]]) -> None:
+        """Stores since when endpoints fail, and disables those that are gone or have failed for too long."""
+        at, limit = timezone.now(), conf.current().webhooks.disable_after
+        succeeded = {lease.endpoint_id for lease, result in results if result.is_success}
+        failed = {lease.endpoint_id for lease, _ in results} - succeeded
+        known = self._endpoints
+        changed = False
+        if recovered := [id_ for id_ in succeeded if id_ in known and known[id_].failing_since is not None]:
+            queries.clear_failing(recovered)
+            changed = True
+        if failing := [id_ for id_ in failed if id_ in known and known[id_].failing_since is None]:
+            queries.mark_failing(failing, at=at)
+            changed = True
+        for endpoint_id in failed:
+            since = known[endpoint_id].failing_since if endpoint_id in known else None
+            if limit and since is not None and at - since >= limit:
+                changed |= _disable(endpoint_id, reason=DisabledReason.FAILING)
+        for endpoint_id in {lease.endpoint_id for lease, result in results if result.status == sending.GONE}:
+            changed |= _disable(endpoint_id, reason=DisabledReason.GONE)
+        if changed:
+            subscriptions.cache.clear()
+            self._endpoints = {endpoint.id: endpoint for endpoint in subscriptions.cache.get()}
+
+
+def _disable(endpoint_id: UUID, *, reason: DisabledReason) -> bool:
+    is_disabled = queries.disable(endpoint_id, reason=reason, at=timezone.now())
+    if is_disabled:
+        metrics.WEBHOOK_ENDPOINTS_DISABLED.labels(reason.value).inc()
+        logger.error("webhook endpoint disabled", extra={"endpoint_id": str(endpoint_id), "reason": reason.value})
+    return is_disabled
+
+
+def _count(lease: Lease, result: Attempt, *, outcome: str) -> None:
+    metrics.WEBHOOK_DELIVERIES.labels(lease.type, "retry" if outcome == "pending" else outcome).inc()
+    metrics.WEBHOOK_DELIVERY_SECONDS.observe(result.duration.total_seconds())

@@ -1,0 +1,27 @@
+"""Fixtures of webhooks: they are enabled, and a receiver listens on loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from hooks.webhooks import subscriptions
+from tests.conftest import ChangeConfig
+from tests.fakes.http_peer import Answer, HttpPeer
+
+
+@pytest.fixture(autouse=True)
+def _enabled(auth_config: ChangeConfig) -> Iterator[None]:
+    auth_config(webhooks={"enabled": True, "allow_private_networks": True})
+    subscriptions.cache.clear()
+    yield
+    subscriptions.cache.clear()
+
+
+@pytest.fixture
+def receiver() -> Iterator[HttpPeer]:
+    """Accepts every webhook unless a test sets other answers."""
+    with HttpPeer() as running:
+        running.answer(Answer(status=204))
+        yield running

@@ -1,0 +1,449 @@
+"""Delivery of events: requests, retries, order, disabled endpoints, permitted addresses."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from uuid import uuid4
+
+import pytest
+from django.db import connection, transaction
+from django.utils import timezone
+
+from authsvc.conf import Secret
+from authsvc.events import EventType
+from hooks.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint, WebhookEvent
+from hooks.webhooks import queries, sending
+from hooks.webhooks.dispatcher import Dispatcher
+from tests.conftest import ChangeConfig
+from tests.fakes.http_peer import Answer, HttpPeer, redirect
+from tests.hooks.webhooks.deliveries import (
+    SECRET,
+    backdate,
+    deliver,
+    make_endpoint,
+    numbers,
+    record,
+    rows,
+    signature,
+    statuses,
+)
+from tests.recorded_metrics import RecordedMetrics
+
+pytestmark = pytest.mark.django_db
+
+DAY = timedelta(days=1)
+
+
+def test_the_request_is_signed_and_contains_the_stored_event(receiver: HttpPeer) -> None:
+    make_endpoint(f"{receiver.url}/hooks")
+    user_id = uuid4()
+    record(user_id=user_id, changed=["email"])
+
+    deliver()
+
+    (request,) = receiver.received
+    event = WebhookEvent.objects.get()
+    assert (request.method, request.path, request.body) == ("POST", "/hooks", bytes(event.body))
+    assert request.headers["webhook-id"] == f"evt_{event.id}"
+    assert request.headers["webhook-attempt"] == "1"
+    assert request.headers["User-Agent"].startswith("authsvc-webhooks/")
+    assert request.headers["Content-Type"] == "application/json"
+    assert abs(int(request.headers["webhook-timestamp"]) - timezone.now().timestamp()) < 60
+    assert request.headers["webhook-signature"] == signature(request)
+    assert request.json() == {
+        "id": f"evt_{event.id}",
+        "type": "user.updated",
+        "timestamp": event.created_at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "sequence": event.sequence,
+        "api_version": "2026-01-01",
+        "actor": {"type": "system", "id": None, "role": ""},
+        "request": None,
+        "data": {"user": {"id": str(user_id), "email": "user@example.com"}, "changed": ["email"]},
+    }
+    (row,) = rows()
+    assert (row.status, row.attempts, row.last_status, row.next_attempt_at) == ("succeeded", 1, 204, None)
+
+
+def test_only_subscribed_types_are_delivered(receiver: HttpPeer) -> None:
+    make_endpoint(f"{receiver.url}/users", "user.*")
+    make_endpoint(f"{receiver.url}/sessions", "session.started", "session.revoked")
+    record(EventType.USER_CREATED)
+    record(EventType.SESSION_UPGRADED)
+    record(EventType.SESSION_REVOKED)
+
+    deliver()
+
+    assert sorted((request.path, request.json()["type"]) for request in receiver.received) == [
+        ("/sessions", "session.revoked"),
+        ("/users", "user.created"),
+    ]
+
+
+def pause(row: WebhookDelivery) -> timedelta:
+    """The time until the next attempt."""
+    assert row.next_attempt_at is not None
+    return row.next_attempt_at - timezone.now()
+
+
+def test_a_failed_attempt_is_repeated_with_the_same_id_and_body(receiver: HttpPeer) -> None:
+    make_endpoint(receiver.url)
+    receiver.answer(Answer(status=500), Answer(status=500), Answer(status=200))
+    record()
+
+    deliver()
+    (row,) = rows()
+    assert (row.status, row.last_status, row.last_error) == ("pending", 500, "status 500")
+    assert timedelta(seconds=3) < pause(row) < timedelta(seconds=7)
+    backdate(timedelta(seconds=7))
+    deliver()
+    (row,) = rows()
+    assert timedelta(minutes=3) < pause(row) < timedelta(minutes=7)
+    backdate(timedelta(minutes=7))
+    deliver()
+
+    assert statuses() == ["succeeded"]
+    assert [request.headers["webhook-attempt"] for request in receiver.received] == ["1", "2", "3"]
+    assert len({request.headers["webhook-id"] for request in receiver.received}) == 1
+    assert len({request.body for request in receiver.received}) == 1
+    assert [attempt.status for attempt in WebhookAttempt.objects.order_by("id")] == [500, 500, 200]
+
+
+def test_the_delivery_fails_after_the_schedule(receiver: HttpPeer, auth_config: ChangeConfig) -> None:
+    auth_config(webhooks={"retry_schedule": (timedelta(seconds=1),)})
+    make_endpoint(receiver.url)
+    receiver.answer(Answer(status=500))
+    record()
+
+    deliver()
+    backdate(timedelta(seconds=2))
+    deliver()
+
+    (row,) = rows()
+    assert (row.status, row.attempts, row.next_attempt_at) == ("failed", 2, None)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_retry_after_delays_the_next_attempt(status: int, receiver: HttpPeer) -> None:
+    make_endpoint(receiver.url)
+    receiver.answer(Answer(status=status, headers={"Retry-After": "120"}))
+    record()
+
+    deliver()
+
+    (row,) = rows()
+    assert row.status == "pending"
+    assert timedelta(seconds=60) < pause(row) <= timedelta(seconds=120)
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "seconds"),
+    [
+        (503, "17", 17),
+        (429, "in two hours", 7200),
+        (503, "999999999999999999", 86_400),
+        (503, "Wed, 21 Oct 2015 07:28:00 GMT", 0),
+        (503, "Wed, 21 Oct 2915 07:28:00 GMT", 86_400),
+        (503, "-5", 0),
+        (503, "soon", 0),
+        (503, "", 0),
+        (500, "17", 0),
+    ],
+)
+def test_retry_after_is_a_number_or_a_date(status: int, text: str, seconds: int, receiver: HttpPeer) -> None:
+    if text == "in two hours":
+        text = format_datetime(datetime.now(UTC) + timedelta(hours=2), usegmt=True)
+    receiver.answer(Answer(status=status, headers={"Retry-After": text}))
+    message = sending.Message(
+        event_id=uuid4(), attempt=1, url=receiver.url, secrets=[Secret(f"v1,{SECRET}")], body=b"{}"
+    )
+
+    result = sending.attempt(message, timeout=timedelta(seconds=30), public_only=False)
+
+    assert (
+        abs(result.retry_after.total_seconds() - seconds) < 60
+        if seconds > 60
+        else (result.retry_after.total_seconds() == seconds)
+    )
+
+
+def test_an_endpoint_that_is_gone_is_disabled(receiver: HttpPeer, recorded: RecordedMetrics) -> None:
+    make_endpoint(receiver.url)
+    receiver.answer(Answer(status=410))
+    record(number=1)
+    record(number=2)
+
+    deliver()
+
+    endpoint = WebhookEndpoint.objects.get()
+    assert (endpoint.disabled_reason, endpoint.disabled_at is None) == ("gone", False)
+    assert "failed" in statuses()
+    assert set(statuses()) <= {"failed", "cancelled"}
+
+
+def test_an_endpoint_that_fails_for_long_is_disabled(
+    receiver: HttpPeer, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    auth_config(webhooks={"disable_after": timedelta(hours=1)})
+    make_endpoint(receiver.url)
+    receiver.answer(Answer(status=500))
+    user_id = uuid4()
+    record(user_id=user_id)
+    record(user_id=user_id)
+    deliver()
+    assert WebhookEndpoint.objects.get().failing_since is not None
+
+    backdate(timedelta(hours=2))
+    deliver()
+
+    assert WebhookEndpoint.objects.get().disabled_reason == "failing"
+    assert statuses() == ["cancelled", "cancelled"]
+    assert "webhook endpoint disabled" in caplog.text
+
+
+def test_a_success_ends_the_failing_state(receiver: HttpPeer) -> None:
+    make_endpoint(receiver.url)
+    receiver.answer(Answer(status=500), Answer(status=200))
+    record()
+    deliver()
+    backdate(timedelta(minutes=1))
+
+    deliver()
+
+    assert WebhookEndpoint.objects.get().failing_since is None
+
+
+class TestOrder:
+    """Deliveries of one user to one endpoint follow each other."""
+
+    def test_events_of_a_user_wait_for_the_earlier_ones(self, receiver: HttpPeer) -> None:
+        make_endpoint(receiver.url)
+        user_id, other_id = uuid4(), uuid4()
+        receiver.answer(Answer(status=500), Answer(status=200))
+        record(user_id=user_id, number=1)
+        deliver()
+        record(user_id=user_id, number=2)
+        record(user_id=user_id, number=3)
+        record(user_id=other_id, number=4)
+        record(number=5)
+        deliver()
+        assert sorted(numbers(receiver.received)) == [1, 4, 5]
+
+        backdate(timedelta(seconds=7))
+        deliver()
+
+        assert [number for number in numbers(receiver.received) if number <= 3] == [1, 1, 2, 3]
+        assert set(statuses()) == {"succeeded"}
+
+    def test_a_failed_delivery_does_not_hold_up_the_next(self, receiver: HttpPeer, auth_config: ChangeConfig) -> None:
+        auth_config(webhooks={"retry_schedule": ()})
+        make_endpoint(receiver.url)
+        user_id = uuid4()
+        receiver.answer(Answer(status=500), Answer(status=200))
+        record(user_id=user_id, number=1)
+        record(user_id=user_id, number=2)
+
+        deliver()
+
+        assert statuses() == ["failed", "succeeded"]
+
+    def test_endpoints_do_not_wait_for_each_other(self, receiver: HttpPeer) -> None:
+        make_endpoint(f"{receiver.url}/down")
+        make_endpoint(f"{receiver.url}/up")
+        receiver.answer(Answer(status=500), path="/down")
+        user_id = uuid4()
+        for number in range(3):
+            record(user_id=user_id, number=number)
+
+        deliver()
+
+        assert numbers([request for request in receiver.received if request.path == "/up"]) == [0, 1, 2]
+        assert numbers([request for request in receiver.received if request.path == "/down"]) == [0]
+
+
+class TestLeases:
+    def test_the_deliveries_of_a_killed_worker_are_taken_over(self, receiver: HttpPeer) -> None:
+        make_endpoint(receiver.url)
+        record()
+        with transaction.atomic():
+            queries.fan_out(limit=10, at=timezone.now())
+        endpoint_id = WebhookEndpoint.objects.get().id
+        limits = {endpoint_id: 2}
+        killed = queries.lease(limits=limits, limit=4, at=timezone.now(), duration=timedelta(seconds=30))
+        assert len(killed) == 1
+
+        deliver()
+        assert receiver.received == []
+        backdate(timedelta(seconds=31))
+        deliver()
+
+        (row,) = rows()
+        assert (row.status, row.attempts) == ("succeeded", 2)
+
+    def test_the_result_of_a_lease_that_was_taken_over_is_dropped(self, receiver: HttpPeer) -> None:
+        make_endpoint(receiver.url)
+        record()
+        with transaction.atomic():
+            queries.fan_out(limit=10, at=timezone.now())
+        limits = {WebhookEndpoint.objects.get().id: 1}
+        (late,) = queries.lease(limits=limits, limit=4, at=timezone.now(), duration=timedelta(seconds=30))
+        backdate(timedelta(seconds=31))
+        (current,) = queries.lease(limits=limits, limit=4, at=timezone.now(), duration=timedelta(seconds=30))
+        result = queries.StoredResult(
+            id=late.id, attempt=late.attempt, outcome="failed", next_attempt_at=None, started_at=timezone.now(),
+            duration_ms=1, status=500, error=None, head=None,
+        )  # fmt: skip
+
+        with transaction.atomic():
+            queries.store_results([result], at=timezone.now())
+
+        assert statuses() == ["pending"]
+        assert (current.attempt, WebhookAttempt.objects.count()) == (2, 0)
+
+
+class TestConcurrency:
+    def test_a_slow_endpoint_does_not_delay_others(self, receiver: HttpPeer) -> None:
+        make_endpoint(f"{receiver.url}/hangs")
+        make_endpoint(f"{receiver.url}/answers")
+        release = threading.Event()
+        receiver.answer(Answer(status=204, before=release.wait), path="/hangs")
+        for number in range(6):
+            record(number=number)
+        dispatcher = Dispatcher()
+        try:
+            dispatcher.step()
+            while sum(row.status == "succeeded" for row in rows()) < 6:
+                dispatcher._collect(seconds=60)
+                dispatcher.step()
+            receiver.wait_for_requests(8)
+            hanging = [request for request in receiver.received if request.path == "/hangs"]
+            assert len(hanging) == 2  # the limit of one endpoint
+        finally:
+            release.set()
+            dispatcher.finish()
+
+    def test_endpoints_that_fail_share_half_of_the_attempts(self, receiver: HttpPeer) -> None:
+        for number in range(4):
+            make_endpoint(f"{receiver.url}/{number}")
+        receiver.answer(Answer(status=500))
+        record()
+        dispatcher = Dispatcher()
+        dispatcher.step()
+        dispatcher.finish()
+        dispatcher.step()
+        dispatcher.finish()
+
+        limits = dispatcher._limits(concurrency=4)
+
+        assert sorted(limits.values()) == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://127.0.0.1/", "https://169.254.169.254/latest", "https://[::1]/", "https://10.0.0.1/", "https://0.0.0.0/"],
+)
+def test_addresses_that_are_not_public_are_refused(url: str, auth_config: ChangeConfig) -> None:
+    auth_config(webhooks={"allow_private_networks": False})
+    make_endpoint(url)
+    record()
+
+    deliver()
+
+    (row,) = rows()
+    assert (row.status, row.last_status, row.last_error) == ("pending", None, "address not allowed")
+
+
+def test_a_name_with_a_private_address_is_refused(auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    auth_config(webhooks={"allow_private_networks": False})
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_a, **_o: [(2, 1, 6, "", ("10.0.0.1", 443))])
+    make_endpoint("https://hooks.example.com/")
+    record()
+
+    deliver()
+
+    assert rows()[0].last_error == "address not allowed"
+
+
+def test_a_redirect_is_a_failure(receiver: HttpPeer) -> None:
+    make_endpoint(receiver.url)
+    receiver.answer(redirect("http://169.254.169.254/"))
+    record()
+
+    deliver()
+
+    (row,) = rows()
+    assert (row.status, row.last_status, len(receiver.received)) == ("pending", 302, 1)
+
+
+def test_the_answer_is_kept_without_secrets(receiver: HttpPeer) -> None:
+    make_endpoint(receiver.url)
+    token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl"
+    body = f'{{"seen":"{SECRET}","access_token":"opaque value","jwt":"{token}","ok":true}}'.encode()
+    receiver.answer(Answer(status=200, body=body + b"\0\xff" + b"x" * 5_000))
+    record()
+
+    deliver()
+
+    head = WebhookAttempt.objects.get().response_head
+    assert head is not None
+    assert len(head) == 1024
+    assert head.startswith('{"seen":"[redacted]","access_token":[redacted],"jwt":"[redacted]","ok":true}')
+    assert "\0" not in head
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        (f"got signature v1,{'A' * 43}= twice", "got signature [redacted] twice"),
+        ("Authorization: Bearer abc.def", "Authorization: [redacted] abc.def"),
+        ("see https://user:pw@db.example.com/x", "see https://[redacted]db.example.com/x"),
+        ("password=hunter2&x=1", "password=[redacted]&x=1"),
+        ("Event accepted", "Event accepted"),
+    ],
+)
+def test_redaction(text: str, kept: str) -> None:
+    assert sending.redact(text.encode()) == kept
+
+
+def test_an_answer_that_is_too_long_is_cut(receiver: HttpPeer) -> None:
+    make_endpoint(receiver.url)
+    receiver.answer(Answer(status=200, body=b"x" * 1_000_000))
+    record()
+
+    deliver()
+
+    assert statuses() == ["succeeded"]
+
+
+def test_an_endpoint_that_hangs_times_out(receiver: HttpPeer, auth_config: ChangeConfig) -> None:
+    auth_config(webhooks={"timeout": timedelta(milliseconds=100)})
+    make_endpoint(receiver.url)
+    receiver.answer(Answer(hang=True))
+    record()
+
+    deliver()
+
+    assert rows()[0].last_error == "timed out"
+
+
+def test_events_that_wait_do_not_make_the_search_longer(receiver: HttpPeer) -> None:
+    """A user with many waiting deliveries, whose first one is not due: the index leads past them."""
+    make_endpoint(receiver.url)
+    user_id = uuid4()
+    for _ in range(200):
+        record(user_id=user_id)
+    with transaction.atomic():
+        queries.fan_out(limit=500, at=timezone.now())
+    WebhookDelivery.objects.filter(next_attempt_at__isnull=False).update(next_attempt_at=timezone.now() + DAY)
+    endpoint_id = WebhookEndpoint.objects.get().id
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute(
+            f"EXPLAIN (ANALYZE, FORMAT JSON) SELECT id FROM {queries.DELIVERIES} WHERE endpoint_id = %s"
+            " AND status = 'pending' AND next_attempt_at <= %s ORDER BY next_attempt_at LIMIT 2",
+            [endpoint_id, timezone.now()],
+        )
+        plan = str(cursor.fetchone())
+    assert "webhook_deliveries_due_idx" in plan
+    assert "Rows Removed by Filter" not in plan

@@ -1,0 +1,313 @@
+"""The outbox: events are stored in the transaction of the change, and each is delivered to every subscriber."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from uuid import uuid4
+
+import orjson
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from authsvc import events
+from authsvc.events import Actor, ActorType, EventType, RequestInfo
+from hooks.models import WebhookDelivery, WebhookEvent
+from hooks.webhooks import queries, subscriptions
+from hooks.webhooks.dispatcher import Dispatcher
+from tests.conftest import ChangeConfig
+from tests.fakes.http_peer import Answer, HttpPeer
+from tests.hooks.webhooks.deliveries import deliver, make_endpoint, numbers, record, rows
+
+URL = "https://hooks.example.com/"
+
+
+class Cancelled(Exception):
+    pass
+
+
+@pytest.mark.django_db
+def test_nothing_is_stored_while_webhooks_are_disabled(auth_config: ChangeConfig) -> None:
+    make_endpoint(URL)
+    auth_config(webhooks={"enabled": False})
+    with CaptureQueriesContext(connection) as captured:
+        assert not events.is_wanted(EventType.USER_CREATED)
+        record(EventType.USER_CREATED, user_id=uuid4())
+    assert [query["sql"] for query in captured if "webhook" in query["sql"]] == []
+    assert WebhookEvent.objects.count() == 0
+
+
+@pytest.mark.django_db
+def test_an_event_without_subscriber_costs_no_statement() -> None:
+    make_endpoint(URL, "user.*")
+    events.is_wanted(EventType.USER_CREATED)
+    with CaptureQueriesContext(connection) as captured:
+        record(EventType.SESSION_STARTED)
+    assert [query["sql"] for query in captured if "webhook" in query["sql"]] == []
+
+
+@pytest.mark.django_db
+def test_an_event_costs_one_statement() -> None:
+    make_endpoint(URL, "session.started")
+    events.is_wanted(EventType.SESSION_STARTED)
+    with CaptureQueriesContext(connection) as captured:
+        record(EventType.SESSION_STARTED, user_id=uuid4())
+    assert len([query["sql"] for query in captured if "webhook" in query["sql"]]) == 1
+
+
+@pytest.mark.django_db
+def test_an_event_belongs_to_the_transaction_of_the_change() -> None:
+    make_endpoint(URL)
+    with contextlib.suppress(Cancelled), transaction.atomic():
+        record()
+        raise Cancelled
+    assert WebhookEvent.objects.count() == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_event_needs_a_transaction() -> None:
+    make_endpoint(URL)
+    with pytest.raises(RuntimeError, match=r"user\.updated is not recorded in the transaction"):
+        events.record(EventType.USER_UPDATED, actor=Actor(type=ActorType.SYSTEM), request=None, at=timezone.now())
+
+
+@pytest.mark.django_db
+def test_the_document_names_actor_and_request() -> None:
+    make_endpoint(URL)
+    user_id = uuid4()
+    with transaction.atomic():
+        events.record(
+            EventType.IDENTITY_LINKED,
+            user_id=user_id,
+            user=lambda: {"id": str(user_id), "email": "user@example.com"},
+            data={"identity": {"id": "x", "identity_data": {"sub": "1"}}},
+            actor=Actor(type=ActorType.USER, id=user_id, role="authenticated"),
+            request=RequestInfo(id="request-1", ip_address="203.0.113.7"),
+            at=timezone.now(),
+        )
+    document = orjson.loads(bytes(WebhookEvent.objects.get().body))
+    assert document["actor"] == {"type": "user", "id": str(user_id), "role": "authenticated"}
+    assert document["request"] == {"id": "request-1", "ip_address": "203.0.113.7"}
+    assert document["data"]["user"]["email"] == "user@example.com"
+    assert document["data"]["identity"]["identity_data"] == {"sub": "1"}
+
+
+@pytest.mark.django_db
+def test_events_can_name_users_by_id_only(auth_config: ChangeConfig) -> None:
+    auth_config(webhooks={"include_user": "ids"})
+    make_endpoint(URL)
+    user_id = uuid4()
+    record(EventType.IDENTITY_LINKED, user_id=user_id, identity={"id": "x", "identity_data": {"sub": "1"}})
+    document = orjson.loads(bytes(WebhookEvent.objects.get().body))
+    assert document["data"] == {"user": {"id": str(user_id)}, "identity": {"id": "x"}}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_event_is_delivered_although_its_process_dies(receiver: HttpPeer) -> None:
+    make_endpoint(receiver.url)
+    record(number=1)
+    connection.close()  # nothing but the committed row is left
+
+    deliver()
+
+    assert numbers(receiver.received) == [1]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_events_that_commit_late_are_delivered(receiver: HttpPeer) -> None:
+    make_endpoint(receiver.url)
+    events.is_wanted(EventType.USER_UPDATED)
+    recorded, committing = threading.Event(), threading.Event()
+
+    def record_slowly() -> None:
+        try:
+            with transaction.atomic():
+                record(number=1)
+                recorded.set()
+                committing.wait(60)
+        finally:
+            connection.close()
+
+    slow = threading.Thread(target=record_slowly)
+    slow.start()
+    recorded.wait(60)
+    record(number=2)
+    deliver()
+    assert numbers(receiver.received) == [2]
+    committing.set()
+    slow.join()
+
+    deliver()
+
+    assert numbers(receiver.received) == [2, 1]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_workers_deliver_once_each_and_in_order(receiver: HttpPeer) -> None:
+    make_endpoint(receiver.url)
+    receiver.answer(*[Answer(status=status) for status in (204, 500, 204, 204, 503, 204)])
+    users = [uuid4() for _ in range(5)]
+    for number in range(10):
+        for user_id in users:
+            record(user_id=user_id, number=number)
+
+    def work() -> None:
+        try:
+            dispatcher = Dispatcher()
+            while WebhookDelivery.objects.filter(status="pending").exists() or queries.has_new_events():
+                dispatcher._searched_at = float("-inf")
+                dispatcher.step()
+                dispatcher._collect(seconds=0.05)
+                # A failed attempt is repeated at once.
+                WebhookDelivery.objects.filter(status="pending", leased_until=None, attempts__gt=0).exclude(
+                    next_attempt_at=None
+                ).update(next_attempt_at=timezone.now())
+            dispatcher.finish()
+        finally:
+            connection.close()
+
+    in_parallel(work, work)
+
+    assert {row.status for row in rows()} == {"succeeded"}
+    assert len(receiver.received) == 50 + 2
+    for user_id in users:
+        arrived = [
+            request.json()["data"]["number"]
+            for request in receiver.received
+            if request.json()["data"]["user"]["id"] == str(user_id)
+        ]
+        assert list(dict.fromkeys(arrived)) == list(range(10))
+        assert arrived == sorted(arrived)
+
+
+def in_parallel(*functions: Callable[[], None]) -> None:
+    failures: list[BaseException] = []
+
+    def run(function: Callable[[], None]) -> None:
+        try:
+            function()
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    threads = [threading.Thread(target=run, args=(function,)) for function in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert failures == []
+    assert not any(thread.is_alive() for thread in threads)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_next_delivery_is_released_while_new_ones_are_created(receiver: HttpPeer) -> None:
+    """A result waits for the creation of deliveries, which may not see it, and then sees the new ones."""
+    make_endpoint(receiver.url)
+    user_id = uuid4()
+    record(user_id=user_id, number=1)
+    with transaction.atomic():
+        queries.fan_out(limit=10, at=timezone.now())
+    endpoint_id = rows()[0].endpoint_id
+    (lease,) = queries.lease(limits={endpoint_id: 1}, limit=1, at=timezone.now(), duration=timedelta(seconds=30))
+    record(user_id=user_id, number=2)
+    result = queries.StoredResult(
+        id=lease.id, attempt=1, outcome="succeeded", next_attempt_at=None, started_at=timezone.now(), duration_ms=1,
+        status=200, error=None, head=None,
+    )  # fmt: skip
+
+    def store() -> None:
+        try:
+            with transaction.atomic():
+                queries.store_results([result], at=timezone.now())
+        finally:
+            connection.close()
+
+    storing = threading.Thread(target=store)
+    with transaction.atomic():
+        queries.fan_out(limit=10, at=timezone.now())
+        storing.start()
+        storing.join(0.2)  # it waits for this transaction
+    storing.join(60)
+
+    first, second = rows()
+    assert (first.status, second.status) == ("succeeded", "pending")
+    assert second.next_attempt_at is not None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_delivers_until_it_is_stopped(receiver: HttpPeer) -> None:
+    make_endpoint(receiver.url)
+    stopping = threading.Event()
+    worker = threading.Thread(target=Dispatcher().run, args=(stopping,))
+    worker.start()
+    try:
+        record(number=1)
+        receiver.wait_for_requests(1)
+    finally:
+        stopping.set()
+        worker.join(60)
+    assert not worker.is_alive()
+    assert [row.status for row in rows()] == ["succeeded"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_results_survive_a_lost_connection(receiver: HttpPeer) -> None:
+    make_endpoint(receiver.url)
+    stopping, answered = threading.Event(), threading.Event()
+    receiver.answer(Answer(status=204, before=answered.wait))
+    record(number=1)
+    worker = threading.Thread(target=Dispatcher().run, args=(stopping,))
+    worker.start()
+    try:
+        receiver.wait_for_requests(1)
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        answered.set()
+        while WebhookDelivery.objects.filter(status="pending").exists():
+            threading.Event().wait(0.05)
+    finally:
+        answered.set()
+        stopping.set()
+        worker.join(60)
+    assert [row.attempts for row in rows()] == [1]
+
+
+@pytest.mark.django_db
+def test_other_processes_learn_of_a_change_after_some_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("hooks.webhooks.subscriptions.time.monotonic", lambda: now[0])
+    subscriptions.cache.clear()
+    assert not subscriptions.is_subscribed("user.created")
+    # Another process creates an endpoint, so that the cache of this one is not cleared.
+    clear, subscriptions.cache.clear = subscriptions.cache.clear, lambda: None  # type: ignore[method-assign]
+    try:
+        make_endpoint(URL)
+    finally:
+        subscriptions.cache.clear = clear  # type: ignore[method-assign]
+    assert not subscriptions.is_subscribed("user.created")
+    now[0] += subscriptions.MAX_AGE + 1
+    assert subscriptions.is_subscribed("user.created")
+
+
+@pytest.mark.django_db
+def test_deliveries_of_a_disabled_endpoint_are_cancelled(receiver: HttpPeer) -> None:
+    created = make_endpoint(receiver.url)
+    user_id = uuid4()
+    for _ in range(3):
+        record(user_id=user_id)
+    with transaction.atomic():
+        queries.fan_out(limit=10, at=timezone.now())
+        assert queries.cancel_deliveries(created.endpoint.id, limit=2) == 2
+    # The first of the user is the last one to be cancelled.
+    assert [(row.status, row.next_attempt_at is None) for row in rows()] == [
+        ("pending", False),
+        ("cancelled", True),
+        ("cancelled", True),
+    ]
