@@ -15,12 +15,23 @@ class HooksConfig(AppConfig):
 
     def ready(self) -> None:
         from authsvc import events, personal_data
+        from authsvc.api.openapi import responses
         from authsvc.messaging import contract
+        from hooks import errors
+        from hooks.points.access_token import AccessTokenHook
         from hooks.points.messages import MessageHooks
         from hooks.webhooks.personal_data import RecordedEvents
         from hooks.webhooks.recording import WebhookSink
+        from tokens.sessions import issuing
 
         import_module("hooks.checks")  # registers itself
+        responses.ANYWHERE += (
+            errors.HookTimedOut,
+            errors.HookUnreachable,
+            errors.InvalidHookContentType,
+            errors.HookAnswerTooLarge,
+        )
+        issuing.claims_hook = AccessTokenHook()
         contract.message_hook = MessageHooks()
         events.sinks.append(WebhookSink())
         personal_data.sources.append(RecordedEvents())

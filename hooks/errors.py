@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Self
 
 from django.db import Error as DatabaseError
 
-from authsvc.errors import ApiError
+from authsvc.errors import HookError
 
 MAX_ANSWER_BYTES = 204_800
 
 
-class HookRejected(ApiError):
+class HookRejected(HookError):
     """The hook refused the request, with its own status and message."""
 
     def __init__(self, message: str, *, status: int = 500) -> None:
@@ -21,7 +22,7 @@ class HookRejected(ApiError):
         self.error_code = "unexpected_failure" if status == 500 else "unknown"
 
 
-class HookFailed(ApiError):
+class HookFailed(HookError):
     """The hook could not be asked, or its answer could not be understood."""
 
 
@@ -71,6 +72,7 @@ class UnexpectedHookStatus(HookFailed):
 class InvalidHookContentType(HookFailed):
     status = 400
     error_code = "hook_payload_invalid_content_type"
+    message = "Invalid Content-Type: Missing Content-Type header"
 
 
 class HookAnswerTooLarge(HookFailed):
@@ -98,3 +100,17 @@ class HookFunctionRefused(HookRejected):
     def __init__(self, uri: str, error: DatabaseError) -> None:
         super().__init__(f"Error running hook URI: {uri}")
         self.raised_by_function = error
+
+
+class ClaimsMissing(HookFailed):
+    """The answer of the hook for access tokens has no claims."""
+
+    message = "output claims field is missing"
+
+
+class InvalidClaims(HookFailed):
+    """The claims of the hook lack a required one, have a wrong type, or change one that must stay as it is."""
+
+    def __init__(self, violations: Iterable[str]) -> None:
+        lines = "".join(f"- {violation}\n" for violation in violations)
+        super().__init__(f"output claims do not conform to the expected schema: \n{lines}")

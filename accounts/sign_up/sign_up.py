@@ -119,7 +119,7 @@ def sign_in_anonymously(*, data: Mapping[str, Any], caller: Caller, at: datetime
             user = account_creation.create_anonymous_user(data=data, audience=caller.audience, at=at)
             tokens = lifecycle.start_session(user=user, method="anonymous", caller=caller, at=at)
     except HookError as error:
-        if error.status < 500:
+        if error.status < 500 or error.raised_by_function is not None:
             raise
         # The text that clients know for every failure of this sign-in.
         raise UnexpectedFailure("Database error creating anonymous user") from error

@@ -22,8 +22,10 @@ from authsvc.errors import (
 SchemaOf = Callable[[Any], dict[str, Any]]
 """Maps a type to its schema."""
 
-ANYWHERE = (ValidationFailed, MethodNotAllowed, UnexpectedFailure, InternalServerError, ServiceBusy, RequestTimedOut)
-"""Errors of every endpoint: unreadable headers, unsupported methods and server failures."""
+ANYWHERE: list[type[ApiError]] = [
+    ValidationFailed, MethodNotAllowed, UnexpectedFailure, InternalServerError, ServiceBusy, RequestTimedOut,
+]  # fmt: skip
+"""Errors of every endpoint: unreadable headers, unsupported methods, server failures. The app `hooks` adds its own."""
 HEADERS = {
     "Location": "The target of the redirect.",
     "X-Total-Count": "The number of items on all pages; an estimate for large numbers.",
@@ -61,8 +63,8 @@ def build_failure() -> dict[str, Any]:
     """The default response of every operation."""
     return {
         "description": (
-            "Errors of every endpoint: an unreadable header, an unsupported method, a server failure, and messages of"
-            " database triggers that the operator adds."
+            "Errors of every endpoint: an unreadable header, an unsupported method, a server failure, messages of"
+            " database triggers that the operator adds, and errors of hooks. A hook that refuses chooses the status."
         ),
         "headers": {"X-Sb-Error-Code": {"$ref": "#/components/headers/X-Sb-Error-Code"}},
         "content": {

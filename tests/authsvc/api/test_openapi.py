@@ -109,7 +109,7 @@ def test_every_error_of_the_api_is_declared() -> None:
         "OwnAccount",
         "SessionAlreadyEnded",
     }
-    bases = {"UnprocessableInput", "FrameworkError"}
+    bases = {"UnprocessableInput", "FrameworkError", "HookError"}
     of_disabled_features = {"SamlDisabled"}
     of_the_pages = {"DeviceCodeNotFound", "OperatorAccount"}
     expected = of_the_console | of_the_pages | bases | of_disabled_features
