@@ -14,12 +14,15 @@ class HooksConfig(AppConfig):
     verbose_name = "Hooks and webhooks"
 
     def ready(self) -> None:
+        from accounts.users import attempt_hooks, creation_hook
         from authsvc import events, personal_data
         from authsvc.api.openapi import responses
         from authsvc.messaging import contract
         from hooks import errors
         from hooks.points.access_token import AccessTokenHook
         from hooks.points.messages import MessageHooks
+        from hooks.points.user_creation import UserCreationHooks
+        from hooks.points.verification_attempts import VerificationAttemptHooks
         from hooks.webhooks.personal_data import RecordedEvents
         from hooks.webhooks.recording import WebhookSink
         from tokens.sessions import issuing
@@ -33,6 +36,8 @@ class HooksConfig(AppConfig):
         )
         issuing.claims_hook = AccessTokenHook()
         contract.message_hook = MessageHooks()
+        attempt_hooks.hooks = VerificationAttemptHooks()
+        creation_hook.hook = UserCreationHooks()
         events.sinks.append(WebhookSink())
         personal_data.sources.append(RecordedEvents())
         if conf.current().telemetry.metrics:

@@ -7,6 +7,7 @@ import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import orjson
 from django.db import connection
@@ -66,6 +67,7 @@ def make_user(
         audience=audience,
         confirmed=confirmed,
         at=at or timezone.now(),
+        id=uuid4(),
     )
     if columns:
         User.objects.filter(id=user.id).update(**columns)

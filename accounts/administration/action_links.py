@@ -14,7 +14,7 @@ from accounts.administration import errors, invitations
 from accounts.messages import confirmation_emails, recipients
 from accounts.models import User
 from accounts.passwords import hashing, policy
-from accounts.users import account_creation, identifiers, metadata_limits, queries, updates
+from accounts.users import account_creation, creation_hook, identifiers, metadata_limits, queries, updates
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, languages, messaging
 from authsvc.caller import Caller
@@ -118,14 +118,20 @@ def _invitation(
     is_mailed = conf.current().mailer.generate_link_invite_enabled
     if is_mailed:
         recipients.reserve_email(address, kind=EmailKind.INVITE, sender=messaging.ADMINISTRATION)
+    new_user_id = invitations.check_new_user(address, existing, data=request.data, caller=caller)
     with messaging.reserved("email" if is_mailed else None), transaction.atomic(durable=True):
-        user, secret = invitations.prepare(address, existing, data=request.data, actor=actor, caller=caller, at=at)
+        user, secret = invitations.prepare(
+            address, existing, data=request.data, new_user_id=new_user_id, actor=actor, caller=caller, at=at
+        )
         if is_mailed:
             email = confirmation_emails.invitation(
                 user, secret=secret, redirect_to=request.redirect_to, caller=caller, at=at
             )
             messaging.send(replace(email, language=email.language or languages.default()))
-        return _link("invite", user, secret, request, caller=caller)
+        link = _link("invite", user, secret, request, caller=caller)
+    if new_user_id is not None:
+        creation_hook.announce(user, caller=caller)
+    return link
 
 
 def _sign_up(
@@ -133,6 +139,7 @@ def _sign_up(
 ) -> ActionLink:
     existing = invitations.find_unconfirmed(address, audience=caller.audience)
     password_hash = _password_hash(request, is_new=existing is None or existing.has_unproven_claim("email"))
+    new_user_id = invitations.check_new_user(address, existing, data=request.data, caller=caller)
     with transaction.atomic(durable=True):
         existing = invitations.release_claim(existing, at=at)
         if existing is None:
@@ -142,6 +149,7 @@ def _sign_up(
                 metadata=request.data,
                 audience=caller.audience,
                 at=at,
+                id=new_user_id,
                 confirmation_sent_at=at,
             )
         else:
@@ -156,7 +164,10 @@ def _sign_up(
         traits = _traits(user, request)
         audit.record(audit.Action.CONFIRMATION_REQUESTED, actor=actor, caller=caller, at=at, traits=traits)
         secret = _issue(user, TokenType.CONFIRMATION, identifier=address, at=at)
-        return _link("signup", user, secret, request, caller=caller)
+        link = _link("signup", user, secret, request, caller=caller)
+    if new_user_id is not None:
+        creation_hook.announce(user, caller=caller)
+    return link
 
 
 def _password_hash(request: LinkRequest, *, is_new: bool) -> str:

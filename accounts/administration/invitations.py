@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
@@ -14,7 +15,7 @@ from accounts import errors
 from accounts.identities import account_claiming
 from accounts.messages import confirmation_emails, recipients
 from accounts.models import User
-from accounts.users import account_creation, identifiers, queries
+from accounts.users import account_creation, creation_hook, identifiers, queries
 from accounts.users.records import UserRecord
 from authsvc import audit, languages, messaging
 from authsvc.caller import Caller
@@ -68,11 +69,26 @@ def _invite(
     caller: Caller,
     at: datetime,
 ) -> UserRecord:
+    new_user_id = check_new_user(address, existing, data=data, caller=caller)
     with messaging.reserved(None if is_bulk else "email"), transaction.atomic(durable=True):
-        user, secret = prepare(address, existing, data=data, actor=actor, caller=caller, at=at)
+        user, secret = prepare(address, existing, data=data, new_user_id=new_user_id, actor=actor, caller=caller, at=at)
         email = confirmation_emails.invitation(user, secret=secret, redirect_to=redirect_to, caller=caller, at=at)
         messaging.send(replace(email, is_bulk=is_bulk, language=email.language or languages.default()))
-        return user
+    if new_user_id is not None:
+        creation_hook.announce(user, caller=caller)
+    return user
+
+
+def check_new_user(
+    address: str, existing: UserRecord | None, *, data: Mapping[str, Any], caller: Caller
+) -> UUID | None:
+    """Ask the hook for new users; returns the id for the account, None if `existing` is used.
+
+    Call it before the transaction. Raises HookError.
+    """
+    if existing is not None and not existing.has_unproven_claim("email"):
+        return None
+    return creation_hook.check(email=address, provider="email", user_metadata=data, caller=caller)
 
 
 def find_unconfirmed(address: str, *, audience: str) -> UserRecord | None:
@@ -91,6 +107,7 @@ def prepare(
     existing: UserRecord | None,
     *,
     data: Mapping[str, Any],
+    new_user_id: UUID | None,
     actor: audit.Administrator,
     caller: Caller,
     at: datetime,
@@ -105,7 +122,13 @@ def prepare(
         existing = release_claim(existing, at=at)
         if existing is None:
             user = account_creation.create_user_as_administrator(
-                email=address, password_hash="", metadata=data, audience=caller.audience, at=at, **timestamps
+                email=address,
+                password_hash="",
+                metadata=data,
+                audience=caller.audience,
+                at=at,
+                id=new_user_id,
+                **timestamps,
             )
         else:
             if existing.is_controlled:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.db import IntegrityError, transaction
 
@@ -18,7 +18,7 @@ from accounts.identities.account_matching import AddressOwner, Outcome
 from accounts.identities.external_identity import ExternalIdentity
 from accounts.messages import confirmation_emails, notification_emails
 from accounts.models import Identity, User
-from accounts.users import account_creation, queries
+from accounts.users import account_creation, creation_hook, queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.audit import Action
@@ -41,6 +41,8 @@ class AccountMatch:
     """None: no account has the identity yet."""
     email: str
     """The account's address, `""` for none."""
+    new_user_id: UUID | None = None
+    """The id for a new account, once the hook has been asked."""
     claimant_id: UUID | None = None
     """The account of another person that has claimed the address without confirming it, and loses it."""
 
@@ -113,9 +115,33 @@ def attempt(
     """
     match = prepare(identity, caller=caller, at=at)
     try:
-        return store(match)
+        return _store(match, store, caller=caller)
     except errors.IdentityNotCreated:
-        return store(prepare(identity, caller=caller, at=at, reserved=match.confirmation_recipient))
+        match = prepare(identity, caller=caller, at=at, reserved=match.confirmation_recipient)
+        return _store(match, store, caller=caller)
+
+
+def _store(match: AccountMatch, store: Callable[[AccountMatch], Result], *, caller: Caller) -> Result:
+    """Store a sign-in between the calls of the hook for new users, which need to be outside of the transaction."""
+    if match.user is not None:
+        return store(match)
+    identity = match.identity
+    user_id = creation_hook.check(
+        email=match.email, provider=identity.provider, user_metadata=identity.identity_data, caller=caller
+    )
+    try:
+        result = store(replace(match, new_user_id=user_id))
+    except errors.ProviderEmailNotVerified:  # raised after the commit
+        _announce(user_id, caller=caller)
+        raise
+    _announce(user_id, caller=caller)
+    return result
+
+
+def _announce(user_id: UUID, *, caller: Caller) -> None:
+    user = queries.get(user_id) if creation_hook.is_announced() else None
+    if user is not None:
+        creation_hook.announce(user, caller=caller)
 
 
 def find_account(identity: ExternalIdentity, *, caller: Caller, at: datetime) -> AccountMatch:
@@ -229,6 +255,7 @@ def _create(match: AccountMatch, *, audience: str, signed_in_at: datetime | None
         confirmation_sent_at=at if match.confirmation_recipient and not match.is_pending else None,
         last_sign_in_at=signed_in_at,
         at=at,
+        id=match.new_user_id or uuid4(),
     )
 
 

@@ -221,3 +221,11 @@ VERIFICATION_DISABLED = (
     FactorTypeUnknown,
     NoGatewayForFactor,
 )
+
+
+class FactorAttemptRejected(ApiError):
+    """A hook rejected the verification of a code, with its own message if it has one. All sessions have ended."""
+
+    status = 403
+    error_code = "mfa_verification_rejected"
+    message = "Further MFA verification attempts will be rejected."

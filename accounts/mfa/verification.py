@@ -20,11 +20,11 @@ from accounts.messages import notification_emails
 from accounts.mfa import errors, registry
 from accounts.mfa.factor_types import FactorHandler, FactorResponse, Proof, VerificationAttempt
 from accounts.models import Factor, FactorChallenge, FactorStatus, RecoveryCode
-from accounts.users import failed_attempts, queries
+from accounts.users import attempt_hooks, failed_attempts, queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
-from authsvc.errors import RequestRateExceeded, UnexpectedFailure
+from authsvc.errors import ApiError, RequestRateExceeded, UnexpectedFailure
 from authsvc.observability import metrics
 from authsvc.security import rate_limits
 from tokens.sessions import issuing, lifecycle, sign_in_metrics, step_up
@@ -79,15 +79,39 @@ def verify(
         return _complete(signed_in, attempt, handler, handler.verify(attempt), caller=caller)
     with limit_attempts(user.id, str(factor.id)):
         if factor.status != FactorStatus.VERIFIED:  # guessing the secret of an enrolment gives access to nothing
-            return _complete(signed_in, attempt, handler, handler.verify(attempt), caller=caller)
+            return _complete(signed_in, attempt, handler, _verify_code(attempt, handler, caller=caller), caller=caller)
         with failed_attempts.recorded(user.id, handler.wrong_code, account_errors.CodeExpired, at=at):
             refused = failed_attempts.is_refused(
                 user.id, caller=caller, by_second_factor=True, session_id=signed_in.session.id
             )
-            proof = handler.verify(attempt)
+            proof = _verify_code(attempt, handler, caller=caller)
             if refused:
                 raise handler.wrong_code
             return _complete(signed_in, attempt, handler, proof, caller=caller)
+
+
+def _verify_code(attempt: VerificationAttempt, handler: FactorHandler, *, caller: Caller) -> Proof:
+    """Verify a code and ask the hook about the result. Raises the errors of the handler and of a hook that rejects."""
+    try:
+        proof = handler.verify(attempt)
+    except (handler.wrong_code, account_errors.CodeExpired):
+        counted = (ApiError,) if attempt.factor.status == FactorStatus.VERIFIED else ()
+        with failed_attempts.recorded(attempt.user.id, *counted, at=attempt.at):
+            _ask_hook(attempt, is_valid=False, caller=caller)
+        raise
+    _ask_hook(attempt, is_valid=True, caller=caller)
+    return proof
+
+
+def _ask_hook(attempt: VerificationAttempt, *, is_valid: bool, caller: Caller) -> None:
+    if attempt_hooks.hooks is not None:
+        attempt_hooks.hooks.check_factor(
+            attempt.user.id,
+            attempt.factor.id,
+            factor_type=str(attempt.factor.factor_type),
+            is_valid=is_valid,
+            caller=caller,
+        )
 
 
 def _complete(

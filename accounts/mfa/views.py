@@ -133,6 +133,7 @@ class VerifyFactorView(_Endpoint):
             errors.FactorChallengeExpired,
             errors.FactorNeedsAal2,
             errors.TotpCodeInvalid,
+            errors.FactorAttemptRejected,
             errors.PhoneCodeInvalid,
             account_errors.CodeExpired,
             errors.WebAuthnAnswerMissing,

@@ -77,3 +77,11 @@ class MagicLinkDisabled(ApiError):
     status = 422
     error_code = "email_provider_disabled"
     message = "Login with magic link is disabled"
+
+
+class PasswordAttemptRejected(ApiError):
+    """A hook rejected the verification of a password, with its own message if it has one."""
+
+    status = 400
+    error_code = "invalid_credentials"
+    message = "Further password verification attempts will be rejected."

@@ -13,7 +13,7 @@ from accounts import models  # not `User`: the response schemas of this module r
 from accounts.passwords import hashing, policy
 from accounts.passwords.policy import Weakness
 from accounts.sign_in import errors
-from accounts.users import failed_attempts, identifiers, queries
+from accounts.users import attempt_hooks, failed_attempts, identifiers, queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf
 from authsvc.api.openapi.document import ErrorTypes
@@ -99,6 +99,7 @@ class PasswordGrant:
     response_schema: ClassVar[Any] = SessionByPassword
     documented_errors: ClassVar[ErrorTypes] = (
         errors.InvalidCredentials,
+        errors.PasswordAttemptRejected,
         errors.IdentifierMissing,
         errors.OnlyOneIdentifierOnLogin,
         account_errors.PasswordTooLong,
@@ -137,7 +138,9 @@ def _sign_in(
     if not hashing.verify_password(password, stored) or user is None or stored is None:
         hashing.learn_kind(stored)
         _record_failure(user, identifier=email or phone, at=at)
+        _ask_hook(user, stored, is_valid=False, caller=caller, at=at)
         raise errors.InvalidCredentials
+    _ask_hook(user, stored, is_valid=True, caller=caller, at=at)
     by_email = bool(email)
     refusal = errors.InvalidCredentials if is_refused else _find_refusal(user, by_email=by_email, roles=roles, at=at)
     if refusal is not None:
@@ -162,6 +165,13 @@ def _sign_in(
         traits = {"provider": "email" if email else "phone"}
         audit.record(audit.Action.LOGIN, actor=user, caller=caller, at=at, traits=traits)
     return PasswordSignIn(user=signed_in, tokens=tokens, weakness=policy.find_weakness(password))
+
+
+def _ask_hook(user: UserRecord | None, stored: str | None, *, is_valid: bool, caller: Caller, at: datetime) -> None:
+    """Raise an ApiError if the hook rejects the verification. It sees no users who are banned or have no password."""
+    has_password = stored not in (None, hashing.NO_PASSWORD)
+    if attempt_hooks.hooks is not None and user is not None and has_password and not user.is_banned(at):
+        attempt_hooks.hooks.check_password(user.id, is_valid=is_valid, caller=caller)
 
 
 def _find_refusal(

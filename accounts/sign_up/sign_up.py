@@ -18,7 +18,7 @@ from accounts.messages import confirmation_emails, recipients, sms_codes
 from accounts.models import User
 from accounts.passwords import hashing, policy
 from accounts.sign_up import errors, queries
-from accounts.users import account_creation, identifiers, metadata_limits, updates
+from accounts.users import account_creation, creation_hook, identifiers, metadata_limits, updates
 from accounts.users import queries as user_queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
@@ -114,15 +114,17 @@ def sign_in_anonymously(*, data: Mapping[str, Any], caller: Caller, at: datetime
     """Create a user without an identity and start a session. The user can become permanent later."""
     if conf.current().signup.disabled:
         raise account_errors.SignupDisabled
+    user_id = creation_hook.check(user_metadata=data, caller=caller)
     try:
         with token_transaction(caller):
-            user = account_creation.create_anonymous_user(data=data, audience=caller.audience, at=at)
+            user = account_creation.create_anonymous_user(data=data, audience=caller.audience, at=at, id=user_id)
             tokens = lifecycle.start_session(user=user, method="anonymous", caller=caller, at=at)
     except HookError as error:
         if error.status < 500 or error.raised_by_function is not None:
             raise
         # The text that clients know for every failure of this sign-in.
         raise UnexpectedFailure("Database error creating anonymous user") from error
+    creation_hook.announce(user, caller=caller)
     return SignUpResult(user=user, tokens=tokens)
 
 
@@ -146,11 +148,14 @@ def _process_request(request: SignUpRequest, *, auto_confirms: bool, caller: Cal
         existing, claimant = None, existing
     if existing is None:
         try:
-            return _create(request, claimant, is_confirmed=auto_confirms, caller=caller, at=at)
+            created = _create(request, claimant, is_confirmed=auto_confirms, caller=caller, at=at)
         except IntegrityError:
             existing = _find_existing(request)  # another request was first
             if existing is None:
                 raise
+        else:
+            _announce(created.user, caller=caller)
+            return created
     is_repeatable = _is_repeatable(existing, auto_confirms=auto_confirms, audience=caller.audience, at=at)
     agreed_password = _agreed_password(request, existing if is_repeatable else None)
     if is_repeatable and (agreed_password is not None or not auto_confirms):
@@ -210,6 +215,9 @@ def _create(
 
     `claimant` is the account of another person that loses the unconfirmed email or phone.
     """
+    user_id = creation_hook.check(
+        email=request.email, phone=request.phone, provider=request.provider, user_metadata=request.data, caller=caller
+    )
     password_hash = hashing.NO_PASSWORD if request.password is None else hashing.hash_password(request.password)
     if not is_confirmed:
         _reserve_message(request, caller=caller, at=at)
@@ -227,10 +235,19 @@ def _create(
             audience=caller.audience,
             confirmed=is_confirmed,
             at=at,
+            id=user_id,
         )
         if is_confirmed:
             return _complete_confirmed(request, user, caller=caller, at=at)
         return SignUpResult(user=user, message_id=_send_confirmation(request, user, caller=caller, at=at))
+
+
+def _announce(user: UserRecord, *, caller: Caller) -> None:
+    try:
+        creation_hook.announce(user, caller=caller)
+    except HookError as error:
+        # The text that clients know.
+        raise UnexpectedFailure("Error invoking hook") from error
 
 
 def _repeat(

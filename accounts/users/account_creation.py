@@ -28,6 +28,7 @@ def create_user(
     audience: str,
     confirmed: bool,
     at: datetime,
+    id: UUID,
 ) -> UserRecord:
     """Insert a user with an email or phone and the identity of that kind. One statement.
 
@@ -41,6 +42,7 @@ def create_user(
         audience=audience,
         confirmed=confirmed,
         at=at,
+        id=id,
     )
     with transaction.atomic(savepoint=False):
         queries.insert_user(
@@ -114,6 +116,7 @@ def create_user_from_provider(
     audience: str,
     is_sso_user: bool,
     at: datetime,
+    id: UUID,
     **columns: Any,
 ) -> UserRecord:
     """Insert a user who signs in at a provider, with that identity. Two statements; must run inside a transaction.
@@ -121,10 +124,9 @@ def create_user_from_provider(
     `identity_data` also becomes the user's metadata; `columns` are stored unchanged. Raises IntegrityError when another
     user has the identity or the address.
     """
-    user_id = uuid4()
     confirmed = columns.get("email_confirmed_at") is not None
     user = _user(
-        id=user_id,
+        id=id,
         audience=audience,
         at=at,
         **{
@@ -138,7 +140,7 @@ def create_user_from_provider(
     )
     with transaction.atomic(savepoint=False):
         User.objects.bulk_create([user])
-        identity = add_identity(user_id, provider=provider, subject=subject, identity_data=identity_data, at=at)
+        identity = add_identity(id, provider=provider, subject=subject, identity_data=identity_data, at=at)
     return _record(user, identity)
 
 
@@ -179,9 +181,10 @@ def _build(
     audience: str,
     confirmed: bool,
     at: datetime,
+    id: UUID | None = None,
 ) -> tuple[User, Identity]:
     provider = "email" if email else "phone"
-    user_id = uuid4()
+    user_id = id or uuid4()
     identity_data = own_identity_data(user_id=user_id, email=email, data=data)
     user = _user(
         id=user_id,
@@ -215,10 +218,10 @@ def _identity(
     )
 
 
-def create_anonymous_user(*, data: Mapping[str, Any], audience: str, at: datetime) -> UserRecord:
+def create_anonymous_user(*, data: Mapping[str, Any], audience: str, at: datetime, id: UUID) -> UserRecord:
     """Insert a user without an identity. One statement; must run inside a transaction."""
     user = _user(
-        id=uuid4(),
+        id=id,
         audience=audience,
         at=at,
         is_anonymous=True,

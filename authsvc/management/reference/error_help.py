@@ -50,6 +50,7 @@ REMEDIES = {
     "mfa_totp_enroll_not_enabled": "Offer another factor, or enable it: `AUTH_MFA_TOTP_ENROLL_ENABLED`.",
     "mfa_totp_verify_not_enabled": "Offer another factor, or enable it: `AUTH_MFA_TOTP_VERIFY_ENABLED`.",
     "mfa_verification_failed": "Ask for a code again; for an authenticator app, wait for the next code.",
+    "mfa_verification_rejected": "Sign in again; a hook of the operator decides about further codes.",
     "mfa_verified_factor_exists": "Remove the factor with this number first, or use it.",
     "mfa_webauthn_enroll_not_enabled": "Offer another factor, or enable it: `AUTH_MFA_WEB_AUTHN_ENROLL_ENABLED`.",
     "mfa_webauthn_verify_not_enabled": "Offer another factor, or enable it: `AUTH_MFA_WEB_AUTHN_VERIFY_ENABLED`.",

@@ -1,0 +1,59 @@
+"""The hooks that see each verification of a password or of a code of a second factor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from accounts.mfa.errors import FactorAttemptRejected
+from accounts.sign_in.errors import PasswordAttemptRejected
+from authsvc.caller import Caller
+from hooks.errors import HookFailed, InvalidHookAnswer
+from hooks.invocation import invocation
+from hooks.invocation.invocation import NO_ANSWER
+from hooks.names import Hook
+from tokens.sessions import revocation
+
+_MEMBERS = {"decision": str, "message": str, "should_logout_user": bool}
+
+
+class VerificationAttemptHooks:
+    """Implements `accounts.users.attempt_hooks.AttemptHooks`."""
+
+    def check_password(self, user_id: UUID, *, is_valid: bool, caller: Caller) -> None:
+        answer = _ask(Hook.PASSWORD_VERIFICATION_ATTEMPT, {"user_id": str(user_id), "valid": is_valid}, caller=caller)
+        if answer.get("decision") == "reject":
+            if answer.get("should_logout_user"):
+                revocation.revoke_all_sessions(user_id)
+            raise PasswordAttemptRejected(answer.get("message") or None)
+
+    def check_factor(self, user_id: UUID, factor_id: UUID, *, factor_type: str, is_valid: bool, caller: Caller) -> None:
+        payload = {
+            "user_id": str(user_id),
+            "factor_id": str(factor_id),
+            "factor_type": factor_type,
+            "valid": is_valid,
+        }
+        answer = _ask(Hook.MFA_VERIFICATION_ATTEMPT, payload, caller=caller)
+        if answer.get("decision") == "reject":
+            revocation.revoke_all_sessions(user_id)
+            raise FactorAttemptRejected(answer.get("message") or None)
+
+
+def _ask(hook: Hook, payload: Mapping[str, Any], *, caller: Caller) -> Mapping[str, Any]:
+    """The answer of the hook; empty if the hook is disabled, has no answer, or failed and that is tolerated."""
+    if not invocation.is_enabled(hook):
+        return {}
+    try:
+        answer = invocation.invoke(hook, payload, address=caller.address)
+        if answer is NO_ANSWER or answer is None:
+            return {}
+        for name, type_ in _MEMBERS.items():
+            if not isinstance(answer.get(name), type_ | None):
+                raise InvalidHookAnswer
+    except HookFailed as error:
+        if not invocation.tolerates(hook, error):
+            raise
+        return {}
+    return answer  # type: ignore[no-any-return]
