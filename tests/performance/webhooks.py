@@ -1,9 +1,10 @@
 """Measures webhooks: `python -m tests.performance.webhooks` (needs `pgbench`, of the Debian package postgresql).
 
-`sign-ins`: latency and CPU time of password sign-ins, alternately without webhooks, and with a sign-in recording
-`session.started` while `pgbench` commits 1,000 further events a second. `backlog`: deliveries of 100,000 events to an
-endpoint that answers and to one that hangs, and statements of a worker beside a million deliveries that wait for one
-user's first. Each measurement uses a private database. CPU times hardly depend on other load of the machine.
+`sign-ins`: latency and CPU time of password sign-ins, alternately beside nothing, beside 1,000 plain transactions a
+second, and beside 1,000 transactions with an event each, with and without events of the sign-ins. `backlog`: deliveries
+of 100,000 events to an endpoint that answers, also beside one that hangs, and the statements of a worker beside a
+million deliveries that wait for one user's first. Each measurement uses a private database. CPU times hardly depend on
+other load of the machine.
 """
 
 from __future__ import annotations
@@ -84,14 +85,14 @@ class SignIns:
 
 
 @contextlib.contextmanager
-def writer(folder: Path, *, seconds: int, is_on: bool) -> Iterator[None]:
-    """Commits `EVENTS_PER_SECOND` events during the block, each in its own transaction."""
-    if not is_on:
+def writer(folder: Path, *, seconds: int, statement: str) -> Iterator[None]:
+    """Runs the statement `EVENTS_PER_SECOND` times a second during the block, each time in its own transaction."""
+    if not statement:
         yield
         return
-    script = folder / "event.sql"
-    script.write_text(INSERT)
-    socket_folder = next(line for line in (folder / "pg/data/postmaster.pid").read_text().splitlines()[4:5])
+    script = folder / "statement.sql"
+    script.write_text(statement)
+    socket_folder = (folder / "pg/data/postmaster.pid").read_text().splitlines()[4]
     command = ["pgbench", "-n", "-M", "prepared", "-c", "4", "-j", "1", "-R", str(EVENTS_PER_SECOND)]
     command += ["-T", str(seconds), "-f", str(script), "-h", socket_folder, "-U", embedded.ROLE, embedded.DATABASE]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
@@ -99,6 +100,16 @@ def writer(folder: Path, *, seconds: int, is_on: bool) -> Iterator[None]:
         output = process.communicate()[0]
     if process.returncode or "number of failed transactions: 0" not in output:
         raise RuntimeError(output)
+
+
+def database_seconds(folder: Path) -> float:
+    """CPU seconds of PostgreSQL, with those of connections that have ended."""
+    pid = postmaster(folder)
+    while True:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a connection has just ended
+            running = cpu_seconds(pid)
+            fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+            return running + (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
 
 
 def measure_sign_ins(folder: Path, *, rounds: int, seconds: int) -> None:
@@ -122,7 +133,8 @@ def measure_sign_ins(folder: Path, *, rounds: int, seconds: int) -> None:
             clients = {name: SignIns(server) for name, server in servers.items()}
             for client in clients.values():
                 client.run(seconds=2)
-            variants = (("off", False), ("off", True), ("on", False), ("on", True))
+            connection.execute("CREATE TABLE plain_rows (id bigint)")
+            variants = (("off", "nothing"), ("off", "transactions"), ("off", "events"), ("on", "events"))
             alternate(folder, servers, clients, variants, connection, rounds=rounds, seconds=seconds)
     finally:
         embedded.stop(folder / "pg")
@@ -132,35 +144,36 @@ def alternate(
     folder: Path,
     servers: dict[str, LiveServer],
     clients: dict[str, SignIns],
-    variants: tuple[tuple[str, bool], ...],
+    variants: tuple[tuple[str, str], ...],
     connection: psycopg.Connection[Any],
     *,
     rounds: int,
     seconds: int,
 ) -> None:
     """Prints the medians of all variants, and of the ratios to the first variant in the same round."""
-    medians: dict[tuple[str, bool], list[float]] = {variant: [] for variant in variants}
-    tails: dict[tuple[str, bool], list[float]] = {variant: [] for variant in variants}
-    server_cpu: dict[tuple[str, bool], list[float]] = {variant: [] for variant in variants}
-    database_cpu: dict[tuple[str, bool], list[float]] = {variant: [] for variant in variants}
-    database = postmaster(folder / "pg")
+    medians: dict[tuple[str, str], list[float]] = {variant: [] for variant in variants}
+    tails: dict[tuple[str, str], list[float]] = {variant: [] for variant in variants}
+    server_cpu: dict[tuple[str, str], list[float]] = {variant: [] for variant in variants}
+    database_cpu: dict[tuple[str, str], list[float]] = {variant: [] for variant in variants}
+    statements = {"nothing": "", "transactions": "INSERT INTO plain_rows VALUES (1);", "events": INSERT}
     for number in range(rounds):
         for variant in variants[number % len(variants) :] + variants[: number % len(variants)]:
-            name, has_writer = variant
+            name, written = variant
             pid = servers[name].process.pid
-            with writer(folder, seconds=seconds + 1, is_on=has_writer):
-                before, database_before = cpu_seconds(pid), cpu_seconds(database)
+            database_before = database_seconds(folder / "pg")
+            with writer(folder, seconds=seconds, statement=statements[written]):
+                before = cpu_seconds(pid)
                 took = clients[name].run(seconds=seconds)
                 server_cpu[variant].append((cpu_seconds(pid) - before) / len(took) * 1000)
-                database_cpu[variant].append((cpu_seconds(database) - database_before) / seconds)
+            database_cpu[variant].append((database_seconds(folder / "pg") - database_before) / seconds)
             medians[variant].append(statistics.median(took))
             tails[variant].append(statistics.quantiles(took, n=20)[-1])
-    say(f"{'events beside':16}{'recording':12}{'p50 ms':>9}{'p95 ms':>9}{'ratio':>8}{'CPU ms':>9}{'database CPU':>15}")
+    say(f"{'beside':14}{'webhooks':10}{'p50 ms':>9}{'p95 ms':>9}{'ratio':>8}{'CPU ms':>9}{'database CPU':>15}")
     for variant in variants:
         ratios = [one / other for one, other in zip(medians[variant], medians[variants[0]], strict=True)]
-        name, has_writer = variant
+        name, written = variant
         say(
-            f"{EVENTS_PER_SECOND if has_writer else 0:<16}{name:12}{statistics.median(medians[variant]):9.2f}"
+            f"{written:14}{name:10}{statistics.median(medians[variant]):9.2f}"
             f"{statistics.median(tails[variant]):9.2f}{statistics.median(ratios):8.3f}"
             f"{statistics.median(server_cpu[variant]):9.2f}{statistics.median(database_cpu[variant]):14.1%}"
         )
@@ -236,17 +249,16 @@ def drain(folder: Path, url: str, connection: psycopg.Connection[Any], *, events
     connection.execute(BACKLOG, (events,))
     connection.execute("ANALYZE")
     done_before = succeeded(connection)
-    database = postmaster(folder / "pg")
     variables = {**os.environ, **ENVIRONMENT, **SETTINGS, **WEBHOOKS, "DATABASE_URL": url}
     with subprocess.Popen([sys.executable, "manage.py", "worker"], cwd=PROJECT, env=variables) as worker:
         while succeeded(connection) == done_before:
             time.sleep(0.05)
         first = succeeded(connection)
-        started, cpu, database_cpu = time.monotonic(), cpu_seconds(worker.pid), cpu_seconds(database)
+        started, cpu, database_cpu = time.monotonic(), cpu_seconds(worker.pid), database_seconds(folder / "pg")
         while succeeded(connection) - done_before < events:
             time.sleep(0.5)
         seconds, number = time.monotonic() - started, events - (first - done_before)
-        cpu, database_cpu = cpu_seconds(worker.pid) - cpu, cpu_seconds(database) - database_cpu
+        cpu, database_cpu = cpu_seconds(worker.pid) - cpu, database_seconds(folder / "pg") - database_cpu
         worker.terminate()
     say(
         f"{events} events to {label}: {seconds:.0f} s, {number / seconds:.0f} a second;"
