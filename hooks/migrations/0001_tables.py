@@ -175,7 +175,7 @@ class Migration(migrations.Migration):
                     models.Index(
                         models.F("status"),
                         models.OrderBy(models.F("created_at"), descending=True),
-                        condition=models.Q(("status__in", ["pending", "failed", "cancelled"])),
+                        condition=models.Q(("status__in", ["failed", "cancelled"])),
                         name=namespaced("webhook_deliveries_status_idx"),
                     ),
                     models.Index(
