@@ -49,6 +49,9 @@ class OAuthError(Exception):
 class HookError(ApiError):
     """A hook has refused the request, or has failed."""
 
+    is_refusal: ClassVar[bool] = False
+    """True if the hook was asked and has refused, so that it has done nothing."""
+
 
 class UnexpectedFailure(ApiError):
     """A failure of the server; the cause is in the log."""

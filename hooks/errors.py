@@ -16,6 +16,8 @@ MAX_ANSWER_BYTES = 204_800
 class HookRejected(HookError):
     """The hook refused the request, with its own status and message."""
 
+    is_refusal = True
+
     def __init__(self, message: str, *, status: int = 500) -> None:
         super().__init__(message)
         self.status = status

@@ -16,7 +16,7 @@ from enum import StrEnum
 from uuid import UUID
 
 from authsvc import conf
-from authsvc.errors import EmailRateExceeded, EmailSentTooRecently, SmsRateExceeded, SmsSentTooRecently
+from authsvc.errors import EmailRateExceeded, EmailSentTooRecently, HookError, SmsRateExceeded, SmsSentTooRecently
 from authsvc.messaging.contract import EmailKind, SmsKind
 from authsvc.observability import metrics
 from authsvc.security import rate_limits
@@ -56,9 +56,9 @@ class _Interval:
 def email_interval(group: IntervalGroup, *, address: str) -> AbstractContextManager[None]:
     """Allow one request of this group per email address and interval. Raises EmailSentTooRecently.
 
-    The interval starts whether or not the request then sends a message. So does that of the recipient. A quota that
-    refuses the body ends them: otherwise a client that has used up its share could keep an address from getting any
-    message.
+    The interval starts whether or not the request then sends a message. So does that of the recipient. A hook or quota
+    that refuses the body ends them: otherwise a client that has used up its share could keep an address from getting
+    any message.
     """
     return _required(_email_intervals(group, address), kind=EmailKind.CONFIRMATION)
 
@@ -134,6 +134,10 @@ def _required(intervals: Sequence[_Interval], *, kind: EmailKind | SmsKind) -> I
         yield
     except (EmailRateExceeded, SmsRateExceeded):
         _end(intervals)
+        raise
+    except HookError as error:
+        if error.is_refusal:  # no message was sent
+            _end(intervals)
         raise
 
 

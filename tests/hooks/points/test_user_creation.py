@@ -97,6 +97,8 @@ def test_a_refusal_creates_no_user(
     assert not User.objects.exists()
     assert len(before(hooks)) == 1
     assert not after(hooks)
+    # No interval between messages has begun.
+    assert api.post(path, body).json()["msg"] == "Sign-ups are limited to example.org"
 
 
 def test_the_anonymous_user(api: Api, hooks: HttpPeer, auth_config: ChangeConfig) -> None:

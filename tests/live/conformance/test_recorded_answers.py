@@ -19,7 +19,8 @@ if not (FOLDER / "golden").is_dir():
     pytest.skip(f"no conformance scenarios at {FOLDER}", allow_module_level=True)
 
 DEVIATIONS: list[dict[str, str]] = json.loads((FOLDER / "deviations.json").read_text())
-RECORDINGS = sorted([*(FOLDER / "golden").glob("*.json"), *(FOLDER / "golden" / "oauth_server").glob("*.json")])
+FOLDERS = (FOLDER / "golden", FOLDER / "golden" / "oauth_server", FOLDER / "golden" / "hooks")
+RECORDINGS = sorted(path for folder in FOLDERS for path in folder.glob("*.json"))
 
 
 def filled_in(value: Any) -> Any:
