@@ -136,8 +136,8 @@ messages: $(INSTALLED) $(DEVELOPMENT)
 LOCK := UV_CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/uv pip compile -q --no-annotate --generate-hashes --universal \
 	--python-version 3.11 --no-emit-index-url
 lock:
-	$(LOCK) --extra embedded --extra passkeys --extra telemetry --extra docs --extra test pyproject.toml -o requirements.lock
-	$(LOCK) --extra passkeys --extra telemetry pyproject.toml -o requirements.server.lock
+	$(LOCK) --extra embedded --extra passkeys --extra telemetry --extra wallets --extra docs --extra test pyproject.toml -o requirements.lock
+	$(LOCK) --extra passkeys --extra telemetry --extra wallets pyproject.toml -o requirements.server.lock
 	sed -n 's/^\(uv==[^ ]*\).*/\1/p' requirements.lock | $(LOCK) - -o requirements.uv.lock
 	echo gunicorn-h1c | $(LOCK) - -o requirements.compiled.lock
 

@@ -14,8 +14,10 @@ class OAuthProvidersConfig(AppConfig):
         from oauthproviders.diagnostics import ProviderDiagnostic
         from oauthproviders.flow.id_token import IdTokenGrant
         from oauthproviders.flow.page_providers import PageProviders
+        from oauthproviders.wallets.sign_in import WalletGrant
         from tokens.api import grants
 
         grants.register("id_token", IdTokenGrant(), position=4)
+        grants.register("web3", WalletGrant(), position=5)
         diagnostics.append(ProviderDiagnostic())
         registry.providers = PageProviders()

@@ -39,6 +39,21 @@ class ClientState(models.Model):
         return f"{self.provider_type} {self.id}"
 
 
+class UsedWalletMessage(models.Model):
+    """A message of a wallet that has signed in, until it is too old, so that it signs in once."""
+
+    digest = models.TextField(primary_key=True)
+    """SHA-256 of chain, address and message in hex."""
+    expires_at = models.DateTimeField()
+
+    class Meta:
+        db_table = namespaced("wallet_messages")
+        indexes = [models.Index(fields=["expires_at"], name=namespaced("wallet_messages_expires_at_idx"))]
+
+    def __str__(self) -> str:
+        return self.digest
+
+
 def _url_constraint(name: str) -> models.CheckConstraint:
     """A URL of a provider is an https URL of limited length, or NULL."""
     is_valid = Q(**{f"{name}__startswith": "https://"}) & Q(**{f"{name}__length__lte": _MAX_URL_LENGTH})

@@ -1,4 +1,4 @@
-"""Worker tasks: a warning before Apple's client secret expires, and cleanup of client states."""
+"""Worker tasks: a warning before Apple's client secret expires, and the cleanup of expired rows."""
 
 from __future__ import annotations
 
@@ -45,6 +45,9 @@ def _expired_client_states(at: datetime) -> Sequence[datetime]:
     return (at - _CLIENT_STATE_RETENTION,)
 
 
+cleanup.register(
+    CleanupRule(table="wallet_messages", condition="t.expires_at < %s", parameters=lambda at: (at,), is_mandatory=True)
+)
 cleanup.register(
     CleanupRule(
         table="oauth_client_states",

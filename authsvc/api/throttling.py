@@ -63,6 +63,7 @@ class Bucket(StrEnum):
     PASSKEY_AUTHENTICATION = "PasskeyAuthentication"
     AUTHORIZE = "Authorize"
     CALLBACK = "Callback"
+    WEB3 = "Web3"
     OAUTH_CLIENT_REGISTER = "OAuthClientRegister"
     DEVICE_AUTHORIZATION = "DeviceAuthorization"
     DEVICE_CODE = "DeviceCode"
@@ -91,6 +92,7 @@ _FIELDS = {
     Bucket.AUTHORIZE: "token_refresh",
     Bucket.CALLBACK: "token_refresh",
     Bucket.PASSKEY_AUTHENTICATION: "passkey",
+    Bucket.WEB3: "web3",
     Bucket.VERIFY: "verify",
     Bucket.OAUTH_CLIENT_REGISTER: "oauth_registration",
     Bucket.DEVICE_AUTHORIZATION: "token_refresh",

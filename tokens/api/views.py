@@ -36,12 +36,12 @@ class TokenView(Endpoint):
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
-        """Start or refresh a session with a password, a refresh token, the code of a PKCE flow, or an ID token."""
+        """Start or refresh a session with a password, refresh token, code of a PKCE flow, ID token or wallet."""
         grant_type = parsing.query_parameter(request, "grant_type")
         if grant_type not in _WITHOUT_CAPTCHA:
             self.check_captcha(request)
         grant = grants.choose(grant_type)
-        throttling.check(Bucket.TOKEN, request)
+        throttling.check(Bucket.WEB3 if grant_type == "web3" else Bucket.TOKEN, request)
         body = parsing.parse_body(request, grant.input)
         return Response(grant.exchange(body, caller=request.caller, at=timezone.now()))
 

@@ -22,8 +22,10 @@ from authsvc.conf.sections.providers import (
     Federation,
     Flows,
     Provider,
+    Wallets,
     check_id_token_issuers,
     check_providers,
+    check_wallets,
 )
 from authsvc.conf.sections.service import Api, Console, Experimental, Reloading, Site
 from authsvc.conf.sections.sign_up import (
@@ -72,6 +74,7 @@ class AuthConfig:
     )
     federation: Federation = section(Federation, "All providers")
     custom_providers: CustomProviders = section(CustomProviders, "Custom providers")
+    wallets: Wallets = section(Wallets, "Wallets")
     flows: Flows = section(Flows, "Flows")
     oauth_server: OAuthServer = section(OAuthServer, "OAuth server")
     hooks: Mapping[str, Hook] = section_by_key(Hook, "Hooks", prefix="AUTH_HOOK_<HOOK>_", keys=HOOKS)
@@ -125,6 +128,7 @@ def check(config: AuthConfig, report: Report) -> None:
     check_webauthn(config.webauthn, config.passkeys, config.mfa, report)
     check_captcha(config.captcha, report, has_console=config.console.enabled, has_pages=config.pages.enabled)
     check_providers(config.providers, report)
+    check_wallets(config.wallets, report)
     check_id_token_issuers(config.federation, report)
     check_oauth_server(config.oauth_server, config.jwt, config.pages, report)
     check_hooks(config.hooks, report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -194,6 +195,44 @@ class CustomProviders:
         default=False,
         help="Custom providers may be in the network of the operator.",
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wallets:
+    """Sign-in with a message that a wallet signs."""
+
+    ethereum_enabled: bool = setting(
+        "AUTH_EXTERNAL_WEB3_ETHEREUM_ENABLED",
+        type=BOOLEAN,
+        default=False,
+        help="Sign-in with Ethereum wallets (EIP-4361). Needs the extra `wallets`.",
+    )
+    ethereum_max_age: timedelta = setting(
+        "AUTH_EXTERNAL_WEB3_ETHEREUM_MAXIMUM_VALIDITY_DURATION",
+        type=DURATION,
+        default=timedelta(minutes=10),
+        minimum=timedelta(),
+        help="Time after `Issued At` in which a signed message is accepted.",
+    )
+    solana_enabled: bool = setting(
+        "AUTH_EXTERNAL_WEB3_SOLANA_ENABLED",
+        type=BOOLEAN,
+        default=False,
+        help="Sign-in with Solana wallets (Sign In With Solana).",
+    )
+    solana_max_age: timedelta = setting(
+        "AUTH_EXTERNAL_WEB3_SOLANA_MAXIMUM_VALIDITY_DURATION",
+        type=DURATION,
+        default=timedelta(minutes=10),
+        minimum=timedelta(),
+        help="Time after `Issued At` in which a signed message is accepted.",
+    )
+
+
+def check_wallets(wallets: Wallets, report: Report) -> None:
+    if wallets.ethereum_enabled and importlib.util.find_spec("coincurve") is None:
+        error = "needs the extra wallets: pip install -r requirements.server.lock"
+        report.error("AUTH_EXTERNAL_WEB3_ETHEREUM_ENABLED", error)
 
 
 _BUILT_IN_ISSUERS = frozenset({"https://appleid.apple.com", "https://account.apple.com", "https://accounts.google.com"})

@@ -319,6 +319,12 @@ class Limits:
         default=30,
         help="Sign-ins by passkey of a client per five minutes, after a burst of 30.",
     )
+    web3: float = setting(
+        "AUTH_RATE_LIMIT_WEB3",
+        type=NUMBER,
+        default=30,
+        help="Sign-ins by wallet of a client per five minutes, after a burst of 30.",
+    )
     oauth_registration: float = setting(
         "AUTH_RATE_LIMIT_OAUTH_DYNAMIC_CLIENT_REGISTER",
         "AUTH_RATE_LIMIT_O_AUTH_DYNAMIC_CLIENT_REGISTER",
