@@ -9,3 +9,9 @@ class UnsupportedChain(ApiError):
     status = 400
     error_code = "web3_unsupported_chain"
     message = "Unsupported chain"
+
+
+class Web3ProviderDisabled(ApiError):
+    status = 422
+    error_code = "web3_provider_disabled"
+    message = "Web3 provider is disabled"

@@ -27,7 +27,6 @@ from authsvc.security import redirects
 from oauthproviders.wallets import errors, messages, solana
 from oauthproviders.wallets.messages import ChainRules, InvalidMessage, WalletMessage
 from tokens.api import grants, schemas
-from tokens.api.errors import Web3ProviderDisabled
 from tokens.sessions import lifecycle, sign_in_metrics
 from tokens.sessions.issuing import token_transaction
 from tokens.sessions.lifecycle import TokenPair
@@ -64,7 +63,7 @@ class WalletGrant:
     documented_errors: ClassVar[ErrorTypes] = (
         OAuthError,
         ValidationFailed,
-        Web3ProviderDisabled,
+        errors.Web3ProviderDisabled,
         errors.UnsupportedChain,
         *identity_errors.EXTERNAL_IDENTITY,
     )
@@ -89,7 +88,7 @@ def sign_in(*, chain: str, message: str, signature: str, caller: Caller, at: dat
     """
     config = conf.current().wallets
     if not (config.ethereum_enabled or config.solana_enabled):
-        raise Web3ProviderDisabled
+        raise errors.Web3ProviderDisabled
     if chain not in _CHAINS:
         raise errors.UnsupportedChain
     rules = _CHAINS[chain]
@@ -98,7 +97,7 @@ def sign_in(*, chain: str, message: str, signature: str, caller: Caller, at: dat
         "solana": (config.solana_enabled, config.solana_max_age),
     }[chain]
     if not is_enabled:
-        raise Web3ProviderDisabled(f"{rules.chain} Web3 provider is disabled")
+        raise errors.Web3ProviderDisabled(f"{rules.chain} Web3 provider is disabled")
     parsed, address = _verify(chain, message=message, signature=signature)
     _check_target(parsed, rules)
     _check_time(parsed, rules, max_age=max_age, at=at)

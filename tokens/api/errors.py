@@ -92,12 +92,6 @@ class UnsupportedGrantType(ApiError):
     hint = "Name the grant in the query: POST /token?grant_type=password, refresh_token, pkce or id_token."
 
 
-class Web3ProviderDisabled(ApiError):
-    status = 422
-    error_code = "web3_provider_disabled"
-    message = "Web3 provider is disabled"
-
-
 class OAuthServerDisabled(ApiError):
     status = 404
     error_code = "feature_disabled"

@@ -49,10 +49,10 @@ def registered() -> Mapping[str, Grant]:
 
 
 def choose(grant_type: str) -> Grant:
-    """Raises UnsupportedGrantType, and Web3ProviderDisabled for sign-in by wallet, which no app provides."""
+    """Raises UnsupportedGrantType."""
     grant = _grants.get(grant_type)
     if grant is None:
-        raise errors.Web3ProviderDisabled if grant_type == "web3" else errors.UnsupportedGrantType
+        raise errors.UnsupportedGrantType
     return grant
 
 

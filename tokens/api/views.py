@@ -32,7 +32,6 @@ class TokenView(Endpoint):
             captcha.CaptchaFailed,
             captcha.CaptchaUnavailable,
             errors.UnsupportedGrantType,
-            errors.Web3ProviderDisabled,
         ),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:

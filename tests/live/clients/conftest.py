@@ -74,6 +74,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
             "AUTH_EXTERNAL_KEYCLOAK_SECRET": CLIENT_SECRET,
             "AUTH_EXTERNAL_KEYCLOAK_REDIRECT_URI": f"http://127.0.0.1:{port}/callback",
             "AUTH_SECURITY_MANUAL_LINKING_ENABLED": "true",
+            "AUTH_EXTERNAL_WEB3_ETHEREUM_ENABLED": "true",
+            "AUTH_EXTERNAL_WEB3_SOLANA_ENABLED": "true",
         }
         folder = tmp_path_factory.mktemp("clients")
         with servers.LiveServer(folder=folder, database_url=database_url, env=env, port=port) as server:

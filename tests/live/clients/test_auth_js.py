@@ -12,6 +12,8 @@ import pytest
 from tests.live.clients import node
 from tests.live.clients.conftest import APP, CLIENT, CLIENT_SECRET, Service
 from tests.live.clients.node import OpenIdProvider
+from tests.oauthproviders.wallets import wallets
+from tests.oauthproviders.wallets.wallets import EthereumWallet
 
 SCENARIOS = re.findall(
     r"^scenario\('([^']+)'", (node.FOLDER / "scenarios.mjs").read_text(encoding="utf-8"), re.MULTILINE
@@ -50,6 +52,10 @@ class Runner:
 
 @pytest.fixture(scope="module")
 def runner(service: Service, provider: OpenIdProvider) -> Iterator[Runner]:
+    wallet = EthereumWallet()
+    message = wallets.message(
+        wallet.name, wallet.address, domain="app.example.com", URI="https://app.example.com/in", Chain_ID="1"
+    )
     env = {
         "AUTH_URL": service.url,
         "EMAILS_URL": service.post.url,
@@ -57,6 +63,8 @@ def runner(service: Service, provider: OpenIdProvider) -> Iterator[Runner]:
         "PROVIDER_URL": provider.url,
         "APP_ID": APP,
         "APP_ADDRESS": APP_ADDRESS,
+        "ETHEREUM_MESSAGE": message,
+        "ETHEREUM_SIGNATURE": wallet.sign(message),
     }
     with subprocess.Popen(
         [node.NODE, "scenarios.mjs"],

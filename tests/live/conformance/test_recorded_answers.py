@@ -19,7 +19,7 @@ if not (FOLDER / "golden").is_dir():
     pytest.skip(f"no conformance scenarios at {FOLDER}", allow_module_level=True)
 
 DEVIATIONS: list[dict[str, str]] = json.loads((FOLDER / "deviations.json").read_text())
-FOLDERS = (FOLDER / "golden", FOLDER / "golden" / "oauth_server", FOLDER / "golden" / "hooks")
+FOLDERS = (FOLDER / "golden", *(FOLDER / "golden" / name for name in ("oauth_server", "hooks", "wallets")))
 RECORDINGS = sorted(path for folder in FOLDERS for path in folder.glob("*.json"))
 
 

@@ -36,7 +36,7 @@ def _load() -> ModuleType:
 
 
 conformance: Any = _load()
-conformance.load("oauth_server", "hooks")
+conformance.load("oauth_server", "hooks", "wallets")
 conformance.engine.RECEIVER.port = ports.free_port()
 SCENARIOS: dict[str, tuple[str, Any]] = conformance.engine.SCENARIOS
 # UUIDs are numbered in their order. The fabricated identity of a duplicate sign-up shifts those of the next step.

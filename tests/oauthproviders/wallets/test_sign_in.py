@@ -137,8 +137,6 @@ def test_another_spelling_of_a_signature_does_not_sign_in_again(api: Api) -> Non
         )
 
 
-
-
 def test_a_used_message_is_kept_until_it_is_too_old(api: Api) -> None:
     wallet = SolanaWallet()
     assert send(api, wallet, text_for(wallet, Issued_At=moment(minutes=5))).status_code == 200

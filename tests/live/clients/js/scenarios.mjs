@@ -1,16 +1,18 @@
 // Application scenarios with @supabase/auth-js. Each line of the standard input names one; the answer to it is a line of
 // JSON: null if the scenario passes, the error otherwise.
 // AUTH_URL is the service; EMAILS_URL returns {link, code} for ?to=ADDRESS&number=1; ADMIN_TOKEN is an admin token.
+// ETHEREUM_MESSAGE and ETHEREUM_SIGNATURE are those of a wallet for https://app.example.com.
 // PROVIDER_URL is a Keycloak that accepts any user; APP_ID is its client for an application at APP_ADDRESS.
 
 import assert from 'node:assert/strict'
-import { createHash, createHmac, randomUUID } from 'node:crypto'
+import { createHash, createHmac, generateKeyPairSync, randomUUID, sign } from 'node:crypto'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { AuthClient } from '@supabase/auth-js'
 
 const { ADMIN_TOKEN, APP_ADDRESS, APP_ID, AUTH_URL, EMAILS_URL, PROVIDER_URL } = process.env
+const { ETHEREUM_MESSAGE, ETHEREUM_SIGNATURE } = process.env
 const PASSWORD = 'correct horse 1'
 const scenarios = new Map()
 const scenario = (name, run) => scenarios.set(name, run)
@@ -885,6 +887,34 @@ scenario('user grants, lists and revokes the access of an OAuth client', async (
   assert.deepEqual(good(await client.oauth.listGrants()), [])
   assert.equal((await userinfo(tokens.access_token)).status, 403)
 })
+
+scenario('wallets', async () => {
+  const message = ETHEREUM_MESSAGE, signature = ETHEREUM_SIGNATURE
+  const first = good(await open().signInWithWeb3({ chain: 'ethereum', message, signature }))
+  assert.match(first.user.identities[0].id, /^web3:ethereum:0x[0-9a-fA-F]{40}$/)
+  const again = await open().signInWithWeb3({ chain: 'ethereum', message, signature })
+  assert.equal(again.error.status, 400)
+
+  const { privateKey, publicKey } = generateKeyPairSync('ed25519')
+  const address = base58(publicKey.export({ format: 'der', type: 'spki' }).subarray(-32))
+  const wallet = {
+    publicKey: { toBase58: () => address },
+    signMessage: async (bytes) => new Uint8Array(sign(null, bytes, privateKey)),
+  }
+  const client = open()
+  const options = { url: 'https://app.example.com/in', signInWithSolana: { resources: ['https://app.example.com/terms'] } }
+  good(await client.signInWithWeb3({ chain: 'solana', wallet, statement: 'I sign in', options }))
+  const { user } = good(await client.getUser())
+  assert.equal(user.identities[0].identity_data.custom_claims.address, address)
+})
+
+function base58(bytes) {
+  const alphabet = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
+  let number = BigInt(`0x${bytes.toString('hex')}`)
+  let text = ''
+  for (; number > 0n; number /= 58n) text = alphabet[Number(number % 58n)] + text
+  return '1'.repeat(bytes.findIndex((byte) => byte !== 0)) + text
+}
 
 for await (const name of createInterface({ input: process.stdin })) {
   let failure = null
