@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 _DOMAIN = re.compile(r"(?:localhost|(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?\.)+[a-zA-Z]{2,})(?::[0-9]{1,5})?")
 _MAX_DOMAIN_LENGTH = 260
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
-_URI = re.compile(r"(?:[a-zA-Z][a-zA-Z0-9+.-]*:|/)[!-~]+")
+# No backslash: browsers end the host at it, the parser of the standard library does not.
+_URI = re.compile(r"(?:[a-zA-Z][a-zA-Z0-9+.-]*:|/)[!-\[\]-~]+")
 _MIN_LINES = 6
 
 

@@ -83,6 +83,7 @@ def test_a_heading_of_resources_without_a_colon() -> None:
         ("URI: https://service.org/login", "URI: service org", "URI is not valid"),
         ("URI: https://service.org/login", "URI: https://service.org:x/", "URI is not valid"),
         ("URI: https://service.org/login", "URI: https://[::1", "URI is not valid"),
+        ("URI: https://service.org/login", r"URI: https://service.org\@localhost/", "URI is not valid"),
         ("Chain ID: 1", "Chain ID: 0", "Chain ID is not valid"),
         ("Chain ID: 1", "Chain ID: ", "Chain ID is not valid"),
         ("Chain ID: 1", "Chain ID: ١", "Chain ID is not valid"),

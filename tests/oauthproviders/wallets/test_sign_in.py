@@ -191,6 +191,13 @@ def test_messages_that_are_not_accepted(api: Api, wallet: Wallet, changes: dict[
 
 
 @both
+def test_a_host_that_parsers_read_differently(api: Api, wallet: Wallet) -> None:
+    message = text_for(wallet, domain="evil.example.net", URI=rf"https://{DOMAIN}\@localhost/")
+    assert refusal(send(api, wallet, message)).endswith("URI is not valid")
+    assert not User.objects.exists()
+
+
+@both
 def test_a_message_for_this_machine(api: Api, wallet: Wallet, auth_config: ChangeConfig) -> None:
     auth_config(site={"url": "http://localhost:3000"})
     message = text_for(wallet, domain="localhost:3000", URI="http://localhost:3000/in")
