@@ -182,7 +182,11 @@ def _check_target(message: WalletMessage, rules: ChainRules) -> None:
             f"Signed {rules.chain} message is using URI which is not allowed on this server,"
             " message was signed for another app"
         )
-    if not is_local and (uri.netloc != message.domain or not redirects.is_permitted(f"https://{message.domain}/")):
+    if is_local:
+        is_same_app = message.domain.partition(":")[0] == "localhost"
+    else:
+        is_same_app = uri.netloc == message.domain and redirects.is_permitted(f"https://{message.domain}/")
+    if not is_same_app:
         _refuse(
             f"Signed {rules.chain} message is using a Domain that does not match the one in URI"
             " which is not allowed on this server"

@@ -205,6 +205,13 @@ def test_a_message_for_this_machine(api: Api, wallet: Wallet, auth_config: Chang
 
 
 @both
+def test_another_domain_with_the_uri_of_this_machine(api: Api, wallet: Wallet, auth_config: ChangeConfig) -> None:
+    auth_config(site={"allow_list": ("http://localhost:3000/**",)})
+    message = text_for(wallet, domain="evil.example.net", URI="http://localhost:3000/in")
+    assert "a Domain that does not match" in refusal(send(api, wallet, message))
+
+
+@both
 def test_a_signature_of_another_wallet(api: Api, wallet: Wallet) -> None:
     message = text_for(wallet)
     signature = type(wallet)(seed=2).sign(message)
