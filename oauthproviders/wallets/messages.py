@@ -152,9 +152,10 @@ def _is_uri(text: str) -> bool:
     if not _URI.fullmatch(text):
         return False
     try:
-        return urlsplit(text).port is None or True
+        _ = urlsplit(text).port  # raises for an invalid port or host
     except ValueError:
         return False
+    return True
 
 
 def _read_time(fields: dict[str, str], name: str) -> datetime | None:

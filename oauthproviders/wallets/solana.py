@@ -9,6 +9,20 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 _ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _KEY_BYTES = 32
+# Everybody can make signatures for these points of small order (RFC 8032 §5.1), in all their encodings.
+_WEAK_KEYS = frozenset(
+    bytes.fromhex(text[:-2]) + bytes([last])
+    for text in (
+        "00" * 32,
+        "01" + "00" * 31,
+        "ec" + "ff" * 30 + "7f",
+        "ed" + "ff" * 30 + "7f",
+        "ee" + "ff" * 30 + "7f",
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+    )
+    for last in (int(text[-2:], 16), int(text[-2:], 16) | 0x80)
+)
 _DOMAIN_BYTES = 32
 _MAX_FRAMED_BYTES = 65_535
 
@@ -16,7 +30,7 @@ _MAX_FRAMED_BYTES = 65_535
 def is_signed_by(address: str, *, message: str, signature: bytes, domain: str) -> bool:
     """True if the key `address` (base58) signed the message, or its off-chain frame, as hardware wallets do."""
     key = _decode_base58(address)
-    if key is None or len(key) != _KEY_BYTES:
+    if key is None or len(key) != _KEY_BYTES or key in _WEAK_KEYS:
         return False
     text = message.encode()
     try:

@@ -230,7 +230,7 @@ class Wallets:
 
 
 def check_wallets(wallets: Wallets, report: Report) -> None:
-    if wallets.ethereum_enabled and importlib.util.find_spec("coincurve") is None:
+    if wallets.ethereum_enabled and not all(map(importlib.util.find_spec, ("coincurve", "Crypto"))):
         error = "needs the extra wallets: pip install -r requirements.server.lock"
         report.error("AUTH_EXTERNAL_WEB3_ETHEREUM_ENABLED", error)
 

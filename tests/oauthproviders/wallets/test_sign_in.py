@@ -273,6 +273,14 @@ def test_the_frame_of_hardware_wallets(api: Api) -> None:
     assert send(api, wallet, message, signature=signature).status_code == 200
 
 
+def test_a_key_for_which_everybody_can_sign(api: Api) -> None:
+    wallet = SolanaWallet()
+    signature = base64.b64encode(bytes([1]) + bytes(63)).decode()
+    for number in range(12):
+        message = text_for(wallet, address="1" * 32, Nonce=str(number))
+        assert refusal(send(api, wallet, message, signature=signature)) == "Signature does not match address in message"
+
+
 def test_an_address_that_is_no_key(api: Api) -> None:
     wallet = SolanaWallet()
     for address in ("1" * 44, "z" * 44, "0" * 40):
