@@ -45,6 +45,8 @@ class AuditContext:
     """The account (an `audit.Actor`) that the request tries to sign in to; None if it is unknown."""
     impersonator: Any = None
     """The operator (an `audit.Administrator`) who impersonates the user of the request."""
+    event_actor: Any = None
+    """The `events.Actor` that has authenticated; None before that."""
     payloads: list[Mapping[str, Any]] = field(default_factory=list, repr=False)
     """The payloads of the entries, for the access log."""
 

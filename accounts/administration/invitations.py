@@ -15,7 +15,7 @@ from accounts import errors
 from accounts.identities import account_claiming
 from accounts.messages import confirmation_emails, recipients
 from accounts.models import User
-from accounts.users import account_creation, creation_hook, identifiers, queries
+from accounts.users import account_creation, creation_hook, identifiers, queries, user_events
 from accounts.users.records import UserRecord
 from authsvc import audit, languages, messaging
 from authsvc.caller import Caller
@@ -128,6 +128,7 @@ def prepare(
                 audience=caller.audience,
                 at=at,
                 id=new_user_id,
+                via="invite",
                 **timestamps,
             )
         else:
@@ -137,6 +138,7 @@ def prepare(
             user = reset_unconfirmed(existing, at=at, password="", **timestamps)
         traits = {"user_id": str(user.id), "user_email": user.email}
         audit.record(audit.Action.INVITED, actor=actor, caller=caller, at=at, traits=traits)
+        user_events.record_invitation(user, at=at)
         secret = one_time_tokens.issue(
             user_id=user.id, token_type=TokenType.CONFIRMATION, identifier=address, pkce=False, at=at
         )
@@ -171,6 +173,6 @@ def reset_unconfirmed(existing: UserRecord, *, password: str, at: datetime, **co
         if not unconfirmed.update(updated_at=at, **columns):
             raise errors.EmailExists
         if not existing.is_controlled:
-            revocation.revoke_all_sessions(existing.id)
+            revocation.revoke_all_sessions(existing.id, reason="admin")
             account_claiming.remove_unverified_identities(existing, at=at)
         return queries.get(existing.id) or existing

@@ -16,7 +16,15 @@ from accounts import errors as account_errors
 from accounts.administration import bans, errors
 from accounts.models import Identity, User
 from accounts.passwords import hash_kinds, hashing, policy
-from accounts.users import account_creation, failed_attempts, identifiers, metadata_limits, queries, updates
+from accounts.users import (
+    account_creation,
+    failed_attempts,
+    identifiers,
+    metadata_limits,
+    queries,
+    updates,
+    user_events,
+)
 from accounts.users.records import UserRecord
 from authsvc import audit, conf
 from authsvc.audit import Administrator
@@ -184,6 +192,7 @@ def update(user_id: UUID, request: UserChanges, *, actor: Administrator, caller:
             metadata_limits.check_change(changed, before=user)
             traits = {**changed.audit_traits, "changes": _describe_changes(user, changed)}
             audit.record(audit.Action.MODIFIED, actor=actor, caller=caller, at=at, traits=traits)
+            user_events.record_changes(user, changed, at=at)
             return changed
     except IntegrityError as error:
         raise _unique_violation(error) from None
@@ -261,7 +270,7 @@ def _revoke_outdated(user: UserRecord, request: UserChanges, *, email: str, phon
     if request.password is not None or has_moved:
         flow_states.delete_user_flows(user.id)
     if request.password is not None:
-        revocation.revoke_all_sessions(user.id)
+        revocation.revoke_all_sessions(user.id, reason="password_changed")
 
 
 def _store_identity(user_id: UUID, provider: str, *, value: str, is_verified: bool, at: datetime) -> None:

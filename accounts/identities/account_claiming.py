@@ -135,5 +135,5 @@ def merge_user_metadata(
 def _delete_credentials(user_id: UUID) -> None:
     for model in (Factor, Passkey, PasskeyChallenge, RecoveryCode):
         model._default_manager.filter(user_id=user_id).delete()
-    revocation.revoke_all_sessions(user_id)
+    revocation.revoke_all_sessions(user_id, reason="admin")
     flow_states.delete_user_flows(user_id)

@@ -18,11 +18,12 @@ from accounts.identities.account_matching import AddressOwner, Outcome
 from accounts.identities.external_identity import ExternalIdentity
 from accounts.messages import confirmation_emails, notification_emails
 from accounts.models import Identity, User
-from accounts.users import account_creation, creation_hook, queries
+from accounts.users import account_creation, creation_hook, queries, user_events
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.audit import Action
 from authsvc.caller import Caller
+from authsvc.events import EventType
 from authsvc.messaging import Sender
 from tokens.one_time import one_time_tokens
 from tokens.sessions.errors import UserBanned
@@ -219,7 +220,8 @@ def _apply(match: AccountMatch, *, starts_session: bool, redirect_to: str, calle
     if match.user is None:
         user = _create(match, audience=caller.audience, signed_in_at=signed_in_at, at=at)
     else:
-        user = _update(match, match.user, signed_in_at=signed_in_at, caller=caller, at=at)
+        with user_events.changes_of(match.user, at=at):
+            user = _update(match, match.user, signed_in_at=signed_in_at, caller=caller, at=at)
     if user.is_banned(at):
         raise UserBanned
     traits = {"provider": match.identity.provider}
@@ -276,6 +278,7 @@ def _update(
         )
         traits = identity.audit_traits(added.id)
         audit.record(Action.IDENTITY_LINKED, actor=user, caller=caller, at=at, traits=traits)
+        user_events.record_identity(EventType.IDENTITY_LINKED, user.id, added, at=at)
         if match.needs_verification and not user.is_controlled:
             account_claiming.claim_unverified_account(user, keep_identity=added.id)
     elif match.needs_verification and not user.is_controlled and (user.password_hash or len(user.identities) > 1):

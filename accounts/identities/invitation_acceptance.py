@@ -11,11 +11,12 @@ from accounts.identities import account_claiming, errors
 from accounts.identities import queries as identity_queries
 from accounts.identities.external_identity import ExternalIdentity
 from accounts.models import User
-from accounts.users import account_creation, queries
+from accounts.users import account_creation, queries, user_events
 from accounts.users.records import UserRecord
 from authsvc import audit
 from authsvc.audit import Action
 from authsvc.caller import Caller
+from authsvc.events import EventType
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
 from tokens.one_time.one_time_tokens import StoredToken
@@ -75,11 +76,13 @@ def accept(
         raise errors.IdentityNotCreated from None
     traits = {"provider": identity.provider}
     audit.record(Action.INVITE_ACCEPTED, actor=user, caller=caller, at=at, traits=traits)
+    user_events.record_identity(EventType.IDENTITY_LINKED, user.id, added, at=at)
     account_claiming.claim_unverified_account(user, keep_identity=added.id)
     User.objects.filter(id=user.id).update(email_confirmed_at=at)
-    return account_claiming.merge_user_metadata(
-        user.id,
-        identity_data={**identity.identity_data, "email_verified": True},
-        signed_in_at=at if starts_session else None,
-        at=at,
-    )
+    with user_events.changes_of(user, at=at):
+        return account_claiming.merge_user_metadata(
+            user.id,
+            identity_data={**identity.identity_data, "email_verified": True},
+            signed_in_at=at if starts_session else None,
+            at=at,
+        )

@@ -18,12 +18,13 @@ from accounts.identities.external_identity import ExternalIdentity
 from accounts.messages import confirmation_emails, notification_emails
 from accounts.models import Identity, User
 from accounts.passwords import change_proofs
-from accounts.users import account_creation, queries, updates
+from accounts.users import account_creation, queries, updates, user_events
 from accounts.users.records import IdentityRecord, UserRecord
 from authsvc import audit, messaging
 from authsvc.audit import Action
 from authsvc.caller import Caller
 from authsvc.db.fields import parse_json
+from authsvc.events import EventType
 from authsvc.messaging import Sender
 from tokens.one_time import one_time_tokens
 from tokens.sessions import lifecycle
@@ -120,7 +121,7 @@ def link(
         if not request.is_verified and not is_reserved:
             raise errors.IdentityNotCreated
     try:
-        with transaction.atomic():
+        with transaction.atomic(), user_events.changes_of(user, at=at):
             linked = _apply(request, starts_session=starts_session, caller=caller, at=at)
     except IntegrityError:
         _check(request)  # raises when another request has taken the identity or the address
@@ -138,7 +139,7 @@ def unlink(signed_in: SignedInUser, user: UserRecord, *, identity_id: UUID, call
     Opens the transaction. Raises LinkingNeedsAal2, SingleIdentity, IdentityNotFound, NoFreeEmail,
     AddressChangeNeedsProof.
     """
-    with transaction.atomic(durable=True):
+    with transaction.atomic(durable=True), user_events.changes_of(user, at=at):
         locked = lifecycle.lock_for_credential_change(signed_in, error=errors.LinkingNeedsAal2)
         user = queries.get_user_record(locked)
         if len(user.identities) < 2:
@@ -149,6 +150,7 @@ def unlink(signed_in: SignedInUser, user: UserRecord, *, identity_id: UUID, call
         remaining = [identity for identity in user.identities if identity is not removed]
         traits = {"identity_id": removed.id, "provider": removed.provider, "provider_id": removed.provider_id}
         audit.record(Action.IDENTITY_UNLINKED, actor=user, caller=caller, at=at, traits=traits)
+        user_events.record_identity(EventType.IDENTITY_UNLINKED, user.id, removed, at=at)
         Identity.objects.filter(id=identity_id, user_id=user.id).delete()
         if removed.provider == "phone":
             User.objects.filter(id=user.id).update(phone=None, phone_confirmed_at=None)
@@ -198,6 +200,7 @@ def _apply(request: LinkRequest, *, starts_session: bool, caller: Caller, at: da
     )
     traits = identity.audit_traits(added.id)
     audit.record(Action.IDENTITY_LINKED, actor=user, caller=caller, at=at, traits=traits)
+    user_events.record_identity(EventType.IDENTITY_LINKED, user.id, added, at=at)
     columns: dict[str, Any] = {}
     if email and request.is_verified:
         claimant = _claimant(request)

@@ -10,10 +10,12 @@ from django.db import transaction
 from accounts.messages import notification_emails
 from accounts.mfa import errors
 from accounts.models import Factor, FactorStatus, RecoveryCode
+from accounts.users import user_events
 from accounts.users.records import UserRecord
 from authsvc import audit, messaging
 from authsvc.caller import Caller
 from authsvc.errors import UnexpectedFailure
+from authsvc.events import EventType
 from tokens.sessions import lifecycle, step_up
 from tokens.sessions.users import SignedInUser
 
@@ -50,6 +52,15 @@ def unenroll(
         }
         audit.record(audit.Action.FACTOR_UNENROLLED, actor=user, caller=caller, at=at, traits=traits)
         delete_factor(user.id, factor.id)
+        if factor.status == FactorStatus.VERIFIED:
+            user_events.record_factor(
+                EventType.FACTOR_UNENROLLED,
+                user.id,
+                factor_id=str(factor.id),
+                factor_type=str(factor.factor_type),
+                friendly_name=factor.friendly_name or "",
+                at=at,
+            )
         if user.email:
             messaging.send(notification_emails.factor_unenrolled(user, factor_type=factor.factor_type))
 

@@ -20,11 +20,12 @@ from accounts.messages import notification_emails
 from accounts.mfa import errors, registry
 from accounts.mfa.factor_types import FactorHandler, FactorResponse, Proof, VerificationAttempt
 from accounts.models import Factor, FactorChallenge, FactorStatus, RecoveryCode
-from accounts.users import attempt_hooks, failed_attempts, queries
+from accounts.users import attempt_hooks, failed_attempts, queries, user_events
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
 from authsvc.errors import ApiError, RequestRateExceeded, UnexpectedFailure
+from authsvc.events import EventType
 from authsvc.observability import metrics
 from authsvc.security import rate_limits
 from tokens.sessions import issuing, lifecycle, sign_in_metrics, step_up
@@ -244,6 +245,15 @@ def _redeem(
         raise errors.FactorChallengeAddressMismatch
     changed = {**proof.changes(locked_factor), "status": FactorStatus.VERIFIED, "updated_at": at}
     Factor.objects.filter(id=factor.id).update(**changed)
+    if is_first_use:
+        user_events.record_factor(
+            EventType.FACTOR_ENROLLED,
+            attempt.user.id,
+            factor_id=str(factor.id),
+            factor_type=str(factor.factor_type),
+            friendly_name=factor.friendly_name or "",
+            at=at,
+        )
     unfinished = Factor.objects.filter(
         user_id=attempt.user.id, factor_type=factor.factor_type, status=FactorStatus.UNVERIFIED
     )

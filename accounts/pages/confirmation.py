@@ -93,7 +93,9 @@ class ConfirmationPage(Page):
         current = browser_session.signed_in(self.request)
         if redeemed.type == "email_change" and current is not None and current.user.id == redeemed.user.id:
             # The browser keeps its session, which may have a second factor.
-            revocation.revoke_session(refresh_tokens.decode(redeemed.tokens.refresh_token).session_id)
+            revocation.revoke_session(
+                refresh_tokens.decode(redeemed.tokens.refresh_token).session_id, reason="logout_local"
+            )
             messages.success(self.request, _("Your email address is changed."))
             return self.redirect(destinations.after_sign_in(self.request))
         return self._complete(redeemed)

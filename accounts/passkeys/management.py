@@ -10,11 +10,13 @@ from django.db import transaction
 
 from accounts.models import Passkey
 from accounts.passkeys import errors
+from accounts.users import user_events
 from accounts.users.records import UserRecord
-from authsvc import audit
+from authsvc import audit, events
 from authsvc.api.renderers import rfc3339
 from authsvc.audit import Administrator
 from authsvc.caller import Caller
+from authsvc.events import EventType
 from tokens.sessions import lifecycle
 from tokens.sessions.users import SignedInUser
 
@@ -51,7 +53,7 @@ def remove(signed_in: SignedInUser, user: UserRecord, passkey_id: UUID | None, *
     """
     with transaction.atomic(durable=True):
         lifecycle.lock_for_credential_change(signed_in, error=errors.PasskeysNeedAal2)
-        _delete(user.id, passkey_id)
+        _delete(user.id, passkey_id, at=at)
         traits = {"passkey_id": str(passkey_id)}
         audit.record(audit.Action.PASSKEY_DELETED, actor=user, caller=caller, at=at, traits=traits)
 
@@ -61,7 +63,7 @@ def remove_as_admin(
 ) -> None:
     """Remove a passkey of any user. Raises PasskeyNotFound; `passkey_id` is None for a malformed id."""
     with transaction.atomic(durable=True):
-        _delete(user.id, passkey_id)
+        _delete(user.id, passkey_id, at=at)
         traits = {"user_id": str(user.id), "passkey_id": str(passkey_id)}
         audit.record(audit.Action.PASSKEY_DELETED, actor=actor, caller=caller, at=at, traits=traits)
 
@@ -76,6 +78,13 @@ def render_passkey(passkey: Passkey) -> dict[str, Any]:
     return members
 
 
-def _delete(user_id: UUID, passkey_id: UUID | None) -> None:
-    if passkey_id is None or not Passkey.objects.filter(id=passkey_id, user_id=user_id).delete_rows():
+def _delete(user_id: UUID, passkey_id: UUID | None, *, at: datetime) -> None:
+    if passkey_id is None:
         raise errors.PasskeyNotFound
+    rows = Passkey.objects.filter(id=passkey_id, user_id=user_id)
+    name = rows.values_list("friendly_name", flat=True).first() if events.is_wanted(EventType.PASSKEY_DELETED) else ""
+    if not rows.delete_rows():
+        raise errors.PasskeyNotFound
+    user_events.record_passkey(
+        EventType.PASSKEY_DELETED, user_id, passkey_id=str(passkey_id), friendly_name=name or "", at=at
+    )

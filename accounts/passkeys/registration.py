@@ -10,11 +10,13 @@ from accounts.models import CeremonyType, Passkey
 from accounts.passkeys import challenges, errors
 from accounts.passkeys.challenges import CredentialResponse, StartedCeremony
 from accounts.passwords import change_proofs
+from accounts.users import user_events
 from accounts.users.records import UserRecord
 from accounts.webauthn import authenticators, ceremonies, verification, webauthn_responses
 from accounts.webauthn.ceremonies import Descriptor
 from authsvc import audit, conf
 from authsvc.caller import Caller
+from authsvc.events import EventType
 from tokens.sessions import lifecycle
 from tokens.sessions.users import SignedInUser
 
@@ -89,6 +91,13 @@ def complete(
             )
             traits = {"passkey_id": str(passkey.id)}
             audit.record(audit.Action.PASSKEY_CREATED, actor=user, caller=caller, at=at, traits=traits)
+            user_events.record_passkey(
+                EventType.PASSKEY_CREATED,
+                user.id,
+                passkey_id=str(passkey.id),
+                friendly_name=passkey.friendly_name or "",
+                at=at,
+            )
     except IntegrityError as error:
         if not Passkey.objects.filter(credential_id=credential.id).exists():
             raise

@@ -16,7 +16,7 @@ from accounts.messages import notification_emails, recipients, sms_codes
 from accounts.models import User
 from accounts.passwords import change_proofs, hashing, policy
 from accounts.profile import errors, proofs
-from accounts.users import identifiers, metadata_limits, queries, updates
+from accounts.users import identifiers, metadata_limits, queries, updates, user_events
 from accounts.users.records import UserRecord
 from accounts.verification import contact_changes
 from authsvc import audit, conf, messaging
@@ -114,6 +114,7 @@ def update_user(
         audit.record(audit.Action.MODIFIED, actor=user, caller=caller, at=at)
         updated = _read(user)
         metadata_limits.check_change(updated, before=user)
+        user_events.record_changes(user, updated, at=at)
         return updated
 
 
@@ -139,7 +140,7 @@ def reset_password(signed_in: SignedInUser, user: UserRecord, password: str, *, 
     lifecycle.check_aal(signed_in, error=errors.InsufficientAal)
     password_hash = _new_hash(user, password)
     assert password_hash is not None  # noqa: S101  (narrowing)
-    with transaction.atomic(durable=True):
+    with transaction.atomic(durable=True), user_events.changes_of(user, at=at):
         lifecycle.lock_for_credential_change(signed_in, error=errors.InsufficientAal)
         _set_password(user, password_hash, kept_session_id=None, caller=caller, at=at)
 
@@ -282,7 +283,7 @@ def _set_password(
     User.objects.filter(id=user.id).update(password=encrypted, updated_at=at, **updates.cleared_pending_changes())
     one_time_tokens.delete_all(user.id)
     flow_states.delete_user_flows(user.id)
-    revocation.revoke_all_sessions(user.id, except_session_id=kept_session_id)
+    revocation.revoke_all_sessions(user.id, except_session_id=kept_session_id, reason="password_changed")
     audit.record(audit.Action.UPDATED_PASSWORD, actor=user, caller=caller, at=at)
     if user.email:
         messaging.send(notification_emails.password_changed(user))

@@ -18,7 +18,7 @@ from accounts.messages import confirmation_emails, recipients, sms_codes
 from accounts.models import User
 from accounts.passwords import hashing, policy
 from accounts.sign_up import errors, queries
-from accounts.users import account_creation, creation_hook, identifiers, metadata_limits, updates
+from accounts.users import account_creation, creation_hook, identifiers, metadata_limits, updates, user_events
 from accounts.users import queries as user_queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
@@ -289,7 +289,8 @@ def _repeat(
         if not agrees:
             user_queries.remove_sign_up_data(existing.id)
         if is_confirmed:
-            return _confirm_repeated(request, existing, identity_data=identity_data, caller=caller, at=at)
+            with user_events.changes_of(existing, at=at):
+                return _confirm_repeated(request, existing, identity_data=identity_data, caller=caller, at=at)
         user = user_queries.get(existing.id) or existing
         message_id = _send_confirmation(request, user, caller=caller, at=at)
     if not agrees:

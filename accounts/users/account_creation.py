@@ -12,7 +12,7 @@ from django.db import transaction
 
 from accounts import errors
 from accounts.models import Identity, User
-from accounts.users import metadata_limits, queries
+from accounts.users import metadata_limits, queries, user_events
 from accounts.users.records import IdentityRecord, UserRecord
 from authsvc import conf
 from authsvc.api.renderers import rfc3339
@@ -62,7 +62,9 @@ def create_user(
             provider=identity.provider,
             at=at,
         )
-    return _record(user, identity)
+        created = _record(user, identity)
+        user_events.record_creation(created, provider=identity.provider, via="signup", at=at)
+    return created
 
 
 def create_user_as_administrator(
@@ -74,6 +76,7 @@ def create_user_as_administrator(
     audience: str,
     at: datetime,
     id: UUID | None = None,
+    via: str = "admin",
     **columns: Any,
 ) -> UserRecord:
     """Insert a user that an administrator defines, with an unverified identity for each of email and phone.
@@ -104,7 +107,9 @@ def create_user_as_administrator(
     with transaction.atomic(savepoint=False):
         User.objects.bulk_create([user])
         Identity.objects.bulk_create(identities)
-    return _record(user, *identities)
+        created = _record(user, *identities)
+        user_events.record_creation(created, provider=providers[0], via=via, at=at)
+    return created
 
 
 def create_user_from_provider(
@@ -141,7 +146,9 @@ def create_user_from_provider(
     with transaction.atomic(savepoint=False):
         User.objects.bulk_create([user])
         identity = add_identity(id, provider=provider, subject=subject, identity_data=identity_data, at=at)
-    return _record(user, identity)
+        created = _record(user, identity)
+        user_events.record_creation(created, provider=provider, via="external", at=at)
+    return created
 
 
 def add_identity(
@@ -231,7 +238,9 @@ def create_anonymous_user(*, data: Mapping[str, Any], audience: str, at: datetim
     )
     with transaction.atomic(savepoint=False):
         User.objects.bulk_create([user])
-    return _record(user)
+        created = _record(user)
+        user_events.record_creation(created, provider="anonymous", via="signup", at=at)
+    return created
 
 
 def _user(*, id: UUID, audience: str, at: datetime, **columns: Any) -> User:

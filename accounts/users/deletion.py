@@ -11,7 +11,7 @@ from django.db import transaction
 
 from accounts import errors
 from accounts.models import Factor, Identity, OperatorNote, Passkey, PasskeyChallenge, RecoveryCode, User
-from accounts.users import queries
+from accounts.users import queries, user_events
 from accounts.users.records import UserRecord
 from authsvc import audit, personal_data
 from authsvc.audit import Administrator
@@ -43,6 +43,8 @@ def delete_locked(
         raise errors.UserNotFound
     traits = {**user.audit_traits, "is_soft": soft}
     audit.record(audit.Action.DELETED, actor=actor, caller=caller, at=at, traits=traits)
+    if user.deleted_at is None:
+        user_events.record_deletion(user, is_soft=soft, at=at)
     if not soft:
         # The database deletes the related rows by cascade.
         User.objects.filter(id=user_id).delete_rows()
@@ -87,7 +89,7 @@ def _erase_account(user: UserRecord, *, at: datetime) -> None:
     delete_factors(user.id)
     OperatorNote.objects.filter(user_id=user.id).delete_rows()
     one_time_tokens.delete_all(user.id)
-    revocation.revoke_all_sessions(user.id)
+    revocation.revoke_all_sessions(user.id, reason="user_deleted")
 
 
 def _hash(user: UserRecord, text: str) -> str:

@@ -16,7 +16,7 @@ from accounts import errors as account_errors
 from accounts.identities import account_claiming
 from accounts.models import Identity, User
 from accounts.passwords import hashing, policy
-from accounts.users import failed_attempts, identifiers, queries, updates
+from accounts.users import failed_attempts, identifiers, queries, updates, user_events
 from accounts.users.records import UserRecord
 from accounts.verification import contact_changes, errors
 from authsvc import audit, conf
@@ -356,10 +356,11 @@ def _redeem(
         if secret.by_link and secret.type != "email_change":
             failed_attempts.reset(user.id)
         if new_hash is not None:
-            revocation.revoke_all_sessions(user.id)
+            revocation.revoke_all_sessions(user.id, reason="password_changed")
         stored = queries.get(user.id)
         if stored is None or stored.deleted_at is not None:
             raise secret.error  # deleted by a concurrent request
+        user_events.record_changes(user, stored, at=at)
         user = stored
         if pkce:
             method = _FLOW_METHODS.get(secret.type, secret.type)

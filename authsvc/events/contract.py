@@ -12,6 +12,8 @@ from uuid import UUID
 
 from django.db import connection
 
+from authsvc.caller import current_caller
+
 
 class EventType(StrEnum):
     USER_CREATED = "user.created"
@@ -98,19 +100,37 @@ def is_wanted(type: EventType) -> bool:
     return any(sink.is_subscribed(type) for sink in sinks)
 
 
+def current_actor() -> Actor:
+    """The actor of the current request; the system outside of requests."""
+    caller = current_caller.get()
+    if caller is None:
+        return Actor(type=ActorType.SYSTEM)
+    actor: Actor | None = caller.audit.event_actor
+    return actor or Actor(type=ActorType.ANONYMOUS)
+
+
+def current_request() -> RequestInfo | None:
+    """The current request; None outside of requests."""
+    caller = current_caller.get()
+    if caller is None:
+        return None
+    return RequestInfo(id=caller.request_id, ip_address=caller.address, user_agent=caller.user_agent)
+
+
 def record(
     type: EventType,
     *,
-    actor: Actor,
-    request: RequestInfo | None,
     at: datetime,
+    actor: Actor | None = None,
+    request: RequestInfo | None = None,
     user_id: UUID | None = None,
     user: Callable[[], Mapping[str, Any]] | None = None,
-    data: Mapping[str, Any] = MappingProxyType({}),
+    data: Mapping[str, Any] | Callable[[], Mapping[str, Any]] = MappingProxyType({}),
 ) -> None:
-    """Stores an event with each sink that wants it, as the last step of the transaction of the change.
+    """Stores an event with each sink that wants it, in the transaction of the change.
 
-    `user` is called only if one does. Raises RuntimeError outside a transaction.
+    `user` and a callable `data` are called only if one does. Without `actor` and `request` those of the current request
+    count. Raises RuntimeError outside a transaction.
     """
     wanting = [sink for sink in sinks if sink.is_subscribed(type)]
     if not wanting:
@@ -121,9 +141,9 @@ def record(
         type=type,
         user_id=user_id,
         user=user() if user else None,
-        data=data,
-        actor=actor,
-        request=request,
+        data=data() if callable(data) else data,
+        actor=actor or current_actor(),
+        request=request or current_request(),
         at=at,
     )
     for sink in wanting:

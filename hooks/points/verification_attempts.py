@@ -25,7 +25,7 @@ class VerificationAttemptHooks:
         answer = _ask(Hook.PASSWORD_VERIFICATION_ATTEMPT, {"user_id": str(user_id), "valid": is_valid}, caller=caller)
         if answer.get("decision") == "reject":
             if answer.get("should_logout_user"):
-                revocation.revoke_all_sessions(user_id)
+                revocation.revoke_all_sessions(user_id, reason="hook_rejected")
             raise PasswordAttemptRejected(answer.get("message") or None)
 
     def check_factor(self, user_id: UUID, factor_id: UUID, *, factor_type: str, is_valid: bool, caller: Caller) -> None:
@@ -37,7 +37,7 @@ class VerificationAttemptHooks:
         }
         answer = _ask(Hook.MFA_VERIFICATION_ATTEMPT, payload, caller=caller)
         if answer.get("decision") == "reject":
-            revocation.revoke_all_sessions(user_id)
+            revocation.revoke_all_sessions(user_id, reason="hook_rejected")
             raise FactorAttemptRejected(answer.get("message") or None)
 
 

@@ -14,10 +14,11 @@ from uuid import UUID, uuid4
 
 from django.db import transaction
 
-from authsvc import audit
+from authsvc import audit, events
 from authsvc.caller import Caller
 from authsvc.db.sql import fetch_row, fetch_rows, namespaced
 from authsvc.errors import ValidationFailed
+from authsvc.events import EventType
 from authsvc.security import crypto
 from oauthserver import scopes
 from oauthserver.authorization import responses
@@ -25,7 +26,7 @@ from oauthserver.authorization.sign_in_requirements import NONE, SignInRequireme
 from oauthserver.clients.redirect_uris import is_registered
 from oauthserver.errors import AuthorizationNotFound
 from oauthserver.models import OAuthAuthorization, OAuthClient, OAuthConsent, RegistrationType, Status
-from tokens.sessions import lifecycle
+from tokens.sessions import lifecycle, users
 from tokens.sessions.errors import ImpersonationNotAllowed
 from tokens.sessions.users import SignedInUser
 
@@ -270,6 +271,14 @@ def record_decision(
     """Records the decision about the request of a client in the audit trail. One statement."""
     traits = {"client_id": str(client_id), "scopes": scopes.normalize(scope)}
     audit.record(action, actor=signed_in.user, caller=caller, at=at, traits=traits)
+    if action is audit.Action.OAUTH_GRANT_APPROVED:
+        events.record(
+            EventType.OAUTH_GRANT_APPROVED,
+            user_id=signed_in.user.id,
+            user=lambda: users.user_source.user_json(signed_in.user),
+            data={"client_id": str(client_id), "scopes": scopes.normalize(scope)},
+            at=at,
+        )
 
 
 def _refuse(request: _Request, signed_in: SignedInUser, error: str, description: str) -> str:

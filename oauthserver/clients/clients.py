@@ -11,8 +11,9 @@ from uuid import UUID, uuid4
 import msgspec
 from django.db import transaction
 
-from authsvc import audit
+from authsvc import audit, events
 from authsvc.caller import Caller
+from authsvc.events import EventType
 from authsvc.security import crypto
 from oauthserver import scopes
 from oauthserver.clients import client_keys, client_metadata
@@ -121,6 +122,7 @@ def register(
         client.save(force_insert=True)
         traits = _traits(client, before={}, after=_audited_values(client))
         audit.record(audit.Action.OAUTH_CLIENT_CREATED, actor=actor, caller=caller, at=at, traits=traits)
+        events.record(EventType.OAUTH_CLIENT_CREATED, data=lambda: {"client": _describe(client)}, at=at)
     return RegisteredClient(client=client, secret=secret)
 
 
@@ -144,6 +146,7 @@ def update(
         client.save(update_fields=[*values, "updated_at"])
         traits = _traits(client, before=before, after=_audited_values(client))
         audit.record(audit.Action.OAUTH_CLIENT_UPDATED, actor=actor, caller=caller, at=at, traits=traits)
+        events.record(EventType.OAUTH_CLIENT_UPDATED, data=lambda: {"client": _describe(client)}, at=at)
     return client
 
 
@@ -181,6 +184,11 @@ def delete(client_id: str, *, actor: audit.Administrator, caller: Caller, at: da
         DeviceAuthorization.objects.filter(client_id=client.id)._raw_delete("default")
         traits = _traits(client, before=_audited_values(client), after={})
         audit.record(audit.Action.OAUTH_CLIENT_DELETED, actor=actor, caller=caller, at=at, traits=traits)
+        events.record(EventType.OAUTH_CLIENT_DELETED, data=lambda: {"client": _describe(client)}, at=at)
+
+
+def _describe(client: OAuthClient) -> dict[str, Any]:
+    return {"client_id": str(client.id), **_audited_values(client)}
 
 
 def _lock(client_id: UUID) -> OAuthClient:

@@ -9,15 +9,17 @@ from uuid import UUID
 
 from django.db import transaction
 
-from authsvc import audit
+from authsvc import audit, events
 from authsvc.caller import Caller
 from authsvc.db.sql import fetch_rows, namespaced
 from authsvc.errors import ValidationFailed
+from authsvc.events import EventType
 from oauthserver.authorization.authorizations import ClientSummary
 from oauthserver.clients import clients
 from oauthserver.errors import GrantNotFound
 from oauthserver.models import DeviceAuthorization, OAuthAuthorization, OAuthConsent, Status
 from tokens.models import Session
+from tokens.sessions import session_events, users
 from tokens.sessions.errors import ImpersonationNotAllowed
 from tokens.sessions.users import SignedInUser
 
@@ -64,9 +66,19 @@ def revoke(client_id: str, *, signed_in: SignedInUser, caller: Caller, at: datet
         if not active.update(revoked_at=at):
             raise GrantNotFound
         _delete_open_requests(user.id, parsed_id)
-        Session.objects.filter(user_id=user.id, oauth_client_id=parsed_id)._raw_delete("default")
+        sessions = Session.objects.filter(user_id=user.id, oauth_client_id=parsed_id)
+        ended = list(sessions.values_list("id", flat=True)) if session_events.is_end_wanted() else []
+        sessions._raw_delete("default")
         traits = {"oauth_client_id": str(parsed_id), "action": "revoke_oauth_grant"}
         audit.record(audit.Action.TOKEN_REVOKED, actor=user, caller=caller, at=at, traits=traits)
+        session_events.record_end(user.id, ended, reason="oauth_grant_revoked")
+        events.record(
+            EventType.OAUTH_GRANT_REVOKED,
+            user_id=user.id,
+            user=lambda: users.user_source.user_json(user),
+            data={"client_id": str(parsed_id)},
+            at=at,
+        )
 
 
 def _delete_open_requests(user_id: UUID, client_id: UUID) -> None:

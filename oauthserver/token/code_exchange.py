@@ -110,7 +110,7 @@ def _end_replayed_session(digest: str, *, client: OAuthClient) -> None:
     )
     session_id = exchanged.values_list("session_id", flat=True).first()
     if session_id is not None:
-        revocation.revoke_session(session_id)
+        revocation.revoke_session(session_id, reason="oauth_grant_revoked")
 
 
 @cache

@@ -76,7 +76,7 @@ def exchange(request: ClientRequest, *, client: OAuthClient, caller: Caller, at:
             )
     if polled.status == Status.EXCHANGED:
         if polled.session_id is not None:
-            revocation.revoke_session(polled.session_id)
+            revocation.revoke_session(polled.session_id, reason="oauth_grant_revoked")
         raise InvalidGrant("Invalid device code")
     raise _refusal(polled, at=at)
 

@@ -39,4 +39,4 @@ def revoke(token: str, *, client: OAuthClient, caller: Caller, at: datetime) -> 
         caller.audit.session_id = presented.session_id
         traits = {"oauth_client_id": str(client.id), "action": "revoke_oauth_token"}
         audit.record(audit.Action.TOKEN_REVOKED, actor=signed_in.user, caller=caller, at=at, traits=traits)
-        revocation.revoke_session(presented.session_id)
+        revocation.revoke_session(presented.session_id, reason="oauth_grant_revoked")

@@ -376,7 +376,7 @@ def test_the_logout_token(api: Api, peer: HttpPeer) -> None:
     client = client_with_logout(api, backchannel_logout_uri=f"{peer.url}/logout")
     tokens = sign_in(api, client, make_session(), scope="openid")
     id_claims = read_claims(tokens["id_token"])
-    revocation.revoke_session(Session.objects.get(id=session_of(tokens)).id)
+    revocation.revoke_session(Session.objects.get(id=session_of(tokens)).id, reason="admin")
     (job,) = queued()
 
     tasks.send_logout_token.function(Run(attempt=1, retry_delay=None), **job)

@@ -17,10 +17,11 @@ from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
-from authsvc import audit, conf
+from authsvc import audit, conf, events
 from authsvc.api.openapi.document import ErrorTypes
 from authsvc.caller import Caller, caller_of
 from authsvc.errors import ApiError
+from authsvc.events import ActorType
 from tokens.api import errors
 from tokens.jwt import access_tokens
 from tokens.jwt.access_tokens import BadJwt, Claims
@@ -83,6 +84,7 @@ class BearerAuthentication(BaseAuthentication):
             return None
         signed_in, claims = authenticate_user(token, caller=caller_of(request._request), at=timezone.now())
         request.META["authsvc.user_id"] = str(signed_in.user.id)
+        caller_of(request._request).audit.event_actor = users.actor_of(signed_in.user)
         if signed_in.session is not None:
             caller_of(request._request).audit.session_id = signed_in.session.id
         return signed_in, claims
@@ -114,6 +116,8 @@ class AdminAuthentication(BaseAuthentication):
         if token is None:
             return None
         admin = authenticate_admin(token, at=timezone.now())
+        actor = events.Actor(type=ActorType.ADMIN, id=admin.user_id, role=admin.role)
+        caller_of(request._request).audit.event_actor = actor
         if admin.user_id is not None:
             request.META["authsvc.user_id"] = str(admin.user_id)
             caller_of(request._request).audit.session_id = admin.session_id

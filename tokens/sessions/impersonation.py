@@ -22,7 +22,7 @@ from authsvc.console.operators import Access
 from authsvc.db.sql import fetch_row, namespaced
 from authsvc.security import crypto
 from tokens.models import ImpersonationLink, Session
-from tokens.sessions import errors, lifecycle, users
+from tokens.sessions import errors, lifecycle, session_events, users
 from tokens.sessions.users import SessionRecord, SignedInUser, TokenUser
 
 METHOD = "impersonation"
@@ -144,6 +144,7 @@ def log_out(signed_in: SignedInUser, *, caller: Caller, at: datetime) -> None:
     with transaction.atomic(durable=True):
         record_end(signed_in.session, cause="signed out", actor=caller.audit.impersonator, caller=caller, at=at)
         Session.objects.filter(id=signed_in.session.id)._raw_delete("default")
+        session_events.record_end(signed_in.user.id, [signed_in.session.id], reason="logout_local")
 
 
 def end_outdated(*, at: datetime, limit: int) -> int:
@@ -162,6 +163,7 @@ def end_outdated(*, at: datetime, limit: int) -> int:
             actor = administrator_of(operator) if operator else Administrator(role="", user_id=session.impersonator_id)
             record_end(session, cause=cause, actor=actor, caller=Caller(), at=at)
             Session.objects.filter(id=session.id)._raw_delete("default")
+            session_events.record_end(session.user_id, [session.id], reason="expired")
             ended += 1
     return ended
 

@@ -21,7 +21,7 @@ from authsvc.security import crypto, encryption
 from tokens.jwt import signing_keys
 from tokens.jwt.access_tokens import AmrEntry
 from tokens.models import Session
-from tokens.sessions import errors, issuing, refresh_tokens, users
+from tokens.sessions import errors, issuing, refresh_tokens, session_events, users
 from tokens.sessions.users import EPOCH, SessionRecord, SignedInUser, TokenUser
 
 AAL1 = "aal1"
@@ -125,6 +125,9 @@ def start_session(
                 raise errors.UserNotFoundForToken
             raise errors.UserBanned
     caller.audit.session_id = session_id
+    if caller.audit.event_actor is None:
+        caller.audit.event_actor = users.actor_of(user)
+    session_events.record_start(user, record, method=method, at=at)
     return TokenPair(
         access=issue_access_token(
             user=user,

@@ -208,7 +208,7 @@ def _rotate(
             case RotationDecision.AHEAD:
                 raise errors.RefreshTokenNotIssuedHere
             case RotationDecision.REUSED:
-                revocation.revoke_session(session.id)
+                revocation.revoke_session(session.id, reason="refresh_reuse")
             case RotationDecision.ROTATE | RotationDecision.REPEAT:
                 newest = counter + 1 if decision is RotationDecision.ROTATE else counter
                 text = refresh_tokens.encode(session_id=session.id, counter=newest, key=crypto.base64url_decode(key))

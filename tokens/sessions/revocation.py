@@ -12,7 +12,7 @@ from authsvc.audit import Administrator
 from authsvc.caller import Caller
 from authsvc.db.sql import fetch_rows, namespaced
 from tokens.models import Session
-from tokens.sessions import errors, impersonation, lifecycle
+from tokens.sessions import errors, impersonation, lifecycle, session_events
 from tokens.sessions.users import SignedInUser
 
 
@@ -35,8 +35,11 @@ def log_out(signed_in: SignedInUser, *, scope: str, caller: Caller, at: datetime
         if own_session_id and scope == "local":
             # The database cascades the deletion; Django's cascade would read every dependent row first.
             Session.objects.filter(id=own_session_id)._raw_delete("default")
+            session_events.record_end(signed_in.user.id, [own_session_id], reason="logout_local")
         else:
-            revoke_all_sessions(signed_in.user.id, except_session_id=own_session_id if scope == "others" else None)
+            kept = own_session_id if scope == "others" else None
+            reason = "logout_others" if scope == "others" else "logout"
+            revoke_all_sessions(signed_in.user.id, except_session_id=kept, reason=reason)
 
 
 def log_out_browser(signed_in: SignedInUser, *, caller: Caller, at: datetime) -> None:
@@ -57,10 +60,12 @@ def log_out_browser(signed_in: SignedInUser, *, caller: Caller, at: datetime) ->
         )
         DELETE FROM {table} WHERE user_id = %(user_id)s AND id = %(id)s
             OR {granted} AND ({is_offline}) IS NOT TRUE
+        {"RETURNING id" if session_events.is_end_wanted() else ""}
     """  # noqa: S608  (own table names)
     with transaction.atomic(durable=True):
         audit.record(audit.Action.LOGOUT, actor=signed_in.user, caller=caller, at=at)
-        fetch_rows(sql, {"user_id": signed_in.user.id, "id": session_id})
+        ended = fetch_rows(sql, {"user_id": signed_in.user.id, "id": session_id})
+        session_events.record_end(signed_in.user.id, [ended_id for (ended_id,) in ended], reason="logout_local")
 
 
 def replace_browser_session(previous: SignedInUser, *, session_id: UUID, caller: Caller, at: datetime) -> None:
@@ -78,6 +83,7 @@ def replace_browser_session(previous: SignedInUser, *, session_id: UUID, caller:
         audit.record(audit.Action.LOGOUT, actor=previous.user, caller=caller, at=at)
         sessions.filter(approving_session_id=previous.session.id).update(approving_session_id=session_id)
         sessions.filter(id=previous.session.id)._raw_delete("default")
+        session_events.record_end(previous.user.id, [previous.session.id], reason="logout_local")
 
 
 def end_own_session(signed_in: SignedInUser, session_id: UUID, *, caller: Caller, at: datetime) -> None:
@@ -88,33 +94,39 @@ def end_own_session(signed_in: SignedInUser, session_id: UUID, *, caller: Caller
             raise errors.SessionAlreadyEnded
         traits = {"ended_session_id": str(session_id)}
         audit.record(audit.Action.LOGOUT, actor=signed_in.user, caller=caller, at=at, traits=traits)
-        revoke_session(session_id)
+        revoke_session(session_id, reason="logout")
 
 
-def revoke_session(session_id: UUID) -> None:
+def revoke_session(session_id: UUID, *, reason: str) -> None:
     """Revokes a session, and deletes the user's unfinished flows that link an identity.
 
-    One statement; joins the caller's transaction.
+    `reason` is that of the lifecycle event. One statement; joins the caller's transaction.
     """
     sql = f"""
-        WITH revoked AS (DELETE FROM {namespaced("sessions")} WHERE id = %s RETURNING user_id)
-        DELETE FROM {namespaced("flow_state")} WHERE linking_target_id IN (SELECT user_id FROM revoked)
+        WITH revoked AS (DELETE FROM {namespaced("sessions")} WHERE id = %s RETURNING user_id),
+        abandoned AS (
+            DELETE FROM {namespaced("flow_state")} WHERE linking_target_id IN (SELECT user_id FROM revoked)
+        )
+        SELECT user_id FROM revoked
     """  # noqa: S608  (own table names)
     with transaction.atomic(savepoint=False):
-        fetch_rows(sql, (session_id,))
+        for (user_id,) in fetch_rows(sql, (session_id,)):
+            session_events.record_end(user_id, [session_id], reason=reason)
 
 
-def revoke_all_sessions(user_id: UUID, *, except_session_id: UUID | None = None) -> None:
+def revoke_all_sessions(user_id: UUID, *, except_session_id: UUID | None = None, reason: str) -> None:
     """Revokes the sessions of a user, and deletes the user's unfinished flows that link an identity.
 
-    One statement; joins the caller's transaction.
+    `reason` is that of the lifecycle event. One statement; joins the caller's transaction.
     """
+    returning = "RETURNING id" if session_events.is_end_wanted() else ""
     sql = f"""
         WITH abandoned AS (DELETE FROM {namespaced("flow_state")} WHERE linking_target_id = %s)
-        DELETE FROM {namespaced("sessions")} WHERE user_id = %s AND id IS DISTINCT FROM %s::uuid
+        DELETE FROM {namespaced("sessions")} WHERE user_id = %s AND id IS DISTINCT FROM %s::uuid {returning}
     """  # noqa: S608  (own table names)
     with transaction.atomic(savepoint=False):
-        fetch_rows(sql, (user_id, user_id, except_session_id))
+        ended = fetch_rows(sql, (user_id, user_id, except_session_id))
+        session_events.record_end(user_id, [session_id for (session_id,) in ended], reason=reason)
 
 
 def revoke_session_as_operator(session_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) -> None:
@@ -131,7 +143,7 @@ def revoke_session_as_operator(session_id: UUID, *, actor: Administrator, caller
         else:
             traits = {"user_id": str(owner), "session_id": str(session_id)}
             audit.record(audit.Action.LOGOUT, actor=actor, caller=caller, at=at, traits=traits)
-        revoke_session(session_id)
+        revoke_session(session_id, reason="admin")
 
 
 def revoke_all_sessions_as_operator(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) -> int:
@@ -141,5 +153,5 @@ def revoke_all_sessions_as_operator(user_id: UUID, *, actor: Administrator, call
         sessions = list(Session.objects.select_for_update().filter(user_id=user_id).values_list("id"))
         traits = {"user_id": str(user_id), "sessions": len(sessions)}
         audit.record(audit.Action.LOGOUT, actor=actor, caller=caller, at=at, traits=traits)
-        revoke_all_sessions(user_id)
+        revoke_all_sessions(user_id, reason="admin")
     return len(sessions)

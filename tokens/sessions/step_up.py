@@ -13,7 +13,7 @@ from authsvc.caller import Caller
 from authsvc.security import crypto, encryption
 from tokens.jwt.access_tokens import AmrEntry
 from tokens.models import AmrClaim, LegacyRefreshToken, Session
-from tokens.sessions import errors, lifecycle, refresh, refresh_tokens
+from tokens.sessions import errors, lifecycle, refresh, refresh_tokens, session_events
 from tokens.sessions.lifecycle import TokenPair
 from tokens.sessions.users import SignedInUser, TokenUser
 
@@ -38,7 +38,9 @@ def step_up(
     session_id = signed_in.session.id
     with transaction.atomic(savepoint=False):
         # Before the session is locked, so that a request that waits here holds no lock.
-        Session.objects.filter(user_id=user.id, aal__lt=lifecycle.AAL2).exclude(id=session_id)._raw_delete("default")
+        others = Session.objects.filter(user_id=user.id, aal__lt=lifecycle.AAL2).exclude(id=session_id)
+        ended = list(others.values_list("id", flat=True)) if session_events.is_end_wanted() else []
+        others._raw_delete("default")
         locked = Session.objects.select_for_update(skip_locked=True).filter(id=session_id).first()
         if locked is None:
             if not Session.objects.filter(id=session_id).exists():
@@ -55,6 +57,8 @@ def step_up(
             )
         ]
     record = dataclasses.replace(signed_in.session, aal=lifecycle.AAL2)
+    session_events.record_end(user.id, ended, reason="mfa_upgrade")
+    session_events.record_upgrade(user, record, method=method, factor_id=factor_id, at=at)
     counter = locked.refresh_token_counter or 0
     return TokenPair(
         access=lifecycle.issue_access_token(user=user, session=record, amr=amr, method=method, caller=caller, at=at),

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar, Protocol
 from uuid import UUID
 
+from authsvc.events import Actor, ActorType
 from tokens.jwt.access_tokens import AmrEntry
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -98,6 +99,11 @@ class SignedInUser:
     def is_impersonated(self) -> bool:
         """True if an operator uses the application as the user in this session."""
         return self.session is not None and self.session.impersonator_id is not None
+
+
+def actor_of(user: TokenUser) -> Actor:
+    """A user as the actor of lifecycle events."""
+    return Actor(type=ActorType.USER, id=user.id, role=user.role)
 
 
 class UserSource(Protocol):

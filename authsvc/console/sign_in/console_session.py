@@ -13,6 +13,7 @@ from authsvc import conf
 from authsvc.caller import caller_of
 from authsvc.console import operators
 from authsvc.console.operators import Operator
+from authsvc.events import Actor, ActorType
 from tokens.sessions import browser_sessions, lifecycle
 from tokens.sessions.users import SignedInUser
 
@@ -67,6 +68,8 @@ def signed_in(request: HttpRequest) -> SignedInUser | None:
         found = request.META[_CACHE_KEY] = _find(request, at=timezone.now())
         if found is not None and found.session is not None:
             caller_of(request).audit.session_id = found.session.id
+            actor = Actor(type=ActorType.OPERATOR, id=found.user.id, role=found.user.role)
+            caller_of(request).audit.event_actor = actor
     cached: SignedInUser | None = request.META[_CACHE_KEY]
     return cached
 
