@@ -46,7 +46,14 @@ def _expired_client_states(at: datetime) -> Sequence[datetime]:
 
 
 cleanup.register(
-    CleanupRule(table="wallet_messages", condition="t.expires_at < %s", parameters=lambda at: (at,), is_mandatory=True)
+    CleanupRule(
+        table="wallet_messages",
+        key="digest",
+        condition="t.expires_at < %s",
+        # The clock of a server that accepts messages may be behind that of the worker.
+        parameters=lambda at: (at - timedelta(minutes=1),),
+        is_mandatory=True,
+    )
 )
 cleanup.register(
     CleanupRule(
