@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from django.db import connection
+from django.db import connection, transaction
 from django.utils import timezone
 
 from accounts.administration.bulk_messages import send
-from accounts.models import FactorStatus
+from accounts.models import FactorStatus, User
 from accounts.passwords import hash_kinds
-from accounts.users import failed_attempts
+from accounts.users import failed_attempts, user_events
 from accounts.users.search import indexes
-from authsvc import conf, daily_counts, jobs
+from authsvc import conf, daily_counts, events, jobs
 from authsvc.daily_counts import Series, Source
 from authsvc.db.sql import namespaced
+from authsvc.events import EventType
 from authsvc.jobs import cleanup
 from authsvc.jobs.cleanup import CleanupRule
 
@@ -64,6 +65,24 @@ def _old_failures(at: datetime) -> Sequence[datetime | int]:
 
 _USER_OF_FAILURES = f"SELECT FROM {namespaced('users')} u WHERE u.id = t.user_id"
 
+
+class AnonymousUsers(CleanupRule):
+    """Deletes old anonymous users, and records that where an event is wanted."""
+
+    def run(self, *, at: datetime) -> int:
+        parameters = self.parameters(at)
+        if parameters is None or not events.is_wanted(EventType.USER_DELETED):
+            return super().run(at=at)
+        with transaction.atomic():
+            rows = User.objects.select_for_update(skip_locked=True)
+            expired = rows.filter(is_anonymous=True, created_at__lt=parameters[0])
+            users = list(expired.values_list("id", "email", "phone")[: self.batch_size])
+            User.objects.filter(id__in=[user_id for user_id, _, _ in users]).delete_rows()
+            for user_id, email, phone in users:
+                user_events.record_deletion(user_id, email=email or "", phone=phone or "", is_soft=False, at=at)
+        return len(users)
+
+
 cleanup.register(
     CleanupRule(
         table="mfa_challenges",
@@ -85,6 +104,6 @@ cleanup.register(
         parameters=_old_failures,
         is_mandatory=True,
     ),
-    CleanupRule(table="users", condition="t.is_anonymous AND t.created_at < %s", parameters=_anonymous),
+    AnonymousUsers(table="users", condition="t.is_anonymous AND t.created_at < %s", parameters=_anonymous),
 )
 daily_counts.register(Source(table="users", series=f"'{Series.SIGN_UPS}'"))

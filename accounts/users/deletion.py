@@ -19,7 +19,7 @@ from authsvc.caller import Caller
 from authsvc.personal_data import DataSubject
 from authsvc.security import crypto
 from tokens.one_time import one_time_tokens
-from tokens.sessions import revocation
+from tokens.sessions import revocation, session_events
 
 _MAX_PHONE_LENGTH = 15
 
@@ -44,8 +44,10 @@ def delete_locked(
     traits = {**user.audit_traits, "is_soft": soft}
     audit.record(audit.Action.DELETED, actor=actor, caller=caller, at=at, traits=traits)
     if user.deleted_at is None:
-        user_events.record_deletion(user, is_soft=soft, at=at)
+        user_events.record_deletion(user_id, email=user.email, phone=user.phone, is_soft=soft, at=at)
     if not soft:
+        if session_events.is_end_wanted():
+            revocation.revoke_all_sessions(user_id, reason="user_deleted")
         # The database deletes the related rows by cascade.
         User.objects.filter(id=user_id).delete_rows()
     else:

@@ -39,11 +39,11 @@ def record_invitation(user: UserRecord, *, at: datetime) -> None:
     _record(EventType.USER_INVITED, user, {}, at=at)
 
 
-def record_deletion(user: UserRecord, *, is_soft: bool, at: datetime) -> None:
+def record_deletion(user_id: UUID, *, email: str, phone: str, is_soft: bool, at: datetime) -> None:
     """Joins the caller's transaction."""
-    remaining = {"id": str(user.id), "email": user.email, "phone": user.phone}
+    remaining = {"id": str(user_id), "email": email, "phone": phone}
     data = {"soft": is_soft}
-    events.record(EventType.USER_DELETED, user_id=user.id, user=lambda: remaining, data=data, at=at)
+    events.record(EventType.USER_DELETED, user_id=user_id, user=lambda: remaining, data=data, at=at)
 
 
 def record_changes(before: UserRecord, after: UserRecord, *, at: datetime) -> None:

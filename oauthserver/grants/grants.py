@@ -76,9 +76,14 @@ def revoke(client_id: str, *, signed_in: SignedInUser, caller: Caller, at: datet
             EventType.OAUTH_GRANT_REVOKED,
             user_id=user.id,
             user=lambda: users.user_source.user_json(user),
-            data={"client_id": str(parsed_id)},
+            data=lambda: {"client_id": str(parsed_id), "scopes": _granted_scopes(user.id, parsed_id)},
             at=at,
         )
+
+
+def _granted_scopes(user_id: UUID, client_id: UUID) -> str:
+    """The scopes of a consent, revoked or not. One statement."""
+    return OAuthConsent.objects.values_list("scopes", flat=True).get(user_id=user_id, client_id=client_id)
 
 
 def _delete_open_requests(user_id: UUID, client_id: UUID) -> None:
