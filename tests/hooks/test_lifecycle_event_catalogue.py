@@ -282,3 +282,15 @@ def test_the_cleanup_of_anonymous_users(bench: Bench, sink: Sink) -> None:
     [event] = sink.events
     assert (event.user_id, event.actor.type, event.request) == (anonymous.id, ActorType.SYSTEM, None)
     assert set(User.objects.values_list("id", flat=True)) == {permanent.id, recent.id}
+
+
+def test_a_link_that_changes_an_unconfirmed_user(bench: Bench, sink: Sink) -> None:
+    user = factories.make_user(email=EMAIL, confirmed=False, data={"color": "blue"})
+    sink.wanted = {EventType.USER_CREATED, EventType.USER_UPDATED}
+
+    body = {"type": "signup", "email": EMAIL, "password": "another password 1", "data": {"color": "red"}}
+    bench.ask("POST", "/admin/generate_link", body)
+
+    [event] = sink.events
+    assert (event.type, event.user_id) == (EventType.USER_UPDATED, user.id)
+    assert event.data == {"changed": ["password", "user_metadata"]}
