@@ -13,10 +13,12 @@ from accounts.users import failed_attempts
 from hooks.names import Hook
 from tests import factories
 from tests.accounts.mfa import factor_requests
-from tests.conftest import Answer, Api
+from tests.authsvc.console.conftest import Console
+from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import PASSWORD
 from tests.fakes.http_peer import HttpPeer, in_json
 from tests.hooks.conftest import SetHook
+from tests.page_browser import PageBrowser
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db
@@ -155,3 +157,21 @@ def test_an_error_of_the_hook_ends_the_verification(api: Api, set_hook: SetHook,
     response = factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code())
     assert response.json()["msg"] == "Unexpected status code returned from hook: 500"
     assert Session.objects.filter(id=owner.session.id).exists()
+
+
+def test_operators_sign_in_to_the_console_without_the_hook(password_hook: HttpPeer) -> None:
+    factories.make_user(email="op@example.com", role="svc_admin")
+    password_hook.answer(in_json({}, status=500))
+    console = Console()
+    console.sign_in("op@example.com")
+    assert console.is_in
+    assert password_hook.received == []
+
+
+def test_the_hosted_sign_in_page_asks_the_hook(user: User, password_hook: HttpPeer, auth_config: ChangeConfig) -> None:
+    auth_config(pages={"enabled": True})
+    password_hook.answer(in_json({"decision": "reject"}))
+    page = PageBrowser()
+    page.sign_in("ada@example.com")
+    assert not page.is_in
+    assert len(password_hook.received) == 1
