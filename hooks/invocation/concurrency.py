@@ -104,12 +104,16 @@ def reserve(hook: Hook) -> Iterator[None]:
 def call(hook: Hook) -> Iterator[float]:
     """The block calls the hook; its value is the deadline of the call (monotonic clock).
 
-    Outside of transactions the block has no slot. A call inside of one without a reservation does not wait for another.
-    Raises HookTimedOut and ServiceBusy.
+    Outside of transactions the block has no slot, except for a database function, which needs its connection. A call
+    inside of a transaction without a reservation does not wait for another. Raises HookTimedOut and ServiceBusy.
     """
     timeout = settings.of(hook).time_limit
     deadline = time.monotonic() + timeout.total_seconds()
     is_in_transaction = transaction.get_connection().in_atomic_block
+    if not is_in_transaction and settings.of(hook).transport == "pg-functions":
+        with reserve(hook):
+            yield deadline
+        return
     # The connection of a transaction belongs to the slot.
     slots = bulkhead.slot_count() if is_in_transaction else None
     with bulkhead.keep_slot() if is_in_transaction else bulkhead.leave_slot():

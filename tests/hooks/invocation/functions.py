@@ -1,0 +1,53 @@
+"""Python hooks of tests."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from django.db import connection
+
+from hooks.api import HookEvent, HookRejection
+
+released = threading.Event()
+ended = threading.Event()
+events: list[HookEvent] = []
+
+
+def accept(event: HookEvent) -> None:
+    events.append(event)
+
+
+def answer(event: HookEvent) -> dict[str, Any]:
+    payload = dict(event.payload)
+    payload.clear()  # the copy of the function
+    return {"name": event.name}
+
+
+def reject(event: HookEvent) -> None:
+    raise HookRejection("not today", http_code=403)
+
+
+def fail(event: HookEvent) -> None:
+    raise ValueError("secret-of-the-hook")
+
+
+def hang(event: HookEvent) -> None:
+    released.wait(60)
+    ended.set()
+
+
+def use_database(event: HookEvent) -> dict[str, Any]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        return {"pid": cursor.fetchone()[0]}
+
+
+def answer_badly(event: HookEvent) -> object:
+    return object()
+
+
+async def coroutine(event: HookEvent) -> None: ...
+
+
+def without_argument() -> None: ...
