@@ -48,7 +48,7 @@ def invoke(hook: Hook, payload: Mapping[str, Any], *, address: str = "", invocat
     try:
         with telemetry.hook_span(str(hook)), concurrency.call(hook) as deadline:
             answer = _call(hook, {"metadata": _metadata(hook, message_id, address), **payload}, message_id, deadline)
-        _check_error(answer)
+        check_error(answer)
         outcome = "ok"
         return answer
     except HookRejected:
@@ -90,6 +90,7 @@ def _call(hook: Hook, payload: Mapping[str, Any], message_id: str, deadline: flo
     uri, timeout = configuration.uri, configuration.time_limit
     if configuration.transport == "python":
         answer = python_function.call(
+            python_function.resolve(uri),
             uri,
             name=str(hook),
             payload=orjson.loads(_encode(payload)),
@@ -97,7 +98,7 @@ def _call(hook: Hook, payload: Mapping[str, Any], message_id: str, deadline: flo
             timeout=timeout,
             max_abandoned=conf.current().hook_calls.max_concurrency,
         )
-        return NO_ANSWER if answer is None else _as_json(answer)
+        return NO_ANSWER if answer is None else as_json(answer)
     body = _encode(payload)
     text: bytes | str | None
     if configuration.transport == "pg-functions":
@@ -121,14 +122,15 @@ def _encode(payload: Mapping[str, Any]) -> bytes:
         raise HookFailed("Error marshaling JSON input.") from None
 
 
-def _as_json(answer: Any) -> Any:
+def as_json(answer: Any) -> Any:
+    """The answer of a Python function as JSON would transport it. Raises InvalidHookAnswer."""
     try:
         return orjson.loads(orjson.dumps(answer))
     except (orjson.JSONEncodeError, RecursionError):
         raise errors.InvalidHookAnswer from None
 
 
-def _check_error(answer: Any) -> None:
+def check_error(answer: Any) -> None:
     """Raises HookRejected for an answer with an `error`, and InvalidHookAnswer for one of another shape."""
     if answer is NO_ANSWER or answer is None:
         return

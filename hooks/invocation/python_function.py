@@ -54,14 +54,20 @@ def resolve(uri: str) -> Callable[[HookEvent], Any]:
 
 
 def call(
-    uri: str, *, name: str, payload: Mapping[str, Any], deadline: float, timeout: timedelta, max_abandoned: int
+    function: Callable[[HookEvent], Any],
+    uri: str,
+    *,
+    name: str,
+    payload: Mapping[str, Any],
+    deadline: float,
+    timeout: timedelta,
+    max_abandoned: int,
 ) -> Any:
     """The answer of the function; None for no answer. Raises HookRejected and HookFailed.
 
     Threads cannot be stopped: the caller goes on at the deadline (monotonic clock), and the thread until its function
     returns. No function is called while `max_abandoned` threads of this process have passed their deadline.
     """
-    function = resolve(uri)
     with _lock:
         has_room = _abandoned < max_abandoned
     if not has_room:

@@ -1,0 +1,39 @@
+"""Runs a Python hook in a test, under the rules of the service. A public name, as those of `hooks.api`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from hooks.api import HookEvent
+from hooks.invocation import invocation, python_function
+from hooks.invocation.invocation import NO_ANSWER
+from hooks.names import Hook
+
+
+def run(
+    function: Callable[[HookEvent], Any],
+    payload: Mapping[str, Any],
+    *,
+    hook: Hook,
+    timeout: timedelta = timedelta(seconds=2),
+) -> Any:
+    """The answer of `function` as JSON would transport it; None for no answer.
+
+    Runs in a thread of its own, with a copy of the payload. Raises HookRejected for a rejection, and HookFailed for a
+    function that raises another exception, exceeds its time or returns what is no answer.
+    """
+    answer = python_function.call(
+        function,
+        f"python:{function.__module__}:{function.__qualname__}",
+        name=str(hook),
+        payload=invocation.as_json(payload),
+        deadline=time.monotonic() + timeout.total_seconds(),
+        timeout=timeout,
+        max_abandoned=1,
+    )
+    answer = NO_ANSWER if answer is None else invocation.as_json(answer)
+    invocation.check_error(answer)
+    return None if answer is NO_ANSWER else answer
