@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 
 from django.db import Error as DatabaseError
@@ -12,16 +13,22 @@ from authsvc.api.exception_handler import is_raised_by_function
 from hooks import errors
 
 
-def call(uri: str, function: tuple[str, str], *, payload: str, timeout: timedelta) -> str | None:
-    """The JSON text that the function answers; None for NULL or no row. Raises HookFunctionRefused and HookErrored.
+def call(uri: str, function: tuple[str, str], *, payload: str, deadline: float, timeout: timedelta) -> str | None:
+    """The JSON text that the function answers; None for NULL or no row.
+
+    `deadline` is on the monotonic clock. Raises HookFunctionRefused, HookErrored, and HookTimedOut for a deadline that
+    has passed before the call.
 
     Runs in the caller's transaction, in a savepoint, or in one of its own: the time limit holds in transactions only.
     """
     # The parameter has no type, so the function may take jsonb, json or text.
     statement = sql.SQL("SELECT ({}.{}(%s))::text").format(*map(sql.Identifier, function))
+    milliseconds = int((deadline - time.monotonic()) * 1000)
+    if milliseconds <= 0:
+        raise errors.HookTimedOut.after(timeout)
     try:
         with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(f"SET LOCAL statement_timeout = {int(timeout.total_seconds() * 1000):d}")
+            cursor.execute(f"SET LOCAL statement_timeout = {milliseconds:d}")
             cursor.execute(statement, [payload])
             row = cursor.fetchone()
             # The savepoint, once released, would leave the limit to the rest of the transaction.

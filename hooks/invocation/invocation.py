@@ -102,7 +102,9 @@ def _call(hook: Hook, payload: Mapping[str, Any], message_id: str, deadline: flo
     body = _encode(payload)
     text: bytes | str | None
     if configuration.transport == "pg-functions":
-        text = database_function.call(uri, configuration.function, payload=body.decode(), timeout=timeout)
+        text = database_function.call(
+            uri, configuration.function, payload=body.decode(), deadline=deadline, timeout=timeout
+        )
     else:
         text = http.call(
             uri, body=body, message_id=message_id, secrets=configuration.secrets, deadline=deadline, timeout=timeout

@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextvars import copy_context
 from datetime import timedelta
 from typing import Any
@@ -76,16 +76,18 @@ def call(
     event = HookEvent(name=name, payload=copy.deepcopy(dict(payload)), deadline=deadline)
     result: Future[Any] = Future()
     thread = threading.Thread(target=copy_context().run, args=(_run, function, event, result), name="hook", daemon=True)
-    thread.start()
     try:
-        return result.result(timeout=max(0.0, deadline - time.monotonic()))
+        thread.start()
+    except RuntimeError as error:
+        raise errors.HookErrored(uri) from error
+    finished, _ = wait([result], timeout=max(0.0, deadline - time.monotonic()))
+    if not finished:
+        _count_abandoned(result)
+        raise errors.HookTimedOut.after(timeout)
+    try:
+        return result.result()
     except HookRejection as rejection:
         raise errors.HookRejected(rejection.message, status=rejection.http_code) from None
-    except TimeoutError:
-        if result.done():  # raised by the function
-            raise errors.HookErrored(uri) from None
-        _count_abandoned(result)
-        raise errors.HookTimedOut.after(timeout) from None
     except Exception as error:
         raise errors.HookErrored(uri) from error
 

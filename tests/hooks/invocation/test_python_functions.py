@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from datetime import timedelta
 
 import pytest
@@ -105,3 +106,13 @@ def test_a_function_that_can_be_called(set_hook: SetHook) -> None:
     set_hook(HOOK, uri=uri("accept"))
     assert not [each for each in checks.run_checks() if each.id == "hooks.E001"]
     assert python_function.resolve(uri("accept")) is functions.accept
+
+
+def test_a_thread_that_cannot_start(set_hook: SetHook, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    set_hook(HOOK, uri=uri("accept"))
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(HookErrored):
+        invoke(HOOK, PAYLOAD)
