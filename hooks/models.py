@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from typing import ClassVar
+from urllib.parse import urlsplit
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -60,7 +61,9 @@ class WebhookEndpoint(models.Model):
         ]
 
     def __str__(self) -> str:
-        return self.url
+        # Paths and queries of URLs often contain credentials.
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc}"
 
 
 class WebhookEvent(models.Model):

@@ -1,0 +1,342 @@
+"""Endpoints of webhooks and their deliveries in the console. Secrets are shown once; documents of events are not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
+
+from authsvc import conf, events
+from authsvc.console import actions, filters, formatting, model_admin, operators
+from authsvc.console.actions import ActionContext, ShownOnce, action
+from authsvc.console.formatting import EMPTY, Tone
+from authsvc.console.model_admin import DashboardStat, OperatorAdmin
+from authsvc.console.operators import Access
+from authsvc.errors import ApiError
+from hooks.models import DeliveryStatus, DisabledReason, WebhookAttempt, WebhookDelivery, WebhookEndpoint
+from hooks.webhooks import deliveries, endpoints
+from hooks.webhooks.errors import WebhooksDisabled
+
+_TONES = {
+    DeliveryStatus.PENDING: Tone.QUIET,
+    DeliveryStatus.SUCCEEDED: Tone.GOOD,
+    DeliveryStatus.FAILED: Tone.BAD,
+    DeliveryStatus.CANCELLED: Tone.QUIET,
+}
+
+
+class EndpointForm(forms.Form):
+    url = forms.CharField(label="URL", max_length=2048, help_text="https, on a public host.")
+    event_types = forms.CharField(
+        label="Events",
+        initial=endpoints.ALL_TYPES,
+        widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false", "autocapitalize": "none"}),
+        help_text="One in each line: a type such as user.created, a group such as user.*, or * for all.",
+    )
+    description = forms.CharField(label="Description", required=False, max_length=endpoints.MAX_DESCRIPTION_LENGTH)
+
+    def values(self) -> dict[str, Any]:
+        data = self.cleaned_data
+        types = [line.strip() for line in data["event_types"].splitlines() if line.strip()]
+        return {"url": data["url"], "event_types": types, "description": data["description"]}
+
+
+class ReplayForm(forms.Form):
+    hours = forms.IntegerField(
+        label="Hours",
+        initial=24,
+        min_value=1,
+        max_value=24 * 365,
+        help_text="Failed and cancelled deliveries of the events of so many hours are attempted again.",
+    )
+
+
+@admin.register(WebhookEndpoint)
+class WebhookEndpointAdmin(OperatorAdmin):
+    list_display = ("__str__", "state", "types", "description", "created_at")
+    ordering = ("-created_at", "-id")
+    fieldsets = (
+        ("Endpoint", {"fields": ("name", "id", "state", "types", "description", "deliveries")}),
+        ("Times", {"fields": ("created_at", "updated_at", "disabled_at", "failing_since", "previous_secret_until")}),
+    )
+    actions = ("ping", "replay", "rotate_secret", "enable", "disable", "delete")
+    row_actions = actions
+
+    @action(label="Send a test event", success_message="Sent a test event to", accepts_lists=False)
+    def ping(self, row: WebhookEndpoint, context: ActionContext) -> str | None:
+        actor = events.Actor(type=events.ActorType.OPERATOR, id=context.actor.user_id, role=context.actor.role)
+        deliveries.ping(str(row.id), actor=actor, request=events.current_request(), at=context.at)
+        return None
+
+    @action(
+        label="Repeat deliveries", success_message="Repeated", form=ReplayForm, for_one_row=True, accepts_lists=False
+    )
+    def replay(self, row: WebhookEndpoint, context: ActionContext) -> str | None:
+        count = deliveries.replay(
+            str(row.id),
+            since=context.at - timedelta(hours=context.values["hours"]),
+            actor=context.actor,
+            caller=context.caller,
+            at=context.at,
+        )
+        return f"{count} deliveries"
+
+    @action(
+        label="Replace secret",
+        success_message="Replaced the secret of",
+        confirmation="Both secrets sign for 24 hours, in which the receiver has to be given the new one.",
+        for_one_row=True,
+        accepts_lists=False,
+    )
+    def rotate_secret(self, row: WebhookEndpoint, context: ActionContext) -> ShownOnce:
+        rotated = endpoints.rotate_secret(str(row.id), actor=context.actor, caller=context.caller, at=context.at)
+        return _secret(rotated.secret)
+
+    @action(label="Enable", success_message="Enabled", accepts_lists=False)
+    def enable(self, row: WebhookEndpoint, context: ActionContext) -> str | None:
+        self._set_disabled(row, context, disabled=False)
+        return None
+
+    @action(
+        label="Disable",
+        success_message="Disabled",
+        confirmation="The endpoint receives no events until it is enabled. Pending deliveries are cancelled, and can"
+        " be repeated later.",
+        accepts_lists=False,
+    )
+    def disable(self, row: WebhookEndpoint, context: ActionContext) -> str | None:
+        self._set_disabled(row, context, disabled=True)
+        return None
+
+    @action(
+        label="Delete",
+        success_message="Deleted",
+        confirmation="The endpoint and its deliveries are deleted. This cannot be undone.",
+        is_dangerous=True,
+        for_one_row=True,
+        accepts_lists=False,
+    )
+    def delete(self, row: WebhookEndpoint, context: ActionContext) -> str | None:
+        endpoints.delete(str(row.id), actor=context.actor, caller=context.caller, at=context.at)
+        return None
+
+    def available_actions(self, row: WebhookEndpoint) -> list[str]:
+        hidden = {"disable", "ping", "replay"} if row.disabled_at else {"enable"}
+        return [name for name in self.row_actions if name not in hidden]
+
+    def find_refusal(self, request: HttpRequest, row: WebhookEndpoint) -> str:
+        return super().find_refusal(request, row) if conf.current().webhooks.enabled else WebhooksDisabled.message
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).filter(deleted_at__isnull=True)
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view
+        return [
+            path("create/", view(partial(create_endpoint, self)), name="hooks_webhookendpoint_create"),
+            path("<uuid:endpoint_id>/edit/", view(partial(edit_endpoint, self)), name="hooks_webhookendpoint_edit"),
+            *super().get_urls(),
+        ]
+
+    def page_links(self, request: HttpRequest) -> list[tuple[str, str]]:
+        is_permitted = operators.operator_of(request).access >= Access.ADMIN and conf.current().webhooks.enabled
+        return [("Create endpoint", reverse("admin:hooks_webhookendpoint_create"))] if is_permitted else []
+
+    def row_links(self, request: HttpRequest, row: Any) -> list[tuple[str, str]]:
+        is_permitted = operators.operator_of(request).access >= Access.ADMIN and conf.current().webhooks.enabled
+        return [("Edit", reverse("admin:hooks_webhookendpoint_edit", args=[row.id]))] if is_permitted else []
+
+    def dashboard_stats(self) -> Iterator[DashboardStat]:
+        if conf.current().webhooks.enabled:
+            lost = (DisabledReason.FAILING, DisabledReason.GONE)
+            rows = WebhookEndpoint.objects.filter(deleted_at__isnull=True, disabled_reason__in=lost)
+            yield DashboardStat(
+                label="Failing webhook endpoints",
+                count=model_admin.bounded_count(rows),
+                url=self.list_url(),
+                is_alarming=True,
+            )
+
+    @admin.display(description="endpoint")
+    def name(self, row: WebhookEndpoint) -> str:
+        return str(row)
+
+    @admin.display(description="state", ordering="disabled_at")
+    def state(self, row: WebhookEndpoint) -> SafeString:
+        if not conf.current().webhooks.enabled:
+            return formatting.badge("webhooks are disabled", Tone.QUIET)
+        if row.disabled_at is not None:
+            reason = DisabledReason(row.disabled_reason).label if row.disabled_reason else "disabled"
+            return formatting.badge(reason, Tone.BAD if row.disabled_reason != DisabledReason.MANUAL else Tone.QUIET)
+        return formatting.badge("failing", Tone.BAD) if row.failing_since else formatting.badge("active", Tone.GOOD)
+
+    @admin.display(description="events")
+    def types(self, row: WebhookEndpoint) -> str:
+        return ", ".join(row.event_types)
+
+    @admin.display(description="deliveries")
+    def deliveries(self, row: WebhookEndpoint) -> SafeString:
+        url = reverse("admin:hooks_webhookdelivery_changelist", query={"q": str(row.id)})
+        return formatting.link(url, "Deliveries of this endpoint")
+
+    def _set_disabled(self, row: WebhookEndpoint, context: ActionContext, *, disabled: bool) -> None:
+        endpoints.update(str(row.id), disabled=disabled, actor=context.actor, caller=context.caller, at=context.at)
+
+
+class StatusFilter(filters.ChoiceFilter):
+    title = "status"
+    parameter_name = "status"
+    options = tuple((status.value, status.label.capitalize()) for status in DeliveryStatus)
+
+
+@admin.register(WebhookDelivery)
+class WebhookDeliveryAdmin(OperatorAdmin):
+    """Shows the attempts, but never the document, which contains personal data."""
+
+    list_display = ("type", "target", "progress", "attempts", "last_status", "last_error", "created_at")
+    list_filter = (StatusFilter, filters.CreatedSinceFilter)
+    list_select_related = ("endpoint",)
+    search_fields = ("id",)  # enables the search box
+    search_help_text = "ID of the endpoint, of the event or of the delivery"
+    ordering = ("-created_at", "-id")
+    fields = (
+        "type", "target", "event_name", "user", "progress", "attempts", "attempt_lines", "created_at",
+        "last_attempt_at", "next_attempt_at", "succeeded_at",
+    )  # fmt: skip
+    actions = ("retry",)
+    row_actions = actions
+
+    @action(label="Repeat", success_message="Repeating")
+    def retry(self, row: WebhookDelivery, context: ActionContext) -> str | None:
+        deliveries.retry(str(row.id), actor=context.actor, caller=context.caller, at=context.at)
+        return None
+
+    def find_refusal(self, request: HttpRequest, row: WebhookDelivery) -> str:
+        return super().find_refusal(request, row) if conf.current().webhooks.enabled else WebhooksDisabled.message
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).filter(endpoint__deleted_at__isnull=True)
+
+    def display_name(self, row: WebhookDelivery) -> str:
+        return f"{row.type} to {row.endpoint!s}"
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        if not search_term:
+            return queryset, False
+        searched_id = filters.parse_id(search_term.removeprefix("evt_"))
+        if searched_id is None:
+            return queryset.none(), False
+        for column in ("id", "event_id"):
+            found = queryset.filter(**{column: searched_id})
+            if found.exists():
+                return found, False
+        return queryset.filter(endpoint_id=searched_id), False
+
+    @admin.display(description="endpoint")
+    def target(self, row: WebhookDelivery) -> str:
+        return str(row.endpoint)
+
+    @admin.display(description="status", ordering="status")
+    def progress(self, row: WebhookDelivery) -> SafeString:
+        status = DeliveryStatus(row.status)
+        return formatting.badge(status.label, _TONES[status])
+
+    @admin.display(description="event")
+    def event_name(self, row: WebhookDelivery) -> str:
+        return f"evt_{row.event_id}"
+
+    @admin.display(description="user")
+    def user(self, row: WebhookDelivery) -> SafeString | str:
+        return formatting.user_link(row.user_id)
+
+    @admin.display(description="requests")
+    def attempt_lines(self, row: WebhookDelivery) -> SafeString | str:
+        lines = WebhookAttempt.objects.filter(delivery_id=row.id).order_by("-id")[:50]
+        return (
+            format_html_join(
+                "",
+                "<div>{}: {}, {} ms, {}</div>",
+                (
+                    (
+                        each.attempt,
+                        formatting.datetime_text(each.started_at),
+                        each.duration_ms,
+                        each.error or each.status,
+                    )
+                    for each in lines
+                ),
+            )
+            or EMPTY
+        )
+
+
+def create_endpoint(page: OperatorAdmin, request: HttpRequest) -> HttpResponse:
+    """Create an endpoint, and show its secret once."""
+    _require(request)
+    form = EndpointForm(request.POST if request.method == "POST" else None)
+    if form.is_valid():
+        context = actions.create_context(request, form)
+        try:
+            created = endpoints.create(**form.values(), actor=context.actor, caller=context.caller, at=context.at)
+        except ApiError as error:
+            form.add_error(None, error.message)
+        else:
+            return actions.form_page(
+                page,
+                request,
+                "operator/shown_once.html",
+                title="Created",
+                secrets=[(str(created.endpoint), _secret(created.secret))],
+                back_url=page.row_url(created.endpoint),
+            )
+    status = 400 if form.errors else 200
+    return actions.form_page(page, request, "operator/form.html", title="Create endpoint", form=form, status=status)
+
+
+def edit_endpoint(page: OperatorAdmin, request: HttpRequest, endpoint_id: Any) -> HttpResponse:
+    """Change URL, events and description of an endpoint."""
+    _require(request)
+    endpoint = endpoints.find(str(endpoint_id))
+    present = {
+        "url": endpoint.url,
+        "event_types": "\n".join(endpoint.event_types),
+        "description": endpoint.description,
+    }
+    form = EndpointForm(request.POST if request.method == "POST" else None, initial=present)
+    if form.is_valid():
+        context = actions.create_context(request, form)
+        try:
+            endpoints.update(
+                str(endpoint_id), **form.values(), actor=context.actor, caller=context.caller, at=context.at
+            )
+        except ApiError as error:
+            form.add_error(None, error.message)
+        else:
+            return HttpResponseRedirect(page.row_url(endpoint))
+    status = 400 if form.errors else 200
+    back_url = page.row_url(endpoint)
+    title = "Edit endpoint"
+    return actions.form_page(
+        page, request, "operator/form.html", title=title, form=form, status=status, back_url=back_url
+    )
+
+
+def _require(request: HttpRequest) -> None:
+    operators.require(request, Access.ADMIN)
+    if not conf.current().webhooks.enabled:
+        raise WebhooksDisabled
+
+
+def _secret(secret: str) -> ShownOnce:
+    return ShownOnce(label="Signing secret", text=secret, hint="Store it in the configuration of the receiver.")
