@@ -67,7 +67,7 @@ def test_an_operator_sets_a_new_password(console: Console, operator: User, mailb
     elsewhere = factories.make_session(operator).session
     (mail,) = mailbox.emails
     assert (mail.kind, mail.to) == (EmailKind.OPERATOR_RECOVERY, "op@example.com")
-    assert set(mail.variables) == {"SiteURL", "Email", "ConfirmationURL", "Data"}
+    assert set(mail.variables) == {"SiteURL", "Email", "ConfirmationURL", "TokenHash", "RedirectTo", "Data"}
     followed = follow(console, token)
     assert (followed.status_code, followed.headers["Location"]) == (302, NEW)
     session = Session.objects.exclude(pk=elsewhere.pk).get()

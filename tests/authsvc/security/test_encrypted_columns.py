@@ -103,6 +103,8 @@ def test_the_command_reencrypts_plain_values_and_those_of_old_keys(encrypt_with:
         "mfa_factors.secret: 2 encrypted, 0 unreadable",
         "mfa_challenges.otp_code: 0 encrypted, 0 unreadable",
         "custom_oauth_providers.client_secret: 0 encrypted, 0 unreadable",
+        "webhook_endpoints.secret: 0 encrypted, 0 unreadable",
+        "webhook_endpoints.previous_secret: 0 encrypted, 0 unreadable",
     ]
     assert "users.encrypted_password: 0 encrypted" in reencrypt()
 
@@ -127,13 +129,17 @@ def test_undecryptable_values_are_kept_and_reported(encrypt_with: Encrypt) -> No
     assert signed_in.session.id == Session.objects.get().id
 
 
-def test_without_encryption_the_command_encrypts_session_keys_only() -> None:
+def test_without_encryption_the_command_encrypts_keys_only() -> None:
     made = factories.make_session()
     key = crypto.generate_key()
     Session.objects.filter(id=made.session.id).update(refresh_token_hmac_key=key)
     before = texts()
     output = reencrypt().splitlines()
-    assert output[1:] == ["sessions.refresh_token_hmac_key: 1 encrypted, 0 unreadable"]
+    assert output[1:] == [
+        "sessions.refresh_token_hmac_key: 1 encrypted, 0 unreadable",
+        "webhook_endpoints.secret: 0 encrypted, 0 unreadable",
+        "webhook_endpoints.previous_secret: 0 encrypted, 0 unreadable",
+    ]
     after = texts()
     assert after.pop("key") == [(encryption.DERIVED_KEY_ID, key)]
     assert after == {name: values for name, values in before.items() if name != "key"}
