@@ -23,7 +23,6 @@ from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.audit import Action
 from authsvc.caller import Caller
-from authsvc.events import EventType
 from authsvc.messaging import Sender
 from tokens.one_time import one_time_tokens
 from tokens.sessions.errors import UserBanned
@@ -278,7 +277,6 @@ def _update(
         )
         traits = identity.audit_traits(added.id)
         audit.record(Action.IDENTITY_LINKED, actor=user, caller=caller, at=at, traits=traits)
-        user_events.record_identity(EventType.IDENTITY_LINKED, user.id, added, at=at)
         if match.needs_verification and not user.is_controlled:
             account_claiming.claim_unverified_account(user, keep_identity=added.id)
     elif match.needs_verification and not user.is_controlled and (user.password_hash or len(user.identities) > 1):

@@ -16,7 +16,6 @@ from accounts.users.records import UserRecord
 from authsvc import audit
 from authsvc.audit import Action
 from authsvc.caller import Caller
-from authsvc.events import EventType
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
 from tokens.one_time.one_time_tokens import StoredToken
@@ -76,7 +75,6 @@ def accept(
         raise errors.IdentityNotCreated from None
     traits = {"provider": identity.provider}
     audit.record(Action.INVITE_ACCEPTED, actor=user, caller=caller, at=at, traits=traits)
-    user_events.record_identity(EventType.IDENTITY_LINKED, user.id, added, at=at)
     account_claiming.claim_unverified_account(user, keep_identity=added.id)
     User.objects.filter(id=user.id).update(email_confirmed_at=at)
     with user_events.changes_of(user, at=at):

@@ -200,7 +200,6 @@ def _apply(request: LinkRequest, *, starts_session: bool, caller: Caller, at: da
     )
     traits = identity.audit_traits(added.id)
     audit.record(Action.IDENTITY_LINKED, actor=user, caller=caller, at=at, traits=traits)
-    user_events.record_identity(EventType.IDENTITY_LINKED, user.id, added, at=at)
     columns: dict[str, Any] = {}
     if email and request.is_verified:
         claimant = _claimant(request)

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from authsvc import conf
 from authsvc.caller import caller_of
-from tokens.sessions import browser_sessions, lifecycle, revocation
+from tokens.sessions import browser_sessions, lifecycle, revocation, users
 from tokens.sessions.errors import SessionExpired
 from tokens.sessions.users import SignedInUser
 
@@ -115,6 +115,7 @@ def signed_in(request: HttpRequest) -> SignedInUser | None:
         found = request.META[_CACHE_KEY] = _find(request, at=timezone.now())
         if found is not None and found.session is not None:
             caller_of(request).audit.session_id = found.session.id
+            caller_of(request).audit.event_actor = users.actor_of(found.user)
     cached: SignedInUser | None = request.META[_CACHE_KEY]
     return cached
 

@@ -16,6 +16,7 @@ from accounts.users import metadata_limits, queries, user_events
 from accounts.users.records import IdentityRecord, UserRecord
 from authsvc import conf
 from authsvc.api.renderers import rfc3339
+from authsvc.events import EventType
 from authsvc.security import encryption
 
 
@@ -145,7 +146,7 @@ def create_user_from_provider(
     )
     with transaction.atomic(savepoint=False):
         User.objects.bulk_create([user])
-        identity = add_identity(id, provider=provider, subject=subject, identity_data=identity_data, at=at)
+        identity = _insert_identity(id, provider=provider, subject=subject, identity_data=identity_data, at=at)
         created = _record(user, identity)
         user_events.record_creation(created, provider=provider, via="external", at=at)
     return created
@@ -158,6 +159,14 @@ def add_identity(
 
     Raises IntegrityError when an account has it already, and UserNotFound for a deleted user.
     """
+    identity = _insert_identity(user_id, provider=provider, subject=subject, identity_data=identity_data, at=at)
+    user_events.record_identity(EventType.IDENTITY_LINKED, user_id, identity, at=at)
+    return identity
+
+
+def _insert_identity(
+    user_id: UUID, *, provider: str, subject: str, identity_data: Mapping[str, Any], at: datetime
+) -> Identity:
     identity = _identity(user_id, provider=provider, data=identity_data, at=at, subject=subject)
     with transaction.atomic(savepoint=False):
         is_inserted = queries.insert_identity(

@@ -167,6 +167,7 @@ def regenerate_secret(client_id: str, *, actor: audit.Administrator, caller: Cal
         client.save(update_fields=["client_secret_hash", "updated_at"])
         traits = _traits(client, before={}, after={})
         audit.record(audit.Action.OAUTH_CLIENT_SECRET_REGENERATED, actor=actor, caller=caller, at=at, traits=traits)
+        events.record(EventType.OAUTH_CLIENT_UPDATED, data=lambda: {"client": _describe(client)}, at=at)
     return RegisteredClient(client=client, secret=secret)
 
 

@@ -18,6 +18,7 @@ from tests.accounts.administration.admin_requests import token
 from tests.accounts.mfa import factor_requests
 from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import PASSWORD
+from tests.page_browser import PageBrowser
 from tokens.sessions import revocation
 
 pytestmark = pytest.mark.django_db
@@ -189,15 +190,18 @@ def test_commands_and_jobs_are_the_system(recorder: Recorder) -> None:
     assert (deleted.actor.type, deleted.request) == (ActorType.SYSTEM, None)
 
 
-def test_a_change_that_is_rolled_back(api: Api, recorder: Recorder) -> None:
-    user = factories.make_user(email=ADDRESS)
-    recorder.events.clear()
-    body = {"app_metadata": {"a": "x" * 2_000_000}}
-    assert api.request("PUT", f"/admin/users/{user.id}", body, bearer=token()).status_code >= 400
-    assert recorder.events == []
-
-
 def test_each_type_is_subscribed_to_alone(api: Api, recorder: Recorder) -> None:
     recorder.types = {EventType.USER_CREATED}
     sign_up(api)
     assert [event.type for event in recorder.events] == [EventType.USER_CREATED]
+
+
+def test_users_of_hosted_pages_are_actors(recorder: Recorder, auth_config: ChangeConfig) -> None:
+    auth_config(pages={"enabled": True})
+    user = factories.make_user(email=ADDRESS)
+    page = PageBrowser()
+    page.sign_in(ADDRESS)
+    recorder.events.clear()
+    page.submit("/account/profile", name="Ada")
+    updated = recorder.only(EventType.USER_UPDATED)
+    assert (updated.actor.type, updated.actor.id) == (ActorType.USER, user.id)
