@@ -148,8 +148,10 @@ class WebhookEndpointAdmin(OperatorAdmin):
         ]
 
     def page_links(self, request: HttpRequest) -> list[tuple[str, str]]:
-        is_permitted = operators.operator_of(request).access >= Access.ADMIN and conf.current().webhooks.enabled
-        return [("Create endpoint", reverse("admin:hooks_webhookendpoint_create"))] if is_permitted else []
+        links = [("Deliveries", reverse("admin:hooks_webhookdelivery_changelist"))]
+        if operators.operator_of(request).access >= Access.ADMIN and conf.current().webhooks.enabled:
+            links.insert(0, ("Create endpoint", reverse("admin:hooks_webhookendpoint_create")))
+        return links
 
     def row_links(self, request: HttpRequest, row: Any) -> list[tuple[str, str]]:
         is_permitted = operators.operator_of(request).access >= Access.ADMIN and conf.current().webhooks.enabled
@@ -202,6 +204,7 @@ class StatusFilter(filters.ChoiceFilter):
 class WebhookDeliveryAdmin(OperatorAdmin):
     """Shows the attempts, but never the document, which contains personal data."""
 
+    has_menu_entry = False
     list_display = ("type", "target", "progress", "attempts", "last_status", "last_error", "created_at")
     list_filter = (StatusFilter, filters.CreatedSinceFilter)
     list_select_related = ("endpoint",)

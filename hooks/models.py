@@ -53,6 +53,7 @@ class WebhookEndpoint(models.Model):
     class Meta:
         db_table = namespaced("webhook_endpoints")
         verbose_name = "webhook endpoint"
+        verbose_name_plural = "webhooks"
         constraints = [
             models.CheckConstraint(
                 condition=Q(disabled_reason__isnull=True) | Q(disabled_reason__in=DisabledReason.values),

@@ -50,6 +50,8 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
     list_per_page = 50
+    has_menu_entry: ClassVar[bool] = True
+    """False if another page links to the list."""
     list_max_show_all = 0
     indexed_columns: ClassVar[frozenset[str]] = frozenset({"created_at"})
     """Columns with an index that has all rows in their order. Long lists can be sorted by these only."""

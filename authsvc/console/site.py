@@ -95,7 +95,12 @@ class OperatorSite(AdminSite):
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
         """One group of all lists, instead of one group per app."""
-        lists = [model for app in super().get_app_list(request, app_label) for model in app["models"]]
+        lists = [
+            model
+            for app in super().get_app_list(request, app_label)
+            for model in app["models"]
+            if getattr(self._registry[model["model"]], "has_menu_entry", True)
+        ]
         group = {"name": "Lists", "app_label": "lists", "app_url": reverse("admin:index"), "models": lists}
         return [group] if lists else []
 

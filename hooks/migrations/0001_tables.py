@@ -75,6 +75,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 "verbose_name": "webhook endpoint",
+                "verbose_name_plural": "webhooks",
                 "db_table": namespaced("webhook_endpoints"),
                 "constraints": [
                     models.CheckConstraint(
