@@ -40,7 +40,8 @@ def call(
                 "POST",
                 uri,
                 timeout=timedelta(seconds=left),
-                max_bytes=errors.MAX_ANSWER_BYTES,
+                max_bytes=errors.MAX_ANSWER_BYTES + 1,
+                truncate=True,
                 headers={
                     "Content-Type": "application/json",
                     "Accept-Encoding": "identity",
@@ -71,6 +72,8 @@ def _content(reply: http.Reply) -> bytes | None:
             return None
         case 200 | 202:
             _check_content_type(reply.headers.get("Content-Type", ""))
+            if len(reply.body) > errors.MAX_ANSWER_BYTES:
+                raise errors.HookAnswerTooLarge
             return reply.body
         case 400:
             raise errors.PayloadRefused

@@ -128,6 +128,15 @@ def test_accepted_answers(set_hook: SetHook, peer: HttpPeer, answer: Answer, exp
             Answer(headers=JSON, body=b" " * 204_801),
             (422, "hook_payload_over_size_limit", "Payload size exceeded size limit of 204800 bytes"),
         ),
+        # Status and type come before the size.
+        (
+            Answer(status=404, headers=JSON, body=b" " * 204_801),
+            (500, "unexpected_failure", "Unexpected status code returned from hook: 404"),
+        ),
+        (
+            Answer(headers={"Content-Type": "text/html"}, body=b" " * 204_801),
+            (400, "hook_payload_invalid_content_type", "Invalid JSON response. Received content-type: text/html"),
+        ),
         *(
             (Answer(headers=JSON, body=body), (500, "unexpected_failure", "Error unmarshaling JSON output."))
             for body in (b"12345", b"", b"[]", b"{", b'{"error":"x"}', b'{"error":{"message":1}}', b"\xff")
