@@ -13,7 +13,7 @@ SECRET_COLUMNS = frozenset(
     "password encrypted_password secret token token_hash link_hash refresh_token_hmac_key auth_code code_challenge"
     " provider_access_token provider_refresh_token invite_token parent web_authn_credential"
     " last_webauthn_challenge_data otp_code session_data web_authn_session_data code_hash args client_secret"
-    " code_verifier client_secret_hash authorization_code".split()
+    " code_verifier client_secret_hash authorization_code previous_secret body".split()
 )
 """Columns of any table that no page shows, no filter accepts and no list query reads."""
 MAX_COUNTED = 1_000

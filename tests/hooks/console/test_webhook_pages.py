@@ -168,6 +168,20 @@ def test_other_operators_change_nothing(delivery: WebhookDelivery, role: str) ->
     assert row.disabled_at is None
 
 
+@pytest.mark.parametrize("role", ["svc_admin", "reader"])
+@pytest.mark.parametrize("column", ["url", "secret", "previous_secret"])
+def test_hidden_columns_are_no_filters(column: str, role: str) -> None:
+    endpoint()
+    assert enter(role).get(f"{ENDPOINTS}?{column}__startswith=https://app.example.com/hooks/p").status_code == 400
+
+
+@pytest.mark.parametrize(
+    "path", ["endpoint__url__startswith=h", "endpoint__secret__startswith=h", "event__body__contains=a"]
+)
+def test_hidden_columns_of_other_tables_are_no_filters(path: str) -> None:
+    assert enter("reader").get(f"{DELIVERIES}?{path}").status_code == 400
+
+
 def test_disabled_webhooks(auth_config: ChangeConfig) -> None:
     console, row = enter(), endpoint()
     auth_config(webhooks={"enabled": False})
