@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
+from django.utils import timezone
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
@@ -21,8 +23,11 @@ from authsvc.console.actions import ActionContext, ShownOnce, action
 from authsvc.console.formatting import EMPTY, Tone
 from authsvc.console.model_admin import DashboardStat, OperatorAdmin
 from authsvc.console.operators import Access
+from authsvc.console.read_only_admin import MAX_COUNTED
+from authsvc.console.user_panels import Panel
 from authsvc.errors import ApiError
-from hooks.models import DeliveryStatus, DisabledReason, WebhookAttempt, WebhookDelivery, WebhookEndpoint
+from hooks import hook_pages
+from hooks.models import DeliveryStatus, DisabledReason, WebhookAttempt, WebhookDelivery, WebhookEndpoint, WebhookEvent
 from hooks.webhooks import deliveries, endpoints
 from hooks.webhooks.errors import WebhooksDisabled
 
@@ -32,6 +37,8 @@ _TONES = {
     DeliveryStatus.FAILED: Tone.BAD,
     DeliveryStatus.CANCELLED: Tone.QUIET,
 }
+
+_OLD = timedelta(hours=1)
 
 
 class EndpointForm(forms.Form):
@@ -62,10 +69,10 @@ class ReplayForm(forms.Form):
 
 @admin.register(WebhookEndpoint)
 class WebhookEndpointAdmin(OperatorAdmin):
-    list_display = ("__str__", "state", "types", "description", "created_at")
+    list_display = ("__str__", "state", "types", "description", "failing_since", "pending", "created_at")
     ordering = ("-created_at", "-id")
     fieldsets = (
-        ("Endpoint", {"fields": ("name", "id", "state", "types", "description", "deliveries")}),
+        ("Endpoint", {"fields": ("name", "id", "state", "types", "description", "pending", "deliveries")}),
         ("Times", {"fields": ("created_at", "updated_at", "disabled_at", "failing_since", "previous_secret_until")}),
     )
     actions = ("ping", "replay", "rotate_secret", "enable", "disable", "delete")
@@ -147,12 +154,13 @@ class WebhookEndpointAdmin(OperatorAdmin):
         view = self.admin_site.admin_view
         return [
             path("create/", view(partial(create_endpoint, self)), name="hooks_webhookendpoint_create"),
+            *hook_pages.urls(self),
             path("<uuid:endpoint_id>/edit/", view(partial(edit_endpoint, self)), name="hooks_webhookendpoint_edit"),
             *super().get_urls(),
         ]
 
     def page_links(self, request: HttpRequest) -> list[tuple[str, str]]:
-        links = [("Deliveries", reverse("admin:hooks_webhookdelivery_changelist"))]
+        links = [("Deliveries", reverse("admin:hooks_webhookdelivery_changelist")), hook_pages.link()]
         if operators.operator_of(request).access >= Access.ADMIN and conf.current().webhooks.enabled:
             links.insert(0, ("Create endpoint", reverse("admin:hooks_webhookendpoint_create")))
         return links
@@ -189,6 +197,12 @@ class WebhookEndpointAdmin(OperatorAdmin):
     def types(self, row: WebhookEndpoint) -> str:
         return ", ".join(row.event_types)
 
+    @admin.display(description="pending deliveries")
+    def pending(self, row: WebhookEndpoint) -> str:
+        rows = WebhookDelivery.objects.filter(endpoint_id=row.pk, status=DeliveryStatus.PENDING)
+        count = model_admin.bounded_count(rows)
+        return f"{count:,}+" if count == MAX_COUNTED else f"{count:,}"
+
     @admin.display(description="deliveries")
     def deliveries(self, row: WebhookEndpoint) -> SafeString:
         url = reverse("admin:hooks_webhookdelivery_changelist", query={"q": str(row.id)})
@@ -204,16 +218,34 @@ class StatusFilter(filters.ChoiceFilter):
     options = tuple((status.value, status.label.capitalize()) for status in DeliveryStatus)
 
 
+class EndpointFilter(filters.ChoiceFilter):
+    title = "endpoint"
+    parameter_name = "endpoint"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Sequence[tuple[str, str]]:
+        rows = WebhookEndpoint.objects.filter(deleted_at__isnull=True).order_by("created_at", "id")
+        return [(str(row.pk), row.description or str(row)) for row in rows]
+
+    def apply(self, queryset: QuerySet[Any], value: str) -> QuerySet[Any]:
+        return queryset.filter(endpoint_id=value)
+
+
+class TypeFilter(filters.ChoiceFilter):
+    title = "event"
+    parameter_name = "type"
+    options = tuple((event_type.value, event_type.value) for event_type in events.EventType)
+
+
 @admin.register(WebhookDelivery)
 class WebhookDeliveryAdmin(OperatorAdmin):
     """Shows the attempts, but never the document, which contains personal data."""
 
     has_menu_entry = False
     list_display = ("type", "target", "progress", "attempts", "last_status", "last_error", "created_at")
-    list_filter = (StatusFilter, filters.CreatedSinceFilter)
+    list_filter = (StatusFilter, EndpointFilter, TypeFilter, filters.CreatedSinceFilter)
     list_select_related = ("endpoint",)
     search_fields = ("id",)  # enables the search box
-    search_help_text = "ID of the endpoint, of the event or of the delivery"
+    search_help_text = "ID of a user, an endpoint, an event or a delivery"
     ordering = ("-created_at", "-id")
     fields = (
         "type", "target", "event_name", "user", "progress", "attempts", "attempt_lines", "created_at",
@@ -233,6 +265,29 @@ class WebhookDeliveryAdmin(OperatorAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).filter(endpoint__deleted_at__isnull=True)
 
+    def dashboard_stats(self) -> Iterator[DashboardStat]:
+        if conf.current().webhooks.enabled:
+            pending = self.model.objects.filter(status=DeliveryStatus.PENDING, endpoint__deleted_at__isnull=True)
+            yield DashboardStat(
+                label="Webhooks pending for over an hour",
+                count=model_admin.bounded_count(pending.filter(created_at__lt=timezone.now() - _OLD)),
+                url=self.list_url(status=DeliveryStatus.PENDING.value),
+                is_alarming=True,
+            )
+
+    def user_panel(self, request: HttpRequest, user_id: UUID) -> Panel | None:
+        """A link, without a statement."""
+        if not conf.current().webhooks.enabled:
+            return None
+        return Panel(
+            title="Webhooks",
+            columns=(),
+            rows=(),
+            empty_text="Events of this user that other systems receive.",
+            page_links=[("Show deliveries", self.list_url(q=user_id))],
+            position=60,
+        )
+
     def display_name(self, row: WebhookDelivery) -> str:
         return f"{row.type} to {row.endpoint!s}"
 
@@ -248,7 +303,11 @@ class WebhookDeliveryAdmin(OperatorAdmin):
             found = queryset.filter(**{column: searched_id})
             if found.exists():
                 return found, False
-        return queryset.filter(endpoint_id=searched_id), False
+        if WebhookEndpoint.objects.filter(id=searched_id).exists():
+            return queryset.filter(endpoint_id=searched_id), False
+        # Deliveries have no index of users; their events have.
+        of_user = WebhookEvent.objects.filter(user_id=searched_id)
+        return queryset.filter(event_id__in=of_user.values("id")), False
 
     @admin.display(description="endpoint")
     def target(self, row: WebhookDelivery) -> str:

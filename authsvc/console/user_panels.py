@@ -68,12 +68,12 @@ class Panel:
 
 @runtime_checkable
 class HasUserPanel(Protocol):
-    """An admin page that contributes a panel to a user's page."""
+    """An admin page that contributes a panel to a user's page, or None."""
 
-    def user_panel(self, request: HttpRequest, user_id: UUID) -> Panel: ...
+    def user_panel(self, request: HttpRequest, user_id: UUID) -> Panel | None: ...
 
 
 def collect_panels(request: HttpRequest, pages: Iterable[object], user_id: UUID) -> list[Panel]:
     """The panels of these admin pages for a user."""
     panels = [page.user_panel(request, user_id) for page in pages if isinstance(page, HasUserPanel)]
-    return sorted(panels, key=lambda panel: panel.position)
+    return sorted((panel for panel in panels if panel is not None), key=lambda panel: panel.position)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.utils import timezone
 
 from accounts.models import User
 from authsvc.audit.models import AuditLogEntry
+from authsvc.conf.types import Secret
 from authsvc.events import EventType
 from hooks.models import DeliveryStatus, WebhookAttempt, WebhookDelivery, WebhookEndpoint
+from hooks.names import Hook
 from hooks.webhooks import queries
 from tests import factories
-from tests.authsvc.console.conftest import Console
+from tests.authsvc.console.conftest import START, Console, page_of
 from tests.conftest import ChangeConfig
+from tests.hooks.conftest import SetHook
 from tests.hooks.webhooks.deliveries import make_endpoint, record
 
 pytestmark = pytest.mark.django_db
@@ -139,9 +144,50 @@ def test_a_delivery_is_shown_without_its_document(delivery: WebhookDelivery) -> 
     assert "status &lt;b&gt;500&lt;/b&gt;" in page
     assert "12 ms" in page
     assert "document-secret" not in page
-    for term in (delivery.pk, f"evt_{delivery.event_id}", delivery.endpoint_id):
-        assert "user.updated" in console.text(f"{DELIVERIES}?q={term}")
-    assert "user.updated" not in console.text(f"{DELIVERIES}?status=succeeded")
+
+
+def test_deliveries_are_searched_and_filtered(delivery: WebhookDelivery) -> None:
+    console, link = enter(), f"{DELIVERIES}{delivery.pk}/change/"
+    found = (
+        f"q={delivery.pk}", f"q=evt_{delivery.event_id}", f"q={delivery.endpoint_id}", f"q={delivery.user_id}",
+        "status=failed", f"endpoint={delivery.endpoint_id}", "type=user.updated", "created=1",
+    )  # fmt: skip
+    missed = ("q=ada", f"q={uuid4()}", "status=succeeded", "type=user.created")
+    assert [query for query in found if link not in console.text(f"{DELIVERIES}?{query}")] == []
+    assert [query for query in missed if link in console.text(f"{DELIVERIES}?{query}")] == []
+    for query in ("status=x", f"endpoint={uuid4()}", "type=x"):
+        assert console.get(f"{DELIVERIES}?{query}").headers["Location"].endswith("?e=1")
+
+
+def test_old_pending_deliveries_alarm(delivery: WebhookDelivery) -> None:
+    console, alarm = enter(), r'class="alarming"><a href="[^"]*status=pending"><strong>1</strong> Webhooks pending'
+    WebhookDelivery.objects.update(created_at=timezone.now() - timedelta(hours=2))
+    assert not re.search(alarm, console.text(START))
+    WebhookDelivery.objects.filter(pk=delivery.pk).update(status=DeliveryStatus.PENDING)
+    assert re.search(alarm, console.text(START))
+    assert re.search(r'field-pending">1<', console.text(ENDPOINTS))
+    WebhookDelivery.objects.update(created_at=timezone.now())
+    assert not re.search(alarm, console.text(START))
+
+
+def test_link_from_the_page_of_a_user(delivery: WebhookDelivery, auth_config: ChangeConfig) -> None:
+    console, link = enter(), f"{DELIVERIES}?q={delivery.user_id}"
+    page = page_of(User.objects.get(email="ada@example.com"))
+    assert link in console.text(page)
+    auth_config(webhooks={"enabled": False})
+    assert link not in console.text(page)
+
+
+def test_page_of_hooks(set_hook: SetHook) -> None:
+    secrets = (Secret("v1,whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"),)
+    set_hook(Hook.SEND_SMS, uri="https://user:key1@sms.example.com/<b>?k=key2", secrets=secrets, on_failure="open")
+    console = enter("reader")
+    assert f"{ENDPOINTS}hooks/" in console.text(ENDPOINTS)
+    text = console.text(f"{ENDPOINTS}hooks/")
+    assert [hook.name for hook in Hook if hook.name not in text] == []
+    for shown in ("https://sms.example.com/&lt;b&gt;?…", "HTTP", "the request goes on", "30s", "by a job after"):
+        assert shown in text
+    assert not any(hidden in text for hidden in ("key1", "key2", "whsec_"))
 
 
 def test_a_delivery_is_repeated(delivery: WebhookDelivery) -> None:
