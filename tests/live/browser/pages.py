@@ -25,6 +25,8 @@ _ATTEMPTS = f"{_CONSOLE}/mailer/attempt/"
 _AUDIT = f"{_CONSOLE}/core/auditlogentry/"
 _PROVIDERS = f"{_CONSOLE}/oauthproviders/customprovider/"
 _CLIENTS = f"{_CONSOLE}/oauthserver/oauthclient/"
+_WEBHOOKS = f"{_CONSOLE}/hooks/webhookendpoint/"
+_DELIVERIES = f"{_CONSOLE}/hooks/webhookdelivery/"
 
 _MAIN_BUTTON = "main button.primary"
 
@@ -146,6 +148,20 @@ PAGES = (
     Page("provider-built-in", f"{_PROVIDERS}built-in/google/", ".panel"),
     Page("oauth-clients", _CLIENTS, "#changelist"),
     Page("oauth-client-register", f"{_CLIENTS}register/", "#confirm-action"),
+    Page("webhooks", _WEBHOOKS, "#result_list"),
+    Page("webhook", f"{_WEBHOOKS}{sample_data.ENDPOINT}/change/", ".readonly"),
+    Page("webhook-create", f"{_WEBHOOKS}create/", "#confirm-action"),
+    Page("webhook-edit", f"{_WEBHOOKS}{sample_data.ENDPOINT}/edit/", "#confirm-action"),
+    Page(
+        "webhook-secret",
+        f"{_WEBHOOKS}{sample_data.ENDPOINT}/change/",
+        ".shown-once",
+        clicks=("button[value=rotate_secret]", "#confirm-action button.button"),
+        has_images=False,
+    ),
+    Page("webhook-deliveries", _DELIVERIES, "#result_list"),
+    Page("webhook-delivery", f"{_DELIVERIES}{sample_data.DELIVERY}/change/", ".readonly"),
+    Page("hooks", f"{_WEBHOOKS}hooks/", ".panel"),
     Page("account", f"{_CONSOLE}/account/", ".panel"),
     Page("account-password", f"{_CONSOLE}/account/password/", "#confirm-action"),
     Page("account-app", f"{_CONSOLE}/account/app/", "#confirm-action"),

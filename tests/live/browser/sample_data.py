@@ -5,6 +5,7 @@ Times are relative to the start of today (UTC), and IDs are fixed: images of the
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -29,6 +30,8 @@ ATTEMPT = UUID("5f0c2a1e-7d34-4c0b-9a56-1b6c8e2f4c01")
 AUDIT_ENTRY = UUID("5f0c2a1e-7d34-4c0b-9a56-1b6c8e2f4d01")
 PROVIDER = UUID("5f0c2a1e-7d34-4c0b-9a56-1b6c8e2f4e01")
 CLIENT = UUID("5f0c2a1e-7d34-4c0b-9a56-1b6c8e2f4f02")
+ENDPOINT = UUID("5f0c2a1e-7d34-4c0b-9a56-1b6c8e2f4a02")
+DELIVERY = UUID("5f0c2a1e-7d34-4c0b-9a56-1b6c8e2f4b02")
 AUTHORIZATION = "mfzwizltoq2gk3tfonqw23lqnrsq4mzs"
 """The ID of an authorization request that waits for a user."""
 FAILED_JOB = 9001
@@ -68,6 +71,7 @@ def insert(connection: psycopg.Connection[Any], *, operator: str) -> None:
     _insert_providers(connection, today)
     _insert_daily_counts(connection, today)
     _insert_client(connection, today, operator)
+    _insert_webhooks(connection, today)
 
 
 def _insert_users(connection: psycopg.Connection[Any], today: datetime) -> None:
@@ -426,3 +430,75 @@ def _insert_client(connection: psycopg.Connection[Any], today: datetime, user: s
         " SELECT %s, id, %s, 'openid email', %s FROM users WHERE email = %s",
         [UUID(int=CLIENT.int + 2), CLIENT, today - timedelta(days=5), user],
     )
+
+
+def _insert_webhooks(connection: psycopg.Connection[Any], today: datetime) -> None:
+    """Endpoints that receive no event of the tests, and deliveries of every state."""
+    for number, (host, types, description) in enumerate(
+        (("crm", ["identity.*", "factor.*"], "Customer records"), ("archive", ["passkey.*"], "Archive, switched off"))
+    ):
+        is_disabled = number == 1
+        _insert(
+            connection,
+            "webhook_endpoints",
+            id=UUID(int=ENDPOINT.int + number),
+            url=f"https://{host}.example.com/hooks/path-with-a-key",
+            description=description,
+            event_types=types,
+            secret="invented",
+            failing_since=today - timedelta(days=6),
+            disabled_at=today - timedelta(days=1) if is_disabled else None,
+            disabled_reason="failing" if is_disabled else None,
+            created_at=today - timedelta(days=20 - number),
+            updated_at=today - timedelta(days=2 - number),
+        )
+    deliveries = (
+        ("factor.enrolled", "pending", 2, 503, "status 503"),
+        ("identity.linked", "succeeded", 1, 204, None),
+        ("factor.unenrolled", "failed", 12, None, "the connection timed out"),
+        ("factor.enrolled", "cancelled", 0, None, None),
+    )
+    for number, (event_type, status, attempts, last_status, error) in enumerate(deliveries):
+        at = today - timedelta(days=number, hours=9)
+        event_id, delivery_id = UUID(int=DELIVERY.int + 100 + number), UUID(int=DELIVERY.int + number)
+        user_id = UUID(int=MARA.int + number)
+        _insert(
+            connection,
+            "webhook_events",
+            id=event_id,
+            sequence=1_000_000 + number,
+            type=event_type,
+            user_id=user_id,
+            body=json.dumps({"type": event_type, "data": {"user": {"id": str(user_id)}}}).encode(),
+            is_fanned_out=True,
+            created_at=at,
+        )
+        _insert(
+            connection,
+            "webhook_deliveries",
+            id=delivery_id,
+            event_id=event_id,
+            endpoint_id=ENDPOINT,
+            type=event_type,
+            user_id=user_id,
+            sequence=1_000_000 + number,
+            status=status,
+            attempts=attempts,
+            next_attempt_at=today + timedelta(days=2) if status == "pending" else None,
+            last_status=last_status,
+            last_error=error,
+            last_attempt_at=at + timedelta(minutes=3) if attempts else None,
+            succeeded_at=at if status == "succeeded" else None,
+            created_at=at,
+        )
+        for attempt in range(1, min(attempts, 3) + 1):
+            _insert(
+                connection,
+                "webhook_attempts",
+                delivery_id=delivery_id,
+                attempt=attempt,
+                started_at=at + timedelta(minutes=attempt),
+                duration_ms=40 * attempt,
+                status=last_status,
+                error=error,
+            )

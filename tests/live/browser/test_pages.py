@@ -55,6 +55,10 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         "AUTH_WEBAUTHN_RP_DISPLAY_NAME": "The service",
         "AUTH_WEBAUTHN_RP_ORIGINS": "http://localhost",
         "AUTH_OPERATOR_ROLES": f"{pages.VIEWER}=viewer",
+        "AUTH_WEBHOOKS_ENABLED": "true",
+        "AUTH_HOOK_SEND_SMS_ENABLED": "true",
+        "AUTH_HOOK_SEND_SMS_URI": "https://sms.example.com/send",
+        "AUTH_HOOK_SEND_SMS_SECRETS": "v1,whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX",
     }
     with (
         servers.fresh_database() as database_url,
