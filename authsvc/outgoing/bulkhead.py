@@ -31,6 +31,10 @@ class Slots(Protocol):
     @property
     def size(self) -> int: ...
 
+    @property
+    def max_away(self) -> int:
+        """Threads of the process that may wait without a slot for calls which this module does not limit."""
+
 
 class _Thread(threading.local):
     slots: Slots | None = None
@@ -74,6 +78,11 @@ def wait_for(server: str) -> Iterator[None]:
 def slot_count() -> int | None:
     """The number of slots of which this thread holds one; None if it holds none."""
     return None if _thread.slots is None else _thread.slots.size
+
+
+def max_away() -> int | None:
+    """`max_away` of the slots of which this thread holds one; None if it holds none."""
+    return None if _thread.slots is None else _thread.slots.max_away
 
 
 @contextmanager

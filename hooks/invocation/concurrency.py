@@ -20,13 +20,12 @@ from hooks import settings
 from hooks.errors import HookTimedOut
 from hooks.names import Hook
 
-_MAX_WAITING = 512
-"""Threads of a process that wait for a call."""
 _RETRY_SECONDS = 5
 
 
 class _Thread(threading.local):
-    has_reservation = False
+    reservation_wait: float | None = None
+    """The seconds that the reservation of this thread has waited; None without a reservation."""
 
 
 class _Calls:
@@ -38,10 +37,10 @@ class _Calls:
         self._count_with_slot = 0
         self._waiting = 0
 
-    def acquire(self, *, slots: int | None, seconds: float) -> bool:
+    def acquire(self, *, slots: int | None, max_away: int | None, seconds: float) -> bool:
         """Begin a call, after a wait of at most `seconds`. `slots`: of the process, if the call keeps one.
 
-        Raises ServiceBusy when too many calls wait.
+        Raises ServiceBusy if `max_away` requests wait for a call, or for the answer of one, without a slot.
         """
 
         def is_free() -> bool:
@@ -49,11 +48,13 @@ class _Calls:
             return has_slot and self._count < conf.current().hook_calls.max_concurrency
 
         with self._free:
-            if not is_free():
-                if not seconds:
-                    return False
-                if self._waiting >= _MAX_WAITING:
-                    raise ServiceBusy(retry_after=_RETRY_SECONDS)
+            must_wait = not is_free()
+            if must_wait and not seconds:
+                return False
+            away = self._waiting + self._count - self._count_with_slot
+            if (must_wait or slots is None) and max_away is not None and away >= max_away:
+                raise ServiceBusy(retry_after=_RETRY_SECONDS)
+            if must_wait:
                 self._waiting += 1
                 try:
                     if not self._free.wait_for(is_free, timeout=seconds):
@@ -82,45 +83,48 @@ def reserve(hook: Hook) -> Iterator[None]:
     Leaves the slot of the request while it waits. Further reservations in the block have no effect. Raises
     HookTimedOut if no call is free within the hook's timeout, and ServiceBusy.
     """
-    if _thread.has_reservation:
+    if _thread.reservation_wait is not None:
         yield
         return
     timeout = settings.of(hook).time_limit
-    slots = bulkhead.slot_count()
-    if not _calls.acquire(slots=slots, seconds=0):
+    slots, max_away = bulkhead.slot_count(), bulkhead.max_away()
+    started = time.monotonic()
+    if not _calls.acquire(slots=slots, max_away=max_away, seconds=0):
         with bulkhead.leave_slot():
-            is_reserved = _calls.acquire(slots=slots, seconds=timeout.total_seconds())
+            is_reserved = _calls.acquire(slots=slots, max_away=max_away, seconds=timeout.total_seconds())
         if not is_reserved:
             raise HookTimedOut.after(timeout)
-    _thread.has_reservation = True
+    _thread.reservation_wait = time.monotonic() - started
     try:
         yield
     finally:
-        _thread.has_reservation = False
+        _thread.reservation_wait = None
         _calls.release(slots=slots)
 
 
 @contextmanager
 def call(hook: Hook) -> Iterator[float]:
-    """The block calls the hook; its value is the deadline of the call (monotonic clock).
+    """The block calls the hook; its value is the deadline of the call (monotonic clock), with the wait for it.
 
     Outside of transactions the block has no slot, except for a database function, which needs its connection. A call
     inside of a transaction without a reservation does not wait for another. Raises HookTimedOut and ServiceBusy.
     """
     timeout = settings.of(hook).time_limit
-    deadline = time.monotonic() + timeout.total_seconds()
+    deadline = time.monotonic() + timeout.total_seconds() - (_thread.reservation_wait or 0)
     is_in_transaction = transaction.get_connection().in_atomic_block
     if not is_in_transaction and settings.of(hook).transport == "pg-functions":
         with reserve(hook):
             yield deadline
         return
+    max_away = bulkhead.max_away()
     # The connection of a transaction belongs to the slot.
     slots = bulkhead.slot_count() if is_in_transaction else None
     with bulkhead.keep_slot() if is_in_transaction else bulkhead.leave_slot():
-        if _thread.has_reservation:
+        if _thread.reservation_wait is not None:
             yield deadline
             return
-        if not _calls.acquire(slots=slots, seconds=0 if is_in_transaction else timeout.total_seconds()):
+        seconds = 0 if is_in_transaction else timeout.total_seconds()
+        if not _calls.acquire(slots=slots, max_away=max_away, seconds=seconds):
             raise HookTimedOut.after(timeout)
         try:
             yield deadline

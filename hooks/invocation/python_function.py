@@ -66,12 +66,11 @@ def call(
     """The answer of the function; None for no answer. Raises HookRejected and HookFailed.
 
     Threads cannot be stopped: the caller goes on at the deadline (monotonic clock), and the thread until its function
-    returns. No function is called while `max_abandoned` threads of this process have passed their deadline.
+    returns. While `max_abandoned` threads of this process have passed their deadline, a call fails at once.
     """
     with _lock:
         has_room = _abandoned < max_abandoned
     if not has_room:
-        time.sleep(max(0.0, deadline - time.monotonic()))
         raise errors.HookTimedOut.after(timeout)
     event = HookEvent(name=name, payload=copy.deepcopy(dict(payload)), deadline=deadline)
     result: Future[Any] = Future()

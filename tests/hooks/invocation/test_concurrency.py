@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -27,6 +28,7 @@ class Slots:
     """The slots of a server; this thread serves one of four requests."""
 
     size = 4
+    max_away = 2
 
     def __init__(self) -> None:
         self.held = 1
@@ -121,9 +123,31 @@ def test_a_reservation_counts_once(slots: Slots, auth_config: ChangeConfig) -> N
         pass
 
 
+def test_the_wait_for_a_reservation_counts_as_time_of_the_call(
+    slots: Slots, set_hook: SetHook, auth_config: ChangeConfig
+) -> None:
+    auth_config(hook_calls={"max_concurrency": 1})
+    set_hook(HTTP, uri="https://hooks.example.com/", timeout=timedelta(seconds=30))
+    release = threading.Event()
+    [thread] = occupy(HTTP, 1, release)
+    threading.Timer(0.5, release.set).start()
+    with concurrency.reserve(HTTP), transaction.atomic(), concurrency.call(HTTP) as deadline:
+        assert deadline < time.monotonic() + 30 - 0.1
+    thread.join()
+
+
+def test_calls_without_a_slot_leave_threads_to_other_requests(slots: Slots, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Slots, "max_away", 0)
+    with pytest.raises(ServiceBusy), concurrency.call(HTTP):
+        pass
+    assert slots.held == 1
+    with concurrency.reserve(HTTP), transaction.atomic(), concurrency.call(HTTP):
+        assert slots.held == 1
+
+
 def test_too_many_waiting_requests(slots: Slots, auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     auth_config(hook_calls={"max_concurrency": 1})
-    monkeypatch.setattr(concurrency, "_MAX_WAITING", 0)
+    monkeypatch.setattr(Slots, "max_away", 0)
     release = threading.Event()
     [thread] = occupy(HTTP, 1, release)
     try:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import requests
 
+from authsvc.server import threaded_requests
+from tests.fakes import http_peer
 from tests.live import servers
 from tests.live.clients.postbox import Postbox
 from tests.live.robustness import conftest as robust
@@ -21,13 +26,13 @@ Gunicorn = Callable[..., servers.LiveServer]
 def gunicorn(tmp_path: Path, empty_database_url: str, post: Postbox) -> Gunicorn:
     """`gunicorn()` is a server that has not been started, on the database of the test; `port` is free unless passed."""
 
-    def make(port: int | None = None) -> servers.LiveServer:
+    def make(port: int | None = None, **env: str) -> servers.LiveServer:
         folder = tmp_path / str(port or "first")
         folder.mkdir()
         return servers.LiveServer(
             folder=folder,
             database_url=empty_database_url,
-            env=robust.settings_for(post),
+            env=robust.settings_for(post) | env,
             command=servers.GUNICORN,
             port=port,
         )
@@ -87,3 +92,34 @@ def test_start_fails_if_port_is_in_use(gunicorn: Gunicorn) -> None:
         second.launch()
         assert second.process.wait(robust.TIMEOUT_SECONDS) == 1
         assert "http server listen failed" in second.log.read_text()
+
+
+def test_other_requests_are_served_while_sign_ups_wait_for_a_hook(gunicorn: Gunicorn) -> None:
+    released, started = threading.Event(), threading.Barrier(81)
+
+    def sign_up(url: str) -> int:
+        started.wait(robust.TIMEOUT_SECONDS)
+        return requests.post(f"{url}/signup", json={}, timeout=robust.TIMEOUT_SECONDS).status_code
+
+    with http_peer.HttpPeer() as hook, ThreadPoolExecutor(80) as pool:
+        hook.answer(http_peer.Answer(status=204, before=lambda: released.wait(robust.TIMEOUT_SECONDS)))
+        env = {
+            "WEB_CONCURRENCY": "1",
+            "AUTH_EXTERNAL_ANONYMOUS_USERS_ENABLED": "true",
+            "AUTH_RATE_LIMIT_ANONYMOUS_USERS": "1000000",
+            "AUTH_HOOK_BEFORE_USER_CREATED_ENABLED": "true",
+            "AUTH_HOOK_BEFORE_USER_CREATED_URI": f"{hook.url}/",
+            "AUTH_HOOK_BEFORE_USER_CREATED_TIMEOUT": "30s",
+        }
+        with gunicorn(**env) as server:
+            sign_ups = [pool.submit(sign_up, server.url) for _ in range(80)]
+            started.wait(robust.TIMEOUT_SECONDS)
+            hook.wait_for_requests(threaded_requests.MAX_AWAY)
+            try:
+                for _ in range(20):
+                    assert requests.get(f"{server.url}/settings", timeout=10).status_code == 200
+            finally:
+                released.set()
+            statuses = Counter(each.result() for each in sign_ups)
+    assert set(statuses) == {200, 503}
+    assert statuses[200] >= threaded_requests.MAX_AWAY

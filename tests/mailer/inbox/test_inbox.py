@@ -220,6 +220,7 @@ class Slots:
     """The slots of a server whose one slot is in use."""
 
     size = 1
+    max_away = 1
 
     def __init__(self) -> None:
         self.held = 1

@@ -109,6 +109,7 @@ def test_a_busy_service_is_a_failed_step(
 ) -> None:
     class Slots:
         size = 1
+        max_away = 1
 
         def acquire(self) -> None: ...
         def release(self) -> None: ...
