@@ -1,19 +1,132 @@
-"""Public names for Python hooks. Changes follow semantic versioning."""
+"""Public names for Python hooks: the hooks, their payloads and answers, and a refusal.
+
+Changes follow semantic versioning.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, NotRequired, TypedDict, TypeVar
+
+from hooks.names import Hook
+
+__all__ = [
+    "AccessTokenAnswer",
+    "AccessTokenPayload",
+    "AttemptAnswer",
+    "EmailData",
+    "FactorAttemptPayload",
+    "Hook",
+    "HookEvent",
+    "HookRejection",
+    "Metadata",
+    "PasswordAttemptPayload",
+    "SendEmailPayload",
+    "SendSmsPayload",
+    "SmsData",
+    "UserPayload",
+]
+
+Payload = TypeVar("Payload")
+
+
+class Metadata(TypedDict):
+    uuid: str
+    """Of the call; repeated deliveries of a message have the same one."""
+    time: str
+    """RFC 3339, in UTC."""
+    name: str
+    """The value of a `Hook`."""
+    ip_address: NotRequired[str]
+    """Of the client."""
+
+
+class AccessTokenPayload(TypedDict):
+    metadata: Metadata
+    user_id: str
+    claims: dict[str, Any]
+    authentication_method: str
+    """The method of the sign-in, such as `password`, or `token_refresh`."""
+
+
+class AccessTokenAnswer(TypedDict):
+    claims: dict[str, Any]
+    """All claims of the token."""
+
+
+class EmailData(TypedDict):
+    token: str
+    token_hash: str
+    redirect_to: str
+    email_action_type: str
+    site_url: str
+    token_new: str
+    token_hash_new: str
+    old_email: str
+    old_phone: str
+    provider: str
+    factor_type: str
+    recipient: str
+
+
+class SendEmailPayload(TypedDict):
+    metadata: Metadata
+    user: dict[str, Any]
+    email_data: EmailData
+
+
+class SmsData(TypedDict):
+    otp: str
+    phone: str
+    """Without `+`."""
+    channel: str
+    sms_type: NotRequired[str]
+    """`mfa` for the code of a second factor."""
+
+
+class SendSmsPayload(TypedDict):
+    metadata: Metadata
+    user: dict[str, Any]
+    sms: SmsData
+
+
+class FactorAttemptPayload(TypedDict):
+    metadata: Metadata
+    user_id: str
+    factor_id: str
+    factor_type: str
+    valid: bool
+
+
+class PasswordAttemptPayload(TypedDict):
+    metadata: Metadata
+    user_id: str
+    valid: bool
+
+
+class AttemptAnswer(TypedDict):
+    """The answer to both kinds of attempts."""
+
+    decision: Literal["continue", "reject"]
+    message: NotRequired[str]
+    should_logout_user: NotRequired[bool]
+    """For a rejected password: end all sessions of the user."""
+
+
+class UserPayload(TypedDict):
+    """The payload of the hooks before and after a user is created."""
+
+    metadata: Metadata
+    user: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HookEvent:
+class HookEvent(Generic[Payload]):
     """One call of a hook."""
 
     name: str
     """The name of the hook, such as `customize-access-token`."""
-    payload: Mapping[str, Any]
+    payload: Payload = field(repr=False)
     """A copy of the payload, which the function may change without an effect."""
     deadline: float
     """The time on the monotonic clock at which the service stops waiting for the function."""

@@ -14,7 +14,7 @@ from hooks.names import Hook
 
 
 def run(
-    function: Callable[[HookEvent], Any],
+    function: Callable[[HookEvent[Any]], Any],
     payload: Mapping[str, Any],
     *,
     hook: Hook,

@@ -30,7 +30,7 @@ class InvalidFunction(Exception):
     """The name denotes no function that can be a hook; the text is the reason."""
 
 
-def resolve(uri: str) -> Callable[[HookEvent], Any]:
+def resolve(uri: str) -> Callable[[HookEvent[Any]], Any]:
     """The function that `python:<module>:<callable>` names. Raises InvalidFunction."""
     module, _, name = uri.partition(":")[2].partition(":")
     try:
@@ -54,7 +54,7 @@ def resolve(uri: str) -> Callable[[HookEvent], Any]:
 
 
 def call(
-    function: Callable[[HookEvent], Any],
+    function: Callable[[HookEvent[Any]], Any],
     uri: str,
     *,
     name: str,
@@ -91,7 +91,7 @@ def call(
         raise errors.HookErrored(uri) from error
 
 
-def _run(function: Callable[[HookEvent], Any], event: HookEvent, result: Future[Any]) -> None:
+def _run(function: Callable[[HookEvent[Any]], Any], event: HookEvent[Any], result: Future[Any]) -> None:
     """Runs in the thread, which has its own database connection."""
     try:
         answer = function(event)

@@ -11,43 +11,48 @@ from hooks.api import HookEvent, HookRejection
 
 released = threading.Event()
 ended = threading.Event()
-events: list[HookEvent] = []
+events: list[HookEvent[Any]] = []
 
 
-def accept(event: HookEvent) -> None:
+def accept(event: HookEvent[Any]) -> None:
     events.append(event)
 
 
-def answer(event: HookEvent) -> dict[str, Any]:
+def answer(event: HookEvent[Any]) -> dict[str, Any]:
     payload = dict(event.payload)
     payload.clear()  # the copy of the function
     return {"name": event.name}
 
 
-def reject(event: HookEvent) -> None:
+def reject(event: HookEvent[Any]) -> None:
     raise HookRejection("not today", http_code=403)
 
 
-def fail(event: HookEvent) -> None:
+def fail(event: HookEvent[Any]) -> None:
     raise ValueError("secret-of-the-hook")
 
 
-def hang(event: HookEvent) -> None:
+def hang(event: HookEvent[Any]) -> None:
     released.wait(60)
     ended.set()
 
 
-def use_database(event: HookEvent) -> dict[str, Any]:
+def use_database(event: HookEvent[Any]) -> dict[str, Any]:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_backend_pid()")
         return {"pid": cursor.fetchone()[0]}
 
 
-def answer_badly(event: HookEvent) -> object:
+def answer_badly(event: HookEvent[Any]) -> object:
     return object()
 
 
-async def coroutine(event: HookEvent) -> None: ...
+async def coroutine(event: HookEvent[Any]) -> None: ...
 
 
 def without_argument() -> None: ...
+
+
+def return_claims(event: HookEvent[Any]) -> dict[str, Any]:
+    events.append(event)
+    return {"claims": event.payload["claims"]}
