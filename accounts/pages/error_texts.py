@@ -10,11 +10,13 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from accounts import errors
+from accounts.mfa.errors import FactorAttemptRejected
 from accounts.passwords import policy
 from accounts.profile import errors as profile_errors
+from accounts.sign_in.errors import PasswordAttemptRejected
 from accounts.verification import errors as verification_errors
 from authsvc import conf
-from authsvc.errors import ApiError
+from authsvc.errors import ApiError, HookError
 
 _TEXTS: dict[str, str | Promise] = {
     "anonymous_provider_disabled": _("This is not available."),
@@ -94,18 +96,26 @@ _TEXTS_OF_CLASSES: dict[type[ApiError], str | Promise] = {
     errors.EmailInvalid: _("Enter a valid email address."),
     errors.EmailTooLong: _("Enter a valid email address."),
     errors.PhoneInvalid: _("Enter a valid phone number with its country code, such as +1 555 123 4567."),
+    FactorAttemptRejected: _("The sign-in was refused."),
+    PasswordAttemptRejected: _("The sign-in was refused."),
     profile_errors.OperatorAccount: _("Operators cannot delete their own account. Ask another operator."),
     verification_errors.InvalidEmailVerificationType: _TEXTS["otp_expired"],
     errors.PasswordTooLong: _("This password is too long. Choose one with at most 72 characters."),
 }
 """For errors that share a code."""
+_REFUSALS = (FactorAttemptRejected, PasswordAttemptRejected, HookError)
 _WITH_WAITING_TIME = frozenset({"over_email_send_rate_limit", "over_sms_send_rate_limit"})
 _LONG_WAIT = 90
 """Seconds; longer waits are given in minutes."""
 
 
 def error_text(error: ApiError) -> str:
-    """The text for an error; where none exists for its code, the English message of the API or a general text."""
+    """The text for an error; where none exists for its code, the English message of the API or a general text.
+
+    A hook that refuses a request chooses the text itself.
+    """
+    if isinstance(error, _REFUSALS):
+        return _refusal_text(error)
     if error.error_code in _WITH_WAITING_TIME:
         return _waiting_text(error)
     if isinstance(error, errors.WeakPassword):
@@ -115,6 +125,13 @@ def error_text(error: ApiError) -> str:
         return str(text)
     is_english = (translation.get_language() or conf.ENGLISH).startswith(conf.ENGLISH)
     return error.message if is_english else gettext("This did not work. Check your input, and try again.")
+
+
+def _refusal_text(error: ApiError) -> str:
+    if isinstance(error, HookError):
+        return error.message if error.is_refusal else str(_TEXTS["unexpected_failure"])
+    is_default = error.message == type(error).message
+    return str(_TEXTS_OF_CLASSES[type(error)]) if is_default else error.message
 
 
 def text_of_code(error_code: str) -> str:

@@ -83,6 +83,28 @@ def test_a_rejection_without_a_message(api: Api, user: User, password_hook: Http
     assert sign_in(api).json()["msg"] == "Further password verification attempts will be rejected."
 
 
+@pytest.mark.parametrize(
+    ("answer", "language", "shown"),
+    [
+        ({"decision": "reject", "message": "<b>too many"}, "de", "&lt;b&gt;too many"),
+        ({"decision": "reject"}, "en", "The sign-in was refused."),
+        ({"decision": "reject"}, "de", "Die Anmeldung wurde abgelehnt."),
+        ({"error": {"message": "only on weekdays", "http_code": 403}}, "de", "only on weekdays"),
+        ({"decision": 1}, "en", "Something went wrong."),
+    ],
+)
+def test_a_rejected_password_on_the_hosted_page(
+    user: User, password_hook: HttpPeer, auth_config: ChangeConfig, answer: dict[str, Any], language: str, shown: str
+) -> None:
+    auth_config(pages={"enabled": True})
+    password_hook.answer(in_json(answer))
+    browser = PageBrowser()
+    browser.client.cookies["account_language"] = language
+    page = browser.sign_in("ada@example.com").content.decode()
+    assert shown in page
+    assert not Session.objects.exists()
+
+
 @pytest.mark.parametrize("answer", [{"decision": "continue"}, {"decision": "else", "message": "x"}, {}, None])
 def test_other_answers_keep_the_result(
     api: Api, user: User, password_hook: HttpPeer, answer: dict[str, Any] | None
