@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Many tests wait for other processes, so more of them run at once than there are cores.
 WORKERS ?= 3
 
-.PHONY: help install run operator test test-fast lint format docs docs-serve screenshots bench reference messages lock audit
+.PHONY: help install run operator test test-fast test-deployment lint format docs docs-serve screenshots bench reference messages lock audit
 
 help:
 	@echo 'make install    install the locked dependencies into .venv'
@@ -24,6 +24,7 @@ help:
 	@echo 'make operator   create an operator of that service, who can use the console'
 	@echo 'make test       run all tests, and check format, lint, types, imports and dependencies'
 	@echo 'make test-fast  run the unit tests only: no database, no server'
+	@echo 'make test-deployment  break parts of an installation of three servers under load (ten minutes)'
 	@echo 'make lint       run the checks without the tests'
 	@echo 'make format     format the sources'
 	@echo 'make docs       build the documents as a site in .data/site'
@@ -105,6 +106,10 @@ WITHOUT_UNITS := live performance catalogclient authsvc/server authsvc/managemen
 test-fast: $(INSTALLED)
 	$(BIN)/pytest -q -n 2 --dist worksteal -m 'not django_db' $(WITHOUT_UNITS:%=--ignore tests/%) \
 		--ignore tests/architecture/test_migrations.py
+
+# Needs Debian's packages postgresql, nginx, pgbouncer and libfaketime, and root for a full disk.
+test-deployment: $(INSTALLED)
+	$(BIN)/pytest -q -n 0 -p no:randomly tests/deployment/every_scenario.py
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix-only .

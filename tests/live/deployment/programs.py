@@ -17,6 +17,14 @@ from tests import ports
 DEPLOY = Path(__file__).parents[3] / "deploy"
 START_SECONDS = 60
 STOP_SECONDS = 60
+# PgBouncer refuses to run as root, while the test's files belong to the user that runs pytest.
+AS_UNPRIVILEGED_USER = (
+    "setpriv",
+    "--reuid=65534",
+    "--clear-groups",
+    "--inh-caps=+dac_override",
+    "--ambient-caps=+dac_override",
+)
 
 
 def find(name: str) -> str:

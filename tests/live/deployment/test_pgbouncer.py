@@ -21,14 +21,6 @@ from tests.live.robustness import conftest as robust
 
 PASSWORD = "of the pooler"
 WORKER = (str(live.PROJECT / "manage.py"), "worker")
-# PgBouncer refuses to run as root, while the test's files belong to the user that runs pytest.
-AS_UNPRIVILEGED_USER = (
-    "setpriv",
-    "--reuid=65534",
-    "--clear-groups",
-    "--inh-caps=+dac_override",
-    "--ambient-caps=+dac_override",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +52,7 @@ def pooler(tmp_path: Path, fresh_database_url: str) -> Iterator[Pooler]:
     )
     file = tmp_path / "pgbouncer.ini"
     file.write_text(document)
-    command = [*(AS_UNPRIVILEGED_USER if os.geteuid() == 0 else ()), program, str(file)]
+    command = [*(programs.AS_UNPRIVILEGED_USER if os.geteuid() == 0 else ()), program, str(file)]
     with programs.running(command, log=tmp_path / "pgbouncer.log", port=port):
         url = f"postgresql://{target['user']}:{PASSWORD.replace(' ', '%20')}@127.0.0.1:{port}"
         yield Pooler(url=f"{url}/authsvc", direct_url=fresh_database_url, admin_url=f"{url}/pgbouncer")

@@ -1,0 +1,1 @@
+"""Runs several servers on a replicated PostgreSQL under load, and breaks parts of it."""

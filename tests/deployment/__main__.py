@@ -1,0 +1,60 @@
+"""Runs the scenarios and prints a table: `python -m tests.deployment [failover] [pooler] [disk] [clock] [throughput]`.
+
+Needs Debian's packages postgresql, nginx, pgbouncer and libfaketime. The scenario `disk` needs root.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+import django
+
+os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
+django.setup()
+
+from _pytest.outcomes import OutcomeException  # noqa: E402
+
+from tests.deployment import scenarios, throughput  # noqa: E402
+
+_HEAD = ("scenario", "answered", "refused", "outage s", "recovery s", "longest s", "lost", "doubled mails")
+
+
+def _line(cells: tuple[str, ...]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _refused(outcome: scenarios.Outcome) -> str:
+    return ", ".join(f"{number} × {status or 'connection'}" for status, number in outcome.refused.items()) or "0"
+
+
+def _row(outcome: scenarios.Outcome) -> str:
+    times = (f"{seconds:.2f}" for seconds in (outcome.outage, outcome.recovery, outcome.longest))
+    counts = (str(outcome.findings.lost), str(outcome.findings.doubled_mails))
+    return _line((outcome.name, str(outcome.answered), _refused(outcome), *times, *counts))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Break parts of an installation under load.")
+    parser.add_argument("names", nargs="*", choices=[*scenarios.ALL, "throughput", []], metavar="scenario")
+    names = parser.parse_args().names or [*scenarios.ALL, "throughput"]
+    problems = 0
+    if chosen := [name for name in names if name in scenarios.ALL]:
+        print(_line(_HEAD), _line(("---",) * len(_HEAD)), sep="\n")
+    for name in chosen:
+        try:
+            for outcome in scenarios.ALL[name]():
+                print(_row(outcome), flush=True)
+                problems += len(outcome.problems)
+                for problem in outcome.problems:
+                    print(f"  {problem}", file=sys.stderr)
+        except OutcomeException as error:
+            print(f"{name}: {error}", file=sys.stderr)
+    if "throughput" in names:
+        print(*throughput.table(throughput.measure()), sep="\n")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

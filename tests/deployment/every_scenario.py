@@ -1,0 +1,28 @@
+"""Every scenario and the measurement of throughput: `make test-deployment`. `make test` does not collect this file."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.deployment import scenarios, throughput
+
+pytestmark = pytest.mark.timeout(1800)
+GROWTH = 1.15
+"""CPU times vary by some percent between measurements."""
+
+
+@pytest.mark.parametrize("name", scenarios.ALL)
+def test_fault_loses_nothing_and_refuses_as_documented(name: str) -> None:
+    outcomes = list(scenarios.ALL[name]())
+
+    assert outcomes
+    assert [f"{outcome.name}: {problem}" for outcome in outcomes for problem in outcome.problems] == []
+
+
+def test_cpu_time_per_request_does_not_grow_with_servers() -> None:
+    first, *others = throughput.measure()
+
+    assert others
+    for measured in others:
+        assert measured.server_milliseconds < GROWTH * first.server_milliseconds, throughput.table([first, *others])
+        assert measured.database_milliseconds < GROWTH * first.database_milliseconds, throughput.table([first, *others])

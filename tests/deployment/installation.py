@@ -1,0 +1,184 @@
+"""Several servers and a worker on one database, behind nginx, with a mail server and a receiver of webhooks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from psycopg import conninfo
+
+from tests import ports, preloaded_python
+from tests.deployment.postgresql import DATABASE, ROLE, Pair
+from tests.fakes.http_peer import Answer, HttpPeer
+from tests.fakes.smtp import FakeSmtp
+from tests.live import servers
+from tests.live.deployment import programs
+from tests.settings import ENVIRONMENT
+
+WORKER = (str(servers.PROJECT / "manage.py"), "worker")
+_NGINX = """
+pid {folder}/nginx.pid;
+error_log {folder}/error.log;
+daemon off;
+{user}
+events {{}}
+http {{
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    include {folder}/authsvc.conf;
+}}
+"""
+_PASSWORD = "of-the-pooler"
+_LIMITS = ("EMAIL_SENT", "OTP", "TOKEN_REFRESH", "VERIFY")
+_SETTINGS = {
+    "WEB_CONCURRENCY": "1",
+    "AUTH_MAILER_SUBJECTS_CONFIRMATION": "Your code is {{ .Token }}",
+    "AUTH_SMTP_ADMIN_EMAIL": "noreply@example.com",
+    "AUTH_SECURITY_FORWARDED_FOR_ENABLED": "true",
+    "AUTH_WEBHOOKS_ENABLED": "true",
+    "AUTH_WEBHOOKS_ALLOW_PRIVATE_NETWORKS": "true",
+    # A client repeats a refresh until it is answered, which takes longer than an outage.
+    "AUTH_SECURITY_REFRESH_TOKEN_REUSE_INTERVAL": "300",
+    **{f"AUTH_RATE_LIMIT_{name}": "1000000000" for name in _LIMITS},
+}
+_ENDPOINT = "INSERT INTO webhook_endpoints (id, url, event_types, secret) VALUES (%s, %s, %s, %s)"
+_WEBHOOK_SECRET = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    pair: Pair
+    servers: list[servers.LiveServer]
+    port: int
+    """The port of nginx in front of the servers."""
+    smtp: FakeSmtp
+    receiver: HttpPeer
+    """Receives every event as a webhook."""
+
+
+@contextlib.contextmanager
+def running(
+    folder: Path,
+    *,
+    pair: Pair,
+    number: int,
+    database_url: str = "",
+    env: Mapping[str, str] | None = None,
+    last_env: Mapping[str, str] | None = None,
+    has_worker: bool = True,
+) -> Iterator[Installation]:
+    """So many servers, each with its own worker thread, and a separate worker.
+
+    `last_env` are settings of the last server only. Without `database_url` the servers use both hosts of `pair`.
+    """
+    port = ports.free_port()
+    with contextlib.ExitStack() as stack:
+        smtp = stack.enter_context(FakeSmtp())
+        receiver = stack.enter_context(HttpPeer())
+        receiver.answer(Answer(status=204))
+        settings = {**_SETTINGS, "AUTH_API_EXTERNAL_URL": f"http://127.0.0.1:{port}"}
+        settings |= {"AUTH_SMTP_HOST": smtp.host, "AUTH_SMTP_PORT": str(smtp.port), **(env or {})}
+
+        def start(command: tuple[str, ...], further: Mapping[str, str]) -> servers.LiveServer:
+            server = servers.LiveServer(
+                folder=folder,
+                database_url=database_url or pair.url,
+                env={**settings, **further},
+                command=command,
+                # Only a new interpreter loads a library that changes the clock.
+                is_new_interpreter="LD_PRELOAD" in further,
+            )
+            stack.callback(server.kill)
+            server.launch()
+            return server
+
+        migrate = [str(servers.PROJECT / "manage.py"), "migrate", "-v", "0"]
+        environment = {**os.environ, **ENVIRONMENT, "DATABASE_URL": pair.url}
+        preloaded_python.run(migrate, env=environment, timeout=servers.START_SECONDS).check_returncode()
+        # The servers must know the endpoint from their start.
+        with pair.primary.connect() as connection:
+            connection.execute(_ENDPOINT, (uuid.uuid4(), receiver.url, ["*"], _WEBHOOK_SECRET))
+        last = number - 1
+        started = [start(servers.SERVE, (last_env or {}) if position == last else {}) for position in range(number)]
+        for server in started:
+            server.wait()
+        if has_worker:
+            start(WORKER, {})
+        stack.enter_context(_balancer(folder, port=port, server_ports=[server.port for server in started]))
+        yield Installation(pair=pair, servers=started, port=port, smtp=smtp, receiver=receiver)
+
+
+@contextlib.contextmanager
+def _balancer(folder: Path, *, port: int, server_ports: list[int]) -> Iterator[None]:
+    """nginx with the configuration in `deploy/`, without TLS."""
+    program = programs.find("nginx")
+    document = programs.changed(
+        (programs.DEPLOY / "nginx.conf").read_text(),
+        {
+            "listen 80;": f"listen 127.0.0.1:{ports.free_port()};",
+            "listen [::]:80;": "",
+            "listen 443 ssl http2;": f"listen 127.0.0.1:{port};",
+            "listen [::]:443 ssl http2;": "",
+            "ssl_certificate ": "# ",
+            "ssl_certificate_key ": "# ",
+            "/var/log/nginx/authsvc.log authsvc": "off",
+            "server 127.0.0.1:8081 max_fails=0;": "".join(
+                f"server 127.0.0.1:{one} max_fails=0;" for one in server_ports
+            ),
+        },
+    )
+    (folder / "authsvc.conf").write_text(document)
+    # Without it, nginx started by root drops to a user that may not read this directory.
+    user = "user root;" if os.geteuid() == 0 else ""
+    (folder / "nginx.conf").write_text(_NGINX.format(folder=folder, user=user))
+    with programs.running([program, "-c", folder / "nginx.conf"], log=folder / "nginx.log", port=port):
+        yield
+
+
+class Pooler:
+    """PgBouncer with the configuration in `deploy/`, in front of the primary."""
+
+    def __init__(self, folder: Path, pair: Pair) -> None:
+        self._port = ports.free_port()
+        self._folder = folder
+        self._stack = contextlib.ExitStack()
+        self.url = f"postgresql://{ROLE}:{_PASSWORD}@127.0.0.1:{self._port}/{DATABASE}"
+        users = folder / "userlist.txt"
+        users.write_text(f'"{ROLE}" "{_PASSWORD}"\n')
+        target = conninfo.make_conninfo(host="127.0.0.1", port=pair.primary.port, dbname=DATABASE)
+        document = programs.changed(
+            (programs.DEPLOY / "pgbouncer.ini").read_text(),
+            {
+                "authsvc = host=127.0.0.1 port=5432 dbname=authsvc": f"authsvc = {target}",
+                "listen_port = 6432": f"listen_port = {self._port}\nunix_socket_dir =",
+                "/etc/pgbouncer/userlist.txt": str(users),
+            },
+        )
+        (folder / "pgbouncer.ini").write_text(document)
+
+    def start(self) -> None:
+        # PgBouncer refuses to run as root, while the files belong to the user that runs the tests.
+        as_user = programs.AS_UNPRIVILEGED_USER if os.geteuid() == 0 else ()
+        command = [*as_user, programs.find("pgbouncer"), str(self._folder / "pgbouncer.ini")]
+        self._stack.enter_context(programs.running(command, log=self._folder / "pgbouncer.log", port=self._port))
+
+    def stop(self) -> None:
+        self._stack.close()
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def __enter__(self) -> Pooler:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

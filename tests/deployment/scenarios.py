@@ -1,0 +1,352 @@
+"""Faults of an installation under load, and what its clients noticed of them."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.deployment import installation, invariants, postgresql
+from tests.deployment.installation import Installation
+from tests.deployment.load import Load, Result, by_status
+
+ANSWERS = 120
+"""Requests that are answered before a fault and after it."""
+FAULT_SECONDS = 3.0
+"""Time until an operator or Patroni reacts, or until a fault ends."""
+DETECTION_SECONDS = 1.0
+"""Time until the loss of the primary is noticed."""
+MAX_SECONDS = 15.0
+"""Longest response time: AUTH_API_MAX_REQUEST_DURATION, and a margin for a busy machine."""
+FORBIDDEN, BAD_GATEWAY, UNAVAILABLE, TIMED_OUT = 403, 502, 503, 504
+
+Fault = Callable[[Installation, Load], "Period"]
+"""Causes the fault and ends it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Times of time.monotonic()."""
+
+    began: float
+    ended: float
+    """For example, when the standby was promoted."""
+
+
+@dataclass(kw_only=True)
+class Outcome:
+    name: str
+    answered: int
+    refused: dict[int, int]
+    """Status → number of requests; 0 is a failed connection."""
+    outage: float
+    """Seconds from the fault to the last refusal; 0 without a refusal."""
+    recovery: float
+    """Seconds from the end of the fault to the last refusal; 0 without a refusal after it."""
+    longest: float
+    """Seconds of the longest request."""
+    findings: invariants.Findings
+    problems: list[str] = field(default_factory=list)
+    """Findings, and refusals that are not permitted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    name: str
+    fault: Fault
+    permitted: frozenset[int]
+    """Statuses of refusals that clients may see."""
+    times: int = 1
+
+
+def run(scenario: Scenario, running: Installation) -> Outcome:
+    """Cause the fault under load, end the load, and check everything."""
+    with Load(running) as load:
+        load.wait_for_answers(ANSWERS)
+        period = scenario.fault(running, load)
+        load.wait_for_answers(ANSWERS)
+    results = load.journal.since(period.began - MAX_SECONDS)
+    refusals = [result for result in results if not result.was_answered]
+    last = max((result.ended for result in refusals), default=0.0)
+    findings = invariants.check(running, load.journal)
+    outcome = Outcome(
+        name=scenario.name,
+        answered=sum(result.was_answered for result in load.journal.results),
+        refused=by_status(refusals),
+        outage=max(0.0, last - period.began),
+        recovery=max(0.0, last - period.ended),
+        longest=max(result.ended - result.began for result in results),
+        findings=findings,
+        problems=[*findings.problems],
+    )
+    unexpected = {_describe(result) for result in refusals if not _is_permitted(result, scenario.permitted)}
+    outcome.problems += [f"refused with {text}" for text in sorted(unexpected)]
+    if outcome.longest > MAX_SECONDS:
+        outcome.problems.append(f"a request took {outcome.longest:.1f} s")
+    return outcome
+
+
+def _is_permitted(result: Result, permitted: frozenset[int]) -> bool:
+    return result.status in permitted and (result.status != UNAVAILABLE or bool(result.retry_after))
+
+
+def _describe(result: Result) -> str:
+    without = " without Retry-After" if result.status == UNAVAILABLE and not result.retry_after else ""
+    return f"{result.status} {result.code}{without}".strip()
+
+
+def lose_primary(running: Installation, load: Load) -> Period:
+    """Kill the primary, promote the standby, and build a new standby while requests are answered."""
+    began = time.monotonic()
+    running.pair.primary.kill()
+    time.sleep(DETECTION_SECONDS)
+    running.pair.promote_standby()
+    ended = time.monotonic()
+    load.wait_for_answers(ANSWERS)
+    running.pair.build_standby()
+    return Period(began, ended)
+
+
+def freeze_primary(running: Installation, load: Load) -> Period:
+    """As `lose_primary`, but connections to the primary stay open and nothing answers."""
+    frozen = running.pair.primary
+    began = time.monotonic()
+    frozen.freeze()
+    time.sleep(DETECTION_SECONDS)
+    running.pair.promote_standby()
+    ended = time.monotonic()
+    try:
+        load.wait_for_answers(ANSWERS)
+    finally:
+        frozen.kill()
+    running.pair.build_standby()
+    return Period(began, ended)
+
+
+def stop_standby(running: Installation, load: Load) -> Period:
+    """Stop the standby, then let commits no longer wait for it, and build a new one."""
+    began = time.monotonic()
+    running.pair.standby.kill()
+    time.sleep(DETECTION_SECONDS)
+    running.pair.set_synchronous(False)
+    ended = time.monotonic()
+    load.wait_for_answers(ANSWERS)
+    running.pair.build_standby()
+    return Period(began, ended)
+
+
+def kill_server(running: Installation, load: Load) -> Period:
+    server = running.servers[0]
+    began = time.monotonic()
+    server.kill()
+    ended = time.monotonic()
+    load.wait_for_answers(ANSWERS)
+    server.launch()
+    server.wait()
+    return Period(began, ended)
+
+
+def restart_servers(running: Installation, load: Load) -> Period:
+    """Restart one server after the other, as a rolling upgrade does."""
+    began = time.monotonic()
+    for server in running.servers:
+        server.stop(signal.SIGTERM)
+        load.wait_for_answers(ANSWERS // 3)
+        server.launch()
+        server.wait()
+    return Period(began, time.monotonic())
+
+
+def block_table(running: Installation, load: Load) -> Period:
+    """Lock the users for longer than `statement_timeout` permits."""
+    pair = running.pair
+    pair.primary.execute(f"ALTER ROLE {postgresql.ROLE} SET statement_timeout = '1s'")
+    _end_connections(pair)
+    load.wait_for_answers(ANSWERS)
+    began = time.monotonic()
+    with pair.primary.connect() as connection, connection.transaction():
+        connection.execute("LOCK TABLE users IN ACCESS EXCLUSIVE MODE")
+        time.sleep(FAULT_SECONDS)
+    ended = time.monotonic()
+    load.wait_for_answers(ANSWERS)
+    pair.primary.execute(f"ALTER ROLE {postgresql.ROLE} RESET statement_timeout")
+    _end_connections(pair)
+    return Period(began, ended)
+
+
+def take_connections(running: Installation, load: Load) -> Period:
+    """Let another role open every connection that PostgreSQL permits, instead of the service."""
+    primary = running.pair.primary
+    with contextlib.suppress(psycopg.errors.DuplicateObject):
+        primary.execute("CREATE ROLE other LOGIN")
+    taken: list[psycopg.Connection[Any]] = []
+    began = time.monotonic()
+    while time.monotonic() < began + FAULT_SECONDS:
+        _end_connections(running.pair)
+        with contextlib.suppress(psycopg.OperationalError):
+            while True:
+                taken.append(primary.connect(user="other"))
+        time.sleep(0.05)
+    for connection in taken:
+        connection.close()
+    return Period(began, time.monotonic())
+
+
+def _end_connections(pair: postgresql.Pair) -> None:
+    pair.primary.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{postgresql.ROLE}'")
+
+
+def fill_disk(running: Installation, load: Load) -> Period:
+    """Fill the file system of the primary, then free it, and start PostgreSQL if it has stopped."""
+    primary = running.pair.primary
+    ballast = primary.folder / "ballast"
+    began = time.monotonic()
+    with ballast.open("wb", buffering=0) as file:
+        while time.monotonic() < began + FAULT_SECONDS:
+            try:
+                file.write(bytes(2**12))
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                time.sleep(0.01)
+    ballast.unlink()
+    if not primary.processes():
+        (primary.data / "postmaster.pid").unlink(missing_ok=True)
+        primary.start()
+    return Period(began, time.monotonic())
+
+
+def change_clock(file: Path, seconds: int) -> Fault:
+    """Move the clock of the last server, which reads the offset from `file`, and set it right again."""
+
+    def fault(_running: Installation, load: Load) -> Period:
+        began = time.monotonic()
+        file.write_text(f"{seconds:+d}")
+        time.sleep(FAULT_SECONDS)
+        load.wait_for_answers(ANSWERS)
+        file.write_text("+0")
+        return Period(began, time.monotonic())
+
+    return fault
+
+
+def restart_pooler(pooler: installation.Pooler) -> Fault:
+    def fault(_running: Installation, _load: Load) -> Period:
+        began = time.monotonic()
+        pooler.restart()
+        return Period(began, time.monotonic())
+
+    return fault
+
+
+FAILOVER = Scenario(name="primary killed, standby promoted", fault=lose_primary, permitted=frozenset({UNAVAILABLE}))
+"""The scenario that `make test` runs too."""
+_UNAVAILABLE = frozenset({UNAVAILABLE})
+_SCENARIOS = (
+    Scenario(name=FAILOVER.name, fault=lose_primary, permitted=_UNAVAILABLE, times=10),
+    Scenario(name="standby stopped", fault=stop_standby, permitted=frozenset()),
+    Scenario(name="server killed", fault=kill_server, permitted=frozenset({BAD_GATEWAY})),
+    Scenario(name="rolling restart", fault=restart_servers, permitted=frozenset()),
+    Scenario(name="statement_timeout hit", fault=block_table, permitted=_UNAVAILABLE | {TIMED_OUT}),
+    Scenario(name="connections taken", fault=take_connections, permitted=_UNAVAILABLE),
+)
+FROZEN = Scenario(
+    name="primary frozen, standby promoted", fault=freeze_primary, permitted=frozenset({UNAVAILABLE, TIMED_OUT})
+)
+
+
+@contextlib.contextmanager
+def folders() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="authsvc-installation-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def postgresql_programs() -> Path:
+    """Skips the test without Debian's PostgreSQL; fails it in CI."""
+    found = postgresql.find_programs()
+    if found is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("Debian's PostgreSQL is not installed")
+    return found
+
+
+def failover(
+    *, number: int = 3, scenarios: tuple[Scenario, ...] = _SCENARIOS, has_worker: bool = True
+) -> Iterator[Outcome]:
+    with (
+        folders() as folder,
+        postgresql.running_pair(postgresql_programs()) as pair,
+        installation.running(folder, pair=pair, number=number, has_worker=has_worker) as running,
+    ):
+        for scenario in scenarios:
+            for _ in range(scenario.times):
+                yield run(scenario, running)
+
+
+def pooler(*, number: int = 3) -> Iterator[Outcome]:
+    with (
+        folders() as folder,
+        postgresql.running_pair(postgresql_programs()) as pair,
+        installation.Pooler(folder, pair) as pgbouncer,
+        installation.running(
+            folder,
+            pair=pair,
+            number=number,
+            database_url=pgbouncer.url,
+            env={"AUTH_DB_PREPARED_STATEMENTS_ENABLED": "false"},
+        ) as running,
+    ):
+        fault = restart_pooler(pgbouncer)
+        yield run(Scenario(name="PgBouncer restarted", fault=fault, permitted=_UNAVAILABLE), running)
+
+
+def disk(*, number: int = 3) -> Iterator[Outcome]:
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small file system")
+    with (
+        folders() as folder,
+        postgresql.running_pair(postgresql_programs(), primary_megabytes=300) as pair,
+        installation.running(folder, pair=pair, number=number) as running,
+    ):
+        yield run(Scenario(name="disk full", fault=fill_disk, permitted=_UNAVAILABLE), running)
+
+
+def clock(*, number: int = 3) -> Iterator[Outcome]:
+    libraries = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
+    if not libraries:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("libfaketime is not installed")
+    with folders() as folder, postgresql.running_pair(postgresql_programs()) as pair:
+        file = folder / "offset"
+        file.write_text("+0")
+        env = {
+            "LD_PRELOAD": str(libraries[0]),
+            "FAKETIME_TIMESTAMP_FILE": str(file),
+            "FAKETIME_CACHE_DURATION": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        }
+        with installation.running(folder, pair=pair, number=number, last_env=env) as running:
+            for name, seconds in (("an hour ahead", 3600), ("an hour behind", -3600)):
+                # The other servers refuse tokens that are issued in the future or have expired.
+                permitted = frozenset({FORBIDDEN})
+                fault = change_clock(file, seconds)
+                scenario = Scenario(name=f"clock of one server {name}", fault=fault, permitted=permitted)
+                yield run(scenario, running)
+
+
+ALL: dict[str, Callable[..., Iterator[Outcome]]] = {
+    "failover": failover,
+    "frozen": functools.partial(failover, scenarios=(FROZEN,)),
+    "pooler": pooler,
+    "disk": disk,
+    "clock": clock,
+}
