@@ -142,7 +142,7 @@ def _check_journal(connection: Connection, journal: Journal, findings: Findings)
     lost = [email for email, user_id in journal.accounts.items() if users.get(email) != user_id]
     _note_lost(findings, "accounts", lost)
 
-    counters = dict(connection.execute("SELECT id::text, refresh_token_counter FROM sessions").fetchall())
+    counters = dict(connection.execute("SELECT id::text, COALESCE(refresh_token_counter, -1) FROM sessions").fetchall())
     alive = journal.counters.keys() - journal.ended - journal.undecided
     _note_lost(findings, "sessions", sorted(alive - counters.keys()))
     older = [name for name in alive & counters.keys() if counters[name] < journal.counters[name]]
@@ -175,6 +175,7 @@ def _check_webhooks(installation: Installation, journal: Journal, findings: Find
     seen: set[str] = set()
     last: dict[str, int] = {}
     created: Counter[str] = Counter()
+    disordered: set[str] = set()
     for received in list(installation.receiver.received):
         if received.headers["webhook-id"] in seen:
             continue
@@ -183,8 +184,10 @@ def _check_webhooks(installation: Installation, journal: Journal, findings: Find
         user_id = event["data"]["user"]["id"] if event["data"].get("user") else ""
         created[user_id] += event["type"] == "user.created"
         if event["sequence"] < last.get(user_id, 0):
-            findings.problems.append(f"events of {user_id} arrived out of order")
+            disordered.add(user_id)
         last[user_id] = event["sequence"]
+    if disordered:
+        findings.problems.append(f"events of {len(disordered)} users arrived out of order")
     _note_lost(findings, "events", [user_id for user_id in journal.accounts.values() if created[user_id] != 1])
 
 
