@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from authsvc import jobs
+from django.db import transaction
+
+from authsvc import events, jobs
 from authsvc.db.sql import namespaced
+from authsvc.events import EventType
 from authsvc.jobs import cleanup
 from authsvc.jobs.cleanup import CleanupRule
+from oauthserver.clients import clients
 from oauthserver.logout import logout_tokens
 from oauthserver.logout.logout_tokens import Outcome
 
@@ -51,6 +55,16 @@ def send_logout_token(run: jobs.Run, *, client_id: str, user_id: str, session_id
         raise jobs.Retry
 
 
+class UnusedClients(CleanupRule):
+    """Deletes clients, and records that where an event is wanted."""
+
+    def run(self, *, at: datetime) -> int:
+        if not events.is_wanted(EventType.OAUTH_CLIENT_DELETED):
+            return super().run(at=at)
+        with transaction.atomic():
+            return clients.delete_unused(self.lock_expired(at=at), at=at)
+
+
 cleanup.register(
     # Requests of clients create these rows without a session.
     CleanupRule(table="oauth_authorizations", condition="t.expires_at < %s", parameters=_a_day_ago, is_mandatory=True),
@@ -67,7 +81,7 @@ cleanup.register(
         table="oauth_device_authorizations", condition="t.expires_at < %s", parameters=_an_hour_ago, is_mandatory=True
     ),
     # Clients register themselves without an administrator. Those that no user has ever used are deleted.
-    CleanupRule(
+    UnusedClients(
         table="oauth_clients",
         condition=f"t.registration_type = 'dynamic' AND t.created_at < %s AND {_IS_UNUSED}",
         parameters=_a_month_ago_hourly,

@@ -64,6 +64,7 @@ def make_user(
         email=f"{secrets.token_hex(6)}@example.com" if email is None else email,
         password_hash=password_hash,
         data=data or {},
+        via="signup",
         audience=audience,
         confirmed=confirmed,
         at=at or timezone.now(),

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.db import transaction
 
 from authsvc import conf
 from authsvc.db.sql import namespaced
 from authsvc.jobs import cleanup
 from authsvc.jobs.cleanup import CleanupRule
-from tokens.sessions import impersonation
+from tokens.models import Session
+from tokens.sessions import impersonation, session_events
 
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(hours=24)
@@ -68,6 +73,23 @@ class OutdatedImpersonations(CleanupRule):
         return impersonation.end_outdated(at=at, limit=self.batch_size)
 
 
+class ExpiredSessions(CleanupRule):
+    """Deletes sessions, and records that where an event is wanted."""
+
+    def run(self, *, at: datetime) -> int:
+        if not session_events.is_end_wanted():
+            return super().run(at=at)
+        with transaction.atomic():
+            expired = Session.objects.filter(id__in=self.lock_expired(at=at))
+            ended = defaultdict[UUID, list[UUID]](list)
+            for user_id, session_id in expired.values_list("user_id", "id"):
+                ended[user_id].append(session_id)
+            expired._raw_delete("default")
+            for user_id, session_ids in ended.items():
+                session_events.record_end(user_id, session_ids, reason="expired")
+        return sum(map(len, ended.values()))
+
+
 cleanup.register(
     OutdatedImpersonations(table="sessions", condition="", parameters=_a_day_ago, is_mandatory=True),
     CleanupRule(
@@ -83,14 +105,16 @@ cleanup.register(
         parameters=_a_day_ago,
         change="revoked = true, updated_at = now()",
     ),
-    CleanupRule(table="sessions", condition="t.not_after < %s", parameters=_three_days_ago, max_rows=_SESSIONS_AT_ONCE),
+    ExpiredSessions(
+        table="sessions", condition="t.not_after < %s", parameters=_three_days_ago, max_rows=_SESSIONS_AT_ONCE
+    ),
     CleanupRule(
         table="flow_state",
         condition=_FLOW_IS_OVER,
         parameters=_ends_of_flows,
         is_mandatory=True,
     ),
-    CleanupRule(table="sessions", condition="t.created_at < %s", parameters=_older_than_timebox),
-    CleanupRule(table="sessions", condition="t.refreshed_at < %s", parameters=_inactive_since),
-    CleanupRule(table="sessions", condition=_NEVER_REFRESHED, parameters=_inactive_since_twice),
+    ExpiredSessions(table="sessions", condition="t.created_at < %s", parameters=_older_than_timebox),
+    ExpiredSessions(table="sessions", condition="t.refreshed_at < %s", parameters=_inactive_since),
+    ExpiredSessions(table="sessions", condition=_NEVER_REFRESHED, parameters=_inactive_since_twice),
 )

@@ -12,13 +12,12 @@ from accounts import errors as account_errors
 from accounts.administration import errors
 from accounts.mfa import enrolment, removal
 from accounts.mfa import errors as mfa_errors
-from accounts.models import Factor, FactorChallenge, FactorStatus, FactorType, User
+from accounts.models import Factor, FactorChallenge, FactorType, User
 from accounts.users import identifiers, queries, user_events
 from accounts.users.records import FactorRecord, UserRecord
 from authsvc import audit
 from authsvc.audit import Administrator
 from authsvc.caller import Caller
-from authsvc.events import EventType
 
 
 def update(
@@ -72,7 +71,7 @@ def remove(user_id: UUID, factor_id: UUID, *, actor: Administrator, caller: Call
             raise mfa_errors.FactorNotFound
         traits = _traits(user_id, factor)
         audit.record(audit.Action.FACTOR_DELETED, actor=actor, caller=caller, at=at, traits=traits)
-        _record_event(user_id, factor, at=at)
+        user_events.record_factor_removal(user_id, factor, at=at)
     return factor
 
 
@@ -90,20 +89,8 @@ def reset(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) 
             removal.delete_factor(user_id, UUID(factor.id))
             traits = _traits(user_id, factor)
             audit.record(audit.Action.FACTOR_DELETED, actor=actor, caller=caller, at=at, traits=traits)
-            _record_event(user_id, factor, at=at)
+            user_events.record_factor_removal(user_id, factor, at=at)
     return len(user.factors)
-
-
-def _record_event(user_id: UUID, factor: FactorRecord, *, at: datetime) -> None:
-    if factor.status == FactorStatus.VERIFIED:
-        user_events.record_factor(
-            EventType.FACTOR_UNENROLLED,
-            user_id,
-            factor_id=factor.id,
-            factor_type=factor.factor_type,
-            friendly_name=factor.friendly_name or "",
-            at=at,
-        )
 
 
 def _columns(factor: FactorRecord, *, friendly_name: str, phone: str) -> dict[str, str]:

@@ -23,12 +23,15 @@ from uuid import UUID
 
 import orjson
 from django.db import transaction
+from django.db.models import Q
 
 from accounts.identities import queries
 from accounts.models import Factor, Identity, Passkey, PasskeyChallenge, RecoveryCode, User
-from accounts.users import account_creation, updates
+from accounts.users import account_creation, updates, user_events
 from accounts.users import queries as user_queries
 from accounts.users.records import UserRecord
+from authsvc import events
+from authsvc.events import EventType
 from tokens.flows import flow_states
 from tokens.one_time import one_time_tokens
 from tokens.sessions import revocation
@@ -40,7 +43,13 @@ class AccountChanged(Exception):
     """The account is no longer the one on which a decision was made."""
 
 
-def withdraw_claim(user: UserRecord, column: Literal["email", "phone"], *, at: datetime) -> None:
+def withdraw_claim(claimant: UserRecord, column: Literal["email", "phone"], *, at: datetime) -> None:
+    """Apply `withdraw_own_claim` to the account of another person, whose change is an event of its own."""
+    with user_events.changes_of(claimant, at=at):
+        withdraw_own_claim(claimant, column, at=at)
+
+
+def withdraw_own_claim(user: UserRecord, column: Literal["email", "phone"], *, at: datetime) -> None:
     """Take an unconfirmed email or phone from an account that a person controls, in favour of its owner.
 
     It becomes a pending change of the account, and secrets that were sent to it are deleted. Changes nothing when it
@@ -59,14 +68,14 @@ def withdraw_claim(user: UserRecord, column: Literal["email", "phone"], *, at: d
 
 
 def withdraw_other_claim(user: UserRecord, *, proven: Literal["email", "phone"], at: datetime) -> None:
-    """Apply `withdraw_claim` to the other identifier of an account whose email or phone has just been proven."""
+    """Apply `withdraw_own_claim` to the other identifier of an account whose email or phone has just been proven."""
     if proven == "phone" and user.email and user.email_confirmed_at is None and not user.has_pending_invitation:
-        withdraw_claim(user, "email", at=at)
+        withdraw_own_claim(user, "email", at=at)
     elif proven == "email" and user.phone and user.phone_confirmed_at is None:
-        withdraw_claim(user, "phone", at=at)
+        withdraw_own_claim(user, "phone", at=at)
 
 
-def claim_unverified_account(user: UserRecord, *, keep_identity: UUID) -> None:
+def claim_unverified_account(user: UserRecord, *, keep_identity: UUID, at: datetime) -> None:
     """Give an account with an unverified address to the owner of `keep_identity`.
 
     Deletes the password, the phone, all credentials and sessions, and every other identity, because another person
@@ -81,8 +90,8 @@ def claim_unverified_account(user: UserRecord, *, keep_identity: UUID) -> None:
         else:
             columns["raw_user_meta_data"] = {}
         User.objects.filter(id=user_id).update(**columns, **updates.cleared_pending_changes(keeps_confirmation=True))
-        Identity.objects.filter(user_id=user_id).exclude(id=keep_identity).delete()
-        _delete_credentials(user_id)
+        _delete_identities(user_id, Q(id=keep_identity), at=at)
+        _delete_credentials(user, at=at)
         one_time_tokens.delete_all(user_id)
 
 
@@ -97,11 +106,11 @@ def remove_unverified_identities(
     if all(provider in _OWN_PROVIDERS for provider in user.providers):
         return
     with transaction.atomic(savepoint=False):
-        Identity.objects.filter(user_id=user.id).exclude(provider__in=_OWN_PROVIDERS).delete()
+        _delete_identities(user.id, Q(provider__in=_OWN_PROVIDERS), at=at)
         if user.email and "email" not in user.providers:
             data = identity_data or account_creation.own_identity_data(user_id=user.id, email=user.email, data={})
             account_creation.add_identity(user.id, provider="email", subject=str(user.id), identity_data=data, at=at)
-        _delete_credentials(user.id)
+        _delete_credentials(user, at=at)
         merge_user_metadata(user.id, at=at)
 
 
@@ -132,8 +141,25 @@ def merge_user_metadata(
     return user
 
 
-def _delete_credentials(user_id: UUID) -> None:
+def _delete_identities(user_id: UUID, kept: Q, *, at: datetime) -> None:
+    deleted = Identity.objects.filter(user_id=user_id).exclude(kept)
+    rows = list(deleted) if events.is_wanted(EventType.IDENTITY_UNLINKED) else []
+    deleted.delete()
+    for identity in rows:
+        user_events.record_identity(EventType.IDENTITY_UNLINKED, user_id, identity, at=at)
+
+
+def _delete_credentials(user: UserRecord, *, at: datetime) -> None:
+    user_id = user.id
+    passkeys = Passkey.objects.filter(user_id=user_id).values_list("id", "friendly_name")
+    deleted_passkeys = list(passkeys) if events.is_wanted(EventType.PASSKEY_DELETED) else []
     for model in (Factor, Passkey, PasskeyChallenge, RecoveryCode):
         model._default_manager.filter(user_id=user_id).delete()
+    for factor in user.factors:
+        user_events.record_factor_removal(user_id, factor, at=at)
+    for passkey_id, name in deleted_passkeys:
+        user_events.record_passkey(
+            EventType.PASSKEY_DELETED, user_id, passkey_id=str(passkey_id), friendly_name=name or "", at=at
+        )
     revocation.revoke_all_sessions(user_id, reason="admin")
     flow_states.delete_user_flows(user_id)

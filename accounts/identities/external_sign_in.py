@@ -278,15 +278,15 @@ def _update(
         traits = identity.audit_traits(added.id)
         audit.record(Action.IDENTITY_LINKED, actor=user, caller=caller, at=at, traits=traits)
         if match.needs_verification and not user.is_controlled:
-            account_claiming.claim_unverified_account(user, keep_identity=added.id)
+            account_claiming.claim_unverified_account(user, keep_identity=added.id, at=at)
     elif match.needs_verification and not user.is_controlled and (user.password_hash or len(user.identities) > 1):
-        account_claiming.claim_unverified_account(user, keep_identity=identity_id)
+        account_claiming.claim_unverified_account(user, keep_identity=identity_id, at=at)
     if match.is_verified and user.email_confirmed_at is None and (match.needs_verification or user.email):
         one_time_tokens.delete_all(user.id)
         User.objects.filter(id=user.id).update(email_confirmed_at=at)
         user_data["email_verified"] = True
     elif match.is_pending and user.has_unproven_claim("email"):
-        account_claiming.withdraw_claim(user, "email", at=at)
+        account_claiming.withdraw_own_claim(user, "email", at=at)
     elif match.confirmation_recipient and not match.is_pending:
         User.objects.filter(id=user.id).update(confirmation_sent_at=at)
     # The user's row before the identity's, as everywhere, so that concurrent requests cannot deadlock.

@@ -75,7 +75,7 @@ def accept(
         raise errors.IdentityNotCreated from None
     traits = {"provider": identity.provider}
     audit.record(Action.INVITE_ACCEPTED, actor=user, caller=caller, at=at, traits=traits)
-    account_claiming.claim_unverified_account(user, keep_identity=added.id)
+    account_claiming.claim_unverified_account(user, keep_identity=added.id, at=at)
     User.objects.filter(id=user.id).update(email_confirmed_at=at)
     with user_events.changes_of(user, at=at):
         return account_claiming.merge_user_metadata(

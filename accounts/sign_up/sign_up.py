@@ -232,6 +232,7 @@ def _create(
             phone=request.phone,
             password_hash=password_hash,
             data=request.data,
+            via="otp" if request.password is None else "signup",
             audience=caller.audience,
             confirmed=is_confirmed,
             at=at,
@@ -292,6 +293,7 @@ def _repeat(
             with user_events.changes_of(existing, at=at):
                 return _confirm_repeated(request, existing, identity_data=identity_data, caller=caller, at=at)
         user = user_queries.get(existing.id) or existing
+        user_events.record_changes(existing, user, at=at)
         message_id = _send_confirmation(request, user, caller=caller, at=at)
     if not agrees:
         user = _fabricated_user(request, caller=caller, at=at)

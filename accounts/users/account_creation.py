@@ -26,6 +26,7 @@ def create_user(
     phone: str = "",
     password_hash: str,
     data: Mapping[str, Any],
+    via: str,
     audience: str,
     confirmed: bool,
     at: datetime,
@@ -33,7 +34,8 @@ def create_user(
 ) -> UserRecord:
     """Insert a user with an email or phone and the identity of that kind. One statement.
 
-    Must run inside a transaction. Raises IntegrityError when another user has the email or phone.
+    `via` is that of the lifecycle event: `signup` or `otp`. Must run inside a transaction. Raises IntegrityError when
+    another user has the email or phone.
     """
     user, identity = _build(
         email=email,
@@ -64,7 +66,7 @@ def create_user(
             at=at,
         )
         created = _record(user, identity)
-        user_events.record_creation(created, provider=identity.provider, via="signup", at=at)
+        user_events.record_creation(created, provider=identity.provider, via=via, at=at)
     return created
 
 

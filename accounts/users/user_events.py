@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from accounts.models import Identity
+from accounts.models import FactorStatus, Identity
 from accounts.users import queries, records
-from accounts.users.records import IdentityRecord, UserRecord
+from accounts.users.records import FactorRecord, IdentityRecord, UserRecord
 from authsvc import events
 from authsvc.events import EventType
 
@@ -76,6 +76,19 @@ def record_factor(
     """Joins the caller's transaction."""
     factor = {"id": factor_id, "factor_type": factor_type, "friendly_name": friendly_name}
     _record_part(type, user_id, {"factor": factor}, at=at)
+
+
+def record_factor_removal(user_id: UUID, factor: FactorRecord, *, at: datetime) -> None:
+    """An event only for a factor that was in use. Joins the caller's transaction."""
+    if factor.status == FactorStatus.VERIFIED:
+        record_factor(
+            EventType.FACTOR_UNENROLLED,
+            user_id,
+            factor_id=factor.id,
+            factor_type=factor.factor_type,
+            friendly_name=factor.friendly_name or "",
+            at=at,
+        )
 
 
 def record_passkey(type: EventType, user_id: UUID, *, passkey_id: str, friendly_name: str, at: datetime) -> None:

@@ -55,12 +55,24 @@ class CleanupRule:
             return 0
         table = namespaced(self.table)
         # ARRAY() evaluates the subquery once; IN (subquery) could evaluate it for every row.
-        limit = f"LIMIT {self.batch_size:d} FOR UPDATE OF t SKIP LOCKED"
-        expired = f"SELECT t.{self.key} FROM {table} t WHERE {self.condition} {limit}"
+        expired = self._expired_rows()
         action = f"UPDATE {table} SET {self.change}" if self.change else f"DELETE FROM {table}"
         with connection.cursor() as cursor:
             cursor.execute(f"{action} WHERE {self.key} = ANY(ARRAY({expired}))", parameters)
             return int(cursor.rowcount)
+
+    def lock_expired(self, *, at: datetime) -> list[Any]:
+        """The keys of the rows that `run` would affect. One statement; must run inside a transaction."""
+        parameters = self.parameters(at)
+        if parameters is None:
+            return []
+        with connection.cursor() as cursor:
+            cursor.execute(self._expired_rows(), parameters)
+            return [key for (key,) in cursor.fetchall()]
+
+    def _expired_rows(self) -> str:
+        table, limit = namespaced(self.table), f"LIMIT {self.batch_size:d} FOR UPDATE OF t SKIP LOCKED"
+        return f"SELECT t.{self.key} FROM {table} t WHERE {self.condition} {limit}"
 
 
 rules: list[CleanupRule] = []

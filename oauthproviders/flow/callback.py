@@ -280,7 +280,9 @@ def _finish(pending: PendingFlow, user: UserRecord, token: Token, *, caller: Cal
         return redirects.with_query(pending.target, {"code": code})
     if not flow_states.delete_flow(flow.id):
         raise errors.StateNotFound
-    tokens = lifecycle.start_session(user=user, method=flow.authentication_method, caller=caller, at=at)
+    tokens = lifecycle.start_session(
+        user=user, method=flow.authentication_method, provider=flow.provider_type, caller=caller, at=at
+    )
     transaction.on_commit(
         functools.partial(sign_in_metrics.record_sign_in, "oauth", user_id=user.id, provider=flow.provider_type)
     )

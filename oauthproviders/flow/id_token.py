@@ -136,7 +136,9 @@ def _store_sign_in(match: AccountMatch, *, caller: Caller, at: datetime) -> IdTo
             match, starts_session=True, redirect_to=conf.current().site.url, caller=caller, at=at
         )
         if signed_in.error is None:
-            tokens = lifecycle.start_session(user=signed_in.user, method=_METHOD, caller=caller, at=at)
+            tokens = lifecycle.start_session(
+                user=signed_in.user, method=_METHOD, provider=match.identity.provider, caller=caller, at=at
+            )
             return IdTokenSignIn(user=signed_in.user, tokens=tokens)
     raise signed_in.error
 
@@ -155,7 +157,9 @@ def _link(identity: ExternalIdentity, target: SignedInUser, *, caller: Caller, a
             request, user, starts_session=True, redirect_to=conf.current().site.url, caller=caller, at=at
         )
         if linked.error is None:
-            tokens = lifecycle.start_session(user=linked.user, method=_METHOD, caller=caller, at=at)
+            tokens = lifecycle.start_session(
+                user=linked.user, method=_METHOD, provider=identity.provider, caller=caller, at=at
+            )
             return IdTokenSignIn(user=linked.user, tokens=tokens)
     raise linked.error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -186,6 +187,16 @@ def delete(client_id: str, *, actor: audit.Administrator, caller: Caller, at: da
         traits = _traits(client, before=_audited_values(client), after={})
         audit.record(audit.Action.OAUTH_CLIENT_DELETED, actor=actor, caller=caller, at=at, traits=traits)
         events.record(EventType.OAUTH_CLIENT_DELETED, data=lambda: {"client": _describe(client)}, at=at)
+
+
+def delete_unused(client_ids: Sequence[UUID], *, at: datetime) -> int:
+    """Deletes the rows of clients that no user has ever used. Joins the caller's transaction."""
+    unused = OAuthClient.objects.filter(id__in=client_ids)
+    for client in unused:
+        if client.deleted_at is None:
+            events.record(EventType.OAUTH_CLIENT_DELETED, data={"client": _describe(client)}, at=at)
+    unused._raw_delete("default")
+    return len(client_ids)
 
 
 def _describe(client: OAuthClient) -> dict[str, Any]:

@@ -18,8 +18,7 @@ from oauthserver.authorization.authorizations import ClientSummary
 from oauthserver.clients import clients
 from oauthserver.errors import GrantNotFound
 from oauthserver.models import DeviceAuthorization, OAuthAuthorization, OAuthConsent, Status
-from tokens.models import Session
-from tokens.sessions import session_events, users
+from tokens.sessions import revocation, users
 from tokens.sessions.errors import ImpersonationNotAllowed
 from tokens.sessions.users import SignedInUser
 
@@ -66,12 +65,9 @@ def revoke(client_id: str, *, signed_in: SignedInUser, caller: Caller, at: datet
         if not active.update(revoked_at=at):
             raise GrantNotFound
         _delete_open_requests(user.id, parsed_id)
-        sessions = Session.objects.filter(user_id=user.id, oauth_client_id=parsed_id)
-        ended = list(sessions.values_list("id", flat=True)) if session_events.is_end_wanted() else []
-        sessions._raw_delete("default")
         traits = {"oauth_client_id": str(parsed_id), "action": "revoke_oauth_grant"}
         audit.record(audit.Action.TOKEN_REVOKED, actor=user, caller=caller, at=at, traits=traits)
-        session_events.record_end(user.id, ended, reason="oauth_grant_revoked")
+        revocation.revoke_client_sessions(user.id, parsed_id)
         events.record(
             EventType.OAUTH_GRANT_REVOKED,
             user_id=user.id,

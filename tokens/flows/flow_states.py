@@ -177,6 +177,7 @@ def exchange_code(*, auth_code: str, verifier: str, caller: Caller, at: datetime
         tokens = lifecycle.start_session(
             user=user,
             method=flow.authentication_method,
+            provider=flow.provider_type if flow.authentication_method == "oauth" else "",
             caller=caller,
             at=at,
             not_after=flow.session_not_after,

@@ -69,6 +69,7 @@ def start_session(
     *,
     user: TokenUser,
     method: str,
+    provider: str = "",
     caller: Caller,
     at: datetime,
     not_after: datetime | None = None,
@@ -77,6 +78,7 @@ def start_session(
 ) -> TokenPair:
     """Starts a session of a user who has just authenticated with `method`. Joins the caller's `token_transaction`.
 
+    `provider` names the provider of the identity for the lifecycle event; empty for other methods.
     Callers record the sign-in in the user's row themselves, together with their other changes to it. One statement. It
     starts no session for a user who was banned or deleted since the caller read the row, and waits for a deletion that
     has begun. With `operator_session`, its user impersonates the user, at its AAL. Audit entries that follow contain
@@ -127,7 +129,7 @@ def start_session(
     caller.audit.session_id = session_id
     if caller.audit.event_actor is None:
         caller.audit.event_actor = users.actor_of(user)
-    session_events.record_start(user, record, method=method, at=at)
+    session_events.record_start(user, record, method=method, provider=provider, at=at)
     return TokenPair(
         access=issue_access_token(
             user=user,

@@ -129,6 +129,23 @@ def revoke_all_sessions(user_id: UUID, *, except_session_id: UUID | None = None,
         session_events.record_end(user_id, [session_id for (session_id,) in ended], reason=reason)
 
 
+def revoke_weaker_sessions(user_id: UUID, *, except_session_id: UUID) -> None:
+    """Revokes the sessions of a user below `aal2` when one is raised. One statement; joins the caller's transaction."""
+    _revoke(user_id, f"aal < '{lifecycle.AAL2}' AND id <> %s", except_session_id, reason="mfa_upgrade")
+
+
+def revoke_client_sessions(user_id: UUID, client_id: UUID) -> None:
+    """Revokes the sessions that a client has with a user. One statement; joins the caller's transaction."""
+    _revoke(user_id, "oauth_client_id = %s", client_id, reason="oauth_grant_revoked")
+
+
+def _revoke(user_id: UUID, condition: str, value: UUID, *, reason: str) -> None:
+    returning = "RETURNING id" if session_events.is_end_wanted() else ""
+    sql = f"DELETE FROM {namespaced('sessions')} WHERE user_id = %s AND {condition} {returning}"  # noqa: S608
+    ended = fetch_rows(sql, (user_id, value))
+    session_events.record_end(user_id, [session_id for (session_id,) in ended], reason=reason)
+
+
 def revoke_session_as_operator(session_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) -> None:
     """Revokes a session and its refresh token. Raises SessionAlreadyEnded when it has already ended."""
     with transaction.atomic(durable=True):

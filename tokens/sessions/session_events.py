@@ -18,13 +18,13 @@ from tokens.sessions.users import SessionRecord, TokenUser
 _MAX_IDS = 100
 
 
-def record_start(user: TokenUser, session: SessionRecord, *, method: str, at: datetime) -> None:
-    """Joins the caller's transaction."""
+def record_start(user: TokenUser, session: SessionRecord, *, method: str, provider: str, at: datetime) -> None:
+    """`provider` is that of the identity, empty for other methods. Joins the caller's transaction."""
     events.record(
         EventType.SESSION_STARTED,
         user_id=user.id,
         user=lambda: users.user_source.user_json(user),
-        data=lambda: {"session": _describe(session, method=method)},
+        data=lambda: {"session": _describe(session, method=method, provider=provider)},
         at=at,
     )
 
@@ -71,8 +71,10 @@ def _read_user(user_id: UUID) -> dict[str, Any]:
     return users.user_source.user_json(user) if user else {"id": str(user_id)}
 
 
-def _describe(session: SessionRecord, *, method: str) -> dict[str, Any]:
+def _describe(session: SessionRecord, *, method: str, provider: str = "") -> dict[str, Any]:
     members: dict[str, Any] = {"id": str(session.id), "aal": session.aal, "method": method}
+    if provider:
+        members["provider"] = provider
     if session.oauth_client_id is not None:
         members["oauth_client_id"] = str(session.oauth_client_id)
     if session.not_after is not None:

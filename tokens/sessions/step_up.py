@@ -13,7 +13,7 @@ from authsvc.caller import Caller
 from authsvc.security import crypto, encryption
 from tokens.jwt.access_tokens import AmrEntry
 from tokens.models import AmrClaim, LegacyRefreshToken, Session
-from tokens.sessions import errors, lifecycle, refresh, refresh_tokens, session_events
+from tokens.sessions import errors, lifecycle, refresh, refresh_tokens, revocation, session_events
 from tokens.sessions.lifecycle import TokenPair
 from tokens.sessions.users import SignedInUser, TokenUser
 
@@ -38,9 +38,7 @@ def step_up(
     session_id = signed_in.session.id
     with transaction.atomic(savepoint=False):
         # Before the session is locked, so that a request that waits here holds no lock.
-        others = Session.objects.filter(user_id=user.id, aal__lt=lifecycle.AAL2).exclude(id=session_id)
-        ended = list(others.values_list("id", flat=True)) if session_events.is_end_wanted() else []
-        others._raw_delete("default")
+        revocation.revoke_weaker_sessions(user.id, except_session_id=session_id)
         locked = Session.objects.select_for_update(skip_locked=True).filter(id=session_id).first()
         if locked is None:
             if not Session.objects.filter(id=session_id).exists():
@@ -57,7 +55,6 @@ def step_up(
             )
         ]
     record = dataclasses.replace(signed_in.session, aal=lifecycle.AAL2)
-    session_events.record_end(user.id, ended, reason="mfa_upgrade")
     session_events.record_upgrade(user, record, method=method, factor_id=factor_id, at=at)
     counter = locked.refresh_token_counter or 0
     return TokenPair(
