@@ -81,11 +81,12 @@ class Journal:
 
 
 class Load:
-    """Runs in a thread during its `with` block."""
+    """Runs in a thread during its `with` block. `wait` waits for `answers` responses."""
 
-    def __init__(self, installation: Installation, *, clients: int = 8) -> None:
+    def __init__(self, installation: Installation, *, answers: int, clients: int = 8) -> None:
         self.journal = Journal()
         self._installation = installation
+        self._answers = answers
         self._clients = clients
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()))
@@ -97,16 +98,16 @@ class Load:
         """Number of the requests that began then or later and got a 2xx response."""
         return sum(result.was_answered for result in self.journal.since(since))
 
-    def wait_for_answers(self, number: int) -> None:
-        """Wait until so many requests that begin after this call have got a 2xx response."""
+    def wait(self) -> None:
+        """Wait until enough requests that begin after this call have got a 2xx response."""
         now = time.monotonic()
 
         def is_done() -> bool:
             if not self._thread.is_alive():
                 raise RuntimeError("the load has ended") from self._error
-            return self.answered(since=now) >= number
+            return self.answered(since=now) >= self._answers
 
-        robust.wait_until(is_done, f"{number} answered requests")
+        robust.wait_until(is_done, f"{self._answers} answered requests")
 
     def __enter__(self) -> Load:
         self._thread.start()

@@ -21,8 +21,6 @@ from tests.deployment import installation, invariants, postgresql
 from tests.deployment.installation import Installation
 from tests.deployment.load import Load, Result, by_status
 
-ANSWERS = 120
-"""Requests that are answered before a fault and after it."""
 FAULT_SECONDS = 3.0
 """Time until an operator or Patroni reacts, or until a fault ends."""
 DETECTION_SECONDS = 1.0
@@ -68,14 +66,16 @@ class Scenario:
     permitted: frozenset[int]
     """Statuses of refusals that clients may see."""
     times: int = 1
+    answers: int = 120
+    """Requests that are answered before a fault, after it, and between its steps."""
 
 
 def run(scenario: Scenario, running: Installation) -> Outcome:
     """Cause the fault under load, end the load, and check everything."""
-    with Load(running) as load:
-        load.wait_for_answers(ANSWERS)
+    with Load(running, answers=scenario.answers) as load:
+        load.wait()
         period = scenario.fault(running, load)
-        load.wait_for_answers(ANSWERS)
+        load.wait()
     results = load.journal.since(period.began - MAX_SECONDS)
     refusals = [result for result in results if not result.was_answered]
     last = max((result.ended for result in refusals), default=0.0)
@@ -113,7 +113,7 @@ def lose_primary(running: Installation, load: Load) -> Period:
     time.sleep(DETECTION_SECONDS)
     running.pair.promote_standby()
     ended = time.monotonic()
-    load.wait_for_answers(ANSWERS)
+    load.wait()
     running.pair.build_standby()
     return Period(began, ended)
 
@@ -127,7 +127,7 @@ def freeze_primary(running: Installation, load: Load) -> Period:
     running.pair.promote_standby()
     ended = time.monotonic()
     try:
-        load.wait_for_answers(ANSWERS)
+        load.wait()
     finally:
         frozen.kill()
     running.pair.build_standby()
@@ -141,7 +141,7 @@ def stop_standby(running: Installation, load: Load) -> Period:
     time.sleep(DETECTION_SECONDS)
     running.pair.set_synchronous(False)
     ended = time.monotonic()
-    load.wait_for_answers(ANSWERS)
+    load.wait()
     running.pair.build_standby()
     return Period(began, ended)
 
@@ -151,7 +151,7 @@ def kill_server(running: Installation, load: Load) -> Period:
     began = time.monotonic()
     server.kill()
     ended = time.monotonic()
-    load.wait_for_answers(ANSWERS)
+    load.wait()
     server.launch()
     server.wait()
     return Period(began, ended)
@@ -162,7 +162,7 @@ def restart_servers(running: Installation, load: Load) -> Period:
     began = time.monotonic()
     for server in running.servers:
         server.stop(signal.SIGTERM)
-        load.wait_for_answers(ANSWERS // 3)
+        load.wait()
         server.launch()
         server.wait()
     return Period(began, time.monotonic())
@@ -173,13 +173,13 @@ def block_table(running: Installation, load: Load) -> Period:
     pair = running.pair
     pair.primary.execute(f"ALTER ROLE {postgresql.ROLE} SET statement_timeout = '1s'")
     _end_connections(pair)
-    load.wait_for_answers(ANSWERS)
+    load.wait()
     began = time.monotonic()
     with pair.primary.connect() as connection, connection.transaction():
         connection.execute("LOCK TABLE users IN ACCESS EXCLUSIVE MODE")
         time.sleep(FAULT_SECONDS)
     ended = time.monotonic()
-    load.wait_for_answers(ANSWERS)
+    load.wait()
     pair.primary.execute(f"ALTER ROLE {postgresql.ROLE} RESET statement_timeout")
     _end_connections(pair)
     return Period(began, ended)
@@ -234,7 +234,7 @@ def change_clock(file: Path, seconds: int) -> Fault:
         began = time.monotonic()
         file.write_text(f"{seconds:+d}")
         time.sleep(FAULT_SECONDS)
-        load.wait_for_answers(ANSWERS)
+        load.wait()
         file.write_text("+0")
         return Period(began, time.monotonic())
 
@@ -256,7 +256,7 @@ _UNAVAILABLE = frozenset({UNAVAILABLE})
 _SCENARIOS = (
     Scenario(name=FAILOVER.name, fault=lose_primary, permitted=_UNAVAILABLE, times=10),
     Scenario(name="standby stopped", fault=stop_standby, permitted=frozenset()),
-    Scenario(name="server killed", fault=kill_server, permitted=frozenset({BAD_GATEWAY})),
+    Scenario(name="server killed", fault=kill_server, permitted=frozenset({BAD_GATEWAY}), times=3),
     Scenario(name="rolling restart", fault=restart_servers, permitted=frozenset()),
     Scenario(name="statement_timeout hit", fault=block_table, permitted=_UNAVAILABLE | {TIMED_OUT}),
     Scenario(name="connections taken", fault=take_connections, permitted=_UNAVAILABLE),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from tests.deployment import scenarios
 
 
 def test_failover_loses_nothing_and_needs_no_restart() -> None:
-    [outcome] = scenarios.failover(number=2, scenarios=(scenarios.FAILOVER,), has_worker=False)
+    scenario = dataclasses.replace(scenarios.FAILOVER, answers=40)
+    [outcome] = scenarios.failover(number=2, scenarios=(scenario,), has_worker=False)
 
     assert outcome.findings.problems == []
     assert outcome.refused
