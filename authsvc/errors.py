@@ -97,6 +97,15 @@ class ServiceBusy(ApiError):
     message = "The service is busy, please retry after a moment"
 
 
+class DatabaseUnavailable(ApiError):
+    """The database cannot be reached, has no room for a connection or a row, or has no primary at the moment."""
+
+    status = 503
+    error_code = "database_unavailable"
+    message = "The database is not available, please retry after a moment"
+    retry_after = 1
+
+
 class NotFound(ApiError):
     status = 404
     error_code = "unknown"

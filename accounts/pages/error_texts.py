@@ -24,6 +24,7 @@ _TEXTS: dict[str, str | Promise] = {
     "captcha_failed": _("The captcha was not solved. Try again."),
     "current_password_invalid": _("The current password is wrong."),
     "current_password_required": _("Enter your current password."),
+    "database_unavailable": _("The service is busy. Try again in a moment."),
     "email_address_invalid": _("Enter a valid email address."),
     "email_address_not_authorized": _("This email address cannot be used here."),
     "email_conflict_identity_not_deletable": _(

@@ -13,6 +13,7 @@ from typing import Any
 from django.core.exceptions import BadRequest, RequestDataTooBig, SuspiciousOperation
 from django.core.exceptions import PermissionDenied as DjangoPermissionDenied
 from django.db import Error as DatabaseError
+from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from rest_framework import exceptions as drf
 from rest_framework.response import Response
@@ -23,6 +24,7 @@ from authsvc.errors import (
     ApiError,
     BadJson,
     BodyTooLarge,
+    DatabaseUnavailable,
     EmailRateExceeded,
     MethodNotAllowed,
     NotFound,
@@ -44,6 +46,12 @@ _VERSION_FORMAT = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 # SQLSTATEs of triggers that operators add to the tables; clients receive the messages of these triggers.
 _TRIGGER_STATES = frozenset({"P0001", "23000", "23001", "23502", "23503", "23505", "23514", "23P01"})
 _QUERY_CANCELED = "57014"
+_UNAVAILABLE_STATES = (
+    "08",  # connection exceptions
+    "53",  # insufficient resources: connections, disk, memory
+    "57P",  # the server shuts down, starts or recovers
+    "25006",  # the server is read-only: a standby
+)
 
 
 class InternalServerError(ApiError):
@@ -110,6 +118,12 @@ def is_raised_by_function(error: DatabaseError) -> bool:
     return state in _TRIGGER_STATES or _status_of(state) is not None
 
 
+def is_unavailable(error: DatabaseError) -> bool:
+    """True for an error that another attempt may avoid: the connection is lost, or the server accepts no write."""
+    state = _sqlstate(error)
+    return state.startswith(_UNAVAILABLE_STATES) if state else isinstance(error, InterfaceError | OperationalError)
+
+
 def to_api_error(error: BaseException) -> ApiError:
     """The ApiError for an exception of DRF, of Django or of any other kind. Logs unexpected exceptions."""
     match error:
@@ -139,7 +153,7 @@ def to_api_error(error: BaseException) -> ApiError:
             if _sqlstate(error) == _QUERY_CANCELED:
                 return RequestTimedOut()
             logger.error("database error", extra=_log_fields(error))
-            return UnexpectedFailure()
+            return DatabaseUnavailable() if is_unavailable(error) else UnexpectedFailure()
     logger.error("request panicked", exc_info=error, extra={"panic": f"{type(error).__name__}: {error}"})
     return InternalServerError()
 

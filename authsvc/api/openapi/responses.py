@@ -11,6 +11,7 @@ from authsvc.api.openapi.document import ResponseDoc
 from authsvc.api.openapi.operations import Operation
 from authsvc.errors import (
     ApiError,
+    DatabaseUnavailable,
     MethodNotAllowed,
     OAuthError,
     RequestTimedOut,
@@ -24,6 +25,7 @@ SchemaOf = Callable[[Any], dict[str, Any]]
 
 ANYWHERE: list[type[ApiError]] = [
     ValidationFailed, MethodNotAllowed, UnexpectedFailure, InternalServerError, ServiceBusy, RequestTimedOut,
+    DatabaseUnavailable,
 ]  # fmt: skip
 """Errors of every endpoint: unreadable headers, unsupported methods, server failures. The app `hooks` adds its own."""
 HEADERS = {

@@ -57,7 +57,8 @@ class Database:
         type=DATABASE_URL,
         required=True,
         restart=True,
-        help="`postgres://user:password@host:5432/name`, or `embedded:<folder>` for a private PostgreSQL.",
+        help="`postgres://user:password@host:5432/name`, or `embedded:<folder>` for a private PostgreSQL. Of several"
+        " hosts, `a:5432,b:5432`, the service uses the one that accepts writes.",
         example="embedded:.data/postgres",
     )
     namespace: str = setting(

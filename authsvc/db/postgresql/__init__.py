@@ -22,6 +22,16 @@ _KEEPALIVE = {
     "keepalives_count": "3",
     "tcp_user_timeout": "30000",
 }
+# With several hosts another one takes over, so the service waits less for each of them. Reads and writes go to the
+# server that accepts writes: a standby, or a former primary, is refused when a connection begins.
+_SEVERAL_HOSTS = {
+    "target_session_attrs": "read-write",
+    "connect_timeout": "2",
+    "keepalives_idle": "2",
+    "keepalives_interval": "1",
+    "keepalives_count": "2",
+    "tcp_user_timeout": "4000",
+}
 
 
 def settings_from(database: conf.Database, *, has_metrics: bool = False) -> dict[str, Any]:
@@ -31,13 +41,13 @@ def settings_from(database: conf.Database, *, has_metrics: bool = False) -> dict
     a short form of `options=-c search_path=…`. Raises ImproperlyConfigured without the URL, which holds a password.
     """
     parameters = _parameters(database.url.reveal())
-    user = parameters.pop("user", "")
+    user, host = parameters.pop("user", ""), parameters.pop("host", "")
     return {
         "ENGINE": "authsvc.db.postgresql_metrics" if has_metrics else "authsvc.db.postgresql",
         "NAME": parameters.pop("dbname", user),
         "USER": user,
         "PASSWORD": parameters.pop("password", ""),
-        "HOST": parameters.pop("host", ""),
+        "HOST": host,
         "PORT": parameters.pop("port", ""),
         "CONN_MAX_AGE": None,
         "CONN_HEALTH_CHECKS": True,
@@ -46,6 +56,7 @@ def settings_from(database: conf.Database, *, has_metrics: bool = False) -> dict
             "application_name": "authsvc",
             "connect_timeout": CONNECT_SECONDS,
             **_KEEPALIVE,
+            **(_SEVERAL_HOSTS if "," in host and not host.startswith(embedded.SCHEME) else {}),
             **parameters,
             "server_side_binding": True,
             "prepare_threshold": PREPARE_AFTER if database.prepared_statements_enabled else None,

@@ -61,12 +61,14 @@ class DatabaseWrapper(base.DatabaseWrapper):
         self.close_if_health_check_failed()
 
     def is_usable(self) -> bool:
-        """False when the server has closed the connection.
+        """False when the server has closed the connection, or has become a standby.
 
         PostgreSQL sends nothing on an idle connection except its end, so a socket without input needs no statement.
         Django's own check, a statement, decides about a socket with input.
         """
         if self.connection is None or self.connection.closed:
+            return False
+        if self.errors_occurred and self.connection.info.parameter_status("in_hot_standby") == "on":
             return False
         socket = select.poll()
         socket.register(self.connection.fileno(), select.POLLIN)

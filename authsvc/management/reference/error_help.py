@@ -72,6 +72,7 @@ REMEDIES = {
     "otp_disabled": "Sign up the user first, or set `create_user` while sign-up is enabled.",
     "otp_expired": f"{_REQUEST_NEW_CODE} Only the last one is valid, and only once.",
     "over_custom_provider_quota": "Remove a provider, or raise `AUTH_CUSTOM_OAUTH_MAX_PROVIDERS`.",
+    "database_unavailable": "Try again after the time in `Retry-After`; `manage.py doctor` shows the cause.",
     "over_capacity": "Try again after the time in `Retry-After`.",
     "over_email_send_rate_limit": f"{_WAIT} Limits: `AUTH_SMTP_MAX_FREQUENCY`, `AUTH_RATE_LIMIT_EMAIL_SENT`.",
     "over_request_rate_limit": f"{_WAIT} Limits: `AUTH_RATE_LIMIT_*`.",

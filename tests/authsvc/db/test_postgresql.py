@@ -46,6 +46,11 @@ def test_url_becomes_django_settings(url: str, expected: dict[str, str]) -> None
         ("search_path=auth,%20public", {"options": "-c search_path=auth,\\ public"}),
         ("search_path=auth&options=-c%20jit%3Doff", {"options": "-c jit=off -c search_path=auth"}),
         ("application_name=a%20b+c", {"application_name": "a b+c"}),
+        ("host=a,b", {"target_session_attrs": "read-write", "connect_timeout": "2", "tcp_user_timeout": "4000"}),
+        (
+            "host=a,b&target_session_attrs=any&connect_timeout=9",
+            {"target_session_attrs": "any", "connect_timeout": "9"},
+        ),
         ("", {"application_name": "authsvc", "server_side_binding": True, "prepare_threshold": 1}),
     ],
 )
