@@ -114,7 +114,7 @@ class Dispatcher:
             if not queries.has_new_events():
                 break
             with transaction.atomic():
-                count = queries.fan_out(limit=FAN_OUT_SIZE, at=timezone.now())
+                count = queries.fan_out(limit=FAN_OUT_SIZE, at=queries.current_time())
             if count < FAN_OUT_SIZE:
                 break
         for endpoint in self._endpoints.values():
@@ -128,7 +128,8 @@ class Dispatcher:
         limits = self._limits(concurrency=config.concurrency)
         if free <= 0 or not limits:
             return
-        leases = queries.lease(limits=limits, limit=free, at=timezone.now(), duration=config.timeout + _LEASE_MARGIN)
+        at = queries.current_time()
+        leases = queries.lease(limits=limits, limit=free, at=at, duration=config.timeout + _LEASE_MARGIN)
         if self._threads is None:
             self._threads = ThreadPoolExecutor(thread_name_prefix="webhook", max_workers=64)
         for lease in leases:
@@ -195,7 +196,7 @@ class Dispatcher:
     def _store_results(self) -> None:
         while self._results:
             batch = self._results[:_MAX_RESULTS]
-            at = timezone.now()
+            at = queries.current_time()
             schedule = conf.current().webhooks.retry_schedule
             stored = []
             for lease, result in batch:

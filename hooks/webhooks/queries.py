@@ -213,6 +213,12 @@ def lock_order(*, shared: bool = False) -> None:
     fetch_rows(f"SELECT {function}(%s::bigint) IS NULL", (_order_key(),))
 
 
+def current_time() -> datetime:
+    """The time of the database, by which all workers agree when a delivery is due and a lease ends."""
+    ((at,),) = fetch_rows("SELECT clock_timestamp()", ())
+    return at  # type: ignore[no-any-return]
+
+
 def fan_out(*, limit: int, at: datetime) -> int:
     """Creates the deliveries of new events, the earliest first; returns the number of the events.
 
