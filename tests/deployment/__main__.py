@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 
 import django
@@ -38,6 +39,8 @@ def _row(outcome: scenarios.Outcome) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Break parts of an installation under load.")
     parser.add_argument("names", nargs="*", choices=[*scenarios.ALL, "throughput", []], metavar="scenario")
+    # Ends the processes that run.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     names = parser.parse_args().names or [*scenarios.ALL, "throughput"]
     problems = 0
     if chosen := [name for name in names if name in scenarios.ALL]:
