@@ -1,0 +1,69 @@
+{{- define "authsvc.name" -}}
+{{- if contains .Chart.Name .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-%s" .Release.Name .Chart.Name | trunc 50 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- define "authsvc.selector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "authsvc.labels" -}}
+{{ include "authsvc.selector" . }}
+app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{- define "authsvc.serviceAccount" -}}
+{{ .Values.serviceAccount.name | default (include "authsvc.name" .) }}
+{{- end }}
+
+{{/* The parts of a pod that all workloads share. */}}
+{{- define "authsvc.podSpec" -}}
+serviceAccountName: {{ include "authsvc.serviceAccount" . }}
+automountServiceAccountToken: false
+enableServiceLinks: false
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 10001
+  runAsGroup: 10001
+  seccompProfile: {type: RuntimeDefault}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.affinity }}
+affinity: {{ toYaml . | nindent 2 }}
+{{- end }}
+volumes:
+  - name: tmp
+    emptyDir: {}
+{{- end }}
+
+{{- define "authsvc.container" -}}
+image: "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities: {drop: [ALL]}
+envFrom:
+  - configMapRef: {name: {{ include "authsvc.name" . }}}
+  - secretRef: {name: {{ .Values.existingSecret }}}
+volumeMounts:
+  - {name: tmp, mountPath: /tmp}
+{{- end }}
+
+{{/* Pods restart when their settings change. */}}
+{{- define "authsvc.podMetadata" -}}
+annotations:
+  checksum/settings: {{ toJson .Values.settings | sha256sum }}
+{{- with .Values.podAnnotations }}
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}

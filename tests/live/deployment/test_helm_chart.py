@@ -1,0 +1,116 @@
+"""The Helm chart: helm renders it, Kubernetes knows every field, and the service accepts its settings."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from authsvc import conf
+from authsvc.server import serving
+from tests.live.deployment import programs
+
+CHART = programs.DEPLOY / "helm" / "authsvc"
+KUBERNETES = "1.36"
+EVERYTHING = {
+    "autoscaling": {"enabled": True},
+    "ingress": {"enabled": True, "className": "nginx", "tlsSecret": "auth-tls"},
+    "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+    "networkPolicy": {"from": [{"namespaceSelector": {}}], "egress": [{"ports": [{"port": 5432}]}]},
+    "nodeSelector": {"disk": "fast"},
+    "tolerations": [{"operator": "Exists"}],
+    "affinity": {"podAntiAffinity": {}},
+    "imagePullSecrets": [{"name": "registry"}],
+    "podAnnotations": {"team": "identity"},
+    "podLabels": {"team": "identity"},
+    "service": {"annotations": {"team": "identity"}},
+    "serviceAccount": {"annotations": {"team": "identity"}},
+}
+LEAST = {
+    section: {"enabled": False} for section in ("worker", "migrations", "podDisruptionBudget", "networkPolicy")
+} | {"serviceAccount": {"name": "default"}, "topologySpreadConstraints": []}
+
+
+def helm(*arguments: str, values: dict[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
+    program = shutil.which("helm")
+    if program is None:
+        pytest.skip("helm is not installed")
+    given = json.dumps(values or {})
+    return subprocess.run(
+        [program, *arguments, str(CHART), "-f", "-"], input=given, capture_output=True, text=True, check=False
+    )
+
+
+def render(values: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    ran = helm("template", "auth", values=values)
+    assert ran.returncode == 0, ran.stderr
+    return [document for document in yaml.safe_load_all(ran.stdout) if document]
+
+
+def test_helm_accepts_the_chart() -> None:
+    ran = helm("lint", "--strict")
+    assert ran.returncode == 0, ran.stdout
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING, LEAST], ids=["default", "everything", "least"])
+def test_kubernetes_knows_every_field(values: dict[str, Any]) -> None:
+    objects = render(values)
+    for document in objects:
+        # The operator's own type is not in the schemas of Kubernetes.
+        if document["kind"] != "ServiceMonitor":
+            kubernetes_validate.validate(document, KUBERNETES, strict=True)
+    kinds = {document["kind"] for document in objects}
+    assert {"Deployment", "Service", "ConfigMap"} <= kinds
+    assert ("HorizontalPodAutoscaler" in kinds) is (values is EVERYTHING)
+    assert ("NetworkPolicy" in kinds) is (values is not LEAST)
+
+
+def test_pods_are_confined_and_may_finish_their_requests() -> None:
+    pods = {
+        document["metadata"]["name"]: document["spec"]["template"]["spec"]
+        for document in render()
+        if document["kind"] in ("Deployment", "Job")
+    }
+    assert pods.keys() == {"auth-authsvc", "auth-authsvc-worker", "auth-authsvc-migrations"}
+    for pod in pods.values():
+        [container] = pod["containers"]
+        assert pod["securityContext"]["runAsNonRoot"]
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert [mount["mountPath"] for mount in container["volumeMounts"]] == ["/tmp"]
+        assert container["envFrom"][1] == {"secretRef": {"name": "authsvc"}}
+    server = pods["auth-authsvc"]
+    pause = server["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
+    assert server["terminationGracePeriodSeconds"] > serving.DRAIN_SECONDS + pause
+
+
+def test_the_service_accepts_the_default_settings() -> None:
+    [settings] = [document["data"] for document in render() if document["kind"] == "ConfigMap"]
+    secret = {"DATABASE_URL": "postgres://u@db/auth", "AUTH_JWT_SECRET": "a secret of more than 32 characters"}
+    assert conf.load({**settings, **secret}).site.url == "https://app.example.com"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"settings": {"AUTH_JWT_SECRET": "in plain text"}},
+        {"settings": {"DATABASE_URL": "postgres://u:p@db/auth"}},
+        {"existingSecret": ""},
+        {"replicas": 0},
+        {"autoscaling": {"latency": {"target": True}}},
+        {"no_such_value": 1},
+    ],
+    ids=str,
+)
+def test_invalid_values_are_refused(values: dict[str, Any]) -> None:
+    ran = helm("template", "auth", values=values)
+    assert ran.returncode != 0
+    assert "values don't meet the specifications of the schema" in ran.stderr
