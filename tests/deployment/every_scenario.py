@@ -9,12 +9,9 @@ from tests.deployment import scenarios, throughput
 pytestmark = pytest.mark.timeout(1800)
 GROWTH = 1.15
 """CPU times vary by some percent between measurements."""
-FROZEN = pytest.param(
-    "frozen", marks=pytest.mark.xfail(reason="requests under way wait for nginx to give up after 30 s", strict=False)
-)
 
 
-@pytest.mark.parametrize("name", [*sorted(scenarios.ALL.keys() - {"frozen"}), FROZEN])
+@pytest.mark.parametrize("name", scenarios.ALL)
 def test_fault_loses_nothing_and_refuses_as_documented(name: str) -> None:
     outcomes = list(scenarios.ALL[name]())
 

@@ -6,11 +6,13 @@ import select
 from pathlib import Path
 from typing import Any, Self
 
+import psycopg
 from django.db.backends.postgresql import base, schema
-from psycopg import conninfo
+from psycopg import conninfo, errors
 
 from authsvc import conf
 from authsvc.db import embedded
+from authsvc.db.postgresql import answer_limit
 from authsvc.db.postgresql.sql_log import logging_cursor
 from authsvc.db.timestamps import TimestampLoader
 
@@ -33,6 +35,21 @@ class SchemaEditor(schema.DatabaseSchemaEditor):
         return entered
 
 
+class LimitedConnection(psycopg.Connection[Any]):
+    """Waits for the server at most as long as `answer_limit` permits, and closes itself then."""
+
+    def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
+        seconds = answer_limit.seconds()
+        if seconds is None or arguments or options:
+            return super().wait(gen, *arguments, **options)
+        try:
+            return super().wait(gen, timeout=seconds)
+        except errors._WaitTimeout:
+            # The statement may still run, so nothing else can use the connection.
+            self.pgconn.finish()
+            raise psycopg.OperationalError(f"the server has not answered for {seconds:g} s") from None
+
+
 class DatabaseWrapper(base.DatabaseWrapper):
     SchemaEditorClass = SchemaEditor
 
@@ -50,6 +67,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         connection = super().get_new_connection(conn_params)
         connection.adapters.register_loader("timestamptz", TimestampLoader)
+        # Django and the backend with metrics choose the class.
+        connection.__class__ = LimitedConnection
         return connection
 
     def close_if_unusable_or_obsolete(self) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
 from queue import SimpleQueue
 
 import pytest
-from django.db import connection, connections
+from django.db import OperationalError, connection, connections
 
 from authsvc.errors import ServiceBusy
 from authsvc.outgoing import bulkhead
 from authsvc.server.request_slots import RequestSlots
+from tests.conftest import ChangeConfig
 
 SECONDS = 60
 
@@ -191,3 +194,27 @@ def test_outside_of_requests_calls_to_other_servers_are_not_limited() -> None:
     for _ in range(2 * bulkhead.MAX_WAITING):
         with bulkhead.wait_for("provider.example.com"):
             """A job."""
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_request_does_not_wait_forever_for_the_database(auth_config: ChangeConfig) -> None:
+    auth_config(api={"max_request_duration": timedelta(milliseconds=100)})
+    outcomes: list[object] = []
+
+    def ask(statement: str) -> None:
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(statement)
+                outcomes.append(cursor.fetchone())
+        except OperationalError as error:
+            outcomes.append(str(error))
+            connection.close_if_unusable_or_obsolete()
+
+    slots = RequestSlots(1)
+    for statement in ("SELECT pg_sleep(60)", "SELECT 1"):
+        task = Task(partial(ask, statement))
+        slots.submit(task)
+        assert task.has_started.wait(SECONDS)
+        task.finish()
+    slots.resize(0)
+    assert outcomes == ["the server has not answered for 1.1 s", (1,)]
