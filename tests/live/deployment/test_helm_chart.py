@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from typing import Any
@@ -14,6 +15,7 @@ import yaml
 from authsvc import conf
 from authsvc.server import serving
 from tests.live.deployment import programs
+from tests.live.documentation import pages
 
 CHART = programs.DEPLOY / "helm" / "authsvc"
 KUBERNETES = "1.36"
@@ -86,10 +88,24 @@ def test_pods_are_confined_and_may_finish_their_requests() -> None:
             "capabilities": {"drop": ["ALL"]},
         }
         assert [mount["mountPath"] for mount in container["volumeMounts"]] == ["/tmp"]
-        assert container["envFrom"][1] == {"secretRef": {"name": "authsvc"}}
+        assert container["envFrom"][-1] == {"secretRef": {"name": "authsvc"}}
     server = pods["auth-authsvc"]
     pause = server["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
     assert server["terminationGracePeriodSeconds"] > serving.DRAIN_SECONDS + pause
+
+
+def test_values_hold_no_secret() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())["properties"]["settings"]["propertyNames"]
+    rows = (pages.DOCS / "reference" / "settings.md").read_text().splitlines()
+    settings = [
+        (name.replace("<PROVIDER>", "GITHUB").replace("<HOOK>", "SEND_SMS"), "*secret*" in row)
+        for row in rows
+        for name in re.findall(r"`([A-Z][A-Z0-9_<>]+)`", row.split("|")[1] if row.startswith("|") else "")
+    ]
+    assert len(settings) > 250
+    refused = re.compile(schema["not"]["pattern"])
+    wrong = [name for name, is_secret in settings if "<" not in name and bool(refused.search(name)) is not is_secret]
+    assert wrong == []
 
 
 def test_the_service_accepts_the_default_settings() -> None:

@@ -20,7 +20,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 
 {{/* The parts of a pod that all workloads share. */}}
 {{- define "authsvc.podSpec" -}}
-serviceAccountName: {{ include "authsvc.serviceAccount" . }}
 automountServiceAccountToken: false
 enableServiceLinks: false
 securityContext:
@@ -42,7 +41,7 @@ affinity: {{ toYaml . | nindent 2 }}
 {{- end }}
 volumes:
   - name: tmp
-    emptyDir: {}
+    emptyDir: {sizeLimit: 256Mi}
 {{- end }}
 
 {{- define "authsvc.container" -}}
@@ -52,11 +51,21 @@ securityContext:
   allowPrivilegeEscalation: false
   readOnlyRootFilesystem: true
   capabilities: {drop: [ALL]}
+volumeMounts:
+  - {name: tmp, mountPath: /tmp}
+{{- end }}
+
+{{- define "authsvc.environment" -}}
 envFrom:
   - configMapRef: {name: {{ include "authsvc.name" . }}}
   - secretRef: {name: {{ .Values.existingSecret }}}
-volumeMounts:
-  - {name: tmp, mountPath: /tmp}
+{{- end }}
+
+{{- define "authsvc.metricsSettings" -}}
+{{- if .Values.serviceMonitor.enabled }}
+- {name: AUTH_METRICS_ENABLED, value: "true"}
+- {name: AUTH_METRICS_EXPORTER, value: prometheus}
+{{- end }}
 {{- end }}
 
 {{/* Pods restart when their settings change. */}}
