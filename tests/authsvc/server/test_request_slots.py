@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -211,10 +212,18 @@ def test_a_request_does_not_wait_forever_for_the_database(auth_config: ChangeCon
             connection.close_if_unusable_or_obsolete()
 
     slots = RequestSlots(1)
-    for statement in ("SELECT pg_sleep(60)", "SELECT 1"):
+    for statement in ("SELECT pg_sleep(2)", "SELECT 1"):
         task = Task(partial(ask, statement))
         slots.submit(task)
         assert task.has_started.wait(SECONDS)
         task.finish()
     slots.resize(0)
     assert outcomes == ["the server has not answered for 1.1 s", (1,)]
+    # The server runs the statement to its end, which would disturb other tests.
+    running = "SELECT count(*) FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(2)' AND state = 'active'"
+    with connection.cursor() as cursor:
+        while True:
+            cursor.execute(running)
+            if cursor.fetchone() == (0,):
+                break
+            time.sleep(0.05)
