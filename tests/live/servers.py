@@ -27,7 +27,8 @@ from tests.settings import ENVIRONMENT, RUN_ID
 
 PROJECT = Path(__file__).parents[2]
 START_SECONDS = 120
-STOP_SECONDS = 60
+STOP_SECONDS = 90
+"""gunicorn ends a worker after 60 s that it has signalled before the worker could handle signals."""
 TEMPLATE = f"live_template_{RUN_ID}"
 SERVE = (str(PROJECT / "manage.py"), "serve")
 GUNICORN = ("-m", "gunicorn", "-c", str(PROJECT / "gunicorn.conf.py"), "authsvc.wsgi")
