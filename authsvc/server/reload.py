@@ -63,8 +63,23 @@ def prepare(slots: RequestSlots) -> None:
     if not folder or _reloader is not None:
         return
     _reloader = Reloader(Path(folder), slots)
+    _initialize_watchfiles(folder)
     if config.signal_enabled:
         processes.on_signal(signal.Signals(config.signal_number), _request_reload)
+
+
+def _initialize_watchfiles(folder: str) -> None:
+    """Use watchfiles once, before there are threads.
+
+    It initializes global state at its first use. A process that is forked during that, from another thread, would wait
+    for its end for ever.
+    """
+    watch = watchfiles.watch(
+        folder, recursive=False, step=1, rust_timeout=1, yield_on_timeout=True, stop_event=threading.Event()
+    )
+    # A directory that cannot be watched is logged by the watcher.
+    with contextlib.suppress(OSError, RuntimeError), contextlib.closing(watch):
+        next(watch)
 
 
 def start() -> None:
@@ -290,13 +305,16 @@ class Watcher:
             has_changed = True  # perhaps before the watch began; the content shows it
         else:
             has_changed = False
-        for changes in self._notifications:
-            if changes:
-                has_changed = True
-            elif has_changed:
-                return _Reason.CHANGE
-            else:
-                return None
+        try:
+            for changes in self._notifications:
+                if changes:
+                    has_changed = True
+                elif has_changed:
+                    return _Reason.CHANGE
+                else:
+                    return None
+        except RuntimeError as error:  # such as too many inotify instances
+            raise OSError(str(error)) from error
         self._notifications = None
         return self._sleep(0)
 

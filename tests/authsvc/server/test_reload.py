@@ -347,6 +347,27 @@ def test_a_missing_directory_is_logged_once_and_watched_when_it_returns(
     robust.wait_until(lambda: reloads.count == 2, "another reload")
 
 
+def test_changes_are_applied_where_notifications_fail(
+    folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def watch(*_: object, **__: object) -> Iterator[set[object]]:
+        raise RuntimeError("Error creating recommended watcher: Too many open files (os error 24)")
+        yield set()
+
+    monkeypatch.setattr("watchfiles.watch", watch)
+    before = settings.AUTH
+    reloads = CountingReloader(folder)
+    watcher = reload.Watcher(folder, reloads, conf.Reloading(grace_period=timedelta(milliseconds=50)))
+    thread = threading.Thread(target=watcher.run)
+    thread.start()
+    put(folder / "01.env", AUTH_JWT_EXP="1")
+    robust.wait_until(lambda: reloads.count == 1, "a reload")
+    watcher.stop()
+    thread.join()
+    settings.AUTH = before
+    assert caplog.records[0].message == "reloader: error watching config directory"
+
+
 def test_a_replaced_directory_is_watched(folder: Path, reloads: CountingReloader) -> None:
     new = folder.with_name("new")
     new.mkdir()
