@@ -1,4 +1,4 @@
-"""Periodic tasks: the cleanup of expired counters and rows, and the daily counts; both every minute."""
+"""Periodic tasks: the cleanup of expired counters and rows, the daily counts, and the partitions of audit entries."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 from django.utils import timezone
 
 from authsvc import conf, daily_counts, jobs
-from authsvc.audit import Action
+from authsvc.audit import Action, partitions
 from authsvc.daily_counts import Series, Source
 from authsvc.jobs import cleanup
 from authsvc.jobs.cleanup import CleanupRule
@@ -29,6 +29,11 @@ def clean_up() -> None:
 @jobs.periodic(name="core.daily_counts", cron="* * * * *")
 def count_days() -> None:
     daily_counts.count_rows(at=timezone.now(), seconds=_COUNTING_SECONDS)
+
+
+@jobs.periodic(name="core.audit_partitions", cron="7 * * * *")
+def maintain_audit_partitions() -> None:
+    partitions.maintain(at=timezone.now())
 
 
 def _old_counts(at: datetime) -> Sequence[date]:

@@ -67,6 +67,6 @@ def _payload(entry: search.Entry) -> dict[str, Any]:
     return {
         "id": str(entry.id),
         "payload": orjson.Fragment(entry.payload_json),
-        "created_at": rfc3339(entry.created_at) if entry.created_at else None,
+        "created_at": rfc3339(entry.created_at),
         "ip_address": entry.address,
     }

@@ -143,7 +143,7 @@ class AuditLogEntryAdmin(OperatorAdmin):
                 self.hide_personal_data(row)
             is_own = _payload(row).get("actor_id") == str(user_id)
             yield Event(
-                at=entry.created_at or before.at,
+                at=entry.created_at,
                 id=entry.id,
                 title=self.action(row),
                 actor=_add_impersonator("User", _payload(row)) if is_own else _actor_name(_payload(row)),

@@ -11,9 +11,11 @@ from authsvc.db.sql import namespaced
 
 
 class AuditLogEntry(models.Model):
+    """An entry. The table is partitioned by month of `created_at`, which is part of its primary key."""
+
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     payload = JSONField(null=True)
-    created_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField()
     ip_address = models.CharField(max_length=64, db_default="")
 
     class Meta:

@@ -62,7 +62,7 @@ class Entry:
 
     id: UUID
     payload_json: str
-    created_at: datetime | None
+    created_at: datetime
     address: str
 
 
@@ -96,7 +96,7 @@ def entries_about_user(
 ) -> list[Entry]:
     """Actions of a user and actions of administrators on the user, newest first. One statement.
 
-    `before` is the time and ID of an entry, which the result follows; entries without a time are then left out.
+    `before` is the time and ID of an entry, which the result follows.
     """
     condition = f"{OWNER_ID} = %s AND {_KIND} = kind"
     values: list[Any] = [str(user_id)]

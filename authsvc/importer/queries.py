@@ -153,6 +153,7 @@ def pages(table: Table) -> int:
 
 def write(table: Table, *, first: int, last: int) -> tuple[int, int]:
     """Upsert the rows on these pages of the staging table; returns the numbers of new and changed rows."""
+    # The join reads the table as it was before the statement.
     columns = list(table.columns)
     values = [name for name in columns if name != "id"]
     new, old = (", ".join(f"{row}.{name}" for name in values) for row in ("EXCLUDED", "t"))
@@ -162,10 +163,11 @@ def write(table: Table, *, first: int, last: int) -> tuple[int, int]:
             INSERT INTO {namespaced(table.name)} AS t ({", ".join(columns)})
             SELECT {", ".join(columns)} FROM {staging_table(table.name)} x
             WHERE x.skip IS NULL AND x.ctid >= %s::tid AND x.ctid < %s::tid
-            ON CONFLICT (id) DO UPDATE SET ({", ".join(values)}) = ROW ({new})
+            ON CONFLICT ({table.key}) DO UPDATE SET ({", ".join(values)}) = ROW ({new})
             WHERE ({old}) IS DISTINCT FROM ({new})
-            RETURNING xmax = 0 AS is_new)
-        SELECT count(*) FILTER (WHERE is_new), count(*) FILTER (WHERE NOT is_new) FROM written
+            RETURNING id)
+        SELECT count(*) FILTER (WHERE old.id IS NULL), count(old.id)
+        FROM written LEFT JOIN {namespaced(table.name)} old USING (id)
         """,
         [f"({first},0)", f"({last},0)"],
     )

@@ -75,6 +75,10 @@ def _payload(name: str, source_columns: Columns) -> str:
     return f"({text})::jsonb" if name in source_columns else "NULL"
 
 
+def _entry_time(name: str, source_columns: Columns) -> str:
+    return f"coalesce(x.{name}, to_timestamp(0))" if name in source_columns else "to_timestamp(0)"
+
+
 def _client_type(name: str, source_columns: Columns) -> str:
     return f"x.{name}::text" if name in source_columns else "'confidential'"
 
@@ -286,7 +290,8 @@ TABLES = (
     ),
     Table(
         name="audit_log_entries",
-        columns={**copied("id", "created_at"), "payload": _payload, "ip_address": text_or_empty},
+        columns={**copied("id"), "created_at": _entry_time, "payload": _payload, "ip_address": text_or_empty},
+        key="id, created_at",
         ignored=frozenset({"instance_id"}),
         is_optional=True,
     ),

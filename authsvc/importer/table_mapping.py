@@ -50,6 +50,8 @@ class Table:
     """The name at the source and, with the namespace, in this database."""
     columns: Mapping[str, Rule]
     """Target column → rule. Other target columns keep their default."""
+    key: str = "id"
+    """The columns of the primary key."""
     ignored: frozenset[str] = frozenset()
     """Columns of the source that are intentionally not imported."""
     owners: tuple[Owner, ...] = ()

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
 from authsvc.conf.declaration import setting, variables_of_standard
 from authsvc.conf.types import Secret
-from authsvc.conf.value_types import BOOLEAN, LOG_LEVEL, ONLY_TRUE, PORT, RESOURCE_ATTRIBUTES, TEXT, choice
+from authsvc.conf.value_types import BOOLEAN, DURATION, LOG_LEVEL, ONLY_TRUE, PORT, RESOURCE_ATTRIBUTES, TEXT, choice
+
+_MIN_RETENTION = timedelta(days=30)
+
+
+def _check_retention(retention: timedelta) -> str:
+    # The charts of the console and the known networks of users come from the entries of this time.
+    return "must be 0 or at least 720h" if retention and retention < _MIN_RETENTION else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +51,20 @@ class Audit:
         type=BOOLEAN,
         default=False,
         help="Write the audit trail only to the log.",
+    )
+    retention: timedelta = setting(
+        "AUTH_AUDIT_LOG_RETENTION",
+        type=DURATION,
+        default=timedelta(),
+        check=_check_retention,
+        help="Age at which the partition of a month is detached from the audit trail, at least 720h; 0 = never.",
+        example="8760h",
+    )
+    drop_expired: bool = setting(
+        "AUTH_AUDIT_LOG_DROP_EXPIRED",
+        type=BOOLEAN,
+        default=False,
+        help="Delete a detached partition; false keeps its table for an archive.",
     )
 
 

@@ -21,7 +21,7 @@ from tests.factories import make_session, make_user
 
 pytestmark = pytest.mark.django_db
 
-TIMES = (None, "infinity", "-infinity", "0044-03-15 BC", "1999-01-01Z", "2026-01-01Z", "2026-01-01T00:00:00.000001Z")
+TIMES = ("infinity", "-infinity", "0044-03-15 BC", "1999-01-01Z", "2026-01-01Z", "2026-01-01T00:00:00.000001Z")
 """Times in imported entries."""
 
 
@@ -54,10 +54,10 @@ def plan_of(read: Callable[[], object]) -> str:
 def test_each_kind_of_entry_is_read_by_index_in_order(before: Any) -> None:
     plan = plan_of(lambda: search.entries_about_user(uuid4(), limit=9, before=before))
     _, _, of_kind = plan.partition("Nested Loop")
-    assert "Index Scan using audit_log_entries_user_kind_idx" in of_kind
+    assert of_kind.count("Index Scan using ") == of_kind.count(" on audit_log_entries_") > 1
     assert "kind.kind" in of_kind  # a condition of the index
     assert "Filter" not in of_kind
-    assert "Sort" not in of_kind
+    assert "Sort  (" not in of_kind
     assert ("ROW(created_at, id) <" in of_kind) == bool(before)
 
 
@@ -93,7 +93,6 @@ def test_entries_follow_another_one_whatever_their_times_are() -> None:
         if not page:
             break
         read += page
-        before = (page[-1].created_at or before[0], page[-1].id)
-    years = [entry.created_at.year for entry in read if entry.created_at]
-    assert years == [2026, 2026, 2026, 2026, 1999, 1999]
+        before = (page[-1].created_at, page[-1].id)
+    assert [entry.created_at.year for entry in read] == [2026, 2026, 2026, 2026, 1999, 1999]
     assert len({entry.id for entry in read}) == len(read)

@@ -187,6 +187,8 @@ SETTINGS: list[tuple[str, str, str, object]] = [
         True,
     ),
     ("AUTH_AUDIT_LOG_DISABLE_POSTGRES", "true", "audit.disable_postgres", True),
+    ("AUTH_AUDIT_LOG_RETENTION", "8760h", "audit.retention", timedelta(days=365)),
+    ("AUTH_AUDIT_LOG_DROP_EXPIRED", "true", "audit.drop_expired", True),
     ("AUTH_TRACING_ENABLED", "true", "telemetry.tracing_enabled", True),
     ("AUTH_METRICS_ENABLED", "true", "telemetry.metrics_enabled", True),
     ("AUTH_METRICS_EXPORTER", "prometheus", "telemetry.metrics_exporter", "prometheus"),

@@ -417,7 +417,7 @@ def test_the_audit_entries_of_a_user_are_read_by_indexes() -> None:
         # The planner reads small tables completely.
         cursor.execute("SET LOCAL enable_seqscan = off")
         plan = erasure._entries(uuid4()).values("id").explain()
-    for index in ("audit_log_entries_user_kind_idx", "audit_log_entries_other_actor_idx"):
+    for index in ("audit_log_entries_history_user_kind_idx", "audit_log_entries_history_other_actor_idx"):
         assert namespaced(index) in plan
 
 

@@ -1,0 +1,192 @@
+"""Monthly partitions of the audit trail: creation ahead, the default partition, retention, and the migration."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from authsvc.audit import partitions
+from authsvc.models import AuditLogEntry
+from tests import preloaded_python
+from tests.conftest import ChangeConfig
+from tests.live import servers
+from tests.settings import ENVIRONMENT
+
+NAMES = "SELECT tableoid::regclass::text FROM audit_log_entries ORDER BY created_at"
+YEAR = timedelta(days=365)
+
+
+@pytest.fixture(autouse=True)
+def _log_level(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger=partitions.__name__)
+
+
+@pytest.fixture
+def next_year() -> datetime:
+    """A time after all partitions that a migration makes."""
+    return timezone.now() + YEAR
+
+
+def store(*times: datetime) -> None:
+    AuditLogEntry.objects.bulk_create(AuditLogEntry(payload={}, created_at=at) for at in times)
+
+
+def places() -> list[str]:
+    """The partition of each entry, in the order of time."""
+    with connection.cursor() as cursor:
+        cursor.execute(NAMES)
+        return [name for (name,) in cursor.fetchall()]
+
+
+def table_of(at: datetime) -> str:
+    return f"audit_log_entries_{at.astimezone(UTC):%Y_%m}"
+
+
+def existing() -> list[partitions.Partition]:
+    with connection.cursor() as cursor:
+        return partitions.read_partitions(cursor)
+
+
+@pytest.mark.parametrize(
+    ("at", "expected"),
+    [
+        ("2026-12-31T23:59:59.999999Z", "2027-01-01T00:00:00Z"),
+        ("2027-01-31T00:00:00Z", "2027-02-01T00:00:00Z"),
+        ("2026-12-01T00:30:00+01:00", "2026-12-01T00:00:00Z"),
+    ],
+)
+def test_months_begin_in_utc(at: str, expected: str) -> None:
+    assert partitions.next_month(datetime.fromisoformat(at)) == datetime.fromisoformat(expected)
+
+
+@pytest.mark.django_db
+def test_entries_go_to_the_partition_of_their_month_which_is_made_ahead(next_year: datetime) -> None:
+    partitions.maintain(at=next_year)
+    made = existing()
+    assert made[-1].name == table_of(made[-1].end - timedelta(days=1))
+    assert partitions.next_month(partitions.next_month(next_year)) < made[-1].end
+    partitions.maintain(at=next_year)
+    assert existing() == made
+
+    store(datetime(1970, 1, 1, tzinfo=UTC), next_year, made[-1].end - timedelta(microseconds=1), made[-1].end)
+    first, *later, last = places()
+    assert (first, last) == ("audit_log_entries_history", "audit_log_entries_default")
+    assert later == [table_of(next_year), made[-1].name]
+
+
+@pytest.mark.django_db
+def test_entries_leave_the_default_partition_when_that_of_their_month_is_made(next_year: datetime) -> None:
+    far = next_year + 10 * YEAR
+    store(next_year, far)
+    assert places() == ["audit_log_entries_default"] * 2
+    partitions.maintain(at=next_year)
+    assert places() == [table_of(next_year), "audit_log_entries_default"]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("is_dropped", [False, True])
+def test_the_partition_of_a_month_is_detached_when_its_last_entry_has_expired(
+    auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture, next_year: datetime, is_dropped: bool
+) -> None:
+    auth_config(audit={"retention": timedelta(days=30), "drop_expired": is_dropped})
+    partitions.maintain(at=next_year)
+    expired = [name for name, end in existing() if end <= next_year - timedelta(days=30)]
+    assert expired == []  # those were detached
+    kept = existing()
+    end = kept[0].end
+    store(end - timedelta(seconds=1), end)
+    caplog.clear()
+    partitions.maintain(at=end + timedelta(days=30, microseconds=-1))
+    assert existing()[: len(kept)] == kept
+    assert caplog.records == []
+
+    partitions.maintain(at=end + timedelta(days=30))
+    assert places() == [table_of(end)]
+    [record] = caplog.records
+    assert record.message == f"audit partition {'dropped' if is_dropped else 'detached'}"
+    assert vars(record)["table"] == kept[0].name
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT to_regclass(%s) IS NULL", [kept[0].name])
+        assert cursor.fetchone() == (is_dropped,)
+        if not is_dropped:
+            cursor.execute(f"SELECT count(*) FROM {kept[0].name}")
+            assert cursor.fetchone() == (1,)
+
+
+@pytest.mark.django_db
+def test_without_a_retention_nothing_is_detached(next_year: datetime) -> None:
+    before = existing()
+    partitions.maintain(at=next_year + 100 * YEAR)
+    assert existing()[: len(before)] == before
+
+
+@pytest.mark.django_db
+def test_a_busy_table_is_left_for_the_next_run(
+    auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture, next_year: datetime
+) -> None:
+    auth_config(audit={"retention": timedelta(days=30)})
+    before = existing()
+    parameters = connection.get_connection_params()
+    with psycopg.connect(
+        **{key: parameters[key] for key in ("dbname", "user", "host", "port") if key in parameters}
+    ) as reader:
+        reader.execute("SELECT count(*) FROM audit_log_entries")
+        partitions.maintain(at=next_year)
+        assert [record.message for record in caplog.records] == ["audit partitions not maintained"]
+        assert existing() == before
+    partitions.maintain(at=next_year)
+    assert existing() != before
+
+
+def migrate(url: str, *target: str) -> None:
+    preloaded_python.run(
+        [str(servers.PROJECT / "manage.py"), "migrate", "-v", "0", *target],
+        env={**os.environ, **ENVIRONMENT, "DATABASE_URL": url},
+        timeout=servers.START_SECONDS,
+    ).check_returncode()
+
+
+@pytest.fixture
+def database(fresh_database_url: str) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(fresh_database_url, autocommit=True) as opened:
+        yield opened
+
+
+def test_an_upgrade_keeps_entries_and_privileges(fresh_database_url: str, database: psycopg.Connection[Any]) -> None:
+    rows = "SELECT id, payload, created_at, ip_address FROM audit_log_entries ORDER BY created_at"
+    insert = "INSERT INTO audit_log_entries (id, payload, created_at) VALUES (%s, '{}', %s)"
+    now = timezone.now()
+    database.execute(insert, [uuid4(), now + YEAR])
+    migrate(fresh_database_url, "core", "0008")
+    database.execute(insert, [uuid4(), now])
+    database.execute(insert, [uuid4(), None])
+    indexes = """
+        SELECT replace(indexdef, ' ON ONLY ', ' ON ') FROM pg_indexes
+        WHERE tablename = 'audit_log_entries' AND indexname NOT LIKE '%pkey'
+    """
+    before, defined = database.execute(rows).fetchall(), set(database.execute(indexes).fetchall())
+    assert len(before) == 3
+    database.execute("GRANT SELECT ON audit_log_entries TO PUBLIC")
+
+    migrate(fresh_database_url)
+    first, *later = database.execute(rows).fetchall()
+    assert (first[0], first[2]) == (before[-1][0], datetime(1970, 1, 1, tzinfo=UTC))
+    assert later == before[:-1]
+    assert set(database.execute(indexes).fetchall()) == defined
+    grants = (
+        "SELECT privilege_type FROM information_schema.role_table_grants WHERE grantee = 'PUBLIC' AND table_name = %s"
+    )
+    assert database.execute(grants, ["audit_log_entries"]).fetchall() == [("SELECT",)]
+    valid = (
+        "SELECT bool_and(indisvalid) FROM pg_index JOIN pg_class ON oid = indexrelid WHERE relname LIKE 'audit_log%'"
+    )
+    assert database.execute(valid).fetchone() == (True,)
