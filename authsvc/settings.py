@@ -48,7 +48,7 @@ PROMETHEUS_LATENCY_BUCKETS = (  # seconds, for requests and for statements
 ROOT_URLCONF = "authsvc.urls"
 WSGI_APPLICATION = "authsvc.wsgi.application"
 
-DATABASES = {"default": postgresql.settings_from(AUTH.database, has_metrics=bool(AUTH.telemetry.metrics))}
+DATABASES = postgresql.databases(AUTH.database, has_metrics=bool(AUTH.telemetry.metrics))
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS: list[str] = []  # operators sign in with the services of `accounts`
 PASSWORD_HASHERS = ["accounts.passwords.hashing.Argon2id"]

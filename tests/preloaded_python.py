@@ -56,7 +56,6 @@ _MODULES = (
     # Modules of ours that can be imported without settings.
     "authsvc.audit.search",
     "authsvc.conf",
-    "authsvc.console.timeline",
     "authsvc.diagnostics.proxy",
     "authsvc.management.command_line",
     "authsvc.server.startup",

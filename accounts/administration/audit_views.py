@@ -14,6 +14,7 @@ from authsvc.api.openapi.document import PAGE, PER_PAGE, TOTALS, Parameter, Resp
 from authsvc.api.renderers import rfc3339
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.audit import search
+from authsvc.db import read_replica
 from tokens.api.authentication import AdminAuthentication
 from tokens.api.permissions import IsAdmin
 
@@ -42,13 +43,15 @@ class AuditView(Endpoint):
         scope, value = "", ""
         if "query" in parameters:
             scope, value = _condition(pagination.first(parameters, "query"))
-        with throttling.list_slot():
-            entries, total = search.find_entries(
-                scope=scope,
-                value=value,
-                limit=page.limit,
-                offset=page.offset,
-                count_exactly=pagination.first(parameters, "count") == "exact",
+        with throttling.list_slot(), read_replica.permit(not pagination.requires_fresh(request.http)):
+            entries, total = read_replica.read(
+                lambda: search.find_entries(
+                    scope=scope,
+                    value=value,
+                    limit=page.limit,
+                    offset=page.offset,
+                    count_exactly=pagination.first(parameters, "count") == "exact",
+                )
             )
         response = Response([_payload(entry) for entry in entries])
         response["X-Total-Count"] = str(total)

@@ -35,6 +35,7 @@ from authsvc import conf
 from authsvc.api import pagination, parsing, throttling
 from authsvc.api.openapi.document import PAGE, PER_PAGE, REDIRECT_TO, TOTALS, Empty, Parameter, ResponseDoc, document
 from authsvc.api.views import Endpoint, ServiceRequest
+from authsvc.db import read_replica
 from tokens.api import authentication
 from tokens.api.authentication import AdminAuthentication
 from tokens.api.permissions import IsAdmin
@@ -97,8 +98,8 @@ class UsersView(AdminEndpoint):
         if conf.current().experimental.cursor_pagination_enabled and not by_page:
             return self._list_by_cursor(request, user_filter)
         page = pagination.parse(parameters)
-        with _list_slot(user_filter):
-            user_page = listing.list_page(user_filter, page)
+        with _list_slot(user_filter), read_replica.permit(_may_read_replica(request, user_filter)):
+            user_page = read_replica.read(lambda: listing.list_page(user_filter, page))
             users = payload.render_users(user_page.users)
         response = Response({"users": users, "aud": user_filter.aud})
         response["X-Total-Count"] = str(user_page.total)
@@ -121,8 +122,8 @@ class UsersView(AdminEndpoint):
     def _list_by_cursor(request: ServiceRequest, user_filter: UserFilter) -> HttpResponse:
         parameters = request.http.GET
         after, size = filters.parse_cursor_page(parameters)
-        with _list_slot(user_filter):
-            user_page = listing.list_after(user_filter, after=after, size=size)
+        with _list_slot(user_filter), read_replica.permit(_may_read_replica(request, user_filter)):
+            user_page = read_replica.read(lambda: listing.list_after(user_filter, after=after, size=size))
             users = payload.render_users(user_page.users)
         position: dict[str, Any] = {"next_cursor": user_page.next_cursor} if user_page.next_cursor else {}
         position["has_more"] = bool(user_page.next_cursor)
@@ -363,6 +364,10 @@ class GenerateLinkView(AdminEndpoint):
             at=timezone.now(),
         )
         return Response(_action_link(link))
+
+
+def _may_read_replica(request: ServiceRequest, user_filter: UserFilter) -> bool:
+    return not user_filter.is_exact and not pagination.requires_fresh(request.http)
 
 
 def _list_slot(user_filter: UserFilter) -> AbstractContextManager[None]:

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from django.http import QueryDict
+from django.http import HttpRequest, QueryDict
 
 from authsvc.errors import ValidationFailed
 
@@ -53,6 +53,12 @@ def parse(parameters: QueryDict) -> PageRequest:
     if size == 0:
         raise PaginationInvalid("per_page must be greater than 0")
     return PageRequest(number=1 if number is None else number, size=_DEFAULT_SIZE if size is None else size)
+
+
+def requires_fresh(request: HttpRequest) -> bool:
+    """True if the client asks for current data (`Cache-Control: no-cache`, RFC 9111, section 5.2.1.4)."""
+    directives = request.headers.get("Cache-Control", "").lower().split(",")
+    return "no-cache" in (directive.strip() for directive in directives)
 
 
 def natural(parameters: QueryDict, name: str) -> int | None:

@@ -7,6 +7,7 @@ from functools import wraps
 from ipaddress import ip_address
 from typing import Any, TypeVar, cast
 
+from django.conf import settings
 from django.contrib.messages.middleware import MessageMiddleware
 from django.contrib.sessions.middleware import SessionMiddleware
 from django.http import Http404, HttpRequest, HttpResponse
@@ -18,11 +19,13 @@ from authsvc import conf
 from authsvc.api import exception_handler
 from authsvc.api.renderers import NO_STORE
 from authsvc.caller import client_address
-from authsvc.console import pages
+from authsvc.console import csv_export, pages
 from authsvc.console.sign_in import console_session
+from authsvc.db import read_replica
 from authsvc.errors import BodyTooLarge
 
 _MAX_FORM_BYTES = 262_144
+_CHANGED_COOKIE = "operator_changed"
 _CONTENT_POLICY = pages.content_policy()
 _HEADERS = {
     "X-Frame-Options": "DENY",
@@ -46,12 +49,15 @@ def console_view(view: View, *, has_cookies: bool = True) -> View:
 
         def respond_with_user(request: HttpRequest) -> HttpResponse:
             request.user = SimpleLazyObject(lambda: console_session.user(request))  # type: ignore[assignment]  # an Operator
-            return _render(request, view, *args, **kwargs)
+            with read_replica.permit(_may_read_replica(request)):
+                return _render(request, view, *args, **kwargs)
 
         if has_cookies:
             middleware = SessionMiddleware(MessageMiddleware(respond_with_user))
             response = cast(HttpResponse, middleware(request))
             response.headers["Cache-Control"] = NO_STORE
+            if conf.current().database.read_replica_url and _changes_data(request):
+                _read_own_changes(response)
         else:
             response = _render(request, view, *args, **kwargs)
         response.headers.setdefault("Content-Security-Policy", _CONTENT_POLICY)
@@ -70,6 +76,27 @@ def _render(request: HttpRequest, view: Callable[..., HttpResponseBase], *args: 
         return response.render() if isinstance(response, SimpleTemplateResponse) else response
     except Exception as error:  # noqa: BLE001  (the page of an unexpected error is logged)
         return pages.error_page(request, error)
+
+
+def _changes_data(request: HttpRequest) -> bool:
+    return request.method != "GET" and not csv_export.is_export(request)
+
+
+def _may_read_replica(request: HttpRequest) -> bool:
+    return not _changes_data(request) and _CHANGED_COOKIE not in request.COOKIES
+
+
+def _read_own_changes(response: HttpResponse) -> None:
+    """The browser reads from the primary until replicas have its changes, on all servers."""
+    response.set_cookie(
+        _CHANGED_COOKIE,
+        "1",
+        max_age=2 * read_replica.MAX_AGE_SECONDS,
+        path=settings.SESSION_COOKIE_PATH,
+        secure=bool(settings.SESSION_COOKIE_SECURE),
+        httponly=True,
+        samesite="Strict",
+    )
 
 
 def _is_allowed(request: HttpRequest) -> bool:

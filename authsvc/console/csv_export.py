@@ -6,7 +6,7 @@ import csv
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from html import unescape
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from authsvc.console import lists, operators
 from authsvc.console.actions import create_context
 from authsvc.console.formatting import EMPTY
 from authsvc.console.operators import Access
+from authsvc.db import read_replica
 
 if TYPE_CHECKING:
     from authsvc.console.model_admin import OperatorAdmin
@@ -73,7 +74,13 @@ def export_list(request: HttpRequest, page: OperatorAdmin) -> HttpResponseBase:
     )
     name = f"{page.opts.verbose_name_plural} {context.at:%Y-%m-%d %H%M}.csv".replace(" ", "-")
     return StreamingHttpResponse(
-        _write(page, page.get_queryset(request), keys, is_hidden=is_hidden),
+        _write(
+            page,
+            page.get_queryset(request),
+            keys,
+            is_hidden=is_hidden,
+            from_replica=read_replica.is_permitted(),
+        ),
         content_type="text/csv; charset=utf-8",
         headers={"Content-Disposition": f'attachment; filename="{name}"'},
     )
@@ -93,19 +100,26 @@ class _Lines:
         return line
 
 
-def _write(page: OperatorAdmin, rows: QuerySet[Any], keys: list[Any], *, is_hidden: bool) -> Iterator[str]:
+def _write(
+    page: OperatorAdmin, rows: QuerySet[Any], keys: list[Any], *, is_hidden: bool, from_replica: bool
+) -> Iterator[str]:
     columns = page.export_columns or tuple(str(name) for name in page.list_display)
     writer = csv.writer(_Lines())
     yield writer.writerow([_title(page, name) for name in columns])
     for start in range(0, len(keys), _BATCH):
         batch = keys[start : start + _BATCH]
-        found = {row.pk: row for row in rows.filter(pk__in=batch).order_by()}
+        with read_replica.permit(from_replica):
+            found = read_replica.read(partial(_read_batch, rows, batch))
         lines = []
         for row in (found[key] for key in batch if key in found):
             if is_hidden:
                 page.hide_personal_data(row)
             lines.append(writer.writerow([to_cell(_value(page, row, name)) for name in columns]))
         yield "".join(lines)
+
+
+def _read_batch(rows: QuerySet[Any], keys: list[Any]) -> dict[Any, Any]:
+    return {row.pk: row for row in rows.filter(pk__in=keys).order_by()}
 
 
 def _title(page: OperatorAdmin, name: str) -> str:

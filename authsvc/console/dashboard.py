@@ -19,7 +19,8 @@ from authsvc.console import formatting, personal_data
 from authsvc.console.charts import PATTERNS, Chart, build_chart
 from authsvc.console.model_admin import DashboardStat, OperatorAdmin
 from authsvc.daily_counts import DailyCounts, Series
-from authsvc.db.sql import fetch_rows, namespaced, within_timeout
+from authsvc.db.read_replica import within_timeout
+from authsvc.db.sql import fetch_rows, namespaced
 from authsvc.jobs import queued_jobs
 from authsvc.jobs.queued_jobs import QueueState
 from authsvc.messaging import quotas
@@ -76,11 +77,11 @@ class Dashboard:
 def read_dashboard(site: AdminSite, *, is_hidden: bool) -> Dashboard:
     """`is_hidden`: without the addresses of clients."""
     at = timezone.now()
-    clients = within_timeout(lambda: rate_limited_clients(at))
+    clients = within_timeout(lambda: rate_limited_clients(at), only_primary=True)
     if clients and is_hidden:
         clients = [replace(client, client=personal_data.HIDDEN) for client in clients]
     counts = _read_counts(at)
-    levels = within_timeout(quotas.read_levels)
+    levels = within_timeout(quotas.read_levels, only_primary=True)
     queue = within_timeout(queued_jobs.read_queue)
     return Dashboard(
         stats=[*(_today(counts, at) if counts else ()), *_list_stats(site)],

@@ -21,7 +21,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from authsvc.console import personal_data
-from authsvc.db.sql import within_timeout
+from authsvc.db.read_replica import within_timeout
 from authsvc.errors import UnprocessableInput
 
 if TYPE_CHECKING:

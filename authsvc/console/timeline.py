@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 
 from authsvc.console import formatting
 from authsvc.console.user_panels import Panel, PanelLink, PanelRow
-from authsvc.db.sql import within_timeout
+from authsvc.db.read_replica import within_timeout
 
 _STATEMENT_TIMEOUT = 1_000
 """Milliseconds."""

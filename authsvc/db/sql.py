@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import psycopg
-from django.db import OperationalError, connection, transaction
+from django.db import connection
 from django.db.models import Model
 from django.db.models.signals import class_prepared
 
@@ -57,16 +57,6 @@ def fetch_row(sql: str, parameters: Sequence[Any] | Mapping[str, Any]) -> tuple[
     """Run one statement and return its first row, or None."""
     rows = fetch_rows(sql, parameters)
     return rows[0] if rows else None
-
-
-def within_timeout(work: Callable[[], Value], *, milliseconds: int = 250) -> Value | None:
-    """The result of `work`, or None if one of its statements took longer. Runs in a transaction."""
-    try:
-        with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(f"SET LOCAL statement_timeout = {milliseconds:d}")
-            return work()
-    except OperationalError:
-        return None
 
 
 class QueryPlan(NamedTuple):

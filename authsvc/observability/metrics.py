@@ -78,6 +78,9 @@ WEBHOOK_DELIVERY_SECONDS = Histogram("auth_webhook_delivery_seconds", "Time unti
 WEBHOOK_ENDPOINTS_DISABLED = Counter(
     "auth_webhook_endpoints_disabled", "Endpoints that the service disabled, by reason.", ["reason"]
 )
+REPLICA_SKIPS = Counter(
+    "auth_replica_skips", "Times that a process stopped reading from the replica, by reason.", ["reason"]
+)
 CLEANED_ROWS = Counter("auth_cleanup_affected_rows", "Rows that the periodic cleanup removed or changed.")
 
 HASHES_STARTED = Counter(

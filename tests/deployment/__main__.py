@@ -1,4 +1,4 @@
-"""Runs the scenarios and prints a table: `python -m tests.deployment [failover] [pooler] [disk] [clock] [throughput]`.
+"""Runs scenarios and prints a table: `python -m tests.deployment [name…]`; all of them and `throughput` by default.
 
 Needs Debian's packages postgresql, nginx, pgbouncer and libfaketime. The scenario `disk` needs root.
 """

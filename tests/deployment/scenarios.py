@@ -16,10 +16,14 @@ from typing import Any
 
 import psycopg
 import pytest
+import requests
 
+from authsvc.db import read_replica
+from tests.accounts.administration import admin_requests
 from tests.deployment import installation, invariants, postgresql
 from tests.deployment.installation import Installation
 from tests.deployment.load import Load, Result, by_status
+from tests.live.robustness import conftest as robust
 
 FAULT_SECONDS = 3.0
 """Time until an operator or Patroni reacts, or until a fault ends."""
@@ -144,6 +148,38 @@ def stop_standby(running: Installation, load: Load) -> Period:
     load.wait()
     running.pair.build_standby()
     return Period(began, ended)
+
+
+def delay_and_stop_replica(running: Installation, load: Load) -> Period:
+    """Pause the replay of the standby, which serves lists, until lists leave it; continue it, then stop the standby."""
+    statement = "SELECT count(*) FROM users"
+
+    def listed() -> int:
+        url = f"http://127.0.0.1:{running.port}/admin/users?count=exact&per_page=1"
+        response = requests.get(url, headers={"Authorization": f"Bearer {admin_requests.token()}"}, timeout=60)
+        response.raise_for_status()
+        return int(response.headers["X-Total-Count"])
+
+    def users_of(node: postgresql.Node) -> int:
+        with node.connect() as connection:
+            ((number,),) = connection.execute(statement).fetchall()
+        return int(number)
+
+    began = time.monotonic()
+    running.pair.standby.execute("SELECT pg_wal_replay_pause()")
+    paused = users_of(running.pair.standby)
+    load.wait()
+    if any(listed() != paused for _ in running.servers) or users_of(running.pair.primary) == paused:
+        raise RuntimeError("lists do not come from the replica")
+    robust.wait_until(lambda: listed() > paused, "lists of the primary")
+    running.pair.standby.execute("SELECT pg_wal_replay_resume()")
+    time.sleep(read_replica.PAUSE_SECONDS)
+    if listed() <= paused:
+        raise RuntimeError("lists are old")
+    period = stop_standby(running, load)
+    if listed() <= paused:
+        raise RuntimeError("lists are old")
+    return Period(began, period.ended)
 
 
 def kill_server(running: Installation, load: Load) -> Period:
@@ -302,6 +338,14 @@ def failover(
                 yield run(scenario, running)
 
 
+def replica(*, number: int = 3) -> Iterator[Outcome]:
+    with folders() as folder, postgresql.running_pair(postgresql_programs()) as pair:
+        url = f"postgresql://{postgresql.ROLE}@127.0.0.1:{pair.standby.port}/{postgresql.DATABASE}"
+        with installation.running(folder, pair=pair, number=number, env={"AUTH_DB_READ_REPLICA_URL": url}) as running:
+            name = "replica delayed, then stopped"
+            yield run(Scenario(name=name, fault=delay_and_stop_replica, permitted=frozenset()), running)
+
+
 def pooler(*, number: int = 3) -> Iterator[Outcome]:
     with (
         folders() as folder,
@@ -355,6 +399,7 @@ def clock(*, number: int = 3) -> Iterator[Outcome]:
 ALL: dict[str, Callable[..., Iterator[Outcome]]] = {
     "failover": failover,
     "frozen": functools.partial(failover, scenarios=(FROZEN,)),
+    "replica": replica,
     "pooler": pooler,
     "disk": disk,
     "clock": clock,

@@ -61,6 +61,15 @@ class Database:
         " hosts, `a:5432,b:5432`, the service uses the one that accepts writes.",
         example="embedded:.data/postgres",
     )
+    read_replica_url: Secret = setting(
+        "AUTH_DB_READ_REPLICA_URL",
+        type=DATABASE_URL,
+        default=Secret(""),
+        restart=True,
+        help="Replica of the database, of whose hosts one is chosen at random, for lists, searches, exports and charts"
+        " of administrators.",
+        example="postgres://user:password@b:5432,c:5432/name",
+    )
     namespace: str = setting(
         "AUTH_DB_NAMESPACE",
         "DB_NAMESPACE",

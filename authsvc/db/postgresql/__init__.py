@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 from urllib.parse import unquote
 
 import psycopg
 from django.core.exceptions import ImproperlyConfigured
+from django.db import DEFAULT_DB_ALIAS
 from psycopg import conninfo
 
 from authsvc import conf
 from authsvc.db import embedded
+
+REPLICA_ALIAS = "replica"
 
 # A statement is prepared at its second run, so that one-off statements cost nothing extra.
 PREPARE_AFTER = 1
@@ -32,9 +36,20 @@ _SEVERAL_HOSTS = {
     "keepalives_count": "2",
     "tcp_user_timeout": "4000",
 }
+# Every replica can answer.
+_REPLICA = {**_SEVERAL_HOSTS, "target_session_attrs": "prefer-standby", "load_balance_hosts": "random"}
 
 
-def settings_from(database: conf.Database, *, has_metrics: bool = False) -> dict[str, Any]:
+def databases(database: conf.Database, *, has_metrics: bool = False) -> dict[str, dict[str, Any]]:
+    """Django's DATABASES; opens and starts nothing."""
+    entries = {DEFAULT_DB_ALIAS: settings_from(database, has_metrics=has_metrics)}
+    if database.read_replica_url:
+        replica = dataclasses.replace(database, url=database.read_replica_url)
+        entries[REPLICA_ALIAS] = settings_from(replica, has_metrics=has_metrics, is_replica=True)
+    return entries
+
+
+def settings_from(database: conf.Database, *, has_metrics: bool = False, is_replica: bool = False) -> dict[str, Any]:
     """One entry of Django's DATABASES for a libpq URL or `embedded:<folder>`; opens and starts nothing.
 
     With `has_metrics` connections and statements are counted. Every libpq query item is honoured, and `search_path` as
@@ -42,6 +57,7 @@ def settings_from(database: conf.Database, *, has_metrics: bool = False) -> dict
     """
     parameters = _parameters(database.url.reveal())
     user, host = parameters.pop("user", ""), parameters.pop("host", "")
+    has_several_hosts = "," in host and not host.startswith(embedded.SCHEME)
     return {
         "ENGINE": "authsvc.db.postgresql_metrics" if has_metrics else "authsvc.db.postgresql",
         "NAME": parameters.pop("dbname", user),
@@ -56,7 +72,7 @@ def settings_from(database: conf.Database, *, has_metrics: bool = False) -> dict
             "application_name": "authsvc",
             "connect_timeout": CONNECT_SECONDS,
             **_KEEPALIVE,
-            **(_SEVERAL_HOSTS if "," in host and not host.startswith(embedded.SCHEME) else {}),
+            **(_REPLICA if is_replica else _SEVERAL_HOSTS if has_several_hosts else {}),
             **parameters,
             "server_side_binding": True,
             "prepare_threshold": PREPARE_AFTER if database.prepared_statements_enabled else None,

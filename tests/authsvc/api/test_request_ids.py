@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -54,7 +55,9 @@ def test_the_audit_log_line_contains_the_id(
     event = line.auth_audit_event
     assert (event["request_id"], event["user_agent"], event["ip_address"]) == ("abc", "tests", "127.0.0.1")
     assert (event["action"], event["traits"]) == ("login", {"provider": "email"})
-    assert UUID(event["audit_log_id"]).version == 4
+    at = datetime.fromisoformat(event["created_at"])
+    identifier = UUID(event["audit_log_id"])
+    assert (identifier.version, identifier.int >> 80) == (7, int(at.timestamp() * 1000))
     assert event["created_at"].endswith("Z")
 
 

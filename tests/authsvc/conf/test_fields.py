@@ -169,6 +169,7 @@ SETTINGS: list[tuple[str, str, str, object]] = [
     ("AUTH_DATABASE_URL", "postgres://x", "database.url", conf.Secret("postgres://x")),
     ("DATABASE_URL", "embedded:.data/postgres", "database.url", conf.Secret("embedded:.data/postgres")),
     ("AUTH_DB_MAX_POOL_SIZE", "20", "database.max_pool_size", 20),
+    ("AUTH_DB_READ_REPLICA_URL", "postgres://b/auth", "database.read_replica_url", conf.Secret("postgres://b/auth")),
     ("AUTH_DB_NAMESPACE", "auth", "database.namespace", "auth"),
     ("DB_NAMESPACE", "auth", "database.namespace", "auth"),
     ("AUTH_DB_PREPARED_STATEMENTS_ENABLED", "false", "database.prepared_statements_enabled", False),
