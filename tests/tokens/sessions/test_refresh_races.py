@@ -49,7 +49,7 @@ def test_concurrent_refreshes_return_the_same_token(api: Api) -> None:
 @pytest.mark.usefixtures("no_refresh_timeout")
 def test_concurrent_refreshes_convert_a_legacy_session_once(api: Api) -> None:
     # Several rounds: a request that reads before the conversion and locks after it is rare.
-    for _ in range(10):
+    for _ in range(4):
         legacy_tokens = factories.make_legacy_tokens()
         user = User.objects.get(sessions__legacy_tokens=legacy_tokens[1])
 
