@@ -120,14 +120,15 @@ def _pooler(connection: BaseDatabaseWrapper, cursor: CursorWrapper) -> CheckResu
     local = _local_port(connection.connection.fileno())
     if local is None or client_port is None or local == client_port:
         return ok("pooler", "none detected")
-    if conf.current().database.prepared_statements_enabled:
+    if conf.current().database.has_sessions:
         return warning(
             "pooler",
-            "a pooler or address translation is in use, and prepared statements are enabled",
-            "Behind a pooler in transaction mode set AUTH_DB_PREPARED_STATEMENTS_ENABLED=false;"
-            " in session mode, or with address translation only, no change is needed.",
+            "a pooler or address translation is in use, and the service uses sessions",
+            "Behind a pooler in transaction mode set AUTH_DB_TRANSACTION_POOLING_ENABLED=true (PgBouncer 1.22 or later)"
+            " or AUTH_DB_PREPARED_STATEMENTS_ENABLED=false; in session mode, or with address translation only, no"
+            " change is needed.",
         )
-    return ok("pooler", "a pooler or address translation is in use, and prepared statements are disabled")
+    return ok("pooler", "a pooler or address translation is in use, and the service uses no sessions")
 
 
 def _local_port(descriptor: int) -> int | None:

@@ -128,7 +128,7 @@ class Worker:
             update_heartbeat_interval=HEARTBEAT_SECONDS,
             stalled_worker_timeout=STALE_AFTER.total_seconds(),
             # A pooler in transaction mode accepts LISTEN but delivers no notification.
-            listen_notify=conf.current().database.prepared_statements_enabled,
+            listen_notify=conf.current().database.has_sessions,
         )
         loop = asyncio.get_running_loop()
         self._request_stop = lambda: loop.call_soon_threadsafe(worker.stop)

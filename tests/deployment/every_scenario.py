@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.deployment import scenarios, throughput
+from tests.deployment import scenarios, shared_state, throughput
 
 pytestmark = pytest.mark.timeout(1800)
 GROWTH = 1.15
@@ -17,6 +17,10 @@ def test_fault_loses_nothing_and_refuses_as_documented(name: str) -> None:
 
     assert outcomes
     assert [f"{outcome.name}: {problem}" for outcome in outcomes for problem in outcome.problems] == []
+
+
+def test_six_servers_act_as_one() -> None:
+    shared_state.check()
 
 
 def test_cpu_time_per_request_does_not_grow_with_servers() -> None:

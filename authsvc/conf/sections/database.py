@@ -92,7 +92,15 @@ class Database:
         type=BOOLEAN,
         default=True,
         restart=True,
-        help="Use prepared statements. Turn off behind a pooler in transaction mode.",
+        help="Use prepared statements. Turn off behind a pooler in transaction mode that does not support them.",
+    )
+    transaction_pooling_enabled: bool = setting(
+        "AUTH_DB_TRANSACTION_POOLING_ENABLED",
+        type=BOOLEAN,
+        default=False,
+        restart=True,
+        help="A pooler in transaction mode is in front of the database: use nothing that needs a session of its own."
+        " Without prepared statements this is assumed.",
     )
     encrypt: bool = setting(
         "AUTH_SECURITY_DB_ENCRYPTION_ENCRYPT",
@@ -125,6 +133,11 @@ class Database:
         help="Delete expired sessions and abandoned users and factors every minute. Expired flows and challenges"
         " are always deleted.",
     )
+
+    @property
+    def has_sessions(self) -> bool:
+        """True if a connection keeps its session, for notifications, session settings and server-side cursors."""
+        return self.prepared_statements_enabled and not self.transaction_pooling_enabled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

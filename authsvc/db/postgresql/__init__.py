@@ -67,7 +67,7 @@ def settings_from(database: conf.Database, *, has_metrics: bool = False, is_repl
         "PORT": parameters.pop("port", ""),
         "CONN_MAX_AGE": None,
         "CONN_HEALTH_CHECKS": True,
-        "DISABLE_SERVER_SIDE_CURSORS": not database.prepared_statements_enabled,
+        "DISABLE_SERVER_SIDE_CURSORS": not database.has_sessions,
         "OPTIONS": {
             "application_name": "authsvc",
             "connect_timeout": CONNECT_SECONDS,

@@ -80,7 +80,7 @@ def _without_statement_timeout(connection: BaseDatabaseWrapper) -> Iterator[None
 
     Not behind a pooler in transaction mode, where session settings may affect other clients.
     """
-    has_own_session = conf.current().database.prepared_statements_enabled
+    has_own_session = conf.current().database.has_sessions
     if has_own_session:
         _execute(connection, "SET application_name = 'auth_migrations'", "SET statement_timeout = 0")
     try:

@@ -173,6 +173,7 @@ SETTINGS: list[tuple[str, str, str, object]] = [
     ("AUTH_DB_NAMESPACE", "auth", "database.namespace", "auth"),
     ("DB_NAMESPACE", "auth", "database.namespace", "auth"),
     ("AUTH_DB_PREPARED_STATEMENTS_ENABLED", "false", "database.prepared_statements_enabled", False),
+    ("AUTH_DB_TRANSACTION_POOLING_ENABLED", "true", "database.transaction_pooling_enabled", True),
     ("AUTH_SECURITY_DB_ENCRYPTION_ENCRYPTION_KEY_ID", "k", "database.encryption_key_id", "k"),
     ("AUTH_SECURITY_DB_ENCRYPTION_ENCRYPTION_KEY", KEY, "database.encryption_key", conf.Secret(KEY)),
     ("AUTH_SECURITY_DB_ENCRYPTION_DECRYPTION_KEYS", f"k:{KEY}", "database.decryption_keys", {"k": conf.Secret(KEY)}),

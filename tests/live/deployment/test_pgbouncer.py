@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 import requests
-from psycopg import conninfo
+from psycopg import conninfo, sql
 
 from tests import ports
 from tests.live import servers as live
@@ -20,6 +22,7 @@ from tests.live.deployment import programs
 from tests.live.robustness import conftest as robust
 
 PASSWORD = "of the pooler"
+PREPARED_STATEMENTS_SINCE = (1, 22)
 WORKER = (str(live.PROJECT / "manage.py"), "worker")
 
 
@@ -30,6 +33,12 @@ class Pooler:
     direct_url: str
     admin_url: str
     """URL of the pooler's statistics database."""
+    version: tuple[int, ...]
+
+
+def version_of(program: str) -> tuple[int, ...]:
+    printed = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+    return tuple(int(number) for number in printed.split()[1].split("."))
 
 
 @pytest.fixture
@@ -55,14 +64,27 @@ def pooler(tmp_path: Path, fresh_database_url: str) -> Iterator[Pooler]:
     command = [*(programs.AS_UNPRIVILEGED_USER if os.geteuid() == 0 else ()), program, str(file)]
     with programs.running(command, log=tmp_path / "pgbouncer.log", port=port):
         url = f"postgresql://{target['user']}:{PASSWORD.replace(' ', '%20')}@127.0.0.1:{port}"
-        yield Pooler(url=f"{url}/authsvc", direct_url=fresh_database_url, admin_url=f"{url}/pgbouncer")
+        yield Pooler(
+            url=f"{url}/authsvc",
+            direct_url=fresh_database_url,
+            admin_url=f"{url}/pgbouncer",
+            version=version_of(program),
+        )
 
 
-def test_servers_and_worker_run_behind_transaction_pooler(tmp_path: Path, pooler: Pooler) -> None:
+@pytest.mark.parametrize("has_prepared_statements", [False, True])
+def test_servers_and_worker_run_behind_transaction_pooler(
+    tmp_path: Path, pooler: Pooler, has_prepared_statements: bool
+) -> None:
+    if has_prepared_statements and pooler.version < PREPARED_STATEMENTS_SINCE:
+        pytest.skip(f"PgBouncer {pooler.version} does not support prepared statements")
+    setting = (
+        "AUTH_DB_TRANSACTION_POOLING_ENABLED" if has_prepared_statements else "AUTH_DB_PREPARED_STATEMENTS_ENABLED"
+    )
     with Postbox() as post:
         env = {
             **robust.settings_for(post),
-            "AUTH_DB_PREPARED_STATEMENTS_ENABLED": "false",
+            setting: str(has_prepared_statements).lower(),
             "AUTH_MAILER_WORKER_ENABLED": "false",
             "WEB_CONCURRENCY": "1",
         }
@@ -78,6 +100,8 @@ def test_servers_and_worker_run_behind_transaction_pooler(tmp_path: Path, pooler
             for number, server in enumerate(servers):
                 _use_account(server, post, f"ada{number}@example.com")
             robust.wait_until(lambda: robust.count(pooler.direct_url, "procrastinate_jobs") == 0, "an empty queue")
+            prepared = [int(server.get("prepared_statements", 0)) for server in _show(pooler, "SERVERS")]
+            assert any(prepared) == has_prepared_statements
             assert [process.stop() for process in (*servers, worker)] == [0, 0, 0]
         finally:
             for process in (*servers, worker):
@@ -103,9 +127,12 @@ def _use_account(server: live.LiveServer, post: Postbox, email: str) -> None:
 
 def _transactions(pooler: Pooler) -> int:
     """The number of transactions that the pooler passed to the service's database."""
-    with psycopg.connect(pooler.admin_url, autocommit=True) as console, psycopg.ClientCursor(console) as cursor:
-        cursor.execute("SHOW STATS_TOTALS")
-        names = [column.name for column in cursor.description or ()]
-        totals = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-    [count] = [total["xact_count"] for total in totals if total["database"] == "authsvc"]
+    [count] = [total["xact_count"] for total in _show(pooler, "STATS_TOTALS") if total["database"] == "authsvc"]
     return int(count)
+
+
+def _show(pooler: Pooler, what: str) -> list[dict[str, Any]]:
+    with psycopg.connect(pooler.admin_url, autocommit=True) as console, psycopg.ClientCursor(console) as cursor:
+        cursor.execute(sql.SQL("SHOW {}").format(sql.SQL(what)))
+        names = [column.name for column in cursor.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
