@@ -20,6 +20,9 @@ LOCK_SECONDS = 2
 """Longest wait of a migration for a table lock, because later statements on the table queue behind it."""
 
 
+_DEFAULT_PORT = "5432"
+
+
 class SchemaEditor(schema.DatabaseSchemaEditor):
     """Changes tables for migrations, with limits that last as long as the migration's transaction.
 
@@ -50,6 +53,10 @@ class LimitedConnection(psycopg.Connection[Any]):
             raise psycopg.OperationalError(f"the server has not answered for {seconds:g} s") from None
 
 
+_last_servers: dict[tuple[str, str], tuple[str, str]] = {}
+"""`HOST` and `PORT` of several hosts → host and port of the server that this process has connected to last."""
+
+
 class DatabaseWrapper(base.DatabaseWrapper):
     SchemaEditorClass = SchemaEditor
 
@@ -60,6 +67,11 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if host.startswith(embedded.SCHEME):
             address = conninfo.conninfo_to_dict(embedded.start(Path(host.removeprefix(embedded.SCHEME))))
             parameters |= {"host": address["host"], "port": address["port"]}
+        elif "," in host and "hostaddr" not in parameters:
+            # Connections would wait for each host that is down and comes before this server.
+            last = _last_servers.get(self._several_hosts)
+            servers = sorted(self._servers(), key=lambda server: server != last)
+            parameters["host"], parameters["port"] = (",".join(values) for values in zip(*servers, strict=True))
         if conf.current().logging.sql != "none":
             parameters["cursor_factory"] = logging_cursor(parameters["cursor_factory"])
         return parameters
@@ -69,7 +81,19 @@ class DatabaseWrapper(base.DatabaseWrapper):
         connection.adapters.register_loader("timestamptz", TimestampLoader)
         # Django and the backend with metrics choose the class.
         connection.__class__ = LimitedConnection
+        if "," in self.settings_dict["HOST"]:
+            _last_servers[self._several_hosts] = (connection.info.host, str(connection.info.port))
         return connection
+
+    @property
+    def _several_hosts(self) -> tuple[str, str]:
+        return str(self.settings_dict["HOST"]), str(self.settings_dict["PORT"])
+
+    def _servers(self) -> list[tuple[str, str]]:
+        """Host and port of each server, in the order of the URL."""
+        hosts, ports = (values.split(",") for values in self._several_hosts)
+        ports = [port or _DEFAULT_PORT for port in ports]
+        return list(zip(hosts, ports if len(ports) == len(hosts) else ports[:1] * len(hosts), strict=True))
 
     def close_if_unusable_or_obsolete(self) -> None:
         """Checks the connection's health at once; called around every request and job.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from typing import Any
 
@@ -13,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 
 from authsvc import conf
 from authsvc.db import advisory_locks, postgresql
+from authsvc.db.postgresql.base import DatabaseWrapper
 from tests.live.servers import server_url
 
 
@@ -105,6 +107,29 @@ def test_a_connection_closed_by_the_server_is_unusable() -> None:
 
     assert not connection.is_usable()
     connection.close()
+
+
+@pytest.mark.django_db
+def test_connections_begin_with_the_server_that_answered_last() -> None:
+    parameters = connection.get_connection_params()
+    own = connections.settings["default"]
+    # The kernel accepts connections, and nothing answers them, as on a frozen machine.
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        entry = {
+            **own,
+            "HOST": f"127.0.0.1,{parameters['host']}",
+            "PORT": f"{silent.getsockname()[1]},{parameters.get('port', 5432)}",
+            "OPTIONS": {**own["OPTIONS"], "connect_timeout": "2"},
+        }
+        for _ in range(3):
+            opened = DatabaseWrapper(entry, "default")
+            with opened.cursor() as cursor:
+                cursor.execute("SELECT 1")
+            opened.close()
+        silent.setblocking(False)
+        silent.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            silent.accept()
 
 
 @pytest.mark.django_db
