@@ -56,7 +56,7 @@ class ImpersonatedFilter(filters.ChoiceFilter):
 
 @admin.register(Session)
 class SessionAdmin(OperatorAdmin):
-    list_display = ("device", "ip", "created_at", "age", "last_used", "methods", "level", "impersonator")
+    list_display = ("device", "ip", "created_at", "last_used", "methods", "level", "impersonator")
     list_display_links = ("device",)
     list_filter = (ImpersonatedFilter,)
     ordering = ("-created_at", "-id")
