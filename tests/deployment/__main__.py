@@ -6,6 +6,7 @@ Needs Debian's packages postgresql, nginx, pgbouncer and libfaketime. The scenar
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import signal
 import sys
@@ -39,15 +40,18 @@ def _row(outcome: scenarios.Outcome) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Break parts of an installation under load.")
     parser.add_argument("names", nargs="*", choices=[*scenarios.ALL, "throughput", []], metavar="scenario")
+    parser.add_argument("--former", default="", help="commit or tag from which the scenario `upgrade` upgrades")
     # Ends the processes that run.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    names = parser.parse_args().names or [*scenarios.ALL, "throughput"]
+    given = parser.parse_args()
+    names = given.names or [*scenarios.ALL, "throughput"]
+    started = scenarios.ALL | {"upgrade": functools.partial(scenarios.upgrade_from, given.former)}
     problems = 0
     if chosen := [name for name in names if name in scenarios.ALL]:
         print(_line(_HEAD), _line(("---",) * len(_HEAD)), sep="\n")
     for name in chosen:
         try:
-            for outcome in scenarios.ALL[name]():
+            for outcome in started[name]():
                 print(_row(outcome), flush=True)
                 problems += len(outcome.problems)
                 for problem in outcome.problems:

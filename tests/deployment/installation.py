@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
+import subprocess
+import sys
+import tarfile
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from psycopg import conninfo
 
 from tests import ports, preloaded_python
@@ -17,9 +22,9 @@ from tests.fakes.http_peer import Answer, HttpPeer
 from tests.fakes.smtp import FakeSmtp
 from tests.live import servers
 from tests.live.deployment import programs
+from tests.live.servers import LiveServer
 from tests.settings import ENVIRONMENT
 
-WORKER = (str(servers.PROJECT / "manage.py"), "worker")
 _NGINX = """
 pid {folder}/nginx.pid;
 error_log {folder}/error.log;
@@ -55,12 +60,46 @@ _WEBHOOK_SECRET = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
     pair: Pair
-    servers: list[servers.LiveServer]
+    servers: list[LiveServer]
+    worker: LiveServer | None
     port: int
     """The port of nginx in front of the servers."""
     smtp: FakeSmtp
     receiver: HttpPeer
     """Receives every event as a webhook."""
+    replace: Callable[[LiveServer], LiveServer]
+    """Starts a stopped server or worker again, in the version of this repository."""
+
+
+def extract_former_version(folder: Path, commit: str = "") -> Path:
+    """A new folder with the files of `commit`, by default of the last one without the newest migration.
+
+    Skips the test without the history. Raises CalledProcessError for an unknown commit.
+    """
+    git = ["git", "-C", str(servers.PROJECT)]
+    added = ["log", "-1", "--diff-filter=A", "--format=%H", "--", "*/migrations/*.py"]
+    try:
+        newest = subprocess.run([*git, *added], capture_output=True, text=True, check=True).stdout.strip()
+        archive = subprocess.run([*git, "archive", commit or f"{newest}^"], capture_output=True, check=True).stdout
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        if commit:
+            raise
+        pytest.skip("the history of git does not contain the former version")
+    former = folder / "former"
+    with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+        files.extractall(former, filter="data")
+    return former
+
+
+def migrate(pair: Pair, project: Path = servers.PROJECT) -> None:
+    """Apply the migrations of a version. Raises CalledProcessError."""
+    command = [str(project / "manage.py"), "migrate", "-v", "0"]
+    environment = {**os.environ, **ENVIRONMENT, "DATABASE_URL": pair.url, "PYTHONPATH": str(project)}
+    if project == servers.PROJECT:
+        preloaded_python.run(command, env=environment, timeout=servers.START_SECONDS).check_returncode()
+    else:
+        command = [sys.executable, *command]
+        subprocess.run(command, env=environment, cwd=project, timeout=servers.START_SECONDS, check=True)
 
 
 @contextlib.contextmanager
@@ -73,10 +112,12 @@ def running(
     env: Mapping[str, str] | None = None,
     last_env: Mapping[str, str] | None = None,
     has_worker: bool = True,
+    project: Path = servers.PROJECT,
 ) -> Iterator[Installation]:
     """So many servers, each with its own worker thread, and a separate worker.
 
     `last_env` are settings of the last server only. Without `database_url` the servers use both hosts of `pair`.
+    `project` contains the version that runs.
     """
     port = ports.free_port()
     with contextlib.ExitStack() as stack:
@@ -86,33 +127,39 @@ def running(
         settings = {**_SETTINGS, "AUTH_API_EXTERNAL_URL": f"http://127.0.0.1:{port}"}
         settings |= {"AUTH_SMTP_HOST": smtp.host, "AUTH_SMTP_PORT": str(smtp.port), **(env or {})}
 
-        def start(command: tuple[str, ...], further: Mapping[str, str]) -> servers.LiveServer:
-            server = servers.LiveServer(
+        def start(
+            name: str, further: Mapping[str, str], *, version: Path = project, port: int | None = None
+        ) -> LiveServer:
+            server = LiveServer(
                 folder=folder,
                 database_url=database_url or pair.url,
-                env={**settings, **further},
-                command=command,
-                # Only a new interpreter loads a library that changes the clock.
-                is_new_interpreter="LD_PRELOAD" in further,
+                env={**settings, **further, "PYTHONPATH": str(version)},
+                command=(str(version / "manage.py"), name),
+                port=port,
+                # Only a new interpreter loads another version, or a library that changes the clock.
+                is_new_interpreter=version != servers.PROJECT or "LD_PRELOAD" in further,
             )
             stack.callback(server.kill)
             server.launch()
             return server
 
-        migrate = [str(servers.PROJECT / "manage.py"), "migrate", "-v", "0"]
-        environment = {**os.environ, **ENVIRONMENT, "DATABASE_URL": pair.url}
-        preloaded_python.run(migrate, env=environment, timeout=servers.START_SECONDS).check_returncode()
+        def replace(server: LiveServer) -> LiveServer:
+            name = "worker" if server is worker else "serve"
+            return start(name, {}, version=servers.PROJECT, port=server.port)
+
+        migrate(pair, project)
         # The servers must know the endpoint from their start.
         with pair.primary.connect() as connection:
             connection.execute(_ENDPOINT, (uuid.uuid4(), receiver.url, ["*"], _WEBHOOK_SECRET))
         last = number - 1
-        started = [start(servers.SERVE, (last_env or {}) if position == last else {}) for position in range(number)]
+        started = [start("serve", (last_env or {}) if position == last else {}) for position in range(number)]
         for server in started:
             server.wait()
-        if has_worker:
-            start(WORKER, {})
+        worker = start("worker", {}) if has_worker else None
         stack.enter_context(_balancer(folder, port=port, server_ports=[server.port for server in started]))
-        yield Installation(pair=pair, servers=started, port=port, smtp=smtp, receiver=receiver)
+        yield Installation(
+            pair=pair, servers=started, worker=worker, replace=replace, port=port, smtp=smtp, receiver=receiver
+        )
 
 
 @contextlib.contextmanager

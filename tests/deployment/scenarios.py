@@ -22,7 +22,7 @@ from authsvc.db import read_replica
 from tests.accounts.administration import admin_requests
 from tests.deployment import installation, invariants, postgresql
 from tests.deployment.installation import Installation
-from tests.deployment.load import Load, Result, by_status
+from tests.deployment.load import PASSWORD, Load, Result, by_status
 from tests.live.robustness import conftest as robust
 
 FAULT_SECONDS = 3.0
@@ -31,6 +31,9 @@ DETECTION_SECONDS = 1.0
 """Time until the loss of the primary is noticed."""
 MAX_SECONDS = 15.0
 """Longest response time: AUTH_API_MAX_REQUEST_DURATION, and a margin for a busy machine."""
+WAITING_EMAILS = 20
+AUDIT_ENTRIES = 300_000
+"""Entries that exist before an upgrade, so that its migrations take their time."""
 FORBIDDEN, BAD_GATEWAY, UNAVAILABLE, TIMED_OUT = 403, 502, 503, 504
 
 Fault = Callable[[Installation, Load], "Period"]
@@ -96,6 +99,8 @@ def run(scenario: Scenario, running: Installation) -> Outcome:
     )
     unexpected = {_describe(result) for result in refusals if not _is_permitted(result, scenario.permitted)}
     outcome.problems += [f"refused with {text}" for text in sorted(unexpected)]
+    if findings.doubled_mails and not scenario.permitted:
+        outcome.problems.append(f"{findings.doubled_mails} emails were sent twice")
     if outcome.longest > MAX_SECONDS:
         outcome.problems.append(f"a request took {outcome.longest:.1f} s")
     return outcome
@@ -204,6 +209,34 @@ def restart_servers(running: Installation, load: Load) -> Period:
     return Period(began, time.monotonic())
 
 
+def upgrade(running: Installation, load: Load) -> Period:
+    """Migrate, then replace one server after the other, and the worker.
+
+    Emails that the former version has queued are refused temporarily until nothing of it runs.
+    """
+    began = time.monotonic()
+    for number in range(WAITING_EMAILS):
+        credentials = {"email": f"waiting-{number}@example.com", "password": PASSWORD}
+        running.smtp.rejections[credentials["email"]] = "451 4.3.0 Try again later"
+        response = requests.post(f"http://127.0.0.1:{running.port}/signup", json=credentials, timeout=60)
+        response.raise_for_status()
+        load.journal.accounts[credentials["email"]] = response.json()["id"]
+    installation.migrate(running.pair)
+    load.wait()
+    for position, server in enumerate(running.servers):
+        server.stop(signal.SIGTERM)
+        load.wait()
+        running.servers[position] = running.replace(server)
+        running.servers[position].wait()
+    if running.worker is not None:
+        running.worker.stop(signal.SIGTERM)
+        load.wait()
+        running.replace(running.worker)
+    running.smtp.rejections.clear()
+    running.pair.primary.execute("UPDATE procrastinate_jobs SET scheduled_at = NULL WHERE status = 'todo'")
+    return Period(began, time.monotonic())
+
+
 def block_table(running: Installation, load: Load) -> Period:
     """Lock the users for longer than `statement_timeout` permits."""
     pair = running.pair
@@ -295,6 +328,11 @@ def restart_pooler(pooler: installation.Pooler) -> Fault:
     return fault
 
 
+_FILL_AUDIT_TRAIL = f"""
+    INSERT INTO audit_log_entries (id, payload, created_at, ip_address)
+    SELECT gen_random_uuid(), json_build_object('action', 'login', 'actor_id', gen_random_uuid()),
+           now() - n * interval '1 minute', '' FROM generate_series(1, {AUDIT_ENTRIES}) n
+"""
 FAILOVER = Scenario(name="primary killed, standby promoted", fault=lose_primary, permitted=frozenset({UNAVAILABLE}))
 """The scenario that `make test` runs too."""
 _UNAVAILABLE = frozenset({UNAVAILABLE})
@@ -336,6 +374,18 @@ def failover(
         for scenario in scenarios:
             for _ in range(scenario.times):
                 yield run(scenario, running)
+
+
+def upgrade_from(former: str = "", *, number: int = 3) -> Iterator[Outcome]:
+    """From the commit or tag `former`; by default from the last commit without the newest migration."""
+    with folders() as folder:
+        project = installation.extract_former_version(folder, former)
+        with (
+            postgresql.running_pair(postgresql_programs()) as pair,
+            installation.running(folder, pair=pair, number=number, project=project) as running,
+        ):
+            pair.primary.execute(_FILL_AUDIT_TRAIL)
+            yield run(Scenario(name="rolling upgrade", fault=upgrade, permitted=frozenset()), running)
 
 
 def replica(*, number: int = 3) -> Iterator[Outcome]:
@@ -399,6 +449,7 @@ def clock(*, number: int = 3) -> Iterator[Outcome]:
 ALL: dict[str, Callable[..., Iterator[Outcome]]] = {
     "failover": failover,
     "frozen": functools.partial(failover, scenarios=(FROZEN,)),
+    "upgrade": upgrade_from,
     "replica": replica,
     "pooler": pooler,
     "disk": disk,
