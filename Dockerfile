@@ -43,7 +43,8 @@ COPY --from=build /srv/authsvc /srv/authsvc
 WORKDIR /srv/authsvc
 # The service writes only below /tmp, where the development inbox stores its messages.
 ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 AUTH_MAILER_DEV_INBOX_FOLDER=/tmp/inbox
-USER authsvc
+# A number, from which Kubernetes sees that it is not root.
+USER 10001
 EXPOSE 8081
 STOPSIGNAL SIGTERM
 # The port is the first of these variables that is set, as in the service.

@@ -28,6 +28,8 @@ EVERYTHING = {
     "tolerations": [{"operator": "Exists"}],
     "affinity": {"podAntiAffinity": {}},
     "imagePullSecrets": [{"name": "registry"}],
+    "podSecurityContext": {"runAsUser": 2000, "fsGroup": 2000},
+    "securityContext": {"runAsUser": 2000},
     "podAnnotations": {"team": "identity"},
     "podLabels": {"team": "identity"},
     "service": {"annotations": {"team": "identity"}},
@@ -72,16 +74,26 @@ def test_kubernetes_knows_every_field(values: dict[str, Any]) -> None:
     assert ("NetworkPolicy" in kinds) is (values is not LEAST)
 
 
-def test_pods_are_confined_and_may_finish_their_requests() -> None:
-    pods = {
+def pods_of(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Name of the workload → specification of its pods."""
+    return {
         document["metadata"]["name"]: document["spec"]["template"]["spec"]
-        for document in render()
+        for document in objects
         if document["kind"] in ("Deployment", "Job")
     }
+
+
+def test_pods_are_confined_and_may_finish_their_requests() -> None:
+    pods = pods_of(render())
     assert pods.keys() == {"auth-authsvc", "auth-authsvc-worker", "auth-authsvc-migrations"}
     for pod in pods.values():
         [container] = pod["containers"]
-        assert pod["securityContext"]["runAsNonRoot"]
+        assert pod["securityContext"] == {
+            "runAsNonRoot": True,
+            "runAsUser": 10001,
+            "runAsGroup": 10001,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        }
         assert container["securityContext"] == {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
@@ -92,6 +104,19 @@ def test_pods_are_confined_and_may_finish_their_requests() -> None:
     server = pods["auth-authsvc"]
     pause = server["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
     assert server["terminationGracePeriodSeconds"] > serving.DRAIN_SECONDS + pause
+
+
+def test_openshift_may_choose_the_user() -> None:
+    values = {"podSecurityContext": {"runAsUser": None, "runAsGroup": None, "fsGroupChangePolicy": "OnRootMismatch"}}
+    pods = pods_of(render(values))
+
+    assert len(pods) == 3
+    for pod in pods.values():
+        assert pod["securityContext"] == {
+            "runAsNonRoot": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+            "fsGroupChangePolicy": "OnRootMismatch",
+        }
 
 
 def test_values_hold_no_secret() -> None:
@@ -122,6 +147,7 @@ def test_the_service_accepts_the_default_settings() -> None:
         {"existingSecret": ""},
         {"replicas": 0},
         {"autoscaling": {"latency": {"target": True}}},
+        {"podSecurityContext": {"runAsUser": 0}},
         {"no_such_value": 1},
     ],
     ids=str,

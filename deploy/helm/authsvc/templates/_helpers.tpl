@@ -22,11 +22,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "authsvc.podSpec" -}}
 automountServiceAccountToken: false
 enableServiceLinks: false
-securityContext:
-  runAsNonRoot: true
-  runAsUser: 10001
-  runAsGroup: 10001
-  seccompProfile: {type: RuntimeDefault}
+{{- with .Values.podSecurityContext }}
+securityContext: {{ toYaml . | nindent 2 }}
+{{- end }}
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets: {{ toYaml . | nindent 2 }}
 {{- end }}
@@ -47,10 +45,9 @@ volumes:
 {{- define "authsvc.container" -}}
 image: "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
 imagePullPolicy: {{ .Values.image.pullPolicy }}
-securityContext:
-  allowPrivilegeEscalation: false
-  readOnlyRootFilesystem: true
-  capabilities: {drop: [ALL]}
+{{- with .Values.securityContext }}
+securityContext: {{ toYaml . | nindent 2 }}
+{{- end }}
 volumeMounts:
   - {name: tmp, mountPath: /tmp}
 {{- end }}
