@@ -107,10 +107,13 @@ _STORE_RESULTS = f"""
     FROM result r JOIN stored USING (id)"""
 
 # Waiting deliveries come first, so that the order of the others holds if the endpoint is enabled again meanwhile.
+# The row of the endpoint decides: the cache of the caller may show a former state.
 _CANCEL = f"""
     UPDATE {DELIVERIES} SET status = 'cancelled', next_attempt_at = NULL
     WHERE id IN (
-        SELECT id FROM {DELIVERIES} WHERE endpoint_id = %(endpoint_id)s AND status = 'pending'
+        SELECT id FROM {DELIVERIES} WHERE endpoint_id = %(endpoint_id)s AND status = 'pending' AND EXISTS (
+            SELECT FROM {ENDPOINTS} WHERE id = %(endpoint_id)s AND (disabled_at IS NOT NULL OR deleted_at IS NOT NULL)
+        )
         ORDER BY next_attempt_at DESC NULLS FIRST LIMIT %(limit)s
     )
     RETURNING id"""
@@ -278,7 +281,7 @@ def store_results(results: Sequence[StoredResult], *, at: datetime) -> None:
 
 
 def cancel_deliveries(endpoint_id: UUID, *, limit: int) -> int:
-    """Cancels pending deliveries of a disabled endpoint; their number. Must run inside a transaction."""
+    """Cancels pending deliveries of a disabled or deleted endpoint; their number. Must run inside a transaction."""
     lock_order()
     return len(fetch_rows(_CANCEL, {"endpoint_id": endpoint_id, "limit": limit}))
 

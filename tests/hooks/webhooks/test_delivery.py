@@ -14,7 +14,7 @@ from django.utils import timezone
 from authsvc.conf import Secret
 from authsvc.events import EventType
 from hooks.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint, WebhookEvent
-from hooks.webhooks import queries, sending
+from hooks.webhooks import queries, sending, subscriptions
 from hooks.webhooks.dispatcher import Dispatcher
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import Answer, HttpPeer, redirect
@@ -200,6 +200,19 @@ def test_an_endpoint_that_fails_for_long_is_disabled(
     assert WebhookEndpoint.objects.get().disabled_reason == "failing"
     assert statuses() == ["cancelled", "cancelled"]
     assert "webhook endpoint disabled" in caplog.text
+
+
+def test_an_endpoint_enabled_by_another_process_keeps_its_deliveries(receiver: HttpPeer) -> None:
+    endpoint_id = make_endpoint(receiver.url).endpoint.id
+    record()
+    queries.disable(endpoint_id, reason="manual", at=timezone.now())
+    subscriptions.cache.clear()
+    assert subscriptions.cache.get()[0].is_disabled
+    WebhookEndpoint.objects.update(disabled_at=None, disabled_reason=None)
+
+    Dispatcher()._search()
+
+    assert statuses() == ["pending"]
 
 
 def test_a_success_ends_the_failing_state(receiver: HttpPeer) -> None:

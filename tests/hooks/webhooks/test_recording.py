@@ -304,6 +304,7 @@ def test_deliveries_of_a_disabled_endpoint_are_cancelled(receiver: HttpPeer) -> 
         record(user_id=user_id)
     with transaction.atomic():
         queries.fan_out(limit=10, at=timezone.now())
+        queries.disable(created.endpoint.id, reason="manual", at=timezone.now())
         assert queries.cancel_deliveries(created.endpoint.id, limit=2) == 2
     # The first of the user is the last one to be cancelled.
     assert [(row.status, row.next_attempt_at is None) for row in rows()] == [
