@@ -17,7 +17,7 @@ class ApiError(Exception):
     error_code: str = "unexpected_failure"
     message: str = "Unexpected failure, please check server logs for more information"
     hint: str = ""
-    """How to mend the request, for developers, where the message alone misleads."""
+    """Instruction for correcting the request, for developers, where the message alone misleads."""
     retry_after: float | None = None
     """Seconds until the same request may succeed, None if unknown."""
     raised_by_function: Exception | None = None

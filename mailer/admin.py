@@ -242,7 +242,7 @@ class MessageAdmin(OperatorAdmin):
     def _content(self, row: Any) -> Email | Sms | None:
         if not hasattr(row, "content"):
             row.content = undelivered_messages.decrypt_message(row)
-        return row.content  # type: ignore[no-any-return]
+        return row.content  # type: ignore[no-any-return]  # an annotated row
 
 
 @admin.register(Attempt)

@@ -29,7 +29,7 @@ class LanguagePage(Page):
     bucket = Bucket.USER
 
     def create_form(self, data: object = None) -> forms.Form:
-        return LanguageForm(data, initial={"language": translation.get_language()})  # type: ignore[arg-type]
+        return LanguageForm(data, initial={"language": translation.get_language()})  # type: ignore[arg-type]  # POST data
 
     def submit(self, form: LanguageForm) -> HttpResponse:
         code: str = form.cleaned_data["language"]

@@ -230,7 +230,7 @@ class Page(View):
             return cast(HttpResponse, decorator_from_middleware(_PageCsrf)(view)(request))
         except Exception as error:  # noqa: BLE001  (the page of an unexpected error is logged)
             if not hasattr(request, "_post"):
-                request._mark_post_parse_error()  # type: ignore[attr-defined]
+                request._mark_post_parse_error()  # type: ignore[attr-defined]  # private
             return error_page(request, error)
 
     def _set_headers(self, response: HttpResponse) -> None:

@@ -73,7 +73,7 @@ class NewPasswordPage(Page):
         return {"user": self.user, "has_password": proofs.has_password(self.user)}
 
     def submit(self, form: NewPasswordForm) -> HttpResponse:
-        """Where a change needs the nonce of a reauthentication, the recovery ends with all sessions instead."""
+        """Change the password. Where that needs the nonce of a reauthentication, all sessions end instead."""
         password = form.cleaned_data["password"]
         if self._needs_nonce:
             profile.reset_password(self.current, self.user, password, caller=self.caller, at=self.at)

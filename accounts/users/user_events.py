@@ -30,8 +30,8 @@ _COLUMNS = {
 def record_creation(user: UserRecord, *, provider: str, via: str, at: datetime) -> None:
     """Joins the caller's transaction."""
     _record(EventType.USER_CREATED, user, {"provider": provider, "via": via}, at=at)
-    for what in _confirmed(None, user):
-        _record(EventType.USER_CONFIRMED, user, {"what": what}, at=at)
+    for contact in _confirmed(None, user):
+        _record(EventType.USER_CONFIRMED, user, {"what": contact}, at=at)
 
 
 def record_invitation(user: UserRecord, *, at: datetime) -> None:
@@ -48,8 +48,8 @@ def record_deletion(user_id: UUID, *, email: str, phone: str, is_soft: bool, at:
 
 def record_changes(before: UserRecord, after: UserRecord, *, at: datetime) -> None:
     """The confirmations and the change of a user. Joins the caller's transaction."""
-    for what in _confirmed(before, after):
-        _record(EventType.USER_CONFIRMED, after, {"what": what}, at=at)
+    for contact in _confirmed(before, after):
+        _record(EventType.USER_CONFIRMED, after, {"what": contact}, at=at)
     changed = [name for name, field in _COLUMNS.items() if getattr(before, field) != getattr(after, field)]
     if changed:
         _record(EventType.USER_UPDATED, after, {"changed": changed}, at=at)
@@ -125,7 +125,7 @@ def _describe_identity(identity: Identity | IdentityRecord, *, user_id: UUID) ->
 
 
 def _confirmed(before: UserRecord | None, after: UserRecord) -> Iterator[str]:
-    for what in ("email", "phone"):
-        name = f"{what}_confirmed_at"
+    for contact in ("email", "phone"):
+        name = f"{contact}_confirmed_at"
         if getattr(after, name) is not None and (before is None or getattr(before, name) is None):
-            yield what
+            yield contact

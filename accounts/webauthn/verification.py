@@ -62,8 +62,8 @@ def verify_creation(creation: Creation, *, state: dict[str, Any], user_id: UUID)
     An attestation statement must be valid. Those in the formats of Apple and Android must chain to their roots; others
     may have any root.
     """
-    import webauthn  # noqa: PLC0415
-    from webauthn.helpers import structs  # noqa: PLC0415
+    import webauthn  # noqa: PLC0415  (optional)
+    from webauthn.helpers import structs  # noqa: PLC0415  (optional)
 
     with _verifying():
         if not crypto.constant_time_equal(ceremonies.owner(state), ceremonies.user_handle(user_id)):
@@ -110,8 +110,8 @@ def verify_assertion(
     The caller compares the count with the stored one: `is_sign_count_valid`. `public_key` and `is_backup_eligible` are
     those of the stored credential.
     """
-    import webauthn  # noqa: PLC0415
-    from webauthn.helpers import exceptions, structs  # noqa: PLC0415
+    import webauthn  # noqa: PLC0415  (optional)
+    from webauthn.helpers import exceptions, structs  # noqa: PLC0415  (optional)
 
     data = assertion.authenticator_data
     with _verifying():
@@ -178,7 +178,7 @@ def _check_client_data(data: ClientData, *, type: str, state: dict[str, Any]) ->
 
 def _statements(creation: Creation) -> Iterator[bytes]:
     """The attestation object; for a compound one, an object for each of its parts (WebAuthn Level 3 §8.9)."""
-    from webauthn import helpers  # noqa: PLC0415
+    from webauthn import helpers  # noqa: PLC0415  (optional)
 
     attestation = creation.attestation
     is_compound = attestation["fmt"] == "compound"
@@ -200,7 +200,7 @@ def _verify_es384(assertion: Assertion, public_key: bytes) -> None:
 
 
 def _key(public_key: bytes) -> tuple[int, Any]:
-    from webauthn import helpers  # noqa: PLC0415
+    from webauthn import helpers  # noqa: PLC0415  (optional)
 
     decoded = helpers.decode_credential_public_key(public_key)
     return int(decoded.alg), helpers.decoded_public_key_to_cryptography(decoded)

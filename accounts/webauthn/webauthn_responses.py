@@ -94,7 +94,7 @@ class Assertion:
 
 def parse_creation(content: object) -> Creation:
     """Parse the JSON form of a new credential. Raises MalformedCredential."""
-    from webauthn import helpers  # noqa: PLC0415
+    from webauthn import helpers  # noqa: PLC0415  (optional)
 
     with _reading():
         credential = _parse(content)
@@ -125,7 +125,7 @@ def parse_creation(content: object) -> Creation:
 
 def parse_assertion(content: object) -> Assertion:
     """Parse the JSON form of an assertion. Raises MalformedCredential."""
-    from webauthn import helpers  # noqa: PLC0415
+    from webauthn import helpers  # noqa: PLC0415  (optional)
 
     with _reading():
         credential = _parse(content)

@@ -1,4 +1,8 @@
-"""Parses `.env` files."""
+"""Parses `.env` files.
+
+`environ.Env.read_env` cannot read files of Supabase Auth with `KEY: value` or with quoted values of several lines, and
+it logs each line that it cannot parse, which may be a secret.
+"""
 
 from __future__ import annotations
 

@@ -15,9 +15,12 @@ from authsvc.conf.report import Notice
 from authsvc.conf.types import Secret
 
 FILE_VARIABLE = "AUTHSVC_CONFIG_FILE"
-"""Path of the base file to read instead of `./.env`; then it must exist."""
 DIRECTORY_VARIABLE = "AUTHSVC_CONFIG_DIR"
-"""Path of a directory of `.env` and `.json` files that override all other sources."""
+HELP = {
+    FILE_VARIABLE: "File of settings to read instead of `.env`; it must exist. The environment overrides it.",
+    DIRECTORY_VARIABLE: "Folder of `.env` and `.json` files that override all other sources.",
+}
+"""They are read before there is a configuration, so they are no fields of it."""
 
 _OPTIONAL_FILE = Path(".env")
 

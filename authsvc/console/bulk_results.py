@@ -25,7 +25,7 @@ _AGE_COLUMN = "created_at"
 
 
 @dataclass(slots=True, kw_only=True)
-class Refusals:
+class RefusedRows:
     count: int = 0
     names: list[str] = field(default_factory=list)
     """The first rows."""
@@ -42,7 +42,7 @@ class BulkResults:
     after: str = ""
     """Primary key of the last row; empty before the first."""
     done: int = 0
-    refusals: dict[str, Refusals] = field(default_factory=dict)
+    refusals: dict[str, RefusedRows] = field(default_factory=dict)
 
     @property
     def refused(self) -> int:
@@ -55,7 +55,7 @@ class BulkResults:
     def add_refusal(self, reason: str, name: str) -> None:
         reason = reason.removesuffix(".")[:_MAX_REFUSAL_LENGTH]
         is_known = reason in self.refusals or len(self.refusals) < _MAX_REFUSALS
-        entry = self.refusals.setdefault(reason if is_known else _OTHER, Refusals())
+        entry = self.refusals.setdefault(reason if is_known else _OTHER, RefusedRows())
         entry.count += 1
         if len(entry.names) < _MAX_NAMES:
             entry.names.append(short_text(name)[:_MAX_NAME_LENGTH])
@@ -89,11 +89,11 @@ def read(text: str) -> BulkResults:
         values = signing.loads(text, salt=_SALT, max_age=_MAX_AGE_SECONDS)
     except signing.BadSignature:
         raise SuspiciousOperation("The results of the former rows are invalid.") from None
-    refusals = {reason: Refusals(**each) for reason, each in values.pop("refusals").items()}
+    refusals = {reason: RefusedRows(**each) for reason, each in values.pop("refusals").items()}
     return BulkResults(**values, refusals=refusals)
 
 
-def _describe(reason: str, refusals: Refusals) -> str:
+def _describe(reason: str, refusals: RefusedRows) -> str:
     others = refusals.count - len(refusals.names)
     names = ", ".join(refusals.names) + (f" and {others:,} more" if others else "")
     return f"{reason} ({names})"

@@ -1,4 +1,4 @@
-"""The catalogue of lifecycle events, and the contract between the services that record them and the sinks."""
+"""The list of lifecycle events, and the contract between the services that record them and the sinks."""
 
 from __future__ import annotations
 

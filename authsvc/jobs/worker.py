@@ -136,9 +136,9 @@ class Worker:
             return
         reclaiming = asyncio.create_task(_reclaim_stalled_jobs(pool, queue=self._queue, stale_after=STALE_AFTER))
         # The task ends only if it loses its connection; the worker has probably lost its connection too.
-        reclaiming.add_done_callback(lambda _: worker.stop())  # type: ignore[no-untyped-call]
+        reclaiming.add_done_callback(lambda _: worker.stop())  # type: ignore[no-untyped-call]  # by the library
         try:
-            await worker.run()  # type: ignore[no-untyped-call]
+            await worker.run()  # type: ignore[no-untyped-call]  # by the library
         finally:
             while not reclaiming.done():
                 # Repeated, because before Python 3.12 a cancellation is lost if it meets a result.
@@ -209,4 +209,4 @@ def _start_in_child() -> None:
 os.register_at_fork(after_in_child=_start_in_child)
 # `atexit` functions run after the thread pools of the jobs are closed, and do not run at all in processes made by
 # multiprocessing. concurrent.futures uses this hook for the same reason.
-threading._register_atexit(stop_in_process)  # type: ignore[attr-defined]
+threading._register_atexit(stop_in_process)  # type: ignore[attr-defined]  # private

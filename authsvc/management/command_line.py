@@ -16,7 +16,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.core.management.color import color_style
 
 from authsvc import conf
-from authsvc.conf.sources import DIRECTORY_VARIABLE, FILE_VARIABLE, process_environment
+from authsvc.conf.sources import DIRECTORY_VARIABLE, FILE_VARIABLE, HELP, process_environment
 
 _FLAGS = {
     "-c": FILE_VARIABLE,
@@ -25,8 +25,8 @@ _FLAGS = {
     "--config-dir": DIRECTORY_VARIABLE,
 }
 _FLAG_HELP = (
-    (("-c", "--config"), "FILE", "read FILE instead of .env"),
-    (("-d", "--config-dir"), "DIR", "read the .env and .json files of DIR, which override all other sources"),
+    (("-c", "--config"), "FILE", HELP[FILE_VARIABLE]),
+    (("-d", "--config-dir"), "DIR", HELP[DIRECTORY_VARIABLE]),
 )
 # Commands of Django that have a -c or -d of their own; only the long flags work with them.
 _WITH_SHORT_FLAGS = frozenset({"shell", "collectstatic", "makemessages"})

@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,8 @@ class _ProcessesCollector:
     def collect(self) -> Iterator[Metric]:
         families: dict[str, Metric] = {}
         for process_id in metrics_directory.running_processes(self._directory):
-            for family in ProcessCollector(pid=lambda pid=process_id: pid, registry=None).collect():  # type: ignore[misc]
+            collector = ProcessCollector(pid=partial(str, process_id), registry=None)
+            for family in collector.collect():
                 merged = families.setdefault(family.name, Metric(family.name, family.documentation, family.type))
                 for sample in family.samples:
                     merged.add_sample(sample.name, {**sample.labels, "pid": str(process_id)}, sample.value)

@@ -56,4 +56,4 @@ def _ask(hook: Hook, payload: Mapping[str, Any], *, caller: Caller) -> Mapping[s
         if not invocation.tolerates(hook, error):
             raise
         return {}
-    return answer  # type: ignore[no-any-return]
+    return answer  # type: ignore[no-any-return]  # decoded JSON

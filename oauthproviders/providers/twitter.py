@@ -51,7 +51,7 @@ class Twitter(backends.Backend, TwitterOAuth[Any]):
         self.pending_state = state
         self.REQUEST_TOKEN_URL = self.with_base_url(TwitterOAuth.REQUEST_TOKEN_URL)
         try:
-            token = dict(parse_qsl(self.unauthorized_token()))  # type: ignore[no-untyped-call]
+            token = dict(parse_qsl(self.unauthorized_token()))  # type: ignore[no-untyped-call]  # by the library
         except (SocialAuthBaseException, UnicodeDecodeError):
             raise InvalidProviderResponse("the response contains no request token") from None
         profiles.check_storable(token)

@@ -20,7 +20,7 @@ def is_signed_by(address: str, *, message: str, signature: str) -> bool:
         recovery = data[-1] - _RECOVERY_OFFSET if data[-1] >= _RECOVERY_OFFSET else data[-1]
         digest = _keccak(b"\x19Ethereum Signed Message:\n%d" % len(text) + text)
         key = PublicKey.from_signature_and_message(data[:-1] + bytes([recovery]), digest, hasher=None)
-    except Exception:  # noqa: BLE001
+    except Exception:  # noqa: BLE001  (see below)
         # The library raises errors of several types for values that no key can have signed.
         return False
     return _keccak(key.format(compressed=False)[1:])[-_ADDRESS_BYTES:].hex() == address[2:].lower()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
@@ -30,7 +30,7 @@ class ChainRules:
     """The name of the chain in the first line."""
     address: re.Pattern[str]
     address_error: str
-    is_chain_id: Callable[[str], bool]
+    chain_id: re.Pattern[str]
 
 
 ETHEREUM = ChainRules(
@@ -38,14 +38,14 @@ ETHEREUM = ChainRules(
     chain="Ethereum",
     address=re.compile(r"0x[a-fA-F0-9]{40}"),
     address_error="wallet address is not a valid Ethereum address",
-    is_chain_id=re.compile(r"0*[1-9][0-9]{0,77}", re.ASCII).fullmatch,  # type: ignore[arg-type]
+    chain_id=re.compile(r"0*[1-9][0-9]{0,77}", re.ASCII),
 )
 SOLANA = ChainRules(
     prefix="siws",
     chain="Solana",
     address=re.compile(r"[a-zA-Z0-9]{32,44}"),
     address_error="wallet address is not in base58 format",
-    is_chain_id=re.compile(r"(?:solana:(?:mainnet|devnet|testnet|localnet))?").fullmatch,  # type: ignore[arg-type]
+    chain_id=re.compile(r"(?:solana:(?:mainnet|devnet|testnet|localnet))?"),
 )
 
 
@@ -92,7 +92,7 @@ def _parse(lines: Sequence[str], rules: ChainRules) -> WalletMessage:
     uri, chain_id = fields.get("URI", ""), fields.get("Chain ID")
     if "URI" in fields and not _is_uri(uri):
         raise InvalidMessage("URI is not valid")
-    if chain_id is not None and not rules.is_chain_id(chain_id):
+    if chain_id is not None and not rules.chain_id.fullmatch(chain_id):
         raise InvalidMessage("Chain ID is not valid")
     issued_at, expires_at, not_before = (
         _read_time(fields, name) for name in ("Issued At", "Expiration Time", "Not Before")

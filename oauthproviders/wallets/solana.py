@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 _ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _KEY_BYTES = 32
-# Everybody can make signatures for these points of small order (RFC 8032 §5.1), in all their encodings.
+# Signatures for these points need no private key; they are of small order (RFC 8032 §5.1), in all their encodings.
 _WEAK_KEYS = frozenset(
     bytes.fromhex(text[:-2]) + bytes([last])
     for text in (

@@ -64,7 +64,7 @@ class Migration(migrations.Migration):
             # The lock lets readers continue, in contrast to that of DROP TRIGGER.
             migrations.RunSQL(
                 [
-                    f"CREATE TRIGGER {name} {event} ON {table} FOR EACH ROW WHEN ({condition})"  # noqa: ISC004
+                    f"CREATE TRIGGER {name} {event} ON {table} FOR EACH ROW WHEN ({condition})"  # noqa: ISC004  (one statement)
                     f" EXECUTE FUNCTION {name}()",
                 ],
                 migrations.RunSQL.noop,

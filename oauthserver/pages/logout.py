@@ -42,7 +42,7 @@ class LogoutPage(Page):
         if not conf.current().oauth_server.enabled:
             raise Http404
         # Clients send the form from their own site (§2). Without an ID token of the user it changes nothing.
-        request._dont_enforce_csrf_checks = self.accepts_other_sites  # type: ignore[attr-defined]
+        request._dont_enforce_csrf_checks = self.accepts_other_sites  # type: ignore[attr-defined]  # read by Django
         return super().dispatch(request, *args, **kwargs)
 
     accepts_other_sites = True

@@ -141,7 +141,7 @@ def revoke_client_sessions(user_id: UUID, client_id: UUID) -> None:
 
 def _revoke(user_id: UUID, condition: str, value: UUID, *, reason: str) -> None:
     returning = "RETURNING id" if session_events.is_end_wanted() else ""
-    sql = f"DELETE FROM {namespaced('sessions')} WHERE user_id = %s AND {condition} {returning}"  # noqa: S608
+    sql = f"DELETE FROM {namespaced('sessions')} WHERE user_id = %s AND {condition} {returning}"  # noqa: S608  (own names)
     ended = fetch_rows(sql, (user_id, value))
     session_events.record_end(user_id, [session_id for (session_id,) in ended], reason=reason)
 

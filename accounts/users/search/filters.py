@@ -117,7 +117,7 @@ def decode_cursor(text: str) -> Cursor:
     except (ValueError, OverflowError, TypeError, AttributeError, KeyError):
         raise PaginationInvalid("invalid cursor") from None
     if not user_id.int:
-        raise PaginationInvalid("invalid cursor: it names nobody")
+        raise PaginationInvalid("invalid cursor: it contains no user id")
     return Cursor(created_at=None if created_at == _NEVER else created_at, id=user_id)
 
 

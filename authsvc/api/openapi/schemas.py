@@ -24,7 +24,7 @@ class Error(TypedDict):
     msg: str
     """The error text; it may change."""
     hint: NotRequired[str]
-    """How to mend the request; only if `AUTH_API_DOCS_ENABLED` is set or the development inbox is enabled."""
+    """Instruction for a correction; only if `AUTH_API_DOCS_ENABLED` is set or the development inbox is enabled."""
     error_id: NotRequired[str]
     """For server failures: the id of the request in the log."""
     weak_password: NotRequired[WeakPasswordReasons]

@@ -6,15 +6,10 @@ from itertools import groupby
 
 from authsvc import conf
 from authsvc.api import throttling
-from authsvc.conf import loading
+from authsvc.conf import loading, sources
 from authsvc.conf.declaration import Place, Setting, settings_of
 
 _FIRST_VERSION = "0.1.0"
-# Read before there is a configuration, so they are no fields of it.
-_SOURCES = {
-    "AUTHSVC_CONFIG_FILE": "File of settings to read instead of `.env`; the environment overrides it.",
-    "AUTHSVC_CONFIG_DIR": "Folder of `.env` and `.json` files that override all other sources.",
-}
 
 _HEAD = """# Settings
 
@@ -46,7 +41,7 @@ _WIDTH = 120
 def page() -> str:
     """The reference as Markdown."""
     parts = [_HEAD, f"## Sources\n\n{_TABLE_HEAD}"]
-    parts += [f"| `{name}` | path |  | {text} *restart* |" for name, text in _SOURCES.items()]
+    parts += [f"| `{name}` | path |  | {text} *restart* |" for name, text in sources.HELP.items()]
     parts.append("")
     for title, places in groupby(settings_of(conf.AuthConfig), key=lambda place: place.title):
         parts += [f"## {title}", "", *([_NOTES[title]] if title in _NOTES else []), _TABLE_HEAD]

@@ -157,7 +157,7 @@ class AsyncTransport:
         if self._tls is None:
             bundle = self._options.verify
             if bundle is True and self._options.trust_env:
-                bundle = os.getenv("REQUESTS_CA_BUNDLE") or os.getenv("CURL_CA_BUNDLE") or True  # noqa: TID251
+                bundle = os.getenv("REQUESTS_CA_BUNDLE") or os.getenv("CURL_CA_BUNDLE") or True  # noqa: TID251  (as requests does)
             path = certifi.where() if isinstance(bundle, bool) else bundle
             check_file(path, "the CA bundle")
             is_folder = Path(path).is_dir()

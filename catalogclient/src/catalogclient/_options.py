@@ -49,7 +49,7 @@ def time_limit(seconds: object, name: str) -> float | None:
     if seconds is None:
         return None
     _positive(seconds, name)
-    return None if seconds > _LONGEST_TIMEOUT else float(seconds)  # type: ignore[operator, arg-type]
+    return None if seconds > _LONGEST_TIMEOUT else float(seconds)  # type: ignore[operator, arg-type]  # checked above
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +154,7 @@ class RetryPolicy:
         for _ in range(min(attempt - 1, 64)):
             delay *= self.backoff_factor
         delay = min(self.backoff_max, delay)
-        # Jitter is not security-relevant.
-        return delay * random.uniform(0.5, 1.0) if self.jitter else delay  # noqa: S311
+        return delay * random.uniform(0.5, 1.0) if self.jitter else delay  # noqa: S311  (no secret)
 
 
 def _check_text(value: object, name: str) -> None:
@@ -236,7 +235,7 @@ class RestCatalogOptions:
     """When to continue without a configuration, with the warehouse as the prefix: if the configuration endpoint is
     `lacking` (status 404, 405, 410, 501), after `any` failure, or `never`."""
     config_uri: ConfigUri = "same-origin"
-    """Which `uri` of the server's configuration may replace `base_url`."""
+    """The kind of `uri` in the server's configuration that may replace `base_url`."""
     endpoint_check: Literal["off", "strict"] = "off"
     """`strict` raises UnsupportedEndpointError for an endpoint that is not in the server's list."""
     timeout: TimeoutLike = DEFAULT_TIMEOUT

@@ -40,7 +40,7 @@ def _blocking_iterator(
         return iterate(method(self._operations, *args, **kwargs))
 
     returned = method.__annotations__["return"].replace("AsyncGenerator", "Iterator").replace(", None]", "]")
-    call.__signature__ = inspect.signature(method).replace(return_annotation=returned)  # type: ignore[attr-defined]
+    call.__signature__ = inspect.signature(method).replace(return_annotation=returned)  # type: ignore[attr-defined]  # inspect reads it
     return call
 
 

@@ -69,6 +69,7 @@ class Transport:
         response = adapter.send(
             _prepared(request),
             stream=True,
+            # None is no limit, which the stubs of requests do not permit.
             timeout=(exchange.remaining(timeout.connect), exchange.remaining(timeout.read)),  # type: ignore[arg-type]
             **self._environment(request.url),
         )

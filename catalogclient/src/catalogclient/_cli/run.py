@@ -32,7 +32,7 @@ def main(given: Sequence[str]) -> int:
     parsed = arguments.parse(given)
     warnings.showwarning = _show_warning
     # A lone surrogate becomes its JSON escape.
-    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a TextIOWrapper
     try:
         options = _options(parsed, os.environ)
         as_json = parsed.output == "json" or (parsed.output != "table" and not sys.stdout.isatty())

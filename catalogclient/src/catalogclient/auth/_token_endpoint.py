@@ -144,7 +144,7 @@ def _seconds(value: object) -> float | None:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 12:
         return float(value)
     usable = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e12
-    return float(value) if usable else None  # type: ignore[arg-type]
+    return float(value) if usable else None  # type: ignore[arg-type]  # a number if usable
 
 
 def _until_exp(token: str) -> float | None:

@@ -1,4 +1,4 @@
-"""Each type of the catalogue is recorded by a request of the API, once and without secrets."""
+"""Each event type is recorded by a request of the API, once and without secrets."""
 
 from __future__ import annotations
 
