@@ -411,9 +411,11 @@ def test_invalid_urls_in_a_document_over_http_are_failures(
         assert_failed(steps, subject, f"“{url}” is not an http(s) URL")
 
 
-def test_a_dns_that_does_not_answer_is_told_apart(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dns_that_does_not_answer_is_told_apart(
+    issuer: Issuer, monkeypatch: pytest.MonkeyPatch, auth_config: ChangeConfig
+) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_arguments, **_options: time.sleep(0.3))
-    monkeypatch.setattr(provider_checks, "_MAX_DNS_SECONDS", 0.02)
+    auth_config(api={"internal_http_timeout": timedelta(seconds=0.02)})
     assert_failed(check(openid_row(issuer.name)), "DNS", "the DNS did not answer in time")
     assert issuer.server.received == []
 
