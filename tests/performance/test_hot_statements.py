@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.core.management import call_command
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
+from accounts.models import User
 from authsvc.db.sql import fetch_rows, namespaced
+from oauthserver.models import OAuthAuthorization, OAuthClient
 from tests.conftest import Api
 from tests.live.documentation import pages
 from tests.observations import replace_table
 from tests.performance.test_query_budgets import PATHS, counted_statements, enabled_sign_in_methods, provider
+from tokens.models import FlowState, OneTimeToken, TokenType
 
 __all__ = ["enabled_sign_in_methods", "provider"]
 
@@ -77,19 +83,33 @@ def nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def fill_tables() -> None:
     """Rows and statistics that let the planner prefer the index that it uses among many users."""
-    replace_table(namespaced("users"))
-    users, tokens = namespaced("users"), namespaced("one_time_tokens")
-    fetch_rows(
-        f"INSERT INTO {users} (id, aud, email, created_at, updated_at)"
-        " SELECT gen_random_uuid(), 'authenticated', n || '@example.com', now(), now() FROM generate_series(1, 200) n",
-        (),
+    models = (User, OneTimeToken, FlowState, OAuthAuthorization)
+    for model in models:
+        replace_table(model._meta.db_table)
+    at, ids = timezone.now(), [uuid4() for _ in range(1000)]
+    times = {"created_at": at, "updated_at": at}
+    client = OAuthClient.objects.create(registration_type="manual", token_endpoint_auth_method="none")
+    User.objects.bulk_create(User(id=id, aud="authenticated", email=f"{id}@example.com", **times) for id in ids)
+    OneTimeToken.objects.bulk_create(
+        OneTimeToken(
+            id=id, user_id=id, token_type=TokenType.CONFIRMATION, token_hash=str(id), relates_to=str(id), **times
+        )
+        for id in ids
     )
-    fetch_rows(
-        f"INSERT INTO {tokens} (id, user_id, token_type, token_hash, relates_to, attempts, created_at, updated_at)"
-        f" SELECT id, id, 'confirmation_token', id, email, 0, now(), now() FROM {users}",
-        (),
+    FlowState.objects.bulk_create(
+        FlowState(id=id, user_id=id, auth_code=str(id), auth_code_issued_at=at, **times) for id in ids
     )
-    fetch_rows(f"ANALYZE {users}, {tokens}", ())
+    OAuthAuthorization.objects.bulk_create(
+        OAuthAuthorization(
+            id=id,
+            authorization_id=str(id),
+            authorization_code=str(id),
+            client=client,
+            expires_at=at + timedelta(minutes=1),
+        )
+        for id in ids
+    )
+    fetch_rows(f"ANALYZE {', '.join(model._meta.db_table for model in models)}", ())
     for method in ("seqscan", "bitmapscan", "hashjoin", "mergejoin"):
         fetch_rows(f"SET LOCAL enable_{method} = off", ())
     fetch_rows("SET LOCAL plan_cache_mode = force_generic_plan", ())
