@@ -79,7 +79,8 @@ class SmsData(TypedDict):
     otp: str
     phone: str
     """Without `+`."""
-    channel: str
+    channel: NotRequired[str]
+    """`whatsapp` or another channel that the request names; absent for `sms`."""
     sms_type: NotRequired[str]
     """`mfa` for the code of a second factor."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
@@ -34,12 +34,20 @@ def is_enabled(hook: Hook) -> bool:
     return settings.of(hook).enabled
 
 
-def invoke(hook: Hook, payload: Mapping[str, Any], *, address: str = "", invocation_id: UUID | None = None) -> Any:
+def invoke(
+    hook: Hook,
+    payload: Mapping[str, Any],
+    *,
+    read: Callable[[Any], Any] = lambda answer: answer,
+    address: str = "",
+    invocation_id: UUID | None = None,
+) -> Any:
     """Call an enabled hook with `metadata` and `payload`; `address` is the client IP address, empty if unknown.
 
-    Returns the answer, a JSON value without an `error`, or NO_ANSWER. `invocation_id` identifies repeated calls for the
-    same message. Raises HookRejected if the hook refuses the request, HookFailed if it cannot be asked or understood,
-    and ServiceBusy. Outside of transactions the request has no slot during the call.
+    Returns the result of `read`, which gets the answer: a JSON value without an `error`, or NO_ANSWER. It raises
+    HookFailed for an answer that the service cannot use. `invocation_id` identifies repeated calls for the same
+    message. Raises HookRejected if the hook refuses the request, HookFailed if it cannot be asked or understood, and
+    ServiceBusy. Outside of transactions the request has no slot during the call.
     """
     configuration = settings.of(hook)
     message_id = str(invocation_id or uuid4())
@@ -49,8 +57,9 @@ def invoke(hook: Hook, payload: Mapping[str, Any], *, address: str = "", invocat
         with telemetry.hook_span(str(hook)), concurrency.call(hook) as deadline:
             answer = _call(hook, {"metadata": _metadata(hook, message_id, address), **payload}, message_id, deadline)
         check_error(answer)
+        result = read(answer)
         outcome = "ok"
-        return answer
+        return result
     except HookRejected:
         outcome = "rejected"
         raise

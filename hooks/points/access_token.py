@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -56,8 +57,10 @@ class AccessTokenHook:
     def customize(self, claims: Mapping[str, Any], *, user_id: UUID, method: str, address: str) -> dict[str, Any]:
         payload = {"user_id": str(user_id), "claims": claims, "authentication_method": method}
         try:
-            answer = invocation.invoke(_HOOK, payload, address=address)
-            return read_claims(answer, issued=claims)
+            signed: dict[str, Any] = invocation.invoke(
+                _HOOK, payload, read=partial(read_claims, issued=claims), address=address
+            )
+            return signed
         except HookFailed as error:
             if not invocation.tolerates(_HOOK, error):
                 raise

@@ -150,8 +150,12 @@ def _data(message: Message) -> Mapping[str, str]:
     if isinstance(message, Email):
         data = _email_data(message)
         return data | _first_confirmation(message) if _is_for_current_address(message) else data
-    data = {"otp": str(message.variables.get("Code", "")), "phone": message.to, "channel": message.channel}
-    return data | {"sms_type": "mfa"} if message.kind == SmsKind.FACTOR else data
+    data = {"otp": str(message.variables.get("Code", "")), "phone": message.to}
+    if message.channel != "sms":
+        data["channel"] = message.channel
+    if message.kind == SmsKind.FACTOR:
+        data["sms_type"] = "mfa"
+    return data
 
 
 def _email_data(email: Email) -> dict[str, str]:

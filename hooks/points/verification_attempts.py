@@ -46,14 +46,18 @@ def _ask(hook: Hook, payload: Mapping[str, Any], *, caller: Caller) -> Mapping[s
     if not invocation.is_enabled(hook):
         return {}
     try:
-        answer = invocation.invoke(hook, payload, address=caller.address)
-        if answer is NO_ANSWER or answer is None:
-            return {}
-        for name, type_ in _MEMBERS.items():
-            if not isinstance(answer.get(name), type_ | None):
-                raise InvalidHookAnswer
+        answer: Mapping[str, Any] = invocation.invoke(hook, payload, read=_read, address=caller.address)
     except HookFailed as error:
         if not invocation.tolerates(hook, error):
             raise
         return {}
-    return answer  # type: ignore[no-any-return]  # decoded JSON
+    return answer
+
+
+def _read(answer: Any) -> Mapping[str, Any]:
+    """The members of an answer, each of its type or absent. Raises InvalidHookAnswer."""
+    members: Mapping[str, Any] = {} if answer is NO_ANSWER or answer is None else answer
+    for name, type_ in _MEMBERS.items():
+        if not isinstance(members.get(name), type_ | None):
+            raise InvalidHookAnswer
+    return members

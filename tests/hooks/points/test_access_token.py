@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -36,6 +37,7 @@ from tests.oauthserver import client_application, test_device
 from tests.oauthserver.conftest import SIGNING_KEY
 from tests.observations import redirect_fragment, redirect_query, table_contents
 from tests.page_browser import PageBrowser
+from tests.recorded_metrics import RecordedMetrics
 from tests.tokens.token_requests import error_of, refresh
 from tests.tokens.token_requests import read_claims as claims_of
 from tokens.models import Session, TokenType
@@ -256,6 +258,27 @@ def test_an_open_hook_leaves_the_claims_unchanged(
         caplog.clear()
     hook.refuse()
     assert error_of(api.post("/token?grant_type=password", body)) == (403, "unknown", "not today")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("mode", "outcome"), [("open", "failed_open"), ("closed", "failed")])
+def test_refused_claims_are_a_failed_call(
+    api: Api,
+    hook: HookServer,
+    auth_config: ChangeConfig,
+    caplog: pytest.LogCaptureFixture,
+    recorded: RecordedMetrics,
+    mode: str,
+    outcome: str,
+) -> None:
+    caplog.set_level(logging.INFO, logger="hooks")
+    configure(auth_config, on_failure=mode)
+    hook.fixed = in_json({"claims": {"sub": "other"}})
+    response = api.post("/token?grant_type=password", {"email": factories.make_user().email, "password": PASSWORD})
+    assert response.status_code == (200 if mode == "open" else 500)
+    assert recorded.changes("auth_hook_duration_seconds_count", "outcome") == {(outcome,): 1}
+    assert "Hook errored out" in caplog.messages
+    assert "Hook ran successfully" not in caplog.messages
 
 
 @pytest.mark.django_db

@@ -276,7 +276,7 @@ def test_a_code_of_a_second_factor_is_marked(api: Api, mailbox: Mailbox) -> None
     assert factor_requests.challenge(api, owner.token, owner.factor.id, {}).status_code == 200
     (sms,) = mailbox.texts
     assert payload(sms)["sms"] == {
-        "otp": sms.variables["Code"], "phone": PHONE, "channel": "sms", "sms_type": "mfa"
+        "otp": sms.variables["Code"], "phone": PHONE, "sms_type": "mfa"
     }  # fmt: skip
 
 

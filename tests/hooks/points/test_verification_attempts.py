@@ -19,6 +19,7 @@ from tests.factories import PASSWORD
 from tests.fakes.http_peer import HttpPeer, in_json
 from tests.hooks.conftest import SetHook
 from tests.page_browser import PageBrowser
+from tests.recorded_metrics import RecordedMetrics
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db
@@ -122,10 +123,13 @@ def test_an_error_of_the_hook_keeps_the_sessions(api: Api, user: User, password_
 
 
 @pytest.mark.parametrize("answer", [{"decision": 1}, {"decision": "reject", "message": []}])
-def test_answers_of_another_shape(api: Api, user: User, password_hook: HttpPeer, answer: dict[str, Any]) -> None:
+def test_answers_of_another_shape(
+    api: Api, user: User, password_hook: HttpPeer, answer: dict[str, Any], recorded: RecordedMetrics
+) -> None:
     password_hook.answer(in_json(answer))
     response = sign_in(api)
     assert (response.status_code, response.json()["msg"]) == (500, "Error unmarshaling JSON output.")
+    assert recorded.changes("auth_hook_duration_seconds_count", "outcome") == {("failed",): 1}
 
 
 @pytest.mark.parametrize(("mode", "status"), [("open", 200), ("closed", 500)])
