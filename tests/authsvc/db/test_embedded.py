@@ -13,6 +13,7 @@ import pytest
 
 from authsvc.db import embedded
 from tests.live.servers import PROJECT
+from tests.settings import ENVIRONMENT
 
 USER = """
 import sys
@@ -49,6 +50,20 @@ def answers(url: str) -> bool:
     except psycopg.OperationalError:
         return False
     return True
+
+
+def test_dbshell_starts_the_database(database_folder: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "manage.py", "dbshell", "--", "-Atc", "SELECT 41 + 1"],
+        cwd=PROJECT,
+        env={**ENVIRONMENT, "PATH": os.environ["PATH"], "DATABASE_URL": f"{embedded.SCHEME}{database_folder}"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (0, "42\n"), ran.stderr
+    assert not list(database_folder.glob("data/postmaster.pid"))
 
 
 def test_start_creates_a_working_database_and_stop_ends_it(database_folder: Path) -> None:

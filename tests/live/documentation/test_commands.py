@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import os
 import re
@@ -25,6 +26,7 @@ from tests.live.documentation.conftest import Installation
 
 ADDRESS = "localhost:8081"
 FIRST_USER = pages.DOCS / "tutorial" / "first-user.md"
+HOOKS = pages.DOCS / "tutorial" / "hooks.md"
 # Commands of the first tutorial that start a server or need Node.js; other tests cover them.
 ELSEWHERE = re.compile(r"\bmake run$|-m aiosmtpd |^npm |^node ")
 SHELL_SECONDS = 200
@@ -117,6 +119,14 @@ def test_second_tutorial_redirects_to_provider(installation: Installation, tmp_p
     assert keys_url == "True"
     assert target.startswith("https://github.com/login/oauth/authorize?")
     assert "client_id=Ov23liEXAMPLE" in target
+
+
+def test_hook_tutorial_creates_the_function(installation: Installation, tmp_path: Path) -> None:
+    name, content = next(each for each in pages.programs(HOOKS).items() if each[0].endswith(".sql"))
+    (tmp_path / name).write_text(content)
+    variables = {**installation.variables, "PATH": f"{postgresql_programs()}:{os.environ['PATH']}"}
+    shown = run_in_sources(dataclasses.replace(installation, variables=variables), tmp_path, pages.commands(HOOKS))
+    assert "CREATE FUNCTION" in shown
 
 
 def test_restored_dump_keeps_sessions(installation: Installation, tmp_path: Path) -> None:
