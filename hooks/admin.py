@@ -332,13 +332,14 @@ class WebhookDeliveryAdmin(OperatorAdmin):
         return (
             format_html_join(
                 "",
-                "<div>{}: {}, {} ms, {}</div>",
+                "<div>{}: {}, {} ms, {} {}</div>",
                 (
                     (
                         each.attempt,
                         formatting.datetime_text(each.started_at),
                         each.duration_ms,
                         each.error or each.status,
+                        formatting.long_text(each.response_head or ""),
                     )
                     for each in lines
                 ),

@@ -35,9 +35,6 @@ class EventType(StrEnum):
     OAUTH_CLIENT_CREATED = "oauth.client_created"
     OAUTH_CLIENT_UPDATED = "oauth.client_updated"
     OAUTH_CLIENT_DELETED = "oauth.client_deleted"
-    SSO_PROVIDER_CREATED = "sso.provider_created"
-    SSO_PROVIDER_UPDATED = "sso.provider_updated"
-    SSO_PROVIDER_DELETED = "sso.provider_deleted"
     WEBHOOK_PING = "webhook.ping"
 
 

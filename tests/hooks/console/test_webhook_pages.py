@@ -130,7 +130,13 @@ def delivery() -> WebhookDelivery:
     WebhookDelivery.objects.exclude(id=row.id).delete()
     WebhookDelivery.objects.update(status=DeliveryStatus.FAILED, next_attempt_at=None, last_status=500, attempts=1)
     WebhookAttempt.objects.create(
-        delivery=row, attempt=1, started_at=timezone.now(), duration_ms=12, status=500, error="status <b>500</b>"
+        delivery=row,
+        attempt=1,
+        started_at=timezone.now(),
+        duration_ms=12,
+        status=500,
+        error="status <b>500</b>",
+        response_head="<h1>Out of\x1b order</h1>",
     )
     return row
 
@@ -143,6 +149,7 @@ def test_a_delivery_is_shown_without_its_document(delivery: WebhookDelivery) -> 
     page = console.text(f"{DELIVERIES}{delivery.pk}/change/")
     assert "status &lt;b&gt;500&lt;/b&gt;" in page
     assert "12 ms" in page
+    assert "&lt;h1&gt;Out of\N{REPLACEMENT CHARACTER} order&lt;/h1&gt;" in page
     assert "document-secret" not in page
 
 
