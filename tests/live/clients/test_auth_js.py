@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.fakes.http_peer import Answer, HttpPeer, Received, in_json
 from tests.live.clients import node
 from tests.live.clients.conftest import APP, CLIENT, CLIENT_SECRET, Service
 from tests.live.clients.node import OpenIdProvider
@@ -32,6 +33,23 @@ def provider(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Iter
     folder = tmp_path_factory.mktemp("provider")
     with OpenIdProvider(folder=folder, port=service.provider_port, clients=clients) as running:
         yield running
+
+
+class Wallet(HttpPeer):
+    """An Ethereum wallet that approves everything: the requests of a provider (EIP-1193), over HTTP."""
+
+    account = EthereumWallet(seed=2)
+
+    def next_answer(self, received: Received) -> Answer:
+        super().next_answer(received)
+        match received.json():
+            case {"method": "eth_requestAccounts"}:
+                return in_json([self.account.address])
+            case {"method": "eth_chainId"}:
+                return in_json("0x1")
+            case {"method": "personal_sign", "params": [text, _]}:
+                return in_json(self.account.sign(bytes.fromhex(text.removeprefix("0x")).decode()))
+        return in_json(None, status=400)
 
 
 class Runner:
@@ -66,14 +84,17 @@ def runner(service: Service, provider: OpenIdProvider) -> Iterator[Runner]:
         "ETHEREUM_MESSAGE": message,
         "ETHEREUM_SIGNATURE": wallet.sign(message),
     }
-    with subprocess.Popen(
-        [node.NODE, "scenarios.mjs"],
-        cwd=node.FOLDER,
-        env=env,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with (
+        Wallet() as ethereum,
+        subprocess.Popen(
+            [node.NODE, "scenarios.mjs"],
+            cwd=node.FOLDER,
+            env={**env, "ETHEREUM_WALLET": ethereum.url},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process,
+    ):
         yield Runner(process)
         process.kill()
 

@@ -1,7 +1,7 @@
 // Application scenarios with @supabase/auth-js. Each line of the standard input names one; the answer to it is a line of
 // JSON: null if the scenario passes, the error otherwise.
 // AUTH_URL is the service; EMAILS_URL returns {link, code} for ?to=ADDRESS&number=1; ADMIN_TOKEN is an admin token.
-// ETHEREUM_MESSAGE and ETHEREUM_SIGNATURE are those of a wallet for https://app.example.com.
+// ETHEREUM_MESSAGE and ETHEREUM_SIGNATURE are those of a wallet for https://app.example.com. ETHEREUM_WALLET is the URL of another wallet.
 // PROVIDER_URL is a Keycloak that accepts any user; APP_ID is its client for an application at APP_ADDRESS.
 
 import assert from 'node:assert/strict'
@@ -12,7 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { AuthClient } from '@supabase/auth-js'
 
 const { ADMIN_TOKEN, APP_ADDRESS, APP_ID, AUTH_URL, EMAILS_URL, PROVIDER_URL } = process.env
-const { ETHEREUM_MESSAGE, ETHEREUM_SIGNATURE } = process.env
+const { ETHEREUM_MESSAGE, ETHEREUM_SIGNATURE, ETHEREUM_WALLET } = process.env
 const PASSWORD = 'correct horse 1'
 const scenarios = new Map()
 const scenario = (name, run) => scenarios.set(name, run)
@@ -894,6 +894,12 @@ scenario('wallets', async () => {
   assert.match(first.user.identities[0].id, /^web3:ethereum:0x[0-9a-fA-F]{40}$/)
   const again = await open().signInWithWeb3({ chain: 'ethereum', message, signature })
   assert.equal(again.error.status, 400)
+
+  const request = async (body) => (await fetch(ETHEREUM_WALLET, { method: 'POST', body: JSON.stringify(body) })).json()
+  const ethereum = { chain: 'ethereum', wallet: { request }, statement: 'I sign in', options: { url: 'https://app.example.com/in' } }
+  const signedIn = good(await open().signInWithWeb3(ethereum))
+  assert.notEqual(signedIn.user.id, first.user.id)
+  assert.equal(signedIn.user.identities[0].identity_data.custom_claims.chain, 'ethereum')
 
   const { privateKey, publicKey } = generateKeyPairSync('ed25519')
   const address = base58(publicKey.export({ format: 'der', type: 'spki' }).subarray(-32))
