@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.hooks.conftest import SetHook
 from tests.live.documentation import pages
 
 TUTORIAL = pages.DOCS / "tutorial" / "hooks.md"
+EXAMPLES = pages.DOCS / "examples"
 SECRET = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"
 
 
@@ -27,8 +29,8 @@ SECRET = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
     """The files of both pages, in a folder from which they can be imported."""
     files = pages.programs(TUTORIAL) | pages.programs(pages.DOCS / "how-to" / "hooks.md")
+    shutil.copytree(EXAMPLES, tmp_path, dirs_exist_ok=True)
     for name, content in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(content)
     monkeypatch.syspath_prepend(tmp_path)
     yield files
@@ -63,6 +65,11 @@ def test_the_function_in_the_database(
     block = pages.blocks(TUTORIAL, "ini")[1]
     set_hook(Hook.CUSTOM_ACCESS_TOKEN, uri=block.splitlines()[1].partition("=")[2])
     assert plan_in_token(api) == "free"
+
+
+def test_the_tutorial_shows_the_example_package() -> None:
+    shown = {name: text for name, text in pages.programs(TUTORIAL).items() if name.startswith("company/")}
+    assert shown == {name: (EXAMPLES / name).read_text() for name in shown}
 
 
 def test_the_verification_of_a_signature(programs: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:

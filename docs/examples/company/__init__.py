@@ -1,0 +1,1 @@
+"""Hooks of a company that run in the process of the service."""
