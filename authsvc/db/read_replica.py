@@ -1,31 +1,33 @@
-"""Reads of lists, searches, exports and counts from a replica of the database (`AUTH_DB_READ_REPLICA_URL`).
+"""Reads of lists, searches, exports and counts from replicas of the database (`AUTH_DB_READ_REPLICA_URL`).
 
-A request permits it, and `read` runs the work on the replica while one is usable. The state of sign-ins is never read
-there. `procrastinate_workers` shows the age of the replica's data, because each worker stores its heartbeat there every
-two seconds: this holds too for a replica whose connection to the primary is lost.
+A request permits it, and `read` runs the work on a usable replica. The state of sign-ins is never read there.
+`procrastinate_workers` shows the age of a replica's data, because each worker stores its heartbeat there every two
+seconds: this holds too for a replica whose connection to the primary is lost.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import random
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TypeVar
 
 from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg import errors
 
-from authsvc.db.postgresql import REPLICA_ALIAS
+from authsvc.db.postgresql import REPLICA
 from authsvc.observability import metrics
 
 MAX_AGE_SECONDS = 10
 """Replicas with older data are skipped."""
 PAUSE_SECONDS = 30.0
-"""Time for which this process skips the replica after it was unusable."""
+"""Time for which this process skips a replica after it was unusable."""
 _CHECK_SECONDS = 1.0
 _AGE = "SELECT extract(epoch FROM clock_timestamp() - max(last_heartbeat))::float FROM procrastinate_workers"
 
@@ -33,20 +35,68 @@ Value = TypeVar("Value")
 
 logger = logging.getLogger(__name__)
 
-_idle: deque[BaseDatabaseWrapper] = deque()
-"""Connections that no thread uses; as many as there were reads at the same time."""
 _is_permitted: ContextVar[bool] = ContextVar("reads_from_replica", default=False)
-
-
-class _State:
-    """What this process knows about the replica; times of `time.monotonic`."""
-
-    skipped_until = 0.0
-    checked_until = 0.0
 
 
 class _Outdated(Exception):
     """The data of the replica is too old; the message says how old."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Connection:
+    database: BaseDatabaseWrapper
+    checked_until: float = 0.0
+    """The age of the data need not be checked before this time of `time.monotonic`. A name can have several servers."""
+
+
+class _Replica:
+    def __init__(self, alias: str) -> None:
+        self._alias = alias
+        self.skipped_until = 0.0
+        """A time of `time.monotonic`."""
+        self.idle: deque[_Connection] = deque()
+        """Connections that no thread uses; as many as there were reads at the same time."""
+
+    def read(self, work: Callable[[], Value]) -> Value:
+        """Run `work` while the default connection of this thread, which all statements use, is one to the replica."""
+        primary = connections[DEFAULT_DB_ALIAS]
+        connection = self._take_connection()
+        connections[DEFAULT_DB_ALIAS] = database = connection.database
+        try:
+            with transaction.atomic():
+                with database.cursor() as cursor:
+                    cursor.execute("SET TRANSACTION READ ONLY")
+                _check_age(connection)
+                return work()
+        except (OperationalError, InterfaceError, _Outdated):
+            database.close()
+            raise
+        finally:
+            connections[DEFAULT_DB_ALIAS] = primary
+            self.idle.append(connection)
+
+    def skip(self, reason: str, error: Exception) -> None:
+        self.skipped_until = time.monotonic() + PAUSE_SECONDS
+        metrics.REPLICA_SKIPS.labels(reason).inc()
+        settings = connections.settings[self._alias]
+        fields = {"reason": reason, "error": str(error), "server": f"{settings['HOST']}:{settings['PORT']}"}
+        logger.warning("read replica skipped", extra=fields)
+
+    def _take_connection(self) -> _Connection:
+        with contextlib.suppress(IndexError):
+            kept = self.idle.pop()
+            kept.database.close_if_unusable_or_obsolete()
+            if kept.database.connection is None:
+                kept.checked_until = 0.0
+            return kept
+        created = connections.create_connection(self._alias)
+        created.alias = DEFAULT_DB_ALIAS
+        created.inc_thread_sharing()
+        return _Connection(database=created)
+
+
+_replicas: dict[str, _Replica] = {}
+"""By alias in DATABASES."""
 
 
 @contextlib.contextmanager
@@ -64,22 +114,22 @@ def is_permitted() -> bool:
 
 
 def read(work: Callable[[], Value]) -> Value:
-    """The result of `work`, which only reads, from the replica where that is permitted and it is usable.
+    """The result of `work`, which only reads, from a replica where that is permitted and one is usable.
 
-    Its statements are a transaction on the replica. If the replica fails, `work` runs again on the primary. Raises as
-    `work`; an exceeded time limit of a statement is not repeated.
+    Its statements are a transaction on the replica. If the replica fails, `work` runs again on another one, at last on
+    the primary. Raises as `work`; an exceeded time limit of a statement is not repeated.
     """
-    is_usable = REPLICA_ALIAS in connections.settings and time.monotonic() >= _State.skipped_until
     # An open transaction may contain changes that the work has to see.
-    if is_usable and _is_permitted.get() and not connections[DEFAULT_DB_ALIAS].in_atomic_block:
-        try:
-            return _read(work)
-        except _Outdated as error:
-            _skip("outdated", error)
-        except (OperationalError, InterfaceError) as error:
-            if isinstance(error.__cause__, errors.QueryCanceled):
-                raise
-            _skip("unavailable", error)
+    if _is_permitted.get() and not connections[DEFAULT_DB_ALIAS].in_atomic_block:
+        for replica in _usable():
+            try:
+                return replica.read(work)
+            except _Outdated as error:
+                replica.skip("outdated", error)
+            except (OperationalError, InterfaceError) as error:
+                if isinstance(error.__cause__, errors.QueryCanceled):
+                    raise
+                replica.skip("unavailable", error)
     return work()
 
 
@@ -100,52 +150,26 @@ def within_timeout(work: Callable[[], Value], *, milliseconds: int = 250, only_p
         return None
 
 
-def _read(work: Callable[[], Value]) -> Value:
-    """Run `work` in a thread whose default connection, which all statements use, is one to the replica meanwhile."""
-    primary = connections[DEFAULT_DB_ALIAS]
-    connections[DEFAULT_DB_ALIAS] = replica = _take_connection()
-    try:
-        with transaction.atomic():
-            with replica.cursor() as cursor:
-                cursor.execute("SET TRANSACTION READ ONLY")
-            _check_age(replica)
-            return work()
-    except (OperationalError, InterfaceError, _Outdated):
-        # The next connection may reach another host of the URL.
-        replica.close()
-        raise
-    finally:
-        connections[DEFAULT_DB_ALIAS] = primary
-        _idle.append(replica)
+def _usable() -> list[_Replica]:
+    """In random order, so that they share the load."""
+    now = time.monotonic()
+    replicas = (
+        _replicas.setdefault(alias, _Replica(alias)) for alias in connections.settings if alias.startswith(REPLICA)
+    )
+    usable = [replica for replica in replicas if now >= replica.skipped_until]
+    random.shuffle(usable)
+    return usable
 
 
-def _take_connection() -> BaseDatabaseWrapper:
-    with contextlib.suppress(IndexError):
-        kept = _idle.pop()
-        kept.close_if_unusable_or_obsolete()
-        return kept
-    created = connections.create_connection(REPLICA_ALIAS)
-    created.alias = DEFAULT_DB_ALIAS
-    created.inc_thread_sharing()
-    return created
-
-
-def _check_age(replica: BaseDatabaseWrapper) -> None:
+def _check_age(connection: _Connection) -> None:
     """Raises _Outdated."""
-    if time.monotonic() < _State.checked_until:
+    if time.monotonic() < connection.checked_until:
         return
-    with replica.cursor() as cursor:
+    with connection.database.cursor() as cursor:
         cursor.execute(_AGE)
         (age,) = cursor.fetchone() or (None,)
     if age is None:
         raise _Outdated("no worker has stored a heartbeat")
     if age > MAX_AGE_SECONDS:
         raise _Outdated(f"the data is {age:.0f} s old")
-    _State.checked_until = time.monotonic() + _CHECK_SECONDS
-
-
-def _skip(reason: str, error: Exception) -> None:
-    _State.skipped_until = time.monotonic() + PAUSE_SECONDS
-    _State.checked_until = 0.0
-    metrics.REPLICA_SKIPS.labels(reason).inc()
-    logger.warning("read replica skipped", extra={"reason": reason, "error": str(error)})
+    connection.checked_until = time.monotonic() + _CHECK_SECONDS

@@ -66,8 +66,8 @@ class Database:
         type=DATABASE_URL,
         default=Secret(""),
         restart=True,
-        help="Replica of the database, of whose hosts one is chosen at random, for lists, searches, exports and charts"
-        " of administrators.",
+        help="Replicas of the database, of which one is chosen at random, for lists, searches, exports and charts of"
+        " administrators.",
         example="postgres://user:password@b:5432,c:5432/name",
     )
     namespace: str = setting(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -14,8 +15,10 @@ from psycopg import conninfo
 from authsvc import conf
 from authsvc.db import embedded
 
-REPLICA_ALIAS = "replica"
+REPLICA = "replica"
+"""The beginning of the aliases of replicas in DATABASES: one for each server of the URL."""
 
+_DEFAULT_PORT = "5432"
 # A statement is prepared at its second run, so that one-off statements cost nothing extra.
 PREPARE_AFTER = 1
 CONNECT_SECONDS = "10"
@@ -36,7 +39,7 @@ _SEVERAL_HOSTS = {
     "keepalives_count": "2",
     "tcp_user_timeout": "4000",
 }
-# Every replica can answer.
+# Every replica can answer; a name can have several addresses.
 _REPLICA = {**_SEVERAL_HOSTS, "target_session_attrs": "prefer-standby", "load_balance_hosts": "random"}
 
 
@@ -45,8 +48,19 @@ def databases(database: conf.Database, *, has_metrics: bool = False) -> dict[str
     entries = {DEFAULT_DB_ALIAS: settings_from(database, has_metrics=has_metrics)}
     if database.read_replica_url:
         replica = dataclasses.replace(database, url=database.read_replica_url)
-        entries[REPLICA_ALIAS] = settings_from(replica, has_metrics=has_metrics, is_replica=True)
+        entry = settings_from(replica, has_metrics=has_metrics, is_replica=True)
+        for number, (host, port) in enumerate(servers_of(entry)):
+            entries[f"{REPLICA}{number}"] = {**entry, "HOST": host, "PORT": port}
     return entries
+
+
+def servers_of(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Host and port of each server of an entry of DATABASES, in the order of the URL."""
+    host, port = entry["HOST"], entry["PORT"]
+    if "," not in host or host.startswith(embedded.SCHEME) or "hostaddr" in entry["OPTIONS"]:
+        return [(host, port)]
+    hosts, ports = host.split(","), [each or _DEFAULT_PORT for each in port.split(",")]
+    return list(zip(hosts, ports if len(ports) == len(hosts) else ports[:1] * len(hosts), strict=True))
 
 
 def settings_from(database: conf.Database, *, has_metrics: bool = False, is_replica: bool = False) -> dict[str, Any]:

@@ -12,16 +12,13 @@ from psycopg import conninfo, errors
 
 from authsvc import conf
 from authsvc.db import embedded
-from authsvc.db.postgresql import answer_limit
+from authsvc.db.postgresql import answer_limit, servers_of
 from authsvc.db.postgresql.client import DatabaseClient
 from authsvc.db.postgresql.sql_log import logging_cursor
 from authsvc.db.timestamps import TimestampLoader
 
 LOCK_SECONDS = 2
 """Longest wait of a migration for a table lock, because later statements on the table queue behind it."""
-
-
-_DEFAULT_PORT = "5432"
 
 
 class SchemaEditor(schema.DatabaseSchemaEditor):
@@ -72,7 +69,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         elif "," in host and "hostaddr" not in parameters:
             # Connections would wait for each host that is down and comes before this server.
             last = _last_servers.get(self._several_hosts)
-            servers = sorted(self._servers(), key=lambda server: server != last)
+            servers = sorted(servers_of(self.settings_dict), key=lambda server: server != last)
             parameters["host"], parameters["port"] = (",".join(values) for values in zip(*servers, strict=True))
         if conf.current().logging.sql != "none":
             parameters["cursor_factory"] = logging_cursor(parameters["cursor_factory"])
@@ -90,12 +87,6 @@ class DatabaseWrapper(base.DatabaseWrapper):
     @property
     def _several_hosts(self) -> tuple[str, str]:
         return str(self.settings_dict["HOST"]), str(self.settings_dict["PORT"])
-
-    def _servers(self) -> list[tuple[str, str]]:
-        """Host and port of each server, in the order of the URL."""
-        hosts, ports = (values.split(",") for values in self._several_hosts)
-        ports = [port or _DEFAULT_PORT for port in ports]
-        return list(zip(hosts, ports if len(ports) == len(hosts) else ports[:1] * len(hosts), strict=True))
 
     def close_if_unusable_or_obsolete(self) -> None:
         """Checks the connection's health at once; called around every request and job.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 from collections.abc import Iterator
@@ -22,12 +23,15 @@ from tests.accounts.administration.admin_requests import ask
 from tests.authsvc.console import conftest as console_pages
 from tests.authsvc.console.conftest import START, USERS, Console, page_of
 from tests.conftest import Api, ChangeConfig
+from tests.live import servers
 from tests.recorded_metrics import RecordedMetrics
 
 inside, console, operator = console_pages.inside, console_pages.console, console_pages.operator
 pytestmark = pytest.mark.django_db(transaction=True)
 
 LIST = "/admin/users?page=1"
+FIRST, SECOND = "replica0", "replica1"
+NEW_USER = "INSERT INTO users (id, email, aud) VALUES (gen_random_uuid(), %s, 'authenticated')"
 HEARTBEAT = "INSERT INTO procrastinate_workers (last_heartbeat) VALUES (now() - %s * interval '1 second')"
 
 
@@ -38,24 +42,25 @@ def replica(
     """A connection to the replica, which has one user."""
     caplog.set_level(logging.WARNING, logger=read_replica.__name__)
     auth_config(database={"read_replica_url": conf.Secret(fresh_database_url)})
-    entries = postgresql.databases(settings.AUTH.database)
-    connections.settings[postgresql.REPLICA_ALIAS] = connections.configure_settings(entries)[postgresql.REPLICA_ALIAS]
-    read_replica._State.skipped_until = read_replica._State.checked_until = 0
+    with added_replica(fresh_database_url, alias=FIRST) as opened:
+        opened.execute(NEW_USER, ["r@example.com"])
+        yield opened
+
+
+@contextlib.contextmanager
+def added_replica(url: str, *, alias: str) -> Iterator[psycopg.Connection[Any]]:
+    """A connection to a database that is a replica during the block."""
+    database = dataclasses.replace(settings.AUTH.database, read_replica_url=conf.Secret(url))
+    connections.settings[alias] = connections.configure_settings(postgresql.databases(database))[FIRST]
     try:
-        with psycopg.connect(fresh_database_url, autocommit=True) as opened:
+        with psycopg.connect(url, autocommit=True) as opened:
             opened.execute(HEARTBEAT, [1])
-            opened.execute(
-                "INSERT INTO users (id, email, aud) VALUES (gen_random_uuid(), 'r@example.com', 'authenticated')"
-            )
             yield opened
     finally:
-        close_connections()
-        del connections.settings[postgresql.REPLICA_ALIAS]
-
-
-def close_connections() -> None:
-    while read_replica._idle:
-        read_replica._idle.pop().close()
+        del connections.settings[alias]
+        if replica := read_replica._replicas.pop(alias, None):
+            for connection in replica.idle:
+                connection.database.close()
 
 
 def number_of_users() -> int:
@@ -123,8 +128,48 @@ def test_a_replica_with_old_data_is_skipped_for_a_while(
 
         replica.execute(HEARTBEAT, [0])
         assert read_replica.read(number_of_users) == 0
-        read_replica._State.skipped_until = 0
+        read_replica._replicas[FIRST].skipped_until = 0
         assert read_replica.read(number_of_users) == 1
+
+
+def test_another_replica_is_read_while_one_is_skipped(replica: Any, recorded: RecordedMetrics) -> None:
+    with servers.fresh_database() as url, added_replica(url, alias=SECOND) as other, read_replica.permit():
+        for email in ("a@example.com", "b@example.com"):
+            other.execute(NEW_USER, [email])
+        assert {read_replica.read(number_of_users) for _ in range(100)} == {1, 2}
+
+        other.execute("UPDATE procrastinate_workers SET last_heartbeat = now() - interval '11 s'")
+        for connection in read_replica._replicas[SECOND].idle:
+            connection.checked_until = 0  # the next second
+        assert [read_replica.read(number_of_users) for _ in range(100)] == [1] * 100
+        assert recorded.total("auth_replica_skips_total", reason="outdated") == 1
+
+        replica.execute("DELETE FROM procrastinate_workers")
+        for connection in read_replica._replicas[FIRST].idle:
+            connection.checked_until = 0
+        assert read_replica.read(number_of_users) == 0
+
+
+def test_each_connection_is_checked(replica: Any, recorded: RecordedMetrics) -> None:
+    """A name of a replica can have several servers."""
+
+    def nested() -> int:
+        with ThreadPoolExecutor(1) as executor:
+            return executor.submit(read).result()
+
+    def read() -> int:
+        try:
+            with read_replica.permit():
+                return read_replica.read(number_of_users)
+        finally:
+            connections[DEFAULT_DB_ALIAS].close()
+
+    with read_replica.permit():
+        assert read_replica.read(number_of_users) == 1
+        replica.execute("DELETE FROM procrastinate_workers")
+        # The first connection was checked in this second, and the second one is new.
+        assert read_replica.read(nested) == 0
+    assert recorded.total("auth_replica_skips_total", reason="outdated") == 1
 
 
 def test_a_lost_replica_is_skipped_and_the_work_runs_on_the_primary(
@@ -146,7 +191,7 @@ def test_a_lost_replica_is_skipped_and_the_work_runs_on_the_primary(
 
 
 def test_a_replica_that_refuses_connections_is_skipped(replica: Any, caplog: pytest.LogCaptureFixture) -> None:
-    connections.settings[postgresql.REPLICA_ALIAS] |= {"PORT": "1", "PASSWORD": "hunter2"}
+    connections.settings[FIRST] |= {"PORT": "1", "PASSWORD": "hunter2"}
     with read_replica.permit():
         assert read_replica.read(number_of_users) == 0
     [record] = caplog.records
@@ -191,8 +236,19 @@ def test_an_operator_sees_own_changes(replica: Any, inside: Console, operator: U
     assert "r@example.com" in inside.text(USERS)
 
 
-def test_the_url_chooses_among_replicas() -> None:
-    database = dataclasses.replace(settings.AUTH.database, read_replica_url=conf.Secret("postgres://u@b,c/auth"))
-    options = postgresql.databases(database)[postgresql.REPLICA_ALIAS]["OPTIONS"]
-    assert options["load_balance_hosts"] == "random"
-    assert options["target_session_attrs"] == "prefer-standby"
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("postgres://u@b,c/auth", [("b", "5432"), ("c", "5432")]),
+        ("postgres://u@b:5433,c/auth", [("b", "5433"), ("c", "5432")]),
+        ("postgres://u@b,c/auth?port=5433", [("b", "5433"), ("c", "5433")]),
+        ("postgres://u@b:5433/auth", [("b", "5433")]),
+        ("postgres://u@b/auth", [("b", "")]),
+        ("postgres://u@b,c/auth?hostaddr=10.0.0.1,10.0.0.2", [("b,c", ",")]),
+    ],
+)
+def test_each_server_of_the_url_is_a_replica(url: str, expected: list[tuple[str, str]]) -> None:
+    database = dataclasses.replace(settings.AUTH.database, read_replica_url=conf.Secret(url))
+    _, *entries = postgresql.databases(database).values()
+    assert [(entry["HOST"], entry["PORT"]) for entry in entries] == expected
+    assert {entry["OPTIONS"]["target_session_attrs"] for entry in entries} == {"prefer-standby"}
