@@ -9,9 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
-from django.db import DEFAULT_DB_ALIAS, Error, connections
+from django.db import DEFAULT_DB_ALIAS, Error, connections, transaction
 from prometheus_client.core import GaugeMetricFamily, Metric
 
+from authsvc.db import read_replica
 from authsvc.jobs import registry
 
 TIMEOUT_SECONDS = 2.0
@@ -39,13 +40,17 @@ class QueueCollector:
     def collect(self) -> Iterator[Metric]:
         started = time.monotonic()
         try:
-            waiting, running, failed, age = read_row(_SQL, [registry.queue()])
+            read_row("SELECT 1", (), only_primary=True)
         except (Error, FutureTimeout):
             yield GaugeMetricFamily("auth_database_up", "1 when the database answers, otherwise 0.", value=0)
             return
         yield GaugeMetricFamily("auth_database_up", "1 when the database answers, otherwise 0.", value=1)
         duration = time.monotonic() - started
-        yield GaugeMetricFamily("auth_database_answer_seconds", "Time to connect and read the queue.", value=duration)
+        yield GaugeMetricFamily("auth_database_answer_seconds", "Time to connect and run a statement.", value=duration)
+        try:
+            waiting, running, failed, age = read_row(_SQL, [registry.queue()])
+        except (Error, FutureTimeout):
+            return
         jobs = GaugeMetricFamily("auth_queue_jobs", "Jobs by state.", labels=["state"])
         for state, count in zip(_STATES, (waiting, running, failed), strict=True):
             jobs.add_metric([state], count)
@@ -55,29 +60,33 @@ class QueueCollector:
         )
 
 
-def read_row(sql: str, parameters: Sequence[str]) -> tuple[Any, ...]:
-    """The row of a query with aggregates, over a separate connection. Waits at most `TIMEOUT_SECONDS`.
+def read_row(sql: str, parameters: Sequence[str], *, only_primary: bool = False) -> tuple[Any, ...]:
+    """The row of a query, from a replica where one is usable. Waits at most `TIMEOUT_SECONDS`.
 
     Raises TimeoutError of concurrent.futures, and django.db errors.
     """
-    query = _executor.submit(_read_row, sql, parameters)
+    query = _executor.submit(_read_row, sql, parameters, only_primary)
     try:
         return query.result(TIMEOUT_SECONDS)
     finally:
         query.cancel()
 
 
-def _read_row(sql: str, parameters: Sequence[str]) -> tuple[Any, ...]:
+def _read_row(sql: str, parameters: Sequence[str], only_primary: bool) -> tuple[Any, ...]:
     connection = connections.create_connection(DEFAULT_DB_ALIAS)
     connection.settings_dict = copy.deepcopy(connection.settings_dict)
     connection.settings_dict["OPTIONS"] |= {"connect_timeout": str(int(TIMEOUT_SECONDS))}
+    connections[DEFAULT_DB_ALIAS] = connection
     try:
-        connection.set_autocommit(autocommit=False)
-        with connection.cursor() as cursor:
-            cursor.execute(f"SET LOCAL statement_timeout = {int(TIMEOUT_SECONDS * 1000)}")
-            cursor.execute(sql, parameters)
-            row = cursor.fetchone()
+        with read_replica.permit(not only_primary):
+            return read_replica.read(lambda: _fetch(sql, parameters))
     finally:
         connection.close()
-    assert row is not None  # noqa: S101  (aggregates always have a row)
+
+
+def _fetch(sql: str, parameters: Sequence[str]) -> tuple[Any, ...]:
+    with transaction.atomic(), connections[DEFAULT_DB_ALIAS].cursor() as cursor:
+        cursor.execute(f"SET LOCAL statement_timeout = {int(TIMEOUT_SECONDS * 1000)}")
+        cursor.execute(sql, parameters)
+        (row,) = cursor.fetchall()
     return tuple(row)

@@ -18,6 +18,9 @@ from accounts.models import User
 from authsvc import conf
 from authsvc.db import postgresql, read_replica
 from authsvc.db.sql import fetch_row
+from authsvc.jobs import registry
+from authsvc.jobs.queue_metrics import QueueCollector
+from hooks.webhooks.backlog_metrics import BacklogCollector
 from tests import factories
 from tests.accounts.administration.admin_requests import ask
 from tests.authsvc.console import conftest as console_pages
@@ -217,6 +220,26 @@ def test_lists_of_the_api_read_the_replica_unless_the_client_asks_for_current_da
     assert emails(api, **{"Cache-Control": "max-age=0, No-Cache"}) == ["p@example.com"]
     assert emails(api, "/admin/users?email=p@example.com") == ["p@example.com"]
     assert ask(api, "GET", "/admin/audit").json() == []
+
+
+def test_metrics_of_the_installation_read_the_replica(replica: Any) -> None:
+    def value(collector: QueueCollector | BacklogCollector, name: str) -> float:
+        return next(sample.value for family in collector.collect() for sample in family.samples if sample.name == name)
+
+    replica.execute(
+        "INSERT INTO procrastinate_jobs (queue_name, task_name, status) VALUES (%s, 'task', 'failed')",
+        [registry.queue()],
+    )
+    failed = ({"state": "failed"}, 1)
+    samples = [sample for family in QueueCollector().collect() for sample in family.samples]
+    assert failed in [(sample.labels, sample.value) for sample in samples]
+    replica.execute("DROP TABLE webhook_deliveries CASCADE")
+    assert list(BacklogCollector().collect()) == []
+    replica.execute("DELETE FROM procrastinate_workers")
+    for connection in read_replica._replicas[FIRST].idle:
+        connection.checked_until = 0
+    assert value(QueueCollector(), "auth_database_up") == 1
+    assert value(BacklogCollector(), "auth_webhook_pending") == 0
 
 
 def test_an_operator_sees_own_changes(replica: Any, inside: Console, operator: User) -> None:
