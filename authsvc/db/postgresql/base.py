@@ -51,6 +51,8 @@ class LimitedConnection(psycopg.Connection[Any]):
             raise psycopg.OperationalError(f"the server has not answered for {seconds:g} s") from None
 
 
+_READ_ONLY = ("in_hot_standby", "default_transaction_read_only")
+"""Settings that the server reports when they change."""
 _last_servers: dict[tuple[str, str], tuple[str, str]] = {}
 """`HOST` and `PORT` of several hosts → host and port of the server that this process has connected to last."""
 
@@ -97,14 +99,14 @@ class DatabaseWrapper(base.DatabaseWrapper):
         self.close_if_health_check_failed()
 
     def is_usable(self) -> bool:
-        """False when the server has closed the connection, or has become a standby.
+        """False when the server has closed the connection, or has become a standby or read-only.
 
         PostgreSQL sends nothing on an idle connection except its end, so a socket without input needs no statement.
         Django's own check, a statement, decides about a socket with input.
         """
         if self.connection is None or self.connection.closed:
             return False
-        if self.errors_occurred and self.connection.info.parameter_status("in_hot_standby") == "on":
+        if self.errors_occurred and any(self.connection.info.parameter_status(name) == "on" for name in _READ_ONLY):
             return False
         socket = select.poll()
         socket.register(self.connection.fileno(), select.POLLIN)

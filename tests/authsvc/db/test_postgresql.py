@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 from django.core.exceptions import ImproperlyConfigured
-from django.db import connection, connections
+from django.db import InternalError, connection, connections
 from django.test.utils import CaptureQueriesContext
 
 from authsvc import conf
@@ -107,6 +107,19 @@ def test_a_connection_closed_by_the_server_is_unusable() -> None:
 
     assert not connection.is_usable()
     connection.close()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_connection_is_replaced_once_its_server_is_read_only() -> None:
+    with connection.cursor() as cursor:
+        # As the server sets it in every session, when its operator changes the default.
+        cursor.execute("SET default_transaction_read_only = on")
+        with pytest.raises(InternalError, match="read-only transaction"):
+            cursor.execute("DELETE FROM users")
+    connection.close_if_unusable_or_obsolete()
+    assert connection.connection is None
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM users")
 
 
 @pytest.mark.django_db
