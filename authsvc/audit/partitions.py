@@ -14,6 +14,7 @@ from django.db.backends.utils import CursorWrapper
 from authsvc import conf
 from authsvc.db.sql import namespaced
 
+_MAX_DELETED = 10_000
 _LOCK_TIMEOUT = "200ms"
 """Longest wait for a table lock, because requests that store entries queue behind it. The next run tries again."""
 
@@ -41,6 +42,8 @@ def maintain(*, at: datetime) -> None:
         _make_ahead(until=next_month(next_month(next_month(at))))
         if retention := conf.current().audit.retention:
             _detach_expired(before=at - retention)
+            if conf.current().audit.drop_expired:
+                _delete_expired(before=at - retention)
     except DatabaseError as error:
         logger.warning("audit partitions not maintained", extra={"error": str(error)})
 
@@ -104,3 +107,17 @@ def _detach_expired(*, before: datetime) -> None:
                     cursor.execute(f"DROP TABLE {partition.name}")
             message = "audit partition dropped" if is_dropped else "audit partition detached"
             logger.info(message, extra={"table": partition.name, "until": f"{partition.end:%Y-%m-%d}"})
+
+
+def _delete_expired(*, before: datetime) -> None:
+    """Delete expired entries of the default partition, at most `_MAX_DELETED` in a run.
+
+    An import stores such entries when the partitions of their months have been dropped.
+    """
+    default = namespaced("audit_log_entries_default")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"DELETE FROM {default} WHERE ctid = ANY(ARRAY("
+            f"SELECT ctid FROM {default} WHERE created_at < %s ORDER BY created_at LIMIT {_MAX_DELETED}))",
+            [before],
+        )

@@ -123,6 +123,19 @@ def test_the_partition_of_a_month_is_detached_when_its_last_entry_has_expired(
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize("is_dropped", [False, True])
+def test_expired_entries_of_the_default_partition(
+    auth_config: ChangeConfig, next_year: datetime, is_dropped: bool
+) -> None:
+    auth_config(audit={"retention": timedelta(days=30), "drop_expired": is_dropped})
+    partitions.maintain(at=next_year)
+    store(next_year - YEAR * 2, next_year - YEAR, next_year)
+    partitions.maintain(at=next_year)
+    kept = [] if is_dropped else ["audit_log_entries_default"] * 2
+    assert places() == [*kept, table_of(next_year)]
+
+
+@pytest.mark.django_db
 def test_without_a_retention_nothing_is_detached(next_year: datetime) -> None:
     before = existing()
     partitions.maintain(at=next_year)
