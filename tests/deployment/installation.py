@@ -214,7 +214,10 @@ class Pooler:
         # PgBouncer refuses to run as root, while the files belong to the user that runs the tests.
         as_user = programs.AS_UNPRIVILEGED_USER if os.geteuid() == 0 else ()
         command = [*as_user, programs.find("pgbouncer"), str(self._folder / "pgbouncer.ini")]
-        self._stack.enter_context(programs.running(command, log=self._folder / "pgbouncer.log", port=self._port))
+        log = self._folder / "pgbouncer.log"
+        self._stack.enter_context(
+            programs.running(command, log=log, port=self._port, stop_signal=programs.PGBOUNCER_STOP_SIGNAL)
+        )
 
     def stop(self) -> None:
         self._stack.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -26,6 +27,9 @@ AS_UNPRIVILEGED_USER = (
     "--ambient-caps=+dac_override",
 )
 
+# On SIGTERM, PgBouncer 1.23 and later waits until each client has left.
+PGBOUNCER_STOP_SIGNAL = signal.SIGINT
+
 
 def find(name: str) -> str:
     """Path of the program; if it is missing, skips the test, or fails it in CI."""
@@ -44,7 +48,14 @@ def changed(document: str, changes: dict[str, str]) -> str:
 
 
 @contextlib.contextmanager
-def running(command: Sequence[str | Path], *, log: Path, port: int, env: dict[str, str] | None = None) -> Iterator[int]:
+def running(
+    command: Sequence[str | Path],
+    *,
+    log: Path,
+    port: int,
+    env: dict[str, str] | None = None,
+    stop_signal: int = signal.SIGTERM,
+) -> Iterator[int]:
     """Run the program during the block, once it listens on `port` of 127.0.0.1; yields its process ID."""
     with (
         log.open("wb") as output,
@@ -58,7 +69,7 @@ def running(command: Sequence[str | Path], *, log: Path, port: int, env: dict[st
                 time.sleep(0.05)
             yield process.pid
         finally:
-            process.terminate()
+            process.send_signal(stop_signal)
             try:
                 process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:

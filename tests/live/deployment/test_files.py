@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from tests.live.deployment import programs
 from tests.live.documentation import pages
 
 UNIT = programs.DEPLOY / "authsvc.service"
-SECRET = "a secret of more than 32 characters"
+SECRET = "a-secret-of-more-than-32-characters"
+BINARIES = Path(sys.executable).parent
 
 
 def test_unit_stop_timeout_covers_running_requests() -> None:
@@ -40,33 +42,68 @@ def test_systemd_accepts_unit_and_rates_it_as_confined(tmp_path: Path) -> None:
         assert "authsvc.service:" not in ran.stderr, ran.stderr
 
 
-def _compose() -> dict[str, Any]:
-    document = yaml.safe_load((pages.PROJECT / "compose.yaml").read_text())
-    assert isinstance(document, dict)
-    return document
+COMPOSE_FILES = ["compose.yaml", "compose.ha.yaml"]
+_VARIABLE = re.compile(r"\$\{(\w+)(?::\?[^}]*)?\}")
 
 
-def test_compose_settings_are_accepted() -> None:
-    service = _compose()["services"]["authsvc"]
-    variables = {name: re.sub(r"\$\{JWT_SECRET:.*\}", SECRET, text) for name, text in service["environment"].items()}
-    accepted = conf.load(variables)
-
-    assert accepted.mailer.dev_inbox_enabled
-    assert service["read_only"]
-    assert int(service["stop_grace_period"].removesuffix("s")) > serving.DRAIN_SECONDS
+def _services(name: str) -> dict[str, dict[str, Any]]:
+    document = yaml.safe_load((pages.PROJECT / name).read_text())
+    services = document["services"]
+    assert isinstance(services, dict)
+    return services
 
 
-def test_files_mounted_by_compose_exist() -> None:
-    mounts = [mount for service in _compose()["services"].values() for mount in service.get("volumes", [])]
-    files = [mount.partition(":")[0] for mount in mounts if mount.startswith("./")]
-    assert len(files) == 3
+@pytest.mark.parametrize("name", COMPOSE_FILES)
+def test_compose_file_has_the_schema_of_compose(name: str) -> None:
+    command = [str(BINARIES / "check-jsonschema"), "--builtin-schema", "vendor.compose-spec", str(pages.PROJECT / name)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout
+
+
+@pytest.mark.parametrize(("name", "number"), [("compose.yaml", 1), ("compose.ha.yaml", 3)])
+def test_compose_settings_are_accepted(name: str, number: int) -> None:
+    services = [service for service in _services(name).values() if "AUTH_DB_DRIVER" in service.get("environment", {})]
+    assert len(services) == number
+    for service in services:
+        accepted = conf.load({key: _VARIABLE.sub(SECRET, text) for key, text in service["environment"].items()})
+
+        assert accepted.mailer.dev_inbox_enabled
+        assert [notice.message for notice in accepted.notices if "is not a setting" in notice.message] == []
+        assert service["read_only"]
+        assert int(service["stop_grace_period"].removesuffix("s")) > serving.DRAIN_SECONDS
+
+
+@pytest.mark.parametrize("name", COMPOSE_FILES)
+def test_images_of_compose_have_versions(name: str) -> None:
+    images = [service["image"] for service in _services(name).values() if "build" not in service]
+    assert images
+    assert [image for image in images if not re.search(r":v?[0-9]+(\.[0-9]+)*$", image)] == []
+
+
+def test_compose_with_standby_contains_no_secret_and_checks_each_service() -> None:
+    services = _services("compose.ha.yaml")
+    values = {value for service in services.values() for value in service.get("environment", {}).items()}
+    secrets = [value for key, value in values if key.endswith(("PASSWORD", "SECRET"))]
+    secrets += [value.partition("//authsvc:")[2].partition("@")[0] for key, value in values if key == "DATABASE_URL"]
+    assert len(secrets) == 6
+    assert [value for value in secrets if not _VARIABLE.fullmatch(value)] == []
+    # The image of the service has a check.
+    unchecked = [name for name, service in services.items() if "healthcheck" not in service]
+    assert unchecked == ["server-1", "server-2"]
+
+
+@pytest.mark.parametrize(("name", "number"), [("compose.yaml", 3), ("compose.ha.yaml", 5)])
+def test_files_mounted_by_compose_exist(name: str, number: int) -> None:
+    mounts = [mount for service in _services(name).values() for mount in service.get("volumes", [])]
+    files = {mount.partition(":")[0] for mount in mounts if mount.startswith("./")}
+    assert len(files) == number
     assert [file for file in files if not (pages.PROJECT / file).exists()] == []
 
 
 def test_grafana_uses_prometheus_of_same_compose_file() -> None:
     file = programs.DEPLOY / "grafana" / "provisioning" / "datasources" / "prometheus.yml"
     [source] = yaml.safe_load(file.read_text())["datasources"]
-    assert source["url"].partition("://")[2].partition(":")[0] in _compose()["services"]
+    assert source["url"].partition("://")[2].partition(":")[0] in _services("compose.yaml")
 
 
 @pytest.mark.parametrize("name", ["deploy.md", "pgbouncer.md"])

@@ -62,7 +62,9 @@ def pooler(tmp_path: Path, fresh_database_url: str) -> Iterator[Pooler]:
     file = tmp_path / "pgbouncer.ini"
     file.write_text(document)
     command = [*(programs.AS_UNPRIVILEGED_USER if os.geteuid() == 0 else ()), program, str(file)]
-    with programs.running(command, log=tmp_path / "pgbouncer.log", port=port):
+    with programs.running(
+        command, log=tmp_path / "pgbouncer.log", port=port, stop_signal=programs.PGBOUNCER_STOP_SIGNAL
+    ):
         url = f"postgresql://{target['user']}:{PASSWORD.replace(' ', '%20')}@127.0.0.1:{port}"
         yield Pooler(
             url=f"{url}/authsvc",

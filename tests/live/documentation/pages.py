@@ -18,7 +18,10 @@ def everything() -> list[Path]:
     """Every file that contains commands or settings for readers."""
     return [
         *sorted(DOCS.rglob("*.md")),
-        *(PROJECT / name for name in ("README.md", ".env.example", "compose.yaml", "Dockerfile", "Makefile")),
+        *(
+            PROJECT / name
+            for name in ("README.md", ".env.example", "compose.yaml", "compose.ha.yaml", "Dockerfile", "Makefile")
+        ),
         *sorted(file for file in (PROJECT / "deploy").rglob("*") if file.is_file()),
     ]
 
