@@ -195,6 +195,9 @@ class Pooler:
     def __init__(self, folder: Path, pair: Pair) -> None:
         self._port = ports.free_port()
         self._folder = folder
+        self._program = programs.find_recent_pgbouncer()
+        has_prepared_statements = programs.can_prepare_statements(self._program)
+        self.settings = programs.pooling_settings(has_prepared_statements=has_prepared_statements)
         self._stack = contextlib.ExitStack()
         self.url = f"postgresql://{ROLE}:{_PASSWORD}@127.0.0.1:{self._port}/{DATABASE}"
         users = folder / "userlist.txt"
@@ -213,7 +216,7 @@ class Pooler:
     def start(self) -> None:
         # PgBouncer refuses to run as root, while the files belong to the user that runs the tests.
         as_user = programs.AS_UNPRIVILEGED_USER if os.geteuid() == 0 else ()
-        command = [*as_user, programs.find("pgbouncer"), str(self._folder / "pgbouncer.ini")]
+        command = [*as_user, self._program, str(self._folder / "pgbouncer.ini")]
         log = self._folder / "pgbouncer.log"
         self._stack.enter_context(
             programs.running(command, log=log, port=self._port, stop_signal=programs.PGBOUNCER_STOP_SIGNAL)

@@ -406,7 +406,7 @@ def pooler(*, number: int = 3) -> Iterator[Outcome]:
             pair=pair,
             number=number,
             database_url=pgbouncer.url,
-            env={"AUTH_DB_PREPARED_STATEMENTS_ENABLED": "false"},
+            env=pgbouncer.settings,
         ) as running,
     ):
         fault = restart_pooler(pgbouncer)

@@ -29,6 +29,8 @@ AS_UNPRIVILEGED_USER = (
 
 # On SIGTERM, PgBouncer 1.23 and later waits until each client has left.
 PGBOUNCER_STOP_SIGNAL = signal.SIGINT
+# Earlier versions of PgBouncer refuse prepared statements, or need another setting.
+PREPARED_STATEMENTS_SINCE = (1, 24)
 
 
 def find(name: str) -> str:
@@ -37,6 +39,23 @@ def find(name: str) -> str:
     if path is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)(f"{name} is not installed")
     return str(path)
+
+
+def find_recent_pgbouncer() -> str:
+    """Path of PgBouncer; of the one that `install_pgbouncer` has installed, if there is one."""
+    return shutil.which("pgbouncer-recent") or find("pgbouncer")
+
+
+def can_prepare_statements(pgbouncer: str) -> bool:
+    printed = subprocess.run([pgbouncer, "--version"], capture_output=True, text=True, check=True).stdout
+    return tuple(int(number) for number in printed.split()[1].split(".")) >= PREPARED_STATEMENTS_SINCE
+
+
+def pooling_settings(*, has_prepared_statements: bool) -> dict[str, str]:
+    """Settings of the service behind PgBouncer in transaction mode."""
+    if has_prepared_statements:
+        return {"AUTH_DB_TRANSACTION_POOLING_ENABLED": "true"}
+    return {"AUTH_DB_PREPARED_STATEMENTS_ENABLED": "false"}
 
 
 def changed(document: str, changes: dict[str, str]) -> str:

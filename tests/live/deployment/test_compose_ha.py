@@ -141,7 +141,7 @@ def pooler(folder: Path, node: Node, port: int) -> Iterator[None]:
     file.write_text(document)
     as_user = programs.AS_UNPRIVILEGED_USER if os.geteuid() == 0 else ()
     command = [*as_user, "sh", SCRIPTS / "pgbouncer.sh", file]
-    env = {**PASSWORDS, "PATH": f"{os.environ['PATH']}:/usr/sbin", "TMPDIR": str(folder), "POSTGRES_HOST": "127.0.0.1"}
+    env = {**PASSWORDS, "PATH": f"{folder}:{os.environ['PATH']}", "TMPDIR": str(folder), "POSTGRES_HOST": "127.0.0.1"}
     stop = programs.PGBOUNCER_STOP_SIGNAL
     with programs.running(command, log=folder / f"pgbouncer-{port}.log", port=port, env=env, stop_signal=stop):
         yield
@@ -150,7 +150,9 @@ def pooler(folder: Path, node: Node, port: int) -> Iterator[None]:
 def test_service_follows_promoted_standby_and_former_primary_returns_as_standby(
     tmp_path: Path, nodes: tuple[Node, Node]
 ) -> None:
-    version = test_pgbouncer.version_of(programs.find("pgbouncer"))
+    pgbouncer = Path(programs.find_recent_pgbouncer())
+    # The script starts `pgbouncer`.
+    (tmp_path / "pgbouncer").symlink_to(pgbouncer)
     first, second = nodes
     with contextlib.ExitStack() as stack:
         primary = stack.enter_context(contextlib.ExitStack())
@@ -167,9 +169,9 @@ def test_service_follows_promoted_standby_and_former_primary_returns_as_standby(
         env = {**SETTINGS, **robust.settings_for(post), "WEB_CONCURRENCY": "1"}
         for name in ("DATABASE_URL", "AUTH_JWT_SECRET", "AUTH_API_EXTERNAL_URL", "AUTH_MAILER_DEV_INBOX_ENABLED"):
             del env[name]
-        if version < test_pgbouncer.PREPARED_STATEMENTS_SINCE:
+        if not programs.can_prepare_statements(str(pgbouncer)):
             del env["AUTH_DB_TRANSACTION_POOLING_ENABLED"]
-            env["AUTH_DB_PREPARED_STATEMENTS_ENABLED"] = "false"
+            env |= programs.pooling_settings(has_prepared_statements=False)
         server = live.LiveServer(folder=tmp_path, database_url=f"{role}@{pooled}/authsvc", env=env)
         worker = live.LiveServer(
             folder=tmp_path, database_url=f"{role}@{direct}/authsvc", env=env, command=test_pgbouncer.WORKER

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,6 @@ from tests.live.deployment import programs
 from tests.live.robustness import conftest as robust
 
 PASSWORD = "of the pooler"
-PREPARED_STATEMENTS_SINCE = (1, 22)
 WORKER = (str(live.PROJECT / "manage.py"), "worker")
 
 
@@ -33,17 +31,21 @@ class Pooler:
     direct_url: str
     admin_url: str
     """URL of the pooler's statistics database."""
-    version: tuple[int, ...]
 
 
-def version_of(program: str) -> tuple[int, ...]:
-    printed = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
-    return tuple(int(number) for number in printed.split()[1].split("."))
+@pytest.fixture(params=[False, True])
+def has_prepared_statements(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
 
 
 @pytest.fixture
-def pooler(tmp_path: Path, fresh_database_url: str) -> Iterator[Pooler]:
-    program = programs.find("pgbouncer")
+def pooler(tmp_path: Path, fresh_database_url: str, has_prepared_statements: bool) -> Iterator[Pooler]:
+    """PgBouncer of Debian, or a recent one for prepared statements."""
+    program = programs.find_recent_pgbouncer() if has_prepared_statements else programs.find("pgbouncer")
+    if has_prepared_statements and not programs.can_prepare_statements(program):
+        pytest.skip(
+            f"{program} cannot prepare statements; tests.live.deployment.install_pgbouncer installs another one"
+        )
     target = conninfo.conninfo_to_dict(fresh_database_url)
     port = ports.free_port()
     users = tmp_path / "userlist.txt"
@@ -70,23 +72,16 @@ def pooler(tmp_path: Path, fresh_database_url: str) -> Iterator[Pooler]:
             url=f"{url}/authsvc",
             direct_url=fresh_database_url,
             admin_url=f"{url}/pgbouncer",
-            version=version_of(program),
         )
 
 
-@pytest.mark.parametrize("has_prepared_statements", [False, True])
 def test_servers_and_worker_run_behind_transaction_pooler(
     tmp_path: Path, pooler: Pooler, has_prepared_statements: bool
 ) -> None:
-    if has_prepared_statements and pooler.version < PREPARED_STATEMENTS_SINCE:
-        pytest.skip(f"PgBouncer {pooler.version} does not support prepared statements")
-    setting = (
-        "AUTH_DB_TRANSACTION_POOLING_ENABLED" if has_prepared_statements else "AUTH_DB_PREPARED_STATEMENTS_ENABLED"
-    )
     with Postbox() as post:
         env = {
             **robust.settings_for(post),
-            setting: str(has_prepared_statements).lower(),
+            **programs.pooling_settings(has_prepared_statements=has_prepared_statements),
             "AUTH_MAILER_WORKER_ENABLED": "false",
             "WEB_CONCURRENCY": "1",
         }
