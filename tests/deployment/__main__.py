@@ -1,6 +1,7 @@
 """Runs scenarios and prints a table: `python -m tests.deployment [name…]`; all of them and `throughput` by default.
 
-Needs Debian's packages postgresql, nginx, pgbouncer and libfaketime. The scenario `disk` needs root.
+Needs Debian's packages postgresql, nginx, pgbouncer and libfaketime. The scenario `disk` needs root. A scenario that
+cannot run is a problem, unless `--allow-skipped` permits it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import signal
 import sys
 
 import django
+import pytest
 
 os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
 django.setup()
@@ -41,6 +43,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Break parts of an installation under load.")
     parser.add_argument("names", nargs="*", choices=[*scenarios.ALL, "throughput", []], metavar="scenario")
     parser.add_argument("--former", default="", help="commit or tag from which the scenario `upgrade` upgrades")
+    parser.add_argument("--allow-skipped", action="store_true", help="succeed although a scenario cannot run here")
     # Ends the processes that run.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     given = parser.parse_args()
@@ -56,8 +59,12 @@ def main() -> int:
                 problems += len(outcome.problems)
                 for problem in outcome.problems:
                     print(f"  {problem}", file=sys.stderr)
+        except RuntimeError as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            problems += 1
         except OutcomeException as error:
             print(f"{name}: {error}", file=sys.stderr)
+            problems += not (given.allow_skipped and isinstance(error, pytest.skip.Exception))
     if "throughput" in names:
         print(*throughput.table(throughput.measure()), sep="\n")
     return 1 if problems else 0

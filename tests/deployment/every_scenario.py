@@ -13,7 +13,10 @@ GROWTH = 1.15
 
 @pytest.mark.parametrize("name", scenarios.ALL)
 def test_fault_loses_nothing_and_refuses_as_documented(name: str) -> None:
-    outcomes = list(scenarios.ALL[name]())
+    try:
+        outcomes = list(scenarios.ALL[name]())
+    except pytest.skip.Exception as reason:
+        pytest.fail(f"not run: {reason}")
 
     assert outcomes
     assert [f"{outcome.name}: {problem}" for outcome in outcomes for problem in outcome.problems] == []

@@ -225,9 +225,8 @@ class Pooler:
     def stop(self) -> None:
         self._stack.close()
 
-    def restart(self) -> None:
-        self.stop()
-        self.start()
+    def is_listening(self) -> bool:
+        return ports.is_listening(self._port)
 
     def __enter__(self) -> Pooler:
         self.start()

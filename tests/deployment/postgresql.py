@@ -105,6 +105,13 @@ class Node:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.suspend()
 
+    def is_frozen(self) -> bool:
+        processes = self.processes()
+        return bool(processes) and all(process.status() == psutil.STATUS_STOPPED for process in processes)
+
+    def logged(self, text: str) -> bool:
+        return text in (self.folder / "log").read_text(errors="replace")
+
     def promote(self) -> None:
         self.run("pg_ctl", "-D", self.data, "-w", "-t", str(WAIT_SECONDS), "promote")
 

@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import functools
+import json
 import os
 import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 import requests
+from psycopg import sql
 
 from authsvc.db import read_replica
+from tests import ports
 from tests.accounts.administration import admin_requests
 from tests.deployment import installation, invariants, postgresql
 from tests.deployment.installation import Installation
 from tests.deployment.load import PASSWORD, Load, Result, by_status
 from tests.live.robustness import conftest as robust
+from tests.live.servers import LiveServer
 
 FAULT_SECONDS = 3.0
 """Time until an operator or Patroni reacts, or until a fault ends."""
+RESERVED_CONNECTIONS = 3
+"""Connections that PostgreSQL keeps for superusers."""
 DETECTION_SECONDS = 1.0
 """Time until the loss of the primary is noticed."""
 MAX_SECONDS = 15.0
@@ -72,6 +80,10 @@ class Scenario:
     fault: Fault
     permitted: frozenset[int]
     """Statuses of refusals that clients may see."""
+    expected: int = 0
+    """Status that a refusal must have, or else the fault had no effect; 0 where the fault checks its effect alone."""
+    doubled_mails: int = 0
+    """Emails that may arrive twice, if a worker dies between the reply of the mail server and the end of its job."""
     times: int = 1
     answers: int = 120
     """Requests that are answered before a fault, after it, and between its steps."""
@@ -99,7 +111,9 @@ def run(scenario: Scenario, running: Installation) -> Outcome:
     )
     unexpected = {_describe(result) for result in refusals if not _is_permitted(result, scenario.permitted)}
     outcome.problems += [f"refused with {text}" for text in sorted(unexpected)]
-    if findings.doubled_mails and not scenario.permitted:
+    if scenario.expected and scenario.expected not in outcome.refused:
+        outcome.problems.append(f"the fault had no effect: no request was refused with {scenario.expected}")
+    if findings.doubled_mails > scenario.doubled_mails:
         outcome.problems.append(f"{findings.doubled_mails} emails were sent twice")
     if outcome.longest > MAX_SECONDS:
         outcome.problems.append(f"a request took {outcome.longest:.1f} s")
@@ -113,6 +127,12 @@ def _is_permitted(result: Result, permitted: frozenset[int]) -> bool:
 def _describe(result: Result) -> str:
     without = " without Retry-After" if result.status == UNAVAILABLE and not result.retry_after else ""
     return f"{result.status} {result.code}{without}".strip()
+
+
+def _require(effect: object, text: str) -> None:
+    """Raises RuntimeError if the fault had no effect, so that the scenario would prove nothing."""
+    if not effect:
+        raise RuntimeError(f"the fault had no effect: {text}")
 
 
 def lose_primary(running: Installation, load: Load) -> Period:
@@ -132,6 +152,7 @@ def freeze_primary(running: Installation, load: Load) -> Period:
     frozen = running.pair.primary
     began = time.monotonic()
     frozen.freeze()
+    robust.wait_until(frozen.is_frozen, "a primary that does not run")
     time.sleep(DETECTION_SECONDS)
     running.pair.promote_standby()
     ended = time.monotonic()
@@ -147,7 +168,9 @@ def stop_standby(running: Installation, load: Load) -> Period:
     """Stop the standby, then let commits no longer wait for it, and build a new one."""
     began = time.monotonic()
     running.pair.standby.kill()
+    killed = time.monotonic()
     time.sleep(DETECTION_SECONDS)
+    _require(not load.answered(since=killed), "commits do not wait for the standby")
     running.pair.set_synchronous(False)
     ended = time.monotonic()
     load.wait()
@@ -193,6 +216,7 @@ def kill_server(running: Installation, load: Load) -> Period:
     server.kill()
     ended = time.monotonic()
     load.wait()
+    _require(not ports.is_listening(server.port), "the server runs")
     server.launch()
     server.wait()
     return Period(began, ended)
@@ -204,6 +228,7 @@ def restart_servers(running: Installation, load: Load) -> Period:
     for server in running.servers:
         server.stop(signal.SIGTERM)
         load.wait()
+        _require(not ports.is_listening(server.port), "the server runs")
         server.launch()
         server.wait()
     return Period(began, time.monotonic())
@@ -221,7 +246,9 @@ def upgrade(running: Installation, load: Load) -> Period:
         response = requests.post(f"http://127.0.0.1:{running.port}/signup", json=credentials, timeout=60)
         response.raise_for_status()
         load.journal.accounts[credentials["email"]] = response.json()["id"]
+    before = _migrations(running.pair)
     installation.migrate(running.pair)
+    _require(_migrations(running.pair) > before, "the former version has all migrations")
     load.wait()
     for position, server in enumerate(running.servers):
         server.stop(signal.SIGTERM)
@@ -237,6 +264,12 @@ def upgrade(running: Installation, load: Load) -> Period:
     return Period(began, time.monotonic())
 
 
+def _migrations(pair: postgresql.Pair) -> int:
+    with pair.primary.connect() as connection:
+        ((number,),) = connection.execute("SELECT count(*) FROM django_migrations").fetchall()
+    return int(number)
+
+
 def block_table(running: Installation, load: Load) -> Period:
     """Lock the users for longer than `statement_timeout` permits."""
     pair = running.pair
@@ -249,6 +282,7 @@ def block_table(running: Installation, load: Load) -> Period:
         time.sleep(FAULT_SECONDS)
     ended = time.monotonic()
     load.wait()
+    _require(pair.primary.logged("canceling statement due to statement timeout"), "no statement was cancelled")
     pair.primary.execute(f"ALTER ROLE {postgresql.ROLE} RESET statement_timeout")
     _end_connections(pair)
     return Period(began, ended)
@@ -261,15 +295,33 @@ def take_connections(running: Installation, load: Load) -> Period:
         primary.execute("CREATE ROLE other LOGIN")
     taken: list[psycopg.Connection[Any]] = []
     began = time.monotonic()
-    while time.monotonic() < began + FAULT_SECONDS:
+    # The service would open connections again as fast as the other role takes them.
+    primary.execute(f"ALTER ROLE {postgresql.ROLE} CONNECTION LIMIT 0")
+    try:
         _end_connections(running.pair)
-        with contextlib.suppress(psycopg.OperationalError):
-            while True:
-                taken.append(primary.connect(user="other"))
-        time.sleep(0.05)
+        robust.wait_until(lambda: _is_full(primary, taken), "the last connection")
+    finally:
+        primary.execute(f"ALTER ROLE {postgresql.ROLE} CONNECTION LIMIT -1")
+    time.sleep(FAULT_SECONDS)
+    _require(_is_full(primary, taken), "connections are free")
+    _require(len(taken) > postgresql.MAX_CONNECTIONS - RESERVED_CONNECTIONS - 1, f"{len(taken)} connections are taken")
+    refused = by_status(load.journal.since(began))
     for connection in taken:
         connection.close()
+    _require(refused, "no request was refused while every connection was taken")
     return Period(began, time.monotonic())
+
+
+def _is_full(node: postgresql.Node, taken: list[psycopg.Connection[Any]]) -> bool:
+    """Take every free connection for another role; True once none is free and the service has none."""
+    try:
+        while True:
+            taken.append(node.connect(user="other"))
+    except psycopg.OperationalError:
+        with node.connect() as connection:
+            query = f"SELECT count(*) FROM pg_stat_activity WHERE usename = '{postgresql.ROLE}'"
+            ((number,),) = connection.execute(sql.SQL(query)).fetchall()
+        return not number
 
 
 def _end_connections(pair: postgresql.Pair) -> None:
@@ -298,31 +350,52 @@ def fill_disk(running: Installation, load: Load) -> Period:
             if time.monotonic() > began + MAX_SECONDS:
                 break
             time.sleep(0.05)
+    could_write = _can_write(primary)
     ballast.unlink()
+    _require(not could_write, "PostgreSQL can write")
     if not primary.processes():
         (primary.data / "postmaster.pid").unlink(missing_ok=True)
         primary.start()
     return Period(began, time.monotonic())
 
 
+def _can_write(node: postgresql.Node) -> bool:
+    try:
+        node.execute("CREATE TABLE written AS SELECT generate_series(1, 1000000)")
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
 def change_clock(file: Path, seconds: int) -> Fault:
     """Move the clock of the last server, which reads the offset from `file`, and set it right again."""
 
-    def fault(_running: Installation, load: Load) -> Period:
+    def fault(running: Installation, load: Load) -> Period:
         began = time.monotonic()
         file.write_text(f"{seconds:+d}")
         time.sleep(FAULT_SECONDS)
         load.wait()
+        difference = _clock(running.servers[-1]) - _clock(running.servers[0])
+        _require(abs(difference - seconds) < MAX_SECONDS, f"the clocks differ by {difference:.0f} s")
         file.write_text("+0")
         return Period(began, time.monotonic())
 
     return fault
 
 
+def _clock(server: LiveServer) -> float:
+    """The time of the server when it logged the last request, in seconds since 1970."""
+    complete, _, _ = server.log.read_text().rpartition("\n")
+    lines = (line for line in reversed(complete.splitlines()) if '"msg":"request completed"' in line)
+    return datetime.fromisoformat(json.loads(next(lines))["time"]).timestamp()
+
+
 def restart_pooler(pooler: installation.Pooler) -> Fault:
     def fault(_running: Installation, _load: Load) -> Period:
         began = time.monotonic()
-        pooler.restart()
+        pooler.stop()
+        _require(not pooler.is_listening(), "PgBouncer runs")
+        pooler.start()
         return Period(began, time.monotonic())
 
     return fault
@@ -333,19 +406,25 @@ _FILL_AUDIT_TRAIL = f"""
     SELECT gen_random_uuid(), json_build_object('action', 'login', 'actor_id', gen_random_uuid()),
            now() - n * interval '1 minute', '' FROM generate_series(1, {AUDIT_ENTRIES}) n
 """
-FAILOVER = Scenario(name="primary killed, standby promoted", fault=lose_primary, permitted=frozenset({UNAVAILABLE}))
-"""The scenario that `make test` runs too."""
 _UNAVAILABLE = frozenset({UNAVAILABLE})
+FAILOVER = Scenario(
+    name="primary killed, standby promoted", fault=lose_primary, permitted=_UNAVAILABLE, expected=UNAVAILABLE
+)
+"""The scenario that `make test` runs too."""
 _SCENARIOS = (
-    Scenario(name=FAILOVER.name, fault=lose_primary, permitted=_UNAVAILABLE, times=10),
+    dataclasses.replace(FAILOVER, times=10),
     Scenario(name="standby stopped", fault=stop_standby, permitted=frozenset()),
-    Scenario(name="server killed", fault=kill_server, permitted=frozenset({BAD_GATEWAY}), times=3),
+    # A worker runs one job at a time.
+    Scenario(name="server killed", fault=kill_server, permitted=frozenset({BAD_GATEWAY}), times=3, doubled_mails=1),
     Scenario(name="rolling restart", fault=restart_servers, permitted=frozenset()),
-    Scenario(name="statement_timeout hit", fault=block_table, permitted=_UNAVAILABLE | {TIMED_OUT}),
-    Scenario(name="connections taken", fault=take_connections, permitted=_UNAVAILABLE),
+    Scenario(name="statement_timeout hit", fault=block_table, permitted=_UNAVAILABLE | {TIMED_OUT}, expected=TIMED_OUT),
+    Scenario(name="connections taken", fault=take_connections, permitted=_UNAVAILABLE, expected=UNAVAILABLE),
 )
 FROZEN = Scenario(
-    name="primary frozen, standby promoted", fault=freeze_primary, permitted=frozenset({UNAVAILABLE, TIMED_OUT})
+    name="primary frozen, standby promoted",
+    fault=freeze_primary,
+    permitted=frozenset({UNAVAILABLE, TIMED_OUT}),
+    expected=TIMED_OUT,
 )
 
 
@@ -421,7 +500,8 @@ def disk(*, number: int = 3) -> Iterator[Outcome]:
         postgresql.running_pair(postgresql_programs(), primary_megabytes=300) as pair,
         installation.running(folder, pair=pair, number=number) as running,
     ):
-        yield run(Scenario(name="disk full", fault=fill_disk, permitted=_UNAVAILABLE), running)
+        scenario = Scenario(name="disk full", fault=fill_disk, permitted=_UNAVAILABLE, expected=UNAVAILABLE)
+        yield run(scenario, running)
 
 
 def clock(*, number: int = 3) -> Iterator[Outcome]:
