@@ -21,6 +21,7 @@ from procrastinate.contrib.django.utils import connector_params
 from psycopg_pool import AsyncConnectionPool
 
 from authsvc import conf
+from authsvc.db.postgresql import answer_limit
 from authsvc.jobs import procrastinate_app, registry
 
 POLL_SECONDS = 2.0
@@ -57,7 +58,9 @@ class Worker:
     def __init__(self) -> None:
         self._queue = registry.queue()
         # One thread, so that jobs use one Django connection, which the same thread closes.
-        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="job")
+        self._executor = ThreadPoolExecutor(
+            max_workers=1, thread_name_prefix="job", initializer=answer_limit.apply_to_job_thread
+        )
         self._app = procrastinate_app.build_app(queue=self._queue, threads=self._executor)
         self._stopping = threading.Event()
         self._request_stop: Callable[[], object] | None = None
@@ -176,6 +179,7 @@ def _run_loop(loop: registry.WorkerLoop, stopping: threading.Event) -> None:
 
 
 def _run_thread(thread: registry.WorkerThread, stopping: threading.Event) -> None:
+    answer_limit.apply_to_job_thread()
     while not stopping.is_set():
         try:
             thread.function(stopping)

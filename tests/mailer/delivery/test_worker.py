@@ -16,11 +16,12 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 from django.utils import timezone
 from psycopg import sql
 
 from authsvc import jobs, messaging
+from authsvc.db.postgresql import answer_limit
 from authsvc.jobs import registry
 from authsvc.jobs import worker as worker_module
 from authsvc.messaging import Email, EmailKind
@@ -209,6 +210,31 @@ def test_a_task_that_raises_is_retried_and_then_kept_as_failed(queue: Queue, reg
     wait_until(lambda: queue.states() == ["failed"])
     assert running.stop(seconds=WAIT_SECONDS)
     assert seen == [(7, 1, timedelta(0)), (7, 2, None)]
+
+
+def test_a_job_does_not_wait_forever_for_the_database(
+    queue: Queue, registered: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answer_limit, "JOB_SECONDS", 1.0)
+    seen: list[str] = []
+
+    @jobs.task(name="tests.ask")
+    def ask(_run: jobs.Run, /, *, seconds: int) -> None:
+        with connection.cursor() as cursor:
+            try:
+                cursor.execute("SELECT pg_sleep(%s)", (seconds,))
+            except OperationalError as error:
+                seen.append(str(error))
+                raise
+            seen.append("answered")
+
+    ask.defer(seconds=3)
+    ask.defer(seconds=0)
+    running = jobs.Worker()
+    running.start()
+    wait_until(lambda: queue.states() == ["failed"])
+    assert running.stop(seconds=WAIT_SECONDS)
+    assert seen == ["the server has not answered for 1 s", "answered"]
 
 
 def test_periodic_tasks_run_on_schedule_and_leave_no_failed_job(queue: Queue, registered: None) -> None:
