@@ -129,14 +129,15 @@ def test_image_contains_every_package() -> None:
     assert copied <= sent
 
 
-def test_caddy_accepts_unchanged_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["Caddyfile", "compose/Caddyfile"])
+def test_caddy_accepts_unchanged_file(tmp_path: Path, name: str) -> None:
     command = [
         programs.find("caddy"),
         "validate",
         "--adapter",
         "caddyfile",
         "--config",
-        str(programs.DEPLOY / "Caddyfile"),
+        str(programs.DEPLOY / name),
     ]
     ran = subprocess.run(command, env={"HOME": str(tmp_path)}, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
