@@ -316,10 +316,12 @@ def draft_entry(
     if caller.audit.session_id is not None:
         payload["session_id"] = str(caller.audit.session_id)
     entry_id = _new_id(at)
-    if conf.current().audit.disable_postgres:
+    config = conf.current().audit
+    is_refresh = action == Action.TOKEN_REFRESHED
+    if config.disable_postgres or (is_refresh and not config.refreshes_stored):
         return PendingEntry(id=entry_id, payload=None, address=caller.address, content=payload)
     # Refreshes are too frequent to store the device with each; the entry of the sign-in names it.
-    has_device = not isinstance(actor, Administrator) and action != Action.TOKEN_REFRESHED
+    has_device = not isinstance(actor, Administrator) and not is_refresh
     device = caller.user_agent[:_MAX_NAME_LENGTH].replace("\0", "") if has_device else ""
     stored = {**payload, "user_agent": device} if device else payload
     return PendingEntry(id=entry_id, payload=orjson.dumps(stored).decode(), address=caller.address, content=payload)

@@ -52,6 +52,13 @@ class Audit:
         default=False,
         help="Write the audit trail only to the log.",
     )
+    refreshes_stored: bool = setting(
+        "AUTH_AUDIT_LOG_REFRESHES_STORED",
+        type=BOOLEAN,
+        default=True,
+        help="Store an entry for each refresh of a session; false writes these only to the log. They are most of the"
+        " audit trail.",
+    )
     retention: timedelta = setting(
         "AUTH_AUDIT_LOG_RETENTION",
         type=DURATION,

@@ -18,8 +18,9 @@ from authsvc.models import AuditLogEntry
 from authsvc.personal_data import DataSubject
 from tests.accounts.administration.admin_requests import ask
 from tests.conftest import Api, ChangeConfig
-from tests.factories import make_user
+from tests.factories import PASSWORD, make_user
 from tests.observations import audit_payloads
+from tests.tokens.token_requests import refresh
 
 pytestmark = pytest.mark.django_db
 
@@ -35,6 +36,19 @@ def test_without_table_entry_is_logged(api: Api, auth_config: ChangeConfig, capl
     assert (event["action"], event["traits"]["user_email"]) == ("user_deleted", "ann@example.com")
     assert (event["actor_username"], event["user_agent"]) == ("service_role", "support desk")
     assert event["request_id"]
+
+
+def test_refreshes_are_only_logged_if_they_are_not_stored(
+    api: Api, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    auth_config(audit={"refreshes_stored": False})
+    caplog.set_level(logging.INFO, logger="authsvc.audit")
+    body = {"email": make_user().email, "password": PASSWORD}
+    signed_in = api.post("/token?grant_type=password", body).json()
+    assert refresh(api, signed_in["refresh_token"]).status_code == 200
+    assert [payload["action"] for payload in audit_payloads()] == ["login"]
+    logged = [vars(record)["auth_audit_event"]["action"] for record in caplog.records]
+    assert logged == ["login", "token_refreshed"]
 
 
 def test_failed_deletion_leaves_no_entry(api: Api) -> None:

@@ -189,6 +189,7 @@ SETTINGS: list[tuple[str, str, str, object]] = [
         True,
     ),
     ("AUTH_AUDIT_LOG_DISABLE_POSTGRES", "true", "audit.disable_postgres", True),
+    ("AUTH_AUDIT_LOG_REFRESHES_STORED", "false", "audit.refreshes_stored", False),
     ("AUTH_AUDIT_LOG_RETENTION", "8760h", "audit.retention", timedelta(days=365)),
     ("AUTH_AUDIT_LOG_DROP_EXPIRED", "true", "audit.drop_expired", True),
     ("AUTH_TRACING_ENABLED", "true", "telemetry.tracing_enabled", True),
