@@ -292,7 +292,6 @@ def scenario(api: Api, mailbox: Mailbox, auth_config: ChangeConfig, log: Log) ->
         return run_requests(api, mailbox, smtp, auth_config)
 
 
-@pytest.mark.django_db(transaction=True)
 def test_no_secret_is_logged(scenario: Scenario, log: Log) -> None:
     written = log.written()
     lines = [json.loads(line) for line in written.splitlines()]
@@ -302,7 +301,6 @@ def test_no_secret_is_logged(scenario: Scenario, log: Log) -> None:
     assert found_in(written, scenario.secrets) == []
 
 
-@pytest.mark.django_db(transaction=True)
 def test_no_secret_reaches_plain_handler(scenario: Scenario, log: Log) -> None:
     seen = log.seen()
     assert "request completed" in seen

@@ -178,7 +178,6 @@ def test_token_of_ended_session_is_rejected(api: Api) -> None:
     )
 
 
-@pytest.mark.django_db(transaction=True)
 def test_demoted_operator_is_rejected_immediately(api: Api) -> None:
     made = operator()
     User.objects.filter(id=made.user.id).update(role="authenticated")
@@ -191,7 +190,6 @@ def test_promoted_user_needs_new_token(api: Api) -> None:
     assert_error(users(api, made.access_token), *NOT_ADMIN)
 
 
-@pytest.mark.django_db(transaction=True)
 def test_deleted_operator_is_rejected_immediately(api: Api) -> None:
     made = operator()
     User.objects.filter(id=made.user.id).delete()

@@ -120,7 +120,6 @@ def test_phone_of_factor_can_be_changed(api: Api) -> None:
     assert (shown["phone"], shown["friendly_name"]) == ("1976154321", "mine")
 
 
-@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     ("body", "is_refused"),
     [({"phone": "15557654321"}, True), ({"phone": PHONE, "friendly_name": "same"}, False)],
@@ -141,7 +140,6 @@ def test_pending_code_of_previous_phone_is_invalid(
     assert Session.objects.get().aal == ("aal1" if is_refused else "aal2")
 
 
-@pytest.mark.django_db(transaction=True)
 def test_verified_challenge_survives_phone_change(api: Api, auth_config: ChangeConfig) -> None:
     use_texts(auth_config)
     owner = make_owner(factor_type="phone", phone=PHONE)

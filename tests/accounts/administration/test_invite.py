@@ -130,7 +130,6 @@ def test_confirmed_user_cannot_be_invited(api: Api, admin: str, mailbox: Mailbox
     assert (table_contents(), mailbox.emails) == (before, [])
 
 
-@pytest.mark.django_db(transaction=True)
 def test_an_address_of_another_audience_is_taken(api: Api, admin: str, mailbox: Mailbox) -> None:
     make_user(email=EMAIL, confirmed=False, audience="elsewhere")
     assert_error(invite(api, admin), 422, "email_exists", EXISTS)
@@ -160,7 +159,6 @@ def test_unauthorized_recipient_creates_no_account(api: Api, admin: str, auth_co
     assert table_contents() == before
 
 
-@pytest.mark.django_db(transaction=True)
 def test_unqueued_email_creates_no_account(api: Api, admin: str) -> None:
     def refuse(**_: object) -> None:
         raise RuntimeError("the queue is gone")

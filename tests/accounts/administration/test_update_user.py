@@ -69,7 +69,6 @@ def test_an_unknown_id_is_not_found(api: Api, method: str) -> None:
     assert table_contents() == before
 
 
-@pytest.mark.django_db(transaction=True)
 def test_several_changes_in_one_request(api: Api, mailbox: Mailbox) -> None:
     user = make_user(email=EMAIL)
     changes = {

@@ -96,7 +96,6 @@ def test_code_steps_up_session(api: Api, mailbox: Mailbox) -> None:
     done(factor_requests.enroll(api, shown["access_token"], friendly_name="new phone"))
 
 
-@pytest.mark.django_db(transaction=True)
 def test_email_is_sent_regardless_of_notification_settings(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"notifications": frozenset(), "worker_enabled": False})
     owner = make_owner()
@@ -189,7 +188,6 @@ def test_codes_are_deleted_with_last_verified_factor(api: Api) -> None:
     assert set(Session.objects.values_list("aal", flat=True)) == {"aal1"}
 
 
-@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("factor_type", ["totp", "phone"])
 def test_codes_of_removed_factors_are_deleted_by_next_first_factor(
     api: Api, mailbox: Mailbox, auth_config: ChangeConfig, factor_type: str

@@ -141,7 +141,6 @@ def reset(user: Any) -> int:
     )
 
 
-@pytest.mark.django_db(transaction=True)
 def test_administrator_removes_all_factors(api: Api, mailbox: Mailbox) -> None:
     owner = make_owner()
     make_factor(owner.user, friendly_name="other", status="unverified")

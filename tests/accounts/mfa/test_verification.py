@@ -265,7 +265,6 @@ def test_factor_of_other_user_is_not_found(api: Api) -> None:
     assert_error(response, 404, "mfa_factor_not_found", "Factor not found")
 
 
-@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     ("made_at", "used_at"),
     [("203.0.113.7", "203.0.113.8"), ("203.0.113.7", "2001:db8::7"), ("2001:db8::7", "2001:db8::8")],

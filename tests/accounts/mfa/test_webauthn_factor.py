@@ -24,7 +24,7 @@ from tests.observations import assert_error, audit_trail, table_contents
 from tests.tokens.token_requests import read_claims
 from tokens.models import Session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 INVALID = (422, "mfa_verification_failed", "Invalid WebAuthn response")
 MALFORMED = (400, "validation_failed", "Invalid credential_response")

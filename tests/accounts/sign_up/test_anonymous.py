@@ -166,7 +166,6 @@ def test_email_and_phone_are_added_to_one_account(api: Api, auth_config: ChangeC
 # Auto-confirm
 
 
-@pytest.mark.django_db(transaction=True)
 def test_auto_confirm_applies_email_of_anonymous_user_immediately(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
@@ -186,7 +185,6 @@ def test_auto_confirm_applies_email_of_anonymous_user_immediately(
     assert api.post("/token?grant_type=password", credentials).status_code == 200
 
 
-@pytest.mark.django_db(transaction=True)
 def test_auto_confirm_applies_phone_of_anonymous_user_immediately(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:

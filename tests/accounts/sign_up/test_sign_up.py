@@ -418,7 +418,6 @@ def test_passwords_of_every_permitted_length_are_accepted(api: Api, password: st
 # Auto-confirm
 
 
-@pytest.mark.django_db(transaction=True)
 def test_auto_confirm_signs_new_account_in(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     auth_config(mailer={"autoconfirm": True})
     further = {"data": {"a": 1}, "code_challenge": CHALLENGE, "code_challenge_method": "plain"}
@@ -479,7 +478,6 @@ def test_an_account_with_another_password_is_an_error_with_auto_confirm(
     assert table_contents() == before
 
 
-@pytest.mark.django_db(transaction=True)
 def test_auto_confirm_signs_new_phone_in(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"phone_enabled": True}, sms={"autoconfirm": True})
     session = signed_in(api.post("/signup", {"phone": "+1 555 1234567", "password": PASSWORD, "data": {"a": 1}}))

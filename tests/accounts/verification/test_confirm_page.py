@@ -178,7 +178,6 @@ def test_malformed_forms_cause_no_server_error(api: Api, body: bytes, status: in
     assert api.post("/verify/confirm", body).status_code == status
 
 
-@pytest.mark.django_db(transaction=True)
 def test_open_pages_work_after_setting_is_disabled(api: Api, auth_config: ChangeConfig) -> None:
     token = make_one_time_token(make_user(email=EMAIL)).link_token
     page = open_link(api, token, "magiclink")

@@ -210,7 +210,6 @@ def test_a_new_password_does_not_shorten_the_wait(api: Api, mailbox: Mailbox, ma
     assert_error(api.put("/user", {"email": NEW}, bearer=made.access_token), 429, "over_email_send_rate_limit", text)
 
 
-@pytest.mark.django_db(transaction=True)
 def test_rejected_address_starts_no_interval(api: Api, auth_config: ChangeConfig, made: SignIn) -> None:
     auth_config(recipients={"authorized_addresses": (EMAIL, NEW)})
     response = api.put("/user", {"email": "nwe@example.com"}, bearer=made.access_token)
@@ -218,7 +217,6 @@ def test_rejected_address_starts_no_interval(api: Api, auth_config: ChangeConfig
     assert ask(api, made)["new_email"] == NEW
 
 
-@pytest.mark.django_db(transaction=True)
 def test_the_interval_applies_to_repeated_requests(api: Api, made: SignIn) -> None:
     ask(api, made)
     text = "For security purposes, you can only request this after 59 seconds."

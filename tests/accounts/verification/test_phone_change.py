@@ -155,7 +155,6 @@ def test_current_phone_is_no_change(api: Api, auth_config: ChangeConfig, mailbox
 # Auto-confirm
 
 
-@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("has_address", [True, False])
 def test_auto_confirm_applies_change_immediately(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, has_address: bool
@@ -175,7 +174,6 @@ def test_auto_confirm_applies_change_immediately(
     assert audit_trail() == [MODIFIED]
 
 
-@pytest.mark.django_db(transaction=True)
 def test_an_autoconfirmed_phone_does_not_invalidate_the_link_sent_with_it(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn
 ) -> None:
@@ -189,7 +187,6 @@ def test_an_autoconfirmed_phone_does_not_invalidate_the_link_sent_with_it(
     assert response.json()["user"]["app_metadata"]["providers"] == ["email", "phone"]
 
 
-@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("first", ["email", "phone"])
 def test_completing_one_of_two_changes_leaves_the_code_of_the_other(
     first: str, api: Api, auth_config: ChangeConfig, mailbox: Mailbox, made: SignIn

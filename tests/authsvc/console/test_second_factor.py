@@ -127,7 +127,6 @@ def test_a_cookie_from_before_the_second_factor_stays_incomplete(console: Consol
     assert thief.get().headers["Location"].startswith(SIGN_IN)
 
 
-@pytest.mark.django_db(transaction=True)
 def test_a_step_up_elsewhere_does_not_complete_the_console_sign_in(
     console: Console, operator: User, app: Factor
 ) -> None:

@@ -137,7 +137,6 @@ def test_every_metric_is_documented() -> None:
     assert all(family.documentation.endswith(".") for family in families)
 
 
-@pytest.mark.django_db(transaction=True)
 def test_disabled_metrics_accept_every_operation_and_load_nothing() -> None:
     metrics.CLEANED_ROWS.inc(3)
     metrics.HASH_SECONDS.observe(1.0)

@@ -304,7 +304,6 @@ def test_a_discovery_document_with_an_http_endpoint_is_an_error(api: Api, issuer
     assert response.json()["msg"].endswith("failed: an address in the document is not an https one")
 
 
-@pytest.mark.django_db(transaction=True)
 def test_the_discovery_document_may_have_another_url(api: Api, issuer: Issuer) -> None:
     discovery_url = f"{issuer.url}/metadata"
     issuer.server.answer(in_json({"issuer": "https://8.8.8.8", **endpoints(issuer)}), path="/metadata")

@@ -448,7 +448,6 @@ def test_a_url_that_resolves_to_a_private_address_is_not_called(
     assert len(issuer_peer.server.received) == before
 
 
-@pytest.mark.django_db(transaction=True)
 def test_a_change_of_the_provider_takes_effect_at_once(api: Api, issuer: Issuer) -> None:
     browser = create_oidc_provider(api, issuer)
     sign_in(api, browser)

@@ -186,7 +186,6 @@ def test_a_banned_user_is_an_error_and_nothing_is_written(banned_as: str, github
     assert table_contents() == before
 
 
-@pytest.mark.django_db(transaction=True)
 def test_an_account_of_another_audience_is_not_matched(github: GitHub, browser: Browser) -> None:
     make_user(email=EMAIL, audience="elsewhere")
 
@@ -286,7 +285,6 @@ def test_with_pkce_an_unverified_address_gets_a_confirmation_email(
     assert not mailbox.emails[0].variables["TokenHash"].startswith("pkce_")
 
 
-@pytest.mark.django_db(transaction=True)
 def test_the_confirmation_email_is_sent_once_per_interval(
     github: GitHub, browser: Browser, mailbox: Mailbox, auth_config: ChangeConfig
 ) -> None:
@@ -334,7 +332,6 @@ def test_unverified_addresses_sign_in_when_configured(
     assert Session.objects.count() == 2
 
 
-@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("owner", ["account", "identity", "account elsewhere"])
 def test_an_unverified_address_of_another_user_is_neither_linked_nor_stored(
     owner: str, github: GitHub, browser: Browser, mailbox: Mailbox
@@ -396,7 +393,6 @@ def invite(email: str = EMAIL) -> str:
     return factories.make_one_time_token(user, TokenType.CONFIRMATION).link_token
 
 
-@pytest.mark.django_db(transaction=True)
 def test_a_sign_in_at_a_provider_accepts_an_invitation(github: GitHub, browser: Browser, api: Api) -> None:
     token = invite("Ada@example.com".lower())
     github.set_user(address("other@example.com"), address("ADA@example.com", verified=False, primary=False))

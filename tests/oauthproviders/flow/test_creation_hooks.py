@@ -20,7 +20,7 @@ from tests.oauthproviders.wallets.wallets import SolanaWallet
 
 __all__ = ["set_hook"]  # a fixture
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 REFUSAL = in_json({"error": {"http_code": 403, "message": "Sign-ups are limited"}})
 

@@ -10,7 +10,7 @@ from django.db import connection
 from accounts.users.search import indexes
 from tests.conftest import ChangeConfig
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 
 def test_a_missing_extension_is_logged(auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture) -> None:
