@@ -37,7 +37,7 @@ from tests.catalogclient.conftest import Connect, plain_catalog
 from tests.fakes.http_peer import Answer, HttpPeer, in_json, redirect
 
 TABLE = {"metadata-location": "s3://b/0.json", "metadata": {"format-version": 2, "table-uuid": "u"}}
-PATIENCE = 20.0
+TIMEOUT_SECONDS = 20.0
 """Seconds within which a call with a timeout of one second must fail."""
 
 
@@ -45,7 +45,7 @@ PATIENCE = 20.0
 def soon() -> Iterator[None]:
     began_at = time.monotonic()
     yield
-    assert time.monotonic() - began_at < PATIENCE
+    assert time.monotonic() - began_at < TIMEOUT_SECONDS
 
 
 @contextmanager

@@ -84,7 +84,7 @@ SAMPLE = 40
 
 
 @dataclass(kw_only=True)
-class Findings:
+class InvariantReport:
     lost: int = 0
     """Rows that a 2xx response has stated and that do not exist."""
     doubled_mails: int = 0
@@ -93,9 +93,9 @@ class Findings:
     """Violated statements, lost rows included."""
 
 
-def check(installation: Installation, journal: Journal) -> Findings:
+def check(installation: Installation, journal: Journal) -> InvariantReport:
     """Wait until all jobs and webhooks are done, then check everything. The load must have ended."""
-    findings = Findings()
+    findings = InvariantReport()
     try:
         robust.wait_until(lambda: _unfinished(installation) == 0, "the end of all jobs and webhooks")
     except AssertionError:
@@ -115,7 +115,7 @@ def _unfinished(installation: Installation) -> int:
     return int(number)
 
 
-def _check_tables(connection: Connection, findings: Findings) -> None:
+def _check_tables(connection: Connection, findings: InvariantReport) -> None:
     # Each index contains every row of its table, and rows are in order.
     try:
         connection.execute(_INDEXES)
@@ -137,7 +137,7 @@ def _check_tables(connection: Connection, findings: Findings) -> None:
             findings.problems.append(f"{len(rows)} rows of {table} refer by {column} to rows that do not exist")
 
 
-def _check_journal(connection: Connection, journal: Journal, findings: Findings) -> None:
+def _check_journal(connection: Connection, journal: Journal, findings: InvariantReport) -> None:
     users = dict(connection.execute("SELECT email, id::text FROM users").fetchall())
     lost = [email for email, user_id in journal.accounts.items() if users.get(email) != user_id]
     _note_lost(findings, "accounts", lost)
@@ -154,13 +154,13 @@ def _check_journal(connection: Connection, journal: Journal, findings: Findings)
     _note_lost(findings, "audit entries", missing)
 
 
-def _note_lost(findings: Findings, name: str, lost: list[Any]) -> None:
+def _note_lost(findings: InvariantReport, name: str, lost: list[Any]) -> None:
     if lost:
         findings.lost += len(lost)
         findings.problems.append(f"{len(lost)} {name} are lost, for example {lost[0]}")
 
 
-def _check_mails(installation: Installation, journal: Journal, findings: Findings) -> None:
+def _check_mails(installation: Installation, journal: Journal, findings: InvariantReport) -> None:
     by_recipient = robust.message_ids(installation.smtp)
     # The queue is empty, so an email that was not sent is lost.
     _note_lost(findings, "emails", [email for email in journal.accounts if email not in by_recipient])
@@ -170,7 +170,7 @@ def _check_mails(installation: Installation, journal: Journal, findings: Finding
             findings.problems.append(f"{email} received {len(set(ids))} different emails")
 
 
-def _check_webhooks(installation: Installation, journal: Journal, findings: Findings) -> None:
+def _check_webhooks(installation: Installation, journal: Journal, findings: InvariantReport) -> None:
     """Each user's events must arrive in their order; repetitions of an event do not count."""
     seen: set[str] = set()
     last: dict[str, int] = {}
@@ -191,7 +191,7 @@ def _check_webhooks(installation: Installation, journal: Journal, findings: Find
     _note_lost(findings, "events", [user_id for user_id in journal.accounts.values() if created[user_id] != 1])
 
 
-async def _check_tokens(installation: Installation, journal: Journal, findings: Findings) -> None:
+async def _check_tokens(installation: Installation, journal: Journal, findings: InvariantReport) -> None:
     """The latest refresh tokens work, those of ended sessions do not."""
     client = Client(installation.port)
     alive = [name for name in journal.tokens if name not in journal.ended | journal.undecided]

@@ -51,7 +51,7 @@ class Result:
 
 @dataclass
 class Journal:
-    """What 2xx responses have stated."""
+    """The contents of 2xx responses."""
 
     results: list[Result] = field(default_factory=list)
     accounts: dict[str, str] = field(default_factory=dict)

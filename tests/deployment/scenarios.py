@@ -69,7 +69,7 @@ class Outcome:
     """Seconds from the end of the fault to the last refusal; 0 without a refusal after it."""
     longest: float
     """Seconds of the longest request."""
-    findings: invariants.Findings
+    findings: invariants.InvariantReport
     problems: list[str] = field(default_factory=list)
     """Findings, and refusals that are not permitted."""
 

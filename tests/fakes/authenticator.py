@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 
 UP, UV, BE, BS, AT = 0x01, 0x04, 0x08, 0x10, 0x40
-NOBODY = UUID(int=0)
+UNKNOWN_AAGUID = UUID(int=0)
 """The AAGUID of an authenticator that does not disclose its model."""
 
 _CURVES: dict[int, tuple[int, ec.EllipticCurve, hashes.HashAlgorithm]] = {
@@ -93,7 +93,7 @@ class Authenticator:
     rp_id: str = "localhost"
     origin: str = "http://localhost:3000"
     algorithm: int = -7
-    aaguid: UUID = NOBODY
+    aaguid: UUID = UNKNOWN_AAGUID
     flags: int = UP | UV
     credentials: list[Credential] = field(default_factory=list)
 

@@ -145,8 +145,8 @@ def test_kinds_and_senders_do_not_multiply_the_messages_to_a_phone(
     minutes = 10
 
     for minute in range(minutes):
-        bearers = [factories.make_session().access_token for _ in range(2)]
-        for number, bearer in enumerate(bearers):
+        tokens = [factories.make_session().access_token for _ in range(2)]
+        for number, bearer in enumerate(tokens):
             api.put("/user", {"phone": PHONE}, bearer=bearer, headers=client(10 * minute + number))
             factor = api.post("/factors", {"factor_type": "phone", "phone": PHONE}, bearer=bearer).json()
             api.post(f"/factors/{factor['id']}/challenge", {}, bearer=bearer, headers=client(10 * minute + number))

@@ -200,7 +200,7 @@ def provider_sign_in(world: World) -> str:
     return redirect_fragment(world.browser.sign_in())["access_token"]
 
 
-ARRIVALS = [
+SIGN_IN_METHODS = [
     sign_up_by_link,
     sign_up_by_code,
     magic_link,
@@ -212,15 +212,15 @@ ARRIVALS = [
 ]
 
 
-@pytest.mark.parametrize("arrive", ARRIVALS, ids=lambda arrive: arrive.__name__)
+@pytest.mark.parametrize("sign_in", SIGN_IN_METHODS, ids=lambda sign_in: sign_in.__name__)
 @pytest.mark.parametrize("plant", ACCOUNTS, ids=lambda plant: plant.__name__)
 def test_the_owner_of_the_address_gets_an_own_account(
-    plant: Callable[[World], str], arrive: Callable[[World], str], world: World
+    plant: Callable[[World], str], sign_in: Callable[[World], str], world: World
 ) -> None:
     attackers_token = world.attack(plant)
     attacker = world.api.get("/user", bearer=attackers_token).json()
 
-    owner = world.api.get("/user", bearer=arrive(world)).json()
+    owner = world.api.get("/user", bearer=sign_in(world)).json()
 
     assert (owner["id"] != attacker["id"], owner["email"], owner["phone"]) == (True, VICTIM, "")
     # The attacker keeps the own account, without the address.

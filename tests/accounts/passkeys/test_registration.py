@@ -121,8 +121,8 @@ def test_registration_requires_relying_party(api: Api, auth_config: ChangeConfig
 def test_registration_needs_a_permanent_signed_in_user(api: Api, step: str) -> None:
     path = f"/passkeys/registration/{step}"
     assert_error(api.post(path, {}), 401, "no_authorization", "This endpoint requires a valid Bearer token")
-    visitor = make_session(make_user(email="", is_anonymous=True))
-    assert_error(api.post(path, {}, bearer=visitor.access_token), *ANONYMOUS)
+    anonymous_session = make_session(make_user(email="", is_anonymous=True))
+    assert_error(api.post(path, {}, bearer=anonymous_session.access_token), *ANONYMOUS)
     by_sso = make_session(make_user(is_sso_user=True))
     assert_error(api.post(path, {}, bearer=by_sso.access_token), *BY_SSO)
 

@@ -189,14 +189,16 @@ def test_owners_are_notified_at_most_once_a_minute(
 ) -> None:
     auth_config(mailer={"autoconfirm": autoconfirm})
     make_user(email=EMAIL)
-    visitor = api.post("/signup", {}).json()
+    anonymous_session = api.post("/signup", {}).json()
     body = {"email": EMAIL}
-    assert api.put("/user", body, bearer=visitor["access_token"]).status_code == 200
-    assert_error(api.put("/user", body, bearer=visitor["access_token"]), 429, "over_email_send_rate_limit", SOON)
+    assert api.put("/user", body, bearer=anonymous_session["access_token"]).status_code == 200
+    assert_error(
+        api.put("/user", body, bearer=anonymous_session["access_token"]), 429, "over_email_send_rate_limit", SOON
+    )
     assert [(mail.kind, mail.to) for mail in mailbox.emails] == [(EmailKind.EMAIL_TAKEN, EMAIL)]
     backdate(User.objects.get(is_anonymous=True), by=timedelta(minutes=1))
     backdate_rate_limits(timedelta(minutes=1))
-    assert api.put("/user", body, bearer=visitor["access_token"]).status_code == 200
+    assert api.put("/user", body, bearer=anonymous_session["access_token"]).status_code == 200
 
 
 def test_free_address_can_be_changed_to(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:

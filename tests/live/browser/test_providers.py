@@ -92,7 +92,7 @@ def sign_in_there(browser: Chromium, name: str) -> None:
 
 
 def landed(browser: Chromium, site: Site) -> dict[str, Any]:
-    """What the site has seen of the user after the way back."""
+    """The session that the site has received with the redirect."""
     seen: dict[str, Any] = browser.wait_for("window.seen")
     assert browser.evaluate("location.origin") == site.url
     assert seen["status"] == 200, seen

@@ -479,14 +479,14 @@ scenario('change phone', async () => {
 
 scenario('convert anonymous user', async () => {
   const client = open()
-  const visitor = good(await client.signInAnonymously({ options: { data: { theme: 'dark' } } })).user
-  assert.equal(visitor.is_anonymous, true)
+  const anonymousUser = good(await client.signInAnonymously({ options: { data: { theme: 'dark' } } })).user
+  assert.equal(anonymousUser.is_anonymous, true)
   const email = newAddress()
   good(await client.updateUser({ email, password: PASSWORD }))
   const { user } = good(
     await client.verifyOtp({ email, type: 'email_change', token: (await receivedEmail(email)).code }),
   )
-  assert.deepEqual([user.id, user.is_anonymous, user.user_metadata.theme], [visitor.id, false, 'dark'])
+  assert.deepEqual([user.id, user.is_anonymous, user.user_metadata.theme], [anonymousUser.id, false, 'dark'])
   const { claims } = good(await client.getClaims())
   assert.equal(claims.is_anonymous, false)
   good(await open().signInWithPassword({ email, password: PASSWORD }))
@@ -557,10 +557,10 @@ scenario('generate a link of every type', async () => {
 scenario('generating links requires an administrator', async () => {
   const { client, email } = await confirmed()
   const { session } = good(await client.getSession())
-  const visitor = new AuthClient({ url: AUTH_URL, headers: { Authorization: `Bearer ${session.access_token}` } }).admin
+  const userClient = new AuthClient({ url: AUTH_URL, headers: { Authorization: `Bearer ${session.access_token}` } }).admin
   for (const { error } of [
-    await visitor.inviteUserByEmail(newAddress()),
-    await visitor.generateLink({ type: 'magiclink', email }),
+    await userClient.inviteUserByEmail(newAddress()),
+    await userClient.generateLink({ type: 'magiclink', email }),
   ]) assert.deepEqual([error.status, error.code], [403, 'not_admin'])
   const { error } = await administrator().generateLink({ type: 'recovery', email: newAddress() })
   assert.deepEqual([error.status, error.code], [404, 'user_not_found'])
@@ -617,8 +617,8 @@ scenario('page through the list of users', async () => {
 scenario('listing users requires an administrator', async () => {
   const { client } = await confirmed()
   const { session } = good(await client.getSession())
-  const visitor = new AuthClient({ url: AUTH_URL, headers: { Authorization: `Bearer ${session.access_token}` } }).admin
-  const { error } = await visitor.listUsers()
+  const userClient = new AuthClient({ url: AUTH_URL, headers: { Authorization: `Bearer ${session.access_token}` } }).admin
+  const { error } = await userClient.listUsers()
   assert.deepEqual([error.status, error.code], [403, 'not_admin'])
 })
 
