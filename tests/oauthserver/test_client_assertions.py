@@ -21,7 +21,6 @@ from authsvc.security.crypto import base64url_encode
 from oauthserver.clients import client_keys as own_keys
 from oauthserver.models import ClientAssertion, OAuthClient
 from tests.accounts.administration import admin_requests
-from tests.concurrency import run_concurrently
 from tests.conftest import Answer, Api
 from tests.factories import VERIFIER, make_session
 from tests.fakes.http_peer import HttpPeer, in_json
@@ -203,13 +202,6 @@ def test_a_flow_with_assertions(api: Api) -> None:
     assert call("/oauth/introspect", token=tokens["access_token"]).json()["active"] is True
     assert call("/oauth/revoke", token=tokens["access_token"]).status_code == 200
     assert call("/oauth/introspect", token=tokens["access_token"]).json() == {"active": False}
-
-
-@pytest.mark.django_db(transaction=True)
-def test_of_many_parallel_uses_one_is_accepted(api: Api) -> None:
-    token = assertion(register(api).client_id)
-    responses = run_concurrently(*[lambda: post(token)] * 20)
-    assert sorted(response.json()["error"] for response in responses) == ["invalid_client"] * 19 + ["invalid_request"]
 
 
 def test_used_assertions_are_deleted_after_their_end(api: Api) -> None:

@@ -18,7 +18,6 @@ from oauthserver.clients.client_metadata import DEVICE_CODE
 from oauthserver.device import decisions, user_codes
 from oauthserver.errors import DeviceCodeNotFound, ReauthenticationRequired, SecondFactorRequired
 from oauthserver.models import DeviceAuthorization, OAuthConsent
-from tests.concurrency import run_concurrently, status_counts
 from tests.conftest import Api, ChangeConfig
 from tests.factories import SignIn, make_session
 from tests.oauthserver.client_application import Application, post_form, register, request_token
@@ -228,36 +227,6 @@ def test_a_repeated_exchange_ends_the_session(api: Api) -> None:
     assert error_of(poll(application, started)) == "invalid_grant"
 
     assert not Session.objects.filter(oauth_client_id=application.client_id).exists()
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_device_code_gives_one_session(api: Api) -> None:
-    application = television(api)
-    started = start(application)
-    approve(started, make_session())
-
-    responses = run_concurrently(*[lambda: poll(application, started)] * 20)
-
-    assert status_counts(responses) == {200: 1, 400: 19}
-    assert {response.json()["error"] for response in responses if response.status_code == 400} == {"invalid_grant"}
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_request_is_decided_once(api: Api) -> None:
-    application, session = television(api), make_session()
-    started = start(application)
-    find(started, session)
-
-    def attempt(*, approves: bool) -> str:
-        try:
-            decide(started, session, approves=approves)
-        except DeviceCodeNotFound:
-            return "too late"
-        return "decided"
-
-    results = run_concurrently(*(lambda approves=number % 2 == 0: attempt(approves=approves) for number in range(8)))
-
-    assert sorted(results) == ["decided", *["too late"] * 7]
 
 
 def test_only_the_user_who_has_found_a_request_decides(api: Api) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from oauthserver.models import OAuthAuthorization, OAuthClient
 from tests.accounts.administration import admin_requests
-from tests.concurrency import run_concurrently, status_counts
 from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import CHALLENGE, make_session
 from tests.oauthserver import client_keys
@@ -182,14 +181,6 @@ def test_assertions_authenticate_pushes(api: Api) -> None:
     token = client_keys.assertion(client.client_id, aud=f"{ISSUER}/oauth/par")
     response = client_keys.post(token, path="/oauth/par", **PARAMETERS)
     assert begin(api, client.client_id, response.json()["request_uri"]).status_code == 302
-
-
-@pytest.mark.django_db(transaction=True)
-def test_of_many_parallel_uses_one_starts_the_request(api: Api) -> None:
-    client = register(api)
-    request_uri = pushed(client)
-    responses = run_concurrently(*[lambda: begin(api, client.client_id, request_uri)] * 20)
-    assert status_counts(responses) == {302: 1, 400: 19}
 
 
 def test_disabled(api: Api, auth_config: ChangeConfig) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
 from typing import Any
 
 import psycopg
@@ -13,7 +12,7 @@ from django.db import InternalError, connection, connections
 from django.test.utils import CaptureQueriesContext
 
 from authsvc import conf
-from authsvc.db import advisory_locks, postgresql
+from authsvc.db import postgresql
 from authsvc.db.postgresql.base import DatabaseWrapper
 from tests.live.servers import server_url
 
@@ -155,44 +154,3 @@ def test_a_connection_with_pending_data_is_checked_by_a_statement() -> None:
     other.close()
 
     assert connection.is_usable()
-
-
-@pytest.mark.django_db(transaction=True)
-def test_an_advisory_lock_has_one_holder() -> None:
-    entered, second_in = threading.Event(), threading.Event()
-
-    def second() -> None:
-        entered.set()
-        with advisory_locks.hold_lock("test"):
-            second_in.set()
-
-    thread = threading.Thread(target=second)
-    with advisory_locks.hold_lock("test"):
-        thread.start()
-        entered.wait()
-        assert not second_in.wait(3 * advisory_locks.RETRY_SECONDS)
-    thread.join()
-    assert second_in.is_set()
-
-
-@pytest.mark.django_db(transaction=True)
-def test_an_index_can_be_built_concurrently_while_others_wait_for_the_lock() -> None:
-    waiters = [threading.Thread(target=_hold_for_a_moment) for _ in range(3)]
-    with connection.cursor() as cursor, advisory_locks.hold_lock("test"):
-        cursor.execute("CREATE TABLE crowded AS SELECT 1 AS number")
-        for waiter in waiters:
-            waiter.start()
-        try:
-            cursor.execute("SET statement_timeout = '10s'")
-            for number in range(20):
-                cursor.execute(f"CREATE INDEX CONCURRENTLY crowded_{number} ON crowded (number)")
-        finally:
-            cursor.execute("RESET statement_timeout")
-            cursor.execute("DROP TABLE crowded")
-    for waiter in waiters:
-        waiter.join()
-
-
-def _hold_for_a_moment() -> None:
-    with advisory_locks.hold_lock("test"):
-        pass
