@@ -63,7 +63,8 @@ def test_times_with_a_fraction_and_a_zone() -> None:
 
 
 def test_a_heading_of_resources_without_a_colon() -> None:
-    messages.parse(replaced("Resources:", "Resources"), ETHEREUM)
+    text = replaced("Resources:", "Resources")
+    assert messages.parse(text, ETHEREUM) == messages.parse(TEXT, ETHEREUM)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,7 +13,7 @@ from tests.conftest import Answer, Api, ChangeConfig
 from tests.factories import VERIFIER, make_user
 from tests.fakes.http_peer import HttpPeer, in_json
 from tests.oauthserver import client_keys
-from tests.oauthserver.client_application import CALLBACK, ISSUER, authorize, exchange, register
+from tests.oauthserver.client_application import CALLBACK, ISSUER, Application, authorize, exchange, register
 from tests.oauthserver.openid_plan.conftest import register_dynamically, signing_key
 from tests.oauthserver.openid_plan.plans import Result, module
 from tests.oauthserver.openid_plan.relying_party import RelyingParty, unsigned_jwt
@@ -173,34 +174,45 @@ def test_rotated_key_of_the_client(api: Api, keys_peer: HttpPeer) -> None:
     assert refreshed.json()["refresh_token"] != tokens["refresh_token"]
 
 
-@module("oidcc-registration-logo-uri", Result.DIFFERS)
-def test_logo(api: Api, auth_config: ChangeConfig) -> None:
-    """oidcc-registration-logo-uri: the consent page shows it only if an administrator has registered the client."""
+@pytest.fixture
+def consent_page(api: Api, auth_config: ChangeConfig) -> Callable[[Application], Answer]:
+    """The page on which a user approves the request of an application."""
     auth_config(pages={"enabled": True}, oauth_server={"authorization_path": ""})
-    logo = "https://client.example.com/logo.png"
-    user, browser = make_user(), PageBrowser()
-    browser.sign_in(str(user.email))
-    clients = (register_dynamically(api, logo_uri=logo), False), (register(api, logo_uri=logo), True)
-    for application, is_shown in clients:
+    browser = PageBrowser()
+    browser.sign_in(str(make_user().email))
+
+    def show(application: Application) -> Answer:
         location = authorize(api, application).headers["Location"]
         page = browser.get(urlsplit(location)._replace(scheme="", netloc="").geturl())
         assert page.status_code == 200
+        return page
+
+    return show
+
+
+@module("oidcc-registration-logo-uri", Result.DIFFERS)
+def test_logo(api: Api, consent_page: Callable[[Application], Answer]) -> None:
+    """oidcc-registration-logo-uri: the consent page shows it only if an administrator has registered the client."""
+    logo = "https://client.example.com/logo.png"
+    clients = (register_dynamically(api, logo_uri=logo), False), (register(api, logo_uri=logo), True)
+    for application, is_shown in clients:
+        page = consent_page(application)
         assert (logo in page.content.decode()) == is_shown
         assert ("https://client.example.com" in page.headers["Content-Security-Policy"]) == is_shown
 
 
 @module("oidcc-registration-policy-uri", Result.DIFFERS)
-def test_policy_uri(api: Api) -> None:
+def test_policy_uri(api: Api, consent_page: Callable[[Application], Answer]) -> None:
     """oidcc-registration-policy-uri: the address is not kept, and the pages have no link to it."""
     uri = "https://client.example.com/policy"
-    RelyingParty(api=api, application=register_dynamically(api, policy_uri=uri)).sign_in()
+    assert uri not in consent_page(register_dynamically(api, policy_uri=uri)).content.decode()
 
 
 @module("oidcc-registration-tos-uri", Result.DIFFERS)
-def test_terms_uri(api: Api) -> None:
+def test_terms_uri(api: Api, consent_page: Callable[[Application], Answer]) -> None:
     """oidcc-registration-tos-uri: the address is not kept, and the pages have no link to it."""
     uri = "https://client.example.com/terms"
-    RelyingParty(api=api, application=register_dynamically(api, tos_uri=uri)).sign_in()
+    assert uri not in consent_page(register_dynamically(api, tos_uri=uri)).content.decode()
 
 
 @module("oidcc-registration-sector-uri", Result.SKIPPED)
@@ -215,7 +227,9 @@ def test_sector_identifier(api: Api) -> None:
 @module("oidcc-registration-sector-bad", Result.DIFFERS)
 def test_bad_sector_identifier(api: Api) -> None:
     """oidcc-registration-sector-bad: the address is ignored, so it is not compared with the redirect URIs."""
-    register_dynamically(api, sector_identifier_uri="https://other.example/sector.json")
+    application = register_dynamically(api, sector_identifier_uri="https://other.example/sector.json")
+    party = RelyingParty(api=api, application=application)
+    assert party.sign_in().id_token["sub"] == str(party.browser.user.id)
 
 
 @module("oidcc-request-uri-unsigned", Result.SKIPPED)
