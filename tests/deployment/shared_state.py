@@ -12,7 +12,6 @@ import requests
 
 from tests.deployment import installation, postgresql, scenarios
 from tests.live.robustness import conftest as robust
-from tests.live.servers import LiveServer
 
 EMAIL = "ann@example.com"
 PASSWORD = "correct horse battery"
@@ -21,13 +20,11 @@ LIMIT = 30
 _CODE = re.compile(r"^Subject: Your code is ([0-9]{6})\r?$", re.MULTILINE)
 
 
-def send_at_once(
-    servers: Sequence[LiveServer], number: int, path: str, body: dict[str, Any]
-) -> list[requests.Response]:
-    """The responses to so many equal requests, sent to the servers in turn by as many threads."""
+def send_at_once(balancer: str, number: int, path: str, body: dict[str, Any]) -> list[requests.Response]:
+    """The responses to so many equal requests by as many threads; the balancer sends them to the servers in turn."""
 
-    def send(index: int) -> requests.Response:
-        return requests.post(f"{servers[index % len(servers)].url}{path}", json=body, timeout=60)
+    def send(_index: int) -> requests.Response:
+        return requests.post(f"{balancer}{path}", json=body, timeout=60)
 
     with ThreadPoolExecutor(number) as executor:
         return list(executor.map(send, range(number)))
@@ -47,22 +44,23 @@ def check(*, number: int = 6) -> None:
         ) as running,
     ):
         first, *others = servers = running.servers
+        balancer = f"http://127.0.0.1:{running.port}"
         requests.post(f"{first.url}/signup", json={"email": EMAIL, "password": PASSWORD}, timeout=60).raise_for_status()
         robust.wait_until(lambda: running.smtp.received, "the email")
         found = _CODE.search(running.smtp.received[0].content.decode("latin-1"))
         assert found
 
         code = {"type": "signup", "email": EMAIL, "token": found.group(1)}
-        verified = send_at_once(servers, 2 * number, "/verify", code)
+        verified = send_at_once(balancer, 2 * number, "/verify", code)
         assert statuses(verified) == {200: 1, 403: 2 * number - 1}
         (session,) = (response.json() for response in verified if response.ok)
 
         token = {"refresh_token": session["refresh_token"]}
-        refreshed = send_at_once(servers, 4 * number, "/token?grant_type=refresh_token", token)
+        refreshed = send_at_once(balancer, 4 * number, "/token?grant_type=refresh_token", token)
         assert statuses(refreshed) == {200: 4 * number}
         (successor,) = {response.json()["refresh_token"] for response in refreshed}
 
-        tried = send_at_once(servers, 2 * LIMIT, "/verify", {**code, "token": "000000"})
+        tried = send_at_once(balancer, 2 * LIMIT, "/verify", {**code, "token": "000000"})
         left = LIMIT - 2 * number
         # The limit refills by one in ten seconds.
         assert left <= statuses(tried)[403] <= left + 1
@@ -73,6 +71,6 @@ def check(*, number: int = 6) -> None:
         requests.post(f"{first.url}/logout", headers=bearer, timeout=60).raise_for_status()
         ended = [requests.get(f"{each.url}/user", headers=bearer, timeout=60) for each in others]
         assert statuses(ended) == {403: number - 1}
-        refused = send_at_once(others, number, "/token?grant_type=refresh_token", {"refresh_token": successor})
+        refused = send_at_once(balancer, number, "/token?grant_type=refresh_token", {"refresh_token": successor})
         assert statuses(refused) == {400: number}
         assert len(running.smtp.received) == 1

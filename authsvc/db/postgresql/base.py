@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+import time
 from pathlib import Path
 from typing import Any, Self
 
@@ -39,6 +40,9 @@ class SchemaEditor(schema.DatabaseSchemaEditor):
 class LimitedConnection(psycopg.Connection[Any]):
     """Waits for the server at most as long as `answer_limit` permits, and closes itself then."""
 
+    last_missed_answer = 0.0
+    """The time of `time.monotonic` at which a connection of this process was closed so."""
+
     def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
         seconds = answer_limit.seconds()
         if seconds is None or arguments or options:
@@ -48,6 +52,7 @@ class LimitedConnection(psycopg.Connection[Any]):
         except errors._WaitTimeout:
             # The statement may still run, so nothing else can use the connection.
             self.pgconn.finish()
+            LimitedConnection.last_missed_answer = time.monotonic()
             raise psycopg.OperationalError(f"the server has not answered for {seconds:g} s") from None
 
 
@@ -82,6 +87,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         connection.adapters.register_loader("timestamptz", TimestampLoader)
         # Django and the backend with metrics choose the class.
         connection.__class__ = LimitedConnection
+        self._opened_at = time.monotonic()
         if "," in self.settings_dict["HOST"]:
             _last_servers[self._several_hosts] = (connection.info.host, str(connection.info.port))
         return connection
@@ -99,12 +105,14 @@ class DatabaseWrapper(base.DatabaseWrapper):
         self.close_if_health_check_failed()
 
     def is_usable(self) -> bool:
-        """False when the server has closed the connection, or has become a standby or read-only.
+        """False when the server has closed the connection, has become a standby or read-only, or may be frozen.
+
+        A server that has not answered another connection would hold each request that begins with an idle one.
 
         PostgreSQL sends nothing on an idle connection except its end, so a socket without input needs no statement.
         Django's own check, a statement, decides about a socket with input.
         """
-        if self.connection is None or self.connection.closed:
+        if self.connection is None or self.connection.closed or self._opened_at <= LimitedConnection.last_missed_answer:
             return False
         if self.errors_occurred and any(self.connection.info.parameter_status(name) == "on" for name in _READ_ONLY):
             return False

@@ -1,19 +1,23 @@
-"""Connections: settings from the URL, health checks, and advisory locks."""
+"""Connections: settings from the URL, and health checks."""
 
 from __future__ import annotations
 
 import socket
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import psycopg
 import pytest
 from django.core.exceptions import ImproperlyConfigured
-from django.db import InternalError, connection, connections
+from django.db import InternalError, OperationalError, connection, connections
 from django.test.utils import CaptureQueriesContext
 
 from authsvc import conf
 from authsvc.db import postgresql
+from authsvc.db.postgresql import answer_limit
 from authsvc.db.postgresql.base import DatabaseWrapper
+from tests.conftest import ChangeConfig
 from tests.live.servers import server_url
 
 
@@ -119,6 +123,26 @@ def test_a_connection_is_replaced_once_its_server_is_read_only() -> None:
     assert connection.connection is None
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM users")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_idle_connections_are_replaced_after_a_missed_answer(auth_config: ChangeConfig) -> None:
+    auth_config(api={"max_request_duration": timedelta(milliseconds=1)})
+
+    def miss_answer() -> None:
+        answer_limit.apply_to_this_thread()
+        with pytest.raises(OperationalError, match="has not answered"), connection.cursor() as cursor:
+            cursor.execute("SELECT pg_sleep(5)")
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+    assert connection.is_usable()
+    with ThreadPoolExecutor(1) as executor:
+        executor.submit(miss_answer).result()
+    assert not connection.is_usable()
+    connection.close()
+    connection.ensure_connection()
+    assert connection.is_usable()
 
 
 @pytest.mark.django_db
