@@ -66,8 +66,14 @@ class Session(models.Model):
         indexes = [
             models.Index(fields=["user"], name=namespaced("sessions_user_id_idx")),
             models.Index(fields=["user", "created_at"], name=namespaced("user_id_created_at_idx")),
-            models.Index(fields=["-not_after"], name=namespaced("sessions_not_after_idx")),
-            models.Index(fields=["oauth_client_id"], name=namespaced("sessions_oauth_client_id_idx")),
+            models.Index(
+                fields=["-not_after"], condition=Q(not_after__isnull=False), name=namespaced("sessions_not_after_idx")
+            ),
+            models.Index(
+                fields=["oauth_client_id"],
+                condition=Q(oauth_client_id__isnull=False),
+                name=namespaced("sessions_oauth_client_id_idx"),
+            ),
             models.Index(
                 fields=["impersonator_id"],
                 condition=Q(impersonator_id__isnull=False),

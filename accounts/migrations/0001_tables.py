@@ -40,10 +40,11 @@ class Migration(migrations.Migration):
                 ("recovery_sent_at", models.DateTimeField(null=True)),
                 ("email_change", models.CharField(max_length=255, null=True)),
                 ("email_change_sent_at", models.DateTimeField(null=True)),
-                ("last_sign_in_at", models.DateTimeField(null=True)),
                 ("raw_app_meta_data", models.JSONField(null=True)),
                 ("raw_user_meta_data", models.JSONField(null=True)),
                 ("created_at", models.DateTimeField(null=True)),
+                # Beside `updated_at`: PostgreSQL logs all columns between two that change.
+                ("last_sign_in_at", models.DateTimeField(null=True)),
                 ("updated_at", models.DateTimeField(null=True)),
                 ("phone", models.TextField(null=True)),
                 ("phone_confirmed_at", models.DateTimeField(null=True)),

@@ -76,17 +76,12 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.UUIDField(default=uuid.uuid4, primary_key=True, serialize=False)),
                 ("created_at", models.DateTimeField(null=True)),
-                ("updated_at", models.DateTimeField(null=True)),
                 ("factor_id", models.UUIDField(null=True)),
                 ("aal", models.TextField(null=True)),
                 ("not_after", models.DateTimeField(null=True)),
-                ("refreshed_at", models.DateTimeField(null=True)),
-                ("user_agent", models.TextField(null=True)),
-                ("ip", models.GenericIPAddressField(null=True)),
                 ("tag", models.TextField(null=True)),
                 ("oauth_client_id", models.UUIDField(null=True)),
                 ("refresh_token_hmac_key", models.TextField(null=True)),
-                ("refresh_token_counter", models.BigIntegerField(null=True)),
                 ("scopes", models.TextField(null=True)),
                 (
                     "user",
@@ -98,6 +93,12 @@ class Migration(migrations.Migration):
                         to=settings.AUTH_USER_MODEL,
                     ),
                 ),
+                # A refresh changes the last columns alone: PostgreSQL logs all columns between two that change.
+                ("user_agent", models.TextField(null=True)),
+                ("ip", models.GenericIPAddressField(null=True)),
+                ("updated_at", models.DateTimeField(null=True)),
+                ("refreshed_at", models.DateTimeField(null=True)),
+                ("refresh_token_counter", models.BigIntegerField(null=True)),
             ],
             options={
                 "db_table": namespaced("sessions"),
