@@ -23,6 +23,7 @@ from django.db.models import Exists, OuterRef, Q
 
 from accounts.models import FailedAttempts
 from authsvc import conf
+from authsvc.audit import search
 from authsvc.caller import Caller, network_key
 from authsvc.db.sql import fetch_row, fetch_rows, namespaced
 from authsvc.observability import metrics
@@ -147,7 +148,8 @@ def _known_addresses(user_id: UUID, *, by_second_factor: bool, session_id: UUID 
         {"AND s.aal > 'aal1'" if by_second_factor else ""}
         ORDER BY s.created_at DESC LIMIT {_MAX_NETWORKS}
     """  # noqa: S608  (own table name)
-    # The condition of the index of these entries. A confirmation without a session is no sign-in.
+    # The owner and the kind are the keys of the index. A confirmation without a session is no sign-in.
+    of_user = f"{search.OWNER_ID} = %(actor_id)s AND {search.KIND} = '{search.EntryKind.SIGN_IN}'"
     actions = "a.payload ->> 'action' IN ('login', 'user_signedup', 'verification_attempted', 'recovery_code_used')"
     proves = (
         "a.payload ->> 'action' IN ('verification_attempted', 'recovery_code_used')"
@@ -156,7 +158,7 @@ def _known_addresses(user_id: UUID, *, by_second_factor: bool, session_id: UUID 
     )
     entries = f"""
         SELECT a.ip_address FROM {namespaced("audit_log_entries")} a
-        WHERE a.payload ->> 'actor_id' = %(actor_id)s AND {actions} AND {proves} AND a.ip_address <> ''
+        WHERE {of_user} AND a.payload ->> 'actor_id' = %(actor_id)s AND {actions} AND {proves} AND a.ip_address <> ''
         ORDER BY a.created_at DESC LIMIT {_MAX_NETWORKS}
     """  # noqa: S608  (own table name)
     values = {

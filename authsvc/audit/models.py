@@ -22,7 +22,7 @@ class AuditLogEntry(models.Model):
         db_table = namespaced("audit_log_entries")
         verbose_name = "audit entry"
         verbose_name_plural = "audit entries"
-        indexes = [models.Index(fields=["-created_at", "-id"], name=namespaced("audit_log_entries_created_at_idx"))]
+        indexes = [models.Index(fields=["created_at", "id"], name=namespaced("audit_log_entries_created_at_idx"))]
 
     def __str__(self) -> str:
         return f"{self.created_at} {self.id}"

@@ -42,7 +42,7 @@ class EntryKind(StrEnum):
 
 
 # The expression of an index too. An action that is not listed is a CHANGE.
-_KIND = (
+KIND = (
     "CASE payload ->> 'action' WHEN 'token_refreshed' THEN 'access' WHEN 'personal_data_viewed' THEN 'access'"
     " WHEN 'login' THEN 'sign_in' WHEN 'logout' THEN 'sign_in' WHEN 'user_signedup' THEN 'sign_in'"
     " WHEN 'invite_accepted' THEN 'sign_in' WHEN 'challenge_created' THEN 'sign_in'"
@@ -98,7 +98,7 @@ def entries_about_user(
 
     `before` is the time and ID of an entry, which the result follows.
     """
-    condition = f"{OWNER_ID} = %s AND {_KIND} = kind"
+    condition = f"{OWNER_ID} = %s AND {KIND} = kind"
     values: list[Any] = [str(user_id)]
     if before:
         condition += f" AND created_at >= '{_FIRST_TIME}' AND (created_at, id) < (%s, %s)"

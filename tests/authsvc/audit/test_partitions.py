@@ -179,14 +179,15 @@ def test_an_upgrade_keeps_entries_and_privileges(fresh_database_url: str, databa
     insert = "INSERT INTO audit_log_entries (id, payload, created_at) VALUES (%s, '{}', %s)"
     now = timezone.now()
     database.execute(insert, [uuid4(), now + YEAR])
-    migrate(fresh_database_url, "core", "0008")
-    database.execute(insert, [uuid4(), now])
-    database.execute(insert, [uuid4(), None])
     indexes = """
         SELECT replace(indexdef, ' ON ONLY ', ' ON ') FROM pg_indexes
         WHERE tablename = 'audit_log_entries' AND indexname NOT LIKE '%pkey'
     """
-    before, defined = database.execute(rows).fetchall(), set(database.execute(indexes).fetchall())
+    defined = set(database.execute(indexes).fetchall())
+    migrate(fresh_database_url, "core", "0008")
+    database.execute(insert, [uuid4(), now])
+    database.execute(insert, [uuid4(), None])
+    before = database.execute(rows).fetchall()
     assert len(before) == 3
     database.execute("GRANT SELECT ON audit_log_entries TO PUBLIC")
 
