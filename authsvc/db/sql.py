@@ -18,8 +18,9 @@ Value = TypeVar("Value")
 
 
 def namespace_prefix(namespace: str) -> str:
-    """`""` → `""`, `auth` → `auth_`, `svc_` → `svc_`."""
-    return namespace if not namespace or namespace.endswith("_") else f"{namespace}_"
+    """`""` → `""`, `auth` → `auth_`, `svc_` → `svc_`, `Auth` → `auth_`: PostgreSQL folds names without quotes too."""
+    prefix = namespace.lower()
+    return prefix if not prefix or prefix.endswith("_") else f"{prefix}_"
 
 
 def namespaced(name: str) -> str:

@@ -31,8 +31,12 @@ def replace(_apps: StateApps, schema_editor: BaseDatabaseSchemaEditor) -> None:
         if cursor.fetchall() == [(None,)]:
             return
         for partition in partitions_of(cursor):
-            cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {partition}_time_idx")
-            cursor.execute(f"CREATE INDEX CONCURRENTLY {partition}_time_idx ON {partition} (created_at, id)")
+            name = f"{partition}_time_idx"
+            cursor.execute("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", [name])
+            if cursor.fetchall() == [(True,)]:
+                continue  # built by an attempt that found the table in use
+            cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
+            cursor.execute(f"CREATE INDEX CONCURRENTLY {name} ON {partition} (created_at, id)")
         with transaction.atomic(using=connection.alias):
             cursor.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
             cursor.execute(f"DROP INDEX {BY_TIME}, {SIGN_INS}")

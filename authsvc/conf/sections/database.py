@@ -77,7 +77,8 @@ class Database:
         default="",
         restart=True,
         check=_check_namespace,
-        help="Prefix of every table, followed by an underscore, for several installations in one database.",
+        help="Prefix of every table, in lower case and followed by an underscore, for several installations in one"
+        " database.",
         example="auth",
     )
     max_pool_size: int = setting(

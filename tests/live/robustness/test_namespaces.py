@@ -16,7 +16,7 @@ from tests.live.clients.postbox import Postbox
 from tests.live.robustness import conftest as robust
 from tests.live.robustness.test_two_servers import migrations_applied
 
-PREFIXES = {"": "", "a": "a_", "b_": "b_"}
+PREFIXES = {"": "", "A": "a_", "b_": "b_"}
 """Namespace → table prefix."""
 _DIGEST = re.compile(r"_[0-9a-f]{8}(?=(_uniq|_like)?$)")
 EMAIL, LATER_EMAIL = "ada@example.com", "later@example.com"
