@@ -32,7 +32,7 @@ _executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="queue-metrics"
 
 
 class QueueCollector:
-    """A collector of prometheus_client that takes at most `TIMEOUT_SECONDS`.
+    """A collector of prometheus_client that waits at most twice `TIMEOUT_SECONDS`.
 
     Leaves the queue out while the database does not answer.
     """
