@@ -262,6 +262,10 @@ class WebhookDeliveryAdmin(OperatorAdmin):
     def find_refusal(self, request: HttpRequest, row: WebhookDelivery) -> str:
         return super().find_refusal(request, row) if conf.current().webhooks.enabled else WebhooksDisabled.message
 
+    def hide_personal_data(self, row: Any) -> None:
+        # An endpoint may repeat the document in its response.
+        row.hides_responses = True
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).filter(endpoint__deleted_at__isnull=True)
 
@@ -329,6 +333,7 @@ class WebhookDeliveryAdmin(OperatorAdmin):
     @admin.display(description="requests")
     def attempt_lines(self, row: WebhookDelivery) -> SafeString | str:
         lines = WebhookAttempt.objects.filter(delivery_id=row.id).order_by("-id")[:50]
+        hides_responses = getattr(row, "hides_responses", False)
         return (
             format_html_join(
                 "",
@@ -339,7 +344,7 @@ class WebhookDeliveryAdmin(OperatorAdmin):
                         formatting.datetime_text(each.started_at),
                         each.duration_ms,
                         each.error or each.status,
-                        formatting.long_text(each.response_head or ""),
+                        formatting.long_text("" if hides_responses else each.response_head or ""),
                     )
                     for each in lines
                 ),

@@ -12,9 +12,10 @@ from django.db import DatabaseError, connection, transaction
 from django.db.backends.utils import CursorWrapper
 
 from authsvc import conf
+from authsvc.db.postgresql import answer_limit
 from authsvc.db.sql import namespaced
 
-_MAX_DELETED = 10_000
+_BATCH_SIZE, _MAX_BATCHES = 10_000, 100
 _LOCK_TIMEOUT = "200ms"
 """Longest wait for a table lock, because requests that store entries queue behind it. The next run tries again."""
 
@@ -38,12 +39,15 @@ def maintain(*, at: datetime) -> None:
 
     A failure is logged. Without a partition of its month, an entry goes to the default partition.
     """
+    config = conf.current().audit
     try:
-        _make_ahead(until=next_month(next_month(next_month(at))))
-        if retention := conf.current().audit.retention:
-            _detach_expired(before=at - retention)
-            if conf.current().audit.drop_expired:
-                _delete_expired(before=at - retention)
+        if config.retention and config.drop_expired:
+            _delete_expired(before=at - config.retention)
+        # A new partition waits for a scan of the default one.
+        with answer_limit.unlimited():
+            _make_ahead(until=next_month(next_month(next_month(at))))
+            if config.retention:
+                _detach_expired(before=at - config.retention)
     except DatabaseError as error:
         logger.warning("audit partitions not maintained", extra={"error": str(error)})
 
@@ -110,14 +114,17 @@ def _detach_expired(*, before: datetime) -> None:
 
 
 def _delete_expired(*, before: datetime) -> None:
-    """Delete expired entries of the default partition, at most `_MAX_DELETED` in a run.
+    """Delete expired entries of the default partition, in at most `_MAX_BATCHES` batches.
 
     An import stores such entries when the partitions of their months have been dropped.
     """
     default = namespaced("audit_log_entries_default")
     with connection.cursor() as cursor:
-        cursor.execute(
-            f"DELETE FROM {default} WHERE ctid = ANY(ARRAY("
-            f"SELECT ctid FROM {default} WHERE created_at < %s ORDER BY created_at LIMIT {_MAX_DELETED}))",
-            [before],
-        )
+        for _ in range(_MAX_BATCHES):
+            cursor.execute(
+                f"DELETE FROM {default} WHERE ctid = ANY(ARRAY("
+                f"SELECT ctid FROM {default} WHERE created_at < %s ORDER BY created_at LIMIT {_BATCH_SIZE}))",
+                [before],
+            )
+            if cursor.rowcount < _BATCH_SIZE:
+                return

@@ -22,6 +22,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg import errors
 
 from authsvc.db.postgresql import REPLICA
+from authsvc.db.postgresql.base import AnswerMissed
 from authsvc.observability import metrics
 
 MAX_AGE_SECONDS = 10
@@ -57,8 +58,19 @@ class _Replica:
         self.idle: deque[_Connection] = deque()
         """Connections that no thread uses; as many as there were reads at the same time."""
 
+    def is_usable(self) -> bool:
+        return time.monotonic() >= self.skipped_until
+
     def read(self, work: Callable[[], Value]) -> Value:
         """Run `work` while the default connection of this thread, which all statements use, is one to the replica."""
+        if self.skipped_until:
+            # Other threads wait for the result of this attempt, and read elsewhere.
+            self.skipped_until = time.monotonic() + PAUSE_SECONDS
+        value = self._read(work)
+        self.skipped_until = 0.0
+        return value
+
+    def _read(self, work: Callable[[], Value]) -> Value:
         primary = connections[DEFAULT_DB_ALIAS]
         connection = self._take_connection()
         connections[DEFAULT_DB_ALIAS] = database = connection.database
@@ -113,15 +125,21 @@ def is_permitted() -> bool:
     return _is_permitted.get()
 
 
+def is_configured() -> bool:
+    return any(alias.startswith(REPLICA) for alias in connections.settings)
+
+
 def read(work: Callable[[], Value]) -> Value:
     """The result of `work`, which only reads, from a replica where that is permitted and one is usable.
 
     Its statements are a transaction on the replica. If the replica fails, `work` runs again on another one, at last on
-    the primary. Raises as `work`; an exceeded time limit of a statement is not repeated.
+    the primary. Raises as `work`; a statement that exceeds its time limit, or the time of the request, is not repeated.
     """
     # An open transaction may contain changes that the work has to see.
     if _is_permitted.get() and not connections[DEFAULT_DB_ALIAS].in_atomic_block:
-        for replica in _usable():
+        for replica in _replicas_in_random_order():
+            if not replica.is_usable():
+                continue
             try:
                 return replica.read(work)
             except _Outdated as error:
@@ -130,6 +148,8 @@ def read(work: Callable[[], Value]) -> Value:
                 if isinstance(error.__cause__, errors.QueryCanceled):
                     raise
                 replica.skip("unavailable", error)
+                if isinstance(error.__cause__, AnswerMissed):
+                    raise  # the time of the request is over
     return work()
 
 
@@ -150,15 +170,11 @@ def within_timeout(work: Callable[[], Value], *, milliseconds: int = 250, only_p
         return None
 
 
-def _usable() -> list[_Replica]:
-    """In random order, so that they share the load."""
-    now = time.monotonic()
-    replicas = (
-        _replicas.setdefault(alias, _Replica(alias)) for alias in connections.settings if alias.startswith(REPLICA)
-    )
-    usable = [replica for replica in replicas if now >= replica.skipped_until]
-    random.shuffle(usable)
-    return usable
+def _replicas_in_random_order() -> list[_Replica]:
+    """All replicas; they share the load."""
+    aliases = [alias for alias in connections.settings if alias.startswith(REPLICA)]
+    random.shuffle(aliases)
+    return [_replicas.setdefault(alias, _Replica(alias)) for alias in aliases]
 
 
 def _check_age(connection: _Connection) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
@@ -13,6 +14,7 @@ from django.db import DEFAULT_DB_ALIAS, Error, connections, transaction
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from authsvc.db import read_replica
+from authsvc.db.postgresql import answer_limit
 from authsvc.jobs import registry
 
 TIMEOUT_SECONDS = 2.0
@@ -27,12 +29,22 @@ _SQL = """
     FROM procrastinate_jobs WHERE queue_name = %s AND status <> 'succeeded'"""
 _STATES = ("waiting", "running", "failed")
 
-# One thread, so that queries to a database that hangs do not pile up.
-_executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="queue-metrics")
+
+def _one_thread(server: str) -> ThreadPoolExecutor:
+    """One thread, so that queries to a server that hangs do not pile up."""
+    return ThreadPoolExecutor(
+        max_workers=1,
+        thread_name_prefix=f"queue-metrics-{server}",
+        initializer=answer_limit.limit_this_thread,
+        initargs=(TIMEOUT_SECONDS,),
+    )
+
+
+_primary, _replica = _one_thread("primary"), _one_thread("replica")
 
 
 class QueueCollector:
-    """A collector of prometheus_client that waits at most twice `TIMEOUT_SECONDS`.
+    """A collector of prometheus_client that waits at most three times `TIMEOUT_SECONDS`.
 
     Leaves the queue out while the database does not answer.
     """
@@ -61,24 +73,31 @@ class QueueCollector:
 
 
 def read_row(sql: str, parameters: Sequence[str], *, only_primary: bool = False) -> tuple[Any, ...]:
-    """The row of a query, from a replica where one is usable. Waits at most `TIMEOUT_SECONDS`.
+    """The row of a query, from a replica where one is usable. Waits at most twice `TIMEOUT_SECONDS`.
 
     Raises TimeoutError of concurrent.futures, and django.db errors.
     """
-    query = _executor.submit(_read_row, sql, parameters, only_primary)
+    if not only_primary and read_replica.is_configured():
+        # A replica that does not answer is skipped later, when its attempt ends.
+        with contextlib.suppress(Error, FutureTimeout):
+            return _result(_replica.submit(_read_row, sql, parameters, True))
+    return _result(_primary.submit(_read_row, sql, parameters, False))
+
+
+def _result(query: Future[tuple[Any, ...]]) -> tuple[Any, ...]:
     try:
         return query.result(TIMEOUT_SECONDS)
     finally:
         query.cancel()
 
 
-def _read_row(sql: str, parameters: Sequence[str], only_primary: bool) -> tuple[Any, ...]:
+def _read_row(sql: str, parameters: Sequence[str], from_replica: bool) -> tuple[Any, ...]:
     connection = connections.create_connection(DEFAULT_DB_ALIAS)
     connection.settings_dict = copy.deepcopy(connection.settings_dict)
     connection.settings_dict["OPTIONS"] |= {"connect_timeout": str(int(TIMEOUT_SECONDS))}
     connections[DEFAULT_DB_ALIAS] = connection
     try:
-        with read_replica.permit(not only_primary):
+        with read_replica.permit(from_replica):
             return read_replica.read(lambda: _fetch(sql, parameters))
     finally:
         connection.close()

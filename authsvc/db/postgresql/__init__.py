@@ -39,8 +39,8 @@ _SEVERAL_HOSTS = {
     "keepalives_count": "2",
     "tcp_user_timeout": "4000",
 }
-# Every replica can answer; a name can have several addresses.
-_REPLICA = {**_SEVERAL_HOSTS, "target_session_attrs": "prefer-standby", "load_balance_hosts": "random"}
+# Every server can answer reads; a name can have several addresses.
+_REPLICA = {**_SEVERAL_HOSTS, "target_session_attrs": "any", "load_balance_hosts": "random"}
 
 
 def databases(database: conf.Database, *, has_metrics: bool = False) -> dict[str, dict[str, Any]]:

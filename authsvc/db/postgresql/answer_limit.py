@@ -5,18 +5,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 
 from authsvc import conf
 
 _MARGIN_SECONDS = 1.0
 JOB_SECONDS = 30.0
-"""Jobs change rows in batches, so none of their statements takes as long."""
+"""Jobs change rows in batches, so hardly one of their statements takes as long."""
 
 
 class _Thread(threading.local):
     serves_requests = False
-    runs_jobs = False
+    seconds: float | None = None
 
 
 _thread = _Thread()
@@ -29,14 +31,27 @@ def apply_to_this_thread() -> None:
 
 def apply_to_job_thread() -> None:
     """This thread runs jobs. One that waited without limit would hold all further jobs of its worker."""
-    _thread.runs_jobs = True
+    limit_this_thread(JOB_SECONDS)
+
+
+def limit_this_thread(seconds: float) -> None:
+    """Statements of this thread, which serves no request, wait so long at most."""
+    _thread.seconds = seconds
+
+
+@contextlib.contextmanager
+def unlimited() -> Iterator[None]:
+    """Statements of this thread wait without limit in the block: changes of tables that scan their rows."""
+    limit, _thread.seconds = _thread.seconds, None
+    try:
+        yield
+    finally:
+        _thread.seconds = limit
 
 
 def seconds() -> float | None:
     """For a request, a little longer than it may take; None without a limit."""
-    if _thread.runs_jobs:
-        return JOB_SECONDS
     if not _thread.serves_requests:
-        return None
+        return _thread.seconds
     limit = conf.current().api.max_request_duration.total_seconds()
     return limit + _MARGIN_SECONDS if limit > 0 else None

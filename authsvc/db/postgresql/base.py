@@ -37,11 +37,16 @@ class SchemaEditor(schema.DatabaseSchemaEditor):
         return entered
 
 
+class AnswerMissed(psycopg.OperationalError):
+    """The server has not answered in time."""
+
+
+_missed_answers: dict[tuple[str, int], float] = {}
+"""Host and port of a server → the time of `time.monotonic` at which it last failed to answer."""
+
+
 class LimitedConnection(psycopg.Connection[Any]):
     """Waits for the server at most as long as `answer_limit` permits, and closes itself then."""
-
-    last_missed_answer = 0.0
-    """The time of `time.monotonic` at which a connection of this process was closed so."""
 
     def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
         seconds = answer_limit.seconds()
@@ -51,9 +56,9 @@ class LimitedConnection(psycopg.Connection[Any]):
             return super().wait(gen, timeout=seconds)
         except errors._WaitTimeout:
             # The statement may still run, so nothing else can use the connection.
+            _missed_answers[self.info.host, self.info.port] = time.monotonic()
             self.pgconn.finish()
-            LimitedConnection.last_missed_answer = time.monotonic()
-            raise psycopg.OperationalError(f"the server has not answered for {seconds:g} s") from None
+            raise AnswerMissed(f"the server has not answered for {seconds:g} s") from None
 
 
 _READ_ONLY = ("in_hot_standby", "default_transaction_read_only")
@@ -87,7 +92,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         connection.adapters.register_loader("timestamptz", TimestampLoader)
         # Django and the backend with metrics choose the class.
         connection.__class__ = LimitedConnection
-        self._opened_at = time.monotonic()
+        self._opened_at, self._server = time.monotonic(), (connection.info.host, connection.info.port)
         if "," in self.settings_dict["HOST"]:
             _last_servers[self._several_hosts] = (connection.info.host, str(connection.info.port))
         return connection
@@ -112,7 +117,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         PostgreSQL sends nothing on an idle connection except its end, so a socket without input needs no statement.
         Django's own check, a statement, decides about a socket with input.
         """
-        if self.connection is None or self.connection.closed or self._opened_at <= LimitedConnection.last_missed_answer:
+        if self.connection is None or self.connection.closed or self._opened_at <= _missed_answers.get(self._server, 0):
             return False
         if self.errors_occurred and any(self.connection.info.parameter_status(name) == "on" for name in _READ_ONLY):
             return False

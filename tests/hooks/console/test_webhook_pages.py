@@ -150,6 +150,7 @@ def test_a_delivery_is_shown_without_its_document(delivery: WebhookDelivery) -> 
     assert "status &lt;b&gt;500&lt;/b&gt;" in page
     assert "12 ms" in page
     assert "&lt;h1&gt;Out of\N{REPLACEMENT CHARACTER} order&lt;/h1&gt;" in page
+    assert "Out of" not in enter("reader").text(f"{DELIVERIES}{delivery.pk}/change/")
     assert "document-secret" not in page
 
 
