@@ -48,12 +48,11 @@ exec "$@"
 class Node:
     """One PostgreSQL server of the file."""
 
-    def __init__(self, folder: Path, binaries: Path, *, creates_database: bool) -> None:
+    def __init__(self, folder: Path, binaries: Path) -> None:
         self.folder = folder
         self.port = ports.free_port()
         self.data = folder / "server"
         self._binaries = binaries
-        self._creates_database = creates_database
         # PostgreSQL does not run as root; its package creates a system user.
         self._account = "postgres" if os.geteuid() == 0 else ""
         folder.mkdir()
@@ -69,17 +68,18 @@ class Node:
         account = self._account
         return [*(("setpriv", "--reuid", account, "--regid", account, "--init-groups") if account else ()), *arguments]
 
-    def env(self, other: Node) -> dict[str, str]:
+    def env(self, other: Node, *, primary: Node) -> dict[str, str]:
         return {
             **PASSWORDS,
             "PATH": f"{self.folder}:{self._binaries}:{os.environ['PATH']}",
             "PGDATA": str(self.data),
             "OTHER_HOST": "127.0.0.1",
+            "OWN_HOST": self.folder.name,
+            "PRIMARY": primary.folder.name,
             "PGPORT": str(other.port),
             "OWN_PORT": str(self.port),
             "SOCKETS": str(self.folder),
             "ROLES": str(self.folder / "roles.sh"),
-            **({"CREATES_DATABASE": "true"} if self._creates_database else {}),
         }
 
     def script(self) -> list[str | Path]:
@@ -87,9 +87,9 @@ class Node:
         return self.command("sh", self.folder / "postgres.sh", *options)
 
     @contextlib.contextmanager
-    def running(self, other: Node) -> Iterator[int]:
+    def running(self, other: Node, *, primary: Node) -> Iterator[int]:
         log = self.folder / "log"
-        with programs.running(self.script(), log=log, port=self.port, env=self.env(other)) as pid:
+        with programs.running(self.script(), log=log, port=self.port, env=self.env(other, primary=primary)) as pid:
             yield pid
 
     def promote(self) -> None:
@@ -119,10 +119,7 @@ def nodes() -> Iterator[tuple[Node, Node]]:
     folder = Path(tempfile.mkdtemp(prefix="authsvc-compose-"))
     folder.chmod(0o755)
     try:
-        yield (
-            Node(folder / "a", binaries, creates_database=True),
-            Node(folder / "b", binaries, creates_database=False),
-        )
+        yield Node(folder / "a", binaries), Node(folder / "b", binaries)
     finally:
         shutil.rmtree(folder)
 
@@ -156,8 +153,9 @@ def test_service_follows_promoted_standby_and_former_primary_returns_as_standby(
     first, second = nodes
     with contextlib.ExitStack() as stack:
         primary = stack.enter_context(contextlib.ExitStack())
-        pid = primary.enter_context(first.running(second))
-        stack.enter_context(second.running(first))
+        pid = primary.enter_context(first.running(second, primary=first))
+        standby = stack.enter_context(contextlib.ExitStack())
+        standby.enter_context(second.running(first, primary=first))
         pooler_ports = [ports.free_port(), ports.free_port()]
         poolers = stack.enter_context(contextlib.ExitStack())
         for port in pooler_ports:
@@ -186,24 +184,38 @@ def test_service_follows_promoted_standby_and_former_primary_returns_as_standby(
 
         os.kill(pid, signal.SIGKILL)
         primary.close()
-        second.promote()
+        standby.close()
+        standby.enter_context(second.running(first, primary=second))
         poolers.close()
         for port in pooler_ports:
             poolers.enter_context(pooler(tmp_path, second, port))
+        second.promote()
         promoted = time.monotonic()
         robust.wait_until(lambda: _sign_in(server, "ada@example.com").status_code == 200, "the promoted standby")
         assert time.monotonic() - promoted < FAILOVER_SECONDS
         robust.sign_up_to_sign_in(server, post, "ben@example.com")
 
         again = subprocess.run(
-            first.script(), env=first.env(second), capture_output=True, text=True, timeout=60, check=False
+            first.script(),
+            env=first.env(second, primary=second),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
-        assert (again.returncode, "has been promoted" in again.stderr) == (1, True), again.stderr
+        assert (again.returncode, "b is the primary" in again.stderr) == (1, True), again.stderr
         shutil.rmtree(first.data)
-        stack.enter_context(first.running(second))
+        stack.enter_context(first.running(second, primary=second))
         robust.wait_until(lambda: first.has_user("ben@example.com"), "the former primary as a standby")
         assert first.query("SELECT pg_is_in_recovery()")
         assert {_sign_in(server, "ben@example.com").status_code for _ in range(20)} == {200}
+
+
+def test_a_server_without_data_creates_no_second_database(nodes: tuple[Node, Node]) -> None:
+    first, second = nodes
+    with pytest.raises(subprocess.TimeoutExpired):  # it waits for the primary, which is down
+        subprocess.run(first.script(), env=first.env(second, primary=second), timeout=3, check=False)
+    assert not first.data.exists()
 
 
 def _sign_in(server: live.LiveServer, email: str) -> requests.Response:
