@@ -55,8 +55,8 @@ def changed(response: Answer) -> dict[str, Any]:
     return shown
 
 
-def sign_in(api: Api, password: str, **who: str) -> int:
-    return api.post("/token?grant_type=password", {"password": password, **(who or {"email": EMAIL})}).status_code
+def sign_in(api: Api, password: str, **user: str) -> int:
+    return api.post("/token?grant_type=password", {"password": password, **(user or {"email": EMAIL})}).status_code
 
 
 def queued_jobs() -> int:
