@@ -115,6 +115,30 @@ def test_an_unreserved_call_in_a_transaction_does_not_wait(slots: Slots, set_hoo
         pass
 
 
+def test_a_process_makes_sixteen_calls_at_a_time(set_hook: SetHook) -> None:
+    set_hook(HTTP, uri="https://hooks.example.com/", timeout=SHORT)
+    begun, release = threading.Semaphore(0), threading.Event()
+
+    def call() -> None:
+        with concurrency.call(HTTP):
+            begun.release()
+            release.wait(60)
+
+    threads = [threading.Thread(target=call) for _ in range(16)]
+    try:
+        for thread in threads:
+            thread.start()
+        assert all(begun.acquire(timeout=60) for _ in threads)
+        with pytest.raises(HookTimedOut), concurrency.call(HTTP):
+            pass
+    finally:
+        release.set()
+        for thread in threads:
+            thread.join()
+    with concurrency.call(HTTP):
+        pass
+
+
 def test_a_reservation_counts_once(slots: Slots, auth_config: ChangeConfig) -> None:
     auth_config(hook_calls={"max_concurrency": 1})
     with concurrency.reserve(HTTP), concurrency.reserve(DATABASE), transaction.atomic(), concurrency.call(HTTP):

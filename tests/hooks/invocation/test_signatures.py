@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import time
 
 import pytest
+from standardwebhooks import Webhook, WebhookVerificationError
 
 from authsvc.conf.types import Secret
 from hooks.invocation import signatures
@@ -40,6 +42,15 @@ def test_each_secret_signs_in_order() -> None:
         SIGNATURES[KEY_PAIR],
         SIGNATURES[SYMMETRIC],
     ]
+
+
+@pytest.mark.parametrize("known", [SYMMETRIC, LONG])
+def test_receivers_that_know_one_of_the_secrets_accept_the_call(known: str) -> None:
+    secrets = [Secret(SYMMETRIC), Secret(LONG)]
+    headers = signatures.signed_headers(secrets, message_id="a", timestamp=int(time.time()), body=b'{"a": 1}')
+    assert Webhook(known.removeprefix("v1,")).verify(b'{"a": 1}', headers) == {"a": 1}
+    with pytest.raises(WebhookVerificationError):
+        Webhook("whsec_" + "A" * 32).verify(b'{"a": 1}', headers)
 
 
 def test_private_key_may_include_the_public_one() -> None:
