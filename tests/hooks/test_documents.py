@@ -56,6 +56,15 @@ def test_the_function_in_python(
 
 
 @pytest.mark.django_db
+@pytest.mark.usefixtures("programs")
+def test_the_sign_up_rule_of_the_example_package(api: Api, set_hook: SetHook) -> None:
+    set_hook(Hook.BEFORE_USER_CREATED, uri="python:company.sign_ups:require_company_address")
+    for email, status in (("ada@example.com", 200), ("ada@other.example", 403)):
+        response = api.post("/signup", {"email": email, "password": PASSWORD})
+        assert response.status_code == status, response.content
+
+
+@pytest.mark.django_db
 def test_the_function_in_the_database(
     api: Api, programs: dict[str, str], set_hook: SetHook, auth_config: ChangeConfig
 ) -> None:
