@@ -63,11 +63,13 @@ class _Replica:
 
     def read(self, work: Callable[[], Value]) -> Value:
         """Run `work` while the default connection of this thread, which all statements use, is one to the replica."""
-        if self.skipped_until:
-            # Other threads wait for the result of this attempt, and read elsewhere.
+        is_first_after_pause = self.skipped_until > 0
+        if is_first_after_pause:
+            # Other threads read elsewhere until the result of this attempt is known.
             self.skipped_until = time.monotonic() + PAUSE_SECONDS
         value = self._read(work)
-        self.skipped_until = 0.0
+        if is_first_after_pause:
+            self.skipped_until = 0.0
         return value
 
     def _read(self, work: Callable[[], Value]) -> Value:
