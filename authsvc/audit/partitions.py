@@ -1,4 +1,4 @@
-"""The monthly partitions of the audit trail: made ahead, and detached once they are older than the retention."""
+"""Creates the monthly partitions of the audit trail ahead, and detaches or deletes expired entries."""
 
 # ruff: noqa: S608  (own names)
 
@@ -43,7 +43,7 @@ def maintain(*, at: datetime) -> None:
     try:
         if config.retention and config.drop_expired:
             _delete_expired(before=at - config.retention)
-        # A new partition waits for a scan of the default one.
+        # PostgreSQL scans the default partition before it attaches another, for longer than a job may wait.
         with answer_limit.unlimited():
             _make_ahead(until=next_month(next_month(next_month(at))))
             if config.retention:

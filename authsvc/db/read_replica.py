@@ -134,8 +134,9 @@ def is_configured() -> bool:
 def read(work: Callable[[], Value]) -> Value:
     """The result of `work`, which only reads, from a replica where that is permitted and one is usable.
 
-    Its statements are a transaction on the replica. If the replica fails, `work` runs again on another one, at last on
-    the primary. Raises as `work`; a statement that exceeds its time limit, or the time of the request, is not repeated.
+    `work` runs in a read-only transaction on the replica. If that fails, it runs again on the next replica, and finally
+    on the primary. Raises the errors of `work`. A statement that exceeds its time limit, or gets no answer within the
+    time of the request, is not repeated.
     """
     # An open transaction may contain changes that the work has to see.
     if _is_permitted.get() and not connections[DEFAULT_DB_ALIAS].in_atomic_block:

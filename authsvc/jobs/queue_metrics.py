@@ -18,7 +18,7 @@ from authsvc.db.postgresql import answer_limit
 from authsvc.jobs import registry
 
 TIMEOUT_SECONDS = 2.0
-"""Longest wait for the database; a database that hangs, or a name that does not resolve, takes longer."""
+"""Longest wait for one query. A hanging server or name look-up holds its thread for longer."""
 
 _SQL = """
     SELECT count(*) FILTER (WHERE status = 'todo'), count(*) FILTER (WHERE status = 'doing'),
@@ -40,7 +40,7 @@ def _one_thread(server: str) -> ThreadPoolExecutor:
     )
 
 
-_primary, _replica = _one_thread("primary"), _one_thread("replica")
+_primary_thread, _replica_thread = _one_thread("primary"), _one_thread("replica")
 
 
 class QueueCollector:
@@ -80,8 +80,8 @@ def read_row(sql: str, parameters: Sequence[str], *, only_primary: bool = False)
     if not only_primary and read_replica.is_configured():
         # A replica that does not answer is skipped later, when its attempt ends.
         with contextlib.suppress(Error, FutureTimeout):
-            return _result(_replica.submit(_read_row, sql, parameters, True))
-    return _result(_primary.submit(_read_row, sql, parameters, False))
+            return _result(_replica_thread.submit(_read_row, sql, parameters, True))
+    return _result(_primary_thread.submit(_read_row, sql, parameters, False))
 
 
 def _result(query: Future[tuple[Any, ...]]) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""The database backend: health checks that cost no statement, and embedded databases started at first use."""
+"""The database backend: health checks without a statement, limits for answers, order of hosts, embedded databases."""
 
 from __future__ import annotations
 
@@ -119,6 +119,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         """
         if self.connection is None or self.connection.closed or self._opened_at <= _missed_answers.get(self._server, 0):
             return False
+        # Only after an error: connections to replicas are read-only by design.
         if self.errors_occurred and any(self.connection.info.parameter_status(name) == "on" for name in _READ_ONLY):
             return False
         socket = select.poll()

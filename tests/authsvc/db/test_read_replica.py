@@ -195,7 +195,7 @@ def test_one_thread_tries_a_replica_after_the_pause(replica: Any) -> None:
 def test_metrics_do_not_wait_for_a_replica(replica: Any) -> None:
     release = threading.Event()
     # As a replica that does not answer.
-    held = queue_metrics._replica.submit(release.wait, 60)
+    held = queue_metrics._replica_thread.submit(release.wait, 60)
     try:
         samples = {sample.name: sample.value for family in QueueCollector().collect() for sample in family.samples}
         assert samples["auth_database_up"] == 1
