@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
 import orjson
@@ -18,6 +18,8 @@ from hooks import errors, settings
 from hooks.errors import HookFailed, HookRejected
 from hooks.invocation import concurrency, database_function, http, python_function
 from hooks.names import Hook
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -38,16 +40,16 @@ def invoke(
     hook: Hook,
     payload: Mapping[str, Any],
     *,
-    read: Callable[[Any], Any] = lambda answer: answer,
+    read: Callable[[Any], T] = lambda answer: answer,
     address: str = "",
     invocation_id: UUID | None = None,
-) -> Any:
+) -> T:
     """Call an enabled hook with `metadata` and `payload`; `address` is the client IP address, empty if unknown.
 
-    Returns the result of `read`, which gets the answer: a JSON value without an `error`, or NO_ANSWER. It raises
-    HookFailed for an answer that the service cannot use. `invocation_id` identifies repeated calls for the same
-    message. Raises HookRejected if the hook refuses the request, HookFailed if it cannot be asked or understood, and
-    ServiceBusy. Outside of transactions the request has no slot during the call.
+    Returns `read(answer)`; the answer is a JSON value without an `error`, or NO_ANSWER. `read` raises HookFailed for an
+    unusable answer. `invocation_id` identifies repeated calls for the same message. Raises HookRejected if the hook
+    refuses the request, HookFailed if it cannot be asked or understood, and ServiceBusy. Outside of transactions the
+    request has no slot during the call.
     """
     configuration = settings.of(hook)
     message_id = str(invocation_id or uuid4())

@@ -57,10 +57,7 @@ class AccessTokenHook:
     def customize(self, claims: Mapping[str, Any], *, user_id: UUID, method: str, address: str) -> dict[str, Any]:
         payload = {"user_id": str(user_id), "claims": claims, "authentication_method": method}
         try:
-            signed: dict[str, Any] = invocation.invoke(
-                _HOOK, payload, read=partial(read_claims, issued=claims), address=address
-            )
-            return signed
+            return invocation.invoke(_HOOK, payload, read=partial(read_claims, issued=claims), address=address)
         except HookFailed as error:
             if not invocation.tolerates(_HOOK, error):
                 raise

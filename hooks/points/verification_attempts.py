@@ -46,12 +46,11 @@ def _ask(hook: Hook, payload: Mapping[str, Any], *, caller: Caller) -> Mapping[s
     if not invocation.is_enabled(hook):
         return {}
     try:
-        answer: Mapping[str, Any] = invocation.invoke(hook, payload, read=_read, address=caller.address)
+        return invocation.invoke(hook, payload, read=_read, address=caller.address)
     except HookFailed as error:
         if not invocation.tolerates(hook, error):
             raise
         return {}
-    return answer
 
 
 def _read(answer: Any) -> Mapping[str, Any]:

@@ -68,7 +68,7 @@ def test_the_time_limit_ends_with_the_call(set_hook: SetHook) -> None:
     assert caught.value.message == f"Error running hook URI: {URI}"
     assert timeout_setting() == before
     create("RETURN jsonb_build_object('limit', current_setting('statement_timeout'));")
-    limit = invoke(HOOK, PAYLOAD)["limit"]
+    limit: Any = invoke(HOOK, PAYLOAD)["limit"]
     assert 0 < int(limit.removesuffix("ms")) <= 200
     assert timeout_setting() == before
 
