@@ -12,6 +12,7 @@ import signal
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import orjson
@@ -241,8 +242,8 @@ def no_request_limits(auth_config: ChangeConfig) -> None:
 
 @pytest.fixture
 def no_refresh_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets concurrent refreshes of one session wait for each other as long as a loaded machine needs."""
-    monkeypatch.setattr("tokens.sessions.refresh._LOCK_TIMEOUT", 300.0)
+    """Stops the clock of refreshes, which then wait for each other as long as a loaded machine needs."""
+    monkeypatch.setattr("tokens.sessions.refresh.time", SimpleNamespace(monotonic=lambda: 0.0))
 
 
 @pytest.fixture

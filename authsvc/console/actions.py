@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 MAX_ACTION_ROWS = 100
 """Ticked rows of an action, and rows of a batch."""
-MAX_LIST_ROWS = 10_000
-"""Rows of an action on a whole list."""
 SELECT_ACROSS = "select_across"
 """Field that is 1 for an action on the whole list."""
 SOURCE_ROW = "source_row"
@@ -172,7 +170,7 @@ class RowAction:
             queryset = results.remaining(queryset)
             # Rows that have come to the list meanwhile are not among those that the operator has confirmed.
             limit = min(MAX_ACTION_ROWS, max(0, results.total - results.handled))
-            rows = lists.read_first_rows(queryset, size=limit, limit=MAX_LIST_ROWS)
+            rows = lists.read_first_rows(queryset, size=limit, limit=page.max_list_rows)
         else:
             rows = list(queryset[:MAX_ACTION_ROWS])
         if not rows and not (results and results.after):
@@ -376,12 +374,12 @@ def _start_or_continue(page: OperatorAdmin, request: HttpRequest, queryset: Quer
     """The results of the former batches of a list; None after a message if the list is too long."""
     if _RESULTS in request.POST:
         return bulk_results.read(request.POST[_RESULTS])
-    total = lists.read_in_time(queryset.order_by()[: MAX_LIST_ROWS + 1].count)
-    if total > MAX_LIST_ROWS:
+    total = lists.read_in_time(queryset.order_by()[: page.max_list_rows + 1].count)
+    if total > page.max_list_rows:
         _refuse(
             page,
             request,
-            f"This list has more than {MAX_LIST_ROWS:,} {page.opts.verbose_name_plural}, the most for one action."
+            f"This list has more than {page.max_list_rows:,} {page.opts.verbose_name_plural}, the most for one action."
             " Narrow it by a filter or a search.",
         )
         return None

@@ -28,8 +28,6 @@ from authsvc.db import read_replica
 if TYPE_CHECKING:
     from authsvc.console.model_admin import OperatorAdmin
 
-MAX_ROWS = 250_000
-"""Rows of an export. Their primary keys are in memory, about 60 MB for this number; the rows are sent in batches."""
 _BATCH = 1_000
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """Characters with which spreadsheets recognise a formula; the last four are full-width forms."""
@@ -53,10 +51,12 @@ def export_list(request: HttpRequest, page: OperatorAdmin) -> HttpResponseBase:
         changelist.queryset,
         default_order=changelist.default_order(request),
         indexed=changelist.indexed_columns(request),
-        limit=MAX_ROWS,
+        sort_limit=changelist.sort_limit(request),
+        limit=page.max_export_rows,
     )
-    if len(keys) > MAX_ROWS:
-        text = f"This list has more than {MAX_ROWS:,} {page.opts.verbose_name_plural}, the most for one export."
+    if len(keys) > page.max_export_rows:
+        rows = f"{page.max_export_rows:,} {page.opts.verbose_name_plural}"
+        text = f"This list has more than {rows}, the most for one export."
         page.message_user(request, f"{text} Narrow it by a filter or a search.", levels.WARNING)
         return HttpResponseRedirect(page.list_url() + changelist.get_query_string())
     context = create_context(request)

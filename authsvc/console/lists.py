@@ -1,7 +1,7 @@
 """The page of a list, its order and the number of its rows, at a bounded cost for tables of any size.
 
-A list of up to `MAX_SORTED` rows is collected and sorted, by any column. A longer one is read in the order of an index,
-and the number of its rows is the planner's estimate.
+A list of up to `OperatorAdmin.max_sorted` rows is collected and sorted, by any column. A longer one is read in the
+order of an index, and the number of its rows is the planner's estimate.
 """
 
 from __future__ import annotations
@@ -29,11 +29,7 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-MAX_PAGED = 10_000
-"""Rows that pages show. A longer list in its default order has an estimated number of rows."""
-MAX_SORTED = 30_000
-"""Rows that are sorted by any column."""
-TIMEOUT_MILLISECONDS = 3_000
+_TIMEOUT_MILLISECONDS = 3_000
 """For each statement of a list."""
 _EXPORT_TIMEOUT_MILLISECONDS = 15_000
 _SIGNIFICANT_DIGITS = 3
@@ -80,7 +76,7 @@ class OperatorChangeList(ChangeList):
 
     def get_results(self, request: HttpRequest) -> None:
         start = (self.page_num - 1) * self.list_per_page
-        if not 0 <= start < MAX_PAGED:
+        if not 0 <= start < self.model_admin.max_paged:
             raise IncorrectLookupParameters
         page = read_page(
             self.queryset,
@@ -88,13 +84,14 @@ class OperatorChangeList(ChangeList):
             size=self.list_per_page,
             default_order=self.default_order(request),
             indexed=self.indexed_columns(request),
+            sort_limit=self.sort_limit(request),
         )
         if start and not page.rows:
             raise IncorrectLookupParameters
         self.result_list = page.rows
         self.result_count = page.total
         self.is_estimated = page.is_estimated
-        self.paginator = Paginator(range(min(page.total, MAX_PAGED)), self.list_per_page)
+        self.paginator = Paginator(range(min(page.total, self.model_admin.max_paged)), self.list_per_page)
         self.full_result_count = None
         self.show_full_result_count = self.can_show_all = False
         self.show_admin_actions = True
@@ -102,8 +99,8 @@ class OperatorChangeList(ChangeList):
         if not page.is_in_order:
             messages.warning(
                 request,
-                f"Lists of more than {MAX_SORTED:,} {self.opts.verbose_name_plural} cannot have this order. Narrow the"
-                " list by a filter or a search.",
+                f"Lists of more than {self.model_admin.max_sorted:,} {self.opts.verbose_name_plural} cannot have this"
+                " order. Narrow the list by a filter or a search.",
             )
         self.search_note = self.model_admin.search_note(request, self.query) if self.query else ""
         if personal_data.is_hidden(request):
@@ -121,6 +118,14 @@ class OperatorChangeList(ChangeList):
         default = {column.lstrip("-") for column in self.default_order(request)[:1]}
         return self.model_admin.indexed_columns & default if self.query else self.model_admin.indexed_columns
 
+    def sort_limit(self, request: HttpRequest) -> int:
+        """The number of rows up to which sorting is cheaper than reading an index in its order.
+
+        Matches of a filter are spread evenly over the default order more often than over another one.
+        """
+        is_default = list(self.queryset.query.order_by) == self.default_order(request)
+        return self.model_admin.max_paged if is_default else self.model_admin.max_sorted
+
     @property
     def total_text(self) -> str:
         """The number of rows with their name: "97 users", "about 1,000,000 users"."""
@@ -133,9 +138,10 @@ class OperatorChangeList(ChangeList):
         return f"export/{self.get_query_string()}"
 
     @property
-    def max_paged(self) -> int | None:
-        """The number of rows that pages show, if there are more."""
-        return MAX_PAGED if self.result_count > MAX_PAGED else None
+    def max_paged(self) -> str:
+        """The number of rows that pages show, if there are more: "10,000"; otherwise empty."""
+        limit = self.model_admin.max_paged
+        return f"{limit:,}" if self.result_count > limit else ""
 
 
 class FilteredList(OperatorChangeList):
@@ -146,14 +152,24 @@ class FilteredList(OperatorChangeList):
 
 
 def read_page(
-    queryset: QuerySet[Any], *, start: int, size: int, default_order: list[str], indexed: frozenset[str]
+    queryset: QuerySet[Any],
+    *,
+    start: int,
+    size: int,
+    default_order: list[str],
+    indexed: frozenset[str],
+    sort_limit: int,
 ) -> Page:
     """The rows of a page, in three or four statements. `indexed`: columns with an index of all rows in their order.
+
+    A list of up to `sort_limit` rows is sorted.
 
     Raises ListTooSlow, and IncorrectLookupParameters for a filter whose value the database refuses.
     """
     return read_in_time(
-        lambda: _read_page(queryset, start=start, size=size, default_order=default_order, indexed=indexed)
+        lambda: _read_page(
+            queryset, start=start, size=size, default_order=default_order, indexed=indexed, sort_limit=sort_limit
+        )
     )
 
 
@@ -177,7 +193,7 @@ def read_first_rows(queryset: QuerySet[Any], *, size: int, limit: int) -> list[A
 def read_in_time(read: Callable[[], Value], *, milliseconds: int | None = None) -> Value:
     """Raises ListTooSlow if a statement takes longer, and IncorrectLookupParameters as `read_page`."""
     try:
-        found = within_timeout(read, milliseconds=milliseconds or TIMEOUT_MILLISECONDS)
+        found = within_timeout(read, milliseconds=milliseconds or _TIMEOUT_MILLISECONDS)
     except DataError:  # such as an invalid regular expression
         raise IncorrectLookupParameters from None
     if found is None:
@@ -193,17 +209,22 @@ def _plan(queryset: QuerySet[Any]) -> int:
 
 
 def _read_page(
-    queryset: QuerySet[Any], *, start: int, size: int, default_order: list[str], indexed: frozenset[str]
+    queryset: QuerySet[Any],
+    *,
+    start: int,
+    size: int,
+    default_order: list[str],
+    indexed: frozenset[str],
+    sort_limit: int,
 ) -> Page:
     _plan_for_values()
     try:
         expected = estimate(queryset)
     except EmptyResultSet:  # the conditions exclude each other
         return Page(rows=[], total=0)
-    limit = _sort_limit(queryset, default_order)
-    if expected <= limit:
-        keys, total = collect(queryset, start=start, size=size, limit=limit)
-        if total <= limit:
+    if expected <= sort_limit:
+        keys, total = collect(queryset, start=start, size=size, limit=sort_limit)
+        if total <= sort_limit:
             rows = {row.pk: row for row in queryset.filter(pk__in=keys).order_by()} if keys else {}
             return Page(rows=[rows[key] for key in keys if key in rows], total=total)
     is_in_order = _has_index(queryset, indexed)
@@ -211,16 +232,17 @@ def _read_page(
     found = list(ordered[start : start + size])
     if len(found) < size:
         return Page(rows=found, total=start + len(found), is_in_order=is_in_order)
-    return Page(rows=found, total=max(expected, limit + 1), is_estimated=True, is_in_order=is_in_order)
+    return Page(rows=found, total=max(expected, sort_limit + 1), is_estimated=True, is_in_order=is_in_order)
 
 
-def read_keys(queryset: QuerySet[Any], *, default_order: list[str], indexed: frozenset[str], limit: int) -> list[Any]:
+def read_keys(
+    queryset: QuerySet[Any], *, default_order: list[str], indexed: frozenset[str], sort_limit: int, limit: int
+) -> list[Any]:
     """The primary keys of a list in its order, at most `limit` + 1. Raises as `read_page`."""
 
     def read() -> list[Any]:
         _plan_for_values()
         try:
-            sort_limit = _sort_limit(queryset, default_order)
             if estimate(queryset) <= sort_limit:
                 keys, total = collect(queryset, start=0, size=sort_limit, limit=sort_limit)
                 if total <= sort_limit:
@@ -237,14 +259,6 @@ def _has_index(queryset: QuerySet[Any], indexed: frozenset[str]) -> bool:
     """True if an index has the rows in the order of the query."""
     first = next(iter(queryset.query.order_by), "")
     return str(first).lstrip("-") in indexed
-
-
-def _sort_limit(queryset: QuerySet[Any], default_order: list[str]) -> int:
-    """The number of rows up to which sorting is cheaper than reading an index in its order.
-
-    Matches of a filter are spread evenly over the default order more often than over another one.
-    """
-    return MAX_PAGED if list(queryset.query.order_by) == default_order else MAX_SORTED
 
 
 def collect(queryset: QuerySet[Any], *, start: int, size: int, limit: int) -> tuple[list[Any], int]:

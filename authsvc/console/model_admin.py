@@ -60,6 +60,14 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
     """Columns of exports, which are columns of the row or of the list; those of the list if empty."""
     personal_columns: ClassVar[frozenset[str]] = frozenset()
     """Columns with personal data, by which viewers cannot filter."""
+    max_paged: ClassVar[int] = 10_000
+    """Rows that pages show. A longer list in its default order has an estimated number of rows."""
+    max_sorted: ClassVar[int] = 30_000
+    """Rows that are sorted by any column."""
+    max_list_rows: ClassVar[int] = 10_000
+    """Rows of an action on a whole list."""
+    max_export_rows: ClassVar[int] = 250_000
+    """Rows of an export. Their primary keys are in memory, about 60 MB; the rows are sent in batches."""
     change_form_template = "operator/detail.html"
     change_list_template = "operator/list.html"
 

@@ -19,8 +19,6 @@ from authsvc.db.sql import fetch_row, fetch_rows, namespaced
 
 DAYS = 30
 """Days that are counted, today included."""
-BATCH_SIZE = 20_000
-"""Rows that one statement counts; it takes about 0.1 s."""
 SETTLING_TIME = timedelta(minutes=2)
 """The job counts rows of this age, because a row is visible only when its transaction has been committed."""
 _DAY = "(created_at AT TIME ZONE 'UTC')::date"
@@ -46,19 +44,21 @@ class Source:
     """SQL expression on a row `t`: its series, or NULL for a row that is not counted."""
     label: str = "''"
     """SQL expression on a row `t`: its part of the series."""
+    batch_size: int = 20_000
+    """Rows that one statement counts; it takes about 0.1 s."""
 
     def later_rows(self) -> str:
-        """SELECT of `BATCH_SIZE` rows. Parameters: the position after which they begin, and their last time."""
+        """SELECT of `batch_size` rows. Parameters: the position after which they begin, and their last time."""
         return (
             f"{self._select()} WHERE (t.created_at, t.id) > (%s, %s) AND t.created_at <= %s"
-            f" ORDER BY t.created_at, t.id LIMIT {BATCH_SIZE}"
+            f" ORDER BY t.created_at, t.id LIMIT {self.batch_size}"
         )
 
     def earlier_rows(self) -> str:
-        """SELECT of `BATCH_SIZE` rows. Parameters: the position before which they end, and their first time."""
+        """SELECT of `batch_size` rows. Parameters: the position before which they end, and their first time."""
         return (
             f"{self._select()} WHERE (t.created_at, t.id) < (%s, %s) AND t.created_at >= %s"
-            f" ORDER BY t.created_at DESC, t.id DESC LIMIT {BATCH_SIZE}"
+            f" ORDER BY t.created_at DESC, t.id DESC LIMIT {self.batch_size}"
         )
 
     def _select(self) -> str:
@@ -106,7 +106,7 @@ def count_rows(*, at: datetime, seconds: float) -> int:
             for source in tuple(pending):
                 number = count_batch(source, at=at)
                 total += number
-                if number < BATCH_SIZE:
+                if number < source.batch_size:
                     pending.remove(source)
                 if time.monotonic() > deadline:
                     return total
@@ -116,7 +116,7 @@ def count_rows(*, at: datetime, seconds: float) -> int:
 def read_counts(*, at: datetime, includes_recent: bool = True) -> DailyCounts:
     """The counts of the last `DAYS` days. `includes_recent`: with the rows that the job has not counted yet.
 
-    Two statements; they read at most `BATCH_SIZE` rows of each source. Raises django.db errors.
+    Two statements; they read at most `batch_size` rows of each source. Raises django.db errors.
     """
     first = _first_day(at)
     # One statement, so that the counts are those up to the positions while the job goes on.
@@ -132,6 +132,7 @@ def read_counts(*, at: datetime, includes_recent: bool = True) -> DailyCounts:
     statements = []
     parameters: list[object] = []
     counted_until = {}
+    batch_sizes = {source.table: source.batch_size for source in sources}
     for source in sources:
         until, last_id, _ = positions.get(source.table, (first, UUID(int=0), None))
         counted_until[source.table] = max(until, first)
@@ -153,7 +154,7 @@ def read_counts(*, at: datetime, includes_recent: bool = True) -> DailyCounts:
     behind = [
         until
         for table, until in counted_until.items()
-        if recent[table] >= BATCH_SIZE or (not includes_recent and until < at)
+        if recent[table] >= batch_sizes[table] or (not includes_recent and until < at)
     ]
     missing = [counted_from for _, _, counted_from in positions.values() if counted_from and counted_from > first]
     return DailyCounts(
@@ -190,7 +191,7 @@ def _count_later_rows(source: Source, *, at: datetime) -> int:
             return 0
         position = max((counted_until, last_id), (first, UUID(int=0)))
         number, end = _count_batch(source.later_rows(), (*position, until), last="created_at DESC, id DESC")
-        reached = end if end and number == BATCH_SIZE else (until, _LAST_ID)
+        reached = end if end and number == source.batch_size else (until, _LAST_ID)
         _positions(source).update(counted_until=reached[0], last_id=reached[1])
     return number
 
@@ -205,7 +206,7 @@ def _count_earlier_rows(source: Source, *, at: datetime) -> int:
         number, end = _count_batch(
             source.earlier_rows(), (row.counted_from, row.first_id, first), last="created_at, id"
         )
-        reached = end if end and number == BATCH_SIZE else (None, None)
+        reached = end if end and number == source.batch_size else (None, None)
         _positions(source).update(counted_from=reached[0], first_id=reached[1])
     return number
 

@@ -49,11 +49,20 @@ class _Stall:
 class ConnectionMonitor:
     """The connections of a serving process. `tasks` are called about once a second."""
 
-    def __init__(self, *, port: int, tasks: tuple[Callable[[], None], ...] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        port: int,
+        tasks: tuple[Callable[[], None], ...] = (),
+        max_unread_bytes: int = MAX_UNREAD_BYTES,
+        unread_limit_bytes: int = UNREAD_LIMIT_BYTES,
+    ) -> None:
         self.active: set[str] = set()
         """Peers (`address:port`) with a request that has arrived and has no response yet."""
         self._port = port
         self._tasks = tasks
+        self._max_unread_bytes = max_unread_bytes
+        self._unread_limit_bytes = unread_limit_bytes
         self._unread: dict[str, tuple[int, float]] = {}
         self._lock = threading.Lock()
         self._stalls: dict[tuple[str, bool], _Stall] = {}
@@ -67,7 +76,7 @@ class ConnectionMonitor:
         if size <= LARGE_RESPONSE_BYTES or sys.platform != "linux":
             return True
         with self._lock:
-            if self._unread_bytes() + size > UNREAD_LIMIT_BYTES:
+            if self._unread_bytes() + size > self._unread_limit_bytes:
                 return False
             self._unread[peer] = size, time.monotonic()
         return True
@@ -129,7 +138,7 @@ class ConnectionMonitor:
                 if peer not in unread and now - sent_at > 2 * _INTERVAL_SECONDS:
                     del self._unread[peer]
             closing = []
-            while self._unread_bytes() > MAX_UNREAD_BYTES:
+            while self._unread_bytes() > self._max_unread_bytes:
                 peer = min(self._unread, key=lambda peer: self._unread[peer][1])
                 del self._unread[peer]
                 closing.append(peer)

@@ -11,7 +11,7 @@ from django.utils import timezone
 from accounts.models import User
 from tests.conftest import Api
 from tests.factories import make_session
-from tokens.jwt import access_tokens
+from tokens.jwt import access_tokens, signing_keys
 from tokens.jwt.access_tokens import BadJwt
 
 pytestmark = pytest.mark.django_db
@@ -40,8 +40,8 @@ def test_token_with_full_metadata_is_accepted(api: Api) -> None:
 
 
 def test_cache_is_bounded_by_bytes_and_holds_no_token(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access_tokens, "_cache", None)
-    monkeypatch.setattr(access_tokens, "_CACHE_BYTES", 400_000)
+    cache = access_tokens._Cache(signing_keys.current(), max_bytes=400_000)
+    monkeypatch.setattr(access_tokens, "_cache", cache)
     signed_in = make_session()
     tokens = [
         make_session(signed_in.user, at=timezone.now() - timedelta(seconds=seconds)).access_token
@@ -49,8 +49,6 @@ def test_cache_is_bounded_by_bytes_and_holds_no_token(api: Api, monkeypatch: pyt
     ]
     for token in tokens:
         assert api.get("/user", bearer=token).status_code == 200
-    cache = access_tokens._cache
-    assert cache is not None
     assert 0 < len(cache.claims) < 60
     assert {len(digest) for digest in cache.claims} == {32}
     held = {text for claims in cache.claims.values() for text in gc.get_referents(claims) if isinstance(text, str)}

@@ -29,7 +29,6 @@ _MAX_OTHER_CLAIMS = 4_096
 
 _MAX_CACHED_LENGTH = 8_192
 """Longer tokens are verified each time, so that a few of them cannot displace the others."""
-_CACHE_BYTES = 32 * 1024 * 1024
 # Claims as Python objects take up to twelve times the length of their token, and a few objects of their own.
 _BYTES_PER_CHARACTER = 12
 _BYTES_PER_ENTRY = 2_048
@@ -135,6 +134,7 @@ class _Cache:
     """
 
     keyset: signing_keys.KeySet
+    max_bytes: int = 32 * 1024 * 1024
     claims: dict[bytes, Claims] = field(default_factory=dict)
     _bytes: int = 0
     _lock: Lock = field(default_factory=Lock)
@@ -143,7 +143,7 @@ class _Cache:
         """Store the claims of a token of this length. A full cache is emptied first."""
         size = _BYTES_PER_ENTRY + length * _BYTES_PER_CHARACTER
         with self._lock:
-            if self._bytes + size > _CACHE_BYTES:
+            if self._bytes + size > self.max_bytes:
                 self.claims.clear()
                 self._bytes = 0
             if digest not in self.claims:

@@ -18,13 +18,13 @@ from django.urls import NoReverseMatch, path, reverse
 from pytest_django import Settings
 
 from accounts.models import Factor, User
-from authsvc.console import actions, lists
 from authsvc.console.actions import ActionContext, action
 from authsvc.console.model_admin import DashboardStat, OperatorAdmin
 from authsvc.console.operators import Access, Operator
 from authsvc.console.read_only_admin import OperatorInline
 from authsvc.console.site import OperatorSite
 from authsvc.errors import ValidationFailed
+from authsvc.models import AuditLogEntry
 from tests import factories
 from tests.authsvc.console.conftest import Console
 from tests.conftest import Answer
@@ -163,8 +163,8 @@ def test_a_list_is_counted_up_to_a_limit(inside: Console) -> None:
 
 
 def test_a_longer_list_has_an_estimated_number(inside: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lists, "MAX_PAGED", 100)
-    monkeypatch.setattr(lists, "MAX_SORTED", 200)
+    monkeypatch.setattr(UserPage, "max_paged", 100)
+    monkeypatch.setattr(UserPage, "max_sorted", 200)
     factories.make_plain_users(1_234)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE users")
@@ -176,6 +176,27 @@ def test_a_longer_list_has_an_estimated_number(inside: Console, monkeypatch: pyt
     assert inside.get(f"{LIST}?p=3").status_code == 302
     assert "cannot have this order" in inside.text(f"{LIST}?o=3")
     assert "cannot have this order" not in inside.text(f"{LIST}?role=svc_admin&o=3")
+
+
+def test_many_matches_of_a_search_are_not_sorted_by_address(inside: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(UserPage, "max_paged", 5)
+    monkeypatch.setattr(UserPage, "max_sorted", 5)
+    monkeypatch.setattr(UserPage, "indexed_columns", frozenset({"created_at", "email"}))
+    factories.make_plain_users(30)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE users")
+    assert "cannot have this order" in inside.text(f"{LIST}?q=user&o=2")
+    for query in ("o=2", "q=user", "q=user29&o=2"):
+        assert "cannot have this order" not in inside.text(f"{LIST}?{query}")
+
+
+def test_an_export_has_a_limit(inside: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(UserPage, "max_export_rows", 2)
+    factories.make_plain_users(3)
+    response = inside.submit(LIST, to=f"{LIST}export/?o=2")
+    assert response.headers["Location"] == f"{LIST}?o=2"
+    assert "more than 2 users" in inside.text(f"{LIST}?o=2")
+    assert not AuditLogEntry.objects.filter(payload__action="list_exported").exists()
 
 
 @pytest.mark.parametrize(
@@ -198,8 +219,7 @@ def test_headers_sort_by_one_column(inside: Console, operator: User, query: str,
 
 
 def test_a_slow_list_is_ended(inside: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lists, "TIMEOUT_MILLISECONDS", 20)
-    slow = RawSQL("SELECT pg_sleep(5) IS NULL", [], output_field=BooleanField())
+    slow = RawSQL("SELECT pg_sleep(60) IS NULL", [], output_field=BooleanField())
     monkeypatch.setattr(UserPage, "get_queryset", lambda page, request: User.objects.filter(slow))
     page = inside.get(LIST)
     assert page.status_code == 422
@@ -345,8 +365,7 @@ def test_an_action_on_a_list_has_no_more_rows_than_the_operator_has_confirmed(in
 
 
 def test_an_action_on_a_slow_list_is_ended(inside: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lists, "TIMEOUT_MILLISECONDS", 20)
-    slow = RawSQL("SELECT pg_sleep(0.3) IS NOT NULL", [], output_field=BooleanField())
+    slow = RawSQL("SELECT pg_sleep(60) IS NOT NULL", [], output_field=BooleanField())
     form = {"action": "mark", "select_across": "1"}
     confirmation = inside.submit(LIST, to=LIST, **form)
     results = re.search(rb'name="results" value="([^"]+)"', confirmation.content)
@@ -370,7 +389,7 @@ def test_an_action_on_a_list_can_be_stopped(inside: Console) -> None:
 
 
 def test_an_action_on_a_list_has_a_limit(inside: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(actions, "MAX_LIST_ROWS", 3)
+    monkeypatch.setattr(UserPage, "max_list_rows", 3)
     factories.make_plain_users(3)
     [refused] = do_list(inside, "", "mark")
     assert "more than 3 users" in result_text(inside, refused)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,6 +14,7 @@ from django.utils import timezone
 
 from authsvc import daily_counts
 from authsvc.daily_counts import Series, counting
+from authsvc.daily_counts.counting import Source
 from authsvc.daily_counts.models import CountProgress, DailyCount
 from authsvc.db.sql import fetch_rows
 from authsvc.models import AuditLogEntry
@@ -41,6 +43,14 @@ def totals(at: datetime = NOON) -> dict[tuple[str, str], int]:
 
 def count(at: datetime = NOON) -> int:
     return daily_counts.count_rows(at=at, seconds=60)
+
+
+def set_batch_size(monkeypatch: pytest.MonkeyPatch, size: int) -> Source:
+    """Makes the audit trail, in batches of `size` rows, the only source."""
+    [entries] = [source for source in counting.sources if source.table == "audit_log_entries"]
+    source = dataclasses.replace(entries, batch_size=size)
+    monkeypatch.setattr(counting, "sources", [source])
+    return source
 
 
 def test_rows_count_on_their_day_in_utc_with_their_label() -> None:
@@ -104,7 +114,7 @@ def test_recent_rows_are_counted_at_once_and_by_the_job_when_they_have_settled()
 
 
 def test_many_rows_of_one_time_are_counted_once_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counting, "BATCH_SIZE", 3)
+    set_batch_size(monkeypatch, 3)
     count()
     make_entries(*[LOGIN] * 10, at=NOON + timedelta(hours=1))
     later = NOON + timedelta(hours=2)
@@ -118,8 +128,7 @@ def test_many_rows_of_one_time_are_counted_once_in_batches(monkeypatch: pytest.M
 
 
 def test_rows_before_the_first_run_are_counted_from_the_newest_to_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counting, "BATCH_SIZE", 2)
-    [source] = [source for source in counting.sources if source.table == "audit_log_entries"]
+    source = set_batch_size(monkeypatch, 2)
     for hours in (1, 2, 3, 3, 3):
         make_entries(LOGIN, at=NOON - timedelta(hours=hours))
     make_entries(LOGIN, at=NOON - timedelta(days=40))

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from authsvc.server import stalled_connections
 from authsvc.server.stalled_connections import HEADER_SECONDS, UNREAD_SECONDS, ConnectionMonitor
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the state of connections")
@@ -154,11 +153,8 @@ def test_connections_to_other_servers_are_left_alone(pair: Pair) -> None:
     assert pair.is_open()
 
 
-def test_the_oldest_unread_responses_are_given_up_beyond_the_limit(
-    monitor: ConnectionMonitor, listener: socket.socket, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stalled_connections, "MAX_UNREAD_BYTES", 3 * MIB)
-    monkeypatch.setattr(stalled_connections, "UNREAD_LIMIT_BYTES", 4 * MIB)
+def test_the_oldest_unread_responses_are_given_up_beyond_the_limit(listener: socket.socket) -> None:
+    monitor = ConnectionMonitor(port=listener.getsockname()[1], max_unread_bytes=3 * MIB, unread_limit_bytes=4 * MIB)
     with contextlib.ExitStack() as stack:
         pairs = [Pair(listener) for _ in range(5)]
         for pair in pairs:
@@ -179,10 +175,8 @@ def test_the_oldest_unread_responses_are_given_up_beyond_the_limit(
         assert monitor.count_response(pairs[4].peer, MIB)
 
 
-def test_a_response_counts_until_it_has_been_read(
-    monitor: ConnectionMonitor, pair: Pair, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stalled_connections, "UNREAD_LIMIT_BYTES", MIB)
+def test_a_response_counts_until_it_has_been_read(listener: socket.socket, pair: Pair) -> None:
+    monitor = ConnectionMonitor(port=listener.getsockname()[1], unread_limit_bytes=MIB)
     started = time.monotonic()
     assert monitor.count_response(pair.peer, MIB)
     pair.exchange()

@@ -41,14 +41,14 @@ def _runtimes() -> Iterator[str]:
             yield str(program)
 
 
-def class_path(jars: Mapping[str, str], cache: Path, *, server: str) -> str:
+def class_path(jars: Mapping[str, str], cache: Path, *, server: str, seconds: float = FETCH_SECONDS) -> str:
     """Returns the class path of `jars` in Maven's local repository.
 
     `jars` maps `group:artifact:version[:classifier]` to the SHA-256 of the jar. Maven runs once per content of `jars`,
     and its result is stored in `cache`. The jars are verified every time. Skips the test if Maven cannot fetch them
-    within FETCH_SECONDS. Test processes that need the same jars wait for one download.
+    within `seconds`. Test processes that need the same jars wait for one download.
     """
-    give_up = time.monotonic() + FETCH_SECONDS
+    give_up = time.monotonic() + seconds
     stored = cache / f"class-path-{hashlib.sha256(repr(sorted(jars.items())).encode()).hexdigest()[:16]}.txt"
     with _locked(stored.with_suffix(".lock"), give_up, server=server):
         if not stored.exists() or not all(Path(jar).exists() for jar in stored.read_text().split(os.pathsep)):
@@ -117,4 +117,4 @@ def _resolve(jars: Mapping[str, str], stored: Path, give_up: float, *, server: s
 
 
 def _skip_slow(server: str) -> NoReturn:
-    pytest.skip(f"Maven did not fetch the jars of {server} within {FETCH_SECONDS:g} s: {server} was not tested")
+    pytest.skip(f"Maven did not fetch the jars of {server} in time: {server} was not tested")

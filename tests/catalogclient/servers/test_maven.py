@@ -29,11 +29,10 @@ def _install(programs: Path, script: str) -> None:
     program.chmod(0o755)
 
 
-def test_a_slow_download_skips_the_test(programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_download_skips_the_test(programs: Path, tmp_path: Path) -> None:
     _install(programs, "exec sleep 3600")
-    monkeypatch.setattr(maven, "FETCH_SECONDS", 0.1)
     with pytest.raises(pytest.skip.Exception, match="did not fetch the jars of Nessie"):
-        maven.class_path(JAR, tmp_path, server="Nessie")
+        maven.class_path(JAR, tmp_path, server="Nessie", seconds=0.1)
 
 
 def test_a_failed_download_skips_the_test(programs: Path, tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from django.db import connections
@@ -106,7 +108,9 @@ def test_a_refresh_beside_one_that_waits_for_the_hook_gets_its_error(
     set_hook: SetHook,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tokens.sessions.refresh._LOCK_TIMEOUT", 0.3)
+    # A clock that runs a second per reading: a refresh waits for at most five readings.
+    readings = itertools.count()
+    monkeypatch.setattr("tokens.sessions.refresh.time", SimpleNamespace(monotonic=readings.__next__))
     signed_in = factories.make_session()
     set_hook(HOOK, uri=peer.url)
     process.slots.resize(4)

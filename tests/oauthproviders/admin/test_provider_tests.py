@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import ExitStack
 from uuid import uuid4
 
 import pytest
@@ -104,9 +105,7 @@ def test_a_test_uses_the_encrypted_secret(
     assert results(run_test(console, corp))[CLIENT] == "failed"
 
 
-def test_a_busy_service_is_a_failed_step(
-    console: Console, corp: CustomProvider, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_busy_service_is_a_failed_step(console: Console, corp: CustomProvider) -> None:
     class Slots:
         size = 1
         max_away = 1
@@ -114,12 +113,13 @@ def test_a_busy_service_is_a_failed_step(
         def acquire(self) -> None: ...
         def release(self) -> None: ...
 
-    monkeypatch.setattr(bulkhead, "MAX_WAITING", 0)
-    bulkhead.set_slots(Slots())
-    try:
+    with ExitStack() as waiting:
+        waiting.callback(bulkhead.set_slots, None)
+        for number in range(bulkhead.MAX_WAITING):
+            bulkhead.set_slots(Slots())
+            waiting.enter_context(bulkhead.wait_for(f"server{number}.example.com"))
+        bulkhead.set_slots(Slots())
         page = run_test(console, corp)
-    finally:
-        bulkhead.set_slots(None)
     assert "too many requests wait for other servers" in text_of(page)
     assert results(page)["DNS"] == "failed"
 
