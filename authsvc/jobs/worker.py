@@ -33,6 +33,11 @@ RESTART_SECONDS = 1.0
 RECLAIM_SECONDS = 3.0
 STOP_SECONDS = 30.0
 """Timeout of the process's exit for the running job."""
+ANSWER_SECONDS = 30.0
+"""Timeout of a statement, because a job that waited without limit would hold all further jobs of its worker.
+
+Jobs change rows in batches, so hardly one of their statements takes as long.
+"""
 
 # One statement selects and updates, so that two workers cannot reclaim a job twice. A job of an unregistered or pruned
 # worker has no worker row.
@@ -53,13 +58,16 @@ logger = logging.getLogger(__name__)
 
 
 class Worker:
-    """Runs one job at a time until stopped. Can be started once."""
+    """Runs one job at a time until stopped. Can be started once. Each statement has `answer_seconds`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, answer_seconds: float = ANSWER_SECONDS) -> None:
         self._queue = registry.queue()
         # One thread, so that jobs use one Django connection, which the same thread closes.
         self._executor = ThreadPoolExecutor(
-            max_workers=1, thread_name_prefix="job", initializer=answer_limit.apply_to_job_thread
+            max_workers=1,
+            thread_name_prefix="job",
+            initializer=answer_limit.limit_this_thread,
+            initargs=(answer_seconds,),
         )
         self._app = procrastinate_app.build_app(queue=self._queue, threads=self._executor)
         self._stopping = threading.Event()
@@ -179,7 +187,7 @@ def _run_loop(loop: registry.WorkerLoop, stopping: threading.Event) -> None:
 
 
 def _run_thread(thread: registry.WorkerThread, stopping: threading.Event) -> None:
-    answer_limit.apply_to_job_thread()
+    answer_limit.limit_this_thread(ANSWER_SECONDS)
     while not stopping.is_set():
         try:
             thread.function(stopping)

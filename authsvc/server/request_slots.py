@@ -74,7 +74,7 @@ class RequestSlots:
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
         """Wait for a slot and hold it in the block, except while the block waits for other servers."""
-        answer_limit.apply_to_this_thread()
+        answer_limit.apply_to_request_thread()
         self.acquire()
         bulkhead.set_slots(self)
         try:
@@ -124,7 +124,7 @@ class RequestSlots:
         self._tasks.put(waiting)
 
     def _serve(self) -> None:
-        answer_limit.apply_to_this_thread()
+        answer_limit.apply_to_request_thread()
         while True:
             self._run(self._tasks.get())
             with self._lock:

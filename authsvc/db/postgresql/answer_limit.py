@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from authsvc import conf
 
 _MARGIN_SECONDS = 1.0
-JOB_SECONDS = 30.0
-"""Jobs change rows in batches, so hardly one of their statements takes as long."""
 
 
 class _Thread(threading.local):
@@ -24,14 +22,9 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
-def apply_to_this_thread() -> None:
-    """The thread serves requests, whose statements are limited; those of commands and of index building are not."""
+def apply_to_request_thread() -> None:
+    """This thread serves requests, whose statements are limited; those of commands and of index building are not."""
     _thread.serves_requests = True
-
-
-def apply_to_job_thread() -> None:
-    """This thread runs jobs. One that waited without limit would hold all further jobs of its worker."""
-    limit_this_thread(JOB_SECONDS)
 
 
 def limit_this_thread(seconds: float) -> None:

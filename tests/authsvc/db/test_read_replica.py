@@ -165,7 +165,7 @@ def test_a_statement_without_an_answer_is_not_repeated(replica: Any, auth_config
         fetch_row("SELECT pg_sleep(5)", [])
 
     def read() -> None:
-        answer_limit.apply_to_this_thread()
+        answer_limit.apply_to_request_thread()
         try:
             with read_replica.permit(), pytest.raises(OperationalError, match="has not answered"):
                 read_replica.read(slow)
