@@ -71,7 +71,7 @@ class AnonymousUsers(CleanupRule):
 
     def run(self, *, at: datetime) -> int:
         parameters = self.parameters(at)
-        if parameters is None or not events.is_wanted(EventType.USER_DELETED):
+        if parameters is None or not events.is_recorded(EventType.USER_DELETED):
             return super().run(at=at)
         with transaction.atomic():
             rows = User.objects.select_for_update(skip_locked=True)

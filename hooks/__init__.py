@@ -1,1 +1,4 @@
-"""Extension hooks: the service asks other programs during a request. Public names are in `hooks.api`."""
+"""Extension hooks, which other programs answer during a request, and lifecycle webhooks.
+
+Public names are in `hooks.api` and `hooks.testing`.
+"""

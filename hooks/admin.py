@@ -1,4 +1,4 @@
-"""Endpoints of webhooks and their deliveries in the console. Secrets are shown once; documents of events are not."""
+"""Endpoints of webhooks and their deliveries in the console. Secrets are shown once; payloads of events are not."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ class TypeFilter(filters.ChoiceFilter):
 
 @admin.register(WebhookDelivery)
 class WebhookDeliveryAdmin(OperatorAdmin):
-    """Shows the attempts, but never the document, which contains personal data."""
+    """Shows the attempts, but never the payload, which contains personal data."""
 
     has_menu_entry = False
     list_display = ("type", "target", "progress", "attempts", "last_status", "last_error", "created_at")
@@ -263,7 +263,7 @@ class WebhookDeliveryAdmin(OperatorAdmin):
         return super().find_refusal(request, row) if conf.current().webhooks.enabled else WebhooksDisabled.message
 
     def hide_personal_data(self, row: Any) -> None:
-        # An endpoint may repeat the document in its response.
+        # An endpoint may repeat the payload in its response.
         row.hides_responses = True
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:

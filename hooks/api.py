@@ -1,4 +1,4 @@
-"""Public names for Python hooks: the hooks, their payloads and answers, and a refusal.
+"""Public names for Python hooks: the hooks, their payloads and responses, and a refusal.
 
 Changes follow semantic versioning.
 """
@@ -11,9 +11,9 @@ from typing import Any, Generic, Literal, NotRequired, TypedDict, TypeVar
 from hooks.names import Hook
 
 __all__ = [
-    "AccessTokenAnswer",
     "AccessTokenPayload",
-    "AttemptAnswer",
+    "AccessTokenResponse",
+    "AttemptResponse",
     "EmailData",
     "FactorAttemptPayload",
     "Hook",
@@ -49,7 +49,7 @@ class AccessTokenPayload(TypedDict):
     """The method of the sign-in, such as `password`, or `token_refresh`."""
 
 
-class AccessTokenAnswer(TypedDict):
+class AccessTokenResponse(TypedDict):
     claims: dict[str, Any]
     """All claims of the token."""
 
@@ -105,8 +105,8 @@ class PasswordAttemptPayload(TypedDict):
     valid: bool
 
 
-class AttemptAnswer(TypedDict):
-    """The answer to both kinds of attempts."""
+class AttemptResponse(TypedDict):
+    """The response to both kinds of attempts."""
 
     decision: Literal["continue", "reject"]
     message: NotRequired[str]

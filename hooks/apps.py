@@ -32,7 +32,7 @@ class HooksConfig(AppConfig):
             errors.HookTimedOut,
             errors.HookUnreachable,
             errors.InvalidHookContentType,
-            errors.HookAnswerTooLarge,
+            errors.HookResponseTooLarge,
         )
         issuing.claims_hook = AccessTokenHook()
         contract.message_hook = MessageHooks()

@@ -25,7 +25,7 @@ class HookRejected(HookError):
 
 
 class HookFailed(HookError):
-    """The hook could not be asked, or its answer could not be understood."""
+    """The hook could not be asked, or its response could not be understood."""
 
 
 class HookTimedOut(HookFailed):
@@ -77,20 +77,20 @@ class InvalidHookContentType(HookFailed):
     message = "Invalid Content-Type: Missing Content-Type header"
 
 
-class HookAnswerTooLarge(HookFailed):
+class HookResponseTooLarge(HookFailed):
     status = 422
     error_code = "hook_payload_over_size_limit"
     message = f"Payload size exceeded size limit of {MAX_ANSWER_BYTES} bytes"
 
 
-class InvalidHookAnswer(HookFailed):
-    """The answer is not JSON, or has another shape."""
+class InvalidHookResponse(HookFailed):
+    """The response is not JSON, or has another shape."""
 
     message = "Error unmarshaling JSON output."
 
 
 class HookErrored(HookFailed):
-    """The function of the hook failed, or the connection was lost while its answer was read."""
+    """The function of the hook failed, or the connection was lost while its response was read."""
 
     def __init__(self, uri: str) -> None:
         super().__init__(f"Error running hook URI: {uri}")
@@ -105,7 +105,7 @@ class HookFunctionRefused(HookRejected):
 
 
 class ClaimsMissing(HookFailed):
-    """The answer of the hook for access tokens has no claims."""
+    """The response of the hook for access tokens has no claims."""
 
     message = "output claims field is missing"
 

@@ -76,7 +76,7 @@ class WebhookEvent(models.Model):
     type = models.TextField()
     user_id = models.UUIDField(null=True)
     body = models.BinaryField()
-    """The bytes of the JSON document that endpoints receive."""
+    """The bytes of the JSON payload that endpoints receive."""
     is_fanned_out = models.BooleanField(db_default=False)
     """Its deliveries are created."""
     must_scrub = models.BooleanField(db_default=False)
@@ -184,10 +184,10 @@ class WebhookAttempt(models.Model):
     started_at = models.DateTimeField()
     duration_ms = models.IntegerField()
     status = models.IntegerField(null=True)
-    """NULL without an answer."""
+    """NULL without a response."""
     error = models.TextField(null=True)
     response_head = models.TextField(null=True)
-    """The start of the answer, without secrets."""
+    """The start of the response, without secrets."""
 
     class Meta:
         db_table = namespaced("webhook_attempts")

@@ -9,7 +9,7 @@ from typing import Any
 
 from hooks.api import HookEvent
 from hooks.invocation import invocation, python_function
-from hooks.invocation.invocation import NO_ANSWER
+from hooks.invocation.invocation import NO_RESPONSE
 from hooks.names import Hook
 
 
@@ -20,12 +20,12 @@ def run(
     hook: Hook,
     timeout: timedelta = timedelta(seconds=2),
 ) -> Any:
-    """The answer of `function` as JSON would transport it; None for no answer.
+    """The response of `function` as JSON would transport it; None for no response.
 
     Runs in a thread of its own, with a copy of the payload. Raises HookRejected for a rejection, and HookFailed for a
-    function that raises another exception, exceeds its time or returns what is no answer.
+    function that raises another exception, exceeds its time or returns something other than a response.
     """
-    answer = python_function.call(
+    response = python_function.call(
         function,
         f"python:{function.__module__}:{function.__qualname__}",
         name=str(hook),
@@ -34,6 +34,6 @@ def run(
         timeout=timeout,
         max_abandoned=1,
     )
-    answer = NO_ANSWER if answer is None else invocation.as_json(answer)
-    invocation.check_error(answer)
-    return None if answer is NO_ANSWER else answer
+    response = NO_RESPONSE if response is None else invocation.as_json(response)
+    invocation.check_error(response)
+    return None if response is NO_RESPONSE else response

@@ -59,7 +59,7 @@ class UnusedClients(CleanupRule):
     """Deletes clients, and records that where an event is wanted."""
 
     def run(self, *, at: datetime) -> int:
-        if not events.is_wanted(EventType.OAUTH_CLIENT_DELETED):
+        if not events.is_recorded(EventType.OAUTH_CLIENT_DELETED):
             return super().run(at=at)
         with transaction.atomic():
             return clients.delete_unused(self.lock_expired(at=at), at=at)

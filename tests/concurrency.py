@@ -70,23 +70,33 @@ def run_in_order(user_id: UUID, *calls: Callable[[], Result]) -> list[Result]:
             running: list[Future[Result]] = []
             for call in calls:
                 running.append(threads.submit(run, call))
-                _wait_for_lock_waiters(running)
+                _wait_until_locked(running)
         finally:
             release.set()
         holder.result()
         return [future.result() for future in running]
 
 
-def _wait_for_lock_waiters(running: Sequence[Future[Any]]) -> None:
+def wait_for_lock_waiters(number: int) -> None:
+    """Returns when so many connections to this database wait for a lock."""
+    _wait_for_lock_waiters(lambda: number)
+
+
+def _wait_until_locked(running: Sequence[Future[Any]]) -> None:
     """Returns when every running call waits for a lock or has ended."""
+    _wait_for_lock_waiters(lambda: sum(not future.done() for future in running))
+
+
+def _wait_for_lock_waiters(number: Callable[[], int]) -> None:
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_stat_clear_snapshot()")  # a transaction would see the same state for ever
             cursor.execute(
                 "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
             )
             [waiting] = cursor.fetchone()
-        if waiting >= sum(not future.done() for future in running):
+        if waiting >= number():
             return
         time.sleep(0.01)
     raise AssertionError("the calls do not reach the lock")

@@ -66,18 +66,18 @@ def _expiry_of_impersonation_links(at: datetime) -> Sequence[datetime]:
     return (at - impersonation.LINK_LIFETIME,)
 
 
-class OutdatedImpersonations(CleanupRule):
+class ExpiredImpersonations(CleanupRule):
     """Ends impersonated sessions, and records that; a statement alone could not."""
 
     def run(self, *, at: datetime) -> int:
-        return impersonation.end_outdated(at=at, limit=self.batch_size)
+        return impersonation.end_expired(at=at, limit=self.batch_size)
 
 
 class ExpiredSessions(CleanupRule):
     """Deletes sessions, and records that where an event is wanted."""
 
     def run(self, *, at: datetime) -> int:
-        if not session_events.is_end_wanted():
+        if not session_events.is_end_recorded():
             return super().run(at=at)
         with transaction.atomic():
             expired = Session.objects.filter(id__in=self.lock_expired(at=at))
@@ -91,7 +91,7 @@ class ExpiredSessions(CleanupRule):
 
 
 cleanup.register(
-    OutdatedImpersonations(table="sessions", condition="", parameters=_a_day_ago, is_mandatory=True),
+    ExpiredImpersonations(table="sessions", condition="", parameters=_a_day_ago, is_mandatory=True),
     CleanupRule(
         table="impersonation_links",
         condition="t.created_at < %s",

@@ -143,7 +143,7 @@ def merge_user_metadata(
 
 def _delete_identities(user_id: UUID, kept: Q, *, at: datetime) -> None:
     deleted = Identity.objects.filter(user_id=user_id).exclude(kept)
-    rows = list(deleted) if events.is_wanted(EventType.IDENTITY_UNLINKED) else []
+    rows = list(deleted) if events.is_recorded(EventType.IDENTITY_UNLINKED) else []
     deleted.delete()
     for identity in rows:
         user_events.record_identity(EventType.IDENTITY_UNLINKED, user_id, identity, at=at)
@@ -152,7 +152,7 @@ def _delete_identities(user_id: UUID, kept: Q, *, at: datetime) -> None:
 def _delete_credentials(user: UserRecord, *, at: datetime) -> None:
     user_id = user.id
     passkeys = Passkey.objects.filter(user_id=user_id).values_list("id", "friendly_name")
-    deleted_passkeys = list(passkeys) if events.is_wanted(EventType.PASSKEY_DELETED) else []
+    deleted_passkeys = list(passkeys) if events.is_recorded(EventType.PASSKEY_DELETED) else []
     for model in (Factor, Passkey, PasskeyChallenge, RecoveryCode):
         model._default_manager.filter(user_id=user_id).delete()
     for factor in user.factors:

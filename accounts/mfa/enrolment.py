@@ -202,3 +202,9 @@ def _delete_abandoned(*, before: datetime) -> None:
             ORDER BY f.created_at LIMIT {_BATCH_SIZE} FOR UPDATE OF f SKIP LOCKED)
     """  # noqa: S608  (names of our tables)
     fetch_rows(sql, (before,))
+
+
+def free_name(user: UserRecord, default: str) -> str:
+    """`default`, with a number if another factor of the user has that name."""
+    taken = {factor.friendly_name for factor in user.factors}
+    return next(name for name in (default, *(f"{default} {number}" for number in range(2, 1_000))) if name not in taken)

@@ -180,7 +180,7 @@ class Page(View):
         if error.status >= 500:
             raise error
         page = self.show(form, status=error.status, problem=error_text(error), **context)
-        return _with_error(self.request, page, error)
+        return exception_handler.with_error(self.request, page, error)
 
     def redirect(self, url: str) -> HttpResponse:
         """Redirect after a form (303). Parameters of a request reach it through `destinations` only."""
@@ -293,7 +293,7 @@ class _PageCsrf(CsrfViewMiddleware):
 
 
 def language_cookie_name() -> str:
-    """Of the cookie with the language that the user has chosen."""
+    """The name of the cookie that stores the chosen language."""
     return "__Host-account_language" if conf.is_https(conf.current()) else "account_language"
 
 
@@ -352,21 +352,13 @@ def error_page(request: HttpRequest, error: Exception) -> HttpResponse:
             return _message_page(request, 400, gettext("Bad request"), gettext("The request is malformed."))
         case ApiError() if error.status < 500:
             page = _message_page(request, error.status, gettext("This did not work"), error_text(error))
-            return _with_error(request, page, error)
+            return exception_handler.with_error(request, page, error)
     api_error = exception_handler.to_api_error(error)
     request_id = request.META.get("authsvc.request_id")
     text = error_text(api_error)
     page = _message_page(request, api_error.status, gettext("Something went wrong"), text, request_id=request_id)
-    return _with_error(request, page, api_error)
+    return exception_handler.with_error(request, page, api_error)
 
 
 def _message_page(request: HttpRequest, status: int, title: str, text: str, **context: Any) -> HttpResponse:
     return render(request, "pages/error.html", {"title": title, "text": text, **context}, status=status)
-
-
-def _with_error(request: HttpRequest, page: HttpResponse, error: ApiError) -> HttpResponse:
-    """Add the error code to the access log and `Retry-After` to the page."""
-    request.META["authsvc.error_code"] = error.error_code
-    if error.retry_after is not None:
-        page["Retry-After"] = str(int(error.retry_after + 0.999))
-    return page

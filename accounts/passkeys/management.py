@@ -82,7 +82,7 @@ def _delete(user_id: UUID, passkey_id: UUID | None, *, at: datetime) -> None:
     if passkey_id is None:
         raise errors.PasskeyNotFound
     rows = Passkey.objects.filter(id=passkey_id, user_id=user_id)
-    name = rows.values_list("friendly_name", flat=True).first() if events.is_wanted(EventType.PASSKEY_DELETED) else ""
+    name = rows.values_list("friendly_name", flat=True).first() if events.is_recorded(EventType.PASSKEY_DELETED) else ""
     if not rows.delete_rows():
         raise errors.PasskeyNotFound
     user_events.record_passkey(

@@ -2,8 +2,8 @@
 
 A kind is an algorithm with its costs, such as `bcrypt 10`. Imported hashes are more expensive or cheaper than those of
 this service, so the time of a refusal would tell which accounts exist. A table lists the stored kinds. Imports and
-administrators add kinds; a daily survey of the accounts removes those that have died out. Each process remembers the
-kinds for a minute, and reads them after a refusal, so that a successful sign-in reads nothing.
+administrators add kinds; a daily survey of the accounts removes those that no account has any longer. Each process
+remembers the kinds for a minute, and reads them after a refusal, so that a successful sign-in reads nothing.
 """
 
 from __future__ import annotations

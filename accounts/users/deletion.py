@@ -46,7 +46,7 @@ def delete_locked(
     if user.deleted_at is None:
         user_events.record_deletion(user_id, email=user.email, phone=user.phone, is_soft=soft, at=at)
     if not soft:
-        if session_events.is_end_wanted():
+        if session_events.is_end_recorded():
             revocation.revoke_all_sessions(user_id, reason="user_deleted")
         # The database deletes the related rows by cascade.
         User.objects.filter(id=user_id).delete_rows()

@@ -2,7 +2,7 @@
 
 At the limit the account accepts a correct password or code only from networks where its owner has signed in before.
 All others get the ordinary error until a link in an email is opened, or an administrator resets the count. So the
-guesses of strangers are limited, and they cannot lock the owner out.
+guesses from unknown networks are limited, and cannot lock the owner out.
 
 Only failures write. Each account has one row. Identifiers without an account share a fixed number of placeholder rows,
 so that a failure takes equally long for them. The networks are read from sessions and audit entries of sign-ins, which

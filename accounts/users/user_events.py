@@ -59,7 +59,7 @@ def record_changes(before: UserRecord, after: UserRecord, *, at: datetime) -> No
 def changes_of(user: UserRecord, *, at: datetime) -> Iterator[None]:
     """Record what the block changes in a user. Must run inside a transaction. One statement if an event is wanted."""
     yield
-    if events.is_wanted(EventType.USER_UPDATED) or events.is_wanted(EventType.USER_CONFIRMED):
+    if events.is_recorded(EventType.USER_UPDATED) or events.is_recorded(EventType.USER_CONFIRMED):
         after = queries.get(user.id)
         if after is not None:
             record_changes(user, after, at=at)

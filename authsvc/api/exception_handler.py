@@ -98,6 +98,14 @@ def error_response(error: Exception, request: HttpRequest) -> HttpResponse:
     )
 
 
+def with_error(request: HttpRequest, page: HttpResponse, error: ApiError) -> HttpResponse:
+    """Add the error code to the access log and `Retry-After` to the page."""
+    request.META["authsvc.error_code"] = error.error_code
+    for name, value in _retry_header(error).items():
+        page.headers[name] = value
+    return page
+
+
 def is_versioned(request: HttpRequest) -> bool:
     """True if the client requests API version 2024-01-01 or later."""
     version = request.headers.get(VERSION_HEADER, "")
@@ -177,13 +185,17 @@ def _describe(error: Exception, request: HttpRequest) -> _Description:
         else:
             body = _body(api_error, request=request, versioned=versioned)
             described = _Description(api_error.status, body, {"X-Sb-Error-Code": code})
-        if api_error.retry_after is not None:
-            described.headers["Retry-After"] = str(int(api_error.retry_after + 0.999))
+        described.headers.update(_retry_header(api_error))
     if versioned:
         described.headers[VERSION_HEADER] = VERSIONED_SINCE
     request.META["authsvc.error_code"] = code
     request.META["authsvc.error"] = _cause(error)
     return described
+
+
+def _retry_header(error: ApiError) -> dict[str, str]:
+    """`Retry-After` in whole seconds, rounded up."""
+    return {} if error.retry_after is None else {"Retry-After": str(int(error.retry_after + 0.999))}
 
 
 def _cause(error: Exception) -> str:

@@ -198,8 +198,8 @@ def members(kind: type) -> Iterator[tuple[str, Setting | SectionDeclaration]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A setting, with its complete names, and the field that holds it."""
+class SettingField:
+    """A field of a section: its setting, with complete names, and its path."""
 
     title: str
     """Of the section."""
@@ -207,18 +207,18 @@ class Place:
     setting: Setting
 
 
-def settings_of(kind: type, *, prefix: str = "", title: str = "", path: tuple[str, ...] = ()) -> Iterator[Place]:
+def settings_of(kind: type, *, prefix: str = "", title: str = "", path: tuple[str, ...] = ()) -> Iterator[SettingField]:
     """All settings of a section and the sections below it, in the order of their declaration."""
     for name, member in members(kind):
         if isinstance(member, Setting):
-            yield Place(title, (*path, name), member.below(prefix))
+            yield SettingField(title, (*path, name), member.below(prefix))
         else:
-            place = (*path, name, "*") if member.keys else (*path, name)
+            inner_path = (*path, name, "*") if member.keys else (*path, name)
             for inner in settings_of(
-                member.section, prefix=prefix + member.prefix, title=member.title or title, path=place
+                member.section, prefix=prefix + member.prefix, title=member.title or title, path=inner_path
             ):
                 keys = member.keys or inner.setting.keys
-                yield Place(inner.title, inner.path, dataclasses.replace(inner.setting, keys=keys))
+                yield SettingField(inner.title, inner.path, dataclasses.replace(inner.setting, keys=keys))
 
 
 def _field(declared: Setting) -> Any:

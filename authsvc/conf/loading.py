@@ -74,9 +74,9 @@ def load(variables: Mapping[str, str], notices: Sequence[Notice] = ()) -> AuthCo
 def names_by_variable() -> Mapping[str, tuple[str, ...]]:
     """Every accepted variable → all names of its setting, the first that is set counts."""
     names: dict[str, tuple[str, ...]] = {}
-    for place in settings_of(AuthConfig):
-        for key in place.setting.keys or ("",):
-            alternatives = place.setting.names_for(key)
+    for field in settings_of(AuthConfig):
+        for key in field.setting.keys or ("",):
+            alternatives = field.setting.names_for(key)
             names.update(dict.fromkeys(alternatives, alternatives))
     return names
 
@@ -84,12 +84,12 @@ def names_by_variable() -> Mapping[str, tuple[str, ...]]:
 def keep_until_restart(new: AuthConfig, old: AuthConfig) -> tuple[AuthConfig, list[str]]:
     """`new` with the old values of settings that need a restart, and the variables whose change has no effect yet."""
     changed = []
-    for place in settings_of(AuthConfig):
-        if place.setting.needs_restart:
-            before = _value_at(old, place.path)
-            if _value_at(new, place.path) != before:
-                changed.append(place.setting.documented_name)
-                new = _with_value(new, place.path, before)
+    for field in settings_of(AuthConfig):
+        if field.setting.needs_restart:
+            before = _value_at(old, field.path)
+            if _value_at(new, field.path) != before:
+                changed.append(field.setting.documented_name)
+                new = _with_value(new, field.path, before)
     return new, changed
 
 
@@ -191,20 +191,20 @@ def _range_problem(setting: Setting, value: Any) -> str:
 
 def _deprecations(variables: Mapping[str, str]) -> Iterator[Notice]:
     """A warning for each deprecated variable that is set."""
-    for place in settings_of(AuthConfig):
-        name = place.setting.names[0]
-        if place.setting.deprecation and name in variables:
-            yield _warning(name, place.setting.deprecation.format(name))
-    for name, advice in REMOVED.items():
+    for field in settings_of(AuthConfig):
+        name = field.setting.names[0]
+        if field.setting.deprecation and name in variables:
+            yield _warning(name, field.setting.deprecation.format(name))
+    for name, remedy in REMOVED.items():
         if name in variables:
-            yield _warning(name, f"DEPRECATION NOTICE: {name} is not supported, will be removed soon{advice}")
+            yield _warning(name, f"DEPRECATION NOTICE: {name} is not supported, will be removed soon{remedy}")
 
 
 def _unknown(variables: Mapping[str, str]) -> Iterator[Notice]:
     """A warning for each unknown variable with the prefix of the service, with the most similar known name."""
     known = names_by_variable()
     open_ended = tuple(
-        name for place in settings_of(AuthConfig) if place.setting.is_open_ended for name in place.setting.names
+        name for field in settings_of(AuthConfig) if field.setting.is_open_ended for name in field.setting.names
     )
     for name in sorted(variables):
         if name.startswith(PREFIX) and name not in known and name not in REMOVED and not name.startswith(open_ended):
@@ -218,10 +218,10 @@ def _published_secrets(variables: Mapping[str, str]) -> list[str]:
     """The set variables whose secret, or password in a URL, is one of PUBLISHED_SECRETS."""
     names = [
         name
-        for place in settings_of(AuthConfig)
-        if place.setting.is_secret and not place.setting.is_open_ended
-        for key in place.setting.keys or ("",)
-        for name in place.setting.names_for(key)
+        for field in settings_of(AuthConfig)
+        if field.setting.is_secret and not field.setting.is_open_ended
+        for key in field.setting.keys or ("",)
+        for name in field.setting.names_for(key)
     ]
     return [name for name in names if name in variables and _secret_in(variables[name]) in PUBLISHED_SECRETS]
 

@@ -102,11 +102,3 @@ def next_url(request: HttpRequest) -> str:
     start = reverse("admin:index")
     is_console = requested.startswith(start) and url_has_allowed_host_and_scheme(requested, allowed_hosts=None)
     return requested if is_console else start
-
-
-def with_error(request: HttpRequest, page: HttpResponse, error: ApiError) -> HttpResponse:
-    """Add the error code to the access log and `Retry-After` to the page."""
-    request.META["authsvc.error_code"] = error.error_code
-    if error.retry_after is not None:
-        page["Retry-After"] = str(int(error.retry_after + 0.999))
-    return page

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from authsvc.caller import client_address
 
 HEADER = "Authsvc-Mirror"
-_SALT = "authsvc.mirror"
+_SALT = "authsvc.proxy_echo"
 _SECONDS = 60
 
 

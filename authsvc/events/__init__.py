@@ -11,7 +11,7 @@ from authsvc.events.contract import (
     RequestInfo,
     current_actor,
     current_request,
-    is_wanted,
+    is_recorded,
     record,
     sinks,
 )
@@ -25,7 +25,7 @@ __all__ = [
     "RequestInfo",
     "current_actor",
     "current_request",
-    "is_wanted",
+    "is_recorded",
     "record",
     "sinks",
 ]

@@ -92,7 +92,7 @@ sinks: list[EventSink] = []
 """The sinks of all installed apps; `AppConfig.ready()` adds that of an app."""
 
 
-def is_wanted(type: EventType) -> bool:
+def is_recorded(type: EventType) -> bool:
     """True if a sink stores events of this type. Costs no statement."""
     return any(sink.is_subscribed(type) for sink in sinks)
 

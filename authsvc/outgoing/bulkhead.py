@@ -32,7 +32,7 @@ class Slots(Protocol):
     def size(self) -> int: ...
 
     @property
-    def max_away(self) -> int:
+    def max_waiting_threads(self) -> int:
         """Threads of the process that may wait without a slot for calls which this module does not limit."""
 
 
@@ -80,9 +80,9 @@ def slot_count() -> int | None:
     return None if _thread.slots is None else _thread.slots.size
 
 
-def max_away() -> int | None:
-    """`max_away` of the slots of which this thread holds one; None if it holds none."""
-    return None if _thread.slots is None else _thread.slots.max_away
+def max_waiting_threads() -> int | None:
+    """`max_waiting_threads` of the slots of which this thread holds one; None if it holds none."""
+    return None if _thread.slots is None else _thread.slots.max_waiting_threads
 
 
 @contextmanager

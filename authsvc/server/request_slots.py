@@ -32,7 +32,7 @@ class RequestSlots:
     `submit` is for servers that have read the request and have no thread for it, `hold` for servers that have one.
     """
 
-    max_away = 512
+    max_waiting_threads = 512
     """See `bulkhead.Slots`. A server with a fixed number of threads sets a lower one."""
 
     def __init__(self, size: int) -> None:

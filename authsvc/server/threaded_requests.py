@@ -43,7 +43,7 @@ def start_monitor(port: int) -> None:
 
 def wrap(application: Application, slots: RequestSlots) -> Application:
     """The application with a limit of the requests that run at a time."""
-    slots.max_away = MAX_AWAY
+    slots.max_waiting_threads = MAX_AWAY
 
     def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         peer = f"{environ.get('REMOTE_ADDR')}:{environ.get('REMOTE_PORT')}"

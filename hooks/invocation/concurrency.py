@@ -37,10 +37,10 @@ class _Calls:
         self._count_with_slot = 0
         self._waiting = 0
 
-    def acquire(self, *, slots: int | None, max_away: int | None, seconds: float) -> bool:
+    def acquire(self, *, slots: int | None, max_waiting_threads: int | None, seconds: float) -> bool:
         """Begin a call, after a wait of at most `seconds`. `slots`: of the process, if the call keeps one.
 
-        Raises ServiceBusy if `max_away` requests wait for a call, or for the answer of one, without a slot.
+        Raises ServiceBusy if `max_waiting_threads` requests wait without a slot for a call or its response.
         """
 
         def is_free() -> bool:
@@ -52,7 +52,7 @@ class _Calls:
             if must_wait and not seconds:
                 return False
             away = self._waiting + self._count - self._count_with_slot
-            if (must_wait or slots is None) and max_away is not None and away >= max_away:
+            if (must_wait or slots is None) and max_waiting_threads is not None and away >= max_waiting_threads:
                 raise ServiceBusy(retry_after=_RETRY_SECONDS)
             if must_wait:
                 self._waiting += 1
@@ -87,11 +87,13 @@ def reserve(hook: Hook) -> Iterator[None]:
         yield
         return
     timeout = settings.of(hook).time_limit
-    slots, max_away = bulkhead.slot_count(), bulkhead.max_away()
+    slots, max_waiting_threads = bulkhead.slot_count(), bulkhead.max_waiting_threads()
     started = time.monotonic()
-    if not _calls.acquire(slots=slots, max_away=max_away, seconds=0):
+    if not _calls.acquire(slots=slots, max_waiting_threads=max_waiting_threads, seconds=0):
         with bulkhead.leave_slot():
-            is_reserved = _calls.acquire(slots=slots, max_away=max_away, seconds=timeout.total_seconds())
+            is_reserved = _calls.acquire(
+                slots=slots, max_waiting_threads=max_waiting_threads, seconds=timeout.total_seconds()
+            )
         if not is_reserved:
             raise HookTimedOut.after(timeout)
     _thread.reservation_wait = time.monotonic() - started
@@ -116,7 +118,7 @@ def call(hook: Hook) -> Iterator[float]:
         with reserve(hook):
             yield deadline
         return
-    max_away = bulkhead.max_away()
+    max_waiting_threads = bulkhead.max_waiting_threads()
     # The connection of a transaction belongs to the slot.
     slots = bulkhead.slot_count() if is_in_transaction else None
     with bulkhead.keep_slot() if is_in_transaction else bulkhead.leave_slot():
@@ -124,7 +126,7 @@ def call(hook: Hook) -> Iterator[float]:
             yield deadline
             return
         seconds = 0 if is_in_transaction else timeout.total_seconds()
-        if not _calls.acquire(slots=slots, max_away=max_away, seconds=seconds):
+        if not _calls.acquire(slots=slots, max_waiting_threads=max_waiting_threads, seconds=seconds):
             raise HookTimedOut.after(timeout)
         try:
             yield deadline

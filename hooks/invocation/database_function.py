@@ -14,7 +14,7 @@ from hooks import errors
 
 
 def call(uri: str, function: tuple[str, str], *, payload: str, deadline: float, timeout: timedelta) -> str | None:
-    """The JSON text that the function answers; None for NULL or no row.
+    """The JSON text of the function; None for NULL or no row.
 
     `deadline` is on the monotonic clock. Raises HookFunctionRefused, HookErrored, and HookTimedOut for a deadline that
     has passed before the call.

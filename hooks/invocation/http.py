@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 def call(
     uri: str, *, body: bytes, message_id: str, secrets: Sequence[Secret], deadline: float, timeout: timedelta
 ) -> bytes | None:
-    """The JSON text that the hook answers; None for status 204. Raises HookFailed.
+    """The JSON text of the hook; None for status 204. Raises HookFailed.
 
     `deadline` (monotonic clock) covers all attempts and the pauses between them; `timeout` is named in its error.
     """
@@ -52,7 +52,7 @@ def call(
         except http.TimedOut:
             raise errors.HookTimedOut.after(timeout) from None
         except http.TooLong:
-            raise errors.HookAnswerTooLarge from None
+            raise errors.HookResponseTooLarge from None
         except http.NotConnected:
             if attempt < _ATTEMPTS:
                 time.sleep(max(0.0, min(_PAUSE_SECONDS, deadline - time.monotonic())))
@@ -73,7 +73,7 @@ def _content(reply: http.Reply) -> bytes | None:
         case 200 | 202:
             _check_content_type(reply.headers.get("Content-Type", ""))
             if len(reply.body) > errors.MAX_ANSWER_BYTES:
-                raise errors.HookAnswerTooLarge
+                raise errors.HookResponseTooLarge
             return reply.body
         case 400:
             raise errors.PayloadRefused

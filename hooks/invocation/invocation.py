@@ -1,4 +1,4 @@
-"""Calls a hook and interprets its answer."""
+"""Calls a hook and interprets its response."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
-class NoAnswer(Enum):
-    NO_ANSWER = "no answer"
+class NoResponse(Enum):
+    NO_RESPONSE = "no response"
 
 
-NO_ANSWER = NoAnswer.NO_ANSWER
+NO_RESPONSE = NoResponse.NO_RESPONSE
 """The hook returned status 204, NULL or None."""
 
 
@@ -40,16 +40,16 @@ def invoke(
     hook: Hook,
     payload: Mapping[str, Any],
     *,
-    read: Callable[[Any], T] = lambda answer: answer,
+    read: Callable[[Any], T] = lambda response: response,
     address: str = "",
     invocation_id: UUID | None = None,
 ) -> T:
     """Call an enabled hook with `metadata` and `payload`; `address` is the client IP address, empty if unknown.
 
-    Returns `read(answer)`; the answer is a JSON value without an `error`, or NO_ANSWER. `read` raises HookFailed for an
-    unusable answer. `invocation_id` identifies repeated calls for the same message. Raises HookRejected if the hook
-    refuses the request, HookFailed if it cannot be asked or understood, and ServiceBusy. Outside of transactions the
-    request has no slot during the call.
+    Returns `read(response)`; the response is a JSON value without an `error`, or NO_RESPONSE. `read` raises HookFailed
+    for an unusable response. `invocation_id` identifies repeated calls for the same message. Raises HookRejected if the
+    hook refuses the request, HookFailed if it cannot be asked or understood, and ServiceBusy. Outside of transactions
+    the request has no slot during the call.
     """
     configuration = settings.of(hook)
     message_id = str(invocation_id or uuid4())
@@ -57,9 +57,9 @@ def invoke(
     outcome = "failed"
     try:
         with telemetry.hook_span(str(hook)), concurrency.call(hook) as deadline:
-            answer = _call(hook, {"metadata": _metadata(hook, message_id, address), **payload}, message_id, deadline)
-        check_error(answer)
-        result = read(answer)
+            response = _call(hook, {"metadata": _metadata(hook, message_id, address), **payload}, message_id, deadline)
+        check_error(response)
+        result = read(response)
         outcome = "ok"
         return result
     except HookRejected:
@@ -100,7 +100,7 @@ def _call(hook: Hook, payload: Mapping[str, Any], message_id: str, deadline: flo
     configuration = settings.of(hook)
     uri, timeout = configuration.uri, configuration.time_limit
     if configuration.transport == "python":
-        answer = python_function.call(
+        response = python_function.call(
             python_function.resolve(uri),
             uri,
             name=str(hook),
@@ -109,7 +109,7 @@ def _call(hook: Hook, payload: Mapping[str, Any], message_id: str, deadline: flo
             timeout=timeout,
             max_abandoned=conf.current().hook_calls.max_concurrency,
         )
-        return NO_ANSWER if answer is None else as_json(answer)
+        return NO_RESPONSE if response is None else as_json(response)
     body = _encode(payload)
     text: bytes | str | None
     if configuration.transport == "pg-functions":
@@ -121,11 +121,11 @@ def _call(hook: Hook, payload: Mapping[str, Any], message_id: str, deadline: flo
             uri, body=body, message_id=message_id, secrets=configuration.secrets, deadline=deadline, timeout=timeout
         )
     if text is None:
-        return NO_ANSWER
+        return NO_RESPONSE
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
-        raise errors.InvalidHookAnswer from None
+        raise errors.InvalidHookResponse from None
 
 
 def _encode(payload: Mapping[str, Any]) -> bytes:
@@ -135,27 +135,27 @@ def _encode(payload: Mapping[str, Any]) -> bytes:
         raise HookFailed("Error marshaling JSON input.") from None
 
 
-def as_json(answer: Any) -> Any:
-    """The answer of a Python function as JSON would transport it. Raises InvalidHookAnswer."""
+def as_json(response: Any) -> Any:
+    """The response of a Python function as JSON would transport it. Raises InvalidHookResponse."""
     try:
-        return orjson.loads(orjson.dumps(answer))
+        return orjson.loads(orjson.dumps(response))
     except (orjson.JSONEncodeError, RecursionError):
-        raise errors.InvalidHookAnswer from None
+        raise errors.InvalidHookResponse from None
 
 
-def check_error(answer: Any) -> None:
-    """Raises HookRejected for an answer with an `error`, and InvalidHookAnswer for one of another shape."""
-    if answer is NO_ANSWER or answer is None:
+def check_error(response: Any) -> None:
+    """Raises HookRejected for a response with an `error`, and InvalidHookResponse for one of another shape."""
+    if response is NO_RESPONSE or response is None:
         return
-    if not isinstance(answer, dict):
-        raise errors.InvalidHookAnswer
-    error = answer.get("error")
+    if not isinstance(response, dict):
+        raise errors.InvalidHookResponse
+    error = response.get("error")
     if error is None:
         return
     if not isinstance(error, dict):
-        raise errors.InvalidHookAnswer
+        raise errors.InvalidHookResponse
     message, status = error.get("message") or "", error.get("http_code") or 0
     if not isinstance(message, str) or not isinstance(status, int) or isinstance(status, bool):
-        raise errors.InvalidHookAnswer
+        raise errors.InvalidHookResponse
     if message:
         raise HookRejected(message, status=status if 400 <= status <= 599 else 500)

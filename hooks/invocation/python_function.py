@@ -63,7 +63,7 @@ def call(
     timeout: timedelta,
     max_abandoned: int,
 ) -> Any:
-    """The answer of the function; None for no answer. Raises HookRejected and HookFailed.
+    """The response of the function; None for no response. Raises HookRejected and HookFailed.
 
     Threads cannot be stopped: the caller goes on at the deadline (monotonic clock), and the thread until its function
     returns. While `max_abandoned` threads of this process have passed their deadline, a call fails at once.
@@ -94,13 +94,13 @@ def call(
 def _run(function: Callable[[HookEvent[Any]], Any], event: HookEvent[Any], result: Future[Any]) -> None:
     """Runs in the thread, which has its own database connection."""
     try:
-        answer = function(event)
+        response = function(event)
     except BaseException as error:
         if not isinstance(error, HookRejection):
             logger.exception("hook raised an exception", extra={"event": "hook.exception"})
         result.set_exception(error)
     else:
-        result.set_result(answer)
+        result.set_result(response)
     finally:
         connections.close_all()
 

@@ -10,9 +10,9 @@ from uuid import UUID
 
 import orjson
 
-from hooks.errors import ClaimsMissing, HookFailed, InvalidClaims, InvalidHookAnswer
+from hooks.errors import ClaimsMissing, HookFailed, InvalidClaims, InvalidHookResponse
 from hooks.invocation import concurrency, invocation
-from hooks.invocation.invocation import NO_ANSWER
+from hooks.invocation.invocation import NO_RESPONSE
 from hooks.names import Hook
 
 _HOOK = Hook.CUSTOM_ACCESS_TOKEN
@@ -64,18 +64,18 @@ class AccessTokenHook:
             return dict(claims)
 
 
-def read_claims(answer: Any, *, issued: Mapping[str, Any]) -> dict[str, Any]:
-    """The claims to sign, from the answer of the hook to the claims `issued`.
+def read_claims(response: Any, *, issued: Mapping[str, Any]) -> dict[str, Any]:
+    """The claims to sign, from the response of the hook to the claims `issued`.
 
-    Raises ClaimsMissing, InvalidHookAnswer, or InvalidClaims with a line per violation.
+    Raises ClaimsMissing, InvalidHookResponse, or InvalidClaims with a line per violation.
     """
-    if answer is not NO_ANSWER and "claims" not in (answer or {}):
+    if response is not NO_RESPONSE and "claims" not in (response or {}):
         raise ClaimsMissing
-    claims = None if answer is NO_ANSWER else answer["claims"]
+    claims = None if response is NO_RESPONSE else response["claims"]
     if claims is None:
         raise InvalidClaims([_wrong_type("(root)", ("object",), None)])
     if not isinstance(claims, dict):
-        raise InvalidHookAnswer
+        raise InvalidHookResponse
     if violations := list(_schema_violations(claims)):
         raise InvalidClaims(violations)
     kept = {name: issued[name] for name in _KEPT if name in issued and name not in claims}

@@ -9,9 +9,9 @@ from uuid import UUID
 from accounts.mfa.errors import FactorAttemptRejected
 from accounts.sign_in.errors import PasswordAttemptRejected
 from authsvc.caller import Caller
-from hooks.errors import HookFailed, InvalidHookAnswer
+from hooks.errors import HookFailed, InvalidHookResponse
 from hooks.invocation import invocation
-from hooks.invocation.invocation import NO_ANSWER
+from hooks.invocation.invocation import NO_RESPONSE
 from hooks.names import Hook
 from tokens.sessions import revocation
 
@@ -22,11 +22,11 @@ class VerificationAttemptHooks:
     """Implements `accounts.users.attempt_hooks.AttemptHooks`."""
 
     def check_password(self, user_id: UUID, *, is_valid: bool, caller: Caller) -> None:
-        answer = _ask(Hook.PASSWORD_VERIFICATION_ATTEMPT, {"user_id": str(user_id), "valid": is_valid}, caller=caller)
-        if answer.get("decision") == "reject":
-            if answer.get("should_logout_user"):
+        response = _ask(Hook.PASSWORD_VERIFICATION_ATTEMPT, {"user_id": str(user_id), "valid": is_valid}, caller=caller)
+        if response.get("decision") == "reject":
+            if response.get("should_logout_user"):
                 revocation.revoke_all_sessions(user_id, reason="hook_rejected")
-            raise PasswordAttemptRejected(answer.get("message") or None)
+            raise PasswordAttemptRejected(response.get("message") or None)
 
     def check_factor(self, user_id: UUID, factor_id: UUID, *, factor_type: str, is_valid: bool, caller: Caller) -> None:
         payload = {
@@ -35,14 +35,14 @@ class VerificationAttemptHooks:
             "factor_type": factor_type,
             "valid": is_valid,
         }
-        answer = _ask(Hook.MFA_VERIFICATION_ATTEMPT, payload, caller=caller)
-        if answer.get("decision") == "reject":
+        response = _ask(Hook.MFA_VERIFICATION_ATTEMPT, payload, caller=caller)
+        if response.get("decision") == "reject":
             revocation.revoke_all_sessions(user_id, reason="hook_rejected")
-            raise FactorAttemptRejected(answer.get("message") or None)
+            raise FactorAttemptRejected(response.get("message") or None)
 
 
 def _ask(hook: Hook, payload: Mapping[str, Any], *, caller: Caller) -> Mapping[str, Any]:
-    """The answer of the hook; empty if the hook is disabled, has no answer, or failed and that is tolerated."""
+    """The response of the hook; empty if the hook is disabled, has no response, or failed and that is tolerated."""
     if not invocation.is_enabled(hook):
         return {}
     try:
@@ -53,10 +53,10 @@ def _ask(hook: Hook, payload: Mapping[str, Any], *, caller: Caller) -> Mapping[s
         return {}
 
 
-def _read(answer: Any) -> Mapping[str, Any]:
-    """The members of an answer, each of its type or absent. Raises InvalidHookAnswer."""
-    members: Mapping[str, Any] = {} if answer is NO_ANSWER or answer is None else answer
+def _read(response: Any) -> Mapping[str, Any]:
+    """The members of a response, each of its type or absent. Raises InvalidHookResponse."""
+    members: Mapping[str, Any] = {} if response is NO_RESPONSE or response is None else response
     for name, type_ in _MEMBERS.items():
         if not isinstance(members.get(name), type_ | None):
-            raise InvalidHookAnswer
+            raise InvalidHookResponse
     return members

@@ -71,7 +71,7 @@ class DeliveryDetails:
     delivery: WebhookDelivery
     attempts: list[WebhookAttempt]
     body: bytes
-    """The JSON document of the event."""
+    """The JSON payload of the event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ def view(delivery_id: str, *, actor: audit.Administrator, caller: Caller, at: da
 
 
 def view_event(event_id: str, *, actor: audit.Administrator, caller: Caller, at: datetime) -> bytes:
-    """The JSON document of an event, by its id with or without `evt_`. Records the view. Raises EventNotFound."""
+    """The JSON payload of an event, by its id with or without `evt_`. Records the view. Raises EventNotFound."""
     try:
         parsed_id = UUID(event_id.removeprefix(_EVENT_PREFIX))
     except ValueError:

@@ -15,7 +15,7 @@ from authsvc.events import Actor, Event, EventType, RequestInfo
 from hooks.webhooks import queries, subscriptions
 
 API_VERSION = "2026-01-01"
-"""The shape of the documents."""
+"""The version of the payload format."""
 
 
 class WebhookSink:

@@ -97,14 +97,14 @@ class EventTypeList(TypedDict):
     event_types: list[str]
 
 
-class PingAnswer(TypedDict):
+class PingResponse(TypedDict):
     """The ids of a ping."""
 
     event_id: str
     delivery_id: UUID
 
 
-class ReplayAnswer(TypedDict):
+class ReplayResponse(TypedDict):
     """The number of deliveries that are repeated."""
 
     count: int
@@ -137,10 +137,10 @@ class AttemptDescription(TypedDict):
     status: int | None
     error: str | None
     response_head: str | None
-    """The start of the answer; values that look like secrets are replaced."""
+    """The start of the response; values that look like secrets are replaced."""
 
 
-class EventDocument(TypedDict):
+class EventPayload(TypedDict):
     """An event as endpoints receive it."""
 
     id: str
@@ -162,7 +162,7 @@ class DeliveryWithAttempts(DeliveryDescription):
     """A delivery with its attempts and its event."""
 
     attempts_log: list[AttemptDescription]
-    event: EventDocument
+    event: EventPayload
 
 
 class DeliveryList(TypedDict):

@@ -1,4 +1,4 @@
-"""One attempt of a delivery: the signed request, and the outcome of its answer."""
+"""One attempt of a delivery: the signed request, and the outcome of its response."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ class Attempt:
     started_at: datetime
     duration: timedelta
     status: int | None
-    """None without an answer."""
+    """None without a response."""
     error: str = ""
-    """The reason why there is no answer, or that its status is no success."""
+    """The reason why there is no response, or that its status is no success."""
     head: str | None = field(default=None, repr=False)
-    """The start of the answer, without secrets."""
+    """The start of the response, without secrets."""
     retry_after: timedelta = timedelta()
     """The receiver asks for no other attempt before."""
 
@@ -74,7 +74,7 @@ class Attempt:
 
 
 def attempt(message: Message, *, timeout: timedelta, public_only: bool) -> Attempt:
-    """Sends the request and waits for the answer. Raises nothing for failures of the network and of the receiver."""
+    """Sends the request and waits for the response. Raises nothing for failures of the network and of the receiver."""
     started_at, started = datetime.now(UTC), time.monotonic()
     signed = signatures.signed_headers(
         message.secrets,
@@ -107,7 +107,7 @@ def attempt(message: Message, *, timeout: timedelta, public_only: bool) -> Attem
 def next_attempt_at(
     result: Attempt, *, scheduled_attempt: int, schedule: Sequence[timedelta], at: datetime
 ) -> datetime | None:
-    """The time of the next attempt; None after a success, an answer that ends the delivery, or the last attempt."""
+    """The time of the next attempt; None after a success, a response that ends the delivery, or the last attempt."""
     if result.is_success or result.status == GONE or scheduled_attempt > len(schedule):
         return None
     pause = schedule[scheduled_attempt - 1] * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311  (no secret)
@@ -121,7 +121,7 @@ def delivery_status(result: Attempt, *, next_attempt_at: datetime | None) -> Del
 
 
 def redact(body: bytes) -> str:
-    """The start of an answer as text that contains no secret, as far as its form shows one."""
+    """The start of a response as text that contains no secret, as far as its form shows one."""
     # Longer than the result, so that a secret at its end is recognised.
     text = body[: 4 * _MAX_HEAD_LENGTH].decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
     return _SECRETS.sub(lambda match: (match["name"] or "") + _REDACTED, text)[:_MAX_HEAD_LENGTH]

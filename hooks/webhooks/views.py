@@ -145,7 +145,7 @@ class SecretView(WebhookView):
 
 
 class PingView(WebhookView):
-    @document(responses={202: schemas.PingAnswer}, errors=(errors.EndpointNotFound, errors.EndpointIsDisabled))
+    @document(responses={202: schemas.PingResponse}, errors=(errors.EndpointNotFound, errors.EndpointIsDisabled))
     def post(self, request: ServiceRequest, endpoint_id: str) -> HttpResponse:
         """Send the event `webhook.ping` to an endpoint."""
         admin = authentication.get_admin(request).actor
@@ -162,7 +162,7 @@ class PingView(WebhookView):
 class ReplayView(WebhookView):
     @document(
         body=schemas.ReplayInput,
-        responses={202: schemas.ReplayAnswer},
+        responses={202: schemas.ReplayResponse},
         errors=(errors.EndpointNotFound, errors.EndpointIsDisabled, errors.ReplayInvalid),
     )
     def post(self, request: ServiceRequest, endpoint_id: str) -> HttpResponse:
@@ -229,7 +229,7 @@ class RetryView(WebhookView):
 
 
 class EventView(WebhookView):
-    @document(responses={200: schemas.EventDocument}, errors=(errors.EventNotFound,))
+    @document(responses={200: schemas.EventPayload}, errors=(errors.EventNotFound,))
     def get(self, request: ServiceRequest, event_id: str) -> HttpResponse:
         """Return an event as endpoints receive it. The audit trail records the view."""
         actor = authentication.get_admin(request).actor

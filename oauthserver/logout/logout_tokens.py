@@ -102,7 +102,7 @@ def _post(client: OAuthClient, token: str) -> http.Reply:
     return http.send(
         "POST",
         client.backchannel_logout_uri or "",
-        timeout=_TIMEOUT,
+        timeout=min(_TIMEOUT, conf.current().api.internal_http_timeout),
         max_bytes=_MAX_RESPONSE_BYTES,
         form={"logout_token": token},
         truncate=True,

@@ -83,7 +83,7 @@ class DevicePage(OAuthPage):
 
 
 class DeviceApprovedPage(OAuthPage):
-    """The end of the way in the browser; the device goes on."""
+    """Shown after approval; the user continues on the device."""
 
     http_method_names = ["get", "head"]
     template = "pages/device_done.html"

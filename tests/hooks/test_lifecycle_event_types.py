@@ -43,11 +43,11 @@ SECRET_NAMES = (
 
 @dataclass
 class Sink:
-    wanted: set[EventType]
+    subscribed: set[EventType]
     events: list[Event] = field(default_factory=list)
 
     def is_subscribed(self, type: EventType) -> bool:
-        return type in self.wanted
+        return type in self.subscribed
 
     def record(self, event: Event) -> None:
         self.events.append(event)
@@ -129,9 +129,9 @@ def unlink_identity(bench: Bench) -> None:
     done(bench.api.delete(f"/user/identities/{identity.id}", bearer=made.access_token))
 
 
-def create_passkey(bench: Bench) -> passkey_requests.Holder:
+def create_passkey(bench: Bench) -> passkey_requests.PasskeyOwner:
     bench.auth_config(passkeys={"enabled": True}, webauthn=PARTY)
-    return passkey_requests.make_holder(bench.api)
+    return passkey_requests.make_owner(bench.api)
 
 
 def delete_passkey(bench: Bench) -> None:
@@ -212,7 +212,7 @@ def bench(api: Api, auth_config: ChangeConfig, mocked_requests: responses.Reques
 
 @pytest.fixture
 def sink() -> Iterator[Sink]:
-    sink = Sink(wanted=set())
+    sink = Sink(subscribed=set())
     events.sinks.append(sink)
     yield sink
     events.sinks.remove(sink)
@@ -224,7 +224,7 @@ def test_each_type_has_a_scenario() -> None:
 
 @pytest.mark.parametrize("type", SCENARIOS, ids=str)
 def test_the_only_subscribed_type_is_recorded_once(type: EventType, bench: Bench, sink: Sink) -> None:
-    sink.wanted = {type}
+    sink.subscribed = {type}
 
     SCENARIOS[type](bench)
 
@@ -241,7 +241,7 @@ def test_the_only_subscribed_type_is_recorded_once(type: EventType, bench: Bench
 
 
 def test_a_subscription_to_users_alone(bench: Bench, sink: Sink) -> None:
-    sink.wanted = {type for type in EventType if type.startswith("user.")} - {EventType.USER_CONFIRMED}
+    sink.subscribed = {type for type in EventType if type.startswith("user.")} - {EventType.USER_CONFIRMED}
 
     session = sign_up(bench)
     done(bench.api.request("PUT", "/user", {"data": {"color": "red"}}, bearer=session["access_token"]))
@@ -255,7 +255,7 @@ def test_a_subscription_to_users_alone(bench: Bench, sink: Sink) -> None:
 
 def test_the_end_of_sessions_with_their_user(bench: Bench, sink: Sink) -> None:
     made = factories.make_session()
-    sink.wanted = {EventType.SESSION_REVOKED}
+    sink.subscribed = {EventType.SESSION_REVOKED}
 
     bench.ask("DELETE", f"/admin/users/{made.user.id}", {})
 
@@ -268,7 +268,7 @@ def test_the_cleanup_of_anonymous_users(bench: Bench, sink: Sink) -> None:
     anonymous, permanent = factories.make_user(is_anonymous=True), factories.make_user()
     factories.backdate(anonymous, permanent, by=timedelta(days=31))
     recent = factories.make_user(is_anonymous=True)
-    sink.wanted = {EventType.USER_DELETED}
+    sink.subscribed = {EventType.USER_DELETED}
 
     for rule in cleanup.rules:
         if rule.table == "users":
@@ -281,7 +281,7 @@ def test_the_cleanup_of_anonymous_users(bench: Bench, sink: Sink) -> None:
 
 def test_a_link_that_changes_an_unconfirmed_user(bench: Bench, sink: Sink) -> None:
     user = factories.make_user(email=EMAIL, confirmed=False, data={"color": "blue"})
-    sink.wanted = {EventType.USER_CREATED, EventType.USER_UPDATED}
+    sink.subscribed = {EventType.USER_CREATED, EventType.USER_UPDATED}
 
     body = {"type": "signup", "email": EMAIL, "password": "another password 1", "data": {"color": "red"}}
     bench.ask("POST", "/admin/generate_link", body)

@@ -45,7 +45,7 @@ def post(*messages: Email | Sms) -> None:
         messaging.send(*messages)
 
 
-def take_marks_away() -> None:
+def remove_recipient_digests() -> None:
     """Store messages as an earlier version did."""
     with connection.cursor() as cursor:
         cursor.execute("UPDATE procrastinate_jobs SET args = args - 'to_user' - 'to_address'")
@@ -73,7 +73,7 @@ def test_messages_of_a_user_are_exported_and_removed(queue: Queue, message: Emai
     other = email_to("bob@example.com", user_id=uuid4())
     post(other, message)
     if not marked:
-        take_marks_away()
+        remove_recipient_digests()
     assert exported() == [str(message.id)]
     assert Messages().erase(ADA)["messages"] == 1
     (left,) = queue.jobs()
@@ -95,7 +95,7 @@ def test_removal_does_not_read_messages_of_others(queue: Queue) -> None:
 def test_messages_without_a_recipient_digest_are_decrypted(queue: Queue) -> None:
     mine = [email_to(ADDRESS, user_id=ADA.id), email_to(ADDRESS, user_id=ADA.id), email_to(ADDRESS, user_id=ADA.id)]
     post(mine[0], *strangers(personal_data._BATCH_SIZE), mine[1])
-    take_marks_away()
+    remove_recipient_digests()
     post(mine[2])
     assert sorted(exported()) == sorted(str(message.id) for message in mine)
     assert Messages().erase(ADA)["messages"] == 3

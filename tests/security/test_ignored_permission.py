@@ -65,7 +65,7 @@ class Closed(BaseThrottle):
         return False
 
 
-class Door(Endpoint):
+class OpenView(Endpoint):
     """Answers every method, also those that the base class does not list."""
 
     http_method_names = [*METHODS, "head", "options", "trace"]
@@ -81,7 +81,7 @@ class Door(Endpoint):
         return Response({})
 
 
-class AsyncDoor(Endpoint):
+class AsyncView(Endpoint):
     permission_classes = (Refuse,)
 
     async def get(self, request: ServiceRequest) -> HttpResponse:
@@ -89,7 +89,7 @@ class AsyncDoor(Endpoint):
         return Response({})
 
 
-class ObjectDoor(Endpoint, GenericAPIView):  # type: ignore[type-arg]
+class ObjectView(Endpoint, GenericAPIView):  # type: ignore[type-arg]
     """A generic view of DRF, which checks the permission of the object that it has found."""
 
     queryset = User.objects.all()
@@ -102,23 +102,23 @@ class ObjectDoor(Endpoint, GenericAPIView):  # type: ignore[type-arg]
         return Response({"email": found.email})
 
 
-def door(**policies: Any) -> Any:
-    view: Any = type("View", (Door,), policies)
+def view_with(**policies: Any) -> Any:
+    view: Any = type("View", (OpenView,), policies)
     return view.as_view()
 
 
 urlpatterns = [
-    path("false", door(permission_classes=(Refuse,))),
-    path("none", door(permission_classes=(RefuseByNone,))),
-    path("raised", door(permission_classes=(RefuseByRaising,))),
-    path("second", door(permission_classes=(AllowAny, Refuse))),
-    path("both", door(permission_classes=(AllowAny & Refuse,))),
-    path("negated", door(permission_classes=(~AllowAny,))),
-    path("throttled", door(throttle_classes=(Closed,))),
-    path("read-only", door(permission_classes=(ReadOnly,))),
-    path("async", AsyncDoor.as_view()),
-    path("object/<str:email>", ObjectDoor.as_view()),
-    path("open", door(permission_classes=(AllowAny,))),
+    path("false", view_with(permission_classes=(Refuse,))),
+    path("none", view_with(permission_classes=(RefuseByNone,))),
+    path("raised", view_with(permission_classes=(RefuseByRaising,))),
+    path("second", view_with(permission_classes=(AllowAny, Refuse))),
+    path("both", view_with(permission_classes=(AllowAny & Refuse,))),
+    path("negated", view_with(permission_classes=(~AllowAny,))),
+    path("throttled", view_with(throttle_classes=(Closed,))),
+    path("read-only", view_with(permission_classes=(ReadOnly,))),
+    path("async", AsyncView.as_view()),
+    path("object/<str:email>", ObjectView.as_view()),
+    path("open", view_with(permission_classes=(AllowAny,))),
 ]
 
 

@@ -147,7 +147,7 @@ def log_out(signed_in: SignedInUser, *, caller: Caller, at: datetime) -> None:
         session_events.record_end(signed_in.user.id, [signed_in.session.id], reason="logout_local")
 
 
-def end_outdated(*, at: datetime, limit: int) -> int:
+def end_expired(*, at: datetime, limit: int) -> int:
     """Deletes impersonated sessions that have expired, or whose operator has signed out, and records their end.
 
     Returns their number, at most `limit`.

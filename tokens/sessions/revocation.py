@@ -60,7 +60,7 @@ def log_out_browser(signed_in: SignedInUser, *, caller: Caller, at: datetime) ->
         )
         DELETE FROM {table} WHERE user_id = %(user_id)s AND id = %(id)s
             OR {granted} AND ({is_offline}) IS NOT TRUE
-        {"RETURNING id" if session_events.is_end_wanted() else ""}
+        {"RETURNING id" if session_events.is_end_recorded() else ""}
     """  # noqa: S608  (own table names)
     with transaction.atomic(durable=True):
         audit.record(audit.Action.LOGOUT, actor=signed_in.user, caller=caller, at=at)
@@ -119,7 +119,7 @@ def revoke_all_sessions(user_id: UUID, *, except_session_id: UUID | None = None,
 
     `reason` is that of the lifecycle event. One statement; joins the caller's transaction.
     """
-    returning = "RETURNING id" if session_events.is_end_wanted() else ""
+    returning = "RETURNING id" if session_events.is_end_recorded() else ""
     sql = f"""
         WITH abandoned AS (DELETE FROM {namespaced("flow_state")} WHERE linking_target_id = %s)
         DELETE FROM {namespaced("sessions")} WHERE user_id = %s AND id IS DISTINCT FROM %s::uuid {returning}
@@ -140,7 +140,7 @@ def revoke_client_sessions(user_id: UUID, client_id: UUID) -> None:
 
 
 def _revoke(user_id: UUID, condition: str, value: UUID, *, reason: str) -> None:
-    returning = "RETURNING id" if session_events.is_end_wanted() else ""
+    returning = "RETURNING id" if session_events.is_end_recorded() else ""
     sql = f"DELETE FROM {namespaced('sessions')} WHERE user_id = %s AND {condition} {returning}"  # noqa: S608  (own names)
     ended = fetch_rows(sql, (user_id, value))
     session_events.record_end(user_id, [session_id for (session_id,) in ended], reason=reason)

@@ -61,9 +61,9 @@ def record_end(user_id: UUID, session_ids: Sequence[UUID], *, reason: str) -> No
     )
 
 
-def is_end_wanted() -> bool:
+def is_end_recorded() -> bool:
     """True if the ids of ended sessions are needed. Costs no statement."""
-    return events.is_wanted(EventType.SESSION_REVOKED)
+    return events.is_recorded(EventType.SESSION_REVOKED)
 
 
 def _read_user(user_id: UUID) -> dict[str, Any]:

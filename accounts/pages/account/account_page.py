@@ -141,5 +141,5 @@ def _is_secret(field: forms.Field) -> bool:
 
 
 def without_separators(phone: str) -> str:
-    """A phone number as people group it, without the characters between the groups."""
+    """Remove spaces, hyphens, slashes, dots and brackets from a phone number."""
     return phone.translate(str.maketrans("", "", " -/().\u00a0"))

@@ -84,7 +84,7 @@ class _EnrolmentPage(AccountPage):
     default_name: ClassVar[str | Promise]
 
     def create_form(self, data: QueryDict | None = None) -> forms.Form:
-        return self.form_class(data, initial={"name": self._free_name()})
+        return self.form_class(data, initial={"name": enrolment.free_name(self.user, str(self.default_name))})
 
     def enroll(self, *, name: str, phone: str = "") -> UUID:
         """Start an enrolment, in place of one that this browser began earlier and did not complete."""
@@ -98,14 +98,6 @@ class _EnrolmentPage(AccountPage):
         )
         self.request.session[_UNFINISHED] = str(enrolled.id)
         return enrolled.id
-
-    def _free_name(self) -> str:
-        """A name that no other factor of the user has."""
-        default = str(self.default_name)
-        taken = {factor.friendly_name for factor in self.user.factors}
-        return next(
-            name for name in (default, *(f"{default} {number}" for number in range(2, 1_000))) if name not in taken
-        )
 
 
 class AppPage(_EnrolmentPage):
@@ -178,7 +170,9 @@ class PhonePage(_EnrolmentPage):
 
     def create_form(self, data: QueryDict | None = None) -> forms.Form:
         phone = f"+{self.user.phone}" if self.user.phone else ""
-        return PhoneFactorForm(data, initial={"name": self._free_name(), "phone": phone})
+        return PhoneFactorForm(
+            data, initial={"name": enrolment.free_name(self.user, str(self.default_name)), "phone": phone}
+        )
 
     def submit(self, form: PhoneFactorForm) -> HttpResponse:
         factor_id = self.enroll(name=form.cleaned_data["name"], phone=form.cleaned_data["phone"])

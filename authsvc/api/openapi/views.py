@@ -1,4 +1,4 @@
-"""Serves the checked-in OpenAPI document, and a page to read, search and try it: Swagger UI."""
+"""Serves the checked-in OpenAPI document, and Swagger UI."""
 
 from __future__ import annotations
 

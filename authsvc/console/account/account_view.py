@@ -13,6 +13,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
+from authsvc.api.exception_handler import with_error
 from authsvc.console import pages
 from authsvc.console.operators import Operator
 from authsvc.console.sign_in import console_session
@@ -57,7 +58,7 @@ def render_form(
         **context,
     }
     page = render_page(request, "operator/account_form.html", status=error.status if error else status, **variables)
-    return pages.with_error(request, page, error) if error else page
+    return with_error(request, page, error) if error else page
 
 
 def render_page(request: HttpRequest, template: str, *, status: int = 200, **context: Any) -> HttpResponse:

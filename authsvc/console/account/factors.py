@@ -70,7 +70,7 @@ def verify_app(request: HttpRequest, current: SignedInUser) -> HttpResponse:
         try:
             throttling.check(Bucket.FACTOR_VERIFY, request)
             challenge = challenges.create(current, user, factor_id, caller=caller, at=at)
-            response = FactorResponse(challenge_id=challenge.id, code=form.cleaned_data["code"])
+            response = FactorResponse(challenge_id=challenge.id, code=form.cleaned_data["code"].replace(" ", ""))
             verification.verify(current, user, factor_id, response, caller=caller, at=at)
             return _complete(request)
         except ApiError as refusal:
@@ -178,11 +178,8 @@ def _factor(user: UserRecord, factor_id: UUID) -> FactorRecord:
 
 def _name_form(request: HttpRequest, user: UserRecord, *, default: str, is_bound: bool = True) -> NameForm:
     """Proposes a name that no other factor of the user has."""
-    taken = {factor.friendly_name for factor in user.factors}
-    proposed = next(
-        name for name in (default, *(f"{default} {number}" for number in range(2, 1_000))) if name not in taken
-    )
-    return NameForm(request.POST if request.method == "POST" and is_bound else None, initial={"name": proposed})
+    posted = request.POST if request.method == "POST" and is_bound else None
+    return NameForm(posted, initial={"name": enrolment.free_name(user, default)})
 
 
 def _unfinished_id(request: HttpRequest) -> UUID:

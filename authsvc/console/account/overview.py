@@ -1,4 +1,4 @@
-"""The account page: what the operator can sign in with, and where."""
+"""The account page: sign-in methods and sessions of the operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way back for operators who have forgotten the password: an email, its link, and a page for a new password.
+"""Password recovery of operators: an email with a link, and a page for the new password.
 
 The link opens a page whose button redeems it, so that neither a mail scanner nor a prefetching browser uses it up. The
 session that it starts can only verify the second factor and set the password, which ends it.
@@ -22,6 +22,7 @@ from accounts.users.queries import get_user_record
 from accounts.verification import redemption
 from authsvc import conf
 from authsvc.api import throttling
+from authsvc.api.exception_handler import with_error
 from authsvc.api.throttling import Bucket
 from authsvc.caller import caller_of, page_caller_of
 from authsvc.console import operators, pages
@@ -70,7 +71,7 @@ def request_link(request: HttpRequest) -> HttpResponse:
         if error.status >= 500:
             raise
         form.add_error(None, error.message)
-        return pages.with_error(request, _address_page(request, form, status=error.status), error)
+        return with_error(request, _address_page(request, form, status=error.status), error)
     return pages.render_standalone(
         request, "operator/sign_in_step.html", title="Check your email", text=_SENT, sign_in_link=True
     )
@@ -98,7 +99,7 @@ def redeem_link(request: HttpRequest) -> HttpResponse:
         if error.status >= 500:
             raise
         page = _link_page(request, "", status=error.status, problem=error.message)
-        return pages.with_error(request, page, error)
+        return with_error(request, page, error)
     assert redeemed.tokens is not None  # noqa: S101  (only browsers of PKCE flows get a code instead)
     # The tokens are discarded: the browser gets the cookie only, which replaces that of an earlier sign-in.
     session_id = refresh_tokens.decode(redeemed.tokens.refresh_token).session_id

@@ -17,6 +17,7 @@ from accounts.users.queries import get_user_record
 from accounts.users.records import FactorRecord, UserRecord
 from authsvc import conf
 from authsvc.api import throttling
+from authsvc.api.exception_handler import with_error
 from authsvc.api.throttling import Bucket
 from authsvc.caller import caller_of, page_caller_of
 from authsvc.console import pages
@@ -85,7 +86,7 @@ def second_factor(request: HttpRequest) -> HttpResponse:
     except ApiError as error:
         if error.status >= 500:
             raise
-        return pages.with_error(request, _page(request, user, form, status=error.status, problem=error.message), error)
+        return with_error(request, _page(request, user, form, status=error.status, problem=error.message), error)
     console_session.step_up(request)
     return HttpResponseRedirect(pages.next_url(request))
 
@@ -103,7 +104,12 @@ def _verify(request: HttpRequest, current: SignedInUser, user: UserRecord, *, ch
         challenge_id = console_session.get_id(request, _CHALLENGE)
     # The tokens are discarded: the browser has the cookie only.
     verification.verify(
-        current, user, UUID(factor.id), FactorResponse(challenge_id=challenge_id, code=code), caller=caller, at=at
+        current,
+        user,
+        UUID(factor.id),
+        FactorResponse(challenge_id=challenge_id, code=code.replace(" ", "")),
+        caller=caller,
+        at=at,
     )
 
 

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_POST
 
 from accounts.sign_in import password as password_sign_in
 from authsvc.api import throttling
+from authsvc.api.exception_handler import with_error
 from authsvc.api.throttling import Bucket
 from authsvc.caller import caller_of, page_caller_of
 from authsvc.console import operators, pages
@@ -51,7 +52,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
         if error.status >= 500:
             raise
         form.add_error(None, error.message)
-        return pages.with_error(request, _page(request, form, status=error.status), error)
+        return with_error(request, _page(request, form, status=error.status), error)
     return HttpResponseRedirect(pages.next_url(request))
 
 
@@ -85,7 +86,7 @@ def _sign_in_with_passkey(request: HttpRequest) -> HttpResponse:
         if error.status >= 500:
             raise
         page = _page(request, SignInForm(), status=error.status, problem=error.message)
-        return pages.with_error(request, page, error)
+        return with_error(request, page, error)
     console_session.start(request, session_id=session_id, at=at)
     return HttpResponseRedirect(pages.next_url(request))
 

@@ -7,7 +7,7 @@ from itertools import groupby
 from authsvc import conf
 from authsvc.api import throttling
 from authsvc.conf import loading, sources
-from authsvc.conf.declaration import Place, Setting, settings_of
+from authsvc.conf.declaration import Setting, SettingField, settings_of
 
 _FIRST_VERSION = "0.1.0"
 
@@ -43,9 +43,9 @@ def page() -> str:
     parts = [_HEAD, f"## Sources\n\n{_TABLE_HEAD}"]
     parts += [f"| `{name}` | path |  | {text} *restart* |" for name, text in sources.HELP.items()]
     parts.append("")
-    for title, places in groupby(settings_of(conf.AuthConfig), key=lambda place: place.title):
+    for title, fields in groupby(settings_of(conf.AuthConfig), key=lambda field: field.title):
         parts += [f"## {title}", "", *([_NOTES[title]] if title in _NOTES else []), _TABLE_HEAD]
-        parts += [row(place.setting) for place in places]
+        parts += [row(field.setting) for field in fields]
         parts.append("")
     parts.append("## Removed\n\nThese variables have no effect; setting one writes a deprecation notice to the log.\n")
     parts += [f"- `{name}`" for name in sorted(loading.REMOVED)]
@@ -74,20 +74,20 @@ def row(setting: Setting) -> str:
 
 def example() -> str:
     """The content of `.env.example`: every setting with its help, commented out unless it is required."""
-    places = list(settings_of(conf.AuthConfig))
+    fields = list(settings_of(conf.AuthConfig))
     lines = [_EXAMPLE_HEAD, _heading(_REQUIRED_TITLE), ""]
-    for place in places:
-        if place.setting.is_required:
-            lines += _example_lines(place)
-    for title, group in groupby((place for place in places if not place.setting.is_required), key=lambda p: p.title):
+    for field in fields:
+        if field.setting.is_required:
+            lines += _example_lines(field)
+    for title, group in groupby((field for field in fields if not field.setting.is_required), key=lambda p: p.title):
         lines += ["", _heading(title), ""]
-        for place in group:
-            lines += _example_lines(place)
+        for field in group:
+            lines += _example_lines(field)
     return "\n".join(lines) + "\n"
 
 
-def _example_lines(place: Place) -> list[str]:
-    setting = place.setting
+def _example_lines(field: SettingField) -> list[str]:
+    setting = field.setting
     if setting.is_open_ended or setting.deprecation:
         return []
     default = "" if setting.is_required else setting.type.format(setting.default)

@@ -73,7 +73,7 @@ def verify(api: Api, token: str, factor_id: object, challenge_id: object, code: 
 
 
 def step_up(api: Api, owner: Owner) -> dict[str, Any]:
-    """The token response for a right code."""
+    """The token response for a correct code."""
     challenge_id = challenged(api, owner.token, owner.factor.id)
     return done(verify(api, owner.token, owner.factor.id, challenge_id, code()))
 

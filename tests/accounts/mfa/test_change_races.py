@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -20,6 +19,7 @@ from authsvc.conf import Secret, Twilio
 from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.factor_requests import Owner, done, make_owner
 from tests.accounts.passkeys import passkey_requests
+from tests.concurrency import wait_for_lock_waiters
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import make_factor, make_session
 from tests.fakes.authenticator import Authenticator
@@ -56,24 +56,8 @@ def owner(api: Api) -> Owner:
     return owner
 
 
-def wait_for_waiting(number: int) -> None:
-    """Until so many requests wait for a row of this database."""
-    deadline = time.monotonic() + 20
-    with connection.cursor() as cursor:
-        while True:
-            cursor.execute("SELECT pg_stat_clear_snapshot()")  # else a transaction sees the same all the time
-            cursor.execute(
-                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-            )
-            waiting = cursor.fetchone()
-            if waiting and waiting[0] >= number:
-                return
-            assert time.monotonic() < deadline, f"{waiting} wait instead of {number}"
-            time.sleep(0.01)
-
-
-def overtaken(user: User, call: Call, by: Callable[[], object]) -> Answer:
-    """The answer to a call that was let in before `by`, which comes first to the row that both wait for."""
+def respond_after(user: User, call: Call, by: Callable[[], object]) -> Answer:
+    """The response to a request that was authenticated before `by` and writes after it; both wait for one row."""
 
     def run(each: Callable[[], Any]) -> Any:
         try:
@@ -85,9 +69,9 @@ def overtaken(user: User, call: Call, by: Callable[[], object]) -> Answer:
         with transaction.atomic():
             User.objects.select_for_update().get(id=user.id)
             first = threads.submit(run, by)
-            wait_for_waiting(1)
+            wait_for_lock_waiters(1)
             second = threads.submit(run, call)
-            wait_for_waiting(2)
+            wait_for_lock_waiters(2)
         first.result(20)
         response: Answer = second.result(20)
         return response
@@ -102,7 +86,7 @@ def reset(owner: Owner) -> Callable[[], object]:
     return lambda: admin_factors.reset(owner.user.id, **OPERATOR, at=timezone.now())
 
 
-def evict(owner: Owner) -> Callable[[], object]:
+def revoke_sessions(owner: Owner) -> Callable[[], object]:
     return lambda: revocation.revoke_all_sessions_as_operator(owner.user.id, **OPERATOR, at=timezone.now())
 
 
@@ -160,13 +144,15 @@ def make_codes(api: Api, owner: Owner) -> Call:
         ),
     ],
 )
-@pytest.mark.parametrize("intervene", [remove, evict])
+@pytest.mark.parametrize("intervene", [remove, revoke_sessions])
 def test_request_at_aal2_is_rejected_after_concurrent_factor_removal(
     api: Api, owner: Owner, prepare: Callable[[Api, Owner], Call], refusal: Any, intervene: Any
 ) -> None:
     call = prepare(api, owner)
     before = table_contents()
-    assert_error(overtaken(owner.user, call, intervene(owner)), *(ENDED if intervene is evict else refusal))
+    assert_error(
+        respond_after(owner.user, call, intervene(owner)), *(ENDED if intervene is revoke_sessions else refusal)
+    )
     changed = {table for table, content in table_contents().items() if content != before[table]}
     # Changes of the operator, and the ceremony, which every response of an authenticator ends.
     assert changed <= {
@@ -178,12 +164,12 @@ def test_request_at_aal2_is_rejected_after_concurrent_factor_removal(
 
 
 def test_metadata_can_change_without_a_second_factor(api: Api, owner: Owner) -> None:
-    response = overtaken(owner.user, change({"data": {"a": 1}}, api, owner), remove(owner))  # type: ignore[dict-item]
+    response = respond_after(owner.user, change({"data": {"a": 1}}, api, owner), remove(owner))  # type: ignore[dict-item]
     assert done(response)["user_metadata"]["a"] == 1
 
 
 def test_recovery_codes_are_not_created_after_concurrent_reset(api: Api, owner: Owner) -> None:
-    response = overtaken(owner.user, make_codes(api, owner), reset(owner))
+    response = respond_after(owner.user, make_codes(api, owner), reset(owner))
     assert_error(response, 422, "mfa_factor_not_found", "A verified factor is required to create recovery codes")
     assert not RecoveryCode.objects.exists()
 
@@ -193,7 +179,7 @@ def test_recovery_code_is_rejected_after_concurrent_reset(api: Api, owner: Owner
     low = make_session(owner.user)
     call = partial(api.post, f"{CODES}/verify", {"code": codes[0]}, bearer=low.access_token)
     assert_error(
-        overtaken(owner.user, call, reset(owner)), 422, "mfa_verification_failed", "Invalid recovery code entered"
+        respond_after(owner.user, call, reset(owner)), 422, "mfa_verification_failed", "Invalid recovery code entered"
     )
     assert set(Session.objects.values_list("aal", flat=True)) == {"aal1"}
 
@@ -206,7 +192,7 @@ def test_sms_code_is_rejected_after_concurrent_phone_change(
     owner = make_owner(factor_type="phone", phone=factor_requests.PHONE)
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
     code = mailbox.texts[0].variables["Code"]
-    response = overtaken(
+    response = respond_after(
         owner.user,
         lambda: factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code),
         lambda: admin_factors.update(

@@ -53,17 +53,17 @@ def answer(api: Api, token: str, factor_id: object, challenge_id: object, creden
     return api.post(f"/factors/{factor_id}/verify", body, bearer=token, **sent)
 
 
-def create(api: Api, owner: Owner, device: Authenticator, **bent: Any) -> Answer:
+def create(api: Api, owner: Owner, device: Authenticator, **changes: Any) -> Answer:
     """Challenge an unverified factor and answer with a new credential."""
     challenge = start_challenge(api, owner.token, owner.factor.id)
-    credential = {"type": "create", "credential_response": device.create(challenge["options"], **bent)}
+    credential = {"type": "create", "credential_response": device.create(challenge["options"], **changes)}
     return answer(api, owner.token, owner.factor.id, challenge["id"], credential)
 
 
-def use(api: Api, token: str, factor_id: object, device: Authenticator, **bent: Any) -> Answer:
+def use(api: Api, token: str, factor_id: object, device: Authenticator, **changes: Any) -> Answer:
     """Challenge a verified factor and answer with the device."""
     challenge = start_challenge(api, token, factor_id)
-    credential = {"type": "request", "credential_response": device.get(challenge["options"], **bent)}
+    credential = {"type": "request", "credential_response": device.get(challenge["options"], **changes)}
     return answer(api, token, factor_id, challenge["id"], credential)
 
 
@@ -350,12 +350,12 @@ BENT: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("bent", [*BENT, {"fmt": "homemade"}])
-def test_rejected_creation_keeps_challenge_pending(api: Api, bent: dict[str, Any]) -> None:
+@pytest.mark.parametrize("changes", [*BENT, {"fmt": "homemade"}])
+def test_rejected_creation_keeps_challenge_pending(api: Api, changes: dict[str, Any]) -> None:
     owner, device = make_unverified(), Authenticator()
     challenge = start_challenge(api, owner.token, owner.factor.id)
     before = table_contents()
-    credential = {"type": "create", "credential_response": device.create(challenge["options"], **bent)}
+    credential = {"type": "create", "credential_response": device.create(challenge["options"], **changes)}
     assert_error(answer(api, owner.token, owner.factor.id, challenge["id"], credential), *INVALID)
     garbage = {"type": "create", "credential_response": {"garbage": True}}
     assert_error(answer(api, owner.token, owner.factor.id, challenge["id"], garbage), *MALFORMED)
@@ -364,11 +364,11 @@ def test_rejected_creation_keeps_challenge_pending(api: Api, bent: dict[str, Any
     done(answer(api, owner.token, owner.factor.id, challenge["id"], good))
 
 
-@pytest.mark.parametrize("bent", [*BENT, {"signature": b"x"}, {"flags": UP | BE}, {"user_handle": b"unknown"}])
-def test_rejected_assertion_keeps_challenge_pending(api: Api, bent: dict[str, Any]) -> None:
+@pytest.mark.parametrize("changes", [*BENT, {"signature": b"x"}, {"flags": UP | BE}, {"user_handle": b"unknown"}])
+def test_rejected_assertion_keeps_challenge_pending(api: Api, changes: dict[str, Any]) -> None:
     owner, device = make_verified(api)
     before = Session.objects.get(id=owner.session.id).aal
-    assert_error(use(api, owner.token, owner.factor.id, device, **bent), *INVALID)
+    assert_error(use(api, owner.token, owner.factor.id, device, **changes), *INVALID)
     assert (FactorChallenge.objects.count(), Session.objects.get(id=owner.session.id).aal) == (1, before)
 
 

@@ -24,8 +24,8 @@ ANONYMOUS = (403, "no_authorization", "Anonymous user not allowed to perform the
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
-    """A user with a passkey, and what holds it."""
+class PasskeyOwner:
+    """A user with a passkey, and the authenticator that stores it."""
 
     user: User
     token: str
@@ -46,17 +46,17 @@ def complete(api: Api, token: str, challenge_id: object, credential: object) -> 
     return api.post("/passkeys/registration/verify", body, bearer=token)
 
 
-def register(api: Api, token: str, device: Authenticator, **bent: Any) -> Answer:
-    """Both steps, the second one answered by the device."""
+def register(api: Api, token: str, device: Authenticator, **changes: Any) -> Answer:
+    """Runs both steps; the authenticator completes the second."""
     challenge = start_registration(api, token)
-    return complete(api, token, challenge["challenge_id"], device.create(challenge["options"], **bent))
+    return complete(api, token, challenge["challenge_id"], device.create(challenge["options"], **changes))
 
 
-def make_holder(api: Api, sign_in: SignIn | None = None, device: Authenticator | None = None) -> Holder:
+def make_owner(api: Api, sign_in: SignIn | None = None, device: Authenticator | None = None) -> PasskeyOwner:
     sign_in, device = sign_in or make_session(), device or Authenticator()
     made = done(register(api, sign_in.access_token, device))
     passkey = Passkey.objects.get(id=made["id"])
-    return Holder(user=sign_in.user, token=sign_in.access_token, device=device, passkey=passkey)
+    return PasskeyOwner(user=sign_in.user, token=sign_in.access_token, device=device, passkey=passkey)
 
 
 def start_authentication(api: Api, **options: Any) -> dict[str, Any]:
@@ -69,10 +69,10 @@ def answer(api: Api, challenge_id: object, credential: object, **options: Any) -
     return api.post("/passkeys/authentication/verify", body, **options)
 
 
-def sign_in(api: Api, device: Authenticator, **bent: Any) -> Answer:
-    """Both steps, the second one answered by the device."""
+def sign_in(api: Api, device: Authenticator, **changes: Any) -> Answer:
+    """Runs both steps; the authenticator completes the second."""
     challenge = start_authentication(api)
-    return answer(api, challenge["challenge_id"], device.get(challenge["options"], **bent))
+    return answer(api, challenge["challenge_id"], device.get(challenge["options"], **changes))
 
 
 def done(answer: Answer) -> dict[str, Any]:

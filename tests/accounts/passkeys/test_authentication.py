@@ -22,7 +22,7 @@ from tests.accounts.passkeys.passkey_requests import (
     REFUSED,
     answer,
     done,
-    make_holder,
+    make_owner,
     sign_in,
     start_authentication,
     start_registration,
@@ -119,7 +119,7 @@ def test_sign_in_needs_a_relying_party(api: Api, auth_config: ChangeConfig) -> N
 
 
 def test_a_passkey_signs_its_user_in(api: Api) -> None:
-    holder = make_holder(api)
+    holder = make_owner(api)
     challenge = start_authentication(api)
     credential = holder.device.get(challenge["options"])
     shown = done(answer(api, challenge["challenge_id"], credential, headers={"User-Agent": "Phone"}))
@@ -143,7 +143,7 @@ def test_a_passkey_signs_its_user_in(api: Api) -> None:
 
 
 def test_session_starts_at_aal1_despite_second_factor(api: Api) -> None:
-    holder = make_holder(api)
+    holder = make_owner(api)
     make_factor(holder.user)
     shown = done(sign_in(api, holder.device))
     assert read_claims(shown["access_token"])["aal"] == "aal1"
@@ -151,7 +151,7 @@ def test_session_starts_at_aal1_despite_second_factor(api: Api) -> None:
 
 def test_one_authenticator_can_hold_passkeys_of_several_users(api: Api) -> None:
     device = Authenticator()
-    first, second = make_holder(api, device=device), make_holder(api, device=device)
+    first, second = make_owner(api, device=device), make_owner(api, device=device)
     for holder, credential in ((first, device.credentials[0]), (second, device.credentials[1])):
         assert done(sign_in(api, device, credential=credential))["user"]["id"] == str(holder.user.id)
 
@@ -180,7 +180,7 @@ def test_malformed_body_is_rejected(api: Api) -> None:
 
 
 def test_response_is_accepted_once(api: Api) -> None:
-    holder = make_holder(api)
+    holder = make_owner(api)
     challenge = start_authentication(api)
     credential = holder.device.get(challenge["options"])
     done(answer(api, challenge["challenge_id"], credential))
@@ -191,7 +191,7 @@ def test_response_is_accepted_once(api: Api) -> None:
 
 
 def test_registration_challenge_is_rejected(api: Api) -> None:
-    holder = make_holder(api)
+    holder = make_owner(api)
     challenge = start_registration(api, holder.token)
     credential = holder.device.get(challenge["options"])
     assert_error(answer(api, challenge["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
@@ -199,7 +199,7 @@ def test_registration_challenge_is_rejected(api: Api) -> None:
 
 
 def test_expired_challenge_is_rejected(api: Api) -> None:
-    holder = make_holder(api)
+    holder = make_owner(api)
     challenge = start_authentication(api)
     backdate(PasskeyChallenge.objects.get(), by=timedelta(minutes=6))
     assert_error(answer(api, challenge["challenge_id"], holder.device.get(challenge["options"])), *CHALLENGE_EXPIRED)
@@ -214,7 +214,7 @@ def test_malformed_credential_uses_challenge_up(api: Api, garbage: object) -> No
 
 
 @pytest.mark.parametrize(
-    "bent",
+    "changes",
     [
         {"origin": "https://evil.example"},
         {"rp_id": "evil.example"},
@@ -230,33 +230,33 @@ def test_malformed_credential_uses_challenge_up(api: Api, garbage: object) -> No
         {"user_handle": str(uuid4()).encode()},
     ],
 )
-def test_rejection_reveals_no_reason(api: Api, bent: dict[str, Any]) -> None:
-    holder = make_holder(api)
+def test_rejection_reveals_no_reason(api: Api, changes: dict[str, Any]) -> None:
+    holder = make_owner(api)
     challenge = start_authentication(api)
     before = table_contents()
-    assert_error(answer(api, challenge["challenge_id"], holder.device.get(challenge["options"], **bent)), *REFUSED)
+    assert_error(answer(api, challenge["challenge_id"], holder.device.get(challenge["options"], **changes)), *REFUSED)
     after = table_contents()
     assert {table for table in after if after[table] != before[table]} == {"webauthn_challenges"}
 
 
 def test_user_handle_in_other_notation_is_rejected(api: Api) -> None:
-    holder = make_holder(api)
+    holder = make_owner(api)
     assert_error(sign_in(api, holder.device, user_handle=holder.user.id.hex.encode()), *REFUSED)
 
 
 def test_credential_of_other_user_is_rejected(api: Api) -> None:
-    holder, other = make_holder(api), make_holder(api)
+    holder, other = make_owner(api), make_owner(api)
     assert_error(sign_in(api, holder.device, user_handle=str(other.user.id).encode()), *REFUSED)
 
 
 def test_a_user_without_passkeys_is_indistinguishable_from_an_unknown_user(api: Api) -> None:
     user = make_user()
-    holder = make_holder(api)
+    holder = make_owner(api)
     assert_error(sign_in(api, holder.device, user_handle=str(user.id).encode()), *REFUSED)
 
 
 def test_removed_passkey_is_rejected(api: Api) -> None:
-    holder = make_holder(api)
+    holder = make_owner(api)
     Passkey.objects.all().delete()
     assert_error(sign_in(api, holder.device), *REFUSED)
 
@@ -277,7 +277,7 @@ def test_removed_passkey_is_rejected(api: Api) -> None:
 def test_account_errors_are_reported_after_verification(
     api: Api, columns: dict[str, Any], error_code: str, text: str
 ) -> None:
-    holder = make_holder(api)
+    holder = make_owner(api)
     User.objects.filter(id=holder.user.id).update(**columns)
     assert_error(sign_in(api, holder.device, signature=b"x"), *REFUSED)
     assert_error(sign_in(api, holder.device), 403, error_code, text)
@@ -290,7 +290,7 @@ def test_account_errors_are_reported_after_verification(
 
 @pytest.mark.parametrize(("stored", "count"), [(0, 0), (0, 5), (5, 6)])
 def test_increased_signature_counter_is_stored(api: Api, stored: int, count: int) -> None:
-    holder = make_holder(api)
+    holder = make_owner(api)
     Passkey.objects.update(sign_count=stored)
     done(sign_in(api, holder.device, count=count))
     assert Passkey.objects.get().sign_count == count
@@ -298,7 +298,7 @@ def test_increased_signature_counter_is_stored(api: Api, stored: int, count: int
 
 @pytest.mark.parametrize(("stored", "count"), [(5, 5), (5, 4), (5, 0)])
 def test_signature_counter_must_increase(api: Api, caplog: pytest.LogCaptureFixture, stored: int, count: int) -> None:
-    holder = make_holder(api)
+    holder = make_owner(api)
     Passkey.objects.update(sign_count=stored)
     before = Session.objects.count()
     with caplog.at_level(logging.WARNING):
@@ -310,7 +310,7 @@ def test_signature_counter_must_increase(api: Api, caplog: pytest.LogCaptureFixt
 
 
 def test_sign_in_keeps_other_sessions(api: Api) -> None:
-    holder = make_holder(api)
+    holder = make_owner(api)
     other = make_session(holder.user, aal="aal2")
     done(sign_in(api, holder.device))
     assert session_exists(other.session)

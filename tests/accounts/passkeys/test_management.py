@@ -10,7 +10,7 @@ import pytest
 from accounts.models import Passkey
 from authsvc.api.renderers import rfc3339
 from tests.accounts.administration import admin_requests
-from tests.accounts.passkeys.passkey_requests import NEEDS_AAL2, NOT_FOUND, PARTY, done, make_holder, register, sign_in
+from tests.accounts.passkeys.passkey_requests import NEEDS_AAL2, NOT_FOUND, PARTY, done, make_owner, register, sign_in
 from tests.conftest import Api, ChangeConfig
 from tests.factories import make_factor, make_session, make_user
 from tests.fakes.authenticator import Authenticator
@@ -50,7 +50,7 @@ def test_endpoints_are_not_found_while_disabled(
 
 
 def test_administrators_list_passkeys_while_disabled(api: Api, auth_config: ChangeConfig) -> None:
-    holder = make_holder(api)
+    holder = make_owner(api)
     auth_config(passkeys={"enabled": False})
     path = f"/admin/users/{holder.user.id}/passkeys"
     (shown,) = admin_requests.done(api, "GET", path)
@@ -69,9 +69,9 @@ def test_a_new_user_has_no_passkeys_even_if_anonymous(api: Api) -> None:
 
 
 def test_own_passkeys_are_listed_oldest_first(api: Api) -> None:
-    holder = make_holder(api)
+    holder = make_owner(api)
     done(register(api, holder.token, holder.device))
-    make_holder(api)
+    make_owner(api)
     second = Passkey.objects.filter(user=holder.user).latest("created_at")
     assert api.get("/passkeys", bearer=holder.token).json() == [
         {"id": str(each.id), "friendly_name": "Passkey", "created_at": rfc3339(each.created_at)}
@@ -80,7 +80,7 @@ def test_own_passkeys_are_listed_oldest_first(api: Api) -> None:
 
 
 def test_used_passkey_has_time_of_last_use(api: Api) -> None:
-    holder = make_holder(api)
+    holder = make_owner(api)
     done(sign_in(api, holder.device))
     (shown,) = api.get("/passkeys", bearer=holder.token).json()
     used_at = Passkey.objects.get().last_used_at
@@ -89,7 +89,7 @@ def test_used_passkey_has_time_of_last_use(api: Api) -> None:
 
 
 def test_unnamed_passkey_has_no_friendly_name(api: Api) -> None:
-    holder = make_holder(api)
+    holder = make_owner(api)
     Passkey.objects.update(friendly_name="")
     (shown,) = api.get("/passkeys", bearer=holder.token).json()
     assert set(shown) == {"id", "created_at"}
@@ -100,7 +100,7 @@ def test_unnamed_passkey_has_no_friendly_name(api: Api) -> None:
 
 @pytest.mark.parametrize("name", ["Work laptop", "x" * 120, "é" * 60])
 def test_passkey_can_be_renamed(api: Api, name: str) -> None:
-    holder = make_holder(api)
+    holder = make_owner(api)
     make_factor(holder.user)  # asks for nothing here
     shown = done(api.patch(f"/passkeys/{holder.passkey.id}", {"friendly_name": name}, bearer=holder.token))
     passkey = Passkey.objects.get()
@@ -122,13 +122,13 @@ def test_passkey_can_be_renamed(api: Api, name: str) -> None:
     ],
 )
 def test_name_length_is_limited(api: Api, body: dict[str, Any], text: str) -> None:
-    holder = make_holder(api)
+    holder = make_owner(api)
     for passkey_id in (holder.passkey.id, uuid4()):
         assert_error(api.patch(f"/passkeys/{passkey_id}", body, bearer=holder.token), 400, "validation_failed", text)
 
 
 def test_passkey_of_other_user_cannot_be_renamed(api: Api) -> None:
-    holder, other = make_holder(api), make_holder(api)
+    holder, other = make_owner(api), make_owner(api)
     before = table_contents()
     for passkey_id in (other.passkey.id, uuid4(), "x"):
         assert_error(api.patch(f"/passkeys/{passkey_id}", {"friendly_name": "mine"}, bearer=holder.token), *NOT_FOUND)
@@ -143,7 +143,7 @@ def test_passkey_of_other_user_cannot_be_renamed(api: Api) -> None:
 
 
 def test_removal_keeps_sessions(api: Api) -> None:
-    holder = make_holder(api)
+    holder = make_owner(api)
     signed_in = done(sign_in(api, holder.device))
     response = api.delete(f"/passkeys/{holder.passkey.id}", bearer=holder.token)
     assert (response.status_code, response.content) == (204, b"")
@@ -155,7 +155,7 @@ def test_removal_keeps_sessions(api: Api) -> None:
 
 
 def test_removal_requires_aal2_with_second_factor(api: Api) -> None:
-    holder = make_holder(api)
+    holder = make_owner(api)
     make_factor(holder.user)
     for passkey_id in (holder.passkey.id, "x"):
         assert_error(api.delete(f"/passkeys/{passkey_id}", bearer=holder.token), *NEEDS_AAL2)
@@ -164,7 +164,7 @@ def test_removal_requires_aal2_with_second_factor(api: Api) -> None:
 
 
 def test_passkey_of_other_user_cannot_be_removed(api: Api) -> None:
-    holder, other = make_holder(api), make_holder(api)
+    holder, other = make_owner(api), make_owner(api)
     before = table_contents()
     for passkey_id in (other.passkey.id, uuid4(), "x"):
         assert_error(api.delete(f"/passkeys/{passkey_id}", bearer=holder.token), *NOT_FOUND)
@@ -176,7 +176,7 @@ def test_passkey_of_other_user_cannot_be_removed(api: Api) -> None:
 
 
 def test_administrators_list_and_remove(api: Api) -> None:
-    holder = make_holder(api)
+    holder = make_owner(api)
     make_factor(holder.user)
     path = f"/admin/users/{holder.user.id}/passkeys"
     assert admin_requests.done(api, "GET", path) == api.get("/passkeys", bearer=holder.token).json()
@@ -189,7 +189,7 @@ def test_administrators_list_and_remove(api: Api) -> None:
 
 
 def test_administrators_address_passkey_by_its_user(api: Api) -> None:
-    holder, other = make_holder(api), make_holder(api)
+    holder, other = make_owner(api), make_owner(api)
     path = f"/admin/users/{holder.user.id}/passkeys"
     before = table_contents()
     for passkey_id in (other.passkey.id, uuid4(), "x"):
@@ -211,6 +211,6 @@ def test_administrators_address_passkey_by_its_user(api: Api) -> None:
 
 def test_passkeys_are_deleted_with_user(api: Api) -> None:
     device = Authenticator()
-    holder = make_holder(api, device=device)
+    holder = make_owner(api, device=device)
     admin_requests.done(api, "DELETE", f"/admin/users/{holder.user.id}", {"should_soft_delete": True})
     assert not Passkey.objects.exists()

@@ -9,7 +9,7 @@ from tests.accounts.passkeys.passkey_requests import (
     PARTY,
     answer,
     complete,
-    make_holder,
+    make_owner,
     start_authentication,
     start_registration,
 )
@@ -28,7 +28,7 @@ def passkeys(auth_config: ChangeConfig) -> None:
 
 
 def test_credential_response_is_accepted_once(api: Api) -> None:
-    holder = make_holder(api)
+    holder = make_owner(api)
     challenge = start_authentication(api)
     credential = holder.device.get(challenge["options"])
     responses = run_concurrently(*[lambda: answer(api, challenge["challenge_id"], credential)] * 8)

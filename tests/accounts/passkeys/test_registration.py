@@ -24,7 +24,7 @@ from tests.accounts.passkeys.passkey_requests import (
     begin,
     complete,
     done,
-    make_holder,
+    make_owner,
     register,
     start_authentication,
     start_registration,
@@ -100,14 +100,14 @@ def test_user_entity_uses_available_names(
 
 
 def test_existing_credentials_are_excluded(api: Api) -> None:
-    holder = make_holder(api)
+    holder = make_owner(api)
     shown = start_registration(api, holder.token)["options"]["excludeCredentials"]
     assert shown == [{"type": "public-key", "id": encode(holder.device.newest.id)}]
 
 
 @pytest.mark.parametrize("missing", ["rp_id", "rp_display_name", "rp_origins"])
 def test_registration_requires_relying_party(api: Api, auth_config: ChangeConfig, missing: str) -> None:
-    holder = make_holder(api)
+    holder = make_owner(api)
     auth_config(webauthn={missing: ()})
     for response in (begin(api, holder.token), complete(api, holder.token, NIL, {})):
         error_id = response.json()["error_id"]
@@ -169,7 +169,7 @@ def test_credential_is_stored(api: Api) -> None:
 
 
 def test_unknown_authenticator_model_is_named_passkey(api: Api) -> None:
-    assert make_holder(api, device=Authenticator(aaguid=uuid4())).passkey.friendly_name == "Passkey"
+    assert make_owner(api, device=Authenticator(aaguid=uuid4())).passkey.friendly_name == "Passkey"
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_expired_challenge_is_rejected(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bent", "refusal"),
+    ("changes", "refusal"),
     [
         ({"origin": "https://evil.example"}, REFUSED),
         ({"rp_id": "evil.example"}, REFUSED),
@@ -232,12 +232,12 @@ def test_expired_challenge_is_rejected(api: Api) -> None:
     ],
 )
 def test_rejected_response_uses_challenge_up(
-    api: Api, bent: dict[str, Any] | None, refusal: tuple[int, str, str]
+    api: Api, changes: dict[str, Any] | None, refusal: tuple[int, str, str]
 ) -> None:
     made = make_session()
     challenge = start_registration(api, made.access_token)
     device = Authenticator()
-    credential = {"garbage": True} if bent is None else device.create(challenge["options"], **bent)
+    credential = {"garbage": True} if changes is None else device.create(challenge["options"], **changes)
     assert_error(complete(api, made.access_token, challenge["challenge_id"], credential), *refusal)
     good = device.create(challenge["options"])
     assert_error(complete(api, made.access_token, challenge["challenge_id"], good), *CHALLENGE_NOT_FOUND)
@@ -245,7 +245,7 @@ def test_rejected_response_uses_challenge_up(
 
 
 def test_a_credential_belongs_to_one_user(api: Api) -> None:
-    holder = make_holder(api)
+    holder = make_owner(api)
     other = make_session()
     response = register(api, other.access_token, holder.device, credential=holder.device.newest)
     assert_error(response, *EXISTS)

@@ -39,7 +39,7 @@ def gateway(auth_config: ChangeConfig) -> None:
 
 @pytest.fixture
 def made() -> SignIn:
-    """Has an address and an email identity, and no number."""
+    """A session of a user with an email identity and no phone."""
     return make_session(make_user(email=EMAIL, at=timezone.now() - timedelta(days=1)))
 
 

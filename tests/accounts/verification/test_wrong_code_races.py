@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -13,7 +12,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from tests.accounts.verification.test_wrong_codes import CLAIMED, CODE_DEAD, EMAIL, LIMIT, by_code, other_than
-from tests.concurrency import run_concurrently
+from tests.concurrency import run_concurrently, wait_for_lock_waiters
 from tests.conftest import Answer, Api, ChangeConfig, Mailbox
 from tests.factories import make_session, make_user
 from tests.observations import assert_error, table_contents
@@ -32,8 +31,8 @@ def limits(auth_config: ChangeConfig) -> None:
     )
 
 
-def by_half(api: Api, mailbox: Mailbox) -> Callable[[str], Answer]:
-    """One of two confirmations, its own secret alone."""
+def by_first_confirmation(api: Api, mailbox: Mailbox) -> Callable[[str], Answer]:
+    """One of the two confirmations of an email change."""
     made = make_session(make_user(email=EMAIL))
     assert api.put("/user", {"email": CLAIMED}, bearer=made.access_token).status_code == 200
     OneTimeToken.objects.filter(relates_to=EMAIL).delete()
@@ -47,20 +46,7 @@ def by_nonce(api: Api, mailbox: Mailbox) -> Callable[[str], Answer]:
     return lambda code: Api().put("/user", {**body, "nonce": code}, bearer=made.access_token)
 
 
-JOURNEYS = [(by_code, CODE_DEAD), (by_half, CODE_DEAD), (by_nonce, NONCE_DEAD)]
-
-
-def wait_for_blocked_connection() -> None:
-    """Return when another connection waits for a row that this one has locked."""
-    for _ in range(3000):
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
-            )
-            if cursor.fetchone()[0]:
-                return
-        time.sleep(0.01)
-    raise AssertionError("no connection is blocked")
+JOURNEYS = [(by_code, CODE_DEAD), (by_first_confirmation, CODE_DEAD), (by_nonce, NONCE_DEAD)]
 
 
 def in_thread(call: Callable[[], Answer]) -> Answer:
@@ -89,7 +75,7 @@ def test_attempts_counted_after_code_was_read_are_respected(
             OneTimeToken.objects.update(attempts=counted)
             before = table_contents()
             response = thread.submit(in_thread, lambda: present(code))
-            wait_for_blocked_connection()
+            wait_for_lock_waiters(1)
         result = response.result()
     if accepted:
         assert result.status_code == 200

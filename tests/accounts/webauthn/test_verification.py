@@ -260,20 +260,22 @@ BENT: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("bent", BENT)
-def test_manipulated_creation_is_rejected(bent: dict[str, Any]) -> None:
+@pytest.mark.parametrize("changes", BENT)
+def test_manipulated_creation_is_rejected(changes: dict[str, Any]) -> None:
     ceremony = creation()
-    response = Authenticator().create(ceremony.options, **bent)
+    response = Authenticator().create(ceremony.options, **changes)
     with pytest.raises(CredentialRejected):
         created(response, ceremony)
 
 
-@pytest.mark.parametrize("bent", [*BENT, {"user_handle": str(OTHER).encode()}, {"signature": b"x"}, {"flags": UP | BE}])
-def test_manipulated_assertion_is_rejected(bent: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "changes", [*BENT, {"user_handle": str(OTHER).encode()}, {"signature": b"x"}, {"flags": UP | BE}]
+)
+def test_manipulated_assertion_is_rejected(changes: dict[str, Any]) -> None:
     device, ceremony, request = Authenticator(), creation(), ceremonies.request()
     made = created(device.create(ceremony.options), ceremony)
     with pytest.raises(CredentialRejected):
-        used(device.get(request.options, **bent), request, made)
+        used(device.get(request.options, **changes), request, made)
     assert used(device.get(request.options), request, made) == 2
 
 

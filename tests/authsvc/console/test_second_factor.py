@@ -68,6 +68,12 @@ def test_a_totp_code_completes_the_sign_in(console: Console, operator: User, app
     assert console.get(SIGN_IN).headers["Location"] == START
 
 
+def test_a_code_may_be_typed_in_groups(console: Console, app: Factor) -> None:
+    console.sign_in("op@example.com")
+    code = factor_requests.code()
+    assert answer(console, f"{code[:3]} {code[3:]}", factor=str(app.id)).status_code == 302
+
+
 def test_the_requested_page_follows_both_sign_in_steps(console: Console, app: Factor) -> None:
     requested_path = "/operator/accounts/user/?state=banned"
     console.sign_in("op@example.com", next=requested_path)
@@ -324,7 +330,7 @@ def test_an_app_or_a_key_is_accepted_if_both_exist(api: Api, console: Console, o
 
 @pytest.mark.usefixtures("with_keys")
 @pytest.mark.parametrize(
-    ("bent", "status", "text"),
+    ("changes", "status", "text"),
     [
         pytest.param({"origin": "https://evil.example"}, 422, "Invalid WebAuthn response", id="origin"),
         pytest.param({"rp_id": "evil.example"}, 422, "Invalid WebAuthn response", id="relying party"),
@@ -334,18 +340,18 @@ def test_an_app_or_a_key_is_accepted_if_both_exist(api: Api, console: Console, o
     ],
 )
 def test_a_webauthn_response_to_another_challenge_is_rejected(
-    api: Api, console: Console, operator: User, bent: dict[str, Any] | None, status: int, text: str
+    api: Api, console: Console, operator: User, changes: dict[str, Any] | None, status: int, text: str
 ) -> None:
     device = new_device()
     make_key(api, operator, device)
     console.sign_in("op@example.com")
     options = ask_key(console)
-    if bent is None:
+    if changes is None:
         stranger = new_device()
         make_key(api, factories.make_user(), stranger)
         credential: Any = stranger.get(options, names_user=False)
     else:
-        credential = bent if "garbage" in bent else device.get(options, **bent)
+        credential = changes if "garbage" in changes else device.get(options, **changes)
     response = show(console, credential)
     assert (response.status_code, text in response.content.decode()) == (status, True)
     assert not console.is_in

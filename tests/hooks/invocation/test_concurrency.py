@@ -28,7 +28,7 @@ class Slots:
     """The slots of a server; this thread serves one of four requests."""
 
     size = 4
-    max_away = 2
+    max_waiting_threads = 2
 
     def __init__(self) -> None:
         self.held = 1
@@ -161,7 +161,7 @@ def test_the_wait_for_a_reservation_counts_as_time_of_the_call(
 
 
 def test_calls_without_a_slot_leave_threads_to_other_requests(slots: Slots, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Slots, "max_away", 0)
+    monkeypatch.setattr(Slots, "max_waiting_threads", 0)
     with pytest.raises(ServiceBusy), concurrency.call(HTTP):
         pass
     assert slots.held == 1
@@ -171,7 +171,7 @@ def test_calls_without_a_slot_leave_threads_to_other_requests(slots: Slots, monk
 
 def test_too_many_waiting_requests(slots: Slots, auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     auth_config(hook_calls={"max_concurrency": 1})
-    monkeypatch.setattr(Slots, "max_away", 0)
+    monkeypatch.setattr(Slots, "max_waiting_threads", 0)
     release = threading.Event()
     [thread] = occupy(HTTP, 1, release)
     try:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from hooks.errors import HookErrored, HookFunctionRefused, InvalidHookAnswer
-from hooks.invocation.invocation import NO_ANSWER, invoke
+from hooks.errors import HookErrored, HookFunctionRefused, InvalidHookResponse
+from hooks.invocation.invocation import NO_RESPONSE, invoke
 from hooks.names import Hook
 from tests import factories
 from tests.conftest import Api
@@ -50,12 +50,12 @@ def test_types_of_the_argument(argument: str) -> None:
 
 def test_no_answer() -> None:
     create("RETURN NULL;")
-    assert invoke(HOOK, PAYLOAD) is NO_ANSWER
+    assert invoke(HOOK, PAYLOAD) is NO_RESPONSE
 
 
 def test_a_function_without_result_is_no_hook() -> None:
     create("NULL;", returns="void")
-    with pytest.raises(InvalidHookAnswer):
+    with pytest.raises(InvalidHookResponse):
         invoke(HOOK, PAYLOAD)
 
 

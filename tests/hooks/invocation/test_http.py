@@ -16,7 +16,7 @@ from standardwebhooks import Webhook
 
 from authsvc.conf.types import Secret
 from hooks.errors import HookFailed, HookRejected
-from hooks.invocation.invocation import NO_ANSWER, invoke
+from hooks.invocation.invocation import NO_RESPONSE, invoke
 from hooks.names import Hook
 from tests import ports
 from tests.fakes.http_peer import Answer, HttpPeer, in_json, redirect
@@ -73,7 +73,7 @@ def test_unsigned_request_has_no_signature_header(set_hook: SetHook, peer: HttpP
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        (Answer(status=204), NO_ANSWER),
+        (Answer(status=204), NO_RESPONSE),
         (in_json({"decision": "continue"}, status=202), {"decision": "continue"}),
         (Answer(headers={"Content-Type": "application/json; charset=utf-8"}, body=b"{}"), {}),
         (Answer(headers={"Content-Type": "Application/JSON"}, body=b"{}"), {}),

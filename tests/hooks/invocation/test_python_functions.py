@@ -11,9 +11,9 @@ import pytest
 from django.core import checks
 from django.db import connection
 
-from hooks.errors import HookErrored, HookRejected, HookTimedOut, InvalidHookAnswer
+from hooks.errors import HookErrored, HookRejected, HookTimedOut, InvalidHookResponse
 from hooks.invocation import python_function
-from hooks.invocation.invocation import NO_ANSWER, invoke
+from hooks.invocation.invocation import NO_RESPONSE, invoke
 from hooks.names import Hook
 from tests.conftest import ChangeConfig
 from tests.hooks.conftest import SetHook
@@ -33,7 +33,7 @@ def test_answers(set_hook: SetHook) -> None:
     set_hook(HOOK, uri=uri("answer"))
     assert invoke(HOOK, PAYLOAD) == {"name": "after-user-created"}
     set_hook(HOOK, uri=uri("accept"))
-    assert invoke(HOOK, PAYLOAD, address="203.0.113.7") is NO_ANSWER
+    assert invoke(HOOK, PAYLOAD, address="203.0.113.7") is NO_RESPONSE
     event = functions.events.pop()
     assert event.payload["user"] == PAYLOAD["user"]
     assert event.payload["metadata"]["ip_address"] == "203.0.113.7"
@@ -57,7 +57,7 @@ def test_an_exception_is_logged_without_the_payload(set_hook: SetHook, caplog: p
 
 def test_an_answer_that_is_no_json(set_hook: SetHook) -> None:
     set_hook(HOOK, uri=uri("answer_badly"))
-    with pytest.raises(InvalidHookAnswer):
+    with pytest.raises(InvalidHookResponse):
         invoke(HOOK, PAYLOAD)
 
 

@@ -19,8 +19,8 @@ from accounts.users.queries import AccountUsers
 from authsvc.caller import Caller
 from authsvc.conf import Provider
 from authsvc.conf.sections.hooks import Hook as HookSettings
-from hooks.errors import ClaimsMissing, HookFailed, InvalidClaims, InvalidHookAnswer
-from hooks.invocation.invocation import NO_ANSWER
+from hooks.errors import ClaimsMissing, HookFailed, InvalidClaims, InvalidHookResponse
+from hooks.invocation.invocation import NO_RESPONSE
 from hooks.points.access_token import read_claims
 from oauthserver.clients.client_metadata import DEVICE_CODE
 from tests import factories
@@ -148,9 +148,9 @@ def test_required_claims_are_named_in_the_order_of_the_schema() -> None:
         ({}, ClaimsMissing, "output claims field is missing"),
         (None, ClaimsMissing, "output claims field is missing"),
         ({"claims": None}, InvalidClaims, f"{_MISMATCH}- (root): Invalid type. Expected: object, given: null\n"),
-        (NO_ANSWER, InvalidClaims, f"{_MISMATCH}- (root): Invalid type. Expected: object, given: null\n"),
-        ({"claims": []}, InvalidHookAnswer, "Error unmarshaling JSON output."),
-        ({"claims": 7}, InvalidHookAnswer, "Error unmarshaling JSON output."),
+        (NO_RESPONSE, InvalidClaims, f"{_MISMATCH}- (root): Invalid type. Expected: object, given: null\n"),
+        ({"claims": []}, InvalidHookResponse, "Error unmarshaling JSON output."),
+        ({"claims": 7}, InvalidHookResponse, "Error unmarshaling JSON output."),
     ],
 )
 def test_answers_without_claims_are_refused(answer: Any, error: type[HookFailed], text: str) -> None:
@@ -380,7 +380,7 @@ def factor(_: World) -> Request:
 def passkey(world: World) -> Request:
     world.auth_config(passkeys={"enabled": True}, webauthn=passkey_requests.PARTY)
     device = Authenticator()
-    passkey_requests.make_holder(world.api, device=device)
+    passkey_requests.make_owner(world.api, device=device)
     return lambda api: passkey_requests.sign_in(api, device)
 
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def test_events_that_commit_late_are_delivered(receiver: HttpPeer) -> None:
     make_endpoint(receiver.url)
-    events.is_wanted(EventType.USER_UPDATED)
+    events.is_recorded(EventType.USER_UPDATED)
     recorded, committing = threading.Event(), threading.Event()
 
     def record_slowly() -> None:

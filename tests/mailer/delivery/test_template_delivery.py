@@ -33,7 +33,7 @@ def peer(auth_config: ChangeConfig) -> Iterator[HttpPeer]:
         yield running
 
 
-def a_letter(**variables: Any) -> Email:
+def reauthentication_email(**variables: Any) -> Email:
     return Email(
         kind=EmailKind.REAUTHENTICATION,
         to="ada@example.com",
@@ -45,7 +45,7 @@ def a_letter(**variables: Any) -> Email:
 def test_the_worker_renders_the_template(queue: Queue, smtp: FakeSmtp, peer: HttpPeer, worker: jobs.Worker) -> None:
     peer.answer(Answer(body=b"<h1>Hello {{ .Data.name }}</h1><p>{{ .Token }}</p>"))
     with transaction.atomic():
-        messaging.send(a_letter(Data={"name": "<Ada>"}))
+        messaging.send(reauthentication_email(Data={"name": "<Ada>"}))
         assert peer.received == []
     wait_until(lambda: queue.outcomes() == [(1, "delivered")])
     [received] = smtp.received
@@ -63,7 +63,7 @@ def test_accepting_an_email_does_not_wait_for_its_template(queue: Queue, peer: H
     peer.answer(Answer(hang=True))
     began = time.monotonic()
     with transaction.atomic():
-        messaging.send(a_letter())
+        messaging.send(reauthentication_email())
     assert time.monotonic() - began < 20
     assert (len(queue.jobs()), peer.received) == (1, [])
 
@@ -72,7 +72,7 @@ def test_an_unavailable_template_is_replaced_by_the_built_in_one(
     smtp: FakeSmtp, peer: HttpPeer, caplog: pytest.LogCaptureFixture
 ) -> None:
     peer.answer(Answer(status=500))
-    deliver(a_letter())
+    deliver(reauthentication_email())
     [received] = smtp.received
     assert "987654" in received.message.as_string()
     assert Attempt.objects.get().outcome == "delivered"
@@ -82,7 +82,7 @@ def test_an_unavailable_template_is_replaced_by_the_built_in_one(
 def test_a_template_that_cannot_be_rendered_fails_the_attempt(smtp: FakeSmtp, peer: HttpPeer) -> None:
     peer.answer(Answer(body=b'{{ define "a" }}{{ template "a" . }}{{ end }}{{ template "a" . }}'))
     with pytest.raises(jobs.Retry):
-        deliver(a_letter())
+        deliver(reauthentication_email())
     assert smtp.received == []
     recorded = Attempt.objects.get()
     assert (recorded.outcome, recorded.error) == ("retry", "TemplateRenderError")

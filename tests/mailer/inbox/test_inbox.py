@@ -77,11 +77,11 @@ def test_incomplete_and_other_files_are_not_messages(folder: Path) -> None:
     assert len(storage.list_messages()) == 1
 
 
-@pytest.mark.parametrize("letter_id", ["../secret", "00000000000000000001-00000000", "", "x"])
-def test_an_unknown_id_is_no_message(letter_id: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("message_id", ["../secret", "00000000000000000001-00000000", "", "x"])
+def test_an_unknown_id_is_no_message(message_id: str, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir(exist_ok=True)
     (tmp_path / "data" / "secret.json").write_text("{}")
-    assert storage.get_message(letter_id) is None
+    assert storage.get_message(message_id) is None
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ class Slots:
     """The slots of a server whose one slot is in use."""
 
     size = 1
-    max_away = 1
+    max_waiting_threads = 1
 
     def __init__(self) -> None:
         self.held = 1

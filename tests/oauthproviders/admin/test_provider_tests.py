@@ -108,7 +108,7 @@ def test_a_test_uses_the_encrypted_secret(
 def test_a_busy_service_is_a_failed_step(console: Console, corp: CustomProvider) -> None:
     class Slots:
         size = 1
-        max_away = 1
+        max_waiting_threads = 1
 
         def acquire(self) -> None: ...
         def release(self) -> None: ...
