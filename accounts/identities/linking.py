@@ -27,7 +27,7 @@ from authsvc.db.fields import parse_json
 from authsvc.events import EventType
 from authsvc.messaging import Sender
 from tokens.one_time import one_time_tokens
-from tokens.sessions import lifecycle
+from tokens.sessions import locks
 from tokens.sessions.errors import UserBanned, UserNotFoundForToken
 from tokens.sessions.users import SignedInUser
 
@@ -89,7 +89,7 @@ def lock_user(signed_in: SignedInUser, *, at: datetime) -> UserRecord:
     LinkingNeedsAal2, UserBanned.
     """
     try:
-        locked = lifecycle.lock_for_credential_change(signed_in, error=errors.LinkingNeedsAal2)
+        locked = locks.lock_for_credential_change(signed_in, error=errors.LinkingNeedsAal2)
     except UserNotFoundForToken:
         raise account_errors.UserNotFound from None
     user = queries.get_user_record(locked)
@@ -140,7 +140,7 @@ def unlink(signed_in: SignedInUser, user: UserRecord, *, identity_id: UUID, call
     AddressChangeNeedsProof.
     """
     with transaction.atomic(durable=True), user_events.changes_of(user, at=at):
-        locked = lifecycle.lock_for_credential_change(signed_in, error=errors.LinkingNeedsAal2)
+        locked = locks.lock_for_credential_change(signed_in, error=errors.LinkingNeedsAal2)
         user = queries.get_user_record(locked)
         if len(user.identities) < 2:
             raise errors.SingleIdentity

@@ -18,7 +18,7 @@ from authsvc.caller import Caller
 from authsvc.db.sql import fetch_rows, namespaced
 from authsvc.errors import UnexpectedFailure
 from authsvc.security import encryption
-from tokens.sessions import lifecycle
+from tokens.sessions import aal, locks
 from tokens.sessions.users import SignedInUser
 
 MAX_NAME_LENGTH = 255
@@ -70,7 +70,7 @@ def enroll(
     secret, uri = _totp_secret(user, request)
     _delete_abandoned(before=at - conf.current().mfa.factor_expiry)
     with transaction.atomic(durable=True):
-        locked = lifecycle.lock_signed_in_user(signed_in)
+        locked = locks.lock_signed_in_user(signed_in)
         if phone:
             _delete_unverified(user.id, phone=phone)
         _check(locked, _read(user), name=request.friendly_name)
@@ -118,7 +118,7 @@ def rename(user: UserRecord, factor_id: UUID, *, friendly_name: str, caller: Cal
     if len(friendly_name) > MAX_NAME_LENGTH:
         raise errors.FactorNameTooLong
     with transaction.atomic(durable=True):
-        lifecycle.lock_user(user.id)
+        locks.lock_user(user.id)
         factors = Factor.objects.filter(user_id=user.id)
         factor = factors.select_for_update().filter(id=factor_id).first()
         if factor is None:
@@ -182,7 +182,7 @@ def _check(signed_in: SignedInUser, user: UserRecord, *, name: str) -> None:
     verified = sum(factor.status == FactorStatus.VERIFIED for factor in user.factors)
     if len(user.factors) >= config.max_enrolled or verified >= config.max_verified:
         raise errors.TooManyFactors
-    lifecycle.check_aal(signed_in, error=errors.FactorNeedsAal2)
+    aal.check_aal(signed_in, error=errors.FactorNeedsAal2)
 
 
 def _read(user: UserRecord) -> UserRecord:

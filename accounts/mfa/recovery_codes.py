@@ -18,7 +18,7 @@ from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
 from authsvc.errors import UnexpectedFailure
-from tokens.sessions import lifecycle, sign_in_metrics
+from tokens.sessions import aal, locks, sign_in_metrics
 from tokens.sessions.users import SignedInUser
 
 METHOD = "mfa/recovery_code"
@@ -53,10 +53,10 @@ def create(signed_in: SignedInUser, user: UserRecord, *, caller: Caller, at: dat
     check_enabled()
     codes = generate()
     with transaction.atomic(durable=True):
-        locked = lifecycle.lock_signed_in_user(signed_in)
+        locked = locks.lock_signed_in_user(signed_in)
         if not locked.user.has_verified_factor:
             raise errors.RecoveryCodesNeedFactor
-        lifecycle.check_aal(locked, error=errors.RecoveryCodesNeedAal2)
+        aal.check_aal(locked, error=errors.RecoveryCodesNeedAal2)
         RecoveryCode.objects.filter(user_id=user.id).delete_rows()
         RecoveryCode.objects.bulk_create(
             RecoveryCode(user_id=user.id, code_hash=hash_code(code, user_id=user.id), created_at=at) for code in codes

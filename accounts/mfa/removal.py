@@ -16,7 +16,7 @@ from authsvc import audit, messaging
 from authsvc.caller import Caller
 from authsvc.errors import UnexpectedFailure
 from authsvc.events import EventType
-from tokens.sessions import lifecycle, step_up
+from tokens.sessions import aal, locks, step_up
 from tokens.sessions.users import SignedInUser
 
 
@@ -36,12 +36,12 @@ def unenroll(
     if signed_in.session is None:
         raise UnexpectedFailure("A valid session and factor are required to unenroll a factor")
     with transaction.atomic(durable=True):
-        locked = lifecycle.lock_signed_in_user(signed_in)
+        locked = locks.lock_signed_in_user(signed_in)
         factor = Factor.objects.select_for_update().filter(id=factor_id, user_id=user.id).first()
         if factor is None:
             raise errors.FactorNotFound
         if factor.status == FactorStatus.VERIFIED:
-            lifecycle.check_aal(locked, error=errors.UnenrolmentNeedsAal2)
+            aal.check_aal(locked, error=errors.UnenrolmentNeedsAal2)
             others = Factor.objects.filter(user_id=user.id, status=FactorStatus.VERIFIED).exclude(id=factor.id)
             if keeps_last and not others.exists():
                 raise errors.LastFactor

@@ -28,7 +28,7 @@ from authsvc.errors import ApiError, RequestRateExceeded, UnexpectedFailure
 from authsvc.events import EventType
 from authsvc.observability import metrics
 from authsvc.security import rate_limits
-from tokens.sessions import issuing, lifecycle, sign_in_metrics, step_up
+from tokens.sessions import aal, issuing, locks, sign_in_metrics, step_up
 from tokens.sessions.errors import TooManyConcurrentRefreshes, UserBanned, UserNotFoundForToken
 from tokens.sessions.lifecycle import TokenPair
 from tokens.sessions.users import SignedInUser
@@ -171,7 +171,7 @@ def complete_step_up(
     while time.monotonic() < deadline:
         with issuing.token_transaction(caller):
             # One at a time per user, because each step-up ends other sessions of the user.
-            redeem(lifecycle.lock_signed_in_user(signed_in))
+            redeem(locks.lock_signed_in_user(signed_in))
             user = queries.get(signed_in.user.id)
             if user is None:
                 raise UserNotFoundForToken
@@ -227,7 +227,7 @@ def _redeem(
     is_first_use = locked_factor.status == FactorStatus.UNVERIFIED
     if is_first_use:
         # The enrolment may have begun before there was a verified factor, perhaps with a stolen password alone.
-        lifecycle.check_aal(locked, error=errors.FactorNeedsAal2)
+        aal.check_aal(locked, error=errors.FactorNeedsAal2)
     if is_first_use and not locked.user.has_verified_factor:
         # Recovery codes of factors that no longer exist must not replace this one.
         RecoveryCode.objects.filter(user_id=attempt.user.id).delete_rows()

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from authsvc import conf
 from authsvc.caller import caller_of
-from tokens.sessions import browser_sessions, lifecycle, revocation, users
+from tokens.sessions import browser_sessions, revocation, session_limits, users
 from tokens.sessions.errors import SessionExpired
 from tokens.sessions.users import SignedInUser
 
@@ -127,8 +127,8 @@ def _find(request: HttpRequest, *, at: datetime) -> SignedInUser | None:
     if current is None or current.session is None or not _is_usable(request, current, at=at):
         request.session.flush()
         return None
-    if at >= lifecycle.last_used_at(current.session) + _USE_INTERVAL:
-        lifecycle.record_use(current.session.id, at=at)
+    if at >= session_limits.last_used_at(current.session) + _USE_INTERVAL:
+        browser_sessions.record_use(current.session.id, at=at)
         request.session.modified = True  # its age counts from the last use
     return current
 
@@ -143,7 +143,7 @@ def _is_usable(request: HttpRequest, current: SignedInUser, *, at: datetime) -> 
         return True
     try:
         with transaction.atomic():
-            lifecycle.check_single_session(current.session, user=current.user, at=at)
+            session_limits.check_single_session(current.session, user=current.user, at=at)
     except SessionExpired:
         return False
     return True

@@ -19,7 +19,7 @@ from accounts.profile.profile import UserUpdateRequest
 from accounts.recovery import recovery_emails
 from authsvc import conf
 from authsvc.api.throttling import Bucket
-from tokens.sessions import lifecycle
+from tokens.sessions import aal
 
 
 class RecoverPage(Page):
@@ -63,7 +63,7 @@ class NewPasswordPage(Page):
     def redirect_before_page(self) -> HttpResponse | None:
         if redirect := super().redirect_before_page():
             return redirect
-        if not lifecycle.is_recovery(entry.method for entry in self.current.amr):
+        if not aal.is_recovery(entry.method for entry in self.current.amr):
             return self.redirect(destinations.after_sign_in(self.request))
         if self._needs_nonce and not profile.can_reset_password(self.current, at=self.at):
             return self.redirect(reverse("pages:password"))

@@ -17,7 +17,7 @@ from authsvc.api.renderers import rfc3339
 from authsvc.audit import Administrator
 from authsvc.caller import Caller
 from authsvc.events import EventType
-from tokens.sessions import lifecycle
+from tokens.sessions import locks
 from tokens.sessions.users import SignedInUser
 
 MAX_NAME_BYTES = 120
@@ -52,7 +52,7 @@ def remove(signed_in: SignedInUser, user: UserRecord, passkey_id: UUID | None, *
     `passkey_id` is None for a malformed id.
     """
     with transaction.atomic(durable=True):
-        lifecycle.lock_for_credential_change(signed_in, error=errors.PasskeysNeedAal2)
+        locks.lock_for_credential_change(signed_in, error=errors.PasskeysNeedAal2)
         _delete(user.id, passkey_id, at=at)
         traits = {"passkey_id": str(passkey_id)}
         audit.record(audit.Action.PASSKEY_DELETED, actor=user, caller=caller, at=at, traits=traits)

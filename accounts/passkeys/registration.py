@@ -17,7 +17,7 @@ from accounts.webauthn.ceremonies import Descriptor
 from authsvc import audit, conf
 from authsvc.caller import Caller
 from authsvc.events import EventType
-from tokens.sessions import lifecycle
+from tokens.sessions import aal, locks
 from tokens.sessions.users import SignedInUser
 
 
@@ -25,7 +25,7 @@ def check_allowed(signed_in: SignedInUser) -> None:
     """Raises PasskeysOfSsoUser or PasskeysNeedAal2."""
     if signed_in.user.is_sso_user:
         raise errors.PasskeysOfSsoUser
-    lifecycle.check_aal(signed_in, error=errors.PasskeysNeedAal2)
+    aal.check_aal(signed_in, error=errors.PasskeysNeedAal2)
 
 
 def start(signed_in: SignedInUser, user: UserRecord, *, at: datetime) -> StartedCeremony:
@@ -71,7 +71,7 @@ def complete(
     try:
         with transaction.atomic(durable=True):
             # One at a time per user, so that the limit holds.
-            locked = lifecycle.lock_signed_in_user(signed_in)
+            locked = locks.lock_signed_in_user(signed_in)
             check_allowed(locked)
             if Passkey.objects.filter(user_id=user.id).count() >= conf.current().passkeys.max_per_user:
                 raise errors.TooManyPasskeys

@@ -12,7 +12,7 @@ from accounts import errors
 from accounts.passwords import hashing
 from accounts.users.queries import get_user_record
 from authsvc import conf
-from tokens.sessions import lifecycle
+from tokens.sessions import aal
 from tokens.sessions.users import SignedInUser
 
 FIRST_CONTACT_WINDOW = timedelta(minutes=10)
@@ -41,7 +41,7 @@ def needs_current_password(signed_in: SignedInUser) -> bool:
     """True if the change needs the current password: the user has one, and did not sign in by recovery."""
     if not conf.current().passwords.update_requires_current:
         return False
-    is_recovering = lifecycle.is_recovery(entry.method for entry in signed_in.amr)
+    is_recovering = aal.is_recovery(entry.method for entry in signed_in.amr)
     return hashing.stored_hash(get_user_record(signed_in)) not in (None, hashing.NO_PASSWORD) and not is_recovering
 
 
@@ -65,4 +65,4 @@ def _is_younger(signed_in: SignedInUser, interval: timedelta, *, at: datetime) -
     session = signed_in.session
     if interval == timedelta() or session is None or at > session.created_at + interval:
         return False
-    return not lifecycle.began_with_change(entry.method for entry in signed_in.amr)
+    return not aal.began_with_change(entry.method for entry in signed_in.amr)

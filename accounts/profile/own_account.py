@@ -19,7 +19,7 @@ from authsvc.console import operators
 from authsvc.errors import RequestRateExceeded
 from authsvc.personal_data import DataSubject, Row
 from authsvc.security import rate_limits
-from tokens.sessions import lifecycle
+from tokens.sessions import aal, locks
 from tokens.sessions.users import EPOCH, SignedInUser
 
 RECENT = timedelta(minutes=10)
@@ -38,7 +38,7 @@ def export(signed_in: SignedInUser, user: UserRecord, *, caller: Caller, at: dat
 
     Raises InsufficientAal, and RequestRateExceeded after too many exports.
     """
-    lifecycle.check_aal(signed_in, error=errors.InsufficientAal)
+    aal.check_aal(signed_in, error=errors.InsufficientAal)
     wait = rate_limits.consume(
         bucket=_BUCKET,
         key=str(user.id),
@@ -62,7 +62,7 @@ def is_operator(user: UserRecord) -> bool:
 def needs_proof(signed_in: SignedInUser, *, at: datetime) -> bool:
     """True if the last sign-in or second factor of the session is too old to permit the deletion of the account."""
     # The confirmation of a new address proves that address only.
-    proven = (entry.at for entry in signed_in.amr if entry.method not in lifecycle.CHANGE_METHODS)
+    proven = (entry.at for entry in signed_in.amr if entry.method not in aal.CHANGE_METHODS)
     return at > max(proven, default=EPOCH) + RECENT
 
 
@@ -85,7 +85,7 @@ def delete(
     An older session needs the current password, or without a password the nonce of a reauthentication. Raises
     InsufficientAal, OperatorAccount, RecentSignInNeeded and the errors of the proofs.
     """
-    lifecycle.check_aal(signed_in, error=errors.InsufficientAal)
+    aal.check_aal(signed_in, error=errors.InsufficientAal)
     if is_operator(user):
         raise errors.OperatorAccount
     if needs_proof(signed_in, at=at):
@@ -103,7 +103,7 @@ def delete(
             at=at,
         )
     with transaction.atomic(durable=True):
-        lifecycle.lock_for_credential_change(signed_in, error=errors.InsufficientAal)
+        locks.lock_for_credential_change(signed_in, error=errors.InsufficientAal)
         deletion.delete_locked(user.id, soft=False, actor=user, caller=caller, at=at)
 
 

@@ -26,7 +26,7 @@ from authsvc.security import encryption
 from tokens.flows import flow_states, pkce
 from tokens.flows.pkce import Challenge
 from tokens.one_time import one_time_tokens
-from tokens.sessions import impersonation, lifecycle, revocation
+from tokens.sessions import aal, impersonation, locks, revocation
 from tokens.sessions.users import SignedInUser
 
 
@@ -95,9 +95,9 @@ def update_user(
         messaging.reserved("sms" if _sends_sms(change) else None),
         transaction.atomic(durable=True),
     ):
-        locked = lifecycle.lock_signed_in_user(signed_in)
+        locked = locks.lock_signed_in_user(signed_in)
         if change.changes_credentials:
-            lifecycle.check_aal(locked, error=errors.InsufficientAal)
+            aal.check_aal(locked, error=errors.InsufficientAal)
         if password_hash is not None:
             own_session_id = signed_in.session.id if signed_in.session else None
             _set_password(user, password_hash, kept_session_id=own_session_id, caller=caller, at=at)
@@ -124,7 +124,7 @@ def can_reset_password(signed_in: SignedInUser, *, at: datetime) -> bool:
     It replaces the nonce of a reauthentication, which comes by the same way. An older session needs the nonce.
     """
     oldest = at - conf.current().mailer.otp_exp
-    return any(lifecycle.is_recovery([entry.method]) and entry.at >= oldest for entry in signed_in.amr)
+    return any(aal.is_recovery([entry.method]) and entry.at >= oldest for entry in signed_in.amr)
 
 
 def reset_password(signed_in: SignedInUser, user: UserRecord, password: str, *, caller: Caller, at: datetime) -> None:
@@ -137,11 +137,11 @@ def reset_password(signed_in: SignedInUser, user: UserRecord, password: str, *, 
     if user.is_sso_user:
         raise errors.UserManagedBySso
     policy.validate_password(password)
-    lifecycle.check_aal(signed_in, error=errors.InsufficientAal)
+    aal.check_aal(signed_in, error=errors.InsufficientAal)
     password_hash = _new_hash(user, password)
     assert password_hash is not None  # noqa: S101  (narrowing)
     with transaction.atomic(durable=True), user_events.changes_of(user, at=at):
-        lifecycle.lock_for_credential_change(signed_in, error=errors.InsufficientAal)
+        locks.lock_for_credential_change(signed_in, error=errors.InsufficientAal)
         _set_password(user, password_hash, kept_session_id=None, caller=caller, at=at)
 
 
@@ -153,7 +153,7 @@ def withdraw_change(
     Raises InsufficientAal. Does nothing without such a change.
     """
     with transaction.atomic(durable=True):
-        lifecycle.lock_for_credential_change(signed_in, error=errors.InsufficientAal)
+        locks.lock_for_credential_change(signed_in, error=errors.InsufficientAal)
         current = _read(user)
         if not (current.email_change if kind == "email" else current.phone_change):
             return
@@ -182,7 +182,7 @@ def _validate(signed_in: SignedInUser, user: UserRecord, request: UserUpdateRequ
         raise errors.AppMetadataNotAllowed
     changes_credentials = bool(email or phone or request.password is not None)
     if changes_credentials:
-        lifecycle.check_aal(signed_in, error=errors.InsufficientAal)
+        aal.check_aal(signed_in, error=errors.InsufficientAal)
     if user.is_anonymous and request.password is not None and not email and not phone:
         raise errors.PasswordOfAnonymousUser
     if user.is_sso_user and (changes_credentials or request.nonce):

@@ -29,7 +29,7 @@ from tokens.flows import flow_states
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
 from tokens.one_time.one_time_tokens import PKCE_PREFIX, StoredToken
-from tokens.sessions import lifecycle, revocation, sign_in_metrics
+from tokens.sessions import aal, lifecycle, revocation, sign_in_metrics
 from tokens.sessions.errors import UserBanned
 from tokens.sessions.issuing import token_transaction
 from tokens.sessions.lifecycle import TokenPair
@@ -369,7 +369,7 @@ def _redeem(
         if not starts_session:
             return Redemption(user=user, type=secret.type)
         # The code of a change proves the new address or phone only, so its session is not one of a recovery.
-        method = secret.type if secret.type in lifecycle.CHANGE_METHODS else "otp"
+        method = secret.type if secret.type in aal.CHANGE_METHODS else "otp"
         tokens = lifecycle.start_session(user=user, method=method, caller=caller, at=at, not_after=not_after)
     return Redemption(user=user, type=secret.type, tokens=tokens)
 

@@ -21,7 +21,7 @@ from oauthproviders.flow import errors
 from oauthproviders.models import ClientState
 from tokens.flows import flow_states, pkce
 from tokens.flows.errors import ChallengeMethodNotKnown
-from tokens.sessions import lifecycle
+from tokens.sessions import aal, locks
 from tokens.sessions.users import SignedInUser
 
 logger = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ def start_flow(
     RecentSignInNeeded.
     """
     if linking_to is not None:
-        lifecycle.check_aal(linking_to, error=identity_errors.LinkingNeedsAal2)
+        aal.check_aal(linking_to, error=identity_errors.LinkingNeedsAal2)
         change_proofs.check_new_sign_in_method(linking_to, at=at)
     try:
         provider = registry.find(request.provider, data={})
@@ -80,7 +80,7 @@ def start_flow(
     with transaction.atomic(durable=True):
         if linking_to is not None:
             # The session may have been revoked during the request to the provider.
-            lifecycle.lock_for_credential_change(linking_to, error=identity_errors.LinkingNeedsAal2)
+            locks.lock_for_credential_change(linking_to, error=identity_errors.LinkingNeedsAal2)
         client_state_id = uuid4() if authorization.secret else None
         if client_state_id is not None:
             ClientState.objects.create(

@@ -26,7 +26,7 @@ from oauthserver.authorization.sign_in_requirements import NONE, SignInRequireme
 from oauthserver.clients.redirect_uris import is_registered
 from oauthserver.errors import AuthorizationNotFound
 from oauthserver.models import OAuthAuthorization, OAuthClient, OAuthConsent, RegistrationType, Status
-from tokens.sessions import lifecycle, users
+from tokens.sessions import aal, users
 from tokens.sessions.errors import ImpersonationNotAllowed
 from tokens.sessions.users import SignedInUser
 
@@ -254,7 +254,7 @@ def _approve(request: _Request, signed_in: SignedInUser, *, stores_consent: bool
         "user_id": signed_in.user.id,
         "code": crypto.hash_auth_code(code),
         "authenticated_at": sign_in_time(signed_in),
-        "aal": signed_in.session.aal if signed_in.session else lifecycle.AAL1,
+        "aal": signed_in.session.aal if signed_in.session else aal.AAL1,
         "session_id": signed_in.session.id if signed_in.session else None,
         "at": at,
         "consent_id": uuid4(),

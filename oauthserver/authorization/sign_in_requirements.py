@@ -8,7 +8,7 @@ from uuid import UUID
 
 from oauthserver import scopes
 from oauthserver.errors import ReauthenticationRequired, SecondFactorRequired
-from tokens.sessions import lifecycle, users
+from tokens.sessions import aal, users
 from tokens.sessions.users import SignedInUser
 
 NONE = "none"
@@ -34,8 +34,8 @@ class SignInRequirements:
     @property
     def requires_second_factor(self) -> bool:
         """True if every known value of `acr_values` is `aal2`."""
-        known = [value for value in scopes.parse(self.acr_values) if value in (lifecycle.AAL1, lifecycle.AAL2)]
-        return bool(known) and lifecycle.AAL1 not in known
+        known = [value for value in scopes.parse(self.acr_values) if value in (aal.AAL1, aal.AAL2)]
+        return bool(known) and aal.AAL1 not in known
 
     def find_required_action(self, signed_in: SignedInUser) -> str:
         """`reauthenticate` or `verify_second_factor`; empty if the session is sufficient."""

@@ -27,7 +27,7 @@ from oauthserver.authorization.sign_in_requirements import SignInRequirements, s
 from oauthserver.device import user_codes
 from oauthserver.errors import DeviceCodeNotFound
 from oauthserver.models import DeviceAuthorization, Status
-from tokens.sessions import lifecycle
+from tokens.sessions import aal
 from tokens.sessions.users import SignedInUser
 
 _ATTEMPTS = "DeviceCodeOfUser"
@@ -99,7 +99,7 @@ def decide(user_code: str, *, approves: bool, signed_in: SignedInUser, caller: C
             status=Status.APPROVED,
             approved_at=at,
             authenticated_at=sign_in_time(signed_in),
-            aal=signed_in.session.aal if signed_in.session else lifecycle.AAL1,
+            aal=signed_in.session.aal if signed_in.session else aal.AAL1,
             session_id=signed_in.session.id if signed_in.session else None,
         )
         consent = {

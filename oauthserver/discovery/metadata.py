@@ -7,7 +7,7 @@ from oauthserver import scopes
 from oauthserver.authorization import requests
 from oauthserver.clients import client_metadata
 from tokens.jwt import published_keys, signing_keys
-from tokens.sessions import lifecycle
+from tokens.sessions import aal
 
 _CONFIDENTIAL_METHODS = ("client_secret_basic", "client_secret_post", "private_key_jwt")
 _CLAIMS = (
@@ -56,7 +56,7 @@ def build() -> dict[str, object]:
         "request_parameter_supported": False,
         "request_uri_parameter_supported": False,
         "prompt_values_supported": list(requests.PROMPTS),
-        "acr_values_supported": [lifecycle.AAL1, lifecycle.AAL2],
+        "acr_values_supported": [aal.AAL1, aal.AAL2],
         "authorization_response_iss_parameter_supported": True,
     }
 

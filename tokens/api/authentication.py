@@ -25,8 +25,8 @@ from authsvc.events import ActorType
 from tokens.api import errors
 from tokens.jwt import access_tokens
 from tokens.jwt.access_tokens import BadJwt, Claims
+from tokens.sessions import aal, impersonation, session_limits, users
 from tokens.sessions import errors as session_errors
-from tokens.sessions import impersonation, lifecycle, users
 from tokens.sessions.users import SignedInUser
 
 _MAX_SUBJECT_LENGTH = 255
@@ -218,7 +218,7 @@ def authenticate_admin(token: str, *, at: datetime) -> Admin:
         if signed_in.session is None:
             raise session_errors.SessionNotFound
         try:
-            lifecycle.check_limits(signed_in.session, user=signed_in.user, at=at)
+            session_limits.check_limits(signed_in.session, user=signed_in.user, at=at)
         except session_errors.SessionExpired:
             raise errors.SessionNoLongerValid from None
         if signed_in.user.banned_until is not None and at < signed_in.user.banned_until:
@@ -226,7 +226,7 @@ def authenticate_admin(token: str, *, at: datetime) -> Admin:
         is_delegated = signed_in.session.oauth_client_id is not None or signed_in.is_impersonated
         if is_delegated or signed_in.user.role not in roles:
             raise errors.NotAdmin
-        if signed_in.session.aal < lifecycle.highest_aal(signed_in.user):
+        if signed_in.session.aal < aal.highest_aal(signed_in.user):
             raise errors.AdminNeedsSecondFactor
         user = signed_in.user
         admin = Admin(

@@ -12,7 +12,9 @@ from uuid import UUID
 from django.http import HttpRequest
 from django.middleware.csrf import rotate_token
 
-from tokens.sessions import lifecycle, users
+from authsvc.db.sql import fetch_row, namespaced
+from tokens.models import Session
+from tokens.sessions import aal, session_limits, users
 from tokens.sessions.errors import SessionExpired
 from tokens.sessions.users import SignedInUser
 
@@ -38,14 +40,14 @@ def raise_level(request: HttpRequest) -> None:
     One statement.
     """
     current = users.user_source.find_by_session(UUID(request.session[_SESSION]))
-    request.session[_LEVEL] = lifecycle.AAL2
+    request.session[_LEVEL] = aal.AAL2
     request.session[_COUNTER] = current.session.refresh_token_counter if current and current.session else None
     rotate_token(request)
 
 
 def renew(request: HttpRequest) -> None:
     """Keep the session, and make earlier copies of the cookie invalid for good. One statement."""
-    request.session[_COUNTER] = lifecycle.increase_counter(UUID(request.session[_SESSION]))
+    request.session[_COUNTER] = increase_counter(UUID(request.session[_SESSION]))
     rotate_token(request)
 
 
@@ -68,9 +70,9 @@ def is_valid(
     A session of an operator who impersonates the user, and one at a level that the cookie has not reached, may not.
     """
     subject, session = current.user, current.session
-    level = request.session.get(_LEVEL, lifecycle.AAL1)
+    level = request.session.get(_LEVEL, aal.AAL1)
     # A cookie of a former version at aal2 has no counter.
-    counter = request.session.get(_COUNTER, 0 if level == lifecycle.AAL1 else None)
+    counter = request.session.get(_COUNTER, 0 if level == aal.AAL1 else None)
     if session is None or current.is_impersonated or session.aal > level:
         return False
     # The level falls again with the last factor, the counter does not.
@@ -79,7 +81,7 @@ def is_valid(
     if subject.banned_until is not None and at < subject.banned_until:
         return False
     try:
-        lifecycle.check_limits(session, user=subject, at=at, token_used_at=last_used_at)
+        session_limits.check_limits(session, user=subject, at=at, token_used_at=last_used_at)
     except SessionExpired:
         return False
     return True
@@ -87,4 +89,22 @@ def is_valid(
 
 def needs_second_factor(current: SignedInUser) -> bool:
     """True if the user has a second factor that this session has not verified yet."""
-    return current.session is None or current.session.aal < lifecycle.highest_aal(current.user)
+    return current.session is None or current.session.aal < aal.highest_aal(current.user)
+
+
+def record_use(session_id: UUID, *, at: datetime) -> None:
+    """Records the use of a session of a browser, which has no refresh that would. One statement."""
+    Session.objects.filter(id=session_id).update(refreshed_at=at)
+
+
+def increase_counter(session_id: UUID) -> int | None:
+    """Makes the refresh token of a browser's session, which no client has, older. Returns the new counter.
+
+    None if the session has ended. One statement.
+    """
+    sql = f"""
+        UPDATE {namespaced("sessions")} SET refresh_token_counter = COALESCE(refresh_token_counter, 0) + 1
+        WHERE id = %s RETURNING refresh_token_counter
+    """  # noqa: S608  (own table names)
+    row = fetch_row(sql, (session_id,))
+    return row[0] if row else None

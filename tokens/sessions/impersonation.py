@@ -22,7 +22,7 @@ from authsvc.console.operators import Access
 from authsvc.db.sql import fetch_row, namespaced
 from authsvc.security import crypto
 from tokens.models import ImpersonationLink, Session
-from tokens.sessions import errors, lifecycle, session_events, users
+from tokens.sessions import aal, errors, session_events, session_limits, users
 from tokens.sessions.users import SessionRecord, SignedInUser, TokenUser
 
 METHOD = "impersonation"
@@ -86,11 +86,11 @@ def find_operator(session_id: UUID, *, at: datetime) -> tuple[TokenUser, Session
         return None
     user, session = found.user, found.session
     is_banned = user.banned_until is not None and at < user.banned_until
-    if operators.access_of(user.role) is not ACCESS or is_banned or session.aal < lifecycle.highest_aal(user):
+    if operators.access_of(user.role) is not ACCESS or is_banned or session.aal < aal.highest_aal(user):
         return None
     try:
         # The console counts inactivity in its cookie.
-        lifecycle.check_limits(session, user=user, at=at, token_used_at=at)
+        session_limits.check_limits(session, user=user, at=at, token_used_at=at)
     except errors.SessionExpired:
         return None
     return user, session

@@ -1,4 +1,4 @@
-"""Sessions: start, access token, authenticator assurance level (AAL), limits and locks."""
+"""Starts sessions, and issues their access tokens."""
 
 from __future__ import annotations
 
@@ -16,22 +16,11 @@ from django.db import transaction
 from authsvc import conf
 from authsvc.caller import Caller
 from authsvc.db.sql import fetch_row, namespaced
-from authsvc.errors import ApiError
 from authsvc.security import crypto, encryption
 from tokens.jwt import signing_keys
 from tokens.jwt.access_tokens import AmrEntry
-from tokens.models import Session
-from tokens.sessions import errors, issuing, refresh_tokens, session_events, users
-from tokens.sessions.users import EPOCH, SessionRecord, SignedInUser, TokenUser
-
-AAL1 = "aal1"
-AAL2 = "aal2"
-
-SECOND_FACTORS = frozenset({"totp", "mfa/phone", "mfa/webauthn", "mfa/recovery_code"})
-"""Methods that raise a session to `aal2`."""
-_RECOVERY_METHODS = frozenset({"otp", "magiclink", "recovery"})
-CHANGE_METHODS = frozenset({"email_change", "phone_change"})
-"""Methods of sessions that the confirmation of a new email address or phone started. They recover nothing."""
+from tokens.sessions import aal, errors, issuing, refresh_tokens, session_events, users
+from tokens.sessions.users import SessionRecord, TokenUser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +82,7 @@ def start_session(
         user_id=user.id,
         created_at=at,
         not_after=not_after,
-        aal=operator_session.aal if operator_session else AAL1,
+        aal=operator_session.aal if operator_session else aal.AAL1,
         impersonator_id=operator_session.user_id if operator_session else None,
         impersonator_session_id=operator_session.id if operator_session else None,
         oauth_client_id=client_grant.client_id if client_grant else None,
@@ -190,7 +179,7 @@ def issue_access_token(
     config = conf.current().jwt
     is_impersonated = session.impersonator_id is not None
     resources = (resource or session.resource or "").split()
-    level = session.aal if is_impersonated else aal_of(entry.method for entry in amr)
+    level = session.aal if is_impersonated else aal.aal_of(entry.method for entry in amr)
     issued_at = int(at.timestamp())
     expires_at = _expiry(issued_at=issued_at, level=level, user=user, session=session)
     claims: dict[str, Any] = {"iss": config.issuer} if config.issuer else {}
@@ -220,162 +209,10 @@ def issue_access_token(
     return AccessToken(token=token, expires_in=expires_at - issued_at, expires_at=expires_at)
 
 
-def aal_of(methods: Iterable[str]) -> str:
-    """`aal2` when a second factor is among the methods, else `aal1`."""
-    return AAL1 if SECOND_FACTORS.isdisjoint(methods) else AAL2
-
-
-def highest_aal(user: TokenUser) -> str:
-    """The highest level that the user can reach with their enrolled factors."""
-    return AAL2 if user.has_verified_factor else AAL1
-
-
-def is_recovery(methods: Iterable[str]) -> bool:
-    """True if the session began with a code or link from an email, so that the user may not know the password."""
-    return not _RECOVERY_METHODS.isdisjoint(methods)
-
-
-def began_with_change(methods: Iterable[str]) -> bool:
-    """True if the session began with the confirmation of a new email address or phone."""
-    return not CHANGE_METHODS.isdisjoint(methods)
-
-
 def amr_claim(entries: Iterable[AmrEntry]) -> list[dict[str, str | int]]:
     """The `amr` claim, most recent method first; `timestamp` in Unix seconds."""
     newest_first = sorted(entries, key=lambda entry: entry.at, reverse=True)
     return [_amr_json(entry) for entry in newest_first]
-
-
-def check_limits(
-    session: SessionRecord, *, user: TokenUser, at: datetime, token_used_at: datetime | None = None
-) -> None:
-    """Raises SessionExpired for the first time limit of the session that has passed.
-
-    `token_used_at`: the last use of an imported refresh token, which counts as activity of its session.
-    """
-    limits = conf.current().sessions
-    if session.not_after is not None and at > session.not_after:
-        raise errors.SessionExpired
-    if limits.timebox is not None and at > session.created_at + limits.timebox:
-        raise errors.SessionExpired
-    if limits.inactivity_timeout is not None and at > last_used_at(session, token_used_at) + limits.inactivity_timeout:
-        raise errors.SessionExpired(errors.Expiry.INACTIVITY)
-    if (
-        limits.allow_low_aal is not None
-        and session.aal < highest_aal(user)
-        and at > session.created_at + limits.allow_low_aal
-    ):
-        raise errors.SessionExpired(errors.Expiry.LOW_AAL)
-
-
-def is_within_limits(session: Session, *, user: TokenUser, at: datetime) -> bool:
-    """True if no time limit of the session has passed."""
-    try:
-        check_limits(record_of(session), user=user, at=at)
-    except errors.SessionExpired:
-        return False
-    return True
-
-
-def record_of(session: Session) -> SessionRecord:
-    """The values of a row that the limits depend on."""
-    return SessionRecord(
-        id=session.id,
-        user_id=session.user_id,
-        created_at=session.created_at or EPOCH,
-        refreshed_at=session.refreshed_at,
-        not_after=session.not_after,
-        aal=session.aal or AAL1,
-        tag=session.tag,
-    )
-
-
-def check_single_session(session: SessionRecord, *, user: TokenUser, at: datetime) -> bool:
-    """Locks the user's row and checks that no session with the same tag was used more recently.
-
-    Returns False when the row is locked by another request. Raises SessionExpired when a newer valid session exists.
-    Must run inside the transaction of the refresh.
-    """
-    rows = get_user_model()._default_manager.select_for_update(skip_locked=True)
-    if not rows.filter(pk=user.id).values_list("pk").first():
-        return False
-    for other in Session.objects.filter(user_id=user.id, impersonator_id=None).exclude(id=session.id):
-        record = record_of(other)
-        is_newer = _tag(record) == _tag(session) and last_used_at(record) > last_used_at(session)
-        if is_newer and is_within_limits(other, user=user, at=at):
-            raise errors.SessionExpired(errors.Expiry.NEWER_LOGIN)
-    return True
-
-
-def last_used_at(session: SessionRecord, token_used_at: datetime | None = None) -> datetime:
-    if session.refreshed_at is not None:
-        return session.refreshed_at
-    return max(session.created_at, token_used_at) if token_used_at else session.created_at
-
-
-def record_use(session_id: UUID, *, at: datetime) -> None:
-    """Records the use of a session of a browser, which has no refresh that would. One statement."""
-    Session.objects.filter(id=session_id).update(refreshed_at=at)
-
-
-def increase_counter(session_id: UUID) -> int | None:
-    """Makes the refresh token of a browser's session, which no client has, older. Returns the new counter.
-
-    None if the session has ended. One statement.
-    """
-    sql = f"""
-        UPDATE {namespaced("sessions")} SET refresh_token_counter = COALESCE(refresh_token_counter, 0) + 1
-        WHERE id = %s RETURNING refresh_token_counter
-    """  # noqa: S608  (own table names)
-    row = fetch_row(sql, (session_id,))
-    return row[0] if row else None
-
-
-def lock_signed_in_user(signed_in: SignedInUser) -> SignedInUser:
-    """Locks the user's row and returns the user and session as they are now. Must run inside a transaction.
-
-    Hashing and outgoing requests lie between the check of a token and the write that it allows. In that time the
-    session may be revoked or lose its second factor, and the user may be deleted, so writes check the returned state.
-    Raises UserNotFoundForToken or SessionNotFound.
-    """
-    if not lock_user(signed_in.user.id):
-        raise errors.UserNotFoundForToken
-    session_id = signed_in.session.id if signed_in.session is not None else None
-    # A separate statement reads the session as it is after the wait for the lock.
-    current = users.user_source.find_signed_in_user(user_id=signed_in.user.id, session_id=session_id)
-    if current is None:
-        raise errors.UserNotFoundForToken
-    if session_id is not None and current.session is None:
-        raise errors.SessionNotFound
-    if current.user.deleted_at is not None:
-        raise errors.UserNotFoundForToken
-    return current
-
-
-def check_aal(signed_in: SignedInUser, *, error: type[ApiError]) -> None:
-    """Raises `error` for a session below `aal2` of a user who has a verified factor.
-
-    The rule of every change of sign-in methods: email, phone, password, identities, factors, recovery codes, passkeys.
-    The level is that of the session's row, which removal of the factor lowers at once, and not that of the token.
-    Raises ImpersonationNotAllowed for a session in which an operator impersonates the user.
-    """
-    if signed_in.is_impersonated:
-        raise errors.ImpersonationNotAllowed
-    if signed_in.user.has_verified_factor and not signed_in.is_aal2:
-        raise error
-
-
-def lock_for_credential_change(signed_in: SignedInUser, *, error: type[ApiError]) -> SignedInUser:
-    """As `lock_signed_in_user`, for a change of sign-in methods: raises `error` where `check_aal` does."""
-    locked = lock_signed_in_user(signed_in)
-    check_aal(locked, error=error)
-    return locked
-
-
-def lock_user(user_id: UUID) -> bool:
-    """Locks the user's row; False when there is no such user."""
-    rows = get_user_model()._default_manager.select_for_update()
-    return rows.filter(pk=user_id).values_list("pk").first() is not None
 
 
 def _expiry(*, issued_at: int, level: str, user: TokenUser, session: SessionRecord) -> int:
@@ -383,7 +220,7 @@ def _expiry(*, issued_at: int, level: str, user: TokenUser, session: SessionReco
     if session.impersonator_id is not None and session.not_after is not None:
         expires_at = min(expires_at, int(session.not_after.timestamp()))
     allow_low_aal = conf.current().sessions.allow_low_aal
-    if allow_low_aal is None or level >= highest_aal(user):
+    if allow_low_aal is None or level >= aal.highest_aal(user):
         return expires_at
     return min(expires_at, int((session.created_at + allow_low_aal).timestamp()))
 
@@ -393,10 +230,3 @@ def _amr_json(entry: AmrEntry) -> dict[str, str | int]:
     if entry.provider is not None:
         content["provider"] = entry.provider
     return content
-
-
-def _tag(session: SessionRecord) -> str:
-    tags = conf.current().sessions.tags
-    if not tags:
-        return ""
-    return session.tag if session.tag in tags else tags[0]

@@ -30,6 +30,7 @@ from tokens.sessions import (
     lifecycle,
     refresh_tokens,
     revocation,
+    session_limits,
     sign_in_metrics,
     users,
 )
@@ -321,7 +322,7 @@ def check_allowed(
     if user.banned_until is not None and at < user.banned_until:
         raise errors.UserBannedAtRefresh
     if session is not None:
-        lifecycle.check_limits(session, user=user, at=at, token_used_at=token_used_at)
+        session_limits.check_limits(session, user=user, at=at, token_used_at=token_used_at)
         _check_client(session, client=client)
 
 
@@ -341,7 +342,7 @@ def _lock_single_session(signed_in: SignedInUser, *, at: datetime) -> bool:
     # The session of an operator is none of the user's own.
     if not conf.current().sessions.single_per_user or signed_in.session is None or signed_in.is_impersonated:
         return True
-    return lifecycle.check_single_session(signed_in.session, user=signed_in.user, at=at)
+    return session_limits.check_single_session(signed_in.session, user=signed_in.user, at=at)
 
 
 def _result(

@@ -12,7 +12,7 @@ from authsvc.audit import Administrator
 from authsvc.caller import Caller
 from authsvc.db.sql import fetch_rows, namespaced
 from tokens.models import Session
-from tokens.sessions import errors, impersonation, lifecycle, session_events
+from tokens.sessions import aal, errors, impersonation, locks, session_events
 from tokens.sessions.users import SignedInUser
 
 
@@ -89,7 +89,7 @@ def replace_browser_session(previous: SignedInUser, *, session_id: UUID, caller:
 def end_own_session(signed_in: SignedInUser, session_id: UUID, *, caller: Caller, at: datetime) -> None:
     """Revokes another session of the signed-in user. Raises SessionAlreadyEnded when the user has no such session."""
     with transaction.atomic(durable=True):
-        lifecycle.lock_signed_in_user(signed_in)
+        locks.lock_signed_in_user(signed_in)
         if not Session.objects.filter(id=session_id, user_id=signed_in.user.id).exists():
             raise errors.SessionAlreadyEnded
         traits = {"ended_session_id": str(session_id)}
@@ -131,7 +131,7 @@ def revoke_all_sessions(user_id: UUID, *, except_session_id: UUID | None = None,
 
 def revoke_weaker_sessions(user_id: UUID, *, except_session_id: UUID) -> None:
     """Revokes the sessions of a user below `aal2` when one is raised. One statement; joins the caller's transaction."""
-    _revoke(user_id, f"aal < '{lifecycle.AAL2}' AND id <> %s", except_session_id, reason="mfa_upgrade")
+    _revoke(user_id, f"aal < '{aal.AAL2}' AND id <> %s", except_session_id, reason="mfa_upgrade")
 
 
 def revoke_client_sessions(user_id: UUID, client_id: UUID) -> None:
@@ -150,7 +150,7 @@ def revoke_session_as_operator(session_id: UUID, *, actor: Administrator, caller
     """Revokes a session and its refresh token. Raises SessionAlreadyEnded when it has already ended."""
     with transaction.atomic(durable=True):
         owner = Session.objects.filter(id=session_id).values_list("user_id", flat=True).first()
-        if owner is None or not lifecycle.lock_user(owner):
+        if owner is None or not locks.lock_user(owner):
             raise errors.SessionAlreadyEnded
         session = Session.objects.select_for_update().filter(id=session_id).first()
         if session is None:
@@ -166,7 +166,7 @@ def revoke_session_as_operator(session_id: UUID, *, actor: Administrator, caller
 def revoke_all_sessions_as_operator(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) -> int:
     """Revokes all sessions of a user; returns their number."""
     with transaction.atomic(durable=True):
-        lifecycle.lock_user(user_id)
+        locks.lock_user(user_id)
         sessions = list(Session.objects.select_for_update().filter(user_id=user_id).values_list("id"))
         traits = {"user_id": str(user_id), "sessions": len(sessions)}
         audit.record(audit.Action.LOGOUT, actor=actor, caller=caller, at=at, traits=traits)

@@ -13,7 +13,7 @@ from authsvc.caller import Caller
 from authsvc.security import crypto, encryption
 from tokens.jwt.access_tokens import AmrEntry
 from tokens.models import AmrClaim, LegacyRefreshToken, Session
-from tokens.sessions import errors, lifecycle, refresh, refresh_tokens, revocation, session_events
+from tokens.sessions import aal, errors, lifecycle, refresh, refresh_tokens, revocation, session_events
 from tokens.sessions.lifecycle import TokenPair
 from tokens.sessions.users import SignedInUser, TokenUser
 
@@ -45,7 +45,7 @@ def step_up(
                 raise errors.SessionNotFound
             return None
         key = _invalidate_refresh_tokens(locked, user=user, caller=caller, at=at)
-        locked.aal, locked.factor_id, locked.updated_at = lifecycle.AAL2, factor_id, at
+        locked.aal, locked.factor_id, locked.updated_at = aal.AAL2, factor_id, at
         locked.save(update_fields=_CHANGED_FIELDS)
         _record_method(locked, method=method, at=at)
         amr = [
@@ -54,7 +54,7 @@ def step_up(
                 "authentication_method", "updated_at"
             )
         ]
-    record = dataclasses.replace(signed_in.session, aal=lifecycle.AAL2)
+    record = dataclasses.replace(signed_in.session, aal=aal.AAL2)
     session_events.record_upgrade(user, record, method=method, factor_id=factor_id, at=at)
     counter = locked.refresh_token_counter or 0
     return TokenPair(
@@ -69,17 +69,17 @@ def step_down(user_id: UUID, *, factor_id: UUID | None = None) -> None:
     Deletes all second-factor methods of these sessions, so that the level in the row equals the level that the next
     access token computes from the methods.
     """
-    raised = Session.objects.filter(user_id=user_id, aal=lifecycle.AAL2)
+    raised = Session.objects.filter(user_id=user_id, aal=aal.AAL2)
     if factor_id is not None:
         raised = raised.filter(factor_id=factor_id)
     with transaction.atomic(savepoint=False):
         lowered = list(raised.select_for_update().order_by("id").values_list("id", flat=True))
         if not lowered:
             return
-        AmrClaim.objects.filter(session_id__in=lowered, authentication_method__in=lifecycle.SECOND_FACTORS)._raw_delete(
+        AmrClaim.objects.filter(session_id__in=lowered, authentication_method__in=aal.SECOND_FACTORS)._raw_delete(
             "default"
         )
-        Session.objects.filter(id__in=lowered).update(aal=lifecycle.AAL1, factor_id=None)
+        Session.objects.filter(id__in=lowered).update(aal=aal.AAL1, factor_id=None)
 
 
 def _invalidate_refresh_tokens(session: Session, *, user: TokenUser, caller: Caller, at: datetime) -> str:

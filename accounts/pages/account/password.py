@@ -15,7 +15,7 @@ from accounts.pages.forms import describe_password
 from accounts.profile import profile, proofs
 from accounts.profile.profile import UserUpdateRequest
 from authsvc.api.throttling import Bucket
-from tokens.sessions import lifecycle
+from tokens.sessions import aal
 
 
 class PasswordForm(ProofForm):
@@ -42,7 +42,7 @@ class PasswordPage(ProofPage):
 
     def proof_options(self) -> dict[str, bool]:
         """Asks for the current password even if settings do not require it, unless the user may have forgotten it."""
-        is_recovering = lifecycle.is_recovery(entry.method for entry in self.current.amr)
+        is_recovering = aal.is_recovery(entry.method for entry in self.current.amr)
         return {**super().proof_options(), "needs_password": proofs.has_password(self.user) and not is_recovering}
 
     def get_context(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from authsvc.audit.search import EntryKind
 from authsvc.console import user_agents
 from authsvc.db.fields import parse_json
 from tokens.models import Session
-from tokens.sessions import lifecycle, listing, revocation
+from tokens.sessions import listing, revocation, session_limits
 
 _MAX_EVENTS = 10
 _EVENTS: dict[str, str | Promise] = {
@@ -105,7 +105,7 @@ class SessionsPage(AccountPage):
             device=device_name(session.user_agent),
             address=session.ip or "",
             created_at=session.created_at,
-            last_used_at=lifecycle.last_used_at(lifecycle.record_of(session)),
+            last_used_at=session_limits.last_used_at(session_limits.record_of(session)),
             is_current=session.id == self.current.session.id,
             is_application=session.oauth_client_id is not None,
         )

@@ -14,7 +14,7 @@ from authsvc.caller import caller_of
 from authsvc.console import operators
 from authsvc.console.operators import Operator
 from authsvc.events import Actor, ActorType
-from tokens.sessions import browser_sessions, lifecycle
+from tokens.sessions import aal, browser_sessions
 from tokens.sessions.users import SignedInUser
 
 MAX_AGE = timedelta(hours=12)
@@ -81,7 +81,7 @@ def needs_enrolment(current: SignedInUser) -> bool:
 
 def is_recovering(current: SignedInUser) -> bool:
     """True if a recovery link has started the session, which can only set a new password."""
-    return lifecycle.is_recovery(entry.method for entry in current.amr)
+    return aal.is_recovery(entry.method for entry in current.amr)
 
 
 def next_step(current: SignedInUser) -> str:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from tokens.jwt.access_tokens import AmrEntry
-from tokens.sessions import lifecycle
+from tokens.sessions import aal, lifecycle
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -26,8 +26,8 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
     ],
 )
 def test_aal2_requires_a_second_factor(methods: list[str], expected: str) -> None:
-    assert lifecycle.aal_of(methods) == expected
-    assert lifecycle.aal_of(iter(methods)) == expected
+    assert aal.aal_of(methods) == expected
+    assert aal.aal_of(iter(methods)) == expected
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_aal2_requires_a_second_factor(methods: list[str], expected: str) -> Non
     ],
 )
 def test_session_started_by_email_or_sms_code_is_a_recovery(methods: list[str], expected: bool) -> None:
-    assert lifecycle.is_recovery(methods) is expected
+    assert aal.is_recovery(methods) is expected
 
 
 def test_amr_claim_lists_most_recent_method_first() -> None:
@@ -60,4 +60,4 @@ def test_amr_claim_lists_most_recent_method_first() -> None:
 
 @pytest.mark.parametrize(("enrolled", "expected"), [(True, "aal2"), (False, "aal1")])
 def test_highest_aal_depends_on_verified_factor(enrolled: bool, expected: str) -> None:
-    assert lifecycle.highest_aal(SimpleNamespace(has_verified_factor=enrolled)) == expected
+    assert aal.highest_aal(SimpleNamespace(has_verified_factor=enrolled)) == expected
