@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 from accounts import errors as account_errors
@@ -18,7 +18,8 @@ from accounts.models import Identity, User
 from accounts.passwords import hashing, policy
 from accounts.users import failed_attempts, identifiers, queries, updates, user_events
 from accounts.users.records import UserRecord
-from accounts.verification import contact_changes, errors
+from accounts.verification import contact_changes, errors, sent_secrets
+from accounts.verification.sent_secrets import VerifiedSecret
 from authsvc import audit, conf
 from authsvc.audit import Action
 from authsvc.caller import Caller
@@ -26,9 +27,8 @@ from authsvc.errors import ApiError
 from authsvc.messaging import contract
 from authsvc.security import crypto, encryption
 from tokens.flows import flow_states
-from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
-from tokens.one_time.one_time_tokens import PKCE_PREFIX, StoredToken
+from tokens.one_time.one_time_tokens import PKCE_PREFIX
 from tokens.sessions import aal, lifecycle, revocation, sign_in_metrics
 from tokens.sessions.errors import UserBanned
 from tokens.sessions.issuing import token_transaction
@@ -42,50 +42,6 @@ _KEPT_TOKEN_TYPES = {
     "email_change": one_time_tokens.PHONE_CHANGE_TYPES,
     "phone_change": one_time_tokens.EMAIL_CHANGE_TYPES,
 }
-# The secrets that each verification type accepts. `email` accepts sign-up confirmations and magic links.
-_EMAIL_TOKEN_TYPES = {
-    "signup": (TokenType.CONFIRMATION,),
-    "invite": (TokenType.CONFIRMATION,),
-    "recovery": (TokenType.RECOVERY,),
-    "magiclink": (TokenType.RECOVERY,),
-    "email": (TokenType.CONFIRMATION, TokenType.RECOVERY),
-    "email_change": one_time_tokens.EMAIL_CHANGE_TYPES,
-}
-_SMS_TOKEN_TYPES = {
-    # A code for an invited user has the type of a recovery.
-    "sms": (TokenType.CONFIRMATION, TokenType.RECOVERY),
-    "phone_change": one_time_tokens.PHONE_CHANGE_TYPES,
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifiedSecret:
-    """A secret that matched, with its user and the verification type that the client requested."""
-
-    user: UserRecord
-    token: StoredToken | None
-    """None for a test code, which is not stored and can be used repeatedly."""
-    by_code: bool = False
-    """The client presented the code, which allows a limited number of attempts, and not the link."""
-    by_link: bool = False
-    """The client presented the token of a link, which proves access to the mailbox."""
-    requested_type: str
-    error: type[errors.LinkExpired | account_errors.CodeExpired]
-
-    @property
-    def type(self) -> str:
-        if self.requested_type != "email":
-            return self.requested_type
-        return "signup" if self.token and self.token.token_type == TokenType.CONFIRMATION else "magiclink"
-
-    @property
-    def proves(self) -> Literal["email", "phone"] | None:
-        """The present identifier of the account that the secret proves; None for the new one of a change."""
-        if self.type == "sms":
-            return "phone"
-        if self.type == "phone_change" or (self.token and self.token.token_type == TokenType.EMAIL_CHANGE_NEW):
-            return None
-        return "email"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,16 +58,6 @@ class Redemption:
     awaits_second_confirmation: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _SentSecret:
-    """The newest secret of one type that was sent to an email address or phone."""
-
-    user: UserRecord
-    token: StoredToken
-    is_only: bool
-    """No other user has an unused secret of this type for the same phone or address."""
-
-
 def _signed_in_user(redemption: Redemption) -> UUID | None:
     return redemption.user.id if redemption.tokens is not None else None
 
@@ -122,13 +68,13 @@ def open_link(*, type: str, token: str, caller: Caller, at: datetime) -> Redempt
     pkce = token.startswith(PKCE_PREFIX)
     if pkce and type == "email":
         raise errors.InvalidEmailVerificationType
-    verified = _find_by_link(type=type, token=token, caller=caller, at=at)
+    verified = sent_secrets.find_by_link(type=type, token=token, caller=caller, at=at)
     return _redeem(verified, password=None, needs_password=False, pkce=pkce, caller=caller, at=at)
 
 
 def find_account(*, type: str, token: str, caller: Caller, at: datetime) -> UserRecord:
     """The account of a link, which stays valid. Raises the errors of the link."""
-    return _find_by_link(type=type, token=token, caller=caller, at=at).user
+    return sent_secrets.find_by_link(type=type, token=token, caller=caller, at=at).user
 
 
 @sign_in_metrics.measure_sign_in("otp", user_id=_signed_in_user)
@@ -148,7 +94,7 @@ def redeem_link(
     Without `needs_password`, the confirmation of an account without a password needs none. With `roles`, links of
     users of other roles count as expired and stay valid. `not_after` ends the session then.
     """
-    verified = _find_by_link(type=type, token=token, caller=caller, at=at)
+    verified = sent_secrets.find_by_link(type=type, token=token, caller=caller, at=at)
     if roles is not None and verified.user.role not in roles:
         raise errors.LinkExpired
     return _redeem(
@@ -187,10 +133,12 @@ def redeem_email_code(
         address = identifiers.email(email)
     except ApiError:
         raise errors.InvalidEmailFormat from None
-    sent = _newest_secrets(address, types=_EMAIL_TOKEN_TYPES.get(type, ()), audience=caller.audience, within=within)
+    sent = sent_secrets.find_newest(
+        address, types=sent_secrets.EMAIL_TOKEN_TYPES.get(type, ()), audience=caller.audience, within=within
+    )
     caller.audit.account = sent[0].user if sent else queries.find_by("email", address, aud=caller.audience)
-    secret = _matching(sent, code=code, identifier=address, at=at)
-    _check_failed_attempts(secret.user, sent, caller=caller, at=at)
+    secret = sent_secrets.find_matching(sent, code=code, identifier=address, at=at)
+    sent_secrets.check_failed_attempts(secret.user, sent, caller=caller, at=at)
     if secret.user.is_banned(at):
         raise UserBanned
     if not secret.token.is_fresh(at):
@@ -219,29 +167,31 @@ def redeem_sms_code(
     `redeem_email_code`.
     """
     number = identifiers.phone(phone)
-    if type not in _SMS_TOKEN_TYPES:
+    if type not in sent_secrets.SMS_TOKEN_TYPES:
         raise account_errors.CodeExpired
-    sent = _newest_secrets(number, types=_SMS_TOKEN_TYPES[type], audience=caller.audience, within=within)
+    sent = sent_secrets.find_newest(
+        number, types=sent_secrets.SMS_TOKEN_TYPES[type], audience=caller.audience, within=within
+    )
     caller.audit.account = sent[0].user if sent else queries.find_by("phone", number, aud=caller.audience)
     test_code = conf.current().sms.test_code(number, at=at)
     by_code = False
     if test_code is not None and crypto.constant_time_equal(test_code, code):
         secret = sent[0] if sent else None
-        user = secret.user if secret else _user_with_phone(number, type=type, audience=caller.audience)
+        user = secret.user if secret else sent_secrets.find_user_with_phone(number, type=type, audience=caller.audience)
         if within is not None and user.id != within.user.id:
             raise account_errors.CodeExpired
     elif contract.has_verifying_gateway():
         verifier = contract.phone_verifier
         # The gateway knows only the phone. With two users waiting for a code, the code would not identify the user.
         if not sent or not sent[0].is_only or not verifier.is_approved(phone=number, code=code):
-            _record_wrong_code(sent, identifier=number, at=at)
+            sent_secrets.record_wrong_code(sent, identifier=number, at=at)
             raise account_errors.CodeExpired
         secret = sent[0]
         user = secret.user
     else:
-        secret, by_code = _matching(sent, code=code, identifier=number, at=at), True
+        secret, by_code = sent_secrets.find_matching(sent, code=code, identifier=number, at=at), True
         user = secret.user
-    _check_failed_attempts(user, sent, caller=caller, at=at)
+    sent_secrets.check_failed_attempts(user, sent, caller=caller, at=at)
     if by_code and secret is not None and not secret.token.is_fresh(at):
         raise account_errors.CodeExpired
     if user.is_banned(at):
@@ -253,70 +203,6 @@ def redeem_sms_code(
     return _redeem(
         verified, password=None, needs_password=True, pkce=False, starts_session=within is None, caller=caller, at=at
     )
-
-
-def _find_by_link(*, type: str, token: str, caller: Caller, at: datetime) -> VerifiedSecret:
-    if type not in _EMAIL_TOKEN_TYPES:
-        raise errors.InvalidEmailVerificationType
-    match = queries.find_by_link(
-        link_hash=crypto.hash_link_token(token),
-        plain_digest=crypto.plain_token_digest(token),
-        token_types=[str(token_type) for token_type in _EMAIL_TOKEN_TYPES[type]],
-    )
-    if match is None:
-        raise errors.LinkExpired
-    user, secret = match[0], one_time_tokens.from_row(match[1])
-    caller.audit.account = user
-    if user.is_banned(at):
-        raise UserBanned
-    if not secret.is_fresh(at):
-        raise errors.LinkExpired
-    return VerifiedSecret(user=user, token=secret, by_link=True, requested_type=type, error=errors.LinkExpired)
-
-
-def _matching(sent: list[_SentSecret], *, code: str, identifier: str, at: datetime) -> _SentSecret:
-    """The secret that matches this code. Raises CodeExpired after counting a wrong code."""
-    matching = [secret for secret in sent if secret.token.matches(code)]
-    if not matching:
-        _record_wrong_code(sent, identifier=identifier, at=at)
-        raise account_errors.CodeExpired
-    return min(matching, key=lambda secret: secret.token.token_type != TokenType.CONFIRMATION)
-
-
-def _record_wrong_code(sent: list[_SentSecret], *, identifier: str, at: datetime) -> None:
-    """Count a wrong code on the secrets that it was compared with, and on their accounts."""
-    if sent:
-        one_time_tokens.record_wrong_code([secret.token.id for secret in sent])
-    failed_attempts.record([secret.user.id for secret in sent], identifier=identifier, at=at)
-
-
-def _check_failed_attempts(user: UserRecord, sent: list[_SentSecret], *, caller: Caller, at: datetime) -> None:
-    """Raise CodeExpired, as for a wrong code, if wrong passwords and codes limit the account to known networks."""
-    if failed_attempts.is_refused(user.id, caller=caller):
-        _record_wrong_code(sent, identifier=user.email or user.phone, at=at)
-        raise account_errors.CodeExpired
-
-
-def _newest_secrets(
-    identifier: str, *, types: tuple[TokenType, ...], audience: str, within: SignedInUser | None
-) -> list[_SentSecret]:
-    """At most one secret of each type, with `within` only of this user."""
-    rows = queries.find_newest_tokens(
-        identifier=identifier, aud=audience, token_types=[str(token_type) for token_type in types]
-    )
-    return [
-        _SentSecret(user=user, token=one_time_tokens.from_row(columns), is_only=waiting == 1)
-        for user, columns, waiting in rows
-        if within is None or user.id == within.user.id
-    ]
-
-
-def _user_with_phone(number: str, *, type: str, audience: str) -> UserRecord:
-    """The user with this phone, when a test code is used and no secret is stored."""
-    user = queries.find_by("phone" if type == "sms" else "phone_change", number, aud=audience)
-    if user is None:
-        raise account_errors.CodeExpired
-    return user
 
 
 def _redeem(
