@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.deployment import scenarios, shared_state, throughput
+from tests.deployment import leader_work, scenarios, shared_state, throughput
 
 pytestmark = pytest.mark.timeout(1800)
 GROWTH = 1.15
@@ -24,6 +24,10 @@ def test_fault_loses_nothing_and_refuses_as_documented(name: str) -> None:
 
 def test_six_servers_act_as_one() -> None:
     shared_state.check()
+
+
+def test_one_of_six_servers_does_the_work_of_the_installation() -> None:
+    leader_work.check()
 
 
 def test_cpu_time_per_request_does_not_grow_with_servers() -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tarfile
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,17 +107,17 @@ def running(
     folder: Path,
     *,
     pair: Pair,
-    number: int,
+    number: int = 0,
     database_url: str = "",
     env: Mapping[str, str] | None = None,
-    last_env: Mapping[str, str] | None = None,
+    server_envs: Sequence[Mapping[str, str]] = (),
     has_worker: bool = True,
     project: Path = servers.PROJECT,
 ) -> Iterator[Installation]:
-    """So many servers, each with its own worker thread, and a separate worker.
+    """`number` servers, each with its own worker thread, and a separate worker.
 
-    `last_env` are settings of the last server only. Without `database_url` the servers use both hosts of `pair`.
-    `project` contains the version that runs.
+    `server_envs` are further settings of each server, in their order. Without `database_url` the servers use both hosts
+    of `pair`. `project` contains the version that runs.
     """
     port = ports.free_port()
     with contextlib.ExitStack() as stack:
@@ -144,15 +144,17 @@ def running(
             return server
 
         def replace(server: LiveServer) -> LiveServer:
-            name = "worker" if server is worker else "serve"
-            return start(name, {}, version=servers.PROJECT, port=server.port)
+            if server is worker:
+                return start("worker", {}, version=servers.PROJECT, port=server.port)
+            (further,) = (env for env, each in zip(envs, started, strict=True) if each.port == server.port)
+            return start("serve", further, version=servers.PROJECT, port=server.port)
 
         migrate(pair, project)
         # The servers must know the endpoint from their start.
         with pair.primary.connect() as connection:
             connection.execute(_ENDPOINT, (uuid.uuid4(), receiver.url, ["*"], _WEBHOOK_SECRET))
-        last = number - 1
-        started = [start("serve", (last_env or {}) if position == last else {}) for position in range(number)]
+        envs = server_envs or [{}] * number
+        started = [start("serve", further) for further in envs]
         for server in started:
             server.wait()
         worker = start("worker", {}) if has_worker else None

@@ -517,7 +517,7 @@ def clock(*, number: int = 3) -> Iterator[Outcome]:
             "FAKETIME_CACHE_DURATION": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         }
-        with installation.running(folder, pair=pair, number=number, last_env=env) as running:
+        with installation.running(folder, pair=pair, server_envs=[{}] * (number - 1) + [env]) as running:
             for name, seconds in (("an hour ahead", 3600), ("an hour behind", -3600)):
                 # The other servers refuse tokens that are issued in the future or have expired.
                 permitted = frozenset({FORBIDDEN})

@@ -1,44 +1,31 @@
-"""Endpoints of webhooks and their deliveries in the console. Secrets are shown once; payloads of events are not."""
+"""Endpoints of webhooks in the console. Their secrets are shown once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
 from typing import Any
-from uuid import UUID
 
 from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
-from django.utils import timezone
-from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
 from authsvc import conf, events
-from authsvc.console import actions, filters, formatting, model_admin, operators
+from authsvc.console import actions, formatting, model_admin, operators
 from authsvc.console.actions import ActionContext, ShownOnce, action
-from authsvc.console.formatting import EMPTY, Tone
+from authsvc.console.formatting import Tone
 from authsvc.console.model_admin import DashboardStat, OperatorAdmin
 from authsvc.console.operators import Access
 from authsvc.console.read_only_admin import MAX_COUNTED
-from authsvc.console.user_panels import Panel
 from authsvc.errors import ApiError
-from hooks import hook_pages
-from hooks.models import DeliveryStatus, DisabledReason, WebhookAttempt, WebhookDelivery, WebhookEndpoint, WebhookEvent
+from hooks.admin import hook_pages
+from hooks.models import DeliveryStatus, DisabledReason, WebhookDelivery, WebhookEndpoint
 from hooks.webhooks import deliveries, endpoints
 from hooks.webhooks.errors import WebhooksDisabled
-
-_TONES = {
-    DeliveryStatus.PENDING: Tone.QUIET,
-    DeliveryStatus.SUCCEEDED: Tone.GOOD,
-    DeliveryStatus.FAILED: Tone.BAD,
-    DeliveryStatus.CANCELLED: Tone.QUIET,
-}
-
-_OLD = timedelta(hours=1)
 
 
 class EndpointForm(forms.Form):
@@ -210,147 +197,6 @@ class WebhookEndpointAdmin(OperatorAdmin):
 
     def _set_disabled(self, row: WebhookEndpoint, context: ActionContext, *, disabled: bool) -> None:
         endpoints.update(str(row.id), disabled=disabled, actor=context.actor, caller=context.caller, at=context.at)
-
-
-class StatusFilter(filters.ChoiceFilter):
-    title = "status"
-    parameter_name = "status"
-    options = tuple((status.value, status.label.capitalize()) for status in DeliveryStatus)
-
-
-class EndpointFilter(filters.ChoiceFilter):
-    title = "endpoint"
-    parameter_name = "endpoint"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> Sequence[tuple[str, str]]:
-        rows = WebhookEndpoint.objects.filter(deleted_at__isnull=True).order_by("created_at", "id")
-        return [(str(row.pk), row.description or str(row)) for row in rows]
-
-    def apply(self, queryset: QuerySet[Any], value: str) -> QuerySet[Any]:
-        return queryset.filter(endpoint_id=value)
-
-
-class TypeFilter(filters.ChoiceFilter):
-    title = "event"
-    parameter_name = "type"
-    options = tuple((event_type.value, event_type.value) for event_type in events.EventType)
-
-
-@admin.register(WebhookDelivery)
-class WebhookDeliveryAdmin(OperatorAdmin):
-    """Shows the attempts, but never the payload, which contains personal data."""
-
-    has_menu_entry = False
-    list_display = ("type", "target", "progress", "attempts", "last_status", "last_error", "created_at")
-    list_filter = (StatusFilter, EndpointFilter, TypeFilter, filters.CreatedSinceFilter)
-    list_select_related = ("endpoint",)
-    search_fields = ("id",)  # enables the search box
-    search_help_text = "ID of a user, an endpoint, an event or a delivery"
-    ordering = ("-created_at", "-id")
-    fields = (
-        "type", "target", "event_name", "user", "progress", "attempts", "attempt_lines", "created_at",
-        "last_attempt_at", "next_attempt_at", "succeeded_at",
-    )  # fmt: skip
-    actions = ("retry",)
-    row_actions = actions
-
-    @action(label="Repeat", success_message="Repeating")
-    def retry(self, row: WebhookDelivery, context: ActionContext) -> str | None:
-        deliveries.retry(str(row.id), actor=context.actor, caller=context.caller, at=context.at)
-        return None
-
-    def find_refusal(self, request: HttpRequest, row: WebhookDelivery) -> str:
-        return super().find_refusal(request, row) if conf.current().webhooks.enabled else WebhooksDisabled.message
-
-    def hide_personal_data(self, row: Any) -> None:
-        # An endpoint may repeat the payload in its response.
-        row.hides_responses = True
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).filter(endpoint__deleted_at__isnull=True)
-
-    def dashboard_stats(self) -> Iterator[DashboardStat]:
-        if conf.current().webhooks.enabled:
-            pending = self.model.objects.filter(status=DeliveryStatus.PENDING, endpoint__deleted_at__isnull=True)
-            yield DashboardStat(
-                label="Webhooks pending for over an hour",
-                count=model_admin.bounded_count(pending.filter(created_at__lt=timezone.now() - _OLD)),
-                url=self.list_url(status=DeliveryStatus.PENDING.value),
-                is_alarming=True,
-            )
-
-    def user_panel(self, request: HttpRequest, user_id: UUID) -> Panel | None:
-        """A link, without a statement."""
-        if not conf.current().webhooks.enabled:
-            return None
-        return Panel(
-            title="Webhooks",
-            columns=(),
-            rows=(),
-            empty_text="Events of this user that other systems receive.",
-            page_links=[("Show deliveries", self.list_url(q=user_id))],
-            position=60,
-        )
-
-    def display_name(self, row: WebhookDelivery) -> str:
-        return f"{row.type} to {row.endpoint!s}"
-
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        if not search_term:
-            return queryset, False
-        searched_id = filters.parse_id(search_term.removeprefix("evt_"))
-        if searched_id is None:
-            return queryset.none(), False
-        for column in ("id", "event_id"):
-            found = queryset.filter(**{column: searched_id})
-            if found.exists():
-                return found, False
-        if WebhookEndpoint.objects.filter(id=searched_id).exists():
-            return queryset.filter(endpoint_id=searched_id), False
-        # Deliveries have no index of users; their events have.
-        of_user = WebhookEvent.objects.filter(user_id=searched_id)
-        return queryset.filter(event_id__in=of_user.values("id")), False
-
-    @admin.display(description="endpoint")
-    def target(self, row: WebhookDelivery) -> str:
-        return str(row.endpoint)
-
-    @admin.display(description="status", ordering="status")
-    def progress(self, row: WebhookDelivery) -> SafeString:
-        status = DeliveryStatus(row.status)
-        return formatting.badge(status.label, _TONES[status])
-
-    @admin.display(description="event")
-    def event_name(self, row: WebhookDelivery) -> str:
-        return f"evt_{row.event_id}"
-
-    @admin.display(description="user")
-    def user(self, row: WebhookDelivery) -> SafeString | str:
-        return formatting.user_link(row.user_id)
-
-    @admin.display(description="requests")
-    def attempt_lines(self, row: WebhookDelivery) -> SafeString | str:
-        lines = WebhookAttempt.objects.filter(delivery_id=row.id).order_by("-id")[:50]
-        hides_responses = getattr(row, "hides_responses", False)
-        return (
-            format_html_join(
-                "",
-                "<div>{}: {}, {} ms, {} {}</div>",
-                (
-                    (
-                        each.attempt,
-                        formatting.datetime_text(each.started_at),
-                        each.duration_ms,
-                        each.error or each.status,
-                        formatting.long_text("" if hides_responses else each.response_head or ""),
-                    )
-                    for each in lines
-                ),
-            )
-            or EMPTY
-        )
 
 
 def create_endpoint(page: OperatorAdmin, request: HttpRequest) -> HttpResponse:
