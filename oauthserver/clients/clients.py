@@ -13,6 +13,8 @@ import msgspec
 from django.db import transaction
 
 from authsvc import audit, events
+from authsvc.api import pagination
+from authsvc.api.pagination import PageRequest
 from authsvc.caller import Caller
 from authsvc.events import EventType
 from authsvc.security import crypto
@@ -52,6 +54,17 @@ class RegisteredClient:
 def hash_secret(secret: str) -> str:
     """The stored digest: SHA-256 in base64url. A secret has 256 random bits, so that it needs no slow hash."""
     return crypto.base64url_encode(hashlib.sha256(secret.encode(errors="surrogatepass")).digest())
+
+
+def list_clients(page: PageRequest | None) -> tuple[list[OAuthClient], int]:
+    """The clients of a page, newest first, and the number of all; every client without a page."""
+    rows = OAuthClient.objects.filter(deleted_at__isnull=True).order_by("-created_at", "-id")
+    if page is None:
+        found = list(rows)
+        return found, len(found)
+    found = list(rows[page.offset : page.offset + page.limit])
+    total = pagination.total_if_last(page, shown=len(found))
+    return found, rows.count() if total is None else total
 
 
 def find(client_id: str) -> OAuthClient:

@@ -20,7 +20,7 @@ from oauthserver import errors
 from oauthserver.clients import clients, schemas
 from oauthserver.clients.client_metadata import ClientRegistration, ClientUpdate
 from oauthserver.endpoints import ClientEndpoint, OAuthServerEnabled
-from oauthserver.models import OAuthClient, RegistrationType
+from oauthserver.models import RegistrationType
 from tokens.api import authentication
 from tokens.api.authentication import AdminAuthentication
 from tokens.api.permissions import IsAdmin
@@ -40,15 +40,13 @@ class ClientsView(Endpoint):
 
         All of them, unless `page` or `per_page` is given.
         """
-        rows = OAuthClient.objects.filter(deleted_at__isnull=True).order_by("-created_at", "-id")
         page = _requested_page(request)
+        listed, total = clients.list_clients(page)
+        body = {"clients": [schemas.client_json(client) for client in listed]}
         if page is None:
-            return Response({"clients": [schemas.client_json(client) for client in rows]})
-        shown = [schemas.client_json(client) for client in rows[page.offset : page.offset + page.limit]]
-        total = pagination.total_if_last(page, shown=len(shown))
-        total = rows.count() if total is None else total
+            return Response(body)
         links = pagination.links(request.path, request.GET, page=page, total=total)
-        return Response({"clients": shown}, headers={"X-Total-Count": str(total), "Link": links})
+        return Response(body, headers={"X-Total-Count": str(total), "Link": links})
 
     @document(
         body=ClientRegistration,
