@@ -12,11 +12,11 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from accounts.mfa import challenges, recovery_codes, verification
+from accounts.mfa import challenges, key_form, recovery_codes, verification
 from accounts.mfa import errors as mfa_errors
 from accounts.mfa.factor_types import FactorResponse
 from accounts.models import FactorStatus, FactorType
-from accounts.pages import browser_session, ceremonies, destinations
+from accounts.pages import browser_session, destinations
 from accounts.pages.forms import CODE_ATTRIBUTES
 from accounts.pages.page import Page
 from accounts.users.records import FactorRecord, UserRecord
@@ -80,7 +80,7 @@ class SecondFactorPage(Page):
             "accepts_codes": bool(_choices(self.user)),
             "has_phone": bool(phones),
             "phones": phones,
-            "has_key": _first_key(self.user) is not None,
+            "has_key": key_form.first_key(self.user) is not None,
         }
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -128,17 +128,19 @@ class SecondFactorPage(Page):
         return self.show(form, sent_to=factor_name(phone))
 
     def _prompt_for_key(self, _form: None) -> HttpResponse:
-        ceremony = ceremonies.start_key_ceremony(self, self._key_id(), type="get")
+        ceremony = key_form.start_ceremony(
+            self.request, self.current, self.user, self._key_id(), type="get", caller=self.caller, at=self.at
+        )
         return self.show(template="pages/key_prompt.html", ceremony=ceremony, other_way=_("Use a code instead"))
 
     def _verify_key(self, _form: None) -> HttpResponse:
-        response = ceremonies.read_key_response(self.request, type="get")
+        response = key_form.read_response(self.request, type="get")
         verification.verify(self.current, self.user, self._key_id(), response, caller=self.caller, at=self.at)
         return self._complete()
 
     def _key_id(self) -> UUID:
         """Raises FactorNotFound."""
-        key = _first_key(self.user)
+        key = key_form.first_key(self.user)
         if key is None:
             raise mfa_errors.FactorNotFound
         return UUID(key.id)
@@ -177,10 +179,3 @@ def _choices(user: UserRecord) -> list[tuple[str, str | Promise]]:
 
 def _code_factors(user: UserRecord) -> list[FactorRecord]:
     return [factor for factor in verified_factors(user) if factor.factor_type in _CODE_TYPES]
-
-
-def _first_key(user: UserRecord) -> FactorRecord | None:
-    """The key to challenge, or None if keys are disabled. Any other key of the user may answer the challenge."""
-    if not conf.current().mfa.web_authn_verify_enabled or not ceremonies.has_relying_party():
-        return None
-    return next((factor for factor in verified_factors(user) if factor.factor_type == FactorType.WEBAUTHN), None)

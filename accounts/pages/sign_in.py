@@ -9,13 +9,13 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
-from accounts.pages import browser_session, ceremonies, destinations, registry
-from accounts.pages.account import passkeys
+from accounts.pages import browser_session, destinations, registry
 from accounts.pages.code import has_codes
 from accounts.pages.completion import complete_sign_in, next_step
 from accounts.pages.forms import IdentifierForm
 from accounts.pages.page import Page
 from accounts.passkeys import authentication
+from accounts.passkeys import form as passkey_form
 from accounts.sign_in import password as password_sign_in
 from authsvc import conf
 from authsvc.api import throttling
@@ -54,7 +54,7 @@ class SignInPage(Page):
             "signs_up": not signup.disabled and (signup.email_enabled or signup.phone_enabled),
             "has_codes": has_codes(),
             "has_recovery": signup.email_enabled,
-            "has_passkeys": passkeys.is_enabled(),
+            "has_passkeys": passkey_form.is_enabled(),
             "providers": registry.providers.buttons() if registry.providers is not None else (),
         }
 
@@ -85,19 +85,19 @@ class SignInPage(Page):
 
     @property
     def _asks_for_passkey(self) -> bool:
-        return passkeys.is_enabled() and self.request.POST.get("ask") == "passkey"
+        return passkey_form.is_enabled() and self.request.POST.get("ask") == "passkey"
 
     @property
     def _has_passkey_response(self) -> bool:
-        return passkeys.is_enabled() and "credential" in self.request.POST
+        return passkey_form.is_enabled() and "credential" in self.request.POST
 
     def _prompt_for_passkey(self, _form: None) -> HttpResponse:
-        ceremony = ceremonies.passkey_variables(authentication.start(at=self.at), type="get")
+        ceremony = passkey_form.ceremony_variables(authentication.start(at=self.at), type="get")
         other_way = _("Use another way to sign in")
         return self.show(template="pages/key_prompt.html", ceremony=ceremony, other_way=other_way)
 
     def _sign_in_with_passkey(self, _form: None) -> HttpResponse:
-        result = authentication.complete(ceremonies.read_passkey_response(self.request), caller=self.caller, at=self.at)
+        result = authentication.complete(passkey_form.read_response(self.request), caller=self.caller, at=self.at)
         return complete_sign_in(self, result.tokens)
 
 

@@ -13,11 +13,11 @@ from django.utils.safestring import mark_safe
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from accounts.mfa import challenges, enrolment, recovery_codes, removal, verification
+from accounts.mfa import challenges, enrolment, key_form, recovery_codes, removal, verification
 from accounts.mfa.enrolment import EnrolmentRequest
 from accounts.mfa.factor_types import FactorResponse
 from accounts.models import FactorType
-from accounts.pages import browser_session, ceremonies
+from accounts.pages import browser_session
 from accounts.pages.account.account_page import (
     AccountPage,
     CodeForm,
@@ -47,7 +47,7 @@ def enrolment_links() -> list[tuple[str | Promise, str]]:
         (mfa.totp_enroll_enabled and mfa.totp_verify_enabled, _("Add an authenticator app"), "pages:factor_app"),
         (mfa.phone_enroll_enabled and mfa.phone_verify_enabled, _("Add a phone"), "pages:factor_phone"),
         (
-            mfa.web_authn_enroll_enabled and mfa.web_authn_verify_enabled and ceremonies.has_relying_party(),
+            mfa.web_authn_enroll_enabled and mfa.web_authn_verify_enabled and not conf.current().webauthn.missing,
             _("Add a security key"),
             "pages:factor_key",
         ),
@@ -219,13 +219,15 @@ class KeyPage(_EnrolmentPage):
     def submit(self, form: NameForm) -> HttpResponse:
         factor_id = self.enroll(name=form.cleaned_data["name"])
         vars(self)["user"] = queries.require(self.user.id)  # with the new factor
-        ceremony = ceremonies.start_key_ceremony(self, factor_id, type="create")
+        ceremony = key_form.start_ceremony(
+            self.request, self.current, self.user, factor_id, type="create", caller=self.caller, at=self.at
+        )
         return self.show(form, template="pages/account/ceremony.html", ceremony=ceremony)
 
     def _complete(self) -> HttpResponse:
         try:
             throttling.check(Bucket.FACTOR_VERIFY, self.request)
-            response = ceremonies.read_key_response(self.request, type="create")
+            response = key_form.read_response(self.request, type="create")
             factor_id = unfinished_id(self.request)
             verification.verify(self.current, self.user, factor_id, response, caller=self.caller, at=self.at)
         except ApiError as error:

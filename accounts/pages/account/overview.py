@@ -7,9 +7,9 @@ from typing import Any
 from django.utils.translation import gettext_lazy as _
 
 from accounts.mfa import recovery_codes
-from accounts.pages.account import passkeys
 from accounts.pages.account.account_page import AccountPage
 from accounts.pages.second_factor import verified_factors
+from accounts.passkeys import form as passkey_form
 from accounts.passkeys import management
 from accounts.profile import proofs
 from authsvc import conf
@@ -29,7 +29,7 @@ class OverviewPage(AccountPage):
             "name": self.user.full_name if isinstance(self.user.full_name, str) else self.user.name,
             "has_password": proofs.has_password(self.user),
             "factors": len(verified),
-            "passkeys": len(management.list_passkeys(self.user)) if passkeys.is_enabled() else None,
+            "passkeys": len(management.list_passkeys(self.user)) if passkey_form.is_enabled() else None,
             "codes": recovery_codes.count_remaining(self.user) if has_codes else None,
             "session_count": len(listing.list_sessions(self.user, at=self.at)),
         }

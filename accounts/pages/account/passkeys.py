@@ -10,15 +10,10 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import Passkey
-from accounts.pages import ceremonies
 from accounts.pages.account.account_page import AccountPage, NameForm, QuestionPage
+from accounts.passkeys import form as passkey_form
 from accounts.passkeys import management, registration
-from authsvc import conf
 from authsvc.api.throttling import Bucket
-
-
-def is_enabled() -> bool:
-    return conf.current().passkeys.enabled and ceremonies.has_relying_party()
 
 
 class PasskeyNameForm(NameForm):
@@ -35,7 +30,7 @@ class _PasskeysPage(AccountPage):
     back = "pages:passkeys"
 
     def redirect_before_page(self) -> HttpResponse | None:
-        if not is_enabled():
+        if not passkey_form.is_enabled():
             raise Http404
         return super().redirect_before_page()
 
@@ -68,9 +63,9 @@ class NewPasskeyPage(_PasskeysPage):
         name = form.cleaned_data["name"]
         if "credential" not in self.request.POST:
             started = registration.start(self.current, self.user, at=self.at)
-            ceremony = ceremonies.passkey_variables(started, type="create")
+            ceremony = passkey_form.ceremony_variables(started, type="create")
             return self.show(form, template="pages/account/ceremony.html", ceremony=ceremony, name=name)
-        response = ceremonies.read_passkey_response(self.request)
+        response = passkey_form.read_response(self.request)
         added = registration.complete(self.current, self.user, response, caller=self.caller, at=self.at)
         management.rename(self.user, added.id, friendly_name=name, caller=self.caller, at=self.at)
         return self.done(_("Your passkey is added."))

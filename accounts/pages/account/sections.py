@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from accounts.pages.account import passkeys
+from accounts.passkeys import form as passkey_form
 from authsvc import conf
 from tokens.sessions.users import SignedInUser
 
@@ -34,7 +34,7 @@ SECTIONS = (
     AccountSection("pages:phone", _("Phone"), 30, _has_phone),
     AccountSection("pages:password", _("Password"), 40, lambda current: not current.user.is_sso_user),
     AccountSection("pages:factors", _("Second factors"), 50),
-    AccountSection("pages:passkeys", _("Passkeys"), 60, lambda _: passkeys.is_enabled()),
+    AccountSection("pages:passkeys", _("Passkeys"), 60, lambda _: passkey_form.is_enabled()),
     AccountSection("pages:identities", _("Linked accounts"), 70),
     AccountSection("pages:sessions", _("Sessions"), 80),
     AccountSection("pages:data", _("Your data"), 100),

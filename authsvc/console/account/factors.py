@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import mark_safe
 
-from accounts.mfa import challenges, enrolment, removal, verification
+from accounts.mfa import challenges, enrolment, key_form, removal, verification
 from accounts.mfa.enrolment import EnrolmentRequest
 from accounts.mfa.factor_types import FactorResponse
 from accounts.models import FactorType
@@ -26,7 +26,7 @@ from authsvc.console.account import naming
 from authsvc.console.account.account_view import render_form, to_account
 from authsvc.console.account.naming import NameForm
 from authsvc.console.account.overview import factor_label
-from authsvc.console.sign_in import console_session, security_key
+from authsvc.console.sign_in import console_session
 from authsvc.errors import ApiError
 from tokens.sessions.users import SignedInUser
 
@@ -104,7 +104,15 @@ def add_key(request: HttpRequest, current: SignedInUser) -> HttpResponse:
             try:
                 factor_id = _enroll(request, current, user, FactorType.WEBAUTHN, name=form.cleaned_data["name"])
                 enrolled_user = queries.require(user.id)
-                ceremony = security_key.start_ceremony(request, current, enrolled_user, factor_id, type="create")
+                ceremony = key_form.start_ceremony(
+                    request,
+                    current,
+                    enrolled_user,
+                    factor_id,
+                    type="create",
+                    caller=caller_of(request),
+                    at=timezone.now(),
+                )
                 return render_form(request, title=title, ceremony=ceremony)
             except ApiError as refusal:
                 error = refusal
@@ -156,7 +164,7 @@ def _enroll(request: HttpRequest, current: SignedInUser, user: UserRecord, type:
 
 def _verify_key(request: HttpRequest, current: SignedInUser, user: UserRecord) -> None:
     throttling.check(Bucket.FACTOR_VERIFY, request)
-    response = security_key.read_response(request, type="create")
+    response = key_form.read_response(request, type="create")
     caller, at = page_caller_of(request), timezone.now()
     verification.verify(current, user, _unfinished_id(request), response, caller=caller, at=at)
 

@@ -11,6 +11,7 @@ from django.urls import reverse
 
 from accounts.mfa import recovery_codes
 from accounts.models import FactorType
+from accounts.passkeys import form as passkey_form
 from accounts.passkeys import management
 from accounts.users.queries import get_user_record
 from accounts.users.records import FactorRecord, UserRecord
@@ -18,7 +19,7 @@ from authsvc import conf
 from authsvc.console import formatting
 from authsvc.console.account.account_view import render_page
 from authsvc.console.formatting import Tone
-from authsvc.console.sign_in import console_session, passkey
+from authsvc.console.sign_in import console_session
 from authsvc.console.user_panels import MAX_PANEL_ROWS, Button, Panel, PanelRow
 from tokens.models import Session
 from tokens.sessions.users import SignedInUser
@@ -37,7 +38,7 @@ def show(request: HttpRequest, current: SignedInUser) -> HttpResponse:
         return render_page(request, "operator/enrolment.html", title="Add a second factor", choices=choices)
     user = get_user_record(current)
     panels = [_factors(user)]
-    if passkey.is_enabled():
+    if passkey_form.is_enabled():
         panels.append(_passkeys(user))
     if conf.current().mfa.recovery_codes_enabled and user.has_verified_factor:
         panels.append(_recovery_codes(user))

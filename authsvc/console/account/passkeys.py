@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from accounts.models import Passkey
 from accounts.passkeys import errors, management, registration
+from accounts.passkeys import form as passkey_form
 from accounts.users.queries import get_user_record
 from authsvc.api import throttling
 from authsvc.api.throttling import Bucket
@@ -18,7 +19,6 @@ from authsvc.caller import caller_of
 from authsvc.console.account import naming
 from authsvc.console.account.account_view import render_form, to_account
 from authsvc.console.account.naming import NameForm
-from authsvc.console.sign_in import passkey
 from authsvc.errors import ApiError
 from tokens.sessions.users import SignedInUser
 
@@ -43,7 +43,7 @@ def add(request: HttpRequest, current: SignedInUser) -> HttpResponse:
             _require_enabled()
             throttling.check(Bucket.FACTOR_VERIFY, request)
             if "credential" in request.POST and form.is_valid():
-                response = passkey.read_response(request)
+                response = passkey_form.read_response(request)
                 added = registration.complete(current, user, response, caller=caller, at=at)
                 name = form.cleaned_data["name"]
                 management.rename(user, added.id, friendly_name=name, caller=caller, at=at)
@@ -51,7 +51,7 @@ def add(request: HttpRequest, current: SignedInUser) -> HttpResponse:
                 return to_account()
             if form.is_valid():
                 started = registration.start(current, user, at=at)
-                ceremony = passkey.ceremony_variables(started, type="create")
+                ceremony = passkey_form.ceremony_variables(started, type="create")
                 return render_form(request, title="Add passkey", ceremony=ceremony, name=form.cleaned_data["name"])
         except ApiError as refusal:
             error = refusal
@@ -81,7 +81,7 @@ def remove(request: HttpRequest, current: SignedInUser, passkey_id: UUID) -> Htt
 
 
 def _require_enabled() -> None:
-    if not passkey.is_enabled():
+    if not passkey_form.is_enabled():
         raise errors.PasskeysDisabled
 
 

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
-from accounts.mfa import challenges, recovery_codes, verification
+from accounts.mfa import challenges, key_form, recovery_codes, verification
 from accounts.mfa.factor_types import FactorResponse
 from accounts.models import FactorType
 from accounts.users.queries import get_user_record
@@ -21,7 +21,7 @@ from authsvc.api.exception_handler import with_error
 from authsvc.api.throttling import Bucket
 from authsvc.caller import caller_of, page_caller_of
 from authsvc.console import pages
-from authsvc.console.sign_in import console_session, security_key
+from authsvc.console.sign_in import console_session
 from authsvc.errors import ApiError
 from tokens.sessions import browser_sessions
 from tokens.sessions.users import SignedInUser
@@ -65,17 +65,19 @@ def second_factor(request: HttpRequest) -> HttpResponse:
     form = CodeForm(choices=_choices(user))
     if request.method != "POST":
         return _page(request, user, form)
-    key = security_key.first_key(user)
+    key = key_form.first_key(user)
     try:
         if "ask" in request.POST:
             throttling.check(Bucket.FACTOR_CHALLENGE, request)
             if request.POST["ask"] == "key" and key:
-                ceremony = security_key.start_ceremony(request, current, user, UUID(key.id), type="get")
+                ceremony = key_form.start_ceremony(
+                    request, current, user, UUID(key.id), type="get", caller=caller_of(request), at=timezone.now()
+                )
                 return _page(request, user, form, key_ceremony=ceremony)
             return _send_sms(request, current, user)
         throttling.check(Bucket.FACTOR_VERIFY, request)
         if "credential" in request.POST and key:
-            response = security_key.read_response(request, type="get")
+            response = key_form.read_response(request, type="get")
             caller, at = page_caller_of(request), timezone.now()
             verification.verify(current, user, UUID(key.id), response, caller=caller, at=at)
         else:
@@ -144,7 +146,7 @@ def _page(
         form=form,
         accepts_codes=bool(_choices(user)),
         has_phone=bool(_phones(user)),
-        has_key=security_key.first_key(user) is not None,
+        has_key=key_form.first_key(user) is not None,
         problem=problem,
         sent_to=sent_to,
         key_ceremony=key_ceremony,

@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
+from accounts.passkeys import form as passkey_form
 from accounts.sign_in import password as password_sign_in
 from authsvc.api import throttling
 from authsvc.api.exception_handler import with_error
@@ -39,7 +40,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
         return HttpResponseRedirect(pages.next_url(request))
     if request.method != "POST":
         return _page(request, SignInForm())
-    if passkey.is_enabled() and ("ask" in request.POST or "credential" in request.POST):
+    if passkey_form.is_enabled() and ("ask" in request.POST or "credential" in request.POST):
         return _sign_in_with_passkey(request)
     form = SignInForm(request.POST)
     try:
@@ -117,6 +118,6 @@ def _page(request: HttpRequest, form: SignInForm, *, status: int = 200, problem:
         title="Sign in",
         form=form,
         problem=problem,
-        accepts_passkeys=passkey.is_enabled(),
+        accepts_passkeys=passkey_form.is_enabled(),
         next=pages.next_url(request),
     )
