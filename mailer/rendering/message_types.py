@@ -99,7 +99,10 @@ EMAIL_TYPES: Mapping[EmailKind, EmailType] = {
 }
 
 SMS_TEXT = gettext_noop("Your code is {{ .Code }}")
-"""The default of AUTH_SMS_TEMPLATE and AUTH_MFA_PHONE_TEMPLATE, to be translated."""
+"""The default of AUTH_SMS_TEMPLATE and AUTH_MFA_PHONE_TEMPLATE, marked for translation here.
+
+Settings are loaded before Django can translate.
+"""
 SMS_VARIABLES = frozenset({"Code"})
 """Variables of an SMS text."""
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from authsvc.conf.declaration import setting
 from authsvc.conf.report import Report
+from authsvc.conf.sections.sms import DEFAULT_TEXT
 from authsvc.conf.value_types import (
     BOOLEAN,
     DURATION,
@@ -91,7 +92,7 @@ class Mfa:
     phone_template: str = setting(
         "AUTH_MFA_PHONE_TEMPLATE",
         type=TEXT,
-        default="Your code is {{ .Code }}",
+        default=DEFAULT_TEXT,
         falsy_is_default=True,
         help="Text of the message; `Code` is its only variable.",
     )

@@ -11,6 +11,8 @@ from authsvc.conf.report import Report
 from authsvc.conf.types import Secret
 from authsvc.conf.value_types import BOOLEAN, INTEGER, SECONDS, SECRET, TEST_CODES, TEXT, TIME, WHOLE_SECONDS
 
+DEFAULT_TEXT = "Your code is {{ .Code }}"
+"""Of every code message. `mailer` translates it."""
 SMS_PROVIDERS = frozenset({"twilio", "twilio_verify", "messagebird", "textlocal", "vonage"})
 """Values of AUTH_SMS_PROVIDER; each is the field of `Sms` with the credentials of the gateway."""
 
@@ -124,7 +126,7 @@ class Sms:
     template: str = setting(
         "AUTH_SMS_TEMPLATE",
         type=TEXT,
-        default="Your code is {{ .Code }}",
+        default=DEFAULT_TEXT,
         falsy_is_default=True,
         help="Text of a code message; `Code` is its only variable.",
     )
