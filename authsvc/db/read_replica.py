@@ -21,7 +21,7 @@ from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connec
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg import errors
 
-from authsvc.db.postgresql import REPLICA
+from authsvc.db.postgresql import REPLICA_PREFIX
 from authsvc.db.postgresql.base import AnswerMissed
 from authsvc.observability import metrics
 
@@ -30,7 +30,7 @@ MAX_AGE_SECONDS = 10
 PAUSE_SECONDS = 30.0
 """Time for which this process skips a replica after it was unusable."""
 _CHECK_SECONDS = 1.0
-_AGE = "SELECT extract(epoch FROM clock_timestamp() - max(last_heartbeat))::float FROM procrastinate_workers"
+_AGE_SQL = "SELECT extract(epoch FROM clock_timestamp() - max(last_heartbeat))::float FROM procrastinate_workers"
 
 Value = TypeVar("Value")
 
@@ -44,35 +44,53 @@ class _Outdated(Exception):
 
 
 @dataclass(slots=True, kw_only=True)
-class _Connection:
+class _ReplicaConnection:
+    """A connection for one read at a time. It checks the age itself, because a host name can have several servers."""
+
     database: BaseDatabaseWrapper
     checked_until: float = 0.0
-    """The age of the data need not be checked before this time of `time.monotonic`. A name can have several servers."""
+    """The age of the data need not be checked before this time of `time.monotonic`."""
+
+    def check_age(self) -> None:
+        """Raise _Outdated if the data is too old, or if its age is unknown."""
+        if time.monotonic() < self.checked_until:
+            return
+        with self.database.cursor() as cursor:
+            cursor.execute(_AGE_SQL)
+            (age,) = cursor.fetchone() or (None,)
+        if age is None:
+            raise _Outdated("no worker has stored a heartbeat")
+        if age > MAX_AGE_SECONDS:
+            raise _Outdated(f"the data is {age:.0f} s old")
+        self.checked_until = time.monotonic() + _CHECK_SECONDS
 
 
 class _Replica:
+    """A replica, its connections, and the pause after it was unusable."""
+
     def __init__(self, alias: str) -> None:
         self._alias = alias
         self.skipped_until = 0.0
-        """A time of `time.monotonic`."""
-        self.idle: deque[_Connection] = deque()
+        """The end of the pause, a time of `time.monotonic`; 0 if there was none since the last successful read."""
+        self.idle: deque[_ReplicaConnection] = deque()
         """Connections that no thread uses; as many as there were reads at the same time."""
 
     def is_usable(self) -> bool:
         return time.monotonic() >= self.skipped_until
 
     def read(self, work: Callable[[], Value]) -> Value:
-        """Run `work` while the default connection of this thread, which all statements use, is one to the replica."""
+        """Run `work` on the replica. The first read after a pause ends the pause if it succeeds."""
         is_first_after_pause = self.skipped_until > 0
         if is_first_after_pause:
             # Other threads read elsewhere until the result of this attempt is known.
             self.skipped_until = time.monotonic() + PAUSE_SECONDS
-        value = self._read(work)
+        value = self._run(work)
         if is_first_after_pause:
             self.skipped_until = 0.0
         return value
 
-    def _read(self, work: Callable[[], Value]) -> Value:
+    def _run(self, work: Callable[[], Value]) -> Value:
+        """Run `work` while the default connection of this thread, which all statements use, is one to the replica."""
         primary = connections[DEFAULT_DB_ALIAS]
         connection = self._take_connection()
         connections[DEFAULT_DB_ALIAS] = database = connection.database
@@ -80,7 +98,7 @@ class _Replica:
             with transaction.atomic():
                 with database.cursor() as cursor:
                     cursor.execute("SET TRANSACTION READ ONLY")
-                _check_age(connection)
+                connection.check_age()
                 return work()
         except (OperationalError, InterfaceError, _Outdated):
             database.close()
@@ -96,17 +114,18 @@ class _Replica:
         fields = {"reason": reason, "error": str(error), "server": f"{settings['HOST']}:{settings['PORT']}"}
         logger.warning("read replica skipped", extra=fields)
 
-    def _take_connection(self) -> _Connection:
-        with contextlib.suppress(IndexError):
-            kept = self.idle.pop()
-            kept.database.close_if_unusable_or_obsolete()
-            if kept.database.connection is None:
-                kept.checked_until = 0.0
-            return kept
-        created = connections.create_connection(self._alias)
-        created.alias = DEFAULT_DB_ALIAS
-        created.inc_thread_sharing()
-        return _Connection(database=created)
+    def _take_connection(self) -> _ReplicaConnection:
+        try:
+            idle = self.idle.pop()
+        except IndexError:
+            database = connections.create_connection(self._alias)
+            database.alias = DEFAULT_DB_ALIAS
+            database.inc_thread_sharing()
+            return _ReplicaConnection(database=database)
+        idle.database.close_if_unusable_or_obsolete()
+        if idle.database.connection is None:
+            idle.checked_until = 0.0
+        return idle
 
 
 _replicas: dict[str, _Replica] = {}
@@ -128,7 +147,7 @@ def is_permitted() -> bool:
 
 
 def is_configured() -> bool:
-    return any(alias.startswith(REPLICA) for alias in connections.settings)
+    return bool(_aliases())
 
 
 def read(work: Callable[[], Value]) -> Value:
@@ -174,21 +193,12 @@ def within_timeout(work: Callable[[], Value], *, milliseconds: int = 250, only_p
 
 
 def _replicas_in_random_order() -> list[_Replica]:
-    """All replicas; they share the load."""
-    aliases = [alias for alias in connections.settings if alias.startswith(REPLICA)]
+    """All replicas, so that they share the load."""
+    aliases = _aliases()
     random.shuffle(aliases)
     return [_replicas.setdefault(alias, _Replica(alias)) for alias in aliases]
 
 
-def _check_age(connection: _Connection) -> None:
-    """Raises _Outdated."""
-    if time.monotonic() < connection.checked_until:
-        return
-    with connection.database.cursor() as cursor:
-        cursor.execute(_AGE)
-        (age,) = cursor.fetchone() or (None,)
-    if age is None:
-        raise _Outdated("no worker has stored a heartbeat")
-    if age > MAX_AGE_SECONDS:
-        raise _Outdated(f"the data is {age:.0f} s old")
-    connection.checked_until = time.monotonic() + _CHECK_SECONDS
+def _aliases() -> list[str]:
+    """The aliases of the replicas in DATABASES."""
+    return [alias for alias in connections.settings if alias.startswith(REPLICA_PREFIX)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 import psycopg
@@ -15,8 +15,11 @@ from psycopg import conninfo
 from authsvc import conf
 from authsvc.db import embedded
 
-REPLICA = "replica"
-"""The beginning of the aliases of replicas in DATABASES: one for each server of the URL."""
+Server: TypeAlias = tuple[str, str]
+"""Host and port."""
+
+REPLICA_PREFIX = "replica"
+"""The aliases of replicas in DATABASES are this prefix and a number: one for each server of the URL."""
 
 _DEFAULT_PORT = "5432"
 # A statement is prepared at its second run, so that one-off statements cost nothing extra.
@@ -50,12 +53,12 @@ def databases(database: conf.Database, *, has_metrics: bool = False) -> dict[str
         replica = dataclasses.replace(database, url=database.read_replica_url)
         entry = settings_from(replica, has_metrics=has_metrics, is_replica=True)
         for number, (host, port) in enumerate(servers_of(entry)):
-            entries[f"{REPLICA}{number}"] = {**entry, "HOST": host, "PORT": port}
+            entries[f"{REPLICA_PREFIX}{number}"] = {**entry, "HOST": host, "PORT": port}
     return entries
 
 
-def servers_of(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Host and port of each server of an entry of DATABASES, in the order of the URL."""
+def servers_of(entry: Mapping[str, Any]) -> list[Server]:
+    """The servers of an entry of DATABASES, in the order of the URL."""
     host, port = entry["HOST"], entry["PORT"]
     if "," not in host or host.startswith(embedded.SCHEME) or "hostaddr" in entry["OPTIONS"]:
         return [(host, port)]

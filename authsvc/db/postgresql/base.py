@@ -13,7 +13,7 @@ from psycopg import conninfo, errors
 
 from authsvc import conf
 from authsvc.db import embedded
-from authsvc.db.postgresql import answer_limit, servers_of
+from authsvc.db.postgresql import Server, answer_limit, servers_of
 from authsvc.db.postgresql.client import DatabaseClient
 from authsvc.db.postgresql.sql_log import logging_cursor
 from authsvc.db.timestamps import TimestampLoader
@@ -41,12 +41,16 @@ class AnswerMissed(psycopg.OperationalError):
     """The server has not answered in time."""
 
 
-_missed_answers: dict[tuple[str, int], float] = {}
-"""Host and port of a server → the time of `time.monotonic` at which it last failed to answer."""
+_missed_answers: dict[Server, float] = {}
+"""The time of `time.monotonic` at which each server last failed to answer."""
 
 
 class LimitedConnection(psycopg.Connection[Any]):
     """Waits for the server at most as long as `answer_limit` permits, and closes itself then."""
+
+    @property
+    def server(self) -> Server:
+        return self.info.host, str(self.info.port)
 
     def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
         seconds = answer_limit.seconds()
@@ -56,15 +60,15 @@ class LimitedConnection(psycopg.Connection[Any]):
             return super().wait(gen, timeout=seconds)
         except errors._WaitTimeout:
             # The statement may still run, so nothing else can use the connection.
-            _missed_answers[self.info.host, self.info.port] = time.monotonic()
+            _missed_answers[self.server] = time.monotonic()
             self.pgconn.finish()
             raise AnswerMissed(f"the server has not answered for {seconds:g} s") from None
 
 
 _READ_ONLY = ("in_hot_standby", "default_transaction_read_only")
 """Settings that the server reports when they change."""
-_last_servers: dict[tuple[str, str], tuple[str, str]] = {}
-"""`HOST` and `PORT` of several hosts → host and port of the server that this process has connected to last."""
+_last_servers: dict[tuple[str, str], Server] = {}
+"""`HOST` and `PORT` of a URL with several servers → the server that this process has connected to last."""
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
@@ -78,10 +82,10 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if host.startswith(embedded.SCHEME):
             address = conninfo.conninfo_to_dict(embedded.start(Path(host.removeprefix(embedded.SCHEME))))
             parameters |= {"host": address["host"], "port": address["port"]}
-        elif "," in host and "hostaddr" not in parameters:
+        elif len(servers := servers_of(self.settings_dict)) > 1:
             # Connections would wait for each host that is down and comes before this server.
-            last = _last_servers.get(self._several_hosts)
-            servers = sorted(servers_of(self.settings_dict), key=lambda server: server != last)
+            last = _last_servers.get(self._url_hosts)
+            servers.sort(key=lambda server: server != last)
             parameters["host"], parameters["port"] = (",".join(values) for values in zip(*servers, strict=True))
         if conf.current().logging.sql != "none":
             parameters["cursor_factory"] = logging_cursor(parameters["cursor_factory"])
@@ -92,14 +96,14 @@ class DatabaseWrapper(base.DatabaseWrapper):
         connection.adapters.register_loader("timestamptz", TimestampLoader)
         # Django and the backend with metrics choose the class.
         connection.__class__ = LimitedConnection
-        self._opened_at, self._server = time.monotonic(), (connection.info.host, connection.info.port)
-        if "," in self.settings_dict["HOST"]:
-            _last_servers[self._several_hosts] = (connection.info.host, str(connection.info.port))
+        self._opened_at, self._server = time.monotonic(), connection.server
+        if len(servers_of(self.settings_dict)) > 1:
+            _last_servers[self._url_hosts] = self._server
         return connection
 
     @property
-    def _several_hosts(self) -> tuple[str, str]:
-        return str(self.settings_dict["HOST"]), str(self.settings_dict["PORT"])
+    def _url_hosts(self) -> tuple[str, str]:
+        return self.settings_dict["HOST"], self.settings_dict["PORT"]
 
     def close_if_unusable_or_obsolete(self) -> None:
         """Checks the connection's health at once; called around every request and job.
