@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -93,8 +92,8 @@ def _result(query: Future[tuple[Any, ...]]) -> tuple[Any, ...]:
 
 def _read_row(sql: str, parameters: Sequence[str], from_replica: bool) -> tuple[Any, ...]:
     connection = connections.create_connection(DEFAULT_DB_ALIAS)
-    connection.settings_dict = copy.deepcopy(connection.settings_dict)
-    connection.settings_dict["OPTIONS"] |= {"connect_timeout": str(int(TIMEOUT_SECONDS))}
+    options = {**connection.settings_dict["OPTIONS"], "connect_timeout": str(int(TIMEOUT_SECONDS))}
+    connection.settings_dict = {**connection.settings_dict, "OPTIONS": options}
     connections[DEFAULT_DB_ALIAS] = connection
     try:
         with read_replica.permit(from_replica):

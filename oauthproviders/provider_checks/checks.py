@@ -48,11 +48,8 @@ def custom_provider_steps(row: CustomProvider, *, sends_secret: bool) -> list[St
         check_features(steps, document, scopes=row.scopes, pkce=row.pkce_enabled)
         token_url = str(document.get("token_endpoint") or "")
     else:
-        for subject, url in (
-            ("Authorization endpoint", row.authorization_url),
-            ("User info endpoint", row.userinfo_url),
-        ):
-            check_endpoint(steps, subject, url or "", rules, is_called=subject != "Authorization endpoint")
+        check_endpoint(steps, "Authorization endpoint", row.authorization_url or "", rules, is_called=False)
+        check_endpoint(steps, "User info endpoint", row.userinfo_url or "", rules, is_called=True)
         token_url = row.token_url or ""
     check_client(steps, token_url, rules, lambda: provider.CustomOAuthProvider.of(row, data={}), sends_secret)
     return steps.results
