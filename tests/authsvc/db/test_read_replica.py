@@ -69,6 +69,12 @@ def added_replica(url: str, *, alias: str) -> Iterator[psycopg.Connection[Any]]:
                 connection.database.close()
 
 
+def expire_age_checks(alias: str) -> None:
+    """Let the age of each idle connection of this replica be checked again, as after a second."""
+    for connection in read_replica._replicas[alias].idle:
+        connection.checked_until = 0
+
+
 def number_of_users() -> int:
     return User.objects.count()
 
@@ -145,14 +151,12 @@ def test_another_replica_is_read_while_one_is_skipped(replica: Any, recorded: Re
         assert {read_replica.read(number_of_users) for _ in range(100)} == {1, 2}
 
         other.execute("UPDATE procrastinate_workers SET last_heartbeat = now() - interval '11 s'")
-        for connection in read_replica._replicas[SECOND].idle:
-            connection.checked_until = 0  # the next second
+        expire_age_checks(SECOND)
         assert [read_replica.read(number_of_users) for _ in range(100)] == [1] * 100
         assert recorded.total("auth_replica_skips_total", reason="outdated") == 1
 
         replica.execute("DELETE FROM procrastinate_workers")
-        for connection in read_replica._replicas[FIRST].idle:
-            connection.checked_until = 0
+        expire_age_checks(FIRST)
         assert read_replica.read(number_of_users) == 0
 
 
@@ -285,8 +289,7 @@ def test_metrics_of_the_installation_read_the_replica(replica: Any) -> None:
     )
     assert failed_jobs() == 1
     replica.execute("DELETE FROM procrastinate_workers")
-    for connection in read_replica._replicas[FIRST].idle:
-        connection.checked_until = 0
+    expire_age_checks(FIRST)
     assert failed_jobs() == 0
     assert "auth_webhook_pending" in {family.name for family in BacklogCollector().collect()}
 
