@@ -14,8 +14,11 @@ from pathlib import Path
 import pytest
 
 from tests import ports
+from tests.live.servers import PROJECT
 
-DEPLOY = Path(__file__).parents[3] / "deploy"
+DEPLOY = PROJECT / "deploy"
+WORKER = (str(PROJECT / "manage.py"), "worker")
+"""Command of a separate worker, for `LiveServer`."""
 START_SECONDS = 60
 STOP_SECONDS = 60
 # PgBouncer refuses to run as root, while the test's files belong to the user that runs pytest.
@@ -33,20 +36,21 @@ PGBOUNCER_STOP_SIGNAL = signal.SIGINT
 PREPARED_STATEMENTS_SINCE = (1, 24)
 
 
-def find(name: str) -> str:
+def find(name: str) -> Path:
     """Path of the program; if it is missing, skips the test, or fails it in CI."""
     path = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
     if path is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)(f"{name} is not installed")
-    return str(path)
+    return Path(path)
 
 
-def find_recent_pgbouncer() -> str:
+def find_recent_pgbouncer() -> Path:
     """Path of PgBouncer; of the one that `install_pgbouncer` has installed, if there is one."""
-    return shutil.which("pgbouncer-recent") or find("pgbouncer")
+    recent = shutil.which("pgbouncer-recent")
+    return Path(recent) if recent else find("pgbouncer")
 
 
-def can_prepare_statements(pgbouncer: str) -> bool:
+def can_prepare_statements(pgbouncer: Path) -> bool:
     printed = subprocess.run([pgbouncer, "--version"], capture_output=True, text=True, check=True).stdout
     return tuple(int(number) for number in printed.split()[1].split(".")) >= PREPARED_STATEMENTS_SINCE
 

@@ -24,7 +24,7 @@ import yaml
 from tests import debian_postgresql, ports
 from tests.live import servers as live
 from tests.live.clients.postbox import Postbox
-from tests.live.deployment import programs, test_pgbouncer
+from tests.live.deployment import programs
 from tests.live.documentation import pages
 from tests.live.robustness import conftest as robust
 
@@ -147,7 +147,7 @@ def pooler(folder: Path, node: Node, port: int) -> Iterator[None]:
 def test_service_follows_promoted_standby_and_former_primary_returns_as_standby(
     tmp_path: Path, nodes: tuple[Node, Node]
 ) -> None:
-    pgbouncer = Path(programs.find_recent_pgbouncer())
+    pgbouncer = programs.find_recent_pgbouncer()
     # The script starts `pgbouncer`.
     (tmp_path / "pgbouncer").symlink_to(pgbouncer)
     first, second = nodes
@@ -167,12 +167,12 @@ def test_service_follows_promoted_standby_and_former_primary_returns_as_standby(
         env = {**SETTINGS, **robust.settings_for(post), "WEB_CONCURRENCY": "1"}
         for name in ("DATABASE_URL", "AUTH_JWT_SECRET", "AUTH_API_EXTERNAL_URL", "AUTH_MAILER_DEV_INBOX_ENABLED"):
             del env[name]
-        if not programs.can_prepare_statements(str(pgbouncer)):
+        if not programs.can_prepare_statements(pgbouncer):
             del env["AUTH_DB_TRANSACTION_POOLING_ENABLED"]
             env |= programs.pooling_settings(has_prepared_statements=False)
         server = live.LiveServer(folder=tmp_path, database_url=f"{role}@{pooled}/authsvc", env=env)
         worker = live.LiveServer(
-            folder=tmp_path, database_url=f"{role}@{direct}/authsvc", env=env, command=test_pgbouncer.WORKER
+            folder=tmp_path, database_url=f"{role}@{direct}/authsvc", env=env, command=programs.WORKER
         )
         for process in (server, worker):
             stack.callback(process.kill)

@@ -131,13 +131,13 @@ def test_image_contains_every_package() -> None:
 
 @pytest.mark.parametrize("name", ["Caddyfile", "compose/Caddyfile"])
 def test_caddy_accepts_unchanged_file(tmp_path: Path, name: str) -> None:
-    command = [
+    command: list[str | Path] = [
         programs.find("caddy"),
         "validate",
         "--adapter",
         "caddyfile",
         "--config",
-        str(programs.DEPLOY / name),
+        programs.DEPLOY / name,
     ]
     ran = subprocess.run(command, env={"HOME": str(tmp_path)}, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr

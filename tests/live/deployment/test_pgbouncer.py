@@ -21,7 +21,6 @@ from tests.live.deployment import programs
 from tests.live.robustness import conftest as robust
 
 PASSWORD = "of the pooler"
-WORKER = (str(live.PROJECT / "manage.py"), "worker")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +86,7 @@ def test_servers_and_worker_run_behind_transaction_pooler(
         }
         # Both start on an empty database and migrate through the pooler, one after the other.
         servers = [live.LiveServer(folder=tmp_path, database_url=pooler.url, env=env) for _ in range(2)]
-        worker = live.LiveServer(folder=tmp_path, database_url=pooler.url, env=env, command=WORKER)
+        worker = live.LiveServer(folder=tmp_path, database_url=pooler.url, env=env, command=programs.WORKER)
         try:
             for server in servers:
                 server.launch()
