@@ -35,7 +35,7 @@ def _refused(outcome: scenarios.Outcome) -> str:
 
 def _row(outcome: scenarios.Outcome) -> str:
     times = (f"{seconds:.2f}" for seconds in (outcome.outage, outcome.recovery, outcome.longest))
-    counts = (str(outcome.findings.lost), str(outcome.findings.doubled_mails))
+    counts = (str(outcome.report.lost), str(outcome.report.doubled_mails))
     return _line((outcome.name, str(outcome.answered), _refused(outcome), *times, *counts))
 
 
@@ -59,10 +59,7 @@ def main() -> int:
                 problems += len(outcome.problems)
                 for problem in outcome.problems:
                     print(f"  {problem}", file=sys.stderr)
-        except RuntimeError as error:
-            print(f"{name}: {error}", file=sys.stderr)
-            problems += 1
-        except OutcomeException as error:
+        except (RuntimeError, OutcomeException) as error:
             print(f"{name}: {error}", file=sys.stderr)
             problems += not (given.allow_skipped and isinstance(error, pytest.skip.Exception))
     if "throughput" in names:

@@ -95,18 +95,18 @@ class InvariantReport:
 
 def check(installation: Installation, journal: Journal) -> InvariantReport:
     """Wait until all jobs and webhooks are done, then check everything. The load must have ended."""
-    findings = InvariantReport()
+    report = InvariantReport()
     try:
         robust.wait_until(lambda: _unfinished(installation) == 0, "the end of all jobs and webhooks")
     except AssertionError:
-        findings.problems.append(f"{_unfinished(installation)} jobs or webhooks are stuck")
+        report.problems.append(f"{_unfinished(installation)} jobs or webhooks are stuck")
     with installation.pair.primary.connect() as connection:
-        _check_tables(connection, findings)
-        _check_journal(connection, journal, findings)
-    _check_mails(installation, journal, findings)
-    _check_webhooks(installation, journal, findings)
-    asyncio.run(_check_tokens(installation, journal, findings))
-    return findings
+        _check_tables(connection, report)
+        _check_journal(connection, journal, report)
+    _check_mails(installation, journal, report)
+    _check_webhooks(installation, journal, report)
+    asyncio.run(_check_tokens(installation, journal, report))
+    return report
 
 
 def _unfinished(installation: Installation) -> int:
@@ -115,62 +115,62 @@ def _unfinished(installation: Installation) -> int:
     return int(number)
 
 
-def _check_tables(connection: Connection, findings: InvariantReport) -> None:
+def _check_tables(connection: Connection, report: InvariantReport) -> None:
     # Each index contains every row of its table, and rows are in order.
     try:
         connection.execute(_INDEXES)
     except psycopg.Error as error:
-        findings.problems.append(f"damaged index: {error}")
+        report.problems.append(f"damaged index: {error}")
     # The tables decide, not the indexes.
     connection.execute("SET enable_indexscan = off")
     connection.execute("SET enable_indexonlyscan = off")
     connection.execute("SET enable_bitmapscan = off")
     for statement, query in _STATEMENTS.items():
         if exceptions := connection.execute(query).fetchall():
-            findings.problems.append(f"not true: {statement} ({len(exceptions)} exceptions)")
+            report.problems.append(f"not true: {statement} ({len(exceptions)} exceptions)")
     for table, column in connection.execute(_COLUMNS, (list(_REFERENCES),)).fetchall():
         orphans = sql.SQL(
             "SELECT 1 FROM {table} AS child WHERE {column} IS NOT NULL"
             " AND NOT EXISTS (SELECT 1 FROM {parent} AS parent WHERE parent.id = child.{column})"
         ).format(table=sql.Identifier(table), column=sql.Identifier(column), parent=sql.Identifier(_REFERENCES[column]))
         if rows := connection.execute(orphans).fetchall():
-            findings.problems.append(f"{len(rows)} rows of {table} refer by {column} to rows that do not exist")
+            report.problems.append(f"{len(rows)} rows of {table} refer by {column} to rows that do not exist")
 
 
-def _check_journal(connection: Connection, journal: Journal, findings: InvariantReport) -> None:
+def _check_journal(connection: Connection, journal: Journal, report: InvariantReport) -> None:
     users = dict(connection.execute("SELECT email, id::text FROM users").fetchall())
     lost = [email for email, user_id in journal.accounts.items() if users.get(email) != user_id]
-    _note_lost(findings, "accounts", lost)
+    _note_lost(report, "accounts", lost)
 
     counters = dict(connection.execute("SELECT id::text, COALESCE(refresh_token_counter, -1) FROM sessions").fetchall())
     alive = journal.counters.keys() - journal.ended - journal.undecided
-    _note_lost(findings, "sessions", sorted(alive - counters.keys()))
+    _note_lost(report, "sessions", sorted(alive - counters.keys()))
     older = [name for name in alive & counters.keys() if counters[name] < journal.counters[name]]
-    _note_lost(findings, "refreshes", older)
-    _note_lost(findings, "sign-outs", sorted(journal.ended & counters.keys()))
+    _note_lost(report, "refreshes", older)
+    _note_lost(report, "sign-outs", sorted(journal.ended & counters.keys()))
 
     audited = {(user_id, action): number for user_id, action, number in connection.execute(_AUDITED).fetchall()}
     missing = [key for key, number in journal.audited.items() if audited.get(key, 0) < number]
-    _note_lost(findings, "audit entries", missing)
+    _note_lost(report, "audit entries", missing)
 
 
-def _note_lost(findings: InvariantReport, name: str, lost: list[Any]) -> None:
+def _note_lost(report: InvariantReport, name: str, lost: list[Any]) -> None:
     if lost:
-        findings.lost += len(lost)
-        findings.problems.append(f"{len(lost)} {name} are lost, for example {lost[0]}")
+        report.lost += len(lost)
+        report.problems.append(f"{len(lost)} {name} are lost, for example {lost[0]}")
 
 
-def _check_mails(installation: Installation, journal: Journal, findings: InvariantReport) -> None:
+def _check_mails(installation: Installation, journal: Journal, report: InvariantReport) -> None:
     by_recipient = robust.message_ids(installation.smtp)
     # The queue is empty, so an email that was not sent is lost.
-    _note_lost(findings, "emails", [email for email in journal.accounts if email not in by_recipient])
+    _note_lost(report, "emails", [email for email in journal.accounts if email not in by_recipient])
     for email, ids in by_recipient.items():
-        findings.doubled_mails += len(ids) - len(set(ids))
+        report.doubled_mails += len(ids) - len(set(ids))
         if len(set(ids)) > 1:
-            findings.problems.append(f"{email} received {len(set(ids))} different emails")
+            report.problems.append(f"{email} received {len(set(ids))} different emails")
 
 
-def _check_webhooks(installation: Installation, journal: Journal, findings: InvariantReport) -> None:
+def _check_webhooks(installation: Installation, journal: Journal, report: InvariantReport) -> None:
     """Each user's events must arrive in their order; repetitions of an event do not count."""
     seen: set[str] = set()
     last: dict[str, int] = {}
@@ -187,18 +187,18 @@ def _check_webhooks(installation: Installation, journal: Journal, findings: Inva
             disordered.add(user_id)
         last[user_id] = event["sequence"]
     if disordered:
-        findings.problems.append(f"events of {len(disordered)} users arrived out of order")
-    _note_lost(findings, "events", [user_id for user_id in journal.accounts.values() if created[user_id] != 1])
+        report.problems.append(f"events of {len(disordered)} users arrived out of order")
+    _note_lost(report, "events", [user_id for user_id in journal.accounts.values() if created[user_id] != 1])
 
 
-async def _check_tokens(installation: Installation, journal: Journal, findings: InvariantReport) -> None:
+async def _check_tokens(installation: Installation, journal: Journal, report: InvariantReport) -> None:
     """The latest refresh tokens work, those of ended sessions do not."""
     client = Client(installation.port)
     alive = [name for name in journal.tokens if name not in journal.ended | journal.undecided]
-    for names, expected in ((alive[:SAMPLE] + alive[-SAMPLE:], 200), (sorted(journal.ended)[:SAMPLE], 400)):
+    for names, expected_status in ((alive[:SAMPLE] + alive[-SAMPLE:], 200), (sorted(journal.ended)[:SAMPLE], 400)):
         for name in names:
             body = {"refresh_token": journal.tokens[name]}
             response = await client.request("POST", "/token?grant_type=refresh_token", body)
-            if response.status != expected:
-                _note_lost(findings, f"states of sessions ({response.status} instead of {expected})", [name])
+            if response.status != expected_status:
+                _note_lost(report, f"states of sessions ({response.status} instead of {expected_status})", [name])
     client.close()

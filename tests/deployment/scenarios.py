@@ -69,9 +69,9 @@ class Outcome:
     """Seconds from the end of the fault to the last refusal; 0 without a refusal after it."""
     longest: float
     """Seconds of the longest request."""
-    findings: invariants.InvariantReport
+    report: invariants.InvariantReport
     problems: list[str] = field(default_factory=list)
-    """Findings, and refusals that are not permitted."""
+    """Problems of the report, and refusals that are not permitted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class Scenario:
     fault: Fault
     permitted: frozenset[int]
     """Statuses of refusals that clients may see."""
-    expected: int = 0
+    expected_status: int = 0
     """Status that a refusal must have, or else the fault had no effect; 0 where the fault checks its effect alone."""
     doubled_mails: int = 0
     """Emails that may arrive twice, if a worker dies between the reply of the mail server and the end of its job."""
@@ -98,7 +98,7 @@ def run(scenario: Scenario, running: Installation) -> Outcome:
     results = load.journal.since(period.began - MAX_SECONDS)
     refusals = [result for result in results if not result.was_answered]
     last = max((result.ended for result in refusals), default=0.0)
-    findings = invariants.check(running, load.journal)
+    report = invariants.check(running, load.journal)
     outcome = Outcome(
         name=scenario.name,
         answered=sum(result.was_answered for result in load.journal.results),
@@ -106,15 +106,15 @@ def run(scenario: Scenario, running: Installation) -> Outcome:
         outage=max(0.0, last - period.began),
         recovery=max(0.0, last - period.ended),
         longest=max(result.ended - result.began for result in results),
-        findings=findings,
-        problems=[*findings.problems],
+        report=report,
+        problems=[*report.problems],
     )
     unexpected = {_describe(result) for result in refusals if not _is_permitted(result, scenario.permitted)}
     outcome.problems += [f"refused with {text}" for text in sorted(unexpected)]
-    if scenario.expected and scenario.expected not in outcome.refused:
-        outcome.problems.append(f"the fault had no effect: no request was refused with {scenario.expected}")
-    if findings.doubled_mails > scenario.doubled_mails:
-        outcome.problems.append(f"{findings.doubled_mails} emails were sent twice")
+    if scenario.expected_status and scenario.expected_status not in outcome.refused:
+        outcome.problems.append(f"the fault had no effect: no request was refused with {scenario.expected_status}")
+    if report.doubled_mails > scenario.doubled_mails:
+        outcome.problems.append(f"{report.doubled_mails} emails were sent twice")
     if outcome.longest > MAX_SECONDS:
         outcome.problems.append(f"a request took {outcome.longest:.1f} s")
     return outcome
@@ -299,11 +299,11 @@ def take_connections(running: Installation, load: Load) -> Period:
     primary.execute(f"ALTER ROLE {postgresql.ROLE} CONNECTION LIMIT 0")
     try:
         _end_connections(running.pair)
-        robust.wait_until(lambda: _is_full(primary, taken), "the last connection")
+        robust.wait_until(lambda: _take_free_connections(primary, taken), "the last connection")
     finally:
         primary.execute(f"ALTER ROLE {postgresql.ROLE} CONNECTION LIMIT -1")
     time.sleep(FAULT_SECONDS)
-    _require(_is_full(primary, taken), "connections are free")
+    _require(_take_free_connections(primary, taken), "connections are free")
     _require(len(taken) > postgresql.MAX_CONNECTIONS - RESERVED_CONNECTIONS - 1, f"{len(taken)} connections are taken")
     refused = by_status(load.journal.since(began))
     for connection in taken:
@@ -312,7 +312,7 @@ def take_connections(running: Installation, load: Load) -> Period:
     return Period(began, time.monotonic())
 
 
-def _is_full(node: postgresql.Node, taken: list[psycopg.Connection[Any]]) -> bool:
+def _take_free_connections(node: postgresql.Node, taken: list[psycopg.Connection[Any]]) -> bool:
     """Take every free connection for another role; True once none is free and the service has none."""
     try:
         while True:
@@ -408,7 +408,7 @@ _FILL_AUDIT_TRAIL = f"""
 """
 _UNAVAILABLE = frozenset({UNAVAILABLE})
 FAILOVER = Scenario(
-    name="primary killed, standby promoted", fault=lose_primary, permitted=_UNAVAILABLE, expected=UNAVAILABLE
+    name="primary killed, standby promoted", fault=lose_primary, permitted=_UNAVAILABLE, expected_status=UNAVAILABLE
 )
 """The scenario that `make test` runs too."""
 _SCENARIOS = (
@@ -417,14 +417,16 @@ _SCENARIOS = (
     # A worker runs one job at a time.
     Scenario(name="server killed", fault=kill_server, permitted=frozenset({BAD_GATEWAY}), times=3, doubled_mails=1),
     Scenario(name="rolling restart", fault=restart_servers, permitted=frozenset()),
-    Scenario(name="statement_timeout hit", fault=block_table, permitted=_UNAVAILABLE | {TIMED_OUT}, expected=TIMED_OUT),
-    Scenario(name="connections taken", fault=take_connections, permitted=_UNAVAILABLE, expected=UNAVAILABLE),
+    Scenario(
+        name="statement_timeout hit", fault=block_table, permitted=_UNAVAILABLE | {TIMED_OUT}, expected_status=TIMED_OUT
+    ),
+    Scenario(name="connections taken", fault=take_connections, permitted=_UNAVAILABLE, expected_status=UNAVAILABLE),
 )
 FROZEN = Scenario(
     name="primary frozen, standby promoted",
     fault=freeze_primary,
     permitted=frozenset({UNAVAILABLE, TIMED_OUT}),
-    expected=TIMED_OUT,
+    expected_status=TIMED_OUT,
 )
 
 
@@ -500,7 +502,7 @@ def disk(*, number: int = 3) -> Iterator[Outcome]:
         postgresql.running_pair(postgresql_programs(), primary_megabytes=300) as pair,
         installation.running(folder, pair=pair, number=number) as running,
     ):
-        scenario = Scenario(name="disk full", fault=fill_disk, permitted=_UNAVAILABLE, expected=UNAVAILABLE)
+        scenario = Scenario(name="disk full", fault=fill_disk, permitted=_UNAVAILABLE, expected_status=UNAVAILABLE)
         yield run(scenario, running)
 
 
