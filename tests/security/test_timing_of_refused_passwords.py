@@ -5,7 +5,9 @@ The tests count the hash operations of a refusal instead of measuring its time.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -18,6 +20,7 @@ from django.utils import timezone
 from accounts.models import PasswordHashKind, User
 from accounts.passwords import hash_kinds
 from authsvc.conf import Secret
+from authsvc.db import advisory_locks
 from authsvc.security import encryption
 from tests.accounts.administration.admin_requests import done
 from tests.authsvc.console.conftest import Console
@@ -174,6 +177,20 @@ def test_the_worker_surveys_once_a_day() -> None:
     assert hash_kinds.remembered() == frozenset()
     hash_kinds.survey(at=at + timedelta(hours=25))
     assert {str(kind) for kind in hash_kinds.remembered()} >= {"bcrypt 04"}
+
+
+def test_a_survey_is_not_repeated_after_another_process_has_just_finished_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    at = timezone.now()
+
+    @contextlib.contextmanager
+    def lock_after_other_process(_purpose: str) -> Iterator[bool]:
+        PasswordHashKind.objects.create(kind="", seen_at=at)
+        yield True
+
+    monkeypatch.setattr(advisory_locks, "try_lock", lock_after_other_process)
+    make_user(password_hash=bcrypt_hash(4))
+    hash_kinds.survey(at=at)
+    assert hash_kinds.remembered() == frozenset()
 
 
 def test_a_costly_kind_beyond_the_limits_is_never_computed(api: Api, recorded: RecordedMetrics) -> None:
