@@ -23,15 +23,21 @@ from authsvc.jobs.cleanup import CleanupRule
 __all__ = ["ensure_search_indexes", "send", "survey_password_hashes"]
 
 _EVERY = timedelta(hours=1)
+_WHILE_ANOTHER_BUILDS = timedelta(seconds=20)
 _CHALLENGE_KEPT_FOR = timedelta(hours=24)
 _FACTOR_UNVERIFIED_FOR = timedelta(hours=24)
 _MAX_INTEGER = 2**31 - 1
 _ANONYMOUS_FOR = timedelta(days=30)
 
 
-@jobs.worker_loop(name="accounts.users.search.indexes", interval=lambda: _EVERY)
+_index_interval = _EVERY
+
+
+@jobs.worker_loop(name="accounts.users.search.indexes", interval=lambda: _index_interval)
 def ensure_search_indexes() -> None:
-    indexes.ensure()
+    global _index_interval
+    # This process takes over if the one that builds the indexes ends before it has built all.
+    _index_interval = _EVERY if indexes.ensure() else _WHILE_ANOTHER_BUILDS
 
 
 @jobs.worker_loop(name="accounts.passwords.hash_kinds", interval=lambda: _EVERY)

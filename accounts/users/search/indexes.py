@@ -28,9 +28,12 @@ _STATES = """
       JOIN pg_index i ON i.indexrelid = to_regclass(quote_ident(expected.name))
 """
 _TABLE = """
-    SELECT m.amname, c.reltuples, EXISTS (
-               SELECT FROM pg_stat_progress_create_index WHERE datname = current_database() AND relid = c.oid)
+    SELECT m.amname, c.reltuples
       FROM pg_class c LEFT JOIN pg_am m ON m.oid = c.relam WHERE c.oid = to_regclass(quote_ident(%s))
+"""
+_IS_BEING_INDEXED = """
+    SELECT FROM pg_stat_progress_create_index
+     WHERE datname = current_database() AND relid = to_regclass(quote_ident(%s))
 """
 _OPERATORS = """
     SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = %s
@@ -39,22 +42,26 @@ _OPERATORS = """
 logger = logging.getLogger(__name__)
 
 
-def ensure() -> None:
+def ensure() -> bool:
     """Build missing and unfinished indexes where settings ask for it and no other process is building them.
 
-    Uses its own database connections. A failure is logged; without the indexes, the search is slower.
+    Returns False if another process is building them, which may end before it has built all. Uses its own database
+    connections. A failure is logged; without the indexes, the search is slower.
     """
     if not conf.current().index_worker.is_on:
-        return
+        return True
     try:
         with _connection() as connection, connection.cursor() as cursor:
             if not _should_build(cursor) or not _missing(cursor):
-                return
+                return True
             with advisory_locks.try_lock(f"search indexes of {namespaced('users')}") as has_lock:
-                if has_lock:
-                    _build(cursor)
+                # A statement may outlive the process that started it, and completes its index.
+                if not has_lock or _is_being_indexed(cursor):
+                    return False
+                _build(cursor)
     except DatabaseError as error:
         logger.warning("search indexes not built", extra={"error": str(error)})
+    return True
 
 
 def _should_build(cursor: CursorWrapper) -> bool:
@@ -64,11 +71,13 @@ def _should_build(cursor: CursorWrapper) -> bool:
     row = cursor.fetchone()
     if row is None:
         raise DatabaseError("the table of users does not exist")
-    access_method, estimate, is_being_indexed = row
-    if access_method == "orioledb" or is_being_indexed:
-        # The statement may outlive the process that started it, and completes the index.
-        return False
-    return config.ensure_user_search or estimate <= config.max_users
+    access_method, estimate = row
+    return access_method != "orioledb" and (config.ensure_user_search or estimate <= config.max_users)
+
+
+def _is_being_indexed(cursor: CursorWrapper) -> bool:
+    cursor.execute(_IS_BEING_INDEXED, [namespaced("users")])
+    return cursor.fetchone() is not None
 
 
 def expressions() -> dict[str, str]:

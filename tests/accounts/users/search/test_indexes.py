@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from accounts.users.search import indexes, queries, words
 from accounts.users.search.filters import UserFilter
 from authsvc.conf import Secret
 from authsvc.db import advisory_locks, postgresql
+from authsvc.jobs import registry
 from tests import debian_postgresql, factories
 from tests.conftest import ChangeConfig
 from tests.live.servers import LiveServer
@@ -188,10 +190,21 @@ def test_one_process_builds_at_a_time(trigrams: None, ensured: None) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+def test_other_processes_check_soon_whether_the_builder_has_ended(trigrams: None, ensured: None) -> None:
+    loop = registry.worker_loops["accounts.users.search.indexes"]
+    with advisory_locks.hold_lock("search indexes of users"):
+        loop.function()
+        assert loop.interval() <= timedelta(minutes=1)
+    loop.function()
+    assert valid_indexes() == NAMES
+    assert loop.interval() == timedelta(hours=1)
+
+
+@pytest.mark.django_db(transaction=True)
 def test_interrupted_build_is_repeated(trigrams: None, ensured: None) -> None:
     query_column("CREATE EXTENSION pg_trgm")
     with blocked_build(EMAIL_INDEX.format(schema="public")) as kill:
-        indexes.ensure()
+        assert not indexes.ensure()
         assert valid_indexes() == set(), "the build of another connection was not respected"
         kill()
     assert query_column("SELECT indisvalid FROM pg_index WHERE indexrelid = 'users_email_search_idx'::regclass") == [
