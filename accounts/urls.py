@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accounts.administration import audit_views
+from accounts.administration import audit_views, link_views
 from accounts.administration import views as admin_views
 from accounts.identities import views as identity_views
 from accounts.mfa import views as mfa_views
@@ -39,8 +39,8 @@ urlpatterns = [
     slash_optional("passkeys/<str:passkey_id>", passkeys_views.PasskeyView.as_view()),
     slash_optional("user/identities/<str:identity_id>", identity_views.IdentityView.as_view()),
     slash_optional("reauthenticate", profile_views.ReauthenticateView.as_view()),
-    slash_optional("invite", admin_views.InviteView.as_view()),
-    slash_optional("admin/generate_link", admin_views.GenerateLinkView.as_view()),
+    slash_optional("invite", link_views.InviteView.as_view()),
+    slash_optional("admin/generate_link", link_views.GenerateLinkView.as_view()),
     slash_optional("admin/users/<str:user_id>", admin_views.UserView.as_view()),
     slash_optional("admin/users/<str:user_id>/factors", admin_views.UserFactorsView.as_view()),
     slash_optional("admin/users/<str:user_id>/factors/<str:factor_id>", admin_views.UserFactorView.as_view()),

@@ -9,22 +9,18 @@ from django.http import HttpResponse
 from rest_framework.response import Response
 
 from accounts.administration import errors, schemas
+from accounts.administration.views import AdminEndpoint
 from authsvc.api import pagination, throttling
 from authsvc.api.openapi.document import PAGE, PER_PAGE, TOTALS, Parameter, ResponseDoc, document
 from authsvc.api.renderers import rfc3339
-from authsvc.api.views import Endpoint, ServiceRequest
+from authsvc.api.views import ServiceRequest
 from authsvc.audit import search
 from authsvc.db import read_replica
-from tokens.api.authentication import AdminAuthentication
-from tokens.api.permissions import IsAdmin
 
 _PARAMETERS = frozenset(("page", "per_page", "query", "count"))
 
 
-class AuditView(Endpoint):
-    authentication_classes = (AdminAuthentication,)
-    permission_classes = (IsAdmin,)
-
+class AuditView(AdminEndpoint):
     @document(
         query=(
             PAGE,

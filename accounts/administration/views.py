@@ -1,4 +1,4 @@
-"""/admin/users with factors and passkeys, /invite and /admin/generate_link."""
+"""/admin/users, with factors, passkeys and failed attempts."""
 
 from __future__ import annotations
 
@@ -13,16 +13,8 @@ from rest_framework.response import Response
 
 from accounts import errors as account_errors
 from accounts import schemas as account_schemas
-from accounts.administration import action_links, admin_factors, errors, invitations, schemas, user_administration
-from accounts.administration.action_links import ActionLink, LinkRequest
-from accounts.administration.schemas import (
-    ChangeFactorInput,
-    ChangeUserInput,
-    DeleteUserInput,
-    GenerateLinkInput,
-    InviteInput,
-    NewUserInput,
-)
+from accounts.administration import admin_factors, errors, schemas, user_administration
+from accounts.administration.schemas import ChangeFactorInput, ChangeUserInput, DeleteUserInput, NewUserInput
 from accounts.administration.user_administration import NewUser, UserChanges
 from accounts.mfa import errors as mfa_errors
 from accounts.passkeys import errors as passkey_errors
@@ -33,7 +25,7 @@ from accounts.users.search import filters, listing, payload
 from accounts.users.search.filters import UserFilter
 from authsvc import conf
 from authsvc.api import pagination, parsing, throttling
-from authsvc.api.openapi.document import PAGE, PER_PAGE, REDIRECT_TO, TOTALS, Empty, Parameter, ResponseDoc, document
+from authsvc.api.openapi.document import PAGE, PER_PAGE, TOTALS, Empty, Parameter, ResponseDoc, document
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.db import read_replica
 from tokens.api import authentication
@@ -296,76 +288,6 @@ class FailedAttemptsView(AdminEndpoint):
         return Response(status=204)
 
 
-class InviteView(AdminEndpoint):
-    @document(
-        body=InviteInput,
-        query=(REDIRECT_TO,),
-        responses={200: account_schemas.User},
-        errors=(
-            *account_errors.EMAIL_FORMAT_ERRORS,
-            *account_errors.EMAIL_DELIVERY_ERRORS,
-            account_errors.EmailExists,
-            account_errors.MetadataTooLarge,
-        ),
-    )
-    def post(self, request: ServiceRequest) -> HttpResponse:
-        """Create an account for an email address and send an invitation.
-
-        A repeated invitation replaces the former link.
-        """
-        body = parsing.parse_body(request, InviteInput)
-        user = invitations.invite(
-            email=body.email or "",
-            data=body.data or {},
-            redirect_to=self.redirect_target(request),
-            actor=authentication.get_admin(request).actor,
-            caller=request.caller,
-            at=timezone.now(),
-        )
-        return Response(records.render_user(user))
-
-
-class GenerateLinkView(AdminEndpoint):
-    @document(
-        body=GenerateLinkInput,
-        query=(REDIRECT_TO,),
-        responses={200: schemas.ActionLink},
-        errors=(
-            *account_errors.EMAIL_FORMAT_ERRORS,
-            *account_errors.EMAIL_DELIVERY_ERRORS,
-            *account_errors.NEW_PASSWORD_ERRORS,
-            account_errors.MetadataTooLarge,
-            errors.LinkTypeUnknown,
-            account_errors.PasswordRequired,
-            errors.UserWithEmailNotFound,
-            account_errors.EmailExists,
-            errors.SecureEmailChangeOff,
-        ),
-    )
-    def post(self, request: ServiceRequest) -> HttpResponse:
-        """Create the link and the code of an email, which the caller delivers.
-
-        Both sign the user in, so they must be kept secret. An invitation is also sent by email, unless
-        `AUTH_MAILER_GENERATE_LINK_INVITE_ENABLED` is off.
-        """
-        body = parsing.parse_body(request, GenerateLinkInput)
-        link_request = LinkRequest(
-            type=body.type or "",
-            email=body.email or "",
-            new_email=body.new_email or "",
-            password=body.password or "",
-            data=body.data or {},
-            redirect_to=self.redirect_target(request, requested=body.redirect_to or ""),
-        )
-        link = action_links.generate(
-            link_request,
-            actor=authentication.get_admin(request).actor,
-            caller=request.caller,
-            at=timezone.now(),
-        )
-        return Response(_action_link(link))
-
-
 def _may_read_replica(request: ServiceRequest, user_filter: UserFilter) -> bool:
     return not user_filter.is_exact and not pagination.requires_fresh(request.http)
 
@@ -373,18 +295,6 @@ def _may_read_replica(request: ServiceRequest, user_filter: UserFilter) -> bool:
 def _list_slot(user_filter: UserFilter) -> AbstractContextManager[None]:
     """A slot for lists; a search for one user is as cheap as any other request and needs none."""
     return nullcontext() if user_filter.is_exact else throttling.list_slot()
-
-
-def _action_link(link: ActionLink) -> dict[str, Any]:
-    """The User object, with the link and the code among its members."""
-    return {
-        **records.render_user(link.user),
-        "action_link": link.url,
-        "email_otp": link.secret.code,
-        "hashed_token": link.secret.link_token,
-        "verification_type": link.type,
-        "redirect_to": link.redirect_to,
-    }
 
 
 def _parse_user_id(text: str) -> UUID:
