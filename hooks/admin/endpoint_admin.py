@@ -148,13 +148,12 @@ class WebhookEndpointAdmin(OperatorAdmin):
 
     def page_links(self, request: HttpRequest) -> list[tuple[str, str]]:
         links = [("Deliveries", reverse("admin:hooks_webhookdelivery_changelist")), hook_pages.link()]
-        if operators.operator_of(request).access >= Access.ADMIN and conf.current().webhooks.enabled:
+        if _can_edit(request):
             links.insert(0, ("Create endpoint", reverse("admin:hooks_webhookendpoint_create")))
         return links
 
     def row_links(self, request: HttpRequest, row: Any) -> list[tuple[str, str]]:
-        is_permitted = operators.operator_of(request).access >= Access.ADMIN and conf.current().webhooks.enabled
-        return [("Edit", reverse("admin:hooks_webhookendpoint_edit", args=[row.id]))] if is_permitted else []
+        return [("Edit", reverse("admin:hooks_webhookendpoint_edit", args=[row.id]))] if _can_edit(request) else []
 
     def dashboard_stats(self) -> Iterator[DashboardStat]:
         if conf.current().webhooks.enabled:
@@ -201,7 +200,7 @@ class WebhookEndpointAdmin(OperatorAdmin):
 
 def create_endpoint(page: OperatorAdmin, request: HttpRequest) -> HttpResponse:
     """Create an endpoint, and show its secret once."""
-    _require(request)
+    _require_editing(request)
     form = EndpointForm(request.POST if request.method == "POST" else None)
     if form.is_valid():
         context = actions.create_context(request, form)
@@ -224,7 +223,7 @@ def create_endpoint(page: OperatorAdmin, request: HttpRequest) -> HttpResponse:
 
 def edit_endpoint(page: OperatorAdmin, request: HttpRequest, endpoint_id: Any) -> HttpResponse:
     """Change URL, events and description of an endpoint."""
-    _require(request)
+    _require_editing(request)
     endpoint = endpoints.find(str(endpoint_id))
     present = {
         "url": endpoint.url,
@@ -242,15 +241,23 @@ def edit_endpoint(page: OperatorAdmin, request: HttpRequest, endpoint_id: Any) -
             form.add_error(None, error.message)
         else:
             return HttpResponseRedirect(page.row_url(endpoint))
-    status = 400 if form.errors else 200
-    back_url = page.row_url(endpoint)
-    title = "Edit endpoint"
     return actions.form_page(
-        page, request, "operator/form.html", title=title, form=form, status=status, back_url=back_url
+        page,
+        request,
+        "operator/form.html",
+        title="Edit endpoint",
+        form=form,
+        status=400 if form.errors else 200,
+        back_url=page.row_url(endpoint),
     )
 
 
-def _require(request: HttpRequest) -> None:
+def _can_edit(request: HttpRequest) -> bool:
+    return operators.operator_of(request).access >= Access.ADMIN and conf.current().webhooks.enabled
+
+
+def _require_editing(request: HttpRequest) -> None:
+    """Raise the refusal of an operator for whom `_can_edit` is false."""
     operators.require(request, Access.ADMIN)
     if not conf.current().webhooks.enabled:
         raise WebhooksDisabled

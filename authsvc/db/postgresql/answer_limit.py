@@ -23,18 +23,18 @@ _thread = _Thread()
 
 
 def apply_to_request_thread() -> None:
-    """This thread serves requests, whose statements are limited; those of commands and of index building are not."""
+    """Limit the statements of this thread, which serves requests, by the time that a request may take."""
     _thread.serves_requests = True
 
 
 def limit_this_thread(seconds: float) -> None:
-    """Statements of this thread, which serves no request, wait so long at most."""
+    """Limit each statement of this thread, which serves no requests. Threads of commands have no limit."""
     _thread.seconds = seconds
 
 
 @contextlib.contextmanager
 def unlimited() -> Iterator[None]:
-    """Statements of this thread wait without limit in the block: changes of tables that scan their rows."""
+    """Lift the limit of `limit_this_thread` in the block, for changes of tables that scan all rows."""
     limit, _thread.seconds = _thread.seconds, None
     try:
         yield
@@ -43,7 +43,7 @@ def unlimited() -> Iterator[None]:
 
 
 def seconds() -> float | None:
-    """For a request, a little longer than it may take; None without a limit."""
+    """The limit of this thread, or None. That of a request is a little longer than the request may take."""
     if not _thread.serves_requests:
         return _thread.seconds
     limit = conf.current().api.max_request_duration.total_seconds()
