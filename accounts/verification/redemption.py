@@ -1,7 +1,4 @@
-"""Verifies the link or code of a message, and redeems its secret once.
-
-Redeeming confirms an address, completes a change, or signs in.
-"""
+"""Redeems the secret of a link or code once: confirms an address, completes a change, or signs in."""
 
 from __future__ import annotations
 
@@ -12,25 +9,21 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from accounts import errors as account_errors
 from accounts.identities import account_claiming
 from accounts.models import Identity, User
 from accounts.passwords import hashing, policy
-from accounts.users import failed_attempts, identifiers, queries, updates, user_events
+from accounts.users import failed_attempts, queries, updates, user_events
 from accounts.users.records import UserRecord
-from accounts.verification import contact_changes, errors, sent_secrets
-from accounts.verification.sent_secrets import VerifiedSecret
-from authsvc import audit, conf
+from accounts.verification import contact_changes, errors, secret_verification
+from accounts.verification.secret_verification import VerifiedSecret
+from authsvc import audit
 from authsvc.audit import Action
 from authsvc.caller import Caller
-from authsvc.errors import ApiError
-from authsvc.messaging import contract
-from authsvc.security import crypto, encryption
+from authsvc.security import encryption
 from tokens.flows import flow_states
 from tokens.one_time import one_time_tokens
 from tokens.one_time.one_time_tokens import PKCE_PREFIX
 from tokens.sessions import aal, lifecycle, revocation, sign_in_metrics
-from tokens.sessions.errors import UserBanned
 from tokens.sessions.issuing import token_transaction
 from tokens.sessions.lifecycle import TokenPair
 from tokens.sessions.users import SignedInUser
@@ -68,13 +61,13 @@ def open_link(*, type: str, token: str, caller: Caller, at: datetime) -> Redempt
     pkce = token.startswith(PKCE_PREFIX)
     if pkce and type == "email":
         raise errors.InvalidEmailVerificationType
-    verified = sent_secrets.find_by_link(type=type, token=token, caller=caller, at=at)
-    return _redeem(verified, password=None, needs_password=False, pkce=pkce, caller=caller, at=at)
+    secret = secret_verification.verify_link(type=type, token=token, caller=caller, at=at)
+    return _redeem(secret, password=None, needs_password=False, pkce=pkce, caller=caller, at=at)
 
 
 def find_account(*, type: str, token: str, caller: Caller, at: datetime) -> UserRecord:
     """The account of a link, which stays valid. Raises the errors of the link."""
-    return sent_secrets.find_by_link(type=type, token=token, caller=caller, at=at).user
+    return secret_verification.verify_link(type=type, token=token, caller=caller, at=at).user
 
 
 @sign_in_metrics.measure_sign_in("otp", user_id=_signed_in_user)
@@ -94,11 +87,11 @@ def redeem_link(
     Without `needs_password`, the confirmation of an account without a password needs none. With `roles`, links of
     users of other roles count as expired and stay valid. `not_after` ends the session then.
     """
-    verified = sent_secrets.find_by_link(type=type, token=token, caller=caller, at=at)
-    if roles is not None and verified.user.role not in roles:
+    secret = secret_verification.verify_link(type=type, token=token, caller=caller, at=at)
+    if roles is not None and secret.user.role not in roles:
         raise errors.LinkExpired
     return _redeem(
-        verified,
+        secret,
         password=password,
         needs_password=needs_password,
         pkce=False,
@@ -122,32 +115,14 @@ def redeem_email_code(
 ) -> Redemption:
     """Redeem a code that was sent to an email address. Raises CodeExpired when it does not match.
 
-    Without `needs_password`, the confirmation of an account without a password needs none.
-
-    A code is compared with the newest secret of each type only. Otherwise an attacker with many accounts waiting for
-    one address could guess the codes of all of them at once. A wrong code is counted on the compared secrets.
-
-    With `within` only secrets of this user count, and the session stays the only one: no other is started.
+    Without `needs_password`, the confirmation of an account without a password needs none. With `within` only secrets
+    of this user count, and the session stays the only one: no other is started.
     """
-    try:
-        address = identifiers.email(email)
-    except ApiError:
-        raise errors.InvalidEmailFormat from None
-    sent = sent_secrets.find_newest(
-        address, types=sent_secrets.EMAIL_TOKEN_TYPES.get(type, ()), audience=caller.audience, within=within
-    )
-    caller.audit.account = sent[0].user if sent else queries.find_by("email", address, aud=caller.audience)
-    secret = sent_secrets.find_matching(sent, code=code, identifier=address, at=at)
-    sent_secrets.check_failed_attempts(secret.user, sent, caller=caller, at=at)
-    if secret.user.is_banned(at):
-        raise UserBanned
-    if not secret.token.is_fresh(at):
-        raise account_errors.CodeExpired
-    verified = VerifiedSecret(
-        user=secret.user, token=secret.token, by_code=True, requested_type=type, error=account_errors.CodeExpired
+    secret = secret_verification.verify_email_code(
+        type=type, email=email, code=code, caller=caller, at=at, within=within
     )
     return _redeem(
-        verified,
+        secret,
         password=password,
         needs_password=needs_password,
         pkce=False,
@@ -161,47 +136,13 @@ def redeem_email_code(
 def redeem_sms_code(
     *, type: str, phone: str, code: str, caller: Caller, at: datetime, within: SignedInUser | None = None
 ) -> Redemption:
-    """Redeem a code that was sent to a phone.
+    """Redeem a code that was sent to a phone. Raises CodeExpired when it does not match.
 
-    The test code of a phone is always valid. Twilio Verify checks the codes that it sent itself. `within`: as
-    `redeem_email_code`.
+    `within`: as `redeem_email_code`.
     """
-    number = identifiers.phone(phone)
-    if type not in sent_secrets.SMS_TOKEN_TYPES:
-        raise account_errors.CodeExpired
-    sent = sent_secrets.find_newest(
-        number, types=sent_secrets.SMS_TOKEN_TYPES[type], audience=caller.audience, within=within
-    )
-    caller.audit.account = sent[0].user if sent else queries.find_by("phone", number, aud=caller.audience)
-    test_code = conf.current().sms.test_code(number, at=at)
-    by_code = False
-    if test_code is not None and crypto.constant_time_equal(test_code, code):
-        secret = sent[0] if sent else None
-        user = secret.user if secret else sent_secrets.find_user_with_phone(number, type=type, audience=caller.audience)
-        if within is not None and user.id != within.user.id:
-            raise account_errors.CodeExpired
-    elif contract.has_verifying_gateway():
-        verifier = contract.phone_verifier
-        # The gateway knows only the phone. With two users waiting for a code, the code would not identify the user.
-        if not sent or not sent[0].is_only or not verifier.is_approved(phone=number, code=code):
-            sent_secrets.record_wrong_code(sent, identifier=number, at=at)
-            raise account_errors.CodeExpired
-        secret = sent[0]
-        user = secret.user
-    else:
-        secret, by_code = sent_secrets.find_matching(sent, code=code, identifier=number, at=at), True
-        user = secret.user
-    sent_secrets.check_failed_attempts(user, sent, caller=caller, at=at)
-    if by_code and secret is not None and not secret.token.is_fresh(at):
-        raise account_errors.CodeExpired
-    if user.is_banned(at):
-        raise UserBanned
-    token = secret.token if secret else None
-    verified = VerifiedSecret(
-        user=user, token=token, by_code=by_code, requested_type=type, error=account_errors.CodeExpired
-    )
+    secret = secret_verification.verify_sms_code(type=type, phone=phone, code=code, caller=caller, at=at, within=within)
     return _redeem(
-        verified, password=None, needs_password=True, pkce=False, starts_session=within is None, caller=caller, at=at
+        secret, password=None, needs_password=True, pkce=False, starts_session=within is None, caller=caller, at=at
     )
 
 
