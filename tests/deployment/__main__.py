@@ -1,4 +1,4 @@
-"""Runs scenarios and prints a table: `python -m tests.deployment [name…]`; all of them and `throughput` by default.
+"""Runs scenarios and prints a table: `python -m tests.deployment [name…]`; all of them by default.
 
 Needs Debian's packages postgresql, nginx, pgbouncer and libfaketime. The scenario `disk` needs root. A scenario that
 cannot run is a problem, unless `--allow-skipped` permits it.
@@ -11,6 +11,8 @@ import functools
 import os
 import signal
 import sys
+import traceback
+from collections.abc import Callable
 
 import django
 import pytest
@@ -20,9 +22,30 @@ django.setup()
 
 from _pytest.outcomes import OutcomeException  # noqa: E402
 
-from tests.deployment import scenarios, throughput  # noqa: E402
+from tests.deployment import leader_work, scenarios, shared_state, throughput  # noqa: E402
 
 _HEAD = ("scenario", "answered", "refused", "outage s", "recovery s", "longest s", "lost", "doubled mails")
+
+
+def _check_shared_state() -> None:
+    shared_state.check()
+    print("shared_state: no problem")
+
+
+def _check_leader_work() -> None:
+    times = ", ".join(f"{work} {seconds:.1f} s" for work, seconds in leader_work.check().items())
+    print(f"leader_work: no problem; taken over after: {times}")
+
+
+def _measure_throughput() -> None:
+    print(*throughput.table(throughput.measure()), sep="\n")
+
+
+_FURTHER: dict[str, Callable[[], None]] = {
+    "shared_state": _check_shared_state,
+    "leader_work": _check_leader_work,
+    "throughput": _measure_throughput,
+}
 
 
 def _line(cells: tuple[str, ...]) -> str:
@@ -41,13 +64,13 @@ def _row(outcome: scenarios.Outcome) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Break parts of an installation under load.")
-    parser.add_argument("names", nargs="*", choices=[*scenarios.ALL, "throughput", []], metavar="scenario")
+    parser.add_argument("names", nargs="*", choices=[*scenarios.ALL, *_FURTHER, []], metavar="scenario")
     parser.add_argument("--former", default="", help="commit or tag from which the scenario `upgrade` upgrades")
     parser.add_argument("--allow-skipped", action="store_true", help="succeed although a scenario cannot run here")
     # Ends the processes that run.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     given = parser.parse_args()
-    names = given.names or [*scenarios.ALL, "throughput"]
+    names = given.names or [*scenarios.ALL, *_FURTHER]
     started = scenarios.ALL | {"upgrade": functools.partial(scenarios.upgrade_from, given.former)}
     problems = 0
     if chosen := [name for name in names if name in scenarios.ALL]:
@@ -62,8 +85,12 @@ def main() -> int:
         except (RuntimeError, OutcomeException) as error:
             print(f"{name}: {error}", file=sys.stderr)
             problems += not (given.allow_skipped and isinstance(error, pytest.skip.Exception))
-    if "throughput" in names:
-        print(*throughput.table(throughput.measure()), sep="\n")
+    for name in (name for name in names if name in _FURTHER):
+        try:
+            _FURTHER[name]()
+        except (AssertionError, RuntimeError, OutcomeException) as error:
+            traceback.print_exc()
+            problems += not (given.allow_skipped and isinstance(error, pytest.skip.Exception))
     return 1 if problems else 0
 
 

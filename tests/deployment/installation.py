@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tarfile
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,7 +61,7 @@ _WEBHOOK_SECRET = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"
 class Installation:
     pair: Pair
     servers: list[LiveServer]
-    worker: LiveServer | None
+    workers: list[LiveServer]
     port: int
     """The port of nginx in front of the servers."""
     smtp: FakeSmtp
@@ -107,17 +107,17 @@ def running(
     folder: Path,
     *,
     pair: Pair,
-    number: int = 0,
+    number: int,
+    worker_number: int = 1,
     database_url: str = "",
     env: Mapping[str, str] | None = None,
-    server_envs: Sequence[Mapping[str, str]] = (),
-    has_worker: bool = True,
+    further_env: Callable[[int], Mapping[str, str]] = lambda _position: {},
     project: Path = servers.PROJECT,
 ) -> Iterator[Installation]:
-    """`number` servers, each with its own worker thread, and a separate worker.
+    """`number` servers, each with its own worker thread, and `worker_number` separate workers.
 
-    `server_envs` are further settings of each server, in their order. Without `database_url` the servers use both hosts
-    of `pair`. `project` contains the version that runs.
+    `further_env` returns further settings of the server or worker at a position; the servers come first. Without
+    `database_url` all of them use both hosts of `pair`. `project` contains the version that runs.
     """
     port = ports.free_port()
     with contextlib.ExitStack() as stack:
@@ -127,14 +127,13 @@ def running(
         settings = {**_SETTINGS, "AUTH_API_EXTERNAL_URL": f"http://127.0.0.1:{port}"}
         settings |= {"AUTH_SMTP_HOST": smtp.host, "AUTH_SMTP_PORT": str(smtp.port), **(env or {})}
 
-        def start(
-            name: str, further: Mapping[str, str], *, version: Path = project, port: int | None = None
-        ) -> LiveServer:
+        def start(position: int, *, version: Path = project, port: int | None = None) -> LiveServer:
+            further = further_env(position)
             server = LiveServer(
                 folder=folder,
                 database_url=database_url or pair.url,
                 env={**settings, **further, "PYTHONPATH": str(version)},
-                command=(str(version / "manage.py"), name),
+                command=(str(version / "manage.py"), "serve" if position < number else "worker"),
                 port=port,
                 # Only a new interpreter loads another version, or a library that changes the clock.
                 is_new_interpreter=version != servers.PROJECT or "LD_PRELOAD" in further,
@@ -144,23 +143,19 @@ def running(
             return server
 
         def replace(server: LiveServer) -> LiveServer:
-            if server is worker:
-                return start("worker", {}, version=servers.PROJECT, port=server.port)
-            (further,) = (env for env, each in zip(envs, started, strict=True) if each.port == server.port)
-            return start("serve", further, version=servers.PROJECT, port=server.port)
+            return start([*started, *workers].index(server), version=servers.PROJECT, port=server.port)
 
         migrate(pair, project)
         # The servers must know the endpoint from their start.
         with pair.primary.connect() as connection:
             connection.execute(_ENDPOINT, (uuid.uuid4(), receiver.url, ["*"], _WEBHOOK_SECRET))
-        envs = server_envs or [{}] * number
-        started = [start("serve", further) for further in envs]
+        started = [start(position) for position in range(number)]
         for server in started:
             server.wait()
-        worker = start("worker", {}) if has_worker else None
+        workers = [start(number + position) for position in range(worker_number)]
         stack.enter_context(_balancer(folder, port=port, server_ports=[server.port for server in started]))
         yield Installation(
-            pair=pair, servers=started, worker=worker, replace=replace, port=port, smtp=smtp, receiver=receiver
+            pair=pair, servers=started, workers=workers, replace=replace, port=port, smtp=smtp, receiver=receiver
         )
 
 

@@ -255,10 +255,10 @@ def upgrade(running: Installation, load: Load) -> Period:
         load.wait()
         running.servers[position] = running.replace(server)
         running.servers[position].wait()
-    if running.worker is not None:
-        running.worker.stop(signal.SIGTERM)
+    for position, worker in enumerate(running.workers):
+        worker.stop(signal.SIGTERM)
         load.wait()
-        running.replace(running.worker)
+        running.workers[position] = running.replace(worker)
     running.smtp.rejections.clear()
     running.pair.primary.execute("UPDATE procrastinate_jobs SET scheduled_at = NULL WHERE status = 'todo'")
     return Period(began, time.monotonic())
@@ -445,12 +445,12 @@ def postgresql_programs() -> Path:
 
 
 def failover(
-    *, number: int = 3, scenarios: tuple[Scenario, ...] = _SCENARIOS, has_worker: bool = True
+    *, number: int = 3, scenarios: tuple[Scenario, ...] = _SCENARIOS, worker_number: int = 1
 ) -> Iterator[Outcome]:
     with (
         folders() as folder,
         postgresql.running_pair(postgresql_programs()) as pair,
-        installation.running(folder, pair=pair, number=number, has_worker=has_worker) as running,
+        installation.running(folder, pair=pair, number=number, worker_number=worker_number) as running,
     ):
         for scenario in scenarios:
             for _ in range(scenario.times):
@@ -519,7 +519,10 @@ def clock(*, number: int = 3) -> Iterator[Outcome]:
             "FAKETIME_CACHE_DURATION": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         }
-        with installation.running(folder, pair=pair, server_envs=[{}] * (number - 1) + [env]) as running:
+        of_last_server = {number - 1: env}
+        with installation.running(
+            folder, pair=pair, number=number, further_env=lambda position: of_last_server.get(position, {})
+        ) as running:
             for name, seconds in (("an hour ahead", 3600), ("an hour behind", -3600)):
                 # The other servers refuse tokens that are issued in the future or have expired.
                 permitted = frozenset({FORBIDDEN})

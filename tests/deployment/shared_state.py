@@ -40,7 +40,7 @@ def check(*, number: int = 6) -> None:
         scenarios.folders() as folder,
         postgresql.running_pair(scenarios.postgresql_programs()) as pair,
         installation.running(
-            folder, pair=pair, number=number, env={"AUTH_RATE_LIMIT_VERIFY": str(LIMIT)}, has_worker=False
+            folder, pair=pair, number=number, env={"AUTH_RATE_LIMIT_VERIFY": str(LIMIT)}, worker_number=0
         ) as running,
     ):
         first, *others = servers = running.servers

@@ -9,7 +9,7 @@ from tests.deployment import scenarios
 
 def test_failover_loses_nothing_and_needs_no_restart() -> None:
     scenario = dataclasses.replace(scenarios.FAILOVER, answers=40)
-    [outcome] = scenarios.failover(number=2, scenarios=(scenario,), has_worker=False)
+    [outcome] = scenarios.failover(number=2, scenarios=(scenario,), worker_number=0)
 
     assert outcome.problems == []
     assert outcome.refused

@@ -50,7 +50,7 @@ def measure(*, numbers: tuple[int, ...] = (1, 2, 3), seconds: float = SECONDS) -
             pair=pair,
             number=max(numbers),
             env={"AUTH_MAILER_AUTOCONFIRM": "true", "AUTH_WEBHOOKS_ENABLED": "false", "AUTH_LOG_LEVEL": "error"},
-            has_worker=False,
+            worker_number=0,
         ) as running,
     ):
         for server in running.servers:

@@ -66,6 +66,8 @@ class Received:
     body: bytes
     connection: int
     """Requests with equal numbers came over the same connection."""
+    client_port: int = 0
+    """0 within the process."""
 
     @property
     def path(self) -> str:
@@ -241,7 +243,14 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         response = self.server.peer.next_answer(
-            Received(method=self.command, target=self.path, headers=self.headers, body=body, connection=self.number)
+            Received(
+                method=self.command,
+                target=self.path,
+                headers=self.headers,
+                body=body,
+                connection=self.number,
+                client_port=self.client_address[1],
+            )
         )
         stopping = self.server.peer.stopping
         stopping.wait(None if response.hang else response.delay)
