@@ -1,4 +1,8 @@
-"""Sends one email over one SMTP connection (RFC 5321), encrypted if the server supports it."""
+"""Sends one email over one SMTP connection (RFC 5321), encrypted if the server supports it.
+
+Django's SMTP back end drops the reply of the server, cannot use TLS only where it is offered, and takes its EHLO name
+from DNS. `AUTH_MAILER_BACKEND` selects a back end of Django or Anymail instead.
+"""
 
 from __future__ import annotations
 
