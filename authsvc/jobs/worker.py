@@ -58,7 +58,7 @@ logger = logging.getLogger(__name__)
 
 
 class Worker:
-    """Runs one job at a time until stopped. Can be started once. Each statement has `answer_seconds`."""
+    """Runs one job at a time until stopped. Can be started once. Each statement of a job has `answer_seconds`."""
 
     def __init__(self, *, answer_seconds: float = ANSWER_SECONDS) -> None:
         self._queue = registry.queue()

@@ -92,7 +92,7 @@ def enforce_user_interval(kind: EmailKind | SmsKind, *, user_id: UUID, recipient
     Holds across concurrent requests. Call it after all other checks: the intervals start here, and a mistyped address
     should not start them. Raises as `check_user_interval`.
     """
-    own = _Interval(bucket=f"user:{kind}", key=str(user_id), length=_user_interval(kind))
+    own = _Interval(bucket=f"turn:{kind}", key=str(user_id), length=_user_interval(kind))
     _require([own, *_recipient_intervals(kind, recipients)], kind=kind)
 
 

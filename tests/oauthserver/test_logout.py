@@ -419,13 +419,14 @@ def test_answers_of_clients(answer: PeerAnswer, outcome: Outcome, api: Api, peer
     assert len(peer.received) == 1
 
 
-def test_an_unreachable_client_is_tried_again_for_a_while(api: Api, peer: HttpPeer) -> None:
+def test_an_unreachable_client_is_tried_again_for_a_while(api: Api, peer: HttpPeer, auth_config: ChangeConfig) -> None:
+    auth_config(api={"internal_http_timeout": timedelta(milliseconds=300)})
     client = client_with_logout(api, backchannel_logout_uri=f"{peer.url}/logout")
     session = make_session()
     arguments = {
         "client_id": client.client_id, "user_id": str(session.user.id), "session_id": str(session.session.id),
     }  # fmt: skip
-    peer.answer(PeerAnswer(delay=8.0))
+    peer.answer(PeerAnswer(delay=3.0))
     with pytest.raises(Retry):
         tasks.send_logout_token.function(Run(attempt=1, retry_delay=timedelta(seconds=15)), **arguments)
     peer.answer(PeerAnswer(status=500))

@@ -105,7 +105,8 @@ class Api:
         default=timedelta(seconds=10),
         falsy_is_default=True,
         minimum=timedelta(),
-        help="Timeout of a whole call to an SMS gateway or a sign-in provider; 0 = the default.",
+        help="Timeout of a whole call to an SMS gateway, a sign-in provider or a client (logout tokens, keys); 0 = the"
+        " default.",
     )
     cors_allowed_headers: tuple[str, ...] = setting(
         "AUTH_CORS_ALLOWED_HEADERS",

@@ -28,7 +28,10 @@ def apply_to_request_thread() -> None:
 
 
 def limit_this_thread(seconds: float) -> None:
-    """Limit each statement of this thread, which serves no requests. Threads of commands have no limit."""
+    """Limit each statement of this thread, which serves no requests.
+
+    Threads of commands and loops of the worker have no limit.
+    """
     _thread.seconds = seconds
 
 

@@ -228,7 +228,8 @@ def test_an_app_is_enrolled_by_qr_code_and_asked_for_at_sign_in(
     assert " style=" not in page
     wrong = inside.submit(APP_CODE, code=factor_requests.wrong_code())
     assert (wrong.status_code, secret in wrong.content.decode()) == (422, True)
-    done = inside.submit(APP_CODE, code=factor_requests.code(secret=secret))
+    code = factor_requests.code(secret=secret)
+    done = inside.submit(APP_CODE, code=f"{code[:3]} {code[3:]}")
     assert done.headers["Location"] == ACCOUNT
     assert inside.is_in
     assert not thief.is_in
