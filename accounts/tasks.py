@@ -24,13 +24,12 @@ __all__ = ["ensure_search_indexes", "send", "survey_password_hashes"]
 
 _EVERY = timedelta(hours=1)
 _WHILE_ANOTHER_BUILDS = timedelta(seconds=20)
+_index_interval = _EVERY
+"""Time until this process checks the search indexes again."""
 _CHALLENGE_KEPT_FOR = timedelta(hours=24)
 _FACTOR_UNVERIFIED_FOR = timedelta(hours=24)
 _MAX_INTEGER = 2**31 - 1
 _ANONYMOUS_FOR = timedelta(days=30)
-
-
-_index_interval = _EVERY
 
 
 @jobs.worker_loop(name="accounts.users.search.indexes", interval=lambda: _index_interval)
@@ -73,7 +72,7 @@ _USER_OF_FAILURES = f"SELECT FROM {namespaced('users')} u WHERE u.id = t.user_id
 
 
 class AnonymousUsers(CleanupRule):
-    """Deletes old anonymous users, and records that where an event is wanted."""
+    """Deletes old anonymous users, and records that where the event is recorded."""
 
     def run(self, *, at: datetime) -> int:
         parameters = self.parameters(at)

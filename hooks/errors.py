@@ -10,7 +10,7 @@ from django.db import Error as DatabaseError
 
 from authsvc.errors import HookError
 
-MAX_ANSWER_BYTES = 204_800
+MAX_RESPONSE_BYTES = 204_800
 
 
 class HookRejected(HookError):
@@ -80,7 +80,7 @@ class InvalidHookContentType(HookFailed):
 class HookResponseTooLarge(HookFailed):
     status = 422
     error_code = "hook_payload_over_size_limit"
-    message = f"Payload size exceeded size limit of {MAX_ANSWER_BYTES} bytes"
+    message = f"Payload size exceeded size limit of {MAX_RESPONSE_BYTES} bytes"
 
 
 class InvalidHookResponse(HookFailed):

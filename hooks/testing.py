@@ -23,7 +23,7 @@ def run(
     """The response of `function` as JSON would transport it; None for no response.
 
     Runs in a thread of its own, with a copy of the payload. Raises HookRejected for a rejection, and HookFailed for a
-    function that raises another exception, exceeds its time or returns something other than a response.
+    function that raises another exception, exceeds its time or returns something other than a JSON object.
     """
     response = python_function.call(
         function,

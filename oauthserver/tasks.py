@@ -56,7 +56,7 @@ def send_logout_token(run: jobs.Run, *, client_id: str, user_id: str, session_id
 
 
 class UnusedClients(CleanupRule):
-    """Deletes clients, and records that where an event is wanted."""
+    """Deletes clients, and records that where the event is recorded."""
 
     def run(self, *, at: datetime) -> int:
         if not events.is_recorded(EventType.OAUTH_CLIENT_DELETED):

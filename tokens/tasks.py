@@ -74,7 +74,7 @@ class ExpiredImpersonations(CleanupRule):
 
 
 class ExpiredSessions(CleanupRule):
-    """Deletes sessions, and records that where an event is wanted."""
+    """Deletes sessions, and records that where the event is recorded."""
 
     def run(self, *, at: datetime) -> int:
         if not session_events.is_end_recorded():

@@ -131,6 +131,12 @@ def rename(user: UserRecord, factor_id: UUID, *, friendly_name: str, caller: Cal
         audit.record(audit.Action.FACTOR_UPDATED, actor=user, caller=caller, at=at, traits=traits)
 
 
+def free_name(user: UserRecord, default: str) -> str:
+    """`default`, with a number if another factor of the user has that name."""
+    taken = {factor.friendly_name for factor in user.factors}
+    return next(name for name in (default, *(f"{default} {number}" for number in range(2, 1_000))) if name not in taken)
+
+
 def _phone(request: EnrolmentRequest) -> str | None:
     if request.factor_type != FactorType.PHONE:
         return None
@@ -202,9 +208,3 @@ def _delete_abandoned(*, before: datetime) -> None:
             ORDER BY f.created_at LIMIT {_BATCH_SIZE} FOR UPDATE OF f SKIP LOCKED)
     """  # noqa: S608  (names of our tables)
     fetch_rows(sql, (before,))
-
-
-def free_name(user: UserRecord, default: str) -> str:
-    """`default`, with a number if another factor of the user has that name."""
-    taken = {factor.friendly_name for factor in user.factors}
-    return next(name for name in (default, *(f"{default} {number}" for number in range(2, 1_000))) if name not in taken)

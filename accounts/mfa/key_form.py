@@ -15,7 +15,7 @@ from accounts.mfa import challenges
 from accounts.mfa.factor_types import FactorResponse
 from accounts.models import FactorStatus, FactorType
 from accounts.users.records import FactorRecord, UserRecord
-from accounts.webauthn import form
+from accounts.webauthn import webauthn_responses
 from authsvc import conf
 from authsvc.caller import Caller
 from tokens.sessions.users import SignedInUser
@@ -63,5 +63,5 @@ def read_response(request: HttpRequest, *, type: str) -> FactorResponse:
     stored = request.session.get(_CHALLENGE)
     return FactorResponse(
         challenge_id=UUID(stored) if stored else _NO_CHALLENGE,
-        webauthn={"type": _RESPONSE_TYPES[type], "credential_response": form.read_credential(request)},
+        webauthn={"type": _RESPONSE_TYPES[type], "credential_response": webauthn_responses.read_credential(request)},
     )

@@ -6,7 +6,7 @@ import orjson
 from django.http import HttpRequest
 
 from accounts.passkeys.challenges import CredentialResponse, StartedCeremony
-from accounts.webauthn import form
+from accounts.webauthn import webauthn_responses
 from authsvc import conf
 
 
@@ -26,4 +26,5 @@ def ceremony_variables(started: StartedCeremony, *, type: str) -> dict[str, str]
 
 def read_response(request: HttpRequest) -> CredentialResponse:
     """The response of the browser, in a submitted form."""
-    return CredentialResponse(challenge_id=request.POST.get("challenge", ""), credential=form.read_credential(request))
+    credential = webauthn_responses.read_credential(request)
+    return CredentialResponse(challenge_id=request.POST.get("challenge", ""), credential=credential)

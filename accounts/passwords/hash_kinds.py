@@ -99,12 +99,12 @@ def survey(*, at: datetime, is_due: bool = False) -> None:
 
     Does nothing if the last survey is younger than a day, unless `is_due`, or while another process surveys.
     """
-    if not is_due and _is_recent(_last_survey(), at=at):
-        return
     with advisory_locks.try_lock(f"hash kinds of {namespaced('users')}") as has_lock:
-        last = _last_survey()
-        # Another process may have finished its survey between the first look and the lock.
-        if not has_lock or (not is_due and _is_recent(last, at=at)):
+        if not has_lock:
+            return
+        # Read while the lock is held, because another process may just have finished its survey.
+        last = PasswordHashKind.objects.filter(kind=_SURVEYED).values_list("seen_at", flat=True).first()
+        if not is_due and last is not None and at < last + SURVEY_INTERVAL:
             return
         # Every new kind is listed when it is stored. So a survey after the first one may stop once it has found each.
         listed = _read() if last is not None and not is_due else None
@@ -119,14 +119,6 @@ def survey(*, at: datetime, is_due: bool = False) -> None:
                 update_fields=["seen_at"],
             )
     _read()
-
-
-def _last_survey() -> datetime | None:
-    return PasswordHashKind.objects.filter(kind=_SURVEYED).values_list("seen_at", flat=True).first()
-
-
-def _is_recent(last: datetime | None, *, at: datetime) -> bool:
-    return last is not None and at < last + SURVEY_INTERVAL
 
 
 def _find(listed: frozenset[HashKind] | None) -> set[HashKind]:

@@ -57,7 +57,7 @@ def record_changes(before: UserRecord, after: UserRecord, *, at: datetime) -> No
 
 @contextmanager
 def changes_of(user: UserRecord, *, at: datetime) -> Iterator[None]:
-    """Record what the block changes in a user. Must run inside a transaction. One statement if an event is wanted."""
+    """Record what the block changes in a user. Must run inside a transaction. One statement if an event is recorded."""
     yield
     if events.is_recorded(EventType.USER_UPDATED) or events.is_recorded(EventType.USER_CONFIRMED):
         after = queries.get(user.id)
@@ -103,7 +103,7 @@ def _record(type: EventType, user: UserRecord, data: Mapping[str, Any], *, at: d
 def _record_part(
     type: EventType, user_id: UUID, data: Mapping[str, Any] | Callable[[], Mapping[str, Any]], *, at: datetime
 ) -> None:
-    """An event about a part of a user, who is read if the event is wanted."""
+    """An event about a part of a user, who is read if the event is recorded."""
     events.record(type, user_id=user_id, user=lambda: _read(user_id), data=data, at=at)
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import orjson
+from django.http import HttpRequest
 
 from authsvc.security import crypto
 
@@ -90,6 +92,14 @@ class Assertion:
     """None when the authenticator did not name the user of the credential."""
     content: Mapping[str, Any] = field(repr=False)
     """The known members of the JSON, unchanged."""
+
+
+def read_credential(request: HttpRequest) -> Any:
+    """The credential in a submitted form, as JSON values that are not parsed yet; None if it is not JSON."""
+    try:
+        return orjson.loads(request.POST.get("credential", ""))
+    except orjson.JSONDecodeError:
+        return None
 
 
 def parse_creation(content: object) -> Creation:

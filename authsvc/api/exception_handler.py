@@ -101,8 +101,8 @@ def error_response(error: Exception, request: HttpRequest) -> HttpResponse:
 def with_error(request: HttpRequest, page: HttpResponse, error: ApiError) -> HttpResponse:
     """Add the error code to the access log and `Retry-After` to the page."""
     request.META["authsvc.error_code"] = error.error_code
-    for name, value in _retry_header(error).items():
-        page.headers[name] = value
+    if error.retry_after is not None:
+        page.headers["Retry-After"] = _retry_seconds(error.retry_after)
     return page
 
 
@@ -185,7 +185,8 @@ def _describe(error: Exception, request: HttpRequest) -> _Description:
         else:
             body = _body(api_error, request=request, versioned=versioned)
             described = _Description(api_error.status, body, {"X-Sb-Error-Code": code})
-        described.headers.update(_retry_header(api_error))
+        if api_error.retry_after is not None:
+            described.headers["Retry-After"] = _retry_seconds(api_error.retry_after)
     if versioned:
         described.headers[VERSION_HEADER] = VERSIONED_SINCE
     request.META["authsvc.error_code"] = code
@@ -193,9 +194,9 @@ def _describe(error: Exception, request: HttpRequest) -> _Description:
     return described
 
 
-def _retry_header(error: ApiError) -> dict[str, str]:
-    """`Retry-After` in whole seconds, rounded up."""
-    return {} if error.retry_after is None else {"Retry-After": str(int(error.retry_after + 0.999))}
+def _retry_seconds(seconds: float) -> str:
+    """`Retry-After`: whole seconds, rounded up."""
+    return str(int(seconds + 0.999))
 
 
 def _cause(error: Exception) -> str:

@@ -138,7 +138,7 @@ class OperatorChangeList(ChangeList):
         return f"export/{self.get_query_string()}"
 
     @property
-    def max_paged(self) -> str:
+    def paged_text(self) -> str:
         """The number of rows that pages show, if there are more: "10,000"; otherwise empty."""
         limit = self.model_admin.max_paged
         return f"{limit:,}" if self.result_count > limit else ""
@@ -162,15 +162,29 @@ def read_page(
 ) -> Page:
     """The rows of a page, in three or four statements. `indexed`: columns with an index of all rows in their order.
 
-    A list of up to `sort_limit` rows is sorted.
-
-    Raises ListTooSlow, and IncorrectLookupParameters for a filter whose value the database refuses.
+    A list of up to `sort_limit` rows is sorted. Raises ListTooSlow, and IncorrectLookupParameters for a filter whose
+    value the database refuses.
     """
-    return read_in_time(
-        lambda: _read_page(
-            queryset, start=start, size=size, default_order=default_order, indexed=indexed, sort_limit=sort_limit
-        )
-    )
+
+    def read() -> Page:
+        _plan_for_values()
+        try:
+            expected = estimate(queryset)
+        except EmptyResultSet:  # the conditions exclude each other
+            return Page(rows=[], total=0)
+        if expected <= sort_limit:
+            keys, total = collect(queryset, start=start, size=size, limit=sort_limit)
+            if total <= sort_limit:
+                rows = {row.pk: row for row in queryset.filter(pk__in=keys).order_by()} if keys else {}
+                return Page(rows=[rows[key] for key in keys if key in rows], total=total)
+        is_in_order = _has_index(queryset, indexed)
+        ordered = queryset if is_in_order else queryset.order_by(*default_order)
+        found = list(ordered[start : start + size])
+        if len(found) < size:
+            return Page(rows=found, total=start + len(found), is_in_order=is_in_order)
+        return Page(rows=found, total=max(expected, sort_limit + 1), is_estimated=True, is_in_order=is_in_order)
+
+    return read_in_time(read)
 
 
 def read_first_rows(queryset: QuerySet[Any], *, size: int, limit: int) -> list[Any]:
@@ -206,33 +220,6 @@ def _plan(queryset: QuerySet[Any]) -> int:
         return estimate(queryset)
     except EmptyResultSet:  # the conditions exclude each other
         return 0
-
-
-def _read_page(
-    queryset: QuerySet[Any],
-    *,
-    start: int,
-    size: int,
-    default_order: list[str],
-    indexed: frozenset[str],
-    sort_limit: int,
-) -> Page:
-    _plan_for_values()
-    try:
-        expected = estimate(queryset)
-    except EmptyResultSet:  # the conditions exclude each other
-        return Page(rows=[], total=0)
-    if expected <= sort_limit:
-        keys, total = collect(queryset, start=start, size=size, limit=sort_limit)
-        if total <= sort_limit:
-            rows = {row.pk: row for row in queryset.filter(pk__in=keys).order_by()} if keys else {}
-            return Page(rows=[rows[key] for key in keys if key in rows], total=total)
-    is_in_order = _has_index(queryset, indexed)
-    ordered = queryset if is_in_order else queryset.order_by(*default_order)
-    found = list(ordered[start : start + size])
-    if len(found) < size:
-        return Page(rows=found, total=start + len(found), is_in_order=is_in_order)
-    return Page(rows=found, total=max(expected, sort_limit + 1), is_estimated=True, is_in_order=is_in_order)
 
 
 def read_keys(

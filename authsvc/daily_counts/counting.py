@@ -132,7 +132,6 @@ def read_counts(*, at: datetime, includes_recent: bool = True) -> DailyCounts:
     statements = []
     parameters: list[object] = []
     counted_until = {}
-    batch_sizes = {source.table: source.batch_size for source in sources}
     for source in sources:
         until, last_id, _ = positions.get(source.table, (first, UUID(int=0), None))
         counted_until[source.table] = max(until, first)
@@ -152,9 +151,9 @@ def read_counts(*, at: datetime, includes_recent: bool = True) -> DailyCounts:
         if series is not None and first.date() <= day <= days[-1]:
             counts.setdefault((series, label), [0] * DAYS)[(day - first.date()).days] += count
     behind = [
-        until
-        for table, until in counted_until.items()
-        if recent[table] >= batch_sizes[table] or (not includes_recent and until < at)
+        counted_until[source.table]
+        for source in sources
+        if recent[source.table] >= source.batch_size or (not includes_recent and counted_until[source.table] < at)
     ]
     missing = [counted_from for _, _, counted_from in positions.values() if counted_from and counted_from > first]
     return DailyCounts(

@@ -23,7 +23,7 @@ from authsvc.server.stalled_connections import ConnectionMonitor
 
 THREADS = 64
 """Per process: those of slots, of requests that wait for other servers, and of clients that send or read slowly."""
-MAX_AWAY = THREADS // 4
+MAX_WAITING_THREADS = THREADS // 4
 """With the requests that the bulkhead limits, they leave threads to other requests."""
 _CHUNK_BYTES = 16_384
 
@@ -43,7 +43,7 @@ def start_monitor(port: int) -> None:
 
 def wrap(application: Application, slots: RequestSlots) -> Application:
     """The application with a limit of the requests that run at a time."""
-    slots.max_waiting_threads = MAX_AWAY
+    slots.max_waiting_threads = MAX_WAITING_THREADS
 
     def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         peer = f"{environ.get('REMOTE_ADDR')}:{environ.get('REMOTE_PORT')}"

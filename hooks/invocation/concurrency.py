@@ -51,8 +51,8 @@ class _Calls:
             must_wait = not is_free()
             if must_wait and not seconds:
                 return False
-            away = self._waiting + self._count - self._count_with_slot
-            if (must_wait or slots is None) and max_waiting_threads is not None and away >= max_waiting_threads:
+            waiting = self._waiting + self._count - self._count_with_slot
+            if (must_wait or slots is None) and max_waiting_threads is not None and waiting >= max_waiting_threads:
                 raise ServiceBusy(retry_after=_RETRY_SECONDS)
             if must_wait:
                 self._waiting += 1

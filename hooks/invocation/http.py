@@ -40,7 +40,7 @@ def call(
                 "POST",
                 uri,
                 timeout=timedelta(seconds=left),
-                max_bytes=errors.MAX_ANSWER_BYTES + 1,
+                max_bytes=errors.MAX_RESPONSE_BYTES + 1,
                 truncate=True,
                 headers={
                     "Content-Type": "application/json",
@@ -72,7 +72,7 @@ def _content(reply: http.Reply) -> bytes | None:
             return None
         case 200 | 202:
             _check_content_type(reply.headers.get("Content-Type", ""))
-            if len(reply.body) > errors.MAX_ANSWER_BYTES:
+            if len(reply.body) > errors.MAX_RESPONSE_BYTES:
                 raise errors.HookResponseTooLarge
             return reply.body
         case 400:

@@ -169,10 +169,9 @@ class PhonePage(_EnrolmentPage):
     default_name = _("Phone")
 
     def create_form(self, data: QueryDict | None = None) -> forms.Form:
-        phone = f"+{self.user.phone}" if self.user.phone else ""
-        return PhoneFactorForm(
-            data, initial={"name": enrolment.free_name(self.user, str(self.default_name)), "phone": phone}
-        )
+        form = super().create_form(data)
+        form.initial["phone"] = f"+{self.user.phone}" if self.user.phone else ""
+        return form
 
     def submit(self, form: PhoneFactorForm) -> HttpResponse:
         factor_id = self.enroll(name=form.cleaned_data["name"], phone=form.cleaned_data["phone"])

@@ -53,7 +53,7 @@ class Webhooks:
         type=DURATION,
         default=timedelta(seconds=10),
         check=_check_timeout,
-        help="Time for the complete answer of an endpoint, 1s to 30s.",
+        help="Time for the complete response of an endpoint, 1s to 30s.",
     )
     retry_schedule: tuple[timedelta, ...] = setting(
         "AUTH_WEBHOOKS_RETRY_SCHEDULE",

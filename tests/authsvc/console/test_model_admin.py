@@ -163,17 +163,17 @@ def test_a_list_is_counted_up_to_a_limit(inside: Console) -> None:
 
 
 def test_a_longer_list_has_an_estimated_number(inside: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(UserPage, "max_paged", 100)
-    monkeypatch.setattr(UserPage, "max_sorted", 200)
+    monkeypatch.setattr(UserPage, "max_paged", 1_000)
+    monkeypatch.setattr(UserPage, "max_sorted", 1_100)
     factories.make_plain_users(1_234)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE users")
     text = inside.text(LIST)
     assert "about 1,240 users" in text
-    assert "pages show the first 100" in text
-    assert "?p=2" in text
-    assert "?p=3" not in text
-    assert inside.get(f"{LIST}?p=3").status_code == 302
+    assert "pages show the first 1,000" in text
+    assert "?p=20" in text
+    assert "?p=21" not in text
+    assert inside.get(f"{LIST}?p=21").status_code == 302
     assert "cannot have this order" in inside.text(f"{LIST}?o=3")
     assert "cannot have this order" not in inside.text(f"{LIST}?role=svc_admin&o=3")
 
