@@ -47,7 +47,7 @@ def raise_level(request: HttpRequest) -> None:
 
 def renew(request: HttpRequest) -> None:
     """Keep the session, and make earlier copies of the cookie invalid for good. One statement."""
-    request.session[_COUNTER] = increase_counter(UUID(request.session[_SESSION]))
+    request.session[_COUNTER] = _increase_counter(UUID(request.session[_SESSION]))
     rotate_token(request)
 
 
@@ -97,7 +97,7 @@ def record_use(session_id: UUID, *, at: datetime) -> None:
     Session.objects.filter(id=session_id).update(refreshed_at=at)
 
 
-def increase_counter(session_id: UUID) -> int | None:
+def _increase_counter(session_id: UUID) -> int | None:
     """Makes the refresh token of a browser's session, which no client has, older. Returns the new counter.
 
     None if the session has ended. One statement.
