@@ -14,7 +14,7 @@ from uuid import UUID
 from django.db import connection, transaction
 
 from accounts.models import User
-from tests.conftest import Answer
+from tests.conftest import ApiResponse
 from tokens.models import Session
 
 Result = TypeVar("Result")
@@ -36,7 +36,7 @@ def run_concurrently(*calls: Callable[[], Result]) -> list[Result]:
         return list(threads.map(run, calls))
 
 
-def status_counts(responses: Sequence[Answer]) -> dict[int, int]:
+def status_counts(responses: Sequence[ApiResponse]) -> dict[int, int]:
     """Number of responses by status."""
     return dict(Counter(response.status_code for response in responses))
 

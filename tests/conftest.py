@@ -144,7 +144,7 @@ def _share(items: list[pytest.Item], number: int, count: int) -> list[pytest.Ite
     return items[len(items) * number // count : len(items) * (number + 1) // count]
 
 
-class Answer(Protocol):
+class ApiResponse(Protocol):
     """The attributes of Django's test response that tests use."""
 
     status_code: int
@@ -162,7 +162,7 @@ class Api:
 
     def request(
         self, method: str, path: str, body: Any = None, *, bearer: str = "", headers: dict[str, str] | None = None
-    ) -> Answer:
+    ) -> ApiResponse:
         """Send `body` as JSON, or unchanged if it is text or bytes; `bearer` is an access token."""
         data = body if isinstance(body, str | bytes) else b"" if body is None else orjson.dumps(body)
         authorization = {"Authorization": f"Bearer {bearer}"} if bearer else {}
@@ -175,19 +175,19 @@ class Api:
         assert not problems, "\n".join(problems)
         return response  # type: ignore[no-any-return]
 
-    def get(self, path: str, **options: Any) -> Answer:
+    def get(self, path: str, **options: Any) -> ApiResponse:
         return self.request("GET", path, **options)
 
-    def post(self, path: str, body: Any = None, **options: Any) -> Answer:
+    def post(self, path: str, body: Any = None, **options: Any) -> ApiResponse:
         return self.request("POST", path, body, **options)
 
-    def put(self, path: str, body: Any = None, **options: Any) -> Answer:
+    def put(self, path: str, body: Any = None, **options: Any) -> ApiResponse:
         return self.request("PUT", path, body, **options)
 
-    def patch(self, path: str, body: Any = None, **options: Any) -> Answer:
+    def patch(self, path: str, body: Any = None, **options: Any) -> ApiResponse:
         return self.request("PATCH", path, body, **options)
 
-    def delete(self, path: str, body: Any = None, **options: Any) -> Answer:
+    def delete(self, path: str, body: Any = None, **options: Any) -> ApiResponse:
         return self.request("DELETE", path, body, **options)
 
 

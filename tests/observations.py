@@ -12,7 +12,7 @@ from django.db import connection
 from django.db.models import F
 
 from authsvc.models import RateLimit
-from tests.conftest import Answer
+from tests.conftest import ApiResponse
 
 Audit = tuple[str, dict[str, Any] | None]
 
@@ -29,7 +29,7 @@ _REMAINING = re.compile(r"after (\d+) seconds")
 _NO_REFUSAL = "coalesce(payload ->> 'action', '') NOT IN ('sign_in_refused', 'user_change_refused')"
 
 
-def assert_error(response: Answer, status: int, error_code: str, text: str, **further: Any) -> None:
+def assert_error(response: ApiResponse, status: int, error_code: str, text: str, **further: Any) -> None:
     """Assert that the response is this error in the default format, without further members.
 
     It may have a hint unless `further` has one. A remaining time in `text` is that of `with_elapsed_time`.
@@ -112,12 +112,12 @@ def backdate_rate_limits(by: timedelta) -> None:
     RateLimit.objects.update(created_at=F("created_at") - by, updated_at=F("updated_at") - by)
 
 
-def redirect_fragment(response: Answer) -> dict[str, str]:
+def redirect_fragment(response: ApiResponse) -> dict[str, str]:
     """The fragment parameters of the redirect target; asserts that they are sorted by key."""
     pairs = parse_qsl(urlsplit(response.headers["Location"]).fragment, keep_blank_values=True, strict_parsing=True)
     assert pairs == sorted(pairs)
     return dict(pairs)
 
 
-def redirect_query(response: Answer) -> dict[str, str]:
+def redirect_query(response: ApiResponse) -> dict[str, str]:
     return dict(parse_qsl(urlsplit(response.headers["Location"]).query, keep_blank_values=True))

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.test import Client
 
-from tests.conftest import Answer
+from tests.conftest import ApiResponse
 from tests.factories import PASSWORD
 
 SIGN_IN = "/account/sign-in"
@@ -20,7 +20,7 @@ class PageBrowser:
     def __init__(self) -> None:
         self.client = Client(enforce_csrf_checks=True)
 
-    def get(self, path: str = ACCOUNT, **headers: str) -> Answer:
+    def get(self, path: str = ACCOUNT, **headers: str) -> ApiResponse:
         response: Any = self.client.get(path, headers=headers)
         return response  # type: ignore[no-any-return]
 
@@ -30,15 +30,15 @@ class PageBrowser:
         assert page.status_code == 200, page.content
         return page.content.decode()
 
-    def submit(self, page: str, /, *, to: str = "", headers: Any = None, **fields: str) -> Answer:
+    def submit(self, page: str, /, *, to: str = "", headers: Any = None, **fields: str) -> ApiResponse:
         """Submit the form of a page with its hidden fields, to the page itself or to another path."""
-        answer = self.get(page)
-        hidden = {name: html.unescape(value) for name, value in _INPUT.findall(answer.content.decode())}
-        assert "csrfmiddlewaretoken" in hidden, f"the page has no form: {answer.status_code} {answer.content!r}"
+        shown = self.get(page)
+        hidden = {name: html.unescape(value) for name, value in _INPUT.findall(shown.content.decode())}
+        assert "csrfmiddlewaretoken" in hidden, f"the page has no form: {shown.status_code} {shown.content!r}"
         response: Any = self.client.post(to or page, {**hidden, **fields}, headers=headers)
         return response  # type: ignore[no-any-return]
 
-    def sign_in(self, name: str, password: str = PASSWORD, *, query: str = "") -> Answer:
+    def sign_in(self, name: str, password: str = PASSWORD, *, query: str = "") -> ApiResponse:
         return self.submit(f"{SIGN_IN}{query}", name=name, password=password)
 
     @property

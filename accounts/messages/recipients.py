@@ -137,7 +137,7 @@ def _check_service(address: str) -> None:
         )
         validation = msgspec.json.decode(reply.body, type=_Validation)
     except (http.Unreachable, msgspec.MsgspecError, UnicodeDecodeError) as error:
-        logger.warning("the email validation service gave no answer", extra={"error": str(error)})
+        logger.warning("the email validation service gave no response", extra={"error": str(error)})
         return
     if validation.valid is False and 200 <= reply.status <= 299:
         raise errors.EmailAddressInvalid(address)

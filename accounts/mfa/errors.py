@@ -188,7 +188,7 @@ class RecoveryCodeInvalid(ApiError):
     message = "Invalid recovery code entered"
 
 
-class WebAuthnAnswerMissing(ValidationFailed):
+class WebAuthnResponseMissing(ValidationFailed):
     message = "WebAuthn config required"
 
 

@@ -136,7 +136,7 @@ class VerifyFactorView(_Endpoint):
             errors.FactorAttemptRejected,
             errors.PhoneCodeInvalid,
             account_errors.CodeExpired,
-            errors.WebAuthnAnswerMissing,
+            errors.WebAuthnResponseMissing,
             errors.WebAuthnTypeUnknown,
             errors.CredentialResponseMissing,
             errors.CredentialResponseMalformed,

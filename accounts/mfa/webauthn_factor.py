@@ -45,7 +45,7 @@ class WebAuthn:
     def check_response(self, response: FactorResponse) -> None:
         self.require_verification_enabled()
         if response.webauthn is None:
-            raise errors.WebAuthnAnswerMissing
+            raise errors.WebAuthnResponseMissing
         if response.webauthn.get("type") not in (_CREATE, _REQUEST):
             raise errors.WebAuthnTypeUnknown
         if response.webauthn.get("credential_response") is None:

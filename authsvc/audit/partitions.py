@@ -12,7 +12,7 @@ from django.db import DatabaseError, connection, transaction
 from django.db.backends.utils import CursorWrapper
 
 from authsvc import conf
-from authsvc.db.postgresql import answer_limit
+from authsvc.db.postgresql import response_timeout
 from authsvc.db.sql import namespaced
 
 _BATCH_SIZE, _MAX_BATCHES = 10_000, 100
@@ -44,7 +44,7 @@ def maintain(*, at: datetime) -> None:
         if config.retention and config.drop_expired:
             _delete_expired(before=at - config.retention)
         # PostgreSQL scans the default partition before it attaches another, for longer than a job may wait.
-        with answer_limit.unlimited():
+        with response_timeout.unlimited():
             _make_ahead(until=next_month(next_month(next_month(at))))
             if config.retention:
                 _detach_expired(before=at - config.retention)

@@ -22,7 +22,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg import errors
 
 from authsvc.db.postgresql import REPLICA_PREFIX
-from authsvc.db.postgresql.base import AnswerMissed
+from authsvc.db.postgresql.base import ResponseTimedOut
 from authsvc.observability import metrics
 
 MAX_AGE_SECONDS = 10
@@ -154,7 +154,7 @@ def read(work: Callable[[], Value]) -> Value:
     """The result of `work`, which only reads, from a replica where that is permitted and one is usable.
 
     `work` runs in a read-only transaction on the replica. If that fails, it runs again on the next replica, and finally
-    on the primary. Raises the errors of `work`. A statement that exceeds its time limit, or gets no answer within the
+    on the primary. Raises the errors of `work`. A statement that exceeds its time limit, or gets no response within the
     time of the request, is not repeated.
     """
     # An open transaction may contain changes that the work has to see.
@@ -170,7 +170,7 @@ def read(work: Callable[[], Value]) -> Value:
                 if isinstance(error.__cause__, errors.QueryCanceled):
                     raise
                 replica.skip("unavailable", error)
-                if isinstance(error.__cause__, AnswerMissed):
+                if isinstance(error.__cause__, ResponseTimedOut):
                     raise  # the time of the request is over
     return work()
 

@@ -13,7 +13,7 @@ from django.db import DEFAULT_DB_ALIAS, Error, connections, transaction
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from authsvc.db import read_replica
-from authsvc.db.postgresql import answer_limit
+from authsvc.db.postgresql import response_timeout
 from authsvc.jobs import registry
 
 TIMEOUT_SECONDS = 2.0
@@ -34,7 +34,7 @@ def _one_thread(server: str) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(
         max_workers=1,
         thread_name_prefix=f"queue-metrics-{server}",
-        initializer=answer_limit.limit_this_thread,
+        initializer=response_timeout.limit_this_thread,
         initargs=(TIMEOUT_SECONDS,),
     )
 

@@ -21,7 +21,7 @@ from procrastinate.contrib.django.utils import connector_params
 from psycopg_pool import AsyncConnectionPool
 
 from authsvc import conf
-from authsvc.db.postgresql import answer_limit
+from authsvc.db.postgresql import response_timeout
 from authsvc.jobs import procrastinate_app, registry
 
 POLL_SECONDS = 2.0
@@ -33,7 +33,7 @@ RESTART_SECONDS = 1.0
 RECLAIM_SECONDS = 3.0
 STOP_SECONDS = 30.0
 """Timeout of the process's exit for the running job."""
-ANSWER_SECONDS = 30.0
+RESPONSE_TIMEOUT_SECONDS = 30.0
 """Timeout of a statement, because a job that waited without limit would hold all further jobs of its worker.
 
 Jobs change rows in batches, so hardly one of their statements takes as long.
@@ -58,16 +58,19 @@ logger = logging.getLogger(__name__)
 
 
 class Worker:
-    """Runs one job at a time until stopped. Can be started once. Each statement of a job has `answer_seconds`."""
+    """Runs one job at a time until stopped. Can be started once.
 
-    def __init__(self, *, answer_seconds: float = ANSWER_SECONDS) -> None:
+    Each statement of a job must return within `response_timeout_seconds`.
+    """
+
+    def __init__(self, *, response_timeout_seconds: float = RESPONSE_TIMEOUT_SECONDS) -> None:
         self._queue = registry.queue()
         # One thread, so that jobs use one Django connection, which the same thread closes.
         self._executor = ThreadPoolExecutor(
             max_workers=1,
             thread_name_prefix="job",
-            initializer=answer_limit.limit_this_thread,
-            initargs=(answer_seconds,),
+            initializer=response_timeout.limit_this_thread,
+            initargs=(response_timeout_seconds,),
         )
         self._app = procrastinate_app.build_app(queue=self._queue, threads=self._executor)
         self._stopping = threading.Event()
@@ -187,7 +190,7 @@ def _run_loop(loop: registry.WorkerLoop, stopping: threading.Event) -> None:
 
 
 def _run_thread(thread: registry.WorkerThread, stopping: threading.Event) -> None:
-    answer_limit.limit_this_thread(ANSWER_SECONDS)
+    response_timeout.limit_this_thread(RESPONSE_TIMEOUT_SECONDS)
     while not stopping.is_set():
         try:
             thread.function(stopping)

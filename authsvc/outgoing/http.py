@@ -249,7 +249,7 @@ def _reason(error: Exception) -> str:
     chain = list(_causes(error))
     for cause in reversed(chain):
         if isinstance(cause, connections.TooLong):
-            return "the answer is too long"
+            return "the response is too long"
         if isinstance(cause, connections.NotPublic):
             return NOT_PUBLIC
         if isinstance(cause, ssl.SSLError):

@@ -17,7 +17,7 @@ from typing import TypeAlias
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from authsvc.db.postgresql import answer_limit
+from authsvc.db.postgresql import response_timeout
 from authsvc.outgoing import bulkhead
 
 Task = Callable[[], None]
@@ -74,7 +74,7 @@ class RequestSlots:
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
         """Wait for a slot and hold it in the block, except while the block waits for other servers."""
-        answer_limit.apply_to_request_thread()
+        response_timeout.apply_to_request_thread()
         self.acquire()
         bulkhead.set_slots(self)
         try:
@@ -124,7 +124,7 @@ class RequestSlots:
         self._tasks.put(waiting)
 
     def _serve(self) -> None:
-        answer_limit.apply_to_request_thread()
+        response_timeout.apply_to_request_thread()
         while True:
             self._run(self._tasks.get())
             with self._lock:

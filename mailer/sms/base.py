@@ -120,7 +120,7 @@ def _call(
     except ValueError:
         unreadable = GatewayResponse(status=reply.status, document=None)
         raise DeliveryFailed(
-            f"{gateway} error: the answer of status {reply.status} is not JSON", permanent=unreadable.is_permanent
+            f"{gateway} error: the response of status {reply.status} is not JSON", permanent=unreadable.is_permanent
         ) from None
 
 

@@ -72,12 +72,12 @@ def check_storable(document: Any, *, depth: int = _MAX_DEPTH) -> None:
     """Raises InvalidProviderResponse for values that cannot be stored as JSON: U+0000 in a text, or deep nesting."""
     if isinstance(document, str):
         if "\0" in document:
-            raise InvalidProviderResponse("the answer holds U+0000")
+            raise InvalidProviderResponse("the response holds U+0000")
         return
     if not isinstance(document, dict | list):
         return
     if not depth:
-        raise InvalidProviderResponse("the answer is nested too deeply")
+        raise InvalidProviderResponse("the response is nested too deeply")
     for inner in document:
         check_storable(inner, depth=depth - 1)
         if isinstance(document, dict):

@@ -38,7 +38,7 @@ class _Data(msgspec.Struct, frozen=True):
     me: _Me
 
 
-class _Answer(msgspec.Struct, frozen=True):
+class _Document(msgspec.Struct, frozen=True):
     data: _Data
 
 
@@ -50,7 +50,7 @@ class Snapchat(OAuth2, BaseOAuth2[Any]):
 
     def profile(self, token: Token) -> ProviderProfile:
         address = self.with_base_url("https://kit.snapchat.com/v1/me")
-        me = self.fetch_document(token, f"{address}?{urlencode({'query': _QUERY})}", _Answer).data.me
+        me = self.fetch_document(token, f"{address}?{urlencode({'query': _QUERY})}", _Document).data.me
         picture = me.bitmoji.avatar if me.bitmoji else None
         identity_data = profiles.identity_data(
             iss=ID_TOKEN_ISSUER,

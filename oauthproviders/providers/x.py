@@ -29,7 +29,7 @@ class _User(msgspec.Struct, frozen=True):
     created_at: str | None = None
 
 
-class _Answer(msgspec.Struct, frozen=True):
+class _Document(msgspec.Struct, frozen=True):
     data: _User
 
 
@@ -40,7 +40,7 @@ class X(OAuth2, TwitterOAuth2[Any]):
     requires_pkce = True
 
     def profile(self, token: Token) -> ProviderProfile:
-        user = self.fetch_document(token, self.with_base_url(_ME), _Answer).data
+        user = self.fetch_document(token, self.with_base_url(_ME), _Document).data
         identity_data = profiles.identity_data(
             iss=_API,
             sub=user.id,

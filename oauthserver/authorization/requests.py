@@ -190,9 +190,9 @@ def _find_silent_user(prompt: str | None, find_signed_in: Callable[[], SignedInU
 
 def _proceed(authorization_id: str, *, page: str, silent_user: SignedInUser | None, at: datetime) -> str:
     if silent_user is not None:
-        answer = authorizations.show(authorization_id, signed_in=silent_user, at=at)
-        assert isinstance(answer, str)  # noqa: S101  (with `prompt=none`, no decision of the user is needed)
-        return answer
+        redirect_url = authorizations.show(authorization_id, signed_in=silent_user, at=at)
+        assert isinstance(redirect_url, str)  # noqa: S101  (with `prompt=none`, no decision of the user is needed)
+        return redirect_url
     return f"{page}{'&' if '?' in page else '?'}authorization_id={authorization_id}"
 
 

@@ -27,7 +27,7 @@ from authsvc.conf import AuthConfig
 from mailer.delivery import encryption
 from tests.accounts.passkeys.passkey_requests import PARTY
 from tests.architecture.test_routes import ROUTES, sample
-from tests.conftest import Answer, Api, Mailbox
+from tests.conftest import Api, ApiResponse, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, VERIFIER, make_flow, make_one_time_token, make_session, make_user
 from tests.observations import SECURITY_HEADERS, table_contents
 from tokens.models import Session, TokenType
@@ -160,11 +160,11 @@ def _no_unhandled_exception(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
-def post(path: str, body: Any, **options: Any) -> Answer:
+def post(path: str, body: Any, **options: Any) -> ApiResponse:
     return Api().post(path, body, **options)
 
 
-def documented(response: Answer, *statuses: int) -> dict[str, Any]:
+def documented(response: ApiResponse, *statuses: int) -> dict[str, Any]:
     """Return the body of an error response after checking its format."""
     assert response.status_code in (statuses or range(400, 500)), (response.status_code, response.content[:300])
     error: dict[str, Any] = response.json()

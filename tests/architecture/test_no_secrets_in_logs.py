@@ -146,7 +146,7 @@ def run_requests(api: Api, mailbox: Mailbox, smtp: FakeSmtp, auth_config: Change
     send(mailbox)  # with a wrong SMTP password
     auth_config(smtp={"password": Secret(fakes.PASSWORD)})
     for response in ({"RCPT": f"550 no such user {EMAIL}"}, {"DATA": f"554 no {variables['Token']}, please"}, {}):
-        smtp.answers = response
+        smtp.replies = response
         send(mailbox)
     assert [received.mechanism for received in smtp.received] != [""]
     opened = api.get(f"/verify?type=signup&token={variables['TokenHash']}")

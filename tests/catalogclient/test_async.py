@@ -41,7 +41,7 @@ from tests.catalogclient.conftest import AT_ONCE
 from tests.catalogclient.integration import documents
 from tests.catalogclient.servers.running import CatalogServer
 from tests.catalogclient.test_deadlines import wait_until
-from tests.fakes.http_peer import Answer, HttpPeer, in_json, redirect
+from tests.fakes.http_peer import HttpPeer, Response, in_json, redirect
 
 METADATA = {
     "format-version": 2,
@@ -89,8 +89,8 @@ def test_both_clients_have_the_same_operations_and_parameters() -> None:
 
 
 def test_an_operation_returns_its_result(peer: HttpPeer) -> None:
-    peer.answer(in_json({"overrides": {"prefix": "p", "namespace-separator": "%2E"}}), path="/v1/config")
-    peer.answer(in_json(TABLE))
+    peer.respond(in_json({"overrides": {"prefix": "p", "namespace-separator": "%2E"}}), path="/v1/config")
+    peer.respond(in_json(TABLE))
     result = run(peer, lambda catalog: catalog.load_table(("a", "b", "c.d")), config_mode="auto")
     assert result == METADATA
     assert [each.target for each in peer.received] == ["/v1/config", "/v1/p/namespaces/a%2Eb/tables/c.d"]
@@ -98,7 +98,7 @@ def test_an_operation_returns_its_result(peer: HttpPeer) -> None:
 
 
 def test_lists_are_asynchronous_generators(peer: HttpPeer) -> None:
-    peer.answer(in_json({"namespaces": [["a"]], "next-page-token": "1"}), in_json({"namespaces": [["b"]]}))
+    peer.respond(in_json({"namespaces": [["a"]], "next-page-token": "1"}), in_json({"namespaces": [["b"]]}))
 
     async def use(catalog: AsyncRestCatalog) -> list[str]:
         return [str(each) async for each in catalog.iter_namespaces(page_size=1)]
@@ -108,7 +108,7 @@ def test_lists_are_asynchronous_generators(peer: HttpPeer) -> None:
 
 def test_scans_are_asynchronous_iterators(peer: HttpPeer) -> None:
     tasks = [{"data-file": {"file-path": "f0"}}, {"data-file": {"file-path": "f1"}}]
-    peer.answer(in_json({"status": "completed", "plan-id": "p", "file-scan-tasks": tasks, "plan-tasks": ["k"]}))
+    peer.respond(in_json({"status": "completed", "plan-id": "p", "file-scan-tasks": tasks, "plan-tasks": ["k"]}))
 
     async def use(catalog: AsyncRestCatalog) -> str:
         async with catalog.plan_scan("a.t") as scan:
@@ -121,48 +121,48 @@ def test_scans_are_asynchronous_iterators(peer: HttpPeer) -> None:
 
 
 def test_a_commit_is_repeated_after_a_conflict(peer: HttpPeer) -> None:
-    peer.answer(in_json(TABLE), Answer(status=409), in_json(TABLE))
+    peer.respond(in_json(TABLE), Response(status=409), in_json(TABLE))
     result = run(peer, lambda catalog: catalog.commit("a.t", changes.add_column("x", "int")))
     assert result.metadata_location == "s3://b/0.json"
     assert [each.method for each in peer.received] == ["GET", "POST", "GET", "POST"]
 
 
 def test_retries_and_keys_are_the_same(peer: HttpPeer) -> None:
-    peer.answer(in_json({"idempotency-key-lifetime": "PT5M"}), path="/v1/config")
-    peer.answer(Answer(status=503), Answer(raw=b"", close=True), in_json(TABLE))
+    peer.respond(in_json({"idempotency-key-lifetime": "PT5M"}), path="/v1/config")
+    peer.respond(Response(status=503), Response(raw=b"", close=True), in_json(TABLE))
     run(peer, lambda catalog: catalog.update_table("a.t", updates=[]), config_mode="auto")
     keys = [each.headers["Idempotency-Key"] for each in peer.received if each.method == "POST"]
     assert len(keys) == 3
     assert len(set(keys)) == 1
 
 
-CUT = Answer(raw=b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", close=True)
-FAILURES: list[tuple[Answer, type[CatalogError]]] = [
-    (Answer(status=404), NoSuchTableError),
-    (Answer(status=500), ServerError),
-    (Answer(raw=b"", close=True), NetworkError),
+CUT = Response(raw=b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", close=True)
+FAILURES: list[tuple[Response, type[CatalogError]]] = [
+    (Response(status=404), NoSuchTableError),
+    (Response(status=500), ServerError),
+    (Response(raw=b"", close=True), NetworkError),
     (CUT, NetworkError),
-    (Answer(raw=b"nonsense\r\n\r\n", close=True), NetworkError),
-    (Answer(headers={"Content-Encoding": "gzip", "Content-Type": "application/json"}, body=b"{}"), NetworkError),
-    (Answer(raw=b"HTTP/1.1 101 Strange\r\n\r\n", close=True), NetworkError),
-    (Answer(hang=True), RequestTimeoutError),
+    (Response(raw=b"nonsense\r\n\r\n", close=True), NetworkError),
+    (Response(headers={"Content-Encoding": "gzip", "Content-Type": "application/json"}, body=b"{}"), NetworkError),
+    (Response(raw=b"HTTP/1.1 101 Strange\r\n\r\n", close=True), NetworkError),
+    (Response(hang=True), RequestTimeoutError),
     (redirect("http://other.example/x"), UnexpectedRedirectError),
-    (Answer(body=b"[]", headers={"Content-Type": "application/json"}), InvalidResponseError),
+    (Response(body=b"[]", headers={"Content-Type": "application/json"}), InvalidResponseError),
     (in_json({"metadata": {"x": "y" * 10_000}}), InvalidResponseError),
 ]
 
 
 @pytest.mark.parametrize("number", range(len(FAILURES)))
 def test_failures_are_the_same_errors(peer: HttpPeer, number: int) -> None:
-    answer, kind = FAILURES[number]
-    peer.answer(answer)
+    response, kind = FAILURES[number]
+    peer.respond(response)
     with pytest.raises(kind):
         run(peer, lambda catalog: catalog.load_table("a.t"), timeout=0.5, retry=None, max_response_bytes=5_000)
 
 
 @pytest.mark.parametrize("number", [2, 3, 4, 7])
 def test_a_lost_response_leaves_the_commit_unknown(peer: HttpPeer, number: int) -> None:
-    peer.answer(FAILURES[number][0])
+    peer.respond(FAILURES[number][0])
     with pytest.raises(CommitStateUnknownError):
         run(peer, lambda catalog: catalog.update_table("a.t", updates=[]), timeout=0.5)
     assert len(peer.received) == 1
@@ -180,15 +180,15 @@ def test_a_refused_connection_is_a_connect_error() -> None:
 
 def test_compressed_responses(peer: HttpPeer) -> None:
     headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
-    peer.answer(Answer(headers=headers, body=gzip.compress(json.dumps(TABLE).encode())))
+    peer.respond(Response(headers=headers, body=gzip.compress(json.dumps(TABLE).encode())))
     assert run(peer, lambda catalog: catalog.load_table("a.t")) == METADATA
 
 
 @pytest.mark.parametrize("path", ["/v1/config", "/token", "/v1/namespaces"])
 def test_the_deadline_covers_all_requests_of_a_call(peer: HttpPeer, path: str) -> None:
-    peer.answer(in_json({}), path="/v1/config")
-    peer.answer(in_json({"access_token": "t"}), path="/token")
-    peer.answer(Answer(hang=True), path=path)
+    peer.respond(in_json({}), path="/v1/config")
+    peer.respond(in_json({"access_token": "t"}), path="/token")
+    peer.respond(Response(hang=True), path=path)
     auth = {"type": "oauth2", "client_secret": "s", "token_url": f"{peer.url}/token"}
     with pytest.raises(RequestTimeoutError):
         run(
@@ -203,9 +203,9 @@ def test_the_deadline_covers_all_requests_of_a_call(peer: HttpPeer, path: str) -
 
 
 def test_tasks_share_one_configuration_and_one_token(peer: HttpPeer) -> None:
-    peer.answer(Answer(delay=0.2, headers={"Content-Type": "application/json"}, body=b"{}"), path="/v1/config")
-    peer.answer(in_json({"access_token": "t", "expires_in": 3600}), path="/token")
-    peer.answer(in_json(TABLE))
+    peer.respond(Response(delay=0.2, headers={"Content-Type": "application/json"}, body=b"{}"), path="/v1/config")
+    peer.respond(in_json({"access_token": "t", "expires_in": 3600}), path="/token")
+    peer.respond(in_json(TABLE))
     auth = {"type": "oauth2", "client_secret": "s", "token_url": f"{peer.url}/token"}
 
     async def use(catalog: AsyncRestCatalog) -> int:
@@ -218,8 +218,8 @@ def test_tasks_share_one_configuration_and_one_token(peer: HttpPeer) -> None:
 
 
 def test_a_rejected_token_is_renewed_once(peer: HttpPeer) -> None:
-    peer.answer(in_json({"access_token": "t1"}), in_json({"access_token": "t2"}), path="/token")
-    peer.answer(Answer(status=401), in_json(TABLE))
+    peer.respond(in_json({"access_token": "t1"}), in_json({"access_token": "t2"}), path="/token")
+    peer.respond(Response(status=401), in_json(TABLE))
     auth = {"type": "oauth2", "client_secret": "s", "token_url": f"{peer.url}/token"}
     run(peer, lambda catalog: catalog.load_table("a.t"), auth=auth)
     sent = [each.headers["Authorization"] for each in peer.received if each.path != "/token"]
@@ -232,7 +232,7 @@ def test_a_fixed_token_needs_no_worker_thread() -> None:
 
 
 def test_cancellation_leaves_no_used_connection(peer: HttpPeer) -> None:
-    peer.answer(Answer(hang=True), in_json(TABLE))
+    peer.respond(Response(hang=True), in_json(TABLE))
 
     async def use(catalog: AsyncRestCatalog) -> Any:
         task = asyncio.create_task(catalog.load_table("a.t"))
@@ -248,8 +248,8 @@ def test_cancellation_leaves_no_used_connection(peer: HttpPeer) -> None:
 
 
 def test_the_cancellation_of_one_task_does_not_end_the_configuration_request_of_others(peer: HttpPeer) -> None:
-    peer.answer(Answer(hang=True), in_json({}), path="/v1/config")
-    peer.answer(in_json(TABLE))
+    peer.respond(Response(hang=True), in_json({}), path="/v1/config")
+    peer.respond(in_json(TABLE))
 
     async def use(catalog: AsyncRestCatalog) -> Any:
         leader = asyncio.create_task(catalog.load_table("a.t"))
@@ -263,7 +263,7 @@ def test_the_cancellation_of_one_task_does_not_end_the_configuration_request_of_
 
 
 def test_closing_ends_delays(peer: HttpPeer) -> None:
-    peer.answer(Answer(status=503))
+    peer.respond(Response(status=503))
 
     async def use(catalog: AsyncRestCatalog) -> None:
         task = asyncio.create_task(catalog.list_namespaces())
@@ -279,7 +279,7 @@ def test_closing_ends_delays(peer: HttpPeer) -> None:
 
 
 def test_a_sibling_shares_connections_and_configuration(peer: HttpPeer) -> None:
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
 
     async def use(catalog: AsyncRestCatalog) -> None:
         await catalog.list_namespaces()
@@ -295,7 +295,7 @@ def test_a_sibling_shares_connections_and_configuration(peer: HttpPeer) -> None:
 # The first event loop ends without closing its connections.
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_catalog_works_in_a_second_event_loop(peer: HttpPeer) -> None:
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     catalog = AsyncRestCatalog(peer.url)
     asyncio.run(_list(catalog))
     asyncio.run(_list(catalog))
@@ -309,7 +309,7 @@ async def _list(catalog: AsyncRestCatalog) -> None:
 
 
 def test_proxies_and_certificates(peer: HttpPeer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
 
     async def listed(url: str, **options: Any) -> None:
         async with AsyncRestCatalog(url, config_mode="never", retry=None, **options) as catalog:
@@ -325,7 +325,7 @@ def test_proxies_and_certificates(peer: HttpPeer, tmp_path: Path, monkeypatch: p
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(authority)
     with HttpPeer(tls=context) as secure:
-        secure.answer(in_json({}))
+        secure.respond(in_json({}))
         asyncio.run(listed(secure.url, verify=str(authority)))
         asyncio.run(listed(secure.url, verify=False))
         with pytest.raises(TlsError):

@@ -33,7 +33,7 @@ from catalogclient import (
 from catalogclient.auth import PreparedRequest
 from catalogclient.auth._config import create_manager
 from tests.catalogclient.conftest import Connect
-from tests.fakes.http_peer import Answer, HttpPeer, in_json
+from tests.fakes.http_peer import HttpPeer, Response, in_json
 
 CANARY = "c4n4ry"
 
@@ -57,7 +57,7 @@ CANARY = "c4n4ry"
     ],
 )
 def test_static_credentials(peer: HttpPeer, connect: Connect, auth: Any, field: str, value: str | None) -> None:
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     connect(auth=auth).list_namespaces()
     assert peer.received[0].headers.get_all(field) == (None if value is None else [value])
 
@@ -123,7 +123,7 @@ def test_a_manager_of_the_caller(peer: HttpPeer, connect: Connect) -> None:
             self.closed = True
 
     mine = Mine()
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     with connect(auth=mine) as catalog:
         catalog.create_namespace("a")
     assert peer.received[0].headers["X-Mine"] == "1"
@@ -189,8 +189,8 @@ def test_credentials_without_tls_warn_once(address: str, auth: Any, warned: int)
 
 
 def test_a_sibling_has_other_credentials_and_the_same_connections(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({"overrides": {"prefix": "p"}}), path="/v1/config")
-    peer.answer(in_json({}))
+    peer.respond(in_json({"overrides": {"prefix": "p"}}), path="/v1/config")
+    peer.respond(in_json({}))
     catalog = connect(warehouse="w", auth=BearerAuth("one"))
     catalog.list_namespaces()
     sibling = catalog.with_auth({"type": "bearer", "token": "two"})
@@ -240,7 +240,7 @@ class Entra:
 
 def test_entra_tokens_are_cached_until_shortly_before_expiry(peer: HttpPeer, connect: Connect) -> None:
     credential = Entra(9e12, 9e12)
-    peer.answer(in_json({}), in_json({}), Answer(status=401), in_json({}))
+    peer.respond(in_json({}), in_json({}), Response(status=401), in_json({}))
     catalog = connect(auth=EntraAuth(credential=credential, scopes=["s"]))
     for _ in range(3):
         catalog.list_namespaces()
@@ -282,7 +282,7 @@ def test_google_tokens_are_cached_while_valid(
         "google.auth.transport.requests": requests,
     }.items():
         monkeypatch.setitem(sys.modules, name, module)
-    peer.answer(in_json({}), in_json({}), Answer(status=419), in_json({}))
+    peer.respond(in_json({}), in_json({}), Response(status=419), in_json({}))
     catalog = connect(auth={"type": "google"})
     for _ in range(3):
         catalog.list_namespaces()

@@ -18,7 +18,7 @@ from catalogclient import (
 )
 from catalogclient.changes import Change, updates_for
 from tests.catalogclient.conftest import AT_ONCE, Connect
-from tests.fakes.http_peer import Answer, HttpPeer, in_json
+from tests.fakes.http_peer import HttpPeer, Response, in_json
 
 METADATA: Any = {
     "format-version": 2,
@@ -263,7 +263,7 @@ def test_incomplete_metadata_is_rejected(metadata: Any) -> None:
         updates_for(metadata, [changes.add_column("x", "int")])
 
 
-def loaded(**more: Any) -> Answer:
+def loaded(**more: Any) -> Response:
     return in_json({"metadata-location": "s3://b/0.json", "metadata": {**METADATA, **more}})
 
 
@@ -275,7 +275,7 @@ def sent(peer: HttpPeer) -> list[str]:
 
 
 def test_a_commit_loads_and_derives_the_requirements(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(loaded())
+    peer.respond(loaded())
     result = connect().commit("a.t", changes.add_column("x", "int"), updates.set_properties({"a": "b"}))
     assert result.metadata_location == "s3://b/0.json"
     assert sent(peer) == ["GET", "POST"]
@@ -287,7 +287,7 @@ def test_a_commit_loads_and_derives_the_requirements(peer: HttpPeer, connect: Co
 
 
 def test_a_conflict_is_repeated_on_the_new_metadata(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(loaded(), CONFLICT, loaded(**{"last-column-id": 40}), loaded())
+    peer.respond(loaded(), CONFLICT, loaded(**{"last-column-id": 40}), loaded())
     connect().commit("a.t", changes.add_column("x", "int"))
     assert sent(peer) == ["GET", "POST", "GET", "POST"]
     first, second = (each.json() for each in peer.received if each.method == "POST")
@@ -298,7 +298,7 @@ def test_a_conflict_is_repeated_on_the_new_metadata(peer: HttpPeer, connect: Con
 
 
 def test_conflicts_are_repeated_max_attempts_times(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(*[loaded(), CONFLICT] * 5)
+    peer.respond(*[loaded(), CONFLICT] * 5)
     with pytest.raises(CommitFailedError):
         connect(retry=RetryPolicy(max_attempts=3, backoff_base=0.001)).commit("a.t", updates.set_location("s3://x"))
     assert sent(peer) == ["GET", "POST"] * 3
@@ -307,7 +307,7 @@ def test_conflicts_are_repeated_max_attempts_times(peer: HttpPeer, connect: Conn
 def test_a_change_that_no_longer_applies_ends_the_commit(peer: HttpPeer, connect: Connect) -> None:
     fields = [*METADATA["schemas"][1]["fields"], {"id": 13, "name": "x", "type": "int", "required": False}]
     changed = {"schemas": [{**METADATA["schemas"][1], "fields": fields}]}
-    peer.answer(loaded(), CONFLICT, loaded(**changed))
+    peer.respond(loaded(), CONFLICT, loaded(**changed))
     with pytest.raises(InvalidArgumentError, match="exists"):
         connect().commit("a.t", changes.add_column("x", "int"))
     assert sent(peer) == ["GET", "POST", "GET"]
@@ -317,7 +317,7 @@ def test_a_change_that_no_longer_applies_ends_the_commit(peer: HttpPeer, connect
 def test_an_unknown_outcome_is_resolved_by_loading_the_table(
     peer: HttpPeer, connect: Connect, properties: dict[str, str]
 ) -> None:
-    peer.answer(loaded(), Answer(raw=b"", close=True), loaded(properties=properties))
+    peer.respond(loaded(), Response(raw=b"", close=True), loaded(properties=properties))
     catalog = connect(retry=AT_ONCE)
     change = updates.set_properties({"a": "b"})
     if properties == {"a": "b"}:
@@ -329,18 +329,18 @@ def test_an_unknown_outcome_is_resolved_by_loading_the_table(
 
 
 def test_an_unknown_outcome_stays_unknown_if_the_table_cannot_be_loaded(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(loaded(), Answer(status=504), Answer(status=403))
+    peer.respond(loaded(), Response(status=504), Response(status=403))
     with pytest.raises(CommitStateUnknownError):
         connect().commit("a.t", updates.set_properties({"a": "b"}))
 
 
 def test_a_table_in_the_new_state_is_not_committed(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(loaded())
+    peer.respond(loaded())
     assert connect().commit("a.t", changes.widen_type("id", "int")).metadata_location == "s3://b/0.json"
     assert sent(peer) == ["GET"]
 
 
 def test_a_missing_table(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(Answer(status=404))
+    peer.respond(Response(status=404))
     with pytest.raises(NoSuchTableError):
         connect().commit("a.t", updates.set_properties({"a": "b"}))

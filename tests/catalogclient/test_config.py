@@ -21,12 +21,12 @@ from catalogclient import (
 )
 from catalogclient._operations import responses
 from tests.catalogclient.conftest import Connect
-from tests.fakes.http_peer import Answer, HttpPeer, in_json
+from tests.fakes.http_peer import HttpPeer, Response, in_json
 
 CONFIG = "/v1/config"
 
 
-def error(status: int, kind: str | None = None) -> Answer:
+def error(status: int, kind: str | None = None) -> Response:
     return in_json({"error": {"message": "m", "type": kind, "code": status}}, status=status)
 
 
@@ -35,8 +35,8 @@ def targets(peer: HttpPeer) -> list[str]:
 
 
 def test_the_configuration_is_requested_once_and_its_prefix_is_used(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({"overrides": {"prefix": "p"}, "defaults": {}}), path=CONFIG)
-    peer.answer(in_json({}))
+    peer.respond(in_json({"overrides": {"prefix": "p"}, "defaults": {}}), path=CONFIG)
+    peer.respond(in_json({}))
     catalog = connect(warehouse="wh")
     catalog.list_namespaces()
     catalog.list_namespaces()
@@ -60,7 +60,7 @@ def test_the_configuration_is_requested_once_and_its_prefix_is_used(peer: HttpPe
 def test_sources_of_the_prefix(
     peer: HttpPeer, connect: Connect, body: Any, options: dict[str, Any], prefix: str
 ) -> None:
-    peer.answer(in_json(body))
+    peer.respond(in_json(body))
     assert connect(**{"warehouse": "wh", **options}).prefix() == prefix
 
 
@@ -77,7 +77,7 @@ def test_sources_of_the_prefix(
 def test_parameters_of_the_configuration_request(
     peer: HttpPeer, connect: Connect, options: dict[str, Any], query: str
 ) -> None:
-    peer.answer(in_json({"overrides": {"prefix": "p"}}))
+    peer.respond(in_json({"overrides": {"prefix": "p"}}))
     connect(**options).prefix()
     assert targets(peer) == [f"/v1/config{query}"]
 
@@ -94,20 +94,25 @@ def test_parameters_of_the_configuration_request(
 def test_config_mode_never_sends_no_configuration_request(
     peer: HttpPeer, connect: Connect, options: dict[str, Any], target: str
 ) -> None:
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     connect(**options).list_namespaces()
     assert targets(peer) == [target]
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [in_json({"message": "Route not found"}, status=404), Answer(status=405), Answer(status=410), Answer(status=501)],
+    "response",
+    [
+        in_json({"message": "Route not found"}, status=404),
+        Response(status=405),
+        Response(status=410),
+        Response(status=501),
+    ],
 )
 def test_without_a_configuration_endpoint_the_warehouse_is_the_prefix(
-    peer: HttpPeer, connect: Connect, answer: Answer
+    peer: HttpPeer, connect: Connect, response: Response
 ) -> None:
-    peer.answer(answer, path=CONFIG)
-    peer.answer(in_json({}))
+    peer.respond(response, path=CONFIG)
+    peer.respond(in_json({}))
     catalog = connect(warehouse="a b/c")
     catalog.list_namespaces()
     catalog.list_namespaces()
@@ -117,8 +122,8 @@ def test_without_a_configuration_endpoint_the_warehouse_is_the_prefix(
 
 
 def test_a_missing_warehouse_is_an_error_and_not_cached(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(error(404, "NoSuchWarehouseException"), in_json({"overrides": {"prefix": "p"}}), path=CONFIG)
-    peer.answer(in_json({}))
+    peer.respond(error(404, "NoSuchWarehouseException"), in_json({"overrides": {"prefix": "p"}}), path=CONFIG)
+    peer.respond(in_json({}))
     catalog = connect(warehouse="wh")
     with pytest.raises(NoSuchWarehouseError):
         catalog.list_namespaces()
@@ -130,48 +135,48 @@ FAILURES = [
     (error(500), ServerError),
     (error(401), UnauthorizedError),
     (error(403), ForbiddenError),
-    (Answer(headers={"Content-Type": "text/html"}, body=b"<html>"), InvalidResponseError),
+    (Response(headers={"Content-Type": "text/html"}, body=b"<html>"), InvalidResponseError),
 ]
 
 
-@pytest.mark.parametrize(("answer", "kind"), FAILURES)
+@pytest.mark.parametrize(("response", "kind"), FAILURES)
 def test_other_failures_are_raised_and_not_cached(
-    peer: HttpPeer, connect: Connect, answer: Answer, kind: type[CatalogError]
+    peer: HttpPeer, connect: Connect, response: Response, kind: type[CatalogError]
 ) -> None:
-    peer.answer(answer, in_json({"overrides": {"prefix": "p"}}), path=CONFIG)
+    peer.respond(response, in_json({"overrides": {"prefix": "p"}}), path=CONFIG)
     catalog = connect(warehouse="wh", retry=None)
     with pytest.raises(kind):
         catalog.prefix()
     assert catalog.prefix() == "p"
 
 
-@pytest.mark.parametrize(("answer", "kind"), FAILURES)
+@pytest.mark.parametrize(("response", "kind"), FAILURES)
 def test_config_fallback_any_ignores_every_failure(
-    peer: HttpPeer, connect: Connect, answer: Answer, kind: type[CatalogError]
+    peer: HttpPeer, connect: Connect, response: Response, kind: type[CatalogError]
 ) -> None:
-    peer.answer(answer, path=CONFIG)
+    peer.respond(response, path=CONFIG)
     assert connect(warehouse="wh", retry=None, config_fallback="any").prefix() == "wh"
 
 
 def test_config_fallback_never_raises_every_failure(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(Answer(status=404))
+    peer.respond(Response(status=404))
     with pytest.raises(NoSuchWarehouseError):
         connect(warehouse="wh", config_fallback="never").prefix()
 
 
 def test_a_network_failure_is_raised(connect: Connect, peer: HttpPeer) -> None:
-    peer.answer(Answer(raw=b"", close=True))
+    peer.respond(Response(raw=b"", close=True))
     with pytest.raises(CatalogError) as caught:
         connect(warehouse="wh", retry=None).prefix()
     assert caught.value.status == 0
 
 
 def test_concurrent_first_calls_share_one_configuration_request(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(
-        Answer(delay=0.3, headers={"Content-Type": "application/json"}, body=b'{"overrides":{"prefix":"p"}}'),
+    peer.respond(
+        Response(delay=0.3, headers={"Content-Type": "application/json"}, body=b'{"overrides":{"prefix":"p"}}'),
         path=CONFIG,
     )
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     catalog = connect(warehouse="wh")
     threads = [threading.Thread(target=catalog.list_namespaces) for _ in range(64)]
     for each in threads:
@@ -182,8 +187,8 @@ def test_concurrent_first_calls_share_one_configuration_request(peer: HttpPeer, 
 
 
 def test_a_uri_of_the_same_origin_is_followed(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({"overrides": {"uri": f"{peer.url}/other/", "prefix": "p"}}), path=CONFIG)
-    peer.answer(in_json({}))
+    peer.respond(in_json({"overrides": {"uri": f"{peer.url}/other/", "prefix": "p"}}), path=CONFIG)
+    peer.respond(in_json({}))
     connect(warehouse="wh").list_namespaces()
     assert targets(peer)[1] == "/other/v1/p/namespaces"
 
@@ -192,8 +197,8 @@ def test_a_uri_of_the_same_origin_is_followed(peer: HttpPeer, connect: Connect) 
 def test_a_uri_of_another_origin_is_ignored_with_a_warning(
     peer: HttpPeer, connect: Connect, caplog: pytest.LogCaptureFixture, uri: str
 ) -> None:
-    peer.answer(in_json({"overrides": {"uri": uri, "prefix": "p"}}), path=CONFIG)
-    peer.answer(in_json({}))
+    peer.respond(in_json({"overrides": {"uri": uri, "prefix": "p"}}), path=CONFIG)
+    peer.respond(in_json({}))
     with caplog.at_level(logging.WARNING):
         connect(warehouse="wh").list_namespaces()
     assert targets(peer)[1] == "/v1/p/namespaces"
@@ -203,18 +208,18 @@ def test_a_uri_of_another_origin_is_ignored_with_a_warning(
 
 def test_a_uri_of_another_origin_is_used_with_config_uri_always(peer: HttpPeer, connect: Connect) -> None:
     with HttpPeer() as other:
-        peer.answer(in_json({"overrides": {"uri": other.url, "prefix": "p"}}), path=CONFIG)
-        other.answer(in_json({}))
+        peer.respond(in_json({"overrides": {"uri": other.url, "prefix": "p"}}), path=CONFIG)
+        other.respond(in_json({}))
         connect(warehouse="wh", config_uri="always").list_namespaces()
         assert targets(other) == ["/v1/p/namespaces"]
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     connect(warehouse="wh", config_uri="never", prefix="q").list_namespaces()
     assert targets(peer)[-1] == "/v1/q/namespaces"
 
 
 def test_a_failed_refresh_keeps_the_configuration(peer: HttpPeer, connect: Connect) -> None:
     good = in_json({"overrides": {"prefix": "p"}})
-    peer.answer(good, error(403), in_json({"overrides": {"prefix": "q"}}), path=CONFIG)
+    peer.respond(good, error(403), in_json({"overrides": {"prefix": "q"}}), path=CONFIG)
     catalog = connect(warehouse="wh")
     known = catalog.load_config()
     assert catalog.load_config() is known
@@ -227,7 +232,7 @@ def test_a_failed_refresh_keeps_the_configuration(peer: HttpPeer, connect: Conne
 
 
 def test_a_fallback_is_cached_until_a_refresh(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(Answer(status=404), in_json({"overrides": {"prefix": "p"}}), path=CONFIG)
+    peer.respond(Response(status=404), in_json({"overrides": {"prefix": "p"}}), path=CONFIG)
     catalog = connect(warehouse="wh")
     assert [catalog.prefix(), catalog.prefix()] == ["wh", "wh"]
     catalog.load_config(refresh=True)
@@ -235,14 +240,14 @@ def test_a_fallback_is_cached_until_a_refresh(peer: HttpPeer, connect: Connect) 
 
 
 def test_load_config_does_not_change_the_route_in_mode_never(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({"overrides": {"prefix": "p", "uri": f"{peer.url}/x"}, "idempotency-key-lifetime": "PT1H"}))
+    peer.respond(in_json({"overrides": {"prefix": "p", "uri": f"{peer.url}/x"}, "idempotency-key-lifetime": "PT1H"}))
     catalog = connect()
     assert catalog.load_config().idempotency_key_lifetime == timedelta(hours=1)
     assert catalog.prefix() == ""
 
 
 def test_the_default_endpoints_apply_without_a_list(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({"endpoints": []}))
+    peer.respond(in_json({"endpoints": []}))
     catalog = connect()
     assert not catalog.supports("HEAD /v1/{prefix}/namespaces/{namespace}")
     assert catalog.supports("POST /v1/{prefix}/transactions/commit")
@@ -250,7 +255,7 @@ def test_the_default_endpoints_apply_without_a_list(peer: HttpPeer, connect: Con
 
 
 def test_views_are_supported_with_view_endpoints_supported(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({"defaults": {"view-endpoints-supported": "true"}}))
+    peer.respond(in_json({"defaults": {"view-endpoints-supported": "true"}}))
     catalog = connect(config_mode="always")
     assert catalog.supports(Endpoint.RENAME_VIEW)
     assert not catalog.supports(Endpoint.REGISTER_VIEW)
@@ -258,7 +263,7 @@ def test_views_are_supported_with_view_endpoints_supported(peer: HttpPeer, conne
 
 def test_supports_follows_the_listed_endpoints(peer: HttpPeer, connect: Connect) -> None:
     listed = ["GET  /v1/{prefix}/namespaces ", "nonsense", "POST v1/oauth/tokens", "GET /v1/{prefix}/vendor"]
-    peer.answer(in_json({"endpoints": listed}))
+    peer.respond(in_json({"endpoints": listed}))
     catalog = connect()
     assert catalog.supports(Endpoint.LIST_NAMESPACES)
     assert catalog.supports("GET /v1/{prefix}/vendor")
@@ -267,8 +272,8 @@ def test_supports_follows_the_listed_endpoints(peer: HttpPeer, connect: Connect)
 
 
 def test_unlisted_endpoints_are_requested_unless_the_check_is_strict(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({"endpoints": ["GET /v1/{prefix}/namespaces"]}), path=CONFIG)
-    peer.answer(in_json({}))
+    peer.respond(in_json({"endpoints": ["GET /v1/{prefix}/namespaces"]}), path=CONFIG)
+    peer.respond(in_json({}))
     connect(config_mode="always").list_tables("a")
     strict = connect(config_mode="always", endpoint_check="strict")
     strict.list_namespaces()
@@ -282,8 +287,8 @@ def test_header_fields_of_the_configuration_are_sent_unless_reserved(
     peer: HttpPeer, connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     fields = {"header.Authorization": "s3cr3t", "header.X-A": "1", "header.X-B": "2", "header.X-C": "a\r\nb"}
-    peer.answer(in_json({"defaults": fields}), path=CONFIG)
-    peer.answer(in_json({}))
+    peer.respond(in_json({"defaults": fields}), path=CONFIG)
+    peer.respond(in_json({}))
     connect(config_mode="always", headers={"x-b": "mine"}).list_namespaces(headers={"X-D": "4"})
     headers = peer.received[1].headers
     assert headers["X-A"] == "1"
@@ -309,7 +314,7 @@ def test_durations(text: object, expected: timedelta | None) -> None:
 
 
 def test_secrets_of_the_configuration_are_hidden(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({"defaults": {"token": "s3cr3t"}, "overrides": {"credential": "id:s3cr3t"}}))
+    peer.respond(in_json({"defaults": {"token": "s3cr3t"}, "overrides": {"credential": "id:s3cr3t"}}))
     config = connect().load_config()
     assert config.defaults["token"] == "s3cr3t"
     assert "s3cr3t" not in repr(config) + str(config.raw) + repr(config["defaults"])

@@ -23,7 +23,7 @@ from catalogclient import (
 from catalogclient._single_flight import SingleFlight
 from catalogclient.auth import PreparedRequest
 from tests.catalogclient.conftest import Connect
-from tests.fakes.http_peer import Answer, HttpPeer, in_json
+from tests.fakes.http_peer import HttpPeer, Response, in_json
 
 SLOW = RetryPolicy(backoff_base=60.0, backoff_max=60.0, max_retry_after=500.0)
 TOKEN = "/v1/oauth/tokens"
@@ -34,7 +34,7 @@ def oauth2(peer: HttpPeer) -> Any:
 
 
 def test_the_timeout_of_a_call_covers_the_configuration(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(Answer(hang=True), path="/v1/config")
+    peer.respond(Response(hang=True), path="/v1/config")
     catalog = connect(config_mode="auto", retry=None, timeout=500.0)
     for call in (
         lambda: catalog.list_namespaces(timeout=0.2),
@@ -48,20 +48,20 @@ def test_the_timeout_of_a_call_covers_the_configuration(peer: HttpPeer, connect:
 
 
 def test_the_timeout_of_a_call_covers_the_token_request(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(Answer(hang=True), path=TOKEN)
+    peer.respond(Response(hang=True), path=TOKEN)
     with pytest.raises(RequestTimeoutError) as caught:
         connect(auth=oauth2(peer), retry=None, timeout=500.0).list_namespaces(timeout=0.2)
     assert caught.value.operation == "get_token"
 
 
 @pytest.mark.parametrize("path", ["/v1/config", TOKEN, "/v1/namespaces"])
-@pytest.mark.parametrize("answer", [Answer(hang=True), Answer(status=503, headers={"Retry-After": "100"})])
+@pytest.mark.parametrize("response", [Response(hang=True), Response(status=503, headers={"Retry-After": "100"})])
 def test_the_total_timeout_covers_every_request_of_a_call(
-    peer: HttpPeer, connect: Connect, path: str, answer: Answer
+    peer: HttpPeer, connect: Connect, path: str, response: Response
 ) -> None:
-    peer.answer(in_json({}), path="/v1/config")
-    peer.answer(in_json({"access_token": "t"}), path=TOKEN)
-    peer.answer(answer, path=path)
+    peer.respond(in_json({}), path="/v1/config")
+    peer.respond(in_json({"access_token": "t"}), path=TOKEN)
+    peer.respond(response, path=path)
     catalog = connect(config_mode="auto", auth=oauth2(peer), retry=SLOW, timeout=None, total_timeout=0.5)
     with pytest.raises((NetworkError, ServerError)):
         catalog.list_namespaces()
@@ -77,7 +77,7 @@ def test_the_steps_of_one_operation_share_the_deadline(peer: HttpPeer, connect: 
             assert scope.deadline is not None
             deadlines.append(scope.deadline)
 
-    peer.answer(Answer(status=405), in_json({"metadata": {}}))
+    peer.respond(Response(status=405), in_json({"metadata": {}}))
     assert connect(auth=Recorder()).table_exists("a.t")
     assert len(deadlines) == 2
     assert deadlines[0] == deadlines[1]
@@ -85,9 +85,9 @@ def test_the_steps_of_one_operation_share_the_deadline(peer: HttpPeer, connect: 
 
 @pytest.mark.parametrize("path", ["/v1/config", TOKEN, "/v1/namespaces"])
 def test_closing_ends_every_delay(peer: HttpPeer, connect: Connect, path: str) -> None:
-    peer.answer(in_json({}), path="/v1/config")
-    peer.answer(in_json({"access_token": "t"}), path=TOKEN)
-    peer.answer(Answer(status=503), path=path)
+    peer.respond(in_json({}), path="/v1/config")
+    peer.respond(in_json({"access_token": "t"}), path=TOKEN)
+    peer.respond(Response(status=503), path=path)
     catalog = connect(config_mode="auto", auth=oauth2(peer), retry=SLOW)
     errors: list[CatalogError] = []
 

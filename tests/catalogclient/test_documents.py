@@ -38,7 +38,7 @@ from catalogclient import (
 )
 from catalogclient.types import TableMetadata, TableRequirement, TableUpdate, ViewUpdate
 from tests.catalogclient.conftest import Connect, untimed
-from tests.fakes.http_peer import Answer, HttpPeer, in_json
+from tests.fakes.http_peer import HttpPeer, Response, in_json
 
 SCHEMA: Any = {"type": "struct", "schema-id": 3, "fields": []}
 METADATA: TableMetadata = {
@@ -327,32 +327,32 @@ def test_credentials_of_a_server_without_the_endpoint(peer: HttpPeer, connect: C
     missing = [
         in_json({"error": {"type": "NotFound", "message": "Path not found"}}, status=404),
         in_json({"error": {"type": "BadRequestException", "message": "No route for request"}}, status=400),
-        *(Answer(status=status) for status in (404, 405, 501)),
+        *(Response(status=status) for status in (404, 405, 501)),
     ]
-    peer.answer(in_json(table), path=path)
-    for answer in missing:
-        peer.answer(answer, path=f"{path}/credentials")
+    peer.respond(in_json(table), path=path)
+    for response in missing:
+        peer.respond(response, path=f"{path}/credentials")
         (result,) = connect().load_credentials("a.t", fallback=True)
         assert (result.prefix, result.config) == ("s3://", {"k": "v"})
         assert peer.received[-1].headers["X-Iceberg-Access-Delegation"] == "vended-credentials"
         with pytest.raises(catalogclient.CatalogError):
             connect().load_credentials("a.t")
-    peer.answer(in_json({"error": {"type": "NoSuchTableException"}}, status=404), path=f"{path}/credentials")
+    peer.respond(in_json({"error": {"type": "NoSuchTableException"}}, status=404), path=f"{path}/credentials")
     with pytest.raises(catalogclient.NoSuchTableError):
         connect().load_credentials("a.t", fallback=True)
-    peer.answer(in_json(given_), path=f"{path}/credentials")
+    peer.respond(in_json(given_), path=f"{path}/credentials")
     assert len(connect().load_credentials("a.t", fallback=True)) == 1
 
 
 def test_load_credentials_follows_the_listed_endpoints(peer: HttpPeer, connect: Connect) -> None:
     path = "/v1/namespaces/a/tables/t"
-    peer.answer(in_json({"endpoints": ["GET /v1/{prefix}/namespaces/{namespace}/tables/{table}"]}), path="/v1/config")
-    peer.answer(in_json({"metadata": {}}), path=path)
+    peer.respond(in_json({"endpoints": ["GET /v1/{prefix}/namespaces/{namespace}/tables/{table}"]}), path="/v1/config")
+    peer.respond(in_json({"metadata": {}}), path=path)
     assert connect(config_mode="always").load_credentials("a.t", fallback=True) == []
     assert [each.path for each in peer.received] == ["/v1/config", path]
     listed = ["GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials"]
-    peer.answer(in_json({"endpoints": listed}), path="/v1/config")
-    peer.answer(Answer(status=405), path=f"{path}/credentials")
+    peer.respond(in_json({"endpoints": listed}), path="/v1/config")
+    peer.respond(Response(status=405), path=f"{path}/credentials")
     with pytest.raises(catalogclient.UnsupportedOperationError):
         connect(config_mode="always").load_credentials("a.t", fallback=True)
 
@@ -378,7 +378,7 @@ OTHER: Any = {**SNAPSHOT, "snapshot-id": 99}
 def test_reconcile_commit_recognises_the_snapshot(
     peer: HttpPeer, connect: Connect, changes: list[TableUpdate], is_recognised: bool
 ) -> None:
-    peer.answer(in_json({"metadata-location": "l", "metadata": METADATA}))
+    peer.respond(in_json({"metadata-location": "l", "metadata": METADATA}))
     result = connect().reconcile_commit("a.t", {"updates": changes})
     if is_recognised:
         assert result is not None

@@ -42,7 +42,7 @@ def test_a_key_is_a_uuid_of_version_7_with_time_and_random_bytes(now_ms: int, ra
 
 
 def test_every_call_has_a_new_key_unless_the_caller_passes_one(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({"namespace": ["a"]}))
+    peer.respond(in_json({"namespace": ["a"]}))
     catalog = connect()
     mine = "01990C5E-7b1a-7c3d-8e21-0a1b2c3d4e5f"
     catalog.create_namespace("a")

@@ -32,7 +32,7 @@ from catalogclient import (
     UnauthorizedError,
 )
 from tests.catalogclient.conftest import AT_ONCE, Connect, plain_catalog
-from tests.fakes.http_peer import Answer, HttpPeer, Received, in_json, redirect
+from tests.fakes.http_peer import HttpPeer, Received, Response, in_json, redirect
 
 OWN = "/v1/oauth/tokens"
 
@@ -40,11 +40,11 @@ OWN = "/v1/oauth/tokens"
 @pytest.fixture
 def issuer() -> Iterator[HttpPeer]:
     with HttpPeer() as running:
-        running.answer(granted("t1"))
+        running.respond(granted("t1"))
         yield running
 
 
-def granted(token: str, **more: Any) -> Answer:
+def granted(token: str, **more: Any) -> Response:
     return in_json({"access_token": token, "token_type": "bearer", "expires_in": 3600, **more})
 
 
@@ -57,8 +57,8 @@ def sent_tokens(peer: HttpPeer) -> list[str]:
 
 
 def test_the_token_endpoint_of_the_catalog_receives_credentials_in_the_form(peer: HttpPeer) -> None:
-    peer.answer(granted("t1", token_type="BEARER"), path="/iceberg/v1/oauth/tokens")
-    peer.answer(in_json({}))
+    peer.respond(granted("t1", token_type="BEARER"), path="/iceberg/v1/oauth/tokens")
+    peer.respond(in_json({}))
     with pytest.warns(DeprecationWarning, match="token endpoint") as caught:
         catalog = RestCatalog(
             f"{peer.url}/iceberg", config_mode="never", auth={"type": "oauth2", "client_id": "id", "client_secret": "s"}
@@ -78,7 +78,7 @@ def test_the_token_endpoint_of_the_catalog_receives_credentials_in_the_form(peer
 def test_other_token_endpoints_receive_credentials_in_the_header(
     peer: HttpPeer, issuer: HttpPeer, connect: Connect
 ) -> None:
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     auth = OAuth2ClientCredentials(
         "a:b", "c d", token_url=f"{issuer.url}/t", scope="", audience="x", resource="y", extra={"k": "v"}
     )
@@ -93,7 +93,7 @@ def test_other_token_endpoints_receive_credentials_in_the_header(
 def test_client_auth_selects_form_or_header(
     peer: HttpPeer, issuer: HttpPeer, connect: Connect, how: Any, in_form: bool
 ) -> None:
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     connect(auth=credentials(issuer, client_auth=how)).list_namespaces()
     (token_request,) = issuer.received
     assert ("client_secret" in token_request.form) is in_form
@@ -101,15 +101,15 @@ def test_client_auth_selects_form_or_header(
 
 
 def test_the_token_url_may_be_relative_and_the_client_id_missing(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(granted("t1"), path="/auth/token")
-    peer.answer(in_json({}))
+    peer.respond(granted("t1"), path="/auth/token")
+    peer.respond(in_json({}))
     connect(auth=OAuth2ClientCredentials(None, "s", token_url="/auth/token")).list_namespaces()
     assert peer.received[0].form == {"grant_type": "client_credentials", "scope": "catalog", "client_secret": "s"}
 
 
 @pytest.mark.parametrize("path", ["/token/", "/token?p=policy", "/token/?p=a%20b"])
 def test_the_token_url_is_requested_unchanged(peer: HttpPeer, issuer: HttpPeer, connect: Connect, path: str) -> None:
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     auth = OAuth2ClientCredentials("id", "s", token_url=f"{issuer.url}{path}")
     connect(auth=auth).list_namespaces()
     assert issuer.received[0].target == path
@@ -117,8 +117,8 @@ def test_the_token_url_is_requested_unchanged(peer: HttpPeer, issuer: HttpPeer, 
 
 
 def test_token_exchange(peer: HttpPeer, issuer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({}))
-    issuer.answer(granted("t1", token_type="N_A"))
+    peer.respond(in_json({}))
+    issuer.respond(granted("t1", token_type="N_A"))
     kind = "urn:ietf:params:oauth:token-type:jwt"
     auth = OAuth2TokenExchange(
         "subject", subject_token_type=kind, actor_token="actor", actor_token_type=kind, token_url=f"{issuer.url}/t"
@@ -136,7 +136,7 @@ def test_token_exchange(peer: HttpPeer, issuer: HttpPeer, connect: Connect) -> N
 
 
 @pytest.mark.parametrize(
-    ("answer", "more", "lifetime", "renewal"),
+    ("response", "more", "lifetime", "renewal"),
     [
         ({"expires_in": 60}, {}, 60, 30),
         ({"expires_in": 3600}, {}, 3600, 3540),
@@ -146,9 +146,9 @@ def test_token_exchange(peer: HttpPeer, issuer: HttpPeer, connect: Connect) -> N
     ],
 )
 def test_time_of_renewal(
-    issuer: HttpPeer, connect: Connect, answer: Any, more: Any, lifetime: float | None, renewal: float | None
+    issuer: HttpPeer, connect: Connect, response: Any, more: Any, lifetime: float | None, renewal: float | None
 ) -> None:
-    issuer.answer(in_json({"access_token": "t1", "token_type": "bearer", **answer}))
+    issuer.respond(in_json({"access_token": "t1", "token_type": "bearer", **response}))
     auth = credentials(issuer, **more)
     connect(auth=auth)
     before = time.monotonic()
@@ -165,7 +165,7 @@ def test_time_of_renewal(
 def test_the_expiry_of_a_jwt_is_its_exp_claim(issuer: HttpPeer, connect: Connect) -> None:
     claims = base64.urlsafe_b64encode(json.dumps({"exp": time.time() + 500}).encode()).decode().rstrip("=")
     for token, known_end in ((f"h.{claims}.s", True), ("h.!!!.s", False), ("h.bm8.s", False), ("opaque", False)):
-        issuer.answer(in_json({"access_token": token}))
+        issuer.respond(in_json({"access_token": token}))
         auth = credentials(issuer)
         connect(auth=auth)
         auth.token()
@@ -175,8 +175,8 @@ def test_the_expiry_of_a_jwt_is_its_exp_claim(issuer: HttpPeer, connect: Connect
 
 
 def test_a_token_is_renewed_before_it_expires(peer: HttpPeer, issuer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({}))
-    issuer.answer(granted("t1", expires_in=60), granted("t2"))
+    peer.respond(in_json({}))
+    issuer.respond(granted("t1", expires_in=60), granted("t2"))
     catalog = connect(auth=credentials(issuer))
     catalog.list_namespaces()
     age(catalog, by=40)
@@ -187,8 +187,8 @@ def test_a_token_is_renewed_before_it_expires(peer: HttpPeer, issuer: HttpPeer, 
 def test_a_failed_early_renewal_keeps_the_token_and_is_repeated(
     peer: HttpPeer, issuer: HttpPeer, connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
-    peer.answer(in_json({}))
-    issuer.answer(granted("t1", expires_in=60), Answer(status=503), granted("t2"))
+    peer.respond(in_json({}))
+    issuer.respond(granted("t1", expires_in=60), Response(status=503), granted("t2"))
     catalog = connect(auth=credentials(issuer, refresh_margin=60), retry=None)
     catalog.list_namespaces()
     age(catalog, by=40)
@@ -207,8 +207,8 @@ def age(catalog: RestCatalog, *, by: float) -> None:
 
 
 def test_an_expired_token_is_not_used(peer: HttpPeer, issuer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({}))
-    issuer.answer(granted("t1", expires_in=60), Answer(status=503))
+    peer.respond(in_json({}))
+    issuer.respond(granted("t1", expires_in=60), Response(status=503))
     catalog = connect(auth=credentials(issuer), retry=None)
     catalog.list_namespaces()
     age(catalog, by=61)
@@ -219,12 +219,12 @@ def test_an_expired_token_is_not_used(peer: HttpPeer, issuer: HttpPeer, connect:
 
 @pytest.mark.parametrize("status", [401, 419])
 def test_a_rejected_token_is_replaced_once(peer: HttpPeer, issuer: HttpPeer, connect: Connect, status: int) -> None:
-    peer.answer(Answer(status=status), in_json({"namespace": ["a"]}))
-    issuer.answer(granted("t1"), granted("t2"))
+    peer.respond(Response(status=status), in_json({"namespace": ["a"]}))
+    issuer.respond(granted("t1"), granted("t2"))
     connect(auth=credentials(issuer)).create_namespace("a")
     assert sent_tokens(peer) == ["Bearer t1", "Bearer t2"]
     assert len({each.headers["Idempotency-Key"] for each in peer.received}) == 1
-    peer.answer(Answer(status=status))
+    peer.respond(Response(status=status))
     with pytest.raises(UnauthorizedError):
         connect(auth=credentials(issuer)).create_namespace("a")
 
@@ -232,8 +232,8 @@ def test_a_rejected_token_is_replaced_once(peer: HttpPeer, issuer: HttpPeer, con
 def test_a_rejected_token_without_a_replacement_raises_unauthorized(
     peer: HttpPeer, issuer: HttpPeer, connect: Connect
 ) -> None:
-    peer.answer(Answer(status=401))
-    issuer.answer(granted("t1"), in_json({"error": "invalid_client"}, status=401))
+    peer.respond(Response(status=401))
+    issuer.respond(granted("t1"), in_json({"error": "invalid_client"}, status=401))
     with pytest.raises(UnauthorizedError) as caught:
         connect(auth=credentials(issuer)).list_namespaces()
     assert isinstance(caught.value.__cause__, OAuthError)
@@ -241,14 +241,14 @@ def test_a_rejected_token_without_a_replacement_raises_unauthorized(
 
 @pytest.mark.parametrize("ended", [False, True])
 def test_fifty_threads_share_one_token_request(peer: HttpPeer, issuer: HttpPeer, connect: Connect, ended: bool) -> None:
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     catalog = connect(auth=credentials(issuer), pool_maxsize=50)
     if ended:
         catalog.list_namespaces()
         age(catalog, by=4000)
     before = len(issuer.received)
     body = json.dumps({"access_token": "t2", "expires_in": 3600}).encode()
-    issuer.answer(Answer(delay=0.3, headers={"Content-Type": "application/json"}, body=body))
+    issuer.respond(Response(delay=0.3, headers={"Content-Type": "application/json"}, body=body))
     in_threads(catalog.list_namespaces, 50)
     assert len(issuer.received) - before == 1
     assert sent_tokens(peer)[-50:] == ["Bearer t2"] * 50
@@ -259,10 +259,10 @@ class Forgetful(HttpPeer):
 
     token = "t1"
 
-    def next_answer(self, received: Received) -> Answer:
-        super().next_answer(received)
+    def next_response(self, received: Received) -> Response:
+        super().next_response(received)
         known = received.headers["Authorization"] == f"Bearer {self.token}"
-        return in_json({}) if known else Answer(status=401, delay=0.2)
+        return in_json({}) if known else Response(status=401, delay=0.2)
 
 
 def test_concurrent_rejections_replace_the_token_once(issuer: HttpPeer) -> None:
@@ -274,7 +274,7 @@ def test_concurrent_rejections_replace_the_token_once(issuer: HttpPeer) -> None:
     ):
         catalog.list_namespaces()
         peer.token = "t2"
-        issuer.answer(granted("t2"))
+        issuer.respond(granted("t2"))
 
         def ask() -> None:
             meeting.wait()
@@ -303,12 +303,12 @@ def in_threads(work: Any, count: int) -> None:
 
 
 def test_other_threads_continue_during_an_early_renewal(peer: HttpPeer, issuer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({}))
-    issuer.answer(granted("t1", expires_in=60))
+    peer.respond(in_json({}))
+    issuer.respond(granted("t1", expires_in=60))
     catalog = connect(auth=credentials(issuer))
     catalog.list_namespaces()
     age(catalog, by=45)
-    issuer.answer(Answer(hang=True))
+    issuer.respond(Response(hang=True))
     renewing = threading.Thread(target=catalog.list_namespaces, daemon=True)
     renewing.start()
     while len(issuer.received) < 2:
@@ -321,25 +321,25 @@ def test_other_threads_continue_during_an_early_renewal(peer: HttpPeer, issuer: 
 
 
 @pytest.mark.parametrize(
-    ("answer", "kind"),
+    ("response", "kind"),
     [
         (in_json({"error": "invalid_client", "error_description": "d"}, status=401), OAuthError),
         (in_json({"error": "unheard_of"}, status=400), OAuthError),
-        (Answer(status=404), OAuthError),
+        (Response(status=404), OAuthError),
         (in_json({"token_type": "bearer"}), InvalidResponseError),
         (in_json({"access_token": ""}), InvalidResponseError),
         (in_json({"access_token": "t", "token_type": "mac"}), InvalidResponseError),
-        (Answer(body=b"<html>"), InvalidResponseError),
+        (Response(body=b"<html>"), InvalidResponseError),
         (in_json({"access_token": "t" * 2_000_000}), InvalidResponseError),
-        (Answer(status=500), ServerError),
-        (Answer(raw=b"", close=True), NetworkError),
+        (Response(status=500), ServerError),
+        (Response(raw=b"", close=True), NetworkError),
         (redirect("http://elsewhere.example/"), CatalogError),
     ],
 )
 def test_responses_without_a_token_are_rejected(
-    peer: HttpPeer, issuer: HttpPeer, connect: Connect, answer: Answer, kind: type[CatalogError]
+    peer: HttpPeer, issuer: HttpPeer, connect: Connect, response: Response, kind: type[CatalogError]
 ) -> None:
-    issuer.answer(answer)
+    issuer.respond(response)
     with pytest.raises(kind) as caught:
         connect(auth=credentials(issuer), retry=RetryPolicy(max_attempts=2, backoff_base=0.001)).list_namespaces()
     assert (caught.value.operation, caught.value.url) == ("get_token", f"{issuer.url}/token")
@@ -348,7 +348,7 @@ def test_responses_without_a_token_are_rejected(
 
 
 def test_fields_of_oauth_error(peer: HttpPeer, issuer: HttpPeer, connect: Connect) -> None:
-    issuer.answer(in_json({"error": "invalid_client", "error_description": "d", "error_uri": "u"}, status=401))
+    issuer.respond(in_json({"error": "invalid_client", "error_description": "d", "error_uri": "u"}, status=401))
     with pytest.raises(OAuthError) as caught:
         connect(auth=credentials(issuer)).list_namespaces()
     error = caught.value
@@ -359,7 +359,7 @@ def test_fields_of_oauth_error(peer: HttpPeer, issuer: HttpPeer, connect: Connec
 def test_closing_the_catalog_closes_connections_to_the_token_endpoint(
     peer: HttpPeer, issuer: HttpPeer, connect: Connect
 ) -> None:
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     config: Any = {"type": "oauth2", "client_secret": "s", "token_url": f"{issuer.url}/t"}
     catalog = connect(auth=config)
     auth: Any = catalog._operations._auth
@@ -412,10 +412,10 @@ class TokenExpiry:
 
 
 def test_a_failed_token_request_does_not_hide_an_unknown_commit(peer: HttpPeer, connect: Connect) -> None:
-    lost, silent = Answer(raw=b"", close=True), Answer(raw=b"", close=True)
-    peer.answer(in_json({"idempotency-key-lifetime": "PT1H"}), path="/v1/config")
-    peer.answer(granted("t1", expires_in=60), silent, path="/token")
-    peer.answer(lost)
+    lost, silent = Response(raw=b"", close=True), Response(raw=b"", close=True)
+    peer.respond(in_json({"idempotency-key-lifetime": "PT1H"}), path="/v1/config")
+    peer.respond(granted("t1", expires_in=60), silent, path="/token")
+    peer.respond(lost)
     auth = OAuth2ClientCredentials("id", "s", token_url="/token")
     expiry = TokenExpiry()
     retry = RetryPolicy(backoff_base=0.001, max_attempts=2)
@@ -428,7 +428,7 @@ def test_a_failed_token_request_does_not_hide_an_unknown_commit(peer: HttpPeer, 
 
 
 def test_a_commit_without_a_token_is_not_unknown(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(Answer(raw=b"", close=True), path="/token")
+    peer.respond(Response(raw=b"", close=True), path="/token")
     auth = OAuth2ClientCredentials("id", "s", token_url="/token")
     with pytest.raises(NetworkError) as caught:
         connect(auth=auth, retry=None).update_table("a.t", updates=[])

@@ -11,7 +11,7 @@ import pytest
 from catalogclient import CatalogError, Endpoint, InvalidArgumentError, RestCatalog, TableIdentifier
 from catalogclient._endpoints import OPERATIONS
 from tests.catalogclient.conftest import Connect
-from tests.fakes.http_peer import Answer, HttpPeer, in_json
+from tests.fakes.http_peer import HttpPeer, Response, in_json
 
 N = "/v1/namespaces/a%1Fb"
 T = f"{N}/tables/t"
@@ -122,7 +122,7 @@ def test_the_table_of_operations_is_complete() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "options", "line", "body", "answer"), CALLS, ids=[each[0] for each in CALLS]
+    ("name", "arguments", "options", "line", "body", "response"), CALLS, ids=[each[0] for each in CALLS]
 )
 def test_operation_sends_its_method_address_fields_and_body(
     peer: HttpPeer,
@@ -132,9 +132,9 @@ def test_operation_sends_its_method_address_fields_and_body(
     options: dict[str, Any],
     line: str,
     body: Any,
-    answer: Any,
+    response: Any,
 ) -> None:
-    peer.answer(Answer(status=204) if answer is None else in_json(answer))
+    peer.respond(Response(status=204) if response is None else in_json(response))
     getattr(connect(access_delegation=["vended-credentials", "remote-signing"]), name)(*arguments, **options)
     (received,) = peer.received
     assert f"{received.method} {received.target}" == line
@@ -160,7 +160,7 @@ def test_requests_contain_only_the_documented_header_fields(
     netrc = tmp_path / "netrc"
     netrc.write_text("machine 127.0.0.1 login someone password else\n")
     monkeypatch.setenv("NETRC", str(netrc))
-    peer.answer(in_json({"namespaces": []}))
+    peer.respond(in_json({"namespaces": []}))
     connect().list_namespaces()
     (received,) = peer.received
     assert received.target == "/v1/namespaces"
@@ -172,7 +172,7 @@ def test_requests_contain_only_the_documented_header_fields(
 
 @pytest.mark.parametrize("path", ["/iceberg", "/iceberg/"])
 def test_the_path_of_the_base_url_is_kept(peer: HttpPeer, connect: Connect, path: str) -> None:
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     connect(path).list_namespaces()
     assert peer.received[0].target == "/iceberg/v1/namespaces"
 
@@ -191,14 +191,14 @@ def test_invalid_page_sizes_are_rejected_before_sending(peer: HttpPeer, connect:
 
 @pytest.mark.parametrize("parent", [None, [], "", (), {"namespace": []}])
 def test_no_parent_is_no_parameter(peer: HttpPeer, connect: Connect, parent: Any) -> None:
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     connect().list_namespaces(parent=parent)
     assert peer.received[0].target == "/v1/namespaces"
 
 
 @pytest.mark.parametrize("delegation", [None, [], ()])
 def test_access_delegation_of_a_call_overrides_the_options(peer: HttpPeer, connect: Connect, delegation: Any) -> None:
-    peer.answer(in_json(TABLE))
+    peer.respond(in_json(TABLE))
     catalog = connect(access_delegation=["vended-credentials"])
     catalog.load_table("a.t", access_delegation=delegation)
     catalog.load_table("a.t", access_delegation=["remote-signing"])
@@ -207,7 +207,7 @@ def test_access_delegation_of_a_call_overrides_the_options(peer: HttpPeer, conne
 
 
 def test_referenced_by_lists_views_outermost_first(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json(TABLE))
+    peer.respond(in_json(TABLE))
     connect().load_table("a.t", referenced_by=["p.q.v", ("x", "with,comma")])
     assert peer.received[0].target == "/v1/namespaces/a/tables/t?referenced-by=p%1Fq%1Fv,x%1Fwith%2Ccomma"
 
@@ -266,7 +266,7 @@ def test_the_old_form_of_update_table_names_the_new_form(connect: Connect) -> No
 
 
 def test_both_forms_of_rename_send_the_same(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(Answer(status=204))
+    peer.respond(Response(status=204))
     catalog = connect()
     catalog.rename_table("a.s", ("b", "d"))
     catalog.rename_table(
@@ -280,8 +280,8 @@ def test_commit_table_is_another_name_of_update_table() -> None:
 
 
 def test_sign_request_adds_the_signing_config(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(
-        Answer(
+    peer.respond(
+        Response(
             headers={"Content-Type": "application/json", "Cache-Control": "private, max-age=60"},
             body=b'{"uri":"https://b.example/x","headers":{"Authorization":["s"]}}',
         )
@@ -299,16 +299,16 @@ def test_sign_request_adds_the_signing_config(peer: HttpPeer, connect: Connect) 
 
 
 def test_request_sends_custom_paths_with_the_same_checks(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({"prefix": "p", "overrides": {"prefix": "p"}}), path="/v1/config")
-    peer.answer(in_json({"x": 1}), path="/v1/p/vendor/a%2Fb")
+    peer.respond(in_json({"prefix": "p", "overrides": {"prefix": "p"}}), path="/v1/config")
+    peer.respond(in_json({"x": 1}), path="/v1/p/vendor/a%2Fb")
     catalog = connect(warehouse="w")
-    answer = catalog.request("POST", "vendor/a%2Fb", params={"q": "a b"}, json={"k": None})
-    assert answer.json() == {"x": 1}
-    assert answer.headers["content-TYPE"] == "application/json"
+    response = catalog.request("POST", "vendor/a%2Fb", params={"q": "a b"}, json={"k": None})
+    assert response.json() == {"x": 1}
+    assert response.headers["content-TYPE"] == "application/json"
     received = peer.received[-1]
     assert received.target == "/v1/p/vendor/a%2Fb?q=a%20b"
     assert received.body == b'{"k":null}'
     assert "Idempotency-Key" in received.headers
-    peer.answer(in_json({}), path="/health")
+    peer.respond(in_json({}), path="/health")
     assert catalog.request("GET", "/health", prefixed=False).status == 200
     assert "Idempotency-Key" not in peer.received[-1].headers

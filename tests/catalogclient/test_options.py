@@ -25,7 +25,7 @@ URI = {"uri": "http://127.0.0.1:1"}
 
 
 def test_options_and_keywords_are_equivalent(peer: HttpPeer) -> None:
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     options = RestCatalogOptions(base_url=peer.url, warehouse="w", config_mode="never")
     with RestCatalog(options) as one, RestCatalog(peer.url, warehouse="w", config_mode="never") as other:
         one.list_namespaces()
@@ -101,7 +101,7 @@ def test_repr_of_options_contains_no_secret() -> None:
 
 def test_insecure_or_unusual_options_log_a_warning(peer: HttpPeer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "catalogclient")
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     with RestCatalog(f"{peer.url}/iceberg/v1/", verify=False, config_mode="never") as catalog:
         catalog.list_namespaces()
     assert peer.received[0].target == "/iceberg/v1/v1/namespaces"
@@ -111,17 +111,17 @@ def test_insecure_or_unusual_options_log_a_warning(peer: HttpPeer, caplog: pytes
 
 
 def test_user_agent_precedes_that_of_the_library(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     connect(user_agent="mine/1").list_namespaces(headers={"X-Call": "1"})
     assert peer.received[0].headers["User-Agent"].startswith("mine/1 catalogclient/")
     assert peer.received[0].headers["X-Call"] == "1"
 
 
 def test_properties_of_another_client(peer: HttpPeer) -> None:
-    peer.answer(
+    peer.respond(
         in_json({"defaults": {"snapshot-loading-mode": "all"}, "overrides": {"prefix": "p"}}), path="/v1/config"
     )
-    peer.answer(in_json({"metadata": {}, "identifiers": []}))
+    peer.respond(in_json({"metadata": {}, "identifiers": []}))
     with RestCatalog.from_properties(
         {
             "uri": peer.url,
@@ -151,7 +151,7 @@ def test_properties_of_another_client(peer: HttpPeer) -> None:
 
 
 def test_a_configuration_without_prefix_means_no_prefix(peer: HttpPeer) -> None:
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     with RestCatalog.from_properties({"uri": peer.url, "warehouse": "w"}) as catalog:
         assert catalog.prefix() == ""
     with RestCatalog.from_properties({"uri": peer.url, "prefix": "q"}) as catalog:

@@ -16,10 +16,10 @@ from catalogclient import (
 )
 from catalogclient._runtime import iterate
 from tests.catalogclient.conftest import Connect
-from tests.fakes.http_peer import Answer, HttpPeer, Received, in_json
+from tests.fakes.http_peer import HttpPeer, Received, Response, in_json
 
 
-def page(names: list[str], token: str | None = None) -> Answer:
+def page(names: list[str], token: str | None = None) -> Response:
     return in_json({"identifiers": [{"namespace": ["a"], "name": name} for name in names], "next-page-token": token})
 
 
@@ -28,20 +28,20 @@ def queries(peer: HttpPeer) -> list[str]:
 
 
 def test_empty_pages_do_not_end_the_list(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(page(["x", "y"], "t1"), page([], "t 2"), page(["z"]))
+    peer.respond(page(["x", "y"], "t1"), page([], "t 2"), page(["z"]))
     assert [each.name for each in connect().iter_tables("a", page_size=2)] == ["x", "y", "z"]
     assert queries(peer) == ["pageToken=&pageSize=2", "pageToken=t1&pageSize=2", "pageToken=t%202&pageSize=2"]
 
 
 def test_pages_without_a_requested_size_are_followed(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(page(["x"], "t1"), page(["y"], ""))
+    peer.respond(page(["x"], "t1"), page(["y"], ""))
     assert [each.name for each in connect().iter_views("a")] == ["x", "y"]
     assert queries(peer) == ["", "pageToken=t1"]
 
 
 def test_the_default_page_size_of_the_configuration_is_used(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({"defaults": {"rest-page-size": "7"}}), path="/v1/config")
-    peer.answer(page([]))
+    peer.respond(in_json({"defaults": {"rest-page-size": "7"}}), path="/v1/config")
+    peer.respond(page([]))
     catalog = connect(config_mode="always")
     list(catalog.iter_tables("a"))
     list(catalog.iter_tables("a", page_size=3))
@@ -50,14 +50,14 @@ def test_the_default_page_size_of_the_configuration_is_used(peer: HttpPeer, conn
 
 @pytest.mark.parametrize("size", ["0", "x", "-1", "1.5", ""])
 def test_an_invalid_default_page_size_is_ignored(peer: HttpPeer, connect: Connect, size: str) -> None:
-    peer.answer(in_json({"defaults": {"rest-page-size": size}}), path="/v1/config")
-    peer.answer(page([]))
+    peer.respond(in_json({"defaults": {"rest-page-size": size}}), path="/v1/config")
+    peer.respond(page([]))
     list(connect(config_mode="always").iter_functions("a"))
     assert queries(peer) == ["", ""]
 
 
 def test_pages_are_requested_on_demand(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(page(["x", "y"], "t1"))
+    peer.respond(page(["x", "y"], "t1"))
     tables = connect().iter_tables("a", page_size=2)
     assert peer.received == []
     assert [next(tables), next(tables)] == [TableIdentifier(("a",), "x"), TableIdentifier(("a",), "y")]
@@ -67,7 +67,7 @@ def test_pages_are_requested_on_demand(peer: HttpPeer, connect: Connect) -> None
 
 
 def test_a_repeated_page_token_is_an_error(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(page(["x"], "t1"))
+    peer.respond(page(["x"], "t1"))
     with pytest.raises(InvalidResponseError, match="without end"):
         list(connect().iter_tables("a"))
     assert len(peer.received) == 2
@@ -104,11 +104,11 @@ class Tree(HttpPeer):
     flat = False
     dropped: tuple[str, ...] = ()
 
-    def next_answer(self, received: Received) -> Answer:
-        super().next_answer(received)
+    def next_response(self, received: Received) -> Response:
+        super().next_response(received)
         above = tuple(received.query.get("parent", "").split("\x1f")) if "parent" in received.query else ()
         if above and above == self.dropped:
-            return Answer(status=404)
+            return Response(status=404)
         result = [each for each in self.names if each[:-1] == above or (self.flat and not above)]
         return in_json({"namespaces": [list(each) for each in result]})
 

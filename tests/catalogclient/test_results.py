@@ -19,14 +19,16 @@ from catalogclient import (
     requirements,
 )
 from tests.catalogclient.conftest import Connect
-from tests.fakes.http_peer import Answer, HttpPeer, in_json
+from tests.fakes.http_peer import HttpPeer, Response, in_json
 
 METADATA = {"format-version": 2, "table-uuid": "u", "location": "s3://b/t", "surprise": {"kept": [1]}}
 LOADED = {"metadata-location": "s3://b/0.json", "metadata": METADATA}
 
 
-def tagged(document: Any, tag: str, **more: str) -> Answer:
-    return Answer(headers={"Content-Type": "application/json", "ETag": tag, **more}, body=json.dumps(document).encode())
+def tagged(document: Any, tag: str, **more: str) -> Response:
+    return Response(
+        headers={"Content-Type": "application/json", "ETag": tag, **more}, body=json.dumps(document).encode()
+    )
 
 
 @pytest.mark.parametrize(
@@ -40,7 +42,7 @@ def tagged(document: Any, tag: str, **more: str) -> Answer:
     ],
 )
 def test_pages(peer: HttpPeer, connect: Connect, body: Any, count: int, token: str | None) -> None:
-    peer.answer(in_json(body))
+    peer.respond(in_json(body))
     page = connect().list_namespaces()
     assert len(page) == count
     assert page.next_page_token == token
@@ -49,11 +51,11 @@ def test_pages(peer: HttpPeer, connect: Connect, body: Any, count: int, token: s
 
 
 def test_pages_of_tables_and_functions(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({"identifiers": [{"namespace": ["a"], "name": "t"}]}))
+    peer.respond(in_json({"identifiers": [{"namespace": ["a"], "name": "t"}]}))
     catalog = connect()
     assert catalog.list_tables("a").identifiers == [TableIdentifier(("a",), "t")]
     assert list(catalog.list_views("a")) == [TableIdentifier(("a",), "t")]
-    peer.answer(in_json({"identifiers": [["a", "f"]]}))
+    peer.respond(in_json({"identifiers": [["a", "f"]]}))
     assert list(catalog.list_functions("a")) == [("a", "f")]
 
 
@@ -65,7 +67,7 @@ def test_pages_of_tables_and_functions(peer: HttpPeer, connect: Connect) -> None
     ],
 )
 def test_invalid_pages_are_errors(peer: HttpPeer, connect: Connect, body: Any) -> None:
-    peer.answer(in_json(body))
+    peer.respond(in_json(body))
     with pytest.raises(InvalidResponseError) as caught:
         connect().list_namespaces()
     assert (caught.value.status, caught.value.operation) == (200, "list_namespaces")
@@ -73,7 +75,7 @@ def test_invalid_pages_are_errors(peer: HttpPeer, connect: Connect, body: Any) -
 
 @pytest.mark.parametrize("tag", ['W/"x"', '"x"', "1a2b"])
 def test_an_etag_is_sent_back_unchanged(peer: HttpPeer, connect: Connect, tag: str) -> None:
-    peer.answer(tagged(LOADED, tag), Answer(status=304))
+    peer.respond(tagged(LOADED, tag), Response(status=304))
     catalog = connect()
     result = catalog.load_table_result("a.t")
     assert result.etag == result["etag"] == tag
@@ -86,12 +88,12 @@ def test_the_compression_suffix_of_an_etag_is_removed(peer: HttpPeer, connect: C
     body = gzip.compress(json.dumps(LOADED).encode())
     for sent, expected in {"x--gzip": "x", '"x--gzip"': '"x"', 'W/"x--gzip"': 'W/"x"', '"x"': '"x"'}.items():
         headers = {"Content-Type": "application/json", "Content-Encoding": "gzip", "ETag": sent}
-        peer.answer(Answer(headers=headers, body=body))
+        peer.respond(Response(headers=headers, body=body))
         assert connect().load_table_result("a.t").etag == expected
 
 
 def test_a_missing_or_empty_etag(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json(LOADED))
+    peer.respond(in_json(LOADED))
     result = connect().load_table_result("a.t", if_none_match="")
     assert result is not None
     assert result.etag is None
@@ -102,7 +104,7 @@ def test_a_missing_or_empty_etag(peer: HttpPeer, connect: Connect) -> None:
 
 
 def test_304_without_if_none_match_is_an_error(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(Answer(status=304))
+    peer.respond(Response(status=304))
     with pytest.raises(InvalidResponseError) as caught:
         connect().load_table("a.t")
     assert caught.value.status == 304
@@ -110,7 +112,9 @@ def test_304_without_if_none_match_is_an_error(peer: HttpPeer, connect: Connect)
 
 def test_credentials_are_in_the_result_only_and_hidden_in_repr(peer: HttpPeer, connect: Connect) -> None:
     secret = {"s3.secret-access-key": "s3cr3t"}
-    peer.answer(in_json({**LOADED, "config": secret, "storage-credentials": [{"prefix": "s3://b/", "config": secret}]}))
+    peer.respond(
+        in_json({**LOADED, "config": secret, "storage-credentials": [{"prefix": "s3://b/", "config": secret}]})
+    )
     catalog = connect()
     assert catalog.load_table("a.t") == METADATA
     result = catalog.load_table_result("a.t")
@@ -122,14 +126,14 @@ def test_credentials_are_in_the_result_only_and_hidden_in_repr(peer: HttpPeer, c
 
 
 def test_missing_parts_of_a_load_result_are_empty(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({"metadata": METADATA, "config": None, "storage-credentials": None}))
+    peer.respond(in_json({"metadata": METADATA, "config": None, "storage-credentials": None}))
     result = connect().load_table_result("a.t")
     assert (result.metadata_location, result.config, result.storage_credentials) == (None, {}, [])
 
 
 def test_large_numbers_and_unknown_keys_are_kept(peer: HttpPeer, connect: Connect) -> None:
     largest = 9_223_372_036_854_775_807
-    peer.answer(in_json({**LOADED, "metadata": {**METADATA, "current-snapshot-id": largest}}))
+    peer.respond(in_json({**LOADED, "metadata": {**METADATA, "current-snapshot-id": largest}}))
     catalog = connect()
     metadata = catalog.load_table("a.t")
     assert metadata["current-snapshot-id"] == largest
@@ -152,22 +156,24 @@ def test_large_numbers_and_unknown_keys_are_kept(peer: HttpPeer, connect: Connec
 def test_properties_of_a_namespace(
     peer: HttpPeer, connect: Connect, body: Any, properties: dict[str, str], supported: bool
 ) -> None:
-    peer.answer(in_json(body))
+    peer.respond(in_json(body))
     result = connect().load_namespace_metadata("a")
     assert (result.namespace, result.properties) == (NamespaceIdentifier(("a",)), properties)
     assert result.properties_supported is supported
 
 
-@pytest.mark.parametrize("answer", [Answer(status=204), Answer(status=201), Answer(body=b"  ")])
-def test_a_namespace_can_be_created_with_an_empty_response(peer: HttpPeer, connect: Connect, answer: Answer) -> None:
-    peer.answer(answer)
+@pytest.mark.parametrize("response", [Response(status=204), Response(status=201), Response(body=b"  ")])
+def test_a_namespace_can_be_created_with_an_empty_response(
+    peer: HttpPeer, connect: Connect, response: Response
+) -> None:
+    peer.respond(response)
     created = connect().create_namespace("a.b", {"k": "v"})
     assert (created.namespace.namespace, created.properties) == (("a", "b"), {"k": "v"})
     assert peer.received[0].body == b'{"namespace":["a","b"],"properties":{"k":"v"}}'
 
 
 def test_a_commit_response_without_a_location_is_an_error(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({"metadata": METADATA}))
+    peer.respond(in_json({"metadata": METADATA}))
     with pytest.raises(InvalidResponseError) as caught:
         connect().update_table("a.t", updates=[])
     message = "Server returned 200 without required `metadata-location` field on CommitTableResponse"
@@ -175,7 +181,7 @@ def test_a_commit_response_without_a_location_is_an_error(peer: HttpPeer, connec
 
 
 def test_a_commit_returns_metadata_location_and_etag(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(tagged(LOADED, '"t"'))
+    peer.respond(tagged(LOADED, '"t"'))
     result = connect().commit_table("a.t", {"requirements": [], "updates": []})
     assert (result.metadata, result.metadata_location, result.etag) == (METADATA, "s3://b/0.json", '"t"')
     assert result["etag"] == '"t"'
@@ -188,40 +194,40 @@ def test_a_commit_returns_metadata_location_and_etag(peer: HttpPeer, connect: Co
 def test_existence_uses_head_with_get_as_fallback(
     peer: HttpPeer, connect: Connect, head: int, get: int | None, expected: bool
 ) -> None:
-    peer.answer(Answer(status=head), in_json(LOADED, status=get or 500))
+    peer.respond(Response(status=head), in_json(LOADED, status=get or 500))
     assert connect().table_exists("a.t") is expected
     assert [each.method for each in peer.received] == (["HEAD"] if get is None else ["HEAD", "GET"])
-    peer.answer(Answer(status=head), in_json({"metadata": {}, "namespace": ["a"]}, status=get or 500))
+    peer.respond(Response(status=head), in_json({"metadata": {}, "namespace": ["a"]}, status=get or 500))
     assert connect().namespace_exists("a") is expected
-    peer.answer(Answer(status=head), in_json({"metadata": {}}, status=get or 500))
+    peer.respond(Response(status=head), in_json({"metadata": {}}, status=get or 500))
     assert connect().view_exists("a.v") is expected
 
 
 def test_existence_uses_get_if_the_server_lists_no_head(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({"endpoints": ["GET /v1/{prefix}/namespaces/{namespace}"]}), path="/v1/config")
-    peer.answer(in_json({"namespace": ["a"]}))
+    peer.respond(in_json({"endpoints": ["GET /v1/{prefix}/namespaces/{namespace}"]}), path="/v1/config")
+    peer.respond(in_json({"namespace": ["a"]}))
     assert connect(config_mode="always").namespace_exists("a")
     assert [each.method for each in peer.received] == ["GET", "GET"]
 
 
 def test_an_unknown_existence_is_an_error(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(Answer(status=403))
+    peer.respond(Response(status=403))
     with pytest.raises(ForbiddenError):
         connect().table_exists("a.t")
 
 
 def test_create_if_not_exists(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(Answer(status=409))
+    peer.respond(Response(status=409))
     catalog = connect()
     assert catalog.create_namespace_if_not_exists("a") is None
     with pytest.raises(AlreadyExistsError):
         catalog.create_namespace("a")
     request: Any = {"name": "t", "schema": {"type": "struct", "fields": []}}
-    peer.answer(Answer(status=409), in_json(LOADED))
+    peer.respond(Response(status=409), in_json(LOADED))
     key = "01990c5e-7b1a-7c3d-8e21-0a1b2c3d4e5f"
     assert catalog.create_table_if_not_exists("a", request, idempotency_key=key, timeout=5) == METADATA
     assert [each.method for each in peer.received[-2:]] == ["POST", "GET"]
-    peer.answer(Answer(status=409), Answer(status=404))
+    peer.respond(Response(status=409), Response(status=404))
     with pytest.raises(NoSuchTableError):
         catalog.create_table_if_not_exists("a", request)
 
@@ -230,7 +236,7 @@ def test_create_if_not_exists(peer: HttpPeer, connect: Connect) -> None:
     "body", [b"", b"{bad", b"[]", b"null", b'{"a":1} x', b"\xff{}", b"[" * 100_000, b'{"metadata":' * 60_000]
 )
 def test_a_response_that_is_not_an_object_is_an_error(peer: HttpPeer, connect: Connect, body: bytes) -> None:
-    peer.answer(Answer(headers={"Content-Type": "application/json"}, body=body))
+    peer.respond(Response(headers={"Content-Type": "application/json"}, body=body))
     with pytest.raises(InvalidResponseError) as caught:
         connect().load_table("a.t")
     assert caught.value.status == 200
@@ -241,12 +247,12 @@ def test_a_response_that_is_not_an_object_is_an_error(peer: HttpPeer, connect: C
 def test_json_is_detected_by_its_start_with_or_without_byte_order_mark(
     peer: HttpPeer, connect: Connect, kind: str
 ) -> None:
-    peer.answer(Answer(headers={"Content-Type": kind}, body=b"\xef\xbb\xbf " + json.dumps(LOADED).encode()))
+    peer.respond(Response(headers={"Content-Type": kind}, body=b"\xef\xbb\xbf " + json.dumps(LOADED).encode()))
     assert connect().load_table("a.t") == METADATA
 
 
 def test_raw_returns_the_response_unparsed(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(tagged(LOADED, '"x"'), Answer(status=304))
+    peer.respond(tagged(LOADED, '"x"'), Response(status=304))
     catalog = connect()
     result = catalog.load_table_result("a.t", raw=True)
     assert isinstance(result, RawResponse)
@@ -257,15 +263,15 @@ def test_raw_returns_the_response_unparsed(peer: HttpPeer, connect: Connect) -> 
 
 def test_other_results(peer: HttpPeer, connect: Connect) -> None:
     catalog = connect()
-    peer.answer(in_json({"metadata": {"view-uuid": "u"}, "metadata-location": "l", "config": {"token": "s3cr3t"}}))
+    peer.respond(in_json({"metadata": {"view-uuid": "u"}, "metadata-location": "l", "config": {"token": "s3cr3t"}}))
     view = catalog.load_view_result("a.v")
     assert (view.metadata["view-uuid"], view.metadata_location, view.config["token"]) == ("u", "l", "s3cr3t")
     assert "s3cr3t" not in repr(view)
     assert catalog.load_function_result("a.f").metadata_location == "l"
-    peer.answer(in_json(LOADED))
+    peer.respond(in_json(LOADED))
     assert catalog.unregister_table("a.t").metadata_location == "s3://b/0.json"
     assert peer.received[-1].headers["Content-Length"] == "0"
     assert peer.received[-1].headers["Content-Type"] is None
-    peer.answer(in_json({"updated": ["a"], "removed": None}))
+    peer.respond(in_json({"updated": ["a"], "removed": None}))
     changed = catalog.update_namespace_properties("a", {"updates": {"a": "1"}})
     assert (changed.updated, changed.removed, changed.missing) == (["a"], [], [])

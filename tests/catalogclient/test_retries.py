@@ -24,12 +24,12 @@ from catalogclient import (
     UnauthorizedError,
 )
 from tests.catalogclient.conftest import Connect
-from tests.fakes.http_peer import Answer, HttpPeer, in_json
+from tests.fakes.http_peer import HttpPeer, Response, in_json
 
 TABLE = {"metadata-location": "s3://b/0.json", "metadata": {"format-version": 2, "table-uuid": "u"}}
 REQUEST: Any = {"name": "t", "schema": {"type": "struct", "fields": []}}
 KNOWN = {"overrides": {"prefix": "p"}, "idempotency-key-lifetime": "PT30M"}
-LOST = Answer(raw=b"", close=True)
+LOST = Response(raw=b"", close=True)
 
 
 def keys(peer: HttpPeer) -> list[str | None]:
@@ -37,13 +37,13 @@ def keys(peer: HttpPeer) -> list[str | None]:
 
 
 def test_reads_are_repeated_until_the_server_responds(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(Answer(status=503), LOST, in_json({"namespaces": [["a"]]}))
+    peer.respond(Response(status=503), LOST, in_json({"namespaces": [["a"]]}))
     assert len(connect().list_namespaces()) == 1
     assert len(peer.received) == 3
 
 
 def test_reads_fail_after_four_attempts(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(Answer(status=500))
+    peer.respond(Response(status=500))
     with pytest.raises(ServerError) as caught:
         connect().list_namespaces()
     assert caught.value.attempts == len(peer.received) == 4
@@ -53,7 +53,7 @@ def test_reads_fail_after_four_attempts(peer: HttpPeer, connect: Connect) -> Non
 
 
 def test_a_change_is_sent_once_without_advertised_keys(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(Answer(status=500))
+    peer.respond(Response(status=500))
     with pytest.raises(ServerError) as caught:
         connect().create_table("a", REQUEST)
     assert caught.value.attempts == len(peer.received) == 1
@@ -61,31 +61,31 @@ def test_a_change_is_sent_once_without_advertised_keys(peer: HttpPeer, connect: 
     assert caught.value.idempotency_key == keys(peer)[0]
 
 
-@pytest.mark.parametrize("first", [Answer(status=500), LOST])
+@pytest.mark.parametrize("first", [Response(status=500), LOST])
 def test_a_change_is_repeated_with_its_key_if_keys_are_advertised(
-    peer: HttpPeer, connect: Connect, first: Answer
+    peer: HttpPeer, connect: Connect, first: Response
 ) -> None:
-    peer.answer(in_json(KNOWN), path="/v1/config")
-    peer.answer(first, in_json(TABLE))
+    peer.respond(in_json(KNOWN), path="/v1/config")
+    peer.respond(first, in_json(TABLE))
     catalog = connect(warehouse="w")
     catalog.create_table("a", REQUEST)
-    peer.answer(first, in_json(TABLE))
+    peer.respond(first, in_json(TABLE))
     catalog.update_table("a.t", updates=[])
     one, same, other, again = keys(peer)
     assert one == same != other == again
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
-        *(Answer(status=status) for status in (500, 502, 504)),
-        Answer(status=503, headers={"Retry-After": "1"}),
+        *(Response(status=status) for status in (500, 502, 504)),
+        Response(status=503, headers={"Retry-After": "1"}),
         LOST,
         in_json({"error": {"message": "m", "type": "CommitStateUnknownException", "code": 500}}, status=500),
     ],
 )
-def test_a_lost_commit_is_sent_once_and_unknown(peer: HttpPeer, connect: Connect, answer: Answer) -> None:
-    peer.answer(answer)
+def test_a_lost_commit_is_sent_once_and_unknown(peer: HttpPeer, connect: Connect, response: Response) -> None:
+    peer.respond(response)
     catalog = connect()
     commits: list[Callable[[], object]] = [
         lambda: catalog.update_table("a.t", updates=[]),
@@ -102,7 +102,7 @@ def test_a_lost_commit_is_sent_once_and_unknown(peer: HttpPeer, connect: Connect
 
 
 def test_a_conflict_is_not_repeated(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({"error": {"message": "m", "type": "CommitFailedException", "code": 409}}, status=409))
+    peer.respond(in_json({"error": {"message": "m", "type": "CommitFailedException", "code": 409}}, status=409))
     with pytest.raises(CommitFailedError) as caught:
         connect().update_table("a.t", updates=[])
     assert caught.value.is_conflict
@@ -110,7 +110,7 @@ def test_a_conflict_is_not_repeated(peer: HttpPeer, connect: Connect) -> None:
 
 
 def test_a_commit_is_repeated_after_429(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(Answer(status=429, headers={"Retry-After": "1"}), in_json(TABLE))
+    peer.respond(Response(status=429, headers={"Retry-After": "1"}), in_json(TABLE))
     began_at = time.monotonic()
     connect().update_table("a.t", updates=[])
     assert time.monotonic() - began_at >= 1
@@ -119,8 +119,8 @@ def test_a_commit_is_repeated_after_429(peer: HttpPeer, connect: Connect) -> Non
 
 
 def test_a_404_after_a_lost_drop_is_maybe_applied(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json(KNOWN), path="/v1/config")
-    peer.answer(LOST, Answer(status=404))
+    peer.respond(in_json(KNOWN), path="/v1/config")
+    peer.respond(LOST, Response(status=404))
     with pytest.raises(NoSuchTableError) as caught:
         connect(warehouse="w").drop_table("a.t")
     assert caught.value.maybe_applied
@@ -128,14 +128,14 @@ def test_a_404_after_a_lost_drop_is_maybe_applied(peer: HttpPeer, connect: Conne
 
 
 def test_reports_are_sent_once(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(Answer(status=503))
+    peer.respond(Response(status=503))
     with pytest.raises(ServiceUnavailableError):
         connect().report_metrics("a.t", {"report-type": "commit-report"})  # type: ignore[arg-type]
     assert len(peer.received) == 1
 
 
 def test_a_call_ends_at_its_deadline(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(Answer(status=503))
+    peer.respond(Response(status=503))
     began_at = time.monotonic()
     with pytest.raises(ServiceUnavailableError) as caught:
         connect(total_timeout=1.0, retry=RetryPolicy(max_attempts=1_000, backoff_max=0.2)).list_namespaces()
@@ -144,7 +144,7 @@ def test_a_call_ends_at_its_deadline(peer: HttpPeer, connect: Connect) -> None:
 
 
 def test_without_policy_there_is_one_attempt(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(Answer(status=503))
+    peer.respond(Response(status=503))
     with pytest.raises(ServiceUnavailableError):
         connect(retry=None).list_namespaces()
     assert len(peer.received) == 1
@@ -152,7 +152,7 @@ def test_without_policy_there_is_one_attempt(peer: HttpPeer, connect: Connect) -
 
 @pytest.mark.parametrize("status", [401, 419])
 def test_fixed_credentials_are_not_repeated_after_401(peer: HttpPeer, connect: Connect, status: int) -> None:
-    peer.answer(Answer(status=status))
+    peer.respond(Response(status=status))
     with pytest.raises(UnauthorizedError) as caught:
         connect(auth=BearerAuth("t0k")).create_namespace("a")
     assert len(peer.received) == 1
@@ -163,11 +163,11 @@ def test_fixed_credentials_are_not_repeated_after_401(peer: HttpPeer, connect: C
 @pytest.mark.parametrize("status", [401, 419])
 def test_refreshed_credentials_are_used_once_with_the_same_key(peer: HttpPeer, connect: Connect, status: int) -> None:
     tokens = iter(["old", "new", "new", "newer", "newest", "more"])
-    peer.answer(Answer(status=status), in_json(TABLE))
+    peer.respond(Response(status=status), in_json(TABLE))
     connect(auth=BearerAuth(lambda: next(tokens)), retry=None).update_table("a.t", updates=[])
     assert [each.headers["Authorization"] for each in peer.received] == ["Bearer old", "Bearer new"]
     assert len(set(keys(peer))) == 1
-    peer.answer(Answer(status=status))
+    peer.respond(Response(status=status))
     with pytest.raises(UnauthorizedError) as caught:
         connect(auth=BearerAuth(lambda: next(tokens))).update_table("a.t", updates=[])
     assert caught.value.attempts == 2
@@ -175,7 +175,7 @@ def test_refreshed_credentials_are_used_once_with_the_same_key(peer: HttpPeer, c
 
 def test_403_does_not_refresh_credentials(peer: HttpPeer, connect: Connect) -> None:
     tokens = iter(["old", "new"])
-    peer.answer(Answer(status=403))
+    peer.respond(Response(status=403))
     with pytest.raises(CatalogError):
         connect(auth=BearerAuth(lambda: next(tokens))).list_namespaces()
     assert len(peer.received) == 1
@@ -188,13 +188,13 @@ def test_credentials_are_added_to_every_attempt(peer: HttpPeer, connect: Connect
         calls.append(1)
         return {"A": f"b{len(calls)}"}
 
-    peer.answer(Answer(status=503), in_json({}))
+    peer.respond(Response(status=503), in_json({}))
     connect(auth=CustomAuth(fields)).list_namespaces()
     assert [each.headers["A"] for each in peer.received] == ["b1", "b2"]
 
 
 def test_closing_ends_a_pause(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(Answer(status=503, headers={"Retry-After": "50"}))
+    peer.respond(Response(status=503, headers={"Retry-After": "50"}))
     catalog = connect()
     closing = threading.Timer(0.3, catalog.close)
     closing.start()

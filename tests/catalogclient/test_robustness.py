@@ -36,7 +36,7 @@ from catalogclient import (
     updates,
 )
 from tests.catalogclient.conftest import AT_ONCE, Connect, untimed
-from tests.fakes.http_peer import Answer, HttpPeer, in_json
+from tests.fakes.http_peer import HttpPeer, Response, in_json
 
 LONE = "\ud800"
 METADATA = {"format-version": 2, "table-uuid": "u"}
@@ -48,7 +48,7 @@ METADATA = {"format-version": 2, "table-uuid": "u"}
 def test_a_broken_retry_after_does_not_hide_the_unknown_state_of_a_commit(
     peer: HttpPeer, connect: Connect, value: str
 ) -> None:
-    peer.answer(Answer(status=503, headers={"Retry-After": value}))
+    peer.respond(Response(status=503, headers={"Retry-After": value}))
     with pytest.raises(CommitStateUnknownError):
         connect().update_table("a.t", updates=[])
     with pytest.raises(ServerError):
@@ -60,7 +60,7 @@ def test_a_broken_retry_after_does_not_hide_the_unknown_state_of_a_commit(
     [{"overrides": {"prefix": LONE}}, {"overrides": {"prefix": "p", "namespace-separator": LONE}}],
 )
 def test_lone_surrogates_in_the_configuration(peer: HttpPeer, connect: Connect, config: Any) -> None:
-    peer.answer(in_json(config), path="/v1/config")
+    peer.respond(in_json(config), path="/v1/config")
     with pytest.raises(InvalidResponseError):
         connect(warehouse="w").list_tables(["a", "b"])
 
@@ -132,7 +132,7 @@ OPTIONS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("options", OPTIONS, ids=repr)
 def test_invalid_options_raise_a_catalog_error(peer: HttpPeer, options: dict[str, Any]) -> None:
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     with pytest.raises(InvalidArgumentError):
         RestCatalog(peer.url, **options).list_namespaces()
     assert peer.received == []
@@ -146,7 +146,7 @@ def test_a_missing_ca_bundle_fails_at_once(peer: HttpPeer, connect: Connect) -> 
 
 @pytest.mark.parametrize("endless", [math.inf, 1e12, 10**400])
 def test_infinity_means_no_limit(peer: HttpPeer, connect: Connect, endless: float) -> None:
-    peer.answer(Answer(status=503), in_json({}))
+    peer.respond(Response(status=503), in_json({}))
     catalog = connect(timeout=endless, total_timeout=endless)
     catalog.list_namespaces()
     catalog.list_namespaces(timeout=(endless, 5))
@@ -160,7 +160,7 @@ def test_a_retry_policy_has_a_whole_number_of_attempts(value: Any) -> None:
 
 
 def test_an_overflowing_backoff_is_the_longest_delay(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(Answer(status=503))
+    peer.respond(Response(status=503))
     policy = RetryPolicy(max_attempts=9, backoff_factor=1e300, backoff_base=1e-9, backoff_max=0.001)
     with pytest.raises(ServerError):
         connect(retry=policy).list_namespaces()
@@ -169,7 +169,7 @@ def test_an_overflowing_backoff_is_the_longest_delay(peer: HttpPeer, connect: Co
 
 @pytest.mark.parametrize("status", [101, 199])
 def test_a_final_informational_status_is_a_failure(peer: HttpPeer, connect: Connect, status: int) -> None:
-    peer.answer(Answer(raw=f"HTTP/1.1 {status} Strange\r\nContent-Length: 0\r\n\r\n".encode(), close=True))
+    peer.respond(Response(raw=f"HTTP/1.1 {status} Strange\r\nContent-Length: 0\r\n\r\n".encode(), close=True))
     catalog = connect()
     with pytest.raises(InvalidResponseError) as caught:
         catalog.table_exists("a.t")
@@ -247,14 +247,14 @@ def test_an_expiry_after_the_last_year_is_no_expiry() -> None:
 
 def test_a_table_without_a_location_has_its_configuration(peer: HttpPeer, connect: Connect) -> None:
     document = {"metadata": {**METADATA, "location": None}, "config": {"k": "v"}, "storage-credentials": []}
-    peer.answer(in_json(document))
+    peer.respond(in_json(document))
     assert effective_config(connect().load_table_result("a.t")) == {"k": "v"}
 
 
 @pytest.mark.parametrize("references", [5, "0", {"0": 0}, [True], [0.0], [None], [[0]]])
 def test_invalid_references_to_delete_files(peer: HttpPeer, connect: Connect, references: Any) -> None:
     task = {"data-file": {}, "delete-file-references": references}
-    peer.answer(in_json({"status": "completed", "file-scan-tasks": [task], "delete-files": [{}]}))
+    peer.respond(in_json({"status": "completed", "file-scan-tasks": [task], "delete-files": [{}]}))
     with pytest.raises(InvalidResponseError):
         list(connect().plan_scan("a.t"))
 
@@ -308,7 +308,7 @@ def test_any_document_of_a_server_is_a_result_or_a_catalog_error(
 ) -> None:
     body = json.dumps(document).encode("utf-8", "surrogatepass")
     headers = {"Content-Type": "application/json"}
-    hostile.answer(Answer(headers=headers, body=json.dumps(config).encode()), path="/v1/config")
-    hostile.answer(Answer(status=status, headers=headers, body=body))
+    hostile.respond(Response(headers=headers, body=json.dumps(config).encode()), path="/v1/config")
+    hostile.respond(Response(status=status, headers=headers, body=body))
     with RestCatalog(hostile.url, retry=AT_ONCE) as catalog, contextlib.suppress(CatalogError):
         assert repr(READS[number](catalog))

@@ -20,7 +20,7 @@ from catalogclient import (
 )
 from catalogclient._scan import AsyncScanPlan
 from tests.catalogclient.conftest import Connect
-from tests.fakes.http_peer import Answer, HttpPeer, in_json
+from tests.fakes.http_peer import HttpPeer, Response, in_json
 
 T = "/v1/namespaces/a/tables/t"
 
@@ -36,7 +36,7 @@ def requests(peer: HttpPeer) -> list[str]:
 def test_a_completed_plan_is_not_polled(peer: HttpPeer, connect: Connect) -> None:
     deletes = [{"content": "position-deletes", "file-path": "d0"}, {"content": "equality-deletes", "file-path": "d1"}]
     credentials = [{"prefix": "s3://b/", "config": {"k": "s3cr3t"}}]
-    peer.answer(
+    peer.respond(
         in_json(
             {
                 "status": "completed",
@@ -195,20 +195,20 @@ def test_failed_and_cancelled_plans_are_not_cancelled() -> None:
 @pytest.mark.parametrize("number", [1, 5, -1])
 def test_a_delete_file_must_be_in_the_same_response(peer: HttpPeer, connect: Connect, number: int) -> None:
     body = {"status": "completed", "file-scan-tasks": [task("f", number)], "delete-files": [{}]}
-    peer.answer(in_json(body))
+    peer.respond(in_json(body))
     with pytest.raises(InvalidResponseError), connect().plan_scan("a.t") as scan:
         list(scan)
 
 
 @pytest.mark.parametrize("body", [{"status": "cancelled"}, {"status": "submitted"}, {"status": "new"}, {}])
 def test_invalid_states_of_a_new_plan_are_errors(peer: HttpPeer, connect: Connect, body: Any) -> None:
-    peer.answer(in_json(body))
+    peer.respond(in_json(body))
     with pytest.raises(InvalidResponseError):
         connect().plan_table_scan("a.t")
 
 
 def test_the_reason_of_a_failed_plan_is_in_the_result(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({"status": "failed", "error": {"message": "m", "type": "T", "code": 400, "stack": ["s"]}}))
+    peer.respond(in_json({"status": "failed", "error": {"message": "m", "type": "T", "code": 400, "stack": ["s"]}}))
     catalog = connect()
     error = catalog.fetch_planning_result("a.t", "p").error
     assert error is not None
@@ -218,8 +218,8 @@ def test_the_reason_of_a_failed_plan_is_in_the_result(peer: HttpPeer, connect: C
 
 
 def test_an_abandoned_plan_is_cancelled_on_the_wire(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({"status": "completed", "plan-id": "p", "file-scan-tasks": [task("f")], "plan-tasks": ["k"]}))
+    peer.respond(in_json({"status": "completed", "plan-id": "p", "file-scan-tasks": [task("f")], "plan-tasks": ["k"]}))
     with connect().plan_scan("a.t") as scan:
-        peer.answer(Answer(status=204), path=f"{T}/plan/p")
+        peer.respond(Response(status=204), path=f"{T}/plan/p")
         next(scan)
     assert requests(peer) == [f"POST {T}/plan", f"DELETE {T}/plan/p"]

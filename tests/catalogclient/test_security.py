@@ -22,7 +22,7 @@ from catalogclient import (
     SigV4Auth,
 )
 from tests.catalogclient.conftest import AT_ONCE, Connect
-from tests.fakes.http_peer import Answer, HttpPeer, in_json, redirect
+from tests.fakes.http_peer import HttpPeer, Response, in_json, redirect
 
 CANARY = "c4n4ry-5ecret"
 
@@ -46,32 +46,32 @@ AUTHS: dict[str, Callable[[str], Any]] = {
     "oauth2": lambda url: OAuth2ClientCredentials("id", CANARY, token_url=f"{url}/token"),
     "sigv4": lambda _: SigV4Auth("eu", access_key="AK", secret_key=CANARY, session_token=CANARY),
 }
-ANSWERS: dict[str, Answer] = {
-    "400": Answer(status=400, body=b"{bad"),
-    "401": Answer(status=401),
+RESPONSES: dict[str, Response] = {
+    "400": Response(status=400, body=b"{bad"),
+    "401": Response(status=401),
     "403": in_json({"error": {"message": "m", "type": "ForbiddenException", "code": 403}}, status=403),
-    "404": Answer(status=404, body=b"<html>"),
-    "419": Answer(status=419),
-    "500": Answer(status=500),
+    "404": Response(status=404, body=b"<html>"),
+    "419": Response(status=419),
+    "500": Response(status=500),
     "redirect": redirect("http://elsewhere.example/?q=1"),
-    "not JSON": Answer(headers={"Content-Type": "application/json"}, body=b"{"),
-    "lost": Answer(raw=b"", close=True),
-    "half": Answer(headers={"Content-Length": "99"}, body=b"{", close=True),
-    "slow": Answer(hang=True),
+    "not JSON": Response(headers={"Content-Type": "application/json"}, body=b"{"),
+    "lost": Response(raw=b"", close=True),
+    "half": Response(headers={"Content-Length": "99"}, body=b"{", close=True),
+    "slow": Response(hang=True),
 }
 
 
 @pytest.mark.parametrize("kind", AUTHS)
-@pytest.mark.parametrize("answer", ANSWERS)
+@pytest.mark.parametrize("response", RESPONSES)
 def test_failures_contain_no_secret(
-    peer: HttpPeer, connect: Connect, everything_seen: Callable[[], str], kind: str, answer: str
+    peer: HttpPeer, connect: Connect, everything_seen: Callable[[], str], kind: str, response: str
 ) -> None:
-    peer.answer(in_json({"access_token": CANARY, "expires_in": 3600}), path="/token")
-    peer.answer(ANSWERS[answer])
+    peer.respond(in_json({"access_token": CANARY, "expires_in": 3600}), path="/token")
+    peer.respond(RESPONSES[response])
     catalog = connect(
         auth=AUTHS[kind](peer.url),
         headers={"X-Private": CANARY},
-        timeout=0.2 if answer == "slow" else 10,
+        timeout=0.2 if response == "slow" else 10,
         properties={"token": CANARY},
         retry=None,
     )
@@ -92,10 +92,10 @@ def test_failures_contain_no_secret(
 
 def test_results_contain_no_secret(peer: HttpPeer, connect: Connect, everything_seen: Callable[[], str]) -> None:
     secret = {"s3.secret-access-key": CANARY, "token": CANARY}
-    peer.answer(
+    peer.respond(
         in_json({"defaults": secret, "overrides": {**secret, "uri": f"http://u:{CANARY}@h"}}), path="/v1/config"
     )
-    peer.answer(
+    peer.respond(
         in_json(
             {
                 "metadata": {"format-version": 2, "table-uuid": "u"},
@@ -121,8 +121,8 @@ def test_results_contain_no_secret(peer: HttpPeer, connect: Connect, everything_
 def test_a_failed_token_request_contains_no_secret(
     peer: HttpPeer, connect: Connect, everything_seen: Callable[[], str]
 ) -> None:
-    for answer in (*ANSWERS.values(), in_json({"error": "invalid_client"}, status=401)):
-        peer.answer(answer, path="/token")
+    for response in (*RESPONSES.values(), in_json({"error": "invalid_client"}, status=401)):
+        peer.respond(response, path="/token")
         auth = OAuth2ClientCredentials("id", CANARY, token_url=f"{peer.url}/token", client_auth="post", timeout=0.2)
         with pytest.raises(CatalogError) as caught:
             connect(auth=auth, retry=None).list_namespaces()
@@ -130,7 +130,7 @@ def test_a_failed_token_request_contains_no_secret(
 
 
 def test_errors_contain_no_query_values(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(Answer(status=500))
+    peer.respond(Response(status=500))
     with pytest.raises(CatalogError) as caught:
         connect(retry=None).list_namespaces(page_token=CANARY)
     assert CANARY not in str(vars(caught.value))
@@ -164,8 +164,8 @@ def test_server_messages_cannot_forge_log_lines(
     peer: HttpPeer, connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "catalogclient")
-    peer.answer(
-        Answer(
+    peer.respond(
+        Response(
             status=500,
             headers={"Content-Type": "application/json", "X-Request-Id": "a\x1b[2Kb"},
             body=b'{"error":{"message":"a\\nFORGED","type":"b\\nFORGED"}}',

@@ -20,7 +20,7 @@ from catalogclient import (
     updates,
 )
 from tests.catalogclient.conftest import Connect
-from tests.fakes.http_peer import Answer, HttpPeer, in_json
+from tests.fakes.http_peer import HttpPeer, Response, in_json
 
 LOADED: Any = {
     "metadata": {"format-version": 2, "table-uuid": "u"},
@@ -33,7 +33,7 @@ REGISTER: Any = {"name": "t", "metadata-location": "s3://b/0.json"}
 
 
 def test_the_main_class_is_constructed_with_an_options_object(peer: HttpPeer) -> None:
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     options = RestCatalogOptions.from_mapping({"baseUrl": peer.url, "warehouse": "w", "accessDelegation": ["x"]})
     with RestCatalog(options) as catalog:
         assert len(catalog.list_namespaces()) == 0
@@ -42,8 +42,8 @@ def test_the_main_class_is_constructed_with_an_options_object(peer: HttpPeer) ->
 def test_on_first_use_the_config_is_requested_with_the_warehouse_and_the_prefix_of_the_overrides_used(
     peer: HttpPeer, connect: Connect
 ) -> None:
-    peer.answer(in_json({"overrides": {"prefix": "p"}}), path="/v1/config")
-    peer.answer(in_json({}))
+    peer.respond(in_json({"overrides": {"prefix": "p"}}), path="/v1/config")
+    peer.respond(in_json({}))
     catalog = connect(warehouse="w")
     assert peer.received == []
     catalog.list_namespaces()
@@ -52,33 +52,33 @@ def test_on_first_use_the_config_is_requested_with_the_warehouse_and_the_prefix_
 
 
 def test_a_server_without_config_gets_the_warehouse_as_a_literal_path_segment(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(Answer(status=404), path="/v1/config")
-    peer.answer(in_json({}))
+    peer.respond(Response(status=404), path="/v1/config")
+    peer.respond(in_json({}))
     connect(warehouse="w h").list_namespaces()
     assert peer.received[-1].target == "/v1/w%20h/namespaces"
 
 
 def test_catalog_name_is_an_alias_of_warehouse_and_warehouse_wins(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     connect(catalog_name="old").load_config()
     connect(catalog_name="old", warehouse="new").load_config()
     assert [each.query for each in peer.received] == [{"warehouse": "old"}, {"warehouse": "new"}]
 
 
 def test_auth_of_type_bearer_carries_a_token(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     connect(auth={"type": "bearer", "token": "t"}).list_namespaces()
     assert peer.received[0].headers["Authorization"] == "Bearer t"
 
 
 def test_access_delegation_is_an_array_of_strings(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json(LOADED))
+    peer.respond(in_json(LOADED))
     connect(access_delegation=["vended-credentials", "remote-signing"]).load_table("a.t")
     assert peer.received[0].headers["X-Iceberg-Access-Delegation"] == "vended-credentials,remote-signing"
 
 
 def test_a_namespace_page_has_namespaces_and_an_optional_next_page_token(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({"namespaces": [["a", "b"]], "next-page-token": "n"}), in_json({"namespaces": []}))
+    peer.respond(in_json({"namespaces": [["a", "b"]], "next-page-token": "n"}), in_json({"namespaces": []}))
     catalog = connect()
     page = catalog.list_namespaces(page_size=1, page_token="")
     assert (page.namespaces, page.next_page_token) == ([NamespaceIdentifier(("a", "b"))], "n")
@@ -86,13 +86,13 @@ def test_a_namespace_page_has_namespaces_and_an_optional_next_page_token(peer: H
 
 
 def test_a_table_page_has_identifiers_and_an_optional_next_page_token(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({"identifiers": [{"namespace": ["a"], "name": "t"}], "next-page-token": "n"}))
+    peer.respond(in_json({"identifiers": [{"namespace": ["a"], "name": "t"}], "next-page-token": "n"}))
     page = connect().list_tables({"namespace": ["a"]})
     assert (page.identifiers, page.next_page_token) == ([TableIdentifier(("a",), "t")], "n")
 
 
 def test_the_parent_filter_is_passed_as_parent(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     catalog = connect()
     catalog.list_namespaces(parent={"namespace": ["a"]}, page_size=2, page_token="x")
     assert peer.received[0].query == {"parent": "a", "pageToken": "x", "pageSize": "2"}
@@ -101,7 +101,7 @@ def test_the_parent_filter_is_passed_as_parent(peer: HttpPeer, connect: Connect)
 
 
 def test_load_table_returns_metadata_only_and_none_for_304(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json(LOADED), Answer(status=304))
+    peer.respond(in_json(LOADED), Response(status=304))
     catalog = connect()
     assert catalog.load_table({"namespace": ["a"], "name": "t"}, snapshots="refs") == LOADED["metadata"]
     assert catalog.load_table("a.t", if_none_match='"e"', snapshots="all") is None
@@ -111,7 +111,7 @@ def test_load_table_returns_metadata_only_and_none_for_304(peer: HttpPeer, conne
 
 def test_credentials_and_config_are_in_the_result_methods_only(peer: HttpPeer, connect: Connect) -> None:
     headers = {"Content-Type": "application/json", "ETag": '"e"'}
-    peer.answer(Answer(headers=headers, body=in_json(LOADED).body))
+    peer.respond(Response(headers=headers, body=in_json(LOADED).body))
     catalog = connect()
     for bare in (catalog.load_table("a.t"), catalog.create_table("a", CREATE), catalog.register_table("a", REGISTER)):
         assert bare == LOADED["metadata"]
@@ -127,7 +127,7 @@ def test_credentials_and_config_are_in_the_result_methods_only(peer: HttpPeer, c
 def test_update_table_takes_requirements_and_updates_and_commit_table_is_its_alias(
     peer: HttpPeer, connect: Connect
 ) -> None:
-    peer.answer(in_json(LOADED))
+    peer.respond(in_json(LOADED))
     catalog = connect()
     body: Any = {
         "requirements": [requirements.assert_table_uuid("u"), requirements.assert_ref_snapshot_id("main", None)],
@@ -141,13 +141,13 @@ def test_update_table_takes_requirements_and_updates_and_commit_table_is_its_ali
 
 
 def test_an_empty_requirements_array_disables_optimistic_concurrency(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json(LOADED))
+    peer.respond(in_json(LOADED))
     connect().update_table("a.t", {"requirements": [], "updates": []})
     assert peer.received[0].json()["requirements"] == []
 
 
 def test_every_post_and_delete_mutation_carries_an_idempotency_key(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({**LOADED, "updated": []}))
+    peer.respond(in_json({**LOADED, "updated": []}))
     catalog = connect()
     catalog.create_namespace("a")
     catalog.update_namespace_properties("a", {"updates": {"x": "y"}})
@@ -165,14 +165,14 @@ def test_every_post_and_delete_mutation_carries_an_idempotency_key(peer: HttpPee
 
 
 def test_load_config_returns_the_server_configuration(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({"defaults": {"a": "b"}, "overrides": {"c": "d"}}))
+    peer.respond(in_json({"defaults": {"a": "b"}, "overrides": {"c": "d"}}))
     config = connect().load_config()
     assert (config.defaults, config.overrides) == ({"a": "b"}, {"c": "d"})
     assert peer.received[0].target == "/v1/config"
 
 
 def test_every_failure_is_a_catalog_error_and_a_network_failure_has_status_0(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(Answer(status=418))
+    peer.respond(Response(status=418))
     with pytest.raises(CatalogError) as caught:
         connect().list_namespaces()
     assert caught.value.status == 418

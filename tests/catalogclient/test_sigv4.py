@@ -12,7 +12,7 @@ from catalogclient import BearerAuth, SigV4Auth
 from catalogclient.auth import PreparedRequest
 from catalogclient.auth._sigv4 import canonical_path, canonical_query
 from tests.catalogclient.conftest import Connect
-from tests.fakes.http_peer import Answer, HttpPeer, in_json
+from tests.fakes.http_peer import HttpPeer, Response, in_json
 
 HOST = "https://s3tables.us-east-1.amazonaws.com/iceberg/v1"
 BUCKET = "arn%3Aaws%3As3tables%3Aus-east-1%3A111122223333%3Abucket%2Fdemo"
@@ -69,7 +69,7 @@ def test_the_signed_host_equals_the_sent_host(url: str, host: str) -> None:
 
 
 def test_the_authorization_of_a_delegate_is_signed(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     connect(auth=signer(delegate=BearerAuth("t0k"))).list_namespaces()
     headers = peer.received[0].headers
     assert headers["Original-Authorization"] == "Bearer t0k"
@@ -78,12 +78,12 @@ def test_the_authorization_of_a_delegate_is_signed(peer: HttpPeer, connect: Conn
 
 def test_keys_are_requested_for_every_attempt(peer: HttpPeer, connect: Connect) -> None:
     keys = iter([("AK1", "s", None), ("AK2", "s", "T"), ("AK3", "s", None)])
-    peer.answer(Answer(status=503), Answer(status=401), in_json({}))
+    peer.respond(Response(status=503), Response(status=401), in_json({}))
     connect(auth=SigV4Auth("eu", credentials=lambda: next(keys))).list_namespaces()
     used = [re.search(r"Credential=(\w+)/", each.headers["Authorization"]) for each in peer.received]
     assert [match and match[1] for match in used] == ["AK1", "AK2", "AK3"]
     assert peer.received[1].headers["X-Amz-Security-Token"] == "T"
-    peer.answer(Answer(status=401))
+    peer.respond(Response(status=401))
     with pytest.raises(Exception, match="401"):
         connect(auth=signer()).list_namespaces()
     assert len(peer.received) == 4

@@ -18,7 +18,7 @@ import catalogclient
 from catalogclient import RequestInfo, ResponseInfo, RestCatalogOptions, RetryInfo
 from catalogclient._options import MutationOptions, OptionFields
 from tests.catalogclient.conftest import Connect
-from tests.fakes.http_peer import Answer, HttpPeer, in_json
+from tests.fakes.http_peer import HttpPeer, Response, in_json
 
 FOLDER = Path(catalogclient.__file__).parent
 ENVIRONMENT = {"PYTHONPATH": str(FOLDER.parent)}
@@ -127,7 +127,7 @@ def test_hooks_receive_every_attempt_and_cannot_fail_it(
     peer: HttpPeer, connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "catalogclient")
-    peer.answer(Answer(status=503), Answer(raw=b"", close=True), in_json({}))
+    peer.respond(Response(status=503), Response(raw=b"", close=True), in_json({}))
     spectator = Spectator()
     connect(hooks=[Heckler(), spectator]).list_tables("private.names")
     logged = [type(each).__name__ for each in spectator.seen]
@@ -149,7 +149,7 @@ def test_the_log_has_a_line_for_every_attempt(
 ) -> None:
     caplog.set_level(logging.DEBUG, "catalogclient")
     kind = {"Content-Type": "application/json", "X-Request-Id": "r-1"}
-    peer.answer(Answer(status=503), Answer(headers=kind, body=b"{}"))
+    peer.respond(Response(status=503), Response(headers=kind, body=b"{}"))
     connect().list_namespaces(page_token="hidden")
     lines = [f"{each.levelname} {each.name} {each.getMessage()}" for each in caplog.records]
     assert len(lines) == 3

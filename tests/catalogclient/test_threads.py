@@ -19,7 +19,7 @@ import catalogclient
 from catalogclient import ClientClosedError, RestCatalog
 from catalogclient._single_flight import SingleFlight
 from tests.catalogclient.conftest import Connect
-from tests.fakes.http_peer import Answer, HttpPeer, in_json
+from tests.fakes.http_peer import HttpPeer, Response, in_json
 
 SOURCES = Path(catalogclient.__file__).parents[1]
 
@@ -28,9 +28,9 @@ def test_sixty_four_threads_share_one_catalog(peer: HttpPeer, connect: Connect) 
     config = json.dumps({"overrides": {"prefix": "p"}}).encode()
     token = json.dumps({"access_token": "t", "expires_in": 3600}).encode()
     kind = {"Content-Type": "application/json"}
-    peer.answer(Answer(delay=0.2, headers=kind, body=config), path="/v1/config")
-    peer.answer(Answer(delay=0.2, headers=kind, body=token), path="/token")
-    peer.answer(in_json({"namespace": ["a"]}))
+    peer.respond(Response(delay=0.2, headers=kind, body=config), path="/v1/config")
+    peer.respond(Response(delay=0.2, headers=kind, body=token), path="/token")
+    peer.respond(in_json({"namespace": ["a"]}))
     auth: Any = {"type": "oauth2", "client_id": "i", "client_secret": "s", "token_url": "/token"}
     catalog = connect(warehouse="w", auth=auth, pool_maxsize=64)
     results: list[object] = []
@@ -120,7 +120,7 @@ def test_another_caller_repeats_the_request_of_an_interrupted_thread() -> None:
 
 
 def test_a_closed_catalog_raises_client_closed(connect: Connect, peer: HttpPeer) -> None:
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     catalog = connect(warehouse="w")
     with catalog as entered:
         assert entered is catalog
@@ -141,7 +141,7 @@ def test_a_closed_catalog_raises_client_closed(connect: Connect, peer: HttpPeer)
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_process_opens_its_own_connections(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     catalog = connect()
     catalog.list_namespaces()
     with warnings.catch_warnings():
@@ -169,7 +169,7 @@ def in_a_process(program: str, *arguments: str) -> subprocess.CompletedProcess[s
 
 
 def test_the_interpreter_exits_without_waiting(peer: HttpPeer) -> None:
-    peer.answer(Answer(hang=True))
+    peer.respond(Response(hang=True))
     done = in_a_process(
         """
         import sys, threading, time
@@ -203,7 +203,7 @@ def test_importing_opens_no_file_and_starts_no_thread() -> None:
 
 
 def test_an_unclosed_catalog_causes_no_warning(peer: HttpPeer) -> None:
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     done = in_a_process(
         """
         import sys
@@ -217,7 +217,7 @@ def test_an_unclosed_catalog_causes_no_warning(peer: HttpPeer) -> None:
 
 
 def test_the_last_sibling_closes_the_connections(peer: HttpPeer) -> None:
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     catalog = RestCatalog(peer.url, config_mode="never")
     siblings = [catalog.with_auth({"type": "bearer", "token": str(number)}) for number in range(3)]
     catalog.close()

@@ -34,7 +34,7 @@ from catalogclient import (
 )
 from tests.catalogclient import certificates
 from tests.catalogclient.conftest import Connect, plain_catalog
-from tests.fakes.http_peer import Answer, HttpPeer, in_json, redirect
+from tests.fakes.http_peer import HttpPeer, Response, in_json, redirect
 
 TABLE = {"metadata-location": "s3://b/0.json", "metadata": {"format-version": 2, "table-uuid": "u"}}
 TIMEOUT_SECONDS = 20.0
@@ -117,7 +117,7 @@ def test_a_slow_response_ends_at_the_deadline(kind: str) -> None:
 
 
 def test_a_server_without_a_response_times_out(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(Answer(hang=True))
+    peer.respond(Response(hang=True))
     with soon(), pytest.raises(RequestTimeoutError) as caught:
         connect(timeout=Timeout(connect=5, read=0.3), retry=None).list_namespaces()
     assert caught.value.phase == "read"
@@ -261,7 +261,7 @@ def test_an_endless_response_is_rejected_in_bounded_memory(talk: Any) -> None:
 
 def test_a_gzip_bomb_is_rejected_in_bounded_memory(peer: HttpPeer, connect: Connect) -> None:
     bomb = gzip.compress(bytes(200_000_000))
-    peer.answer(Answer(headers={"Content-Type": "application/json", "Content-Encoding": "gzip"}, body=bomb))
+    peer.respond(Response(headers={"Content-Type": "application/json", "Content-Encoding": "gzip"}, body=bomb))
     tracemalloc.start()
     try:
         with soon(), pytest.raises(InvalidResponseError, match="longer than"):
@@ -310,14 +310,14 @@ def test_transfer_encodings(peer: HttpPeer, connect: Connect, compress: bool) ->
     chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (sent[:5], sent[5:])) + b"0\r\n\r\n"
     encoding = {"Content-Encoding": "gzip"} if compress else {}
     headers = {"Content-Type": "application/json", "Transfer-Encoding": "chunked", **encoding}
-    peer.answer(Answer(headers=headers, body=chunks))
+    peer.respond(Response(headers=headers, body=chunks))
     assert len(connect().list_namespaces()) == 9_000
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308, 300])
 def test_redirects_are_not_followed(peer: HttpPeer, connect: Connect, status: int) -> None:
     with HttpPeer() as other:
-        peer.answer(redirect(f"{other.url}/x?token=s3cr3t#y", status=status))
+        peer.respond(redirect(f"{other.url}/x?token=s3cr3t#y", status=status))
         for auth in ({"type": "bearer", "token": "t0k"}, {"type": "header", "name": "X-Key", "value": "v"}):
             with pytest.raises(UnexpectedRedirectError) as caught:
                 connect(auth=auth).create_namespace("a")
@@ -328,7 +328,7 @@ def test_redirects_are_not_followed(peer: HttpPeer, connect: Connect, status: in
 
 
 def test_connections_are_reused_and_cookies_ignored(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(Answer(headers={"Content-Type": "application/json", "Set-Cookie": "a=b"}, body=b"{}"))
+    peer.respond(Response(headers={"Content-Type": "application/json", "Set-Cookie": "a=b"}, body=b"{}"))
     catalog = connect()
     for _ in range(3):
         catalog.list_namespaces()
@@ -338,12 +338,12 @@ def test_connections_are_reused_and_cookies_ignored(peer: HttpPeer, connect: Con
 
 
 def test_a_connection_closed_by_the_server_is_not_reused(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(Answer(headers={"Content-Type": "application/json", "Content-Length": "2"}, body=b"{}", close=True))
+    peer.respond(Response(headers={"Content-Type": "application/json", "Content-Length": "2"}, body=b"{}", close=True))
     catalog = connect(retry=None)
     for _ in range(3):
         catalog.list_namespaces()
         time.sleep(0.05)
-    peer.answer(in_json(TABLE))
+    peer.respond(in_json(TABLE))
     catalog.update_table("a.t", updates=[])
 
 
@@ -360,13 +360,13 @@ def test_only_the_adapters_of_a_callers_session_are_used(peer: HttpPeer, connect
     session.auth = ("someone", "else")
     session.headers["X-Session"] = "1"
     session.hooks["response"].append(lambda response, *_, **__: seen.append("hook"))
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     with plain_catalog(peer.url, session=session) as catalog:
         catalog.list_namespaces()
     assert seen == [f"{peer.url}/v1/namespaces"]
     assert peer.received[0].headers["Authorization"] is None
     assert session.get(f"{peer.url}/still-open", auth=("a", "b")).status_code == 200
-    peer.answer(Answer(raw=b"", close=True))
+    peer.respond(Response(raw=b"", close=True))
     with (
         plain_catalog(peer.url, session=session, retry=None) as catalog,
         pytest.raises(CommitStateUnknownError),
@@ -390,7 +390,7 @@ def test_a_failed_connection_of_a_callers_session_is_not_sent() -> None:
 def test_proxies_of_options_and_environment_are_used(
     peer: HttpPeer, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     with plain_catalog("http://catalog.example/x%2Ey", proxies={"http": peer.url}) as catalog:
         catalog.list_tables(["a.b", "c"])
     assert peer.received[-1].target == "http://catalog.example/x%2Ey/v1/namespaces/a.b%1Fc/tables"
@@ -447,7 +447,7 @@ def test_certificates_are_verified(authority: Path) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(authority)
     with HttpPeer(tls=context) as secure:
-        secure.answer(in_json({}))
+        secure.respond(in_json({}))
         with plain_catalog(secure.url, verify=str(authority)) as catalog:
             catalog.list_namespaces()
         with plain_catalog(secure.url) as catalog:

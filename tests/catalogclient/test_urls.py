@@ -169,8 +169,8 @@ def test_loopback_hosts(address: str, inside: bool) -> None:
 
 
 def test_a_dot_separator_is_sent_percent_encoded(peer: HttpPeer, connect: Connect) -> None:
-    peer.answer(in_json({"overrides": {"namespace-separator": "%2E"}, "defaults": {}}), path="/v1/config")
-    peer.answer(in_json({}))
+    peer.respond(in_json({"overrides": {"namespace-separator": "%2E"}, "defaults": {}}), path="/v1/config")
+    peer.respond(in_json({}))
     catalog = connect(config_mode="always")
     catalog.list_tables(["a", "b"])
     catalog.list_namespaces(parent=["x.y", "b"])
@@ -188,7 +188,7 @@ def test_the_separator_of_the_options_takes_precedence(
     peer: HttpPeer, connect: Connect, option: str | None, server: str | None, sent: str
 ) -> None:
     overrides = {} if server is None else {"namespace-separator": server}
-    peer.answer(in_json({"overrides": overrides}), path="/v1/config")
-    peer.answer(in_json({}))
+    peer.respond(in_json({"overrides": overrides}), path="/v1/config")
+    peer.respond(in_json({}))
     connect(config_mode="always", namespace_separator=option).list_tables("a.b")
     assert peer.received[1].target == f"/v1/namespaces/{sent}/tables"

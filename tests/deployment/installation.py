@@ -18,7 +18,7 @@ from psycopg import conninfo
 
 from tests import ports, preloaded_python
 from tests.deployment.postgresql import DATABASE, ROLE, Pair
-from tests.fakes.http_peer import Answer, HttpPeer
+from tests.fakes.http_peer import HttpPeer, Response
 from tests.fakes.smtp import FakeSmtp
 from tests.live import servers
 from tests.live.deployment import programs
@@ -123,7 +123,7 @@ def running(
     with contextlib.ExitStack() as stack:
         smtp = stack.enter_context(FakeSmtp())
         receiver = stack.enter_context(HttpPeer())
-        receiver.answer(Answer(status=204))
+        receiver.respond(Response(status=204))
         settings = {**_SETTINGS, "AUTH_API_EXTERNAL_URL": f"http://127.0.0.1:{port}"}
         settings |= {"AUTH_SMTP_HOST": smtp.host, "AUTH_SMTP_PORT": str(smtp.port), **(env or {})}
 

@@ -26,7 +26,7 @@ from tests.deployment import installation, postgresql, scenarios
 from tests.deployment.frequent_jobs import PERIOD_SECONDS
 from tests.deployment.installation import Installation
 from tests.deployment.load import PASSWORD
-from tests.fakes.http_peer import Answer
+from tests.fakes.http_peer import Response
 from tests.live.robustness import conftest as robust
 from tests.live.servers import LiveServer
 
@@ -265,7 +265,7 @@ def take_over_webhook(running: Installation, connection: Connection, programs: P
     """Kill the program that waits for the answer to a webhook; returns the seconds until another one sends it again."""
     receiver = running.receiver
     number = len(receiver.received)
-    receiver.answer(Answer(hang=True), Answer(status=204))
+    receiver.respond(Response(hang=True), Response(status=204))
     sign_up(running)
     receiver.wait_for_requests(number + 1)
     sent = receiver.received[number]

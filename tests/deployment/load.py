@@ -83,10 +83,10 @@ class Journal:
 class Load:
     """Runs in a thread during its `with` block. `wait` waits for `answers` responses."""
 
-    def __init__(self, installation: Installation, *, answers: int, clients: int = 8) -> None:
+    def __init__(self, installation: Installation, *, responses: int, clients: int = 8) -> None:
         self.journal = Journal()
         self._installation = installation
-        self._answers = answers
+        self._responses = responses
         self._clients = clients
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()))
@@ -105,9 +105,9 @@ class Load:
         def is_done() -> bool:
             if not self._thread.is_alive():
                 raise RuntimeError("the load has ended") from self._error
-            return self.answered(since=now) >= self._answers
+            return self.answered(since=now) >= self._responses
 
-        robust.wait_until(is_done, f"{self._answers} answered requests")
+        robust.wait_until(is_done, f"{self._responses} answered requests")
 
     def __enter__(self) -> Load:
         self._thread.start()

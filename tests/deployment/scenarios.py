@@ -85,13 +85,13 @@ class Scenario:
     doubled_mails: int = 0
     """Emails that may arrive twice, if a worker dies between the reply of the mail server and the end of its job."""
     times: int = 1
-    answers: int = 120
+    responses: int = 120
     """Requests that are answered before a fault, after it, and between its steps."""
 
 
 def run(scenario: Scenario, running: Installation) -> Outcome:
     """Cause the fault under load, end the load, and check everything."""
-    with Load(running, answers=scenario.answers) as load:
+    with Load(running, responses=scenario.responses) as load:
         load.wait()
         period = scenario.fault(running, load)
         load.wait()

@@ -131,7 +131,7 @@ class Authenticator:
         }
         if transports is not None:
             response["transports"] = transports
-        return self._answer(credential, response)
+        return self._credential_json(credential, response)
 
     def get(
         self, options: dict[str, Any], *, credential: Credential | None = None, names_user: bool = True, **changes: Any
@@ -149,7 +149,7 @@ class Authenticator:
         }
         if names_user:
             response["userHandle"] = encode(changes.get("user_handle", credential.user_handle))
-        return self._answer(credential, response)
+        return self._credential_json(credential, response)
 
     def _client_data(self, type: str, options: dict[str, Any], changes: dict[str, Any]) -> bytes:
         client_data = {
@@ -174,7 +174,7 @@ class Authenticator:
         return own if fmt == "packed" else {}
 
     @staticmethod
-    def _answer(credential: Credential, response: dict[str, Any]) -> dict[str, Any]:
+    def _credential_json(credential: Credential, response: dict[str, Any]) -> dict[str, Any]:
         return {
             "id": encode(credential.id),
             "rawId": encode(credential.id),

@@ -26,7 +26,7 @@ import responses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Response:
     """One response. Content-Length is added unless `headers` define the body length."""
 
     status: int = 200
@@ -46,12 +46,12 @@ class Answer:
     """Close the connection after the response; with `raw=b""` without any response."""
 
 
-def in_json(document: Any, *, status: int = 200) -> Answer:
-    return Answer(status=status, headers={"Content-Type": "application/json"}, body=json.dumps(document).encode())
+def in_json(document: Any, *, status: int = 200) -> Response:
+    return Response(status=status, headers={"Content-Type": "application/json"}, body=json.dumps(document).encode())
 
 
-def redirect(location: str, *, status: int = 302) -> Answer:
-    return Answer(status=status, headers={"Location": location})
+def redirect(location: str, *, status: int = 302) -> Response:
+    return Response(status=status, headers={"Location": location})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ def _first_values(text: str) -> dict[str, str]:
 class FakeServer:
     """`received` holds the requests.
 
-    `answer(...)` sets the responses to the next requests in order; the last one repeats. With `path` it applies to
+    `respond(...)` sets the responses to the next requests in order; the last one repeats. With `path` it applies to
     that path only. Requests without a configured response get 404. `open_connections` counts accepted connections that
     this server has not closed.
     """
@@ -104,17 +104,17 @@ class FakeServer:
 
     def __init__(self) -> None:
         self.received: list[Received] = []
-        self._answers: dict[str, list[Answer]] = {}
+        self._responses: dict[str, list[Response]] = {}
         self._lock = threading.Lock()
 
-    def answer(self, *answers: Answer, path: str = "") -> None:
+    def respond(self, *responses: Response, path: str = "") -> None:
         with self._lock:
-            self._answers[path] = list(answers)
+            self._responses[path] = list(responses)
 
-    def next_answer(self, received: Received) -> Answer:
+    def next_response(self, received: Received) -> Response:
         with self._lock:
             self.received.append(received)
-            waiting = self._answers.get(received.path) or self._answers.get("") or [Answer(status=404)]
+            waiting = self._responses.get(received.path) or self._responses.get("") or [Response(status=404)]
             return waiting.pop(0) if len(waiting) > 1 else waiting[0]
 
     def wait_for_requests(self, count: int) -> None:
@@ -141,7 +141,7 @@ class MockedServer(FakeServer):
         for name, value in sent.items():
             headers[name] = value.decode() if isinstance(value, bytes) else value
         body = request.body or b""
-        response = self.next_answer(
+        response = self.next_response(
             Received(
                 method=request.method or "",
                 target=request.path_url,
@@ -152,7 +152,7 @@ class MockedServer(FakeServer):
         )
         if response.before is not None:
             response.before()
-        elif response != Answer(status=response.status, headers=response.headers, body=response.body):
+        elif response != Response(status=response.status, headers=response.headers, body=response.body):
             raise TypeError("HttpPeer serves slow and malformed responses")
         return response.status, response.headers, response.body
 
@@ -234,15 +234,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("do_"):
-            return self._answer
+            return self._respond
         raise AttributeError(name)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Logs nothing."""
 
-    def _answer(self) -> None:
+    def _respond(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        response = self.server.peer.next_answer(
+        response = self.server.peer.next_response(
             Received(
                 method=self.command,
                 target=self.path,
@@ -266,9 +266,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(sent)
         self.close_connection = response.close or response.raw is not None
 
-    def _message(self, response: Answer) -> bytes:
+    def _message(self, response: Response) -> bytes:
         headers = dict(response.headers)
         if not {"content-length", "transfer-encoding"} & {name.lower() for name in headers} and not response.close:
             headers["Content-Length"] = str(len(response.body))
-        lines = [f"HTTP/1.1 {response.status} Answer", *(f"{name}: {value}" for name, value in headers.items())]
+        lines = [f"HTTP/1.1 {response.status} Response", *(f"{name}: {value}" for name, value in headers.items())]
         return "\r\n".join([*lines, "", ""]).encode("latin-1") + response.body

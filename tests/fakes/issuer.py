@@ -95,10 +95,10 @@ class Issuer:
             **changes,
         }
         kept = {name: value for name, value in document.items() if value is not None}
-        self.server.answer(dataclasses.replace(in_json(kept), delay=self.delay), path=self.discovery_path)
+        self.server.respond(dataclasses.replace(in_json(kept), delay=self.delay), path=self.discovery_path)
 
     def publish_keys(self, *keys: SigningKey) -> None:
-        self.server.answer(in_json({"keys": [key.jwk for key in keys]}), path=self.keys_path)
+        self.server.respond(in_json({"keys": [key.jwk for key in keys]}), path=self.keys_path)
 
     def token(self, *, key: SigningKey | None = None, **changes: Any) -> str:
         """An ID token for the user Ada and the client `cid`; None removes a claim."""

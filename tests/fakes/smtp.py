@@ -55,7 +55,7 @@ class Received:
 class FakeSmtp:
     """Runs during its `with` block, on a free port unless `port` is passed.
 
-    `received` holds accepted emails, `transmitted` also those that were rejected after transmission. `answers` maps a
+    `received` holds accepted emails, `transmitted` also those that were rejected after transmission. `replies` maps a
     stage to the response sent instead of success, including DROP and HANG: `CONNECT`, `MAIL`, `RCPT`, `BODY` (before
     the content; DROP reads one line of it) and `DATA` (after the content). `rejections` maps a recipient to the
     response to its `RCPT`. `delay` is the time in seconds before the response to EHLO; while `hold` is true, EHLO gets
@@ -76,7 +76,7 @@ class FakeSmtp:
         self.port = port
         self.received: list[Received] = []
         self.transmitted: list[Received] = []
-        self.answers: dict[str, str] = {}
+        self.replies: dict[str, str] = {}
         self.rejections: dict[str, str] = {}
         self.delay = 0.0
         self.hold = False
@@ -119,17 +119,17 @@ class FakeSmtp:
 
     async def fault(self, moment: str, server: SMTP) -> str | None:
         """The response to send instead of success. For HANG it never returns; closing the connection cancels it."""
-        if self.answers.get(moment) == HANG:
+        if self.replies.get(moment) == HANG:
             self.hanging += 1
             try:
-                while self.answers.get(moment) == HANG:  # noqa: ASYNC110  (another thread changes it)
+                while self.replies.get(moment) == HANG:  # noqa: ASYNC110  (another thread changes it)
                     await asyncio.sleep(0.02)
             finally:
                 self.hanging -= 1
             await _drop(server)
-        if self.answers.get(moment) == DROP:
+        if self.replies.get(moment) == DROP:
             await _drop(server)
-        return self.answers.get(moment)
+        return self.replies.get(moment)
 
 
 async def _drop(server: SMTP) -> None:
@@ -168,7 +168,7 @@ class _Server(SMTP):
             self._writer.close()
 
     async def smtp_DATA(self, arg: str) -> None:  # noqa: N802  (names are aiosmtpd's)
-        if self._fake.answers.get("BODY") == DROP:
+        if self._fake.replies.get("BODY") == DROP:
             await self.push("354 go ahead")
             await self._reader.readline()
         rejection = await self._fake.fault("BODY", self)

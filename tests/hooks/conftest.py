@@ -37,5 +37,5 @@ def peer(monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpPeer]:
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
     with HttpPeer() as running:
-        running.answer(in_json({}))
+        running.respond(in_json({}))
         yield running

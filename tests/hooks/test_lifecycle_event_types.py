@@ -21,7 +21,7 @@ from tests.accounts.administration import admin_requests
 from tests.accounts.mfa import factor_requests
 from tests.accounts.passkeys import passkey_requests
 from tests.accounts.passkeys.passkey_requests import PARTY
-from tests.conftest import Answer, Api, ChangeConfig
+from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.factories import PASSWORD
 from tests.fakes.http_peer import MockedServer
 from tests.oauthproviders.browser import Browser, start_link_flow
@@ -66,14 +66,14 @@ class Bench:
         )
         return client_application.register(self.api)
 
-    def ask(self, method: str, path: str, body: Any = None) -> Answer:
+    def ask(self, method: str, path: str, body: Any = None) -> ApiResponse:
         return done(admin_requests.ask(self.api, method, path, body))
 
 
 Scenario = Callable[[Bench], object]
 
 
-def done(response: Answer) -> Answer:
+def done(response: ApiResponse) -> ApiResponse:
     assert response.status_code in (200, 201, 204), response.content
     return response
 

@@ -16,7 +16,7 @@ from authsvc.events import ActorType, Event, EventType
 from tests import factories
 from tests.accounts.administration.admin_requests import token
 from tests.accounts.mfa import factor_requests
-from tests.conftest import Answer, Api, ChangeConfig
+from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.factories import PASSWORD
 from tests.page_browser import PageBrowser
 from tokens.sessions import revocation
@@ -57,7 +57,7 @@ def sign_up(api: Api, **body: Any) -> dict[str, Any]:
     return done(api.post("/signup", {"email": ADDRESS, "password": PASSWORD, **body}))
 
 
-def done(response: Answer) -> dict[str, Any]:
+def done(response: ApiResponse) -> dict[str, Any]:
     assert response.status_code in (200, 201, 204), response.content
     body: dict[str, Any] = response.json() if response.content else {}
     return body

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from django.test import Client
 
 from authsvc.conf import Provider, Secret
-from tests.conftest import Answer, Api
+from tests.conftest import Api, ApiResponse
 from tests.fakes.http_peer import FakeServer, in_json
 from tests.observations import redirect_query, with_elapsed_time
 
@@ -40,7 +40,7 @@ class GitHub:
         self.set_user("ada@example.com")
 
     def set_token_response(self, token: Mapping[str, Any]) -> None:
-        self.server.answer(in_json(token), path=TOKEN_PATH)
+        self.server.respond(in_json(token), path=TOKEN_PATH)
 
     def set_user(self, *emails: str | dict[str, Any], id: Any = 7, **changes: Any) -> None:
         """The profile of the signed-in user. An email that is a text is verified; the first one is primary."""
@@ -48,8 +48,8 @@ class GitHub:
             address(email, primary=number == 0) if isinstance(email, str) else email
             for number, email in enumerate(emails)
         ]
-        self.server.answer(in_json({**ADA, "id": id, **changes}), path=USER_PATH)
-        self.server.answer(in_json(addresses), path=EMAILS_PATH)
+        self.server.respond(in_json({**ADA, "id": id, **changes}), path=USER_PATH)
+        self.server.respond(in_json(addresses), path=EMAILS_PATH)
 
 
 class Browser:
@@ -65,16 +65,16 @@ class Browser:
         assert response.status_code == 302, response.content
         return get_state(response.headers["Location"])
 
-    def authorize(self, **query: str) -> Answer:
+    def authorize(self, **query: str) -> ApiResponse:
         return self._get(f"/authorize?{urlencode({'provider': self.provider, **query})}")
 
-    def callback(self, state: str, **query: str) -> Answer:
+    def callback(self, state: str, **query: str) -> ApiResponse:
         return self._get(f"/callback?{urlencode({'state': state, 'code': 'authcode', **query})}")
 
-    def sign_in(self, **query: str) -> Answer:
+    def sign_in(self, **query: str) -> ApiResponse:
         return self.callback(self.start(**query))
 
-    def _get(self, path: str) -> Answer:
+    def _get(self, path: str) -> ApiResponse:
         response: Any = self.client.get(path)
         return response  # type: ignore[no-any-return]
 
@@ -91,7 +91,7 @@ def start_link_flow(api: Api, bearer: str, **query: str) -> str:
     return get_state(response.json()["url"])
 
 
-def parse_location(response: Answer) -> tuple[str, list[tuple[str, str]], list[tuple[str, str]]]:
+def parse_location(response: ApiResponse) -> tuple[str, list[tuple[str, str]], list[tuple[str, str]]]:
     """URL, query and fragment of a redirect."""
     parts = urlsplit(response.headers["Location"])
     pairs: Sequence[list[tuple[str, str]]] = [
@@ -100,7 +100,9 @@ def parse_location(response: Answer) -> tuple[str, list[tuple[str, str]], list[t
     return f"{parts.scheme}://{parts.netloc}{parts.path}", pairs[0], pairs[1]
 
 
-def assert_error_redirect(response: Answer, error: str, error_code: str | None, text: str, *, to: str = SITE) -> None:
+def assert_error_redirect(
+    response: ApiResponse, error: str, error_code: str | None, text: str, *, to: str = SITE
+) -> None:
     """Assert a redirect to `to` with this error in the query and in the fragment."""
     text = with_elapsed_time(text, found=redirect_query(response).get("error_description", ""))
     parameters = [("error", error), *([("error_code", error_code)] if error_code else []), ("error_description", text)]

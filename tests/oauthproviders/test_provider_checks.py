@@ -24,7 +24,7 @@ from oauthproviders.diagnostics import ProviderDiagnostic
 from oauthproviders.models import CustomProvider
 from oauthproviders.provider_checks import Step
 from tests.conftest import ChangeConfig
-from tests.fakes.http_peer import Answer, HttpPeer, MockedServer, in_json, redirect
+from tests.fakes.http_peer import HttpPeer, MockedServer, Response, in_json, redirect
 from tests.fakes.issuer import Issuer, SigningKey
 from tests.fakes.smtp import server_tls
 from tests.oauthproviders.browser import provider_settings
@@ -46,7 +46,7 @@ def _private_networks(auth_config: ChangeConfig) -> None:
 def issuer(mocked_requests: responses.RequestsMock) -> Issuer:
     """An issuer that answers without a network, and accepts the client."""
     issuer = Issuer(MockedServer(mocked_requests, url="https://127.0.0.1:9443"), key=RSA)
-    issuer.server.answer(in_json({"error": "invalid_grant"}, status=400), path="/token")
+    issuer.server.respond(in_json({"error": "invalid_grant"}, status=400), path="/token")
     return issuer
 
 
@@ -114,17 +114,19 @@ def test_each_step_of_a_correct_provider_passes(issuer: Issuer) -> None:
 @pytest.mark.parametrize(
     ("document", "failing", "text"),
     [
-        (Answer(body=b"<html>"), "Discovery document", "the response is not JSON"),
+        (Response(body=b"<html>"), "Discovery document", "the response is not JSON"),
         (in_json([]), "Discovery document", "wrong type"),
         (in_json({"issuer": 5}), "Discovery document", "Expected `str`, got `int` - at `$.issuer`"),
         (in_json({"issuer": "a\0b"}), "Discovery document", "U+0000"),
-        (Answer(status=404), "HTTP response", "status 404"),
-        (Answer(status=500), "HTTP response", "status 500"),
+        (Response(status=404), "HTTP response", "status 404"),
+        (Response(status=500), "HTTP response", "status 500"),
         (redirect("https://other.example/x"), "HTTP response", "redirect to “https://other.example/x”"),
     ],
 )
-def test_later_steps_are_not_run_without_a_document(issuer: Issuer, document: Answer, failing: str, text: str) -> None:
-    issuer.server.answer(document, path=issuer.discovery_path)
+def test_later_steps_are_not_run_without_a_document(
+    issuer: Issuer, document: Response, failing: str, text: str
+) -> None:
+    issuer.server.respond(document, path=issuer.discovery_path)
     steps = check(openid_row(issuer.name))
     assert_failed(steps, failing, text)
     assert set(steps) == set(ALL_STEPS)
@@ -176,8 +178,8 @@ def test_unlisted_scopes_and_pkce_are_warnings(issuer: Issuer, changes: dict[str
 @pytest.mark.parametrize(
     ("keys", "text"),
     [
-        (Answer(status=503), "status 503"),
-        (Answer(body=b"x"), "not JSON"),
+        (Response(status=503), "status 503"),
+        (Response(body=b"x"), "not JSON"),
         (in_json({"keys": {}}), "no list of keys"),
         (in_json({"keys": []}), "no key verifies a signature by RS256; 0 keys"),
         (in_json({"keys": [EC.jwk]}), "“second” (EC) not usable"),
@@ -185,8 +187,8 @@ def test_unlisted_scopes_and_pkce_are_warnings(issuer: Issuer, changes: dict[str
         (in_json({"keys": [{**RSA.jwk, "use": "enc"}]}), "not usable"),
     ],
 )
-def test_unusable_keys_fail(issuer: Issuer, keys: Answer, text: str) -> None:
-    issuer.server.answer(keys, path=issuer.keys_path)
+def test_unusable_keys_fail(issuer: Issuer, keys: Response, text: str) -> None:
+    issuer.server.respond(keys, path=issuer.keys_path)
     steps = check(openid_row(issuer.name))
     assert_failed(steps, "Keys", text)
     assert steps[CLIENT].result.outcome == Outcome.OK
@@ -216,28 +218,28 @@ def test_texts_of_the_server_are_short_and_harmless(issuer: Issuer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answers", "outcome", "text"),
+    ("returned", "outcome", "text"),
     [
         ([in_json({"error": "invalid_client"}, status=401)] * 2, Outcome.FAILURE, "refuses the client"),
-        ([Answer(status=401)] * 2, Outcome.FAILURE, "refuses the client"),
+        ([Response(status=401)] * 2, Outcome.FAILURE, "refuses the client"),
         ([in_json({"error": "unauthorized_client"}, status=400)] * 2, Outcome.FAILURE, "must not use"),
         ([in_json({"error": "invalid_client"}, status=401), in_json({"error": "invalid_grant"}, status=400)],
          Outcome.OK, "(in the body)"),
         ([in_json({"error": "invalid_client"}, status=401), in_json({"error": "redirect_uri_mismatch"}, status=400)],
          Outcome.WARNING, "“redirect_uri_mismatch”"),
         ([in_json({"error": "bad_verification_code"})], Outcome.OK, "(by HTTP Basic)"),
-        ([Answer(headers={"Content-Type": "text/plain"}, body=b"error=invalid_grant")], Outcome.OK, "by HTTP Basic"),
+        ([Response(headers={"Content-Type": "text/plain"}, body=b"error=invalid_grant")], Outcome.OK, "by HTTP Basic"),
         ([in_json({"error": "invalid_request"}, status=400)] * 2, Outcome.WARNING, "“invalid_request”"),
         ([in_json({"error": ["x"]}, status=400)] * 2, Outcome.WARNING, "“none”"),
         ([in_json([], status=400)] * 2, Outcome.WARNING, "“none”"),
-        ([Answer(status=503)] * 2, Outcome.FAILURE, "status 503"),
+        ([Response(status=503)] * 2, Outcome.FAILURE, "status 503"),
         ([redirect("/x")] * 2, Outcome.FAILURE, "status 302"),
     ],
 )  # fmt: skip
 def test_the_error_of_the_token_endpoint_tells_whether_it_accepts_the_client(
-    issuer: Issuer, answers: list[Answer], outcome: Outcome, text: str
+    issuer: Issuer, returned: list[Response], outcome: Outcome, text: str
 ) -> None:
-    issuer.server.answer(*answers, path="/token")
+    issuer.server.respond(*returned, path="/token")
     result = check(openid_row(issuer.name))[CLIENT].result
     assert (result.outcome, bool(result.remedy)) == (outcome, outcome != Outcome.OK)
     assert text in result.message
@@ -254,8 +256,8 @@ def test_the_secret_is_not_sent_if_it_must_not_be(issuer: Issuer) -> None:
 
 
 def test_endpoints_of_an_oauth2_provider(issuer: Issuer) -> None:
-    issuer.server.answer(Answer(status=200), path="/a")
-    issuer.server.answer(Answer(status=401), path="/u")
+    issuer.server.respond(Response(status=200), path="/a")
+    issuer.server.respond(Response(status=401), path="/u")
     steps = check(oauth2_row(issuer.url))
     assert list(steps) == ["Authorization endpoint", "User info endpoint", CLIENT]
     assert outcomes(steps, Outcome.OK) == list(steps)
@@ -264,8 +266,8 @@ def test_endpoints_of_an_oauth2_provider(issuer: Issuer) -> None:
 
 @pytest.mark.parametrize("status", [302, 404, 502])
 def test_suspicious_statuses_of_endpoints_are_warnings(issuer: Issuer, status: int) -> None:
-    issuer.server.answer(Answer(status=200), path="/a")
-    issuer.server.answer(Answer(status=status), path="/u")
+    issuer.server.respond(Response(status=200), path="/a")
+    issuer.server.respond(Response(status=status), path="/u")
     assert outcomes(check(oauth2_row(issuer.url)), Outcome.WARNING) == ["User info endpoint"]
 
 
@@ -319,7 +321,7 @@ def test_forbidden_addresses_in_the_document_get_no_request(
 
 def test_a_server_with_tls(tls_peer: HttpPeer) -> None:
     issuer = Issuer(tls_peer, key=RSA)
-    tls_peer.answer(in_json({"error": "invalid_grant"}, status=400), path="/token")
+    tls_peer.respond(in_json({"error": "invalid_grant"}, status=400), path="/token")
     steps = check(openid_row(issuer.name))
     assert outcomes(steps, Outcome.OK) == ALL_STEPS
     assert steps["Connection and TLS"].result.message == "the certificate is valid"
@@ -340,7 +342,7 @@ def test_a_closed_port_is_a_failed_connection() -> None:
 
 def test_a_server_that_does_not_answer_is_left_after_the_timeout(tls_peer: HttpPeer, auth_config: ChangeConfig) -> None:
     auth_config(api={"internal_http_timeout": timedelta(seconds=0.3)})
-    tls_peer.answer(Answer(hang=True))
+    tls_peer.respond(Response(hang=True))
     steps = check(openid_row(tls_peer.url))
     [failed] = outcomes(steps, Outcome.FAILURE)
     assert_failed(steps, failed, "timed out")
@@ -355,7 +357,7 @@ def test_all_steps_share_one_deadline(issuer: Issuer, monkeypatch: pytest.Monkey
         now[0] += 8.0
 
     keys = in_json({"keys": [RSA.jwk]})
-    issuer.server.answer(dataclasses.replace(keys, before=wait), path=issuer.keys_path)
+    issuer.server.respond(dataclasses.replace(keys, before=wait), path=issuer.keys_path)
     steps = check(openid_row(issuer.name))
     assert steps["Keys"].result.outcome == Outcome.OK
     assert_failed(steps, CLIENT, "timed out")
@@ -363,15 +365,15 @@ def test_all_steps_share_one_deadline(issuer: Issuer, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
-        Answer(raw=b"SSH-2.0-OpenSSH\r\n"),
-        Answer(raw=b"", close=True),
-        Answer(headers={"Content-Length": "2000000"}, body=b" " * 2_000_000),
+        Response(raw=b"SSH-2.0-OpenSSH\r\n"),
+        Response(raw=b"", close=True),
+        Response(headers={"Content-Length": "2000000"}, body=b" " * 2_000_000),
     ],
 )
-def test_responses_that_cannot_be_read_are_failures(tls_peer: HttpPeer, answer: Answer) -> None:
-    tls_peer.answer(answer)
+def test_responses_that_cannot_be_read_are_failures(tls_peer: HttpPeer, response: Response) -> None:
+    tls_peer.respond(response)
     steps = check(openid_row(tls_peer.url))
     assert len(outcomes(steps, Outcome.FAILURE)) == 1
     assert outcomes(steps, Outcome.UNUSED)
@@ -386,7 +388,7 @@ def test_the_discovery_document_of_keycloak(
 ) -> None:
     server = MockedServer(mocked_requests, url=f"{scheme}://127.0.0.1:9444")
     realm = Issuer(server, path="/realms/a", key=RSA)
-    server.answer(in_json({"error": "invalid_grant"}, status=400), path="/realms/a/token")
+    server.respond(in_json({"error": "invalid_grant"}, status=400), path="/realms/a/token")
     auth_config(
         custom_providers={"private_networks_enabled": False},  # which is about custom providers only
         api={"external_url": "https://auth.example.com"},
@@ -424,7 +426,7 @@ def test_a_built_in_provider_without_discovery(
     mocked_requests: responses.RequestsMock, auth_config: ChangeConfig
 ) -> None:
     server = MockedServer(mocked_requests, url="https://127.0.0.1:9444")
-    server.answer(Answer(status=200))
+    server.respond(Response(status=200))
     auth_config(
         api={"external_url": "https://other.example.com"},
         providers={"github": provider_settings(url=server.url)},
@@ -474,7 +476,7 @@ def test_the_doctor_reports_failing_steps_of_custom_providers(issuer: Issuer) ->
     [(subject, outcome, message)] = results()
     assert (subject, outcome) == ("provider custom:corp", Outcome.OK)
     assert message.startswith("11 steps pass: URL, DNS")
-    issuer.server.answer(Answer(status=503), path=issuer.keys_path)
+    issuer.server.respond(Response(status=503), path=issuer.keys_path)
     issuer.publish_discovery(scopes_supported=["email"])
     keys, features = results()
     assert keys == ("provider custom:corp", Outcome.FAILURE, "Keys: status 503, no media type")

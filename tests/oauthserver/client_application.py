@@ -11,7 +11,7 @@ from django.test import Client
 
 from tests import openapi
 from tests.accounts.administration import admin_requests
-from tests.conftest import Answer, Api
+from tests.conftest import Api, ApiResponse
 from tests.factories import CHALLENGE, VERIFIER, SignIn, make_session
 
 ISSUER = "https://auth.example.com"
@@ -41,7 +41,7 @@ def register(api: Api, **metadata: Any) -> Application:
     return Application(client["client_id"], client.get("client_secret", ""), client["token_endpoint_auth_method"])
 
 
-def authorize(api: Api, application: Application, *, method: str = "GET", **changes: Any) -> Answer:
+def authorize(api: Api, application: Application, *, method: str = "GET", **changes: Any) -> ApiResponse:
     """GET /oauth/authorize, or POST with a form; a parameter that is None is left out."""
     parameters = {
         "client_id": application.client_id,
@@ -70,11 +70,11 @@ def start(api: Api, application: Application, **changes: Any) -> str:
     return query_of(response.headers["Location"])["authorization_id"]
 
 
-def show(api: Api, authorization_id: str, session: SignIn, **options: Any) -> Answer:
+def show(api: Api, authorization_id: str, session: SignIn, **options: Any) -> ApiResponse:
     return api.get(f"/oauth/authorizations/{authorization_id}", bearer=session.access_token, **options)
 
 
-def decide(api: Api, authorization_id: str, session: SignIn, action: str = "approve", **options: Any) -> Answer:
+def decide(api: Api, authorization_id: str, session: SignIn, action: str = "approve", **options: Any) -> ApiResponse:
     path = f"/oauth/authorizations/{authorization_id}/consent"
     return api.post(path, {"action": action}, bearer=session.access_token, **options)
 
@@ -90,7 +90,7 @@ def approve(api: Api, application: Application, session: SignIn, **changes: Any)
 
 def request_token(
     application: Application, *, headers: dict[str, str] | None = None, path: str = "/oauth/token", **form: Any
-) -> Answer:
+) -> ApiResponse:
     """POST to the token endpoint, or another one, with the authentication method of the client."""
     parameters = {name: value for name, value in form.items() if value is not None}
     authentication: dict[str, str] = {}
@@ -103,11 +103,11 @@ def request_token(
     return post_form(urlencode(parameters, doseq=True), headers={**authentication, **(headers or {})}, path=path)
 
 
-def introspect(application: Application, token: str, **changes: Any) -> Answer:
+def introspect(application: Application, token: str, **changes: Any) -> ApiResponse:
     return request_token(application, path="/oauth/introspect", token=token, **changes)
 
 
-def revoke(application: Application, token: str, **changes: Any) -> Answer:
+def revoke(application: Application, token: str, **changes: Any) -> ApiResponse:
     return request_token(application, path="/oauth/revoke", token=token, **changes)
 
 
@@ -117,7 +117,7 @@ def post_form(
     headers: dict[str, str] | None = None,
     content_type: str = "application/x-www-form-urlencoded",
     path: str = "/oauth/token",
-) -> Answer:
+) -> ApiResponse:
     response: Any = Client().generic("POST", path, body, content_type=content_type, headers=headers or {})
     problems = openapi.find_problems(
         "POST", path, response.status_code, headers=response.headers, content=response.content
@@ -126,12 +126,12 @@ def post_form(
     return response  # type: ignore[no-any-return]
 
 
-def exchange(application: Application, code: str, **changes: Any) -> Answer:
+def exchange(application: Application, code: str, **changes: Any) -> ApiResponse:
     form = {"code": code, "redirect_uri": CALLBACK, "code_verifier": VERIFIER, **changes}
     return request_token(application, grant_type="authorization_code", **form)
 
 
-def refresh(application: Application, refresh_token: str, **changes: Any) -> Answer:
+def refresh(application: Application, refresh_token: str, **changes: Any) -> ApiResponse:
     return request_token(application, grant_type="refresh_token", refresh_token=refresh_token, **changes)
 
 

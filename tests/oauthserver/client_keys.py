@@ -10,7 +10,7 @@ from uuid import uuid4
 import jwt
 from jwt.algorithms import get_default_algorithms
 
-from tests.conftest import Answer
+from tests.conftest import ApiResponse
 from tests.oauthserver.client_application import ISSUER, post_form
 from tokens.jwt import signing_keys
 
@@ -48,7 +48,9 @@ def assertion(client_id: str, *, alg: str = "ES256", key: Any = None, headers: A
     return sign(present, alg=alg, key=key, headers=headers)
 
 
-def post(assertion: str, *, path: str = "/oauth/token", headers: dict[str, str] | None = None, **form: Any) -> Answer:
+def post(
+    assertion: str, *, path: str = "/oauth/token", headers: dict[str, str] | None = None, **form: Any
+) -> ApiResponse:
     """A request of a client that authenticates by an assertion; a parameter that is None is left out."""
     parameters = {"client_assertion_type": ASSERTION_TYPE, "client_assertion": assertion, **form}
     present = {name: value for name, value in parameters.items() if value is not None}

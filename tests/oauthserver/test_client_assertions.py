@@ -21,7 +21,7 @@ from authsvc.security.crypto import base64url_encode
 from oauthserver.clients import client_keys as own_keys
 from oauthserver.models import ClientAssertion, OAuthClient
 from tests.accounts.administration import admin_requests
-from tests.conftest import Answer, Api
+from tests.conftest import Api, ApiResponse
 from tests.factories import VERIFIER, make_session
 from tests.fakes.http_peer import HttpPeer, in_json
 from tests.oauthserver import client_application
@@ -42,11 +42,11 @@ def register(api: Api, **metadata: Any) -> Application:
     return client_application.register(api, token_endpoint_auth_method=METHOD, **keys, **metadata)
 
 
-def found(response: Answer) -> tuple[int, Any]:
+def found(response: ApiResponse) -> tuple[int, Any]:
     return response.status_code, response.json()
 
 
-def assert_refused(response: Answer, reason: str) -> None:
+def assert_refused(response: ApiResponse, reason: str) -> None:
     message = f"Invalid client assertion: {reason}"
     further = {"error": "invalid_client", "error_description": message}
     assert_error(response, 400, "invalid_credentials", message, **further)
@@ -285,7 +285,7 @@ def test_changes_of_a_client(api: Api) -> None:
     client = client_application.register(api, token_endpoint_auth_method="client_secret_basic")
     path = f"/admin/oauth/clients/{client.client_id}"
 
-    def change(**changes: Any) -> Answer:
+    def change(**changes: Any) -> ApiResponse:
         return admin_requests.ask(api, "PUT", path, changes)
 
     assert_error(
@@ -320,7 +320,7 @@ def with_keys_at(api: Api, peer: HttpPeer) -> str:
 
 
 def test_keys_are_fetched_once_and_again_when_a_key_is_new(api: Api, keys_peer: HttpPeer) -> None:
-    keys_peer.answer(in_json({"keys": [public(PRIVATE["ES256"])]}), in_json(JWKS), path="/keys")
+    keys_peer.respond(in_json({"keys": [public(PRIVATE["ES256"])]}), in_json(JWKS), path="/keys")
     client_id = with_keys_at(api, keys_peer)
     assert found(post(assertion(client_id))) == AUTHENTICATED
     assert found(post(assertion(client_id))) == AUTHENTICATED
@@ -343,7 +343,7 @@ def test_keys_are_fetched_once_and_again_when_a_key_is_new(api: Api, keys_peer: 
     ids=["no key set", "a list", "too long", "an error"],
 )
 def test_keys_that_cannot_be_fetched(response: Any, api: Api, keys_peer: HttpPeer) -> None:
-    keys_peer.answer(response, path="/keys")
+    keys_peer.respond(response, path="/keys")
     client_id = with_keys_at(api, keys_peer)
     assert_refused(post(assertion(client_id)), "the keys of the client are not available")
     assert_refused(post(assertion(client_id)), "the keys of the client are not available")

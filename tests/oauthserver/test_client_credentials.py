@@ -10,7 +10,7 @@ import pytest
 
 from oauthserver.models import OAuthClient
 from tests.accounts.administration import admin_requests
-from tests.conftest import Answer, Api, ChangeConfig
+from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.oauthserver.client_application import (
     CALLBACK,
     ISSUER,
@@ -40,11 +40,11 @@ def machine(api: Api, **metadata: Any) -> Application:
     return register(api, **{**defaults, **metadata})
 
 
-def request(client: Application, **form: Any) -> Answer:
+def request(client: Application, **form: Any) -> ApiResponse:
     return request_token(client, grant_type=GRANT, **form)
 
 
-def error_of(response: Answer) -> tuple[int, str, str]:
+def error_of(response: ApiResponse) -> tuple[int, str, str]:
     body = response.json()
     return response.status_code, body["error"], body["error_description"]
 

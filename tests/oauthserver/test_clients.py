@@ -13,7 +13,7 @@ from authsvc.jobs import cleanup
 from authsvc.security import crypto
 from oauthserver.models import OAuthAuthorization, OAuthClient, OAuthConsent
 from tests.accounts.administration import admin_requests
-from tests.conftest import Answer, Api, ChangeConfig
+from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.factories import make_session
 from tests.oauthserver import client_application
 from tests.oauthserver.client_application import CALLBACK
@@ -25,11 +25,11 @@ PATH = "/admin/oauth/clients"
 UNKNOWN = "11111111-1111-4111-8111-111111111111"
 
 
-def register(api: Api, **metadata: Any) -> Answer:
+def register(api: Api, **metadata: Any) -> ApiResponse:
     return admin_requests.ask(api, "POST", PATH, {"redirect_uris": [CALLBACK], **metadata})
 
 
-def change(api: Api, client_id: str, **changes: Any) -> Answer:
+def change(api: Api, client_id: str, **changes: Any) -> ApiResponse:
     return admin_requests.ask(api, "PUT", f"{PATH}/{client_id}", changes)
 
 

@@ -18,7 +18,7 @@ from oauthserver.authorization.authorizations import ClientSummary
 from oauthserver.models import OAuthAuthorization, OAuthConsent
 from oauthserver.pages import client_display
 from oauthserver.pages.client_display import ShownClient
-from tests.conftest import Answer, Api, ChangeConfig
+from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.factories import backdate, make_factor, make_session, make_user
 from tests.oauthserver.client_application import (
     CALLBACK,
@@ -74,9 +74,9 @@ def token_in(text: str) -> str:
     return text.split('name="csrfmiddlewaretoken" value="')[1].split('"', maxsplit=1)[0]
 
 
-def location_of(answer: Answer) -> str:
-    assert answer.status_code in (302, 303), (answer.status_code, answer.content)
-    return answer.headers["Location"]
+def location_of(response: ApiResponse) -> str:
+    assert response.status_code in (302, 303), (response.status_code, response.content)
+    return response.headers["Location"]
 
 
 def test_user_signs_in_and_allows_the_access(api: Api) -> None:
@@ -90,11 +90,11 @@ def test_user_signs_in_and_allows_the_access(api: Api) -> None:
     text = browser.text(page)
     for shown in ("Shop", "client.example.com", "ada@example.com", "See your email address"):
         assert shown in text
-    answer = browser.submit(page, action="approve")
+    response = browser.submit(page, action="approve")
 
-    url = location_of(answer)
-    assert (answer.status_code, url.partition("?")[0]) == (303, CALLBACK)
-    assert answer.headers["Referrer-Policy"] == "no-referrer"
+    url = location_of(response)
+    assert (response.status_code, url.partition("?")[0]) == (303, CALLBACK)
+    assert response.headers["Referrer-Policy"] == "no-referrer"
     tokens = exchange(application, query_of(url)["code"]).json()
     assert api.get("/oauth/userinfo", bearer=tokens["access_token"]).json()["sub"] == str(user.id)
     assert [entry["action"] for entry in audit_payloads()].count("oauth_grant_approved") == 1
@@ -129,19 +129,19 @@ def test_forged_decisions_are_refused(api: Api) -> None:
 
 def test_page_cannot_be_framed_and_shows_images_of_one_origin(api: Api) -> None:
     application = register(api, logo_uri="https://cdn.example.com/logo.png", client_uri="https://shop.example.com/x")
-    answer = signed_in().get(page_of(api, application))
+    response = signed_in().get(page_of(api, application))
 
-    policy = dict(part.strip().partition(" ")[::2] for part in answer.headers["Content-Security-Policy"].split(";"))
+    policy = dict(part.strip().partition(" ")[::2] for part in response.headers["Content-Security-Policy"].split(";"))
     assert policy["frame-ancestors"] == "'none'"
     assert policy["default-src"] == "'none'"
     assert policy["img-src"].split() == ["'self'", "data:", "https://cdn.example.com"]
     # Browsers apply it to redirects after the form, which lead to the client.
     assert "form-action" not in policy
-    assert answer.headers["X-Frame-Options"] == "DENY"
-    assert answer.headers["Cache-Control"] == "no-store"
+    assert response.headers["X-Frame-Options"] == "DENY"
+    assert response.headers["Cache-Control"] == "no-store"
     # A client that has opened the page in a window of its own waits for the answer of that window.
-    assert answer.headers["Cross-Origin-Opener-Policy"] == "unsafe-none"
-    text = answer.content.decode()
+    assert response.headers["Cross-Origin-Opener-Policy"] == "unsafe-none"
+    text = response.content.decode()
     assert 'src="https://cdn.example.com/logo.png"' in text
     assert 'href="https://shop.example.com/x"' in text
 
@@ -150,9 +150,9 @@ def test_requests_of_others_unknown_and_expired_ones(api: Api) -> None:
     first, second = signed_in(), signed_in("eve@example.com")
     page = page_of(api, register(api))
     assert first.get(page).status_code == 200
-    for answer in (second.get(page), second.submit("/account/sign-out", to=page, action="approve")):
-        assert answer.status_code == 404
-        assert "expired or belongs to another account" in answer.content.decode()
+    for response in (second.get(page), second.submit("/account/sign-out", to=page, action="approve")):
+        assert response.status_code == 404
+        assert "expired or belongs to another account" in response.content.decode()
     assert row(page).user.email == "ada@example.com"  # type: ignore[union-attr]
     assert first.get("/oauth/consent").status_code == 404
     assert first.get("/oauth/consent?authorization_id=%00").status_code == 404
@@ -211,28 +211,28 @@ def test_client_requires_a_new_sign_in(changes: dict[str, Any], api: Api) -> Non
     assert query_of(sign_in) == {"next": page, "login_hint": "ada@example.com", "prompt": "login"}
     assert 'name="password"' in browser.text(sign_in)  # although the browser is signed in
     assert location_of(browser.sign_in("ada@example.com", query=f"?{urlsplit(sign_in).query}")) == page
-    answer = browser.get(page)
+    response = browser.get(page)
     if "prompt" in changes:
-        assert answer.status_code == 200
-        answer = browser.submit(page, action="approve")
-    assert "code" in query_of(location_of(answer))
+        assert response.status_code == 200
+        response = browser.submit(page, action="approve")
+    assert "code" in query_of(location_of(response))
 
 
 def test_sign_in_that_is_too_old_at_the_decision(api: Api) -> None:
     browser, page = signed_in(), page_of(api, register(api), max_age="3600")
     form = {"action": "approve", "csrfmiddlewaretoken": token_in(browser.text(page))}
     make_old()
-    answer: Any = browser.client.post(page, form)
-    assert location_of(answer) == page
+    response: Any = browser.client.post(page, form)
+    assert location_of(response) == page
     assert "prompt=login" in location_of(browser.get(page))
     assert row(page).status == "pending"
 
 
 def test_client_requires_a_second_factor(api: Api) -> None:
     browser, page = signed_in(), page_of(api, register(api), acr_values="aal2")
-    answer = browser.get(page)
-    assert answer.status_code == 403
-    text = html.unescape(answer.content.decode())
+    response = browser.get(page)
+    assert response.status_code == 403
+    text = html.unescape(response.content.decode())
     assert 'href="/account/factors"' in text
     assert f'href="{page}"' in text
     assert row(page).user_id is None
@@ -262,9 +262,9 @@ def silent(browser: PageBrowser, application: Application, **changes: Any) -> di
 
 def authorize_in(
     browser: PageBrowser, application: Application, *, headers: dict[str, str] | None = None, **changes: Any
-) -> Answer:
+) -> ApiResponse:
     class Here(Api):
-        def request(self, method: str, path: str, body: Any = None, **_: Any) -> Answer:
+        def request(self, method: str, path: str, body: Any = None, **_: Any) -> ApiResponse:
             return browser.get(path, **(headers or {}))
 
     return authorize(Here(), application, **changes)
@@ -294,9 +294,9 @@ def test_silent_requests_are_answered_without_a_page(api: Api) -> None:
 def test_silent_requests_redirect_only_to_valid_clients(api: Api) -> None:
     application, browser = register(api), signed_in()
     for changes in ({"redirect_uri": "https://evil.example/cb"}, {"client_id": "abc"}, {"client_id": None}):
-        answer = authorize_in(browser, application, prompt="none", **changes)
-        assert answer.status_code == 400
-        assert "Location" not in answer.headers
+        response = authorize_in(browser, application, prompt="none", **changes)
+        assert response.status_code == 400
+        assert "Location" not in response.headers
     # Errors of the request come before those of the session.
     assert silent(PageBrowser(), application, scope="foo")["error"] == "invalid_request"
 
@@ -312,8 +312,8 @@ def test_pages_below_a_path_of_the_proxy(api: Api, auth_config: ChangeConfig) ->
     sign_in = location_of(browser.get(page))
     assert sign_in.startswith("/auth/account/sign-in?")
     assert query_of(sign_in)["next"] == f"/auth{page}"
-    answer = browser.get(sign_in.removeprefix("/auth"))
-    assert "form-action" not in answer.headers["Content-Security-Policy"]
+    response = browser.get(sign_in.removeprefix("/auth"))
+    assert "form-action" not in response.headers["Content-Security-Policy"]
     assert location_of(browser.sign_in("ada@example.com", query=f"?{urlsplit(sign_in).query}")) == f"/auth{page}"
     assert f'action="/auth{page}"' in html.unescape(browser.text(page))
     assert "code" in query_of(location_of(browser.submit(page, action="approve")))
@@ -326,11 +326,11 @@ def test_browsers_get_a_page_for_errors_that_do_not_redirect(api: Api) -> None:
         ({"redirect_uri": "https://evil.example/cb"}, "invalid redirect_uri"),
     )
     for changes, text in cases:
-        answer = authorize_in(browser, application, headers=html_first, **changes)
-        assert (answer.status_code, answer.headers["Content-Type"].partition(";")[0]) == (400, "text/html")
-        assert text in answer.content.decode()
-        assert "https://evil.example" not in answer.content.decode()
-        assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
+        response = authorize_in(browser, application, headers=html_first, **changes)
+        assert (response.status_code, response.headers["Content-Type"].partition(";")[0]) == (400, "text/html")
+        assert text in response.content.decode()
+        assert "https://evil.example" not in response.content.decode()
+        assert "frame-ancestors 'none'" in response.headers["Content-Security-Policy"]
         assert authorize_in(browser, application, **changes).headers["Content-Type"] == "application/json"
 
 
@@ -439,12 +439,12 @@ def test_hostile_client_on_the_page(api: Api) -> None:
         "token_endpoint_auth_method": "none",
     }
     client_id = api.post("/oauth/clients/register", metadata).json()["client_id"]
-    answer = signed_in().get(page_of(api, Application(client_id)))
-    text = answer.content.decode()
+    response = signed_in().get(page_of(api, Application(client_id)))
+    text = response.content.decode()
     assert "&lt;img src=x onerror=" in text
     assert "<script>" not in text
     assert "<img" not in text
-    assert "evil.example/logo" not in text + answer.headers["Content-Security-Policy"]
+    assert "evil.example/logo" not in text + response.headers["Content-Security-Policy"]
     assert "its name is not verified" in text
 
 
@@ -472,9 +472,9 @@ def test_user_removes_the_access_of_an_application(api: Api) -> None:
     forged: Any = browser.client.post("/account/applications", {"client_id": application.client_id})
     assert forged.status_code == 403
 
-    answer = browser.submit("/account/applications")
+    response = browser.submit("/account/applications")
 
-    assert location_of(answer) == "/account/applications"
+    assert location_of(response) == "/account/applications"
     assert "The access is removed" in browser.text("/account/applications")
     ended = api.get("/oauth/userinfo", bearer=tokens["access_token"])
     assert (ended.status_code, ended.json()["error_code"]) == (403, "session_not_found")

@@ -12,7 +12,7 @@ from oauthserver.clients import clients
 from oauthserver.models import OAuthClient
 from tests import factories
 from tests.authsvc.console.conftest import START, Console
-from tests.conftest import Answer, Api, ChangeConfig
+from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.oauthserver import client_application, client_keys
 from tests.oauthserver.client_application import CALLBACK, ISSUER
 from tests.observations import audit_payloads
@@ -42,29 +42,29 @@ def signed_in(role: str) -> Console:
     return console
 
 
-def run(console: Console, client_id: str, action: str, **fields: str) -> Answer:
+def run(console: Console, client_id: str, action: str, **fields: str) -> ApiResponse:
     form = {"action": action, "_selected_action": client_id, "source_row": client_id, **fields}
     return console.submit(START, to=LIST, **form)
 
 
-def secret_in(answer: Answer) -> str:
-    found = re.search(r'value="([A-Za-z0-9_-]{43})"', answer.content.decode())
-    assert found, answer.content
+def secret_in(response: ApiResponse) -> str:
+    found = re.search(r'value="([A-Za-z0-9_-]{43})"', response.content.decode())
+    assert found, response.content
     return found[1]
 
 
 def test_registration_shows_the_secret_once(console: Console) -> None:
     assert "Register client" in console.text(LIST)
-    answer = console.submit(
+    response = console.submit(
         REGISTER, **FORM, token_endpoint_auth_method="client_secret_basic", typed_name="", reason="a partner"
     )
 
     client = OAuthClient.objects.get()
-    secret = secret_in(answer)
+    secret = secret_in(response)
     assert client.client_secret_hash == clients.hash_secret(secret)
     assert client.redirect_uri_list == [CALLBACK, "myapp://cb"]
     addresses = [f'value="{ISSUER}{path}"' for path in ("", "/.well-known/openid-configuration", "/oauth/token")]
-    for text in (answer.content.decode(), console.text(f"{LIST}{client.id}/change/")):
+    for text in (response.content.decode(), console.text(f"{LIST}{client.id}/change/")):
         assert all(address in text for address in addresses)
     entry = audit_payloads()[-1]
     assert (entry["action"], entry["reason"], entry["actor_role"]) == ("oauth_client_created", "a partner", "svc_admin")
@@ -77,11 +77,11 @@ def test_registration_shows_the_secret_once(console: Console) -> None:
 
 
 def test_wrong_values_are_reported(console: Console) -> None:
-    answer = console.submit(
+    response = console.submit(
         REGISTER, **{**FORM, "redirect_uris": "http://a.example/"}, token_endpoint_auth_method="none"
     )
-    assert answer.status_code == 400
-    assert "HTTP scheme only allowed for localhost" in html.unescape(answer.content.decode())
+    assert response.status_code == 400
+    assert "HTTP scheme only allowed for localhost" in html.unescape(response.content.decode())
     assert not OAuthClient.objects.exists()
 
 
@@ -94,20 +94,20 @@ def test_registration_of_a_client_with_a_key(console: Console) -> None:
         "require_pushed_authorization_requests": "on",
         "token_endpoint_auth_method": "private_key_jwt",
     }
-    answer = console.submit(REGISTER, **form, **extra)
+    page = console.submit(REGISTER, **form, **extra)
 
     client = OAuthClient.objects.get()
-    assert str(client.id) in answer.content.decode()
-    assert "Client secret" not in answer.content.decode()
+    assert str(client.id) in page.content.decode()
+    assert "Client secret" not in page.content.decode()
     assert (client.grant_types, client.scope, client.resource) == (
         "client_credentials",
         "a b",
         "https://api.example.com/",
     )
     assert client.require_pushed_authorization_requests
-    page = console.text(f"{LIST}{client.id}/change/")
-    assert "Replace secret" not in page
-    assert "https://api.example.com/" in page
+    details = console.text(f"{LIST}{client.id}/change/")
+    assert "Replace secret" not in details
+    assert "https://api.example.com/" in details
     response = client_keys.post(client_keys.assertion(str(client.id)), grant_type="client_credentials")
     assert response.json()["scope"] == "a b"
 
@@ -127,9 +127,9 @@ def test_registration_of_a_client_with_a_key(console: Console) -> None:
 )
 def test_other_wrong_values_are_reported(changes: dict[str, str], message: str, console: Console) -> None:
     form = {**FORM, "token_endpoint_auth_method": "client_secret_basic", **changes}
-    answer = console.submit(REGISTER, **form)
-    assert answer.status_code == 400
-    assert message in html.unescape(answer.content.decode())
+    response = console.submit(REGISTER, **form)
+    assert response.status_code == 400
+    assert message in html.unescape(response.content.decode())
     assert not OAuthClient.objects.exists()
 
 

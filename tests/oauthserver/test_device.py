@@ -161,9 +161,9 @@ def test_polling_too_often_slows_down(api: Api) -> None:
     application = television(api)
     started = start(application)
 
-    answers = [error_of(poll(application, started)) for _ in range(3)]
+    responses = [error_of(poll(application, started)) for _ in range(3)]
 
-    assert answers == ["authorization_pending", "slow_down", "slow_down"]
+    assert responses == ["authorization_pending", "slow_down", "slow_down"]
     assert DeviceAuthorization.objects.get().poll_interval == 15
     rest(seconds=10)
     assert error_of(poll(application, started)) == "slow_down"

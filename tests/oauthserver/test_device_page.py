@@ -38,8 +38,8 @@ def test_user_types_the_code_and_connects_the_device(api: Api) -> None:
     for shown in (started["user_code"], "Television", "See your email address", "ada@example.com", "your own device"):
         assert shown in text
     assert DeviceAuthorization.objects.get().status == "pending"
-    answer = browser.submit(PAGE, user_code=started["user_code"], action="approve")
-    assert location_of(answer) == "/oauth/device/approved"
+    response = browser.submit(PAGE, user_code=started["user_code"], action="approve")
+    assert location_of(response) == "/oauth/device/approved"
     assert "Your device signs in now" in browser.text("/oauth/device/approved")
     assert poll(application, started).status_code == 200
     assert OAuthConsent.objects.get().user.email == "ada@example.com"
@@ -61,8 +61,8 @@ def test_link_with_the_code_asks_before_anything_happens(api: Api) -> None:
     row = DeviceAuthorization.objects.get()
     assert (row.status, row.user_id) == ("pending", None)
     assert browser.submit(path, user_code=started["user_code"]).status_code == 200
-    answer = browser.submit(path, user_code=started["user_code"], action="deny")
-    assert location_of(answer) == "/oauth/device/denied"
+    response = browser.submit(path, user_code=started["user_code"], action="deny")
+    assert location_of(response) == "/oauth/device/denied"
     assert DeviceAuthorization.objects.get().status == "denied"
     assert "gets no access" in browser.text("/oauth/device/denied")
 
@@ -78,9 +78,9 @@ def test_forged_and_foreign_decisions_are_refused(api: Api) -> None:
     assert first.submit(PAGE, user_code=code, action="maybe").status_code == 400
     assert second.submit(PAGE, user_code=code, action="approve").status_code == 404
     assert DeviceAuthorization.objects.get().status == "pending"
-    answer = first.get(PAGE)
-    assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
-    assert "form-action 'self'" in answer.headers["Content-Security-Policy"]
+    response = first.get(PAGE)
+    assert "frame-ancestors 'none'" in response.headers["Content-Security-Policy"]
+    assert "form-action 'self'" in response.headers["Content-Security-Policy"]
 
 
 def test_wrong_codes_are_limited(api: Api) -> None:

@@ -24,10 +24,10 @@ from oauthserver.logout import logout_tokens
 from oauthserver.logout.logout_tokens import EVENT, Outcome
 from oauthserver.models import OAuthClient
 from tests.accounts.administration import admin_requests
-from tests.conftest import Answer, Api, ChangeConfig
+from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.factories import SignIn, make_session, make_user
-from tests.fakes.http_peer import Answer as PeerAnswer
 from tests.fakes.http_peer import HttpPeer, redirect
+from tests.fakes.http_peer import Response as PeerResponse
 from tests.oauthserver import test_device as device
 from tests.oauthserver.client_application import ISSUER, Application, refresh, register, sign_in
 from tests.oauthserver.conftest import SIGNING_KEY
@@ -100,7 +100,7 @@ def lives(tokens: dict[str, Any]) -> bool:
     return Session.objects.filter(id=session_of(tokens)).exists()
 
 
-def request_logout(browser: PageBrowser, **parameters: str) -> Answer:
+def request_logout(browser: PageBrowser, **parameters: str) -> ApiResponse:
     return browser.get(f"{LOGOUT}?{urlencode(parameters)}")
 
 
@@ -398,21 +398,21 @@ def test_the_logout_token(api: Api, peer: HttpPeer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "outcome"),
+    ("response", "outcome"),
     [
-        (PeerAnswer(status=200), Outcome.DELIVERED),
-        (PeerAnswer(status=204), Outcome.DELIVERED),
-        (PeerAnswer(status=400), Outcome.REFUSED),
-        (PeerAnswer(status=501), Outcome.UNREACHABLE),
-        (PeerAnswer(status=503), Outcome.UNREACHABLE),
-        (PeerAnswer(status=429), Outcome.UNREACHABLE),
+        (PeerResponse(status=200), Outcome.DELIVERED),
+        (PeerResponse(status=204), Outcome.DELIVERED),
+        (PeerResponse(status=400), Outcome.REFUSED),
+        (PeerResponse(status=501), Outcome.UNREACHABLE),
+        (PeerResponse(status=503), Outcome.UNREACHABLE),
+        (PeerResponse(status=429), Outcome.UNREACHABLE),
         (redirect("http://127.0.0.1:1/elsewhere", status=307), Outcome.REFUSED),
     ],
 )
-def test_answers_of_clients(answer: PeerAnswer, outcome: Outcome, api: Api, peer: HttpPeer) -> None:
+def test_answers_of_clients(response: PeerResponse, outcome: Outcome, api: Api, peer: HttpPeer) -> None:
     client = client_with_logout(api, backchannel_logout_uri=f"{peer.url}/logout")
     session = make_session()
-    peer.answer(answer)
+    peer.respond(response)
     row = OAuthClient.objects.get(id=client.client_id)
     found = logout_tokens.send(client_id=row.id, user_id=session.user.id, session_id=session.session.id)
     assert found is outcome
@@ -426,10 +426,10 @@ def test_an_unreachable_client_is_tried_again_for_a_while(api: Api, peer: HttpPe
     arguments = {
         "client_id": client.client_id, "user_id": str(session.user.id), "session_id": str(session.session.id),
     }  # fmt: skip
-    peer.answer(PeerAnswer(delay=3.0))
+    peer.respond(PeerResponse(delay=3.0))
     with pytest.raises(Retry):
         tasks.send_logout_token.function(Run(attempt=1, retry_delay=timedelta(seconds=15)), **arguments)
-    peer.answer(PeerAnswer(status=500))
+    peer.respond(PeerResponse(status=500))
     tasks.send_logout_token.function(Run(attempt=5, retry_delay=None), **arguments)
     assert len(tasks.send_logout_token.retry_delays) == 4
 
@@ -446,9 +446,9 @@ def test_a_client_that_answers_slowly_delays_the_other_jobs_once(
             client_id=UUID(client.client_id), user_id=session.user.id, session_id=session.session.id
         )
 
-    peer.answer(PeerAnswer(status=503, delay=1.2))
+    peer.respond(PeerResponse(status=503, delay=1.2))
     assert [send(slow), send(slow), send(slow)] == [Outcome.UNREACHABLE] * 3
-    peer.answer(PeerAnswer(status=200))
+    peer.respond(PeerResponse(status=200))
     assert (send(other), send(slow)) == (Outcome.DELIVERED, Outcome.UNREACHABLE)
     assert [request.path for request in peer.received] == ["/slow", "/other"]
     monkeypatch.setattr(logout_tokens, "_paused_until", dict.fromkeys(logout_tokens._paused_until, 0.0))

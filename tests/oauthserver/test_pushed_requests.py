@@ -10,7 +10,7 @@ import pytest
 
 from oauthserver.models import OAuthAuthorization, OAuthClient
 from tests.accounts.administration import admin_requests
-from tests.conftest import Answer, Api, ChangeConfig
+from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.factories import CHALLENGE, make_session
 from tests.oauthserver import client_keys
 from tests.oauthserver.client_application import (
@@ -42,7 +42,7 @@ PARAMETERS: dict[str, Any] = {
 }
 
 
-def push(client: Application, **changes: Any) -> Answer:
+def push(client: Application, **changes: Any) -> ApiResponse:
     return request_token(client, path="/oauth/par", **{**PARAMETERS, **changes})
 
 
@@ -52,7 +52,7 @@ def pushed(client: Application, **changes: Any) -> str:
     return str(response.json()["request_uri"])
 
 
-def begin(api: Api, client_id: str, request_uri: str, **others: str) -> Answer:
+def begin(api: Api, client_id: str, request_uri: str, **others: str) -> ApiResponse:
     return api.get(f"/oauth/authorize?{urlencode({'client_id': client_id, 'request_uri': request_uri, **others})}")
 
 
@@ -74,9 +74,9 @@ def test_a_flow_with_a_pushed_request(method: str, api: Api) -> None:
     authorization_id = query_of(started.headers["Location"])["authorization_id"]
     details = show(api, authorization_id, session).json()
     assert (details["scope"], details["redirect_uri"]) == ("openid email", CALLBACK)
-    answer = query_of(decide(api, authorization_id, session).json()["redirect_url"])
-    assert (answer["state"], answer["iss"]) == ("x y", ISSUER)
-    assert exchange(client, answer["code"]).status_code == 200
+    returned = query_of(decide(api, authorization_id, session).json()["redirect_url"])
+    assert (returned["state"], returned["iss"]) == ("x y", ISSUER)
+    assert exchange(client, returned["code"]).status_code == 200
 
 
 def test_a_request_uri_works_once_and_for_its_client(api: Api) -> None:

@@ -39,7 +39,7 @@ def confidential(api: Api, **metadata: Any) -> Application:
     return register(api, **{"token_endpoint_auth_method": "client_secret_basic", **metadata})
 
 
-def answer(response: Any) -> tuple[int, Any]:
+def outcome(response: Any) -> tuple[int, Any]:
     return response.status_code, response.json()
 
 
@@ -91,7 +91,7 @@ def test_refused_requests(api: Api) -> None:
     application = confidential(api)
     for path in ("/oauth/revoke", "/oauth/introspect"):
         missing = request_token(application, path=path)
-        assert answer(missing) == (400, {"error": "invalid_request", "error_description": "token is required"})
+        assert outcome(missing) == (400, {"error": "invalid_request", "error_description": "token is required"})
         wrong = request_token(Application(application.client_id, "x" * 43, application.method), path=path, token="x")
         assert (wrong.status_code, wrong.json()["error"]) == (400, "invalid_client")
         assert wrong.headers["WWW-Authenticate"] == 'Basic realm="oauth"'
@@ -110,7 +110,7 @@ def test_refused_requests(api: Api) -> None:
 def test_disabled(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(oauth_server={"enabled": False})
     for path in ("/oauth/revoke", "/oauth/introspect"):
-        assert answer(post_form("", path=path))[1]["error_code"] == "feature_disabled"
+        assert outcome(post_form("", path=path))[1]["error_code"] == "feature_disabled"
 
 
 def test_introspection_of_an_access_token(api: Api) -> None:
@@ -120,7 +120,7 @@ def test_introspection_of_an_access_token(api: Api) -> None:
 
     response = introspect(application, tokens["access_token"])
 
-    assert answer(response) == (
+    assert outcome(response) == (
         200,
         {
             "active": True,
@@ -146,20 +146,20 @@ def test_introspection_of_a_refresh_token(api: Api) -> None:
         "client_id": application.client_id,
         "sub": str(session.user.id),
     }
-    assert answer(introspect(application, first)) == (200, expected)
+    assert outcome(introspect(application, first)) == (200, expected)
     second = refresh(application, first).json()["refresh_token"]
-    assert answer(introspect(application, first)) == INACTIVE
-    assert answer(introspect(application, second)) == (200, expected)
-    assert answer(introspect(application, second[:-8] + "AAAAAAAA")) == INACTIVE
+    assert outcome(introspect(application, first)) == INACTIVE
+    assert outcome(introspect(application, second)) == (200, expected)
+    assert outcome(introspect(application, second[:-8] + "AAAAAAAA")) == INACTIVE
 
 
 def test_only_own_tokens_are_shown(api: Api) -> None:
     application, other, session = confidential(api), confidential(api), make_session()
     tokens = sign_in(api, application, session)
     for token in (tokens["access_token"], tokens["refresh_token"], *HOSTILE):
-        assert answer(introspect(other, token)) == INACTIVE, token
+        assert outcome(introspect(other, token)) == INACTIVE, token
     for token in (tokens["id_token"], session.access_token, admin_requests.token()):
-        assert answer(introspect(application, token)) == INACTIVE
+        assert outcome(introspect(application, token)) == INACTIVE
     public = register(api)
     refused = introspect(public, tokens["access_token"])
     assert (refused.status_code, refused.json()["error"]) == (400, "invalid_client")
@@ -170,15 +170,15 @@ def test_an_api_introspects_the_access_tokens_that_are_issued_for_it(api: Api) -
     tokens = sign_in(api, application, resource=API)
     shown = introspect(resource_server, tokens["access_token"]).json()
     assert (shown["active"], shown["client_id"]) == (True, application.client_id)
-    assert answer(introspect(resource_server, tokens["refresh_token"])) == INACTIVE
+    assert outcome(introspect(resource_server, tokens["refresh_token"])) == INACTIVE
     elsewhere = sign_in(api, application, resource=API + "other")
-    assert answer(introspect(resource_server, elsewhere["access_token"])) == INACTIVE
+    assert outcome(introspect(resource_server, elsewhere["access_token"])) == INACTIVE
     self_registered = api.post(
         "/oauth/clients/register", {"redirect_uris": ["https://a.example/cb"], "resource": API}
     ).json()
     assert "resource" not in self_registered
     OAuthClient.objects.filter(id=application.client_id).update(deleted_at=timezone.now())
-    assert answer(introspect(resource_server, tokens["access_token"])) == INACTIVE
+    assert outcome(introspect(resource_server, tokens["access_token"])) == INACTIVE
 
 
 def test_the_state_of_user_and_session_counts(api: Api, auth_config: ChangeConfig) -> None:
@@ -188,7 +188,7 @@ def test_the_state_of_user_and_session_counts(api: Api, auth_config: ChangeConfi
         session = make_session()
         tokens = sign_in(api, application, session)
         change(session, read_claims(tokens["access_token"])["session_id"])
-        return [kind for kind in kinds if answer(introspect(application, tokens[kind])) == INACTIVE]
+        return [kind for kind in kinds if outcome(introspect(application, tokens[kind])) == INACTIVE]
 
     both = ["access_token", "refresh_token"]
     users = User.objects.filter

@@ -76,8 +76,8 @@ class Costs:
         content = response.read()
         if response.status >= 400:
             raise RuntimeError(f"{method} {path}: {response.status} {content!r}")
-        answer: dict[str, Any] = json.loads(content or b"{}")
-        return answer
+        document: dict[str, Any] = json.loads(content or b"{}")
+        return document
 
     def _spent(self) -> Spent:
         # An idle connection reports its statistics after ten seconds.
@@ -91,16 +91,16 @@ class Costs:
         if cold:
             self._connection.execute("CHECKPOINT")
         before = self._spent()
-        answers = [call() for call in calls]
+        responses = [call() for call in calls]
         after = self._spent()
         columns = [
-            (getattr(after, field.name) - getattr(before, field.name)) / len(answers) * _UNITS[field.name]
+            (getattr(after, field.name) - getattr(before, field.name)) / len(responses) * _UNITS[field.name]
             for field in fields(Spent)
         ]
         print(
             f"{name + (', whole pages' if cold else ''):24}{''.join(f'{value:9.2f}' for value in columns)}", flush=True
         )
-        return answers
+        return responses
 
 
 def run(folder: Path, *, users: int, number: int) -> None:

@@ -18,7 +18,7 @@ from authsvc.db.sql import namespaced
 from tests import factories
 from tests.accounts.administration import admin_requests
 from tests.accounts.mfa import factor_requests
-from tests.conftest import Answer, Api, ChangeConfig
+from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.factories import CHALLENGE, PASSWORD, VERIFIER
 from tests.fakes.http_peer import HttpPeer
 from tests.oauthproviders.browser import Browser, GitHub, address, provider_settings, start_link_flow
@@ -29,7 +29,7 @@ from tokens.models import TokenType
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-Call = Callable[[Api], Answer]
+Call = Callable[[Api], ApiResponse]
 
 PKCE = {"code_challenge": CHALLENGE, "code_challenge_method": "s256"}
 

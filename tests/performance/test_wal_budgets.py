@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 
 from tests import factories
-from tests.conftest import Answer, Api
+from tests.conftest import Api, ApiResponse
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -32,8 +32,8 @@ class WrittenWal:
         self.bytes: list[int] = []
         self._before = _read_counters()
 
-    def add_request(self, answer: Answer) -> None:
-        assert answer.status_code == 200, answer.content
+    def add_request(self, response: ApiResponse) -> None:
+        assert response.status_code == 200, response.content
         written, pages = _read_counters()
         if pages == self._before[1]:
             self.bytes.append(written - self._before[0])
@@ -54,9 +54,9 @@ def test_refresh(api: Api) -> None:
     token = factories.refresh_token(session, 5)
     wal = WrittenWal()
     for _ in range(NUMBER):
-        answer = api.post("/token?grant_type=refresh_token", {"refresh_token": token})
-        wal.add_request(answer)
-        token = answer.json()["refresh_token"]
+        response = api.post("/token?grant_type=refresh_token", {"refresh_token": token})
+        wal.add_request(response)
+        token = response.json()["refresh_token"]
     assert len(wal.bytes) > NUMBER / 2
     assert median(wal.bytes) <= MAX_REFRESH_BYTES
 

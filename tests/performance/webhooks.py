@@ -185,7 +185,7 @@ def alternate(
 class Receiver(asyncio.Protocol):
     """Answers each request at once, or none at all."""
 
-    answers = True
+    responses = True
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
@@ -199,12 +199,12 @@ class Receiver(asyncio.Protocol):
         )
         if separator and len(body) >= length:
             self._buffer = body[length:]
-            if self.answers:
+            if self.responses:
                 self._transport.write(b"HTTP/1.1 204 No Content\r\n\r\n")
 
 
 class HangingReceiver(Receiver):
-    answers = False
+    responses = False
 
 
 def serve(ports: Connection) -> None:

@@ -17,7 +17,7 @@ from tests import factories
 from tests.accounts.administration import admin_requests
 from tests.accounts.mfa import factor_requests
 from tests.concurrency import run_in_order
-from tests.conftest import Answer, Api, ChangeConfig
+from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.factories import AUDIENCE, CHALLENGE, PASSWORD, VERIFIER, make_one_time_token, make_user
 from tests.oauthproviders.browser import Browser, start_link_flow
 from tests.oauthproviders.conftest import github, server  # noqa: F401  (fixtures)
@@ -33,7 +33,7 @@ PHONE = "15551234567"
 CODE = "123456"
 PKCE = {"code_challenge": CHALLENGE, "code_challenge_method": "s256"}
 
-Attempt = Callable[[], Answer]
+Attempt = Callable[[], ApiResponse]
 
 
 @pytest.fixture(autouse=True)
@@ -163,10 +163,10 @@ def test_ban_that_overtakes_a_step_up_wins(api: Api) -> None:
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
     code = factor_requests.code()
 
-    def step_up() -> Answer:
+    def step_up() -> ApiResponse:
         return factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code)
 
-    def ban_now() -> Answer:
+    def ban_now() -> ApiResponse:
         return admin_requests.ask(api, "PUT", f"/admin/users/{owner.user.id}", {"ban_duration": "24h"})
 
     banned, refused = run_in_order(owner.user.id, ban_now, step_up)

@@ -26,7 +26,7 @@ def operator() -> User:
 def service(mocked_requests: RequestsMock) -> MockedServer:
     """The captcha service, which accepts every token."""
     server = MockedServer(mocked_requests)
-    server.answer(in_json({"success": True}))
+    server.respond(in_json({"success": True}))
     return server
 
 
@@ -66,7 +66,7 @@ def test_a_rejected_captcha_ends_the_attempt(
     operator: User, mocked_requests: RequestsMock, auth_config: ChangeConfig
 ) -> None:
     auth_config(captcha={"enabled": True, "secret": Secret("x"), "site_key": SITE_KEY})
-    MockedServer(mocked_requests).answer(in_json({"success": False, "error-codes": ["invalid-input-response"]}))
+    MockedServer(mocked_requests).respond(in_json({"success": False, "error-codes": ["invalid-input-response"]}))
     console = Console()
     response = console.submit(SIGN_IN, name="op@example.com", password=PASSWORD, **{"h-captcha-response": "stale"})
     assert response.status_code == 400

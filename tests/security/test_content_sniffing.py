@@ -84,7 +84,7 @@ def test_both_servers_and_the_metrics_forbid_sniffing(serve: Callable[..., LiveS
         assert response.headers["X-Content-Type-Options"] == "nosniff", url
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
         connection.sendall(b"GET /<script> HTTP/9.9\r\n\r\n")
-        answer = connection.makefile("rb").read()
+        received = connection.makefile("rb").read()
     # A server that cannot parse a request may close the connection, or respond without a body.
-    _, _, body = answer.partition(b"\r\n\r\n")
-    assert not body or b"x-content-type-options: nosniff" in answer.lower()
+    _, _, body = received.partition(b"\r\n\r\n")
+    assert not body or b"x-content-type-options: nosniff" in received.lower()

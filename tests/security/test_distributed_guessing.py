@@ -20,7 +20,7 @@ from tests import factories
 from tests.accounts.administration import admin_requests
 from tests.accounts.mfa import factor_requests
 from tests.concurrency import run_concurrently
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tokens.models import Session, TokenType
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_request_limits")]
@@ -54,11 +54,13 @@ def stranger(number: int) -> dict[str, str]:
     return at(f"203.0.{113 + number // 250}.{number % 250 + 1}")
 
 
-def sign_in(api: Api, password: str = factories.PASSWORD, *, headers: dict[str, str], email: str = EMAIL) -> Answer:
+def sign_in(
+    api: Api, password: str = factories.PASSWORD, *, headers: dict[str, str], email: str = EMAIL
+) -> ApiResponse:
     return api.post("/token?grant_type=password", {"email": email, "password": password}, headers=headers)
 
 
-def outcome(response: Answer) -> tuple[int, str]:
+def outcome(response: ApiResponse) -> tuple[int, str]:
     return response.status_code, response.json().get("error_code", "")
 
 
@@ -231,15 +233,15 @@ def wrong(code: str) -> str:
     return f"{(int(code) + 1) % 10 ** len(code):0{len(code)}}"
 
 
-Prepare = Callable[[Api, User], Callable[[bool], Answer]]
+Prepare = Callable[[Api, User], Callable[[bool], ApiResponse]]
 
 
 def email_code(type: str, token_type: TokenType) -> Prepare:
-    def prepare(api: Api, owner: User) -> Callable[[bool], Answer]:
+    def prepare(api: Api, owner: User) -> Callable[[bool], ApiResponse]:
         if token_type == TokenType.CONFIRMATION:
             User.objects.filter(id=owner.id).update(email_confirmed_at=None)
 
-        def attempt(correct: bool) -> Answer:
+        def attempt(correct: bool) -> ApiResponse:
             code = factories.make_one_time_token(owner, token_type).code  # a new code for each attempt
             body = {"type": type, "email": EMAIL, "token": code if correct else wrong(code)}
             return api.post("/verify", body, headers=at(AWAY))
@@ -249,10 +251,10 @@ def email_code(type: str, token_type: TokenType) -> Prepare:
     return prepare
 
 
-def phone_code(api: Api, owner: User) -> Callable[[bool], Answer]:
+def phone_code(api: Api, owner: User) -> Callable[[bool], ApiResponse]:
     User.objects.filter(id=owner.id).update(phone=PHONE, phone_confirmed_at=timezone.now())
 
-    def attempt(correct: bool) -> Answer:
+    def attempt(correct: bool) -> ApiResponse:
         code = factories.make_one_time_token(owner, TokenType.CONFIRMATION, identifier=PHONE).code
         body = {"type": "sms", "phone": PHONE, "token": code if correct else wrong(code)}
         return api.post("/verify", body, headers=at(AWAY))
@@ -261,11 +263,11 @@ def phone_code(api: Api, owner: User) -> Callable[[bool], Answer]:
 
 
 def change_code(type: str, token_type: TokenType, identifier: str) -> Prepare:
-    def prepare(api: Api, owner: User) -> Callable[[bool], Answer]:
+    def prepare(api: Api, owner: User) -> Callable[[bool], ApiResponse]:
         User.objects.filter(id=owner.id).update(**{type: identifier})
         name = type.removesuffix("_change")
 
-        def attempt(correct: bool) -> Answer:
+        def attempt(correct: bool) -> ApiResponse:
             code = factories.make_one_time_token(owner, token_type, identifier=identifier).code
             body = {"type": type, name: identifier, "token": code if correct else wrong(code)}
             return api.post("/verify", body, headers=at(AWAY))
@@ -276,11 +278,11 @@ def change_code(type: str, token_type: TokenType, identifier: str) -> Prepare:
 
 
 def reauthenticate(proof: str) -> Prepare:
-    def prepare(api: Api, owner: User) -> Callable[[bool], Answer]:
+    def prepare(api: Api, owner: User) -> Callable[[bool], ApiResponse]:
         session = factories.make_session(owner, created_at=timezone.now() - timedelta(days=2), ip=AWAY)
         Session.objects.filter(id=session.session.id).update(refreshed_at=timezone.now())  # by the thief of its tokens
 
-        def attempt(correct: bool) -> Answer:
+        def attempt(correct: bool) -> ApiResponse:
             body: dict[str, Any] = {"password": "another horse battery"}
             if proof == "nonce":
                 code = factories.make_one_time_token(owner, TokenType.REAUTHENTICATION).code
@@ -294,11 +296,11 @@ def reauthenticate(proof: str) -> Prepare:
     return prepare
 
 
-def totp(api: Api, owner: User) -> Callable[[bool], Answer]:
+def totp(api: Api, owner: User) -> Callable[[bool], ApiResponse]:
     session = factories.make_session(owner, ip=AWAY)  # the attacker knows the password
     factor = factories.make_factor(owner, secret=factor_requests.SECRET)
 
-    def attempt(correct: bool) -> Answer:
+    def attempt(correct: bool) -> ApiResponse:
         path = f"/factors/{factor.id}"
         challenge = api.post(f"{path}/challenge", {}, bearer=session.access_token, headers=at(AWAY)).json()
         code = factor_requests.code() if correct else factor_requests.wrong_code()
@@ -308,7 +310,7 @@ def totp(api: Api, owner: User) -> Callable[[bool], Answer]:
     return attempt
 
 
-def recovery_code(api: Api, owner: User) -> Callable[[bool], Answer]:
+def recovery_code(api: Api, owner: User) -> Callable[[bool], ApiResponse]:
     session = factories.make_session(owner, ip=AWAY)
     factories.make_factor(owner, secret=factor_requests.SECRET)
     code = recovery_codes.generate()[0]
@@ -316,7 +318,7 @@ def recovery_code(api: Api, owner: User) -> Callable[[bool], Answer]:
         user=owner, code_hash=recovery_codes.hash_code(code, user_id=owner.id), created_at=timezone.now()
     )
 
-    def attempt(correct: bool) -> Answer:
+    def attempt(correct: bool) -> ApiResponse:
         body = {"code": code if correct else "0000-0000-0000-0000"}
         return api.post("/factors/recovery_codes/verify", body, bearer=session.access_token, headers=at(AWAY))
 
@@ -341,7 +343,7 @@ SECRETS: dict[str, Prepare] = {
 @pytest.fixture(params=SECRETS)
 def attempt(
     request: pytest.FixtureRequest, api: Api, owner: User, auth_config: ChangeConfig
-) -> Callable[[bool], Answer]:
+) -> Callable[[bool], ApiResponse]:
     auth_config(
         mailer={"secure_email_change_enabled": False},
         mfa={"recovery_codes_enabled": True},
@@ -353,14 +355,14 @@ def attempt(
     return SECRETS[request.param](api, owner)
 
 
-def test_wrong_codes_of_all_messages_count_on_the_account(owner: User, attempt: Callable[[bool], Answer]) -> None:
+def test_wrong_codes_of_all_messages_count_on_the_account(owner: User, attempt: Callable[[bool], ApiResponse]) -> None:
     for number in range(1, 4):
         assert attempt(False).status_code in (400, 403, 422)
         assert count(owner) == number
 
 
 def test_a_correct_code_beyond_the_limit_is_refused_like_a_wrong_one(
-    owner: User, attempt: Callable[[bool], Answer]
+    owner: User, attempt: Callable[[bool], ApiResponse]
 ) -> None:
     refused = attempt(False)
     reach_limit(owner)

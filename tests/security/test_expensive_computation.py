@@ -43,8 +43,10 @@ def test_large_attestation_is_refused_without_verification(
     verified: list[object] = []
     monkeypatch.setattr(webauthn, "verify_registration_response", lambda **_: verified.append(1))
     auth_config(passkeys={"enabled": True}, webauthn=passkey_requests.PARTY)
-    answer = passkey_requests.register(api, make_session().access_token, Authenticator(), fmt=fmt, statement=statement)
-    assert answer.status_code in (400, 413)
+    response = passkey_requests.register(
+        api, make_session().access_token, Authenticator(), fmt=fmt, statement=statement
+    )
+    assert response.status_code in (400, 413)
     assert verified == []
 
 
@@ -56,16 +58,16 @@ def test_usual_attestation_is_verified(api: Api, auth_config: ChangeConfig, fmt:
 
 @pytest.mark.parametrize("issuer", ["x" * 129, "x" * 590, "\u20ac" * 128, "x" * 100_000])
 def test_long_issuer_is_refused(api: Api, issuer: str) -> None:
-    answer = factor_requests.enroll(api, make_session().access_token, issuer=issuer)
-    assert answer.status_code == 400
-    assert answer.json()["msg"] == "The issuer is too long"
+    response = factor_requests.enroll(api, make_session().access_token, issuer=issuer)
+    assert response.status_code == 400
+    assert response.json()["msg"] == "The issuer is too long"
 
 
 def test_qr_code_has_a_bounded_size(api: Api) -> None:
     signed_in = make_session(make_user(email=f"{'x' * 200}@example.com"))
-    answer = factor_requests.enroll(api, signed_in.access_token, issuer="\u20ac" * 40)
-    assert answer.status_code == 200
-    side = re.search(r'viewBox="0 0 (\d+)', answer.json()["totp"]["qr_code"])
+    response = factor_requests.enroll(api, signed_in.access_token, issuer="\u20ac" * 40)
+    assert response.status_code == 200
+    side = re.search(r'viewBox="0 0 (\d+)', response.json()["totp"]["qr_code"])
     assert side is not None
     assert int(side[1]) <= 4 * 25 + 17 + 8  # version 25 of 40
 
@@ -99,8 +101,8 @@ def test_expensive_hash_is_refused_and_never_computed(api: Api, monkeypatch: pyt
     monkeypatch.setattr(bcrypt, "checkpw", refuse)
     monkeypatch.setattr(hashlib, "scrypt", refuse)
     monkeypatch.setattr(argon2.PasswordHasher, "verify", verify)
-    answer = api.post("/token?grant_type=password", {"email": "old@example.com", "password": "test"})
-    assert (answer.status_code, answer.json()["error_code"]) == (400, "invalid_credentials")
+    response = api.post("/token?grant_type=password", {"email": "old@example.com", "password": "test"})
+    assert (response.status_code, response.json()["error_code"]) == (400, "invalid_credentials")
 
 
 @pytest.mark.parametrize(

@@ -33,9 +33,9 @@ def test_deep_nesting_is_refused_everywhere(api: Api, opening: str, closing: str
             ("PUT", f"/admin/users/{signed_in.user.id}", bearer),
             ("POST", "/invite", bearer),
         ):
-            answer = api.request(method, path, body, bearer=token)
-            assert answer.status_code == 400, (levels, path)
-            assert "bad_json" in (answer.json().get("error_code"), answer.json().get("error")), (levels, path)
+            response = api.request(method, path, body, bearer=token)
+            assert response.status_code == 400, (levels, path)
+            assert "bad_json" in (response.json().get("error_code"), response.json().get("error")), (levels, path)
     assert User.objects.count() == 1
 
 
@@ -55,8 +55,8 @@ def test_many_keys_are_refused(api: Api) -> None:
         {f"{number}": 1 for number in range(9_999)} | {"data": {"a": 1, "b": 2}},
         {"data": {"a": [{"": 1}] * 10_001}},
     ):
-        answer = api.put("/user", orjson.dumps(document), bearer=bearer)
-        assert (answer.status_code, answer.json()["error_code"]) == (400, "bad_json")
-        assert answer.json()["msg"].endswith("more than 10000 keys")
+        response = api.put("/user", orjson.dumps(document), bearer=bearer)
+        assert (response.status_code, response.json()["error_code"]) == (400, "bad_json")
+        assert response.json()["msg"].endswith("more than 10000 keys")
     ignored = {f"{number}": ":" for number in range(9_998)} | {"data": {"a": 1}}
     assert api.put("/user", orjson.dumps(ignored), bearer=bearer).status_code == 200

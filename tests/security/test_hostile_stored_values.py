@@ -75,9 +75,9 @@ def check_everything(api: Api, console: Console, hostile: User) -> None:
         "/admin/audit",
         "/admin/audit?query=author:hostile",
     ):
-        answer = api.get(path, bearer=bearer)
-        assert answer.status_code == 200, (path, answer.content[:300])
-        orjson.loads(answer.content)
+        response = api.get(path, bearer=bearer)
+        assert response.status_code == 200, (path, response.content[:300])
+        orjson.loads(response.content)
     for path in (
         "/operator/",
         "/operator/accounts/user/",

@@ -34,15 +34,15 @@ calls: list[str] = []
 
 
 class Refuse(BasePermission):
-    answer: Any = False
+    response: Any = False
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         calls.append("permission")
-        return self.answer  # type: ignore[no-any-return]  # also values that are only false
+        return self.response  # type: ignore[no-any-return]  # also values that are only false
 
 
 class RefuseByNone(Refuse):
-    answer = None
+    response = None
 
 
 class RefuseByRaising(Refuse):

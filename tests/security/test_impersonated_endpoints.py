@@ -16,7 +16,7 @@ from authsvc.api.views import Endpoint
 from authsvc.models import AuditLogEntry
 from tests import factories
 from tests.accounts.mfa import factor_requests
-from tests.conftest import Answer, Api, ChangeConfig
+from tests.conftest import Api, ApiResponse, ChangeConfig
 from tokens.models import TokenType
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_request_limits")]
@@ -176,7 +176,7 @@ def token(auth_config: ChangeConfig) -> str:
     return factories.make_impersonation().access_token
 
 
-def call(api: Api, endpoint: str, token: str) -> Answer:
+def call(api: Api, endpoint: str, token: str) -> ApiResponse:
     method, path = endpoint.split()
     return api.request(method, re.sub(r"{\w+}", ANY_ID, path), {}, bearer=token)
 
@@ -187,8 +187,8 @@ def test_every_endpoint_is_classified() -> None:
 
 @pytest.mark.parametrize("endpoint", [name for name, use in USES.items() if use is Use.REFUSED])
 def test_changes_are_refused_and_recorded(api: Api, token: str, endpoint: str) -> None:
-    answer = call(api, endpoint, token)
-    assert (answer.status_code, answer.json()["error_code"]) == (403, "impersonation_not_allowed")
+    response = call(api, endpoint, token)
+    assert (response.status_code, response.json()["error_code"]) == (403, "impersonation_not_allowed")
     [entry] = AuditLogEntry.objects.filter(payload__action="user_change_refused")
     assert entry.payload is not None
     method, path = endpoint.split()
@@ -202,14 +202,14 @@ def test_changes_are_refused_and_recorded(api: Api, token: str, endpoint: str) -
 def test_administration_is_refused(api: Api, endpoint: str) -> None:
     administrator = factories.make_user(role="svc_admin")  # no operator can impersonate one
     token = factories.make_impersonation(administrator).access_token
-    answer = call(api, endpoint, token)
-    assert (answer.status_code, answer.json()["error_code"]) == (403, "not_admin")
+    response = call(api, endpoint, token)
+    assert (response.status_code, response.json()["error_code"]) == (403, "not_admin")
 
 
 @pytest.mark.parametrize("endpoint", [name for name, use in USES.items() if use is Use.PERMITTED])
 def test_reading_and_signing_out_are_permitted(api: Api, token: str, endpoint: str) -> None:
-    answer = call(api, endpoint, token)
-    assert answer.status_code in (200, 204), answer.content
+    response = call(api, endpoint, token)
+    assert response.status_code in (200, 204), response.content
 
 
 def test_public_endpoints_read_no_access_token() -> None:

@@ -23,8 +23,8 @@ def test_token_over_48_kib_is_refused(api: Api) -> None:
     large = make_session(signed_in.user).access_token
     assert len(large) > 49_152
     for method, path in (("GET", "/user"), ("PUT", "/user"), ("POST", "/logout"), ("GET", "/admin/users")):
-        answer = api.request(method, path, {}, bearer=large)
-        assert (answer.status_code, answer.json()["error_code"]) == (403, "bad_jwt")
+        response = api.request(method, path, {}, bearer=large)
+        assert (response.status_code, response.json()["error_code"]) == (403, "bad_jwt")
     grant = {"id_token": large, "provider": "google"}
     assert api.post("/token?grant_type=id_token", grant).json()["error_description"] == "id_token too long"
     assert api.get("/user", bearer=signed_in.access_token).status_code == 200

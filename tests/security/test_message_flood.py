@@ -11,7 +11,7 @@ from django.utils import timezone
 from authsvc.conf import Rate, Secret, Vonage
 from tests import factories
 from tests.accounts.administration import admin_requests
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.observations import backdate_rate_limits
 
 pytestmark = pytest.mark.django_db
@@ -37,14 +37,14 @@ def client(number: int) -> dict[str, str]:
     return {"X-Forwarded-For": f"198.51.{number // 250}.{number % 250 + 1}"}
 
 
-def is_message_refused(response: Answer) -> bool:
+def is_message_refused(response: ApiResponse) -> bool:
     return response.status_code == 429 and "send_rate_limit" in response.json()["error_code"]
 
 
 # A quota of three text messages
 
 
-def challenge_new_factor(api: Api, bearer: str, number: int, **options: Any) -> Answer:
+def challenge_new_factor(api: Api, bearer: str, number: int, **options: Any) -> ApiResponse:
     body = {"factor_type": "phone", "phone": f"+1555000{number:04}", "friendly_name": f"phone {number}"}
     factor = api.post("/factors", body, bearer=bearer).json()
     response = api.post(f"/factors/{factor['id']}/challenge", {}, bearer=bearer, **options)
@@ -161,7 +161,7 @@ def test_kinds_and_senders_do_not_multiply_the_messages_to_a_phone(
 def test_a_phone_gets_one_message_of_a_kind_per_interval_whichever_account_sends_it(
     api: Api, mailbox: Mailbox, second: str
 ) -> None:
-    def send(bearer: str, number: int) -> Answer:
+    def send(bearer: str, number: int) -> ApiResponse:
         if second == "change":
             return api.put("/user", {"phone": PHONE}, bearer=bearer, headers=client(number))
         factor = api.post("/factors", {"factor_type": "phone", "phone": PHONE}, bearer=bearer).json()

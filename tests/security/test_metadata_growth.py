@@ -13,7 +13,7 @@ from accounts.models import Identity, User
 from authsvc.conf import AuthConfig
 from authsvc.models import AuditLogEntry
 from tests.accounts.administration.admin_requests import token as admin_token
-from tests.conftest import Answer, Api
+from tests.conftest import Api, ApiResponse
 from tests.factories import PASSWORD, make_session, make_user
 from tokens.models import Session
 
@@ -26,8 +26,8 @@ REFUSED = (400, "validation_failed")
 TEN_KIB = "x" * 10_240
 
 
-def outcome(answer: Answer) -> tuple[int, str]:
-    return answer.status_code, answer.json().get("error_code", "")
+def outcome(response: ApiResponse) -> tuple[int, str]:
+    return response.status_code, response.json().get("error_code", "")
 
 
 def stored(user: User, column: str = "raw_user_meta_data") -> Any:
@@ -63,8 +63,8 @@ def test_merges_of_a_user_do_not_exceed_the_limit(api: Api) -> None:
 def test_size_is_that_of_the_stored_text(api: Api, value: Any) -> None:
     signed_in = make_session()
     assert outcome(api.put("/user", {"data": {"a": value}}, bearer=signed_in.access_token)) == REFUSED
-    answer = api.post("/signup", {"email": "new@example.com", "password": PASSWORD, "data": {"a": value}})
-    assert outcome(answer) == REFUSED
+    response = api.post("/signup", {"email": "new@example.com", "password": PASSWORD, "data": {"a": value}})
+    assert outcome(response) == REFUSED
     assert not User.objects.filter(email="new@example.com").exists()
 
 
@@ -97,11 +97,11 @@ def test_refusal_is_the_same_for_known_addresses(api: Api) -> None:
         ("/otp", {"create_user": False}),
         ("/magiclink", {}),
     ):
-        answers = [
+        responses = [
             api.post(path, {"email": f"{name}@example.com", "data": data, **body}).content
             for name in ("known", "pending", "unknown")
         ]
-        assert len(set(answers)) == 1, path
+        assert len(set(responses)) == 1, path
 
 
 def test_administrators_keep_the_limits(api: Api) -> None:
@@ -129,8 +129,8 @@ def test_administrators_keep_the_limits(api: Api) -> None:
 def test_operator_can_raise_the_limit(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(metadata={"max_user_bytes": 65_536})
     signed_in = make_session()
-    answer = api.put("/user", {"data": {"a": "x" * 50_000}}, bearer=signed_in.access_token)
-    assert answer.status_code == 200
+    response = api.put("/user", {"data": {"a": "x" * 50_000}}, bearer=signed_in.access_token)
+    assert response.status_code == 200
     token = make_session(signed_in.user).access_token
     assert len(token) > 49_152
     assert api.get("/user", bearer=token).status_code == 200
@@ -163,12 +163,12 @@ def test_name_of_an_actor_is_cut_in_audit_and_logs(api: Api, caplog: pytest.LogC
 def test_long_headers_are_cut(api: Api, caplog: pytest.LogCaptureFixture) -> None:
     user = make_user()
     with caplog.at_level(logging.INFO):
-        answer = api.post(
+        response = api.post(
             "/token?grant_type=password",
             {"email": user.email, "password": PASSWORD},
             headers={"User-Agent": "Mozilla/5.0 " + "x" * 30_000},
         )
-    assert answer.status_code == 200
+    assert response.status_code == 200
 
     session = Session.objects.get(user_id=user.id)
     assert session.user_agent == ("Mozilla/5.0 " + "x" * 30_000)[:512]

@@ -16,7 +16,7 @@ from authsvc.conf import Provider
 from tests.accounts.administration import admin_requests
 from tests.accounts.passkeys import passkey_requests
 from tests.accounts.passkeys.passkey_requests import PARTY
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, VERIFIER, SignIn, make_session, make_user
 from tests.fakes.http_peer import MockedServer
 from tests.fakes.issuer import Issuer
@@ -66,7 +66,7 @@ def stolen(**columns: Any) -> SignIn:
     return make_session(user, created_at=timezone.now() - timedelta(days=2))
 
 
-def change_password(api: Api, token: str, **proof: str) -> Answer:
+def change_password(api: Api, token: str, **proof: str) -> ApiResponse:
     return api.put("/user", {"password": NEW_PASSWORD, **proof}, bearer=token)
 
 
@@ -128,15 +128,15 @@ def test_code_of_a_change_is_not_a_recovery(
     challenge = {"code_challenge": CHALLENGE, "code_challenge_method": "s256"} if pkce else {}
     assert api.put("/user", {**contact, **challenge}, bearer=stolen().access_token).status_code == 200
     if "phone" in contact:
-        answer = api.post("/verify", {"type": "phone_change", "phone": PHONE, "token": CODE}).json()
+        response = api.post("/verify", {"type": "phone_change", "phone": PHONE, "token": CODE}).json()
     else:
         secret: Any = mailbox.emails[0].variables
         link = f"/verify?type=email_change&token={secret['TokenHash']}"
         if pkce:
-            answer = exchange_code(api, redirect_query(api.get(link))["code"], VERIFIER).json()
+            response = exchange_code(api, redirect_query(api.get(link))["code"], VERIFIER).json()
         else:
-            answer = api.post("/verify", {"type": "email_change", "token_hash": secret["TokenHash"]}).json()
-    token = answer["access_token"]
+            response = api.post("/verify", {"type": "email_change", "token_hash": secret["TokenHash"]}).json()
+    token = response["access_token"]
     assert [entry["method"] for entry in read_claims(token)["amr"]] == [f"{next(iter(contact))}_change"]
     for proof in PROOFS.values():
         auth_config(passwords={"update_requires_reauthentication": False, "update_requires_current": False, **proof})
@@ -211,7 +211,7 @@ def test_new_sign_in_method_needs_the_recent_session_that_it_would_replace(
     body = {"id_token": issuer.token(), "provider": "keycloak", "link_identity": True}
     query = "provider=github&skip_http_redirect=true"
 
-    def attempts(token: str) -> list[Answer]:
+    def attempts(token: str) -> list[ApiResponse]:
         return [
             passkey_requests.begin(api, token),
             api.post("/token?grant_type=id_token", body, bearer=token),
@@ -228,10 +228,10 @@ def test_new_sign_in_method_needs_the_recent_session_that_it_would_replace(
 def test_code_of_a_change_does_not_make_a_session_recent(api: Api, auth_config: ChangeConfig) -> None:
     assert api.put("/user", {"phone": PHONE}, bearer=stolen().access_token).status_code == 200
     auth_config(passwords=PROOFS["recent"])
-    answer = api.post("/verify", {"type": "phone_change", "phone": PHONE, "token": CODE}).json()
-    assert change_password(api, answer["access_token"]).json()["error_code"] == "reauthentication_needed"
+    response = api.post("/verify", {"type": "phone_change", "phone": PHONE, "token": CODE}).json()
+    assert change_password(api, response["access_token"]).json()["error_code"] == "reauthentication_needed"
     query = "provider=github&skip_http_redirect=true"
-    linked = api.get(f"/user/identities/authorize?{query}", bearer=answer["access_token"])
+    linked = api.get(f"/user/identities/authorize?{query}", bearer=response["access_token"])
     assert linked.json()["error_code"] == "reauthentication_needed"
 
 

@@ -13,7 +13,7 @@ from accounts.models import Identity, User
 from authsvc.conf import Secret, Vonage
 from tests.accounts.administration import admin_requests
 from tests.concurrency import run_concurrently
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import CHALLENGE, VERIFIER, make_user
 from tests.oauthproviders.browser import Browser, GitHub, address
 from tests.observations import assert_error, backdate_rate_limits, redirect_fragment, table_contents
@@ -32,7 +32,7 @@ def _phones(auth_config: ChangeConfig) -> None:
     auth_config(signup={"phone_enabled": True}, sms={"provider": "vonage", "vonage": VONAGE})
 
 
-def sign_up(api: Api, password: str, *, path: str = "/signup", **further: Any) -> Answer:
+def sign_up(api: Api, password: str, *, path: str = "/signup", **further: Any) -> ApiResponse:
     backdate_rate_limits(timedelta(hours=1))
     body = {"email": EMAIL, **({"password": password} if path == "/signup" else {}), **further}
     response = api.post(path, {name: value for name, value in body.items() if value is not None})
@@ -183,14 +183,14 @@ SIGN_UPS = {
 @pytest.mark.parametrize("by", ["link", "code", "browser", "recovery"])
 @pytest.mark.parametrize("requests", SIGN_UPS.values(), ids=SIGN_UPS)
 def test_no_password_holds_after_different_sign_ups(api: Api, mailbox: Mailbox, requests: list[str], by: str) -> None:
-    answers = [
+    responses = [
         sign_up(api, each, path=each, data={"from": each}).json()
         if each.startswith("/")
         else sign_up(api, each, data={"from": each}).json()
         for each in requests
     ]
     user = User.objects.get()
-    for request, shown in zip(requests[1:], answers[1:], strict=True):
+    for request, shown in zip(requests[1:], responses[1:], strict=True):
         # The response to another client reveals neither the account nor its data.
         if not request.startswith("/") and request != requests[0]:
             assert shown["id"] != str(user.id)

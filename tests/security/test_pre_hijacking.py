@@ -17,7 +17,7 @@ from authsvc.caller import Caller
 from authsvc.conf import Secret, Vonage
 from authsvc.errors import UnprocessableInput
 from tests.accounts.administration import admin_requests
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import PASSWORD, make_one_time_token
 from tests.fakes.issuer import Issuer
 from tests.oauthproviders.browser import Browser, GitHub, address, start_link_flow
@@ -65,14 +65,14 @@ def world(api: Api, mailbox: Mailbox, browser: Browser, github: GitHub, auth_con
 def sign_up_by_phone(world: World, phone: str = ATTACKERS_PHONE) -> str:
     world.api.post("/signup", {"phone": phone, "password": ATTACKERS_PASSWORD})
     code = world.mailbox.texts[-1].variables["Code"]
-    answer = world.api.post("/verify", {"type": "sms", "phone": phone, "token": code})
-    return str(answer.json()["access_token"])
+    response = world.api.post("/verify", {"type": "sms", "phone": phone, "token": code})
+    return str(response.json()["access_token"])
 
 
 def link_unverified(world: World, token: str) -> str:
     world.github.set_user(address(VICTIM, verified=False), id=666)
-    answer = world.browser.callback(start_link_flow(world.api, token))
-    assert redirect_fragment(answer)["error_code"] == "email_not_confirmed"
+    response = world.browser.callback(start_link_flow(world.api, token))
+    assert redirect_fragment(response)["error_code"] == "email_not_confirmed"
     return token
 
 
@@ -126,8 +126,8 @@ def account_invited_by_an_earlier_version(world: World) -> str:
 def account_made_by_an_administrator(world: World) -> str:
     body = {"email": VICTIM, "phone": ATTACKERS_PHONE, "phone_confirm": True, "password": ATTACKERS_PASSWORD}
     admin_requests.done(world.api, "POST", "/admin/users", body)
-    answer = world.api.post("/token?grant_type=password", {"phone": ATTACKERS_PHONE, "password": ATTACKERS_PASSWORD})
-    return str(answer.json()["access_token"])
+    response = world.api.post("/token?grant_type=password", {"phone": ATTACKERS_PHONE, "password": ATTACKERS_PASSWORD})
+    return str(response.json()["access_token"])
 
 
 ACCOUNTS = [
@@ -150,8 +150,8 @@ def newest_secret(world: World, name: str) -> str:
 
 
 def session_of_link(world: World, link_type: str) -> str:
-    answer = world.api.get(f"/verify?type={link_type}&token={newest_secret(world, 'TokenHash')}")
-    return redirect_fragment(answer)["access_token"]
+    response = world.api.get(f"/verify?type={link_type}&token={newest_secret(world, 'TokenHash')}")
+    return redirect_fragment(response)["access_token"]
 
 
 def sign_up_by_link(world: World) -> str:
@@ -184,15 +184,15 @@ def invitation(world: World) -> str:
 def generated_link(world: World) -> str:
     body = {"type": "magiclink", "email": VICTIM}
     link = admin_requests.done(world.api, "POST", "/admin/generate_link", body)
-    answer = world.api.get(f"/verify?type={link['verification_type']}&token={link['hashed_token']}")
-    return redirect_fragment(answer)["access_token"]
+    response = world.api.get(f"/verify?type={link['verification_type']}&token={link['hashed_token']}")
+    return redirect_fragment(response)["access_token"]
 
 
 def invitation_accepted_at_provider(world: World) -> str:
     admin_requests.done(world.api, "POST", "/invite", {"email": VICTIM})
     world.github.set_user(VICTIM, id=7)
-    answer = world.browser.sign_in(invite_token=newest_secret(world, "TokenHash"))
-    return redirect_fragment(answer)["access_token"]
+    response = world.browser.sign_in(invite_token=newest_secret(world, "TokenHash"))
+    return redirect_fragment(response)["access_token"]
 
 
 def provider_sign_in(world: World) -> str:
@@ -228,9 +228,9 @@ def test_the_owner_of_the_address_gets_an_own_account(
     assert (still["id"], still["email"], still["phone"]) == (attacker["id"], "", attacker["phone"])
     for path in ("/token?grant_type=password", "/otp"):
         body = {"phone": ATTACKERS_PHONE, "password": ATTACKERS_PASSWORD, "create_user": False}
-        answer = world.api.post(path, body)
-        if answer.status_code == 200 and "user" in answer.json():
-            assert answer.json()["user"]["id"] == attacker["id"]
+        response = world.api.post(path, body)
+        if response.status_code == 200 and "user" in response.json():
+            assert response.json()["user"]["id"] == attacker["id"]
     assert (
         world.api.post("/token?grant_type=password", {"email": VICTIM, "password": ATTACKERS_PASSWORD}).status_code
         == 400
@@ -258,9 +258,9 @@ def test_a_link_from_before_the_rule_is_refused(world: World) -> None:
     attacker = User.objects.get(id=user_id)
     secret = make_one_time_token(attacker, TokenType.CONFIRMATION, identifier=VICTIM)
 
-    answer = world.api.get(f"/verify?type=signup&token={secret.link_token}")
+    response = world.api.get(f"/verify?type=signup&token={secret.link_token}")
 
-    assert redirect_fragment(answer)["error_code"] == "otp_expired"
+    assert redirect_fragment(response)["error_code"] == "otp_expired"
     by_code = world.api.post("/verify", {"type": "signup", "email": VICTIM, "token": secret.code})
     assert by_code.status_code == 403
     attacker.refresh_from_db()
@@ -305,7 +305,7 @@ def test_linking_a_verified_address_takes_it_from_an_account_that_only_claims_it
 # Phone numbers
 
 
-def sign_in_by_sms(world: World, path: str, body: dict[str, Any]) -> Answer:
+def sign_in_by_sms(world: World, path: str, body: dict[str, Any]) -> ApiResponse:
     assert world.api.post(path, {"phone": VICTIMS_PHONE, **body}).status_code == 200
     code = [text for text in world.mailbox.texts if text.to == VICTIMS_PHONE][-1].variables["Code"]
     return world.api.post("/verify", {"type": "sms", "phone": VICTIMS_PHONE, "token": code})
@@ -347,9 +347,9 @@ def test_the_linked_address_is_confirmed_by_its_own_link(world: World) -> None:
     link_unverified(world, token)
     [mail] = world.mailbox.emails
 
-    answer = world.api.get(f"/verify?type=email_change&token={mail.variables['TokenHash']}")
+    response = world.api.get(f"/verify?type=email_change&token={mail.variables['TokenHash']}")
 
-    assert "access_token" in redirect_fragment(answer)
+    assert "access_token" in redirect_fragment(response)
     user = world.api.get("/user", bearer=token).json()
     assert (user["email"], user["phone"]) == (VICTIM, ATTACKERS_PHONE)
     assert "access_token" in redirect_fragment(world.browser.sign_in())

@@ -12,7 +12,7 @@ from oauthproviders.base import profiles
 from oauthproviders.base.contract import InvalidProviderResponse
 from tests.conftest import Api
 from tests.factories import make_session
-from tests.fakes.http_peer import Answer as PeerAnswer
+from tests.fakes.http_peer import Response as PeerResponse
 from tests.fakes.http_peer import in_json
 from tests.fakes.issuer import Issuer
 from tests.oauthproviders.browser import Browser, GitHub, start_link_flow
@@ -45,17 +45,17 @@ def test_two_profiles_of_github_become_no_account(user_id: Any, github: GitHub, 
 
 def test_a_profile_without_an_id_becomes_no_account(github: GitHub, browser: Browser) -> None:
     github.set_user("ada@example.com")
-    github.server.answer(in_json({"login": "ada"}), path="/api/v3/user")
+    github.server.respond(in_json({"login": "ada"}), path="/api/v3/user")
     assert redirect_fragment(browser.sign_in())["error_code"] == "unexpected_failure"
-    github.server.answer(PeerAnswer(body=b'{"id": NaN}'), path="/api/v3/user")
+    github.server.respond(PeerResponse(body=b'{"id": NaN}'), path="/api/v3/user")
     assert redirect_fragment(browser.sign_in())["error_code"] == "unexpected_failure"
     assert not User.objects.exists()
 
 
 @pytest.mark.parametrize("subject", UNUSABLE, ids=json.dumps)
 def test_an_id_token_becomes_no_account(subject: Any, issuer: Issuer, api: Api) -> None:
-    answer = exchange(api, issuer.token(sub=subject))
-    assert (answer.status_code, answer.json()["error"]) == (400, "invalid request")
+    response = exchange(api, issuer.token(sub=subject))
+    assert (response.status_code, response.json()["error"]) == (400, "invalid request")
     assert not User.objects.exists()
     assert exchange(api, issuer.token(sub="0a")).status_code == 200
 
@@ -64,18 +64,18 @@ def test_an_id_token_becomes_no_account(subject: Any, issuer: Issuer, api: Api) 
 def test_a_profile_of_a_custom_provider_becomes_no_account(custom_issuer: Issuer, api: Api) -> None:
     browser = create_oauth2_provider(api, custom_issuer)
     for subject in UNUSABLE:
-        custom_issuer.server.answer(in_json({**ADA, "sub": subject}), path="/userinfo")
+        custom_issuer.server.respond(in_json({**ADA, "sub": subject}), path="/userinfo")
         assert redirect_fragment(browser.sign_in())["error_code"] == "unexpected_failure"
     assert not Identity.objects.exists()
-    custom_issuer.server.answer(in_json(ADA), path="/userinfo")
+    custom_issuer.server.respond(in_json(ADA), path="/userinfo")
     assert "access_token" in redirect_fragment(browser.sign_in())
 
 
 def test_linking_refuses_the_profile_too(github: GitHub, browser: Browser, api: Api) -> None:
     session = make_session()
     github.set_user("ada@example.com", id=0)
-    answer = browser.callback(start_link_flow(api, session.access_token))
-    assert redirect_fragment(answer)["error_code"] == "unexpected_failure"
+    response = browser.callback(start_link_flow(api, session.access_token))
+    assert redirect_fragment(response)["error_code"] == "unexpected_failure"
     assert not Identity.objects.filter(provider="github").exists()
 
 

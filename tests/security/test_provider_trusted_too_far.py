@@ -40,7 +40,7 @@ def workos(server: MockedServer, auth_config: ChangeConfig) -> MockedServer:
 def sign_in_at_workos(workos: MockedServer, *, organization: str, connection: str, **query: str) -> dict[str, str]:
     profile = {"id": f"prof_{organization}", "email": VICTIM, "connection_id": connection}
     profile |= {"organization_id": organization} if organization else {}
-    workos.answer(in_json({"access_token": "t", "profile": profile}), path="/sso/token")
+    workos.respond(in_json({"access_token": "t", "profile": profile}), path="/sso/token")
     return redirect_fragment(Browser(provider="workos").sign_in(**query))
 
 
@@ -78,8 +78,8 @@ def test_the_token_of_another_application_is_not_accepted(api: Api, issuer: Issu
     named: dict[str, Any] = {"provider": None, "issuer": other.name}
 
     for client_id in ("app-of-the-attacker", "own-app", f"{other.name}=own-app"):
-        answer = exchange(api, stolen, client_id=client_id, **named)
-        assert answer.json()["error_description"] == "Unacceptable audience in id_token: [app-of-the-attacker]"
+        response = exchange(api, stolen, client_id=client_id, **named)
+        assert response.json()["error_description"] == "Unacceptable audience in id_token: [app-of-the-attacker]"
     assert providers_of(victim) == ["email"]
     body = exchange(api, other.token(aud="own-app"), client_id="own-app", **named).json()
     assert body["user"]["id"] == str(victim.id)
@@ -91,8 +91,8 @@ def test_an_issuer_without_configured_audiences_accepts_no_token(
     other = Issuer(issuer.server, path="/other", key=RSA)
     third = Issuer(issuer.server, path="/third", key=RSA)
     auth_config(federation={"id_token_issuers": (other.name, third.name), "id_token_audiences": (f"{third.name}=app",)})
-    answer = exchange(api, other.token(aud="app"), client_id="app", provider=None, issuer=other.name)
-    assert answer.status_code == 400
+    response = exchange(api, other.token(aud="app"), client_id="app", provider=None, issuer=other.name)
+    assert response.status_code == 400
     assert not User.objects.exists()
 
 
@@ -130,8 +130,8 @@ def test_an_unverified_address_does_not_open_the_account(
         "zoom": "/oauth/token",
         "slack": "/api/oauth.access",
     }[name]
-    server.answer(in_json({"access_token": "t"}), path=token_path)
-    server.answer(in_json(document), path=path)
+    server.respond(in_json({"access_token": "t"}), path=token_path)
+    server.respond(in_json(document), path=path)
 
     assert redirect_fragment(browser.sign_in())["error_code"] == "provider_email_needs_verification"
     assert providers_of(victim) == ["email"]
@@ -198,5 +198,5 @@ def test_an_identity_from_before_cannot_be_linked_to_a_second_account(
         user=make_user(), provider="azure", provider_id="7", identity_data=data, created_at=timezone.now()
     )
     token = publish(microsoft, OWN_TENANT).token(sub="7", email=VICTIM, xms_edov=True)
-    answer = exchange(api, token, provider="azure", bearer=make_session().access_token, link_identity=True)
-    assert answer.json()["error_code"] == "identity_already_exists"
+    response = exchange(api, token, provider="azure", bearer=make_session().access_token, link_identity=True)
+    assert response.json()["error_code"] == "identity_already_exists"

@@ -45,5 +45,5 @@ def test_hostile_target_costs_no_cpu(api: Api, auth_config: ChangeConfig, path: 
 )
 def test_permitted_target_is_followed(api: Api, auth_config: ChangeConfig, target: str) -> None:
     auth_config(site={"url": "https://example.com", "allow_list": ALLOW_LIST})
-    answer = api.get(f"/verify?type=signup&token=x&redirect_to={quote(target)}")
-    assert answer.headers["Location"].startswith(f"{target}?" if "?" in target else target)
+    response = api.get(f"/verify?type=signup&token=x&redirect_to={quote(target)}")
+    assert response.headers["Location"].startswith(f"{target}?" if "?" in target else target)

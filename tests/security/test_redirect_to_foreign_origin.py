@@ -19,8 +19,8 @@ SITE = "https://app.example.com"
 
 def redirect_of(api: Api, target: str) -> str:
     """The address to which a link with this target redirects, without the result."""
-    answer = api.get(f"/verify?type=signup&token=x&redirect_to={quote(target)}")
-    return answer.headers["Location"].partition("#")[0].partition("?")[0]
+    response = api.get(f"/verify?type=signup&token=x&redirect_to={quote(target)}")
+    return response.headers["Location"].partition("#")[0].partition("?")[0]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from accounts.models import User
 from authsvc.messaging import Email
 from tests import factories
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import CHALLENGE, make_user
 from tests.observations import backdate_rate_limits
 from tokens.models import Session
@@ -31,17 +31,17 @@ def message_to(mailbox: Mailbox, address: str) -> Email:
     return message
 
 
-def open_link(api: Api, message: Email) -> Answer:
+def open_link(api: Api, message: Email) -> ApiResponse:
     variables: Any = message.variables
     return api.get(f"/verify?type=email_change&token={variables['TokenHash']}")
 
 
-def enter_code(api: Api, message: Email) -> Answer:
+def enter_code(api: Api, message: Email) -> ApiResponse:
     variables: Any = message.variables
     return api.post("/verify", {"type": "email_change", "email": message.to, "token": variables["Token"]})
 
 
-def post_link(api: Api, message: Email) -> Answer:
+def post_link(api: Api, message: Email) -> ApiResponse:
     variables: Any = message.variables
     return api.post("/verify", {"type": "email_change", "token_hash": variables["TokenHash"]})
 

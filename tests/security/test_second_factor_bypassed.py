@@ -17,7 +17,7 @@ from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.factor_requests import Owner, make_owner
 from tests.accounts.passkeys import passkey_requests
 from tests.accounts.passkeys.passkey_requests import PARTY
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, make_factor, make_session, make_user
 from tests.fakes.authenticator import Authenticator
 from tests.fakes.http_peer import MockedServer
@@ -33,7 +33,7 @@ PHONE = "15551234567"
 CODE = "123456"
 NEW = "attacker@example.com"
 
-Change = Callable[[Api, str, User], Answer]
+Change = Callable[[Api, str, User], ApiResponse]
 
 
 @pytest.fixture(autouse=True)
@@ -54,12 +54,12 @@ def issuer(server: MockedServer, auth_config: ChangeConfig) -> Issuer:  # noqa: 
     return issuer
 
 
-def link_by_browser(api: Api, token: str, user: User) -> Answer:
+def link_by_browser(api: Api, token: str, user: User) -> ApiResponse:
     query = urlencode({"provider": "github", "skip_http_redirect": "true"})
     return api.get(f"/user/identities/authorize?{query}", bearer=token)
 
 
-def link_with_pkce(api: Api, token: str, user: User) -> Answer:
+def link_with_pkce(api: Api, token: str, user: User) -> ApiResponse:
     query = urlencode({
         "provider": "github", "skip_http_redirect": "true", "code_challenge": CHALLENGE,
         "code_challenge_method": "s256",
@@ -68,7 +68,7 @@ def link_with_pkce(api: Api, token: str, user: User) -> Answer:
 
 
 def unlink(provider: str) -> Change:
-    def request(api: Api, token: str, user: User) -> Answer:
+    def request(api: Api, token: str, user: User) -> ApiResponse:
         identity = Identity.objects.get(user=user, provider=provider)
         return api.delete(f"/user/identities/{identity.id}", bearer=token)
 
@@ -79,23 +79,23 @@ def put(**body: Any) -> Change:
     return lambda api, token, user: api.put("/user", body, bearer=token)
 
 
-def enroll(api: Api, token: str, user: User) -> Answer:
+def enroll(api: Api, token: str, user: User) -> ApiResponse:
     return factor_requests.enroll(api, token, friendly_name="another")
 
 
-def unenroll(api: Api, token: str, user: User) -> Answer:
+def unenroll(api: Api, token: str, user: User) -> ApiResponse:
     return api.delete(f"/factors/{user.factors.get(status='verified').id}", bearer=token)
 
 
-def recovery_codes(api: Api, token: str, user: User) -> Answer:
+def recovery_codes(api: Api, token: str, user: User) -> ApiResponse:
     return api.post("/factors/recovery_codes", bearer=token)
 
 
-def add_passkey(api: Api, token: str, user: User) -> Answer:
+def add_passkey(api: Api, token: str, user: User) -> ApiResponse:
     return api.post("/passkeys/registration/options", {}, bearer=token)
 
 
-def remove_passkey(api: Api, token: str, user: User) -> Answer:
+def remove_passkey(api: Api, token: str, user: User) -> ApiResponse:
     return api.delete(f"/passkeys/{user.passkeys.get().id}", bearer=token)
 
 
@@ -155,7 +155,7 @@ def test_token_from_before_the_level_was_lowered_is_refused(change: Change, api:
     assert response.json()["error_code"] == "insufficient_aal"
 
 
-def link_by_id_token(api: Api, token: str, issuer: Issuer) -> Answer:
+def link_by_id_token(api: Api, token: str, issuer: Issuer) -> ApiResponse:
     body = {"id_token": issuer.token(), "provider": "keycloak", "link_identity": True}
     return api.post("/token?grant_type=id_token", body, bearer=token)
 

@@ -13,7 +13,7 @@ from accounts.models import Identity, User
 from tests import factories
 from tests.accounts.administration import admin_requests
 from tests.concurrency import run_in_order
-from tests.conftest import Answer, Api, ChangeConfig
+from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.factories import PASSWORD, make_user
 from tests.oauthproviders.browser import Browser, start_link_flow
 from tests.oauthproviders.conftest import github, server  # noqa: F401  (fixtures)
@@ -26,7 +26,7 @@ EMAIL = "ada@example.com"
 PHONE = "15551234567"
 CODE = "123456"
 
-Prepared = Callable[[], Answer]
+Prepared = Callable[[], ApiResponse]
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +88,7 @@ REQUESTS: list[Callable[[Api, User], Prepared]] = [
 ]  # fmt: skip
 
 
-def delete(api: Api, user: User) -> Answer:
+def delete(api: Api, user: User) -> ApiResponse:
     return admin_requests.ask(api, "DELETE", f"/admin/users/{user.id}", {"should_soft_delete": True})
 
 
@@ -114,8 +114,8 @@ def test_request_during_soft_deletion_does_not_undo_it(
     user = make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=timezone.now())
     request = prepare(api, user)
     calls = [lambda: delete(api, user), request] if deleted_first else [request, lambda: delete(api, user)]
-    answers = run_in_order(user.id, *calls)
-    assert answers[0 if deleted_first else 1].status_code == 200
+    responses = run_in_order(user.id, *calls)
+    assert responses[0 if deleted_first else 1].status_code == 200
     after = state_of(user)
     assert (after["sessions"], after["secrets"]) == (0, 0)
     assert after["row"]["deleted_at"] is not None
@@ -181,8 +181,8 @@ def test_ban_at_the_moment_of_a_sign_in_wins(api: Api) -> None:
     user = make_user(email=EMAIL)
     path = f"/admin/users/{user.id}"
     request = by_provider(api, user)
-    answers = run_in_order(user.id, lambda: admin_requests.ask(api, "PUT", path, {"ban_duration": "24h"}), request)
-    assert "error_code=user_banned" in answers[1].headers["Location"]
+    responses = run_in_order(user.id, lambda: admin_requests.ask(api, "PUT", path, {"ban_duration": "24h"}), request)
+    assert "error_code=user_banned" in responses[1].headers["Location"]
     assert Session.objects.filter(user=user, created_at__gt=timezone.now() - timedelta(hours=1)).count() == 1
     admin_requests.done(api, "PUT", path, {"ban_duration": "none"})
     assert admin_requests.can_sign_in(api, PASSWORD, email=EMAIL)

@@ -115,9 +115,9 @@ def test_stalled_connections_delay_no_other_client_and_are_closed(serve: Serve) 
         get_user(server, token)
 
         assert set(read_to_end(heads)) == {b""}
-        for answer in read_to_end([*bodies, *chunked]):
-            assert answer.startswith(b"HTTP/1.1 408 ")
-            assert b'"error_code":"request_timeout"' in answer
+        for response in read_to_end([*bodies, *chunked]):
+            assert response.startswith(b"HTTP/1.1 408 ")
+            assert b'"error_code":"request_timeout"' in response
         get_user(server, token)
         # The server keeps the connections of slow readers, as far as their responses fit into the limit of its memory.
         assert unread[-1].recv(12) == b"HTTP/1.1 200"
@@ -184,10 +184,10 @@ def test_callbacks_that_wait_for_a_silent_provider_delay_no_other_client(
             )
             assert (connection.execute(query).fetchone() or (0,))[0] <= 22
         silent_provider.close()
-        answers = read_to_end(callbacks)
-    busy = [answer for answer in answers if b"error_code=over_capacity" in answer]
+        responses = read_to_end(callbacks)
+    busy = [response for response in responses if b"error_code=over_capacity" in response]
     assert len(busy) >= CALLBACKS - 32
-    assert all(b"error=temporarily_unavailable" in answer for answer in busy)
+    assert all(b"error=temporarily_unavailable" in response for response in busy)
     assert len(busy) < CALLBACKS
     get_user(server, token)
 
@@ -235,8 +235,8 @@ def test_a_slow_body_is_refused_and_the_limits_of_bodies_hold(http_server: str, 
                 if has_input(trickling):
                     break
                 time.sleep(0.2)
-        for answer in read_to_end([*slow, trickling]):
-            assert answer.startswith(b"HTTP/1.1 408 ")
+        for response in read_to_end([*slow, trickling]):
+            assert response.startswith(b"HTTP/1.1 408 ")
 
         far_too_long = exchange(POST + f"Content-Length: {5 * MIB}\r\n\r\n".encode())
         assert far_too_long.recv(13) == b"HTTP/1.1 413 "
@@ -262,6 +262,6 @@ def test_a_slow_body_is_refused_and_the_limits_of_bodies_hold(http_server: str, 
         expecting.sendall(body)
         assert read_to_end([expecting])[0].startswith(b"HTTP/1.1 422 ")  # the address has an account
         pipelined = exchange(POST + length + body + b"GET /health HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")
-        answers = read_to_end([pipelined])[0]
-        assert answers.count(b"HTTP/1.1 ") == 2
-        assert b'"name":"authsvc"' in answers
+        responses = read_to_end([pipelined])[0]
+        assert responses.count(b"HTTP/1.1 ") == 2
+        assert b'"name":"authsvc"' in responses

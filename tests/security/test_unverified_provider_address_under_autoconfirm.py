@@ -59,9 +59,9 @@ def test_a_browser_sign_in_does_not_open_the_account(
 def test_an_id_token_does_not_open_the_account(issuer: Issuer, api: Api) -> None:
     victim = make_user(email=VICTIM)
 
-    answer = exchange(api, issuer.token(sub="666", email=VICTIM, email_verified=False))
+    response = exchange(api, issuer.token(sub="666", email=VICTIM, email_verified=False))
 
-    assert answer.status_code == 422
+    assert response.status_code == 422
     assert_untouched(victim)
     verified = exchange(api, issuer.token(sub="7", email=VICTIM, email_verified=True))
     assert verified.json()["user"]["id"] == str(victim.id)

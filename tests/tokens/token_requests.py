@@ -9,7 +9,7 @@ import jwt
 
 from accounts.models import User
 from authsvc.models import AuditLogEntry
-from tests.conftest import Answer, Api
+from tests.conftest import Api, ApiResponse
 from tests.factories import VERIFIER
 from tokens.models import Session
 
@@ -18,7 +18,7 @@ REFRESH_TOKEN_NOT_FOUND = (400, "refresh_token_not_found", "Invalid Refresh Toke
 SESSION_NOT_FOUND = (403, "session_not_found", "Session from session_id claim in JWT does not exist")
 
 
-def refresh(api: Api, token: str, **options: Any) -> Answer:
+def refresh(api: Api, token: str, **options: Any) -> ApiResponse:
     return api.post("/token?grant_type=refresh_token", {"refresh_token": token}, **options)
 
 
@@ -29,18 +29,18 @@ def rotate(api: Api, token: str) -> str:
     return str(response.json()["refresh_token"])
 
 
-def exchange_code(api: Api, auth_code: str | None, verifier: str = VERIFIER) -> Answer:
+def exchange_code(api: Api, auth_code: str | None, verifier: str = VERIFIER) -> ApiResponse:
     return api.post("/token?grant_type=pkce", {"auth_code": auth_code, "code_verifier": verifier})
 
 
-def error_of(response: Answer) -> tuple[int, str, str]:
+def error_of(response: ApiResponse) -> tuple[int, str, str]:
     """Status, error code and message of an error response."""
     body = response.json()
     assert body["code"] == response.status_code, body
     return response.status_code, body["error_code"], body["msg"]
 
 
-def verification_result(response: Answer) -> str:
+def verification_result(response: ApiResponse) -> str:
     """`session`, `code`, `none`, or the error code of a response of /verify, from its body or its redirect."""
     if response.status_code == 303:
         target = urlsplit(response.headers["Location"])

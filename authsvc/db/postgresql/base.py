@@ -1,4 +1,4 @@
-"""The database backend: health checks without a statement, limits for answers, order of hosts, embedded databases."""
+"""The database backend: health checks without a statement, response timeouts, order of hosts, embedded databases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from psycopg import conninfo, errors
 
 from authsvc import conf
 from authsvc.db import embedded
-from authsvc.db.postgresql import Server, answer_limit, servers_of
+from authsvc.db.postgresql import Server, response_timeout, servers_of
 from authsvc.db.postgresql.client import DatabaseClient
 from authsvc.db.postgresql.sql_log import logging_cursor
 from authsvc.db.timestamps import TimestampLoader
@@ -37,32 +37,32 @@ class SchemaEditor(schema.DatabaseSchemaEditor):
         return entered
 
 
-class AnswerMissed(psycopg.OperationalError):
+class ResponseTimedOut(psycopg.OperationalError):
     """The server has not answered in time."""
 
 
-_missed_answers: dict[Server, float] = {}
+_timed_out_at: dict[Server, float] = {}
 """The time of `time.monotonic` at which each server last failed to answer."""
 
 
 class LimitedConnection(psycopg.Connection[Any]):
-    """Waits for the server at most as long as `answer_limit` permits, and closes itself then."""
+    """Waits for the server at most as long as `response_timeout` permits, and closes itself then."""
 
     @property
     def server(self) -> Server:
         return self.info.host, str(self.info.port)
 
     def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
-        seconds = answer_limit.seconds()
+        seconds = response_timeout.seconds()
         if seconds is None or arguments or options:
             return super().wait(gen, *arguments, **options)
         try:
             return super().wait(gen, timeout=seconds)
         except errors._WaitTimeout:
             # The statement may still run, so nothing else can use the connection.
-            _missed_answers[self.server] = time.monotonic()
+            _timed_out_at[self.server] = time.monotonic()
             self.pgconn.finish()
-            raise AnswerMissed(f"the server has not answered for {seconds:g} s") from None
+            raise ResponseTimedOut(f"the server has not answered for {seconds:g} s") from None
 
 
 _READ_ONLY = ("in_hot_standby", "default_transaction_read_only")
@@ -121,7 +121,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         PostgreSQL sends nothing on an idle connection except its end, so a socket without input needs no statement.
         Django's own check, a statement, decides about a socket with input.
         """
-        if self.connection is None or self.connection.closed or self._opened_at <= _missed_answers.get(self._server, 0):
+        if self.connection is None or self.connection.closed or self._opened_at <= _timed_out_at.get(self._server, 0):
             return False
         # Only after an error: connections to replicas are read-only by design.
         if self.errors_occurred and any(self.connection.info.parameter_status(name) == "on" for name in _READ_ONLY):

@@ -7,7 +7,7 @@ from typing import Any
 import jwt
 from django.conf import settings
 
-from tests.conftest import Answer, Api
+from tests.conftest import Api, ApiResponse
 
 NOT_ADMIN = (403, "not_admin", "User not allowed")
 USER_NOT_FOUND = (404, "user_not_found", "User not found")
@@ -21,7 +21,7 @@ def token(role: str = "service_role", *, secret: str | None = None, **claims: An
     return jwt.encode({"role": role, **claims}, key, algorithm="HS256")
 
 
-def ask(api: Api, method: str, path: str, body: Any = None, **options: Any) -> Answer:
+def ask(api: Api, method: str, path: str, body: Any = None, **options: Any) -> ApiResponse:
     return api.request(method, path, body, bearer=token(), **options)
 
 

@@ -17,7 +17,7 @@ from django.utils import timezone
 from accounts.models import User
 from tests.accounts.administration import admin_requests
 from tests.accounts.administration.admin_requests import NOT_ADMIN
-from tests.conftest import Answer, Api, ChangeConfig
+from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.factories import SignIn, make_factor, make_session, make_user
 from tests.observations import assert_error, table_contents
 from tokens.models import Session
@@ -47,7 +47,7 @@ def operator(role: str = "svc_admin", **columns: Any) -> SignIn:
     return make_session(make_user(role=role), **columns)
 
 
-def users(api: Api, bearer: str) -> Answer:
+def users(api: Api, bearer: str) -> ApiResponse:
     return api.get("/admin/users", bearer=bearer)
 
 

@@ -14,7 +14,7 @@ from accounts.models import User
 from accounts.passwords import hashing
 from authsvc.conf import Rate
 from authsvc.messaging import EmailKind
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import make_session, make_user
 from tests.observations import assert_error, audit_payloads, table_contents
 from tokens.jwt import access_tokens
@@ -34,7 +34,7 @@ def admin() -> str:
     return access_tokens.issue_service_token(role="service_role", lifetime=timedelta(hours=1), at=timezone.now())
 
 
-def generate(api: Api, admin: str, type: str, email: str = EMAIL, **body: Any) -> Answer:
+def generate(api: Api, admin: str, type: str, email: str = EMAIL, **body: Any) -> ApiResponse:
     return api.post("/admin/generate_link", {"type": type, "email": email, **body}, bearer=admin)
 
 

@@ -16,7 +16,7 @@ from authsvc import messaging
 from authsvc.conf import Rate
 from authsvc.messaging import EmailKind
 from mailer.models import Message
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import AUDIENCE, make_session, make_user
 from tests.observations import assert_error, audit_payloads, table_contents
 from tokens.jwt import access_tokens
@@ -34,11 +34,11 @@ def admin() -> str:
     return access_tokens.issue_service_token(role="service_role", lifetime=timedelta(hours=1), at=timezone.now())
 
 
-def invite(api: Api, admin: str, email: object = EMAIL, **body: Any) -> Answer:
+def invite(api: Api, admin: str, email: object = EMAIL, **body: Any) -> ApiResponse:
     return api.post("/invite", {"email": email, **body}, bearer=admin)
 
 
-def sign_in(api: Api, password: str) -> Answer:
+def sign_in(api: Api, password: str) -> ApiResponse:
     return api.post("/token?grant_type=password", {"email": EMAIL, "password": password})
 
 

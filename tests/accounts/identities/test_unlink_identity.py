@@ -11,7 +11,7 @@ from django.utils import timezone
 from accounts.models import Identity, User
 from authsvc.messaging import EmailKind
 from tests import factories
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import SignIn, make_user
 from tests.observations import assert_error, audit_payloads, audit_trail, table_contents
 from tokens.models import OneTimeToken, Session
@@ -39,7 +39,7 @@ def known_as(provider: str, user: User) -> Identity:
     return Identity.objects.get(user=user, provider=provider)
 
 
-def unlink(api: Api, signed_in: SignIn, identity: Identity | str, **headers: str) -> Answer:
+def unlink(api: Api, signed_in: SignIn, identity: Identity | str, **headers: str) -> ApiResponse:
     id_ = identity if isinstance(identity, str) else str(identity.id)
     return api.delete(f"/user/identities/{id_}", bearer=signed_in.access_token, headers=headers)
 

@@ -21,7 +21,7 @@ from authsvc.outgoing import http
 from tests.conftest import Api, Mailbox
 from tests.factories import PASSWORD, make_user
 from tests.fakes.dns_server import FakeDns
-from tests.fakes.http_peer import Answer, HttpPeer, in_json
+from tests.fakes.http_peer import HttpPeer, Response, in_json
 from tests.observations import assert_error, backdate_rate_limits, table_contents
 
 ChangeConfig = Callable[..., AuthConfig]
@@ -44,7 +44,7 @@ def names(auth_config: ChangeConfig) -> Iterator[FakeDns]:
 def service(auth_config: ChangeConfig) -> Iterator[HttpPeer]:
     """A validation service that accepts every address by default."""
     with HttpPeer() as peer:
-        peer.answer(in_json({"valid": True}))
+        peer.respond(in_json({"valid": True}))
         auth_config(recipients={"service_url": f"{peer.url}/check?v=1"})
         yield peer
 
@@ -222,7 +222,7 @@ def test_silent_name_server_and_silent_service_time_out_after_three_seconds_toge
     monkeypatch.setattr(dns.resolver, "resolve", resolve_and_record)
     monkeypatch.setattr(http, "send", send_and_record)
     names.silent.add("h.org")
-    service.answer(Answer(hang=True))
+    service.respond(Response(hang=True))
     validate("a@h.org")
     assert len(timeouts) == 2
     assert max(timeouts) == 3
@@ -283,37 +283,37 @@ def test_service_receives_address_and_configured_headers(service: HttpPeer, auth
 
 
 @pytest.mark.parametrize(
-    "response", [INVALID, in_json({"valid": False}, status=201), Answer(body=b' {"valid" : false, "a":1}')]
+    "response", [INVALID, in_json({"valid": False}, status=201), Response(body=b' {"valid" : false, "a":1}')]
 )
-def test_address_rejected_by_service_is_rejected(service: HttpPeer, response: Answer) -> None:
-    service.answer(response)
+def test_address_rejected_by_service_is_rejected(service: HttpPeer, response: Response) -> None:
+    service.respond(response)
     with pytest.raises(errors.EmailAddressInvalid) as refusal:
         validate(EMAIL)
     assert refusal.value.message == invalid(EMAIL)
 
 
-PASSES: dict[str, Answer] = {
+PASSES: dict[str, Response] = {
     "yes": in_json({"valid": True}),
     "no, with an error's status": in_json({"valid": False}, status=500),
-    "no, by redirect": Answer(status=302, headers={"Location": "https://example.com/"}, body=b'{"valid":false}'),
+    "no, by redirect": Response(status=302, headers={"Location": "https://example.com/"}, body=b'{"valid":false}'),
     "no member": in_json({}),
     "null": in_json({"valid": None}),
     "text": in_json({"valid": "false"}),
     "number": in_json({"valid": 0}),
     "a list": in_json([False]),
     "false": in_json(False),
-    "HTML": Answer(body=b"<html></html>"),
-    "empty": Answer(body=b""),
-    "more than is read": Answer(body=b'{"reason":"no such mailbox","valid":false}'),
-    "closed": Answer(raw=b"", close=True),
-    "silence": Answer(hang=True),
-    "a byte now and then": Answer(body=b'{"valid":false}', drip=0.1),
+    "HTML": Response(body=b"<html></html>"),
+    "empty": Response(body=b""),
+    "more than is read": Response(body=b'{"reason":"no such mailbox","valid":false}'),
+    "closed": Response(raw=b"", close=True),
+    "silence": Response(hang=True),
+    "a byte now and then": Response(body=b'{"valid":false}', drip=0.1),
 }
 
 
 @pytest.mark.parametrize("response", PASSES.values(), ids=PASSES)
-def test_service_accepts_address_with_any_other_answer(service: HttpPeer, response: Answer) -> None:
-    service.answer(response)
+def test_service_accepts_address_with_any_other_answer(service: HttpPeer, response: Response) -> None:
+    service.respond(response)
     validate(EMAIL)
     assert len(service.received) == 1
 
@@ -327,7 +327,7 @@ def test_an_unreachable_service_accepts_the_address(auth_config: ChangeConfig, u
 def test_dns_and_service_are_queried_concurrently(names: FakeDns, service: HttpPeer) -> None:
     both_queried = threading.Barrier(2)
     names.before = both_queried.wait
-    service.answer(Answer(body=b'{"valid":true}', before=both_queried.wait))
+    service.respond(Response(body=b'{"valid":true}', before=both_queried.wait))
     validate(EMAIL)
     is_one_waiting = both_queried.n_waiting > 0
     both_queried.abort()
@@ -338,7 +338,7 @@ def test_dns_and_service_are_queried_concurrently(names: FakeDns, service: HttpP
 def test_dns_and_service_can_each_reject(names: FakeDns, service: HttpPeer) -> None:
     with pytest.raises(errors.EmailAddressInvalid):
         validate("a@nowhere.org")
-    service.answer(INVALID)
+    service.respond(INVALID)
     with pytest.raises(errors.EmailAddressInvalid):
         validate(EMAIL)
 
@@ -348,10 +348,10 @@ def test_log_contains_no_configured_headers_or_address(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     auth_config(recipients={"service_headers": {"X-Key": ("hunter2",)}})
-    service.answer(Answer(raw=b"", close=True))
+    service.respond(Response(raw=b"", close=True))
     validate(EMAIL)
     shown = " ".join(f"{each.getMessage()} {vars(each)}" for each in caplog.records)
-    assert "the email validation service gave no answer" in shown
+    assert "the email validation service gave no response" in shown
     assert "hunter2" not in shown
     assert EMAIL not in shown
 
@@ -414,11 +414,11 @@ def test_rejected_recipient_reveals_no_account(
     backdate_rate_limits(timedelta(minutes=16))
 
     auth_config(recipients={"authorized_addresses": ()})
-    service.answer(INVALID)
+    service.respond(INVALID)
     assert_error(api.post(path, body), 400, "email_address_invalid", invalid(EMAIL))
     backdate_rate_limits(timedelta(minutes=16))
 
-    service.answer(in_json({"valid": True}))
+    service.respond(in_json({"valid": True}))
     names.records.clear()
     assert_error(api.post(path, body), 400, "email_address_invalid", invalid(EMAIL))
 
@@ -524,7 +524,7 @@ def test_exhausted_quota_applies_with_autoconfirm(api: Api, auth_config: ChangeC
 def test_the_allow_list_is_checked_before_the_quota_and_the_address_after_it(
     api: Api, service: HttpPeer, auth_config: ChangeConfig
 ) -> None:
-    service.answer(INVALID)
+    service.respond(INVALID)
     auth_config(
         limits={"email_sent": Rate(events=1)}, recipients={"authorized_addresses": ("a@shop.net", "c@shop.net")}
     )

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from accounts.mfa import totp_algorithm
 from accounts.models import Factor, User
-from tests.conftest import Answer, Api
+from tests.conftest import Api, ApiResponse
 from tests.factories import make_factor, make_session, make_user
 from tokens.models import AmrClaim, Session
 
@@ -54,11 +54,11 @@ def wrong_code() -> str:
                 if text not in good)  # fmt: skip
 
 
-def enroll(api: Api, token: str, **body: Any) -> Answer:
+def enroll(api: Api, token: str, **body: Any) -> ApiResponse:
     return api.post("/factors", {"factor_type": "totp", **body}, bearer=token)
 
 
-def challenge(api: Api, token: str, factor_id: object, body: Any = None, **options: Any) -> Answer:
+def challenge(api: Api, token: str, factor_id: object, body: Any = None, **options: Any) -> ApiResponse:
     return api.post(f"/factors/{factor_id}/challenge", body, bearer=token, **options)
 
 
@@ -67,7 +67,7 @@ def challenged(api: Api, token: str, factor_id: object, body: Any = None) -> str
     return str(done(challenge(api, token, factor_id, body))["id"])
 
 
-def verify(api: Api, token: str, factor_id: object, challenge_id: object, code: object, **options: Any) -> Answer:
+def verify(api: Api, token: str, factor_id: object, challenge_id: object, code: object, **options: Any) -> ApiResponse:
     body = {"challenge_id": challenge_id, "code": code}
     return api.post(f"/factors/{factor_id}/verify", body, bearer=token, **options)
 
@@ -78,11 +78,11 @@ def step_up(api: Api, owner: Owner) -> dict[str, Any]:
     return done(verify(api, owner.token, owner.factor.id, challenge_id, code()))
 
 
-def unenroll(api: Api, token: str, factor_id: object) -> Answer:
+def unenroll(api: Api, token: str, factor_id: object) -> ApiResponse:
     return api.delete(f"/factors/{factor_id}", bearer=token)
 
 
-def done(response: Answer) -> dict[str, Any]:
+def done(response: ApiResponse) -> dict[str, Any]:
     assert response.status_code == 200, response.content
     body: dict[str, Any] = response.json()
     return body

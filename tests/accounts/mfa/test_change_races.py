@@ -20,7 +20,7 @@ from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.factor_requests import Owner, done, make_owner
 from tests.accounts.passkeys import passkey_requests
 from tests.concurrency import wait_for_lock_waiters
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import make_factor, make_session
 from tests.fakes.authenticator import Authenticator
 from tests.observations import assert_error, table_contents
@@ -29,7 +29,7 @@ from tokens.sessions import revocation
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-Call = Callable[[], Answer]
+Call = Callable[[], ApiResponse]
 OPERATOR: Any = {"actor": audit.Administrator(role="svc_admin"), "caller": Caller(address="203.0.113.7")}
 LATE = (401, "insufficient_aal", "AAL2 session is required to update email or password when MFA is enabled.")
 ENDED = (403, "session_not_found", "Session from session_id claim in JWT does not exist")
@@ -56,7 +56,7 @@ def owner(api: Api) -> Owner:
     return owner
 
 
-def respond_after(user: User, call: Call, by: Callable[[], object]) -> Answer:
+def respond_after(user: User, call: Call, by: Callable[[], object]) -> ApiResponse:
     """The response to a request that was authenticated before `by` and writes after it; both wait for one row."""
 
     def run(each: Callable[[], Any]) -> Any:
@@ -73,7 +73,7 @@ def respond_after(user: User, call: Call, by: Callable[[], object]) -> Answer:
             second = threads.submit(run, call)
             wait_for_lock_waiters(2)
         first.result(20)
-        response: Answer = second.result(20)
+        response: ApiResponse = second.result(20)
         return response
 
 

@@ -14,7 +14,7 @@ from authsvc.conf import Secret, Twilio
 from authsvc.messaging import EmailKind
 from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.factor_requests import PHONE, Owner, done, make_owner
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import make_factor, make_session
 from tests.observations import assert_error, audit_payloads, audit_trail, backdate_rate_limits, table_contents
 from tests.tokens.token_requests import read_claims, session_exists
@@ -41,7 +41,7 @@ def make_codes(api: Api, owner: Owner) -> list[str]:
     return codes
 
 
-def use(api: Api, token: str, code: Any, **options: Any) -> Answer:
+def use(api: Api, token: str, code: Any, **options: Any) -> ApiResponse:
     return api.post(f"{PATH}/verify", {"code": code}, bearer=token, **options)
 
 

@@ -466,7 +466,7 @@ def test_gateway_verifies_its_own_codes(
     owner = make_owner(factor_type="phone", phone=PHONE)
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
     stored = FactorChallenge.objects.get().otp_code
-    gateway.answer(in_json({"status": "approved" if is_approved else "pending", "valid": is_approved}))
+    gateway.respond(in_json({"status": "approved" if is_approved else "pending", "valid": is_approved}))
     response = factor_requests.verify(
         api, owner.token, owner.factor.id, challenge_id, "918273" if is_approved else stored
     )

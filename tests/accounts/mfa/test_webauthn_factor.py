@@ -17,7 +17,7 @@ from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.factor_requests import NIL, Owner, done, make_owner
 from tests.accounts.passkeys import passkey_requests
 from tests.accounts.passkeys.passkey_requests import PARTY
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import backdate, make_factor, make_session, make_user
 from tests.fakes.authenticator import BE, UP, UV, Authenticator, encode
 from tests.observations import assert_error, audit_trail, table_contents
@@ -48,23 +48,23 @@ def start_challenge(api: Api, token: str, factor_id: object) -> dict[str, Any]:
     return {**shown, "options": shown["webauthn"]["credential_options"]["publicKey"]}
 
 
-def answer(api: Api, token: str, factor_id: object, challenge_id: object, credential: Any, **sent: Any) -> Answer:
+def verify(api: Api, token: str, factor_id: object, challenge_id: object, credential: Any, **sent: Any) -> ApiResponse:
     body = {"challenge_id": challenge_id, "webauthn": credential}
     return api.post(f"/factors/{factor_id}/verify", body, bearer=token, **sent)
 
 
-def create(api: Api, owner: Owner, device: Authenticator, **changes: Any) -> Answer:
+def create(api: Api, owner: Owner, device: Authenticator, **changes: Any) -> ApiResponse:
     """Challenge an unverified factor and answer with a new credential."""
     challenge = start_challenge(api, owner.token, owner.factor.id)
     credential = {"type": "create", "credential_response": device.create(challenge["options"], **changes)}
-    return answer(api, owner.token, owner.factor.id, challenge["id"], credential)
+    return verify(api, owner.token, owner.factor.id, challenge["id"], credential)
 
 
-def use(api: Api, token: str, factor_id: object, device: Authenticator, **changes: Any) -> Answer:
+def use(api: Api, token: str, factor_id: object, device: Authenticator, **changes: Any) -> ApiResponse:
     """Challenge a verified factor and answer with the device."""
     challenge = start_challenge(api, token, factor_id)
     credential = {"type": "request", "credential_response": device.get(challenge["options"], **changes)}
-    return answer(api, token, factor_id, challenge["id"], credential)
+    return verify(api, token, factor_id, challenge["id"], credential)
 
 
 def make_unverified() -> Owner:
@@ -100,8 +100,8 @@ def test_enrolment_returns_no_secret(api: Api) -> None:
 
 def test_disabled_enrolment_is_rejected(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(mfa={"web_authn_enroll_enabled": False})
-    answer = factor_requests.enroll(api, make_session().access_token, factor_type="webauthn")
-    assert_error(answer, 422, "mfa_webauthn_enroll_not_enabled", "MFA enroll is disabled for WebAuthn")
+    response = factor_requests.enroll(api, make_session().access_token, factor_type="webauthn")
+    assert_error(response, 422, "mfa_webauthn_enroll_not_enabled", "MFA enroll is disabled for WebAuthn")
 
 
 # The challenge
@@ -161,7 +161,7 @@ def test_disabled_verification_is_rejected(api: Api, auth_config: ChangeConfig) 
     auth_config(mfa={"web_authn_verify_enabled": False})
     disabled = (422, "mfa_webauthn_verify_not_enabled", "MFA verification is disabled for WebAuthn")
     assert_error(factor_requests.challenge(api, owner.token, owner.factor.id, {}), *disabled)
-    assert_error(answer(api, owner.token, owner.factor.id, NIL, None), *disabled)
+    assert_error(verify(api, owner.token, owner.factor.id, NIL, None), *disabled)
 
 
 def test_without_a_relying_party_there_is_no_challenge(api: Api, auth_config: ChangeConfig) -> None:
@@ -181,7 +181,7 @@ def test_new_key_steps_up_session_and_is_stored(api: Api, mailbox: Mailbox, auth
     challenge = start_challenge(api, owner.token, owner.factor.id)
     credential = device.create(challenge["options"], transports=["usb", "cable"])
     shown = done(
-        answer(
+        verify(
             api,
             owner.token,
             owner.factor.id,
@@ -259,7 +259,7 @@ def test_any_verified_key_is_accepted(api: Api) -> None:
     device = Authenticator()
     challenge = start_challenge(api, owner.token, second.id)
     credential = {"type": "create", "credential_response": device.create(challenge["options"])}
-    done(answer(api, owner.token, second.id, challenge["id"], credential))
+    done(verify(api, owner.token, second.id, challenge["id"], credential))
     done(use(api, owner.token, owner.factor.id, device))
     done(use(api, owner.token, second.id, first))
 
@@ -273,7 +273,7 @@ def test_session_is_lowered_with_used_key(api: Api, removed: str, by_admin: bool
     device = Authenticator()
     challenge = start_challenge(api, owner.token, used.id)
     credential = {"type": "create", "credential_response": device.create(challenge["options"])}
-    done(answer(api, owner.token, used.id, challenge["id"], credential))
+    done(verify(api, owner.token, used.id, challenge["id"], credential))
     low, other = make_session(owner.user), make_session(owner.user, aal="aal2", factor_id=used.id)
     # The one factor is challenged, the key of the other is at hand.
     raised = done(use(api, low.access_token, owner.factor.id, device))["access_token"]
@@ -308,7 +308,7 @@ def test_imported_credential_is_accepted(api: Api) -> None:
     challenge = start_challenge(api, owner.token, owner.factor.id)
     assert challenge["options"]["allowCredentials"] == [{"type": "public-key", "id": encode(device.newest.id)}]
     credential = {"type": "request", "credential_response": device.get(challenge["options"], names_user=False, count=8)}
-    done(answer(api, owner.token, owner.factor.id, challenge["id"], credential))
+    done(verify(api, owner.token, owner.factor.id, challenge["id"], credential))
 
 
 # Rejected responses
@@ -326,20 +326,20 @@ def test_imported_credential_is_accepted(api: Api) -> None:
 )
 def test_the_parts_of_a_response_are_validated_in_order(api: Api, credential: Any, text: str) -> None:
     owner = make_unverified()
-    assert_error(answer(api, owner.token, owner.factor.id, uuid4(), credential), 400, "validation_failed", text)
+    assert_error(verify(api, owner.token, owner.factor.id, uuid4(), credential), 400, "validation_failed", text)
 
 
 @pytest.mark.parametrize("credential", ["x", 5, []])
 def test_response_must_be_object(api: Api, credential: Any) -> None:
     owner = make_unverified()
-    response = answer(api, owner.token, owner.factor.id, NIL, credential)
+    response = verify(api, owner.token, owner.factor.id, NIL, credential)
     assert (response.status_code, response.json()["error_code"]) == (400, "bad_json")
 
 
 def test_an_unknown_challenge_is_not_found(api: Api) -> None:
     owner = make_unverified()
     credential = {"type": "create", "credential_response": {}}
-    assert_error(answer(api, owner.token, owner.factor.id, uuid4(), credential), *UNKNOWN)
+    assert_error(verify(api, owner.token, owner.factor.id, uuid4(), credential), *UNKNOWN)
 
 
 BENT: list[dict[str, Any]] = [
@@ -356,12 +356,12 @@ def test_rejected_creation_keeps_challenge_pending(api: Api, changes: dict[str, 
     challenge = start_challenge(api, owner.token, owner.factor.id)
     before = table_contents()
     credential = {"type": "create", "credential_response": device.create(challenge["options"], **changes)}
-    assert_error(answer(api, owner.token, owner.factor.id, challenge["id"], credential), *INVALID)
+    assert_error(verify(api, owner.token, owner.factor.id, challenge["id"], credential), *INVALID)
     garbage = {"type": "create", "credential_response": {"garbage": True}}
-    assert_error(answer(api, owner.token, owner.factor.id, challenge["id"], garbage), *MALFORMED)
+    assert_error(verify(api, owner.token, owner.factor.id, challenge["id"], garbage), *MALFORMED)
     assert table_contents() == before
     good = {"type": "create", "credential_response": device.create(challenge["options"])}
-    done(answer(api, owner.token, owner.factor.id, challenge["id"], good))
+    done(verify(api, owner.token, owner.factor.id, challenge["id"], good))
 
 
 @pytest.mark.parametrize("changes", [*BENT, {"signature": b"x"}, {"flags": UP | BE}, {"user_handle": b"unknown"}])
@@ -376,11 +376,11 @@ def test_response_must_have_type_of_challenge(api: Api) -> None:
     owner, device = make_unverified(), Authenticator()
     challenge = start_challenge(api, owner.token, owner.factor.id)
     credential = {"type": "request", "credential_response": device.create(challenge["options"])}
-    assert_error(answer(api, owner.token, owner.factor.id, challenge["id"], credential), *INVALID)
+    assert_error(verify(api, owner.token, owner.factor.id, challenge["id"], credential), *INVALID)
     verified, known = make_verified(api)
     challenge = start_challenge(api, verified.token, verified.factor.id)
     credential = {"type": "create", "credential_response": known.get(challenge["options"])}
-    assert_error(answer(api, verified.token, verified.factor.id, challenge["id"], credential), *INVALID)
+    assert_error(verify(api, verified.token, verified.factor.id, challenge["id"], credential), *INVALID)
 
 
 def test_creation_challenge_is_rejected_after_verification(api: Api) -> None:
@@ -392,7 +392,7 @@ def test_creation_challenge_is_rejected_after_verification(api: Api) -> None:
         {"type": "create", "credential_response": Authenticator().create(old["options"])},
         {"type": "request", "credential_response": device.get(old["options"])},
     ):
-        assert_error(answer(api, owner.token, owner.factor.id, old["id"], credential), *INVALID)
+        assert_error(verify(api, owner.token, owner.factor.id, old["id"], credential), *INVALID)
     assert Factor.objects.get().web_authn_credential == kept
 
 
@@ -414,7 +414,7 @@ def test_a_challenge_is_invalid_once_one_of_its_keys_is_removed(api: Api) -> Non
     challenge = start_challenge(api, owner.token, owner.factor.id)
     second.delete()
     credential = {"type": "request", "credential_response": device.get(challenge["options"])}
-    assert_error(answer(api, owner.token, owner.factor.id, challenge["id"], credential), *INVALID)
+    assert_error(verify(api, owner.token, owner.factor.id, challenge["id"], credential), *INVALID)
 
 
 def test_passkey_is_rejected_as_second_factor(api: Api, auth_config: ChangeConfig) -> None:
@@ -435,8 +435,8 @@ def test_response_is_accepted_once(api: Api) -> None:
     owner, device = make_verified(api)
     challenge = start_challenge(api, owner.token, owner.factor.id)
     credential = {"type": "request", "credential_response": device.get(challenge["options"], flags=UP | UV)}
-    done(answer(api, owner.token, owner.factor.id, challenge["id"], credential))
-    assert_error(answer(api, owner.token, owner.factor.id, challenge["id"], credential), *UNKNOWN)
+    done(verify(api, owner.token, owner.factor.id, challenge["id"], credential))
+    assert_error(verify(api, owner.token, owner.factor.id, challenge["id"], credential), *UNKNOWN)
 
 
 def test_expired_challenge_is_rejected(api: Api) -> None:
@@ -444,7 +444,7 @@ def test_expired_challenge_is_rejected(api: Api) -> None:
     challenge = start_challenge(api, owner.token, owner.factor.id)
     backdate(FactorChallenge.objects.get(), by=timedelta(seconds=301))
     credential = {"type": "request", "credential_response": device.get(challenge["options"])}
-    response = answer(api, owner.token, owner.factor.id, challenge["id"], credential)
+    response = verify(api, owner.token, owner.factor.id, challenge["id"], credential)
     assert (response.status_code, response.json()["error_code"]) == (422, "mfa_challenge_expired")
     assert not FactorChallenge.objects.exists()
 
@@ -454,6 +454,6 @@ def test_challenge_is_bound_to_ip_address(api: Api) -> None:
     challenge = start_challenge(api, owner.token, owner.factor.id)
     credential = {"type": "request", "credential_response": device.get(challenge["options"])}
     elsewhere = {"X-Forwarded-For": "203.0.113.9"}
-    response = answer(api, owner.token, owner.factor.id, challenge["id"], credential, headers=elsewhere)
+    response = verify(api, owner.token, owner.factor.id, challenge["id"], credential, headers=elsewhere)
     assert (response.status_code, response.json()["error_code"]) == (422, "mfa_ip_address_mismatch")
     assert not Session.objects.filter(id=owner.session.id, aal="aal2").exists()

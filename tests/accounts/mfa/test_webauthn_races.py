@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.accounts.mfa.test_webauthn_factor import answer, make_unverified, start_challenge, webauthn
+from tests.accounts.mfa.test_webauthn_factor import make_unverified, start_challenge, verify, webauthn
 from tests.concurrency import run_concurrently, status_counts
 from tests.conftest import Api
 from tests.fakes.authenticator import Authenticator
@@ -20,10 +20,10 @@ def test_challenge_is_accepted_once(api: Api) -> None:
     responses = [
         {"type": "create", "credential_response": Authenticator().create(challenge["options"])} for _ in range(6)
     ]
-    answers = run_concurrently(
-        *[lambda each=each: answer(api, owner.token, owner.factor.id, challenge["id"], each) for each in responses]
+    results = run_concurrently(
+        *[lambda each=each: verify(api, owner.token, owner.factor.id, challenge["id"], each) for each in responses]
     )
-    assert status_counts(answers) == {200: 1, 422: 5}
+    assert status_counts(results) == {200: 1, 422: 5}
 
 
 def test_concurrent_challenges_verify_new_factor_once(api: Api) -> None:
@@ -33,7 +33,7 @@ def test_concurrent_challenges_verify_new_factor_once(api: Api) -> None:
         (each["id"], {"type": "create", "credential_response": Authenticator().create(each["options"])})
         for each in challenge
     ]
-    answers = run_concurrently(
-        *[lambda each=each: answer(api, owner.token, owner.factor.id, *each) for each in responses]
+    results = run_concurrently(
+        *[lambda each=each: verify(api, owner.token, owner.factor.id, *each) for each in responses]
     )
-    assert status_counts(answers) == {200: 1, 422: 3}
+    assert status_counts(results) == {200: 1, 422: 3}

@@ -28,6 +28,6 @@ def user() -> User:
 @pytest.fixture
 def inside(browser: PageBrowser, user: User) -> PageBrowser:
     """The browser of the signed-in user."""
-    answer = browser.sign_in("ada@example.com")
-    assert (answer.status_code, answer.headers["Location"]) == (303, "/account")
+    response = browser.sign_in("ada@example.com")
+    assert (response.status_code, response.headers["Location"]) == (303, "/account")
     return browser

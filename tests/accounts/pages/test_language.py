@@ -13,19 +13,19 @@ from accounts.pages.error_texts import error_text
 from authsvc import languages
 from authsvc.audit.models import AuditLogEntry
 from authsvc.errors import ValidationFailed
-from tests.conftest import Answer, ChangeConfig, Mailbox
+from tests.conftest import ApiResponse, ChangeConfig, Mailbox
 from tests.page_browser import ACCOUNT, SIGN_IN, PageBrowser
 
 pytestmark = pytest.mark.django_db
 LANGUAGE = "/account/language"
 
 
-def language_of(answer: Answer) -> str:
-    text = answer.content.decode()
+def language_of(response: ApiResponse) -> str:
+    text = response.content.decode()
     return text.partition('<html lang="')[2].partition('"')[0]
 
 
-def choose(browser: PageBrowser, code: str, *, page: str = SIGN_IN) -> Answer:
+def choose(browser: PageBrowser, code: str, *, page: str = SIGN_IN) -> ApiResponse:
     return browser.submit(page, to=LANGUAGE, language=code)
 
 
@@ -39,8 +39,8 @@ def test_accept_language_decides_without_a_choice(browser: PageBrowser) -> None:
 
 
 def test_the_menu_stores_the_choice_in_the_browser(browser: PageBrowser) -> None:
-    answer = choose(browser, "de", page=f"{SIGN_IN}?next=/account/language")
-    assert (answer.status_code, answer.headers["Location"]) == (303, f"{SIGN_IN}?next=/account/language")
+    response = choose(browser, "de", page=f"{SIGN_IN}?next=/account/language")
+    assert (response.status_code, response.headers["Location"]) == (303, f"{SIGN_IN}?next=/account/language")
     cookie = browser.client.cookies["account_language"]
     assert (cookie.value, cookie["httponly"], cookie["samesite"], cookie["path"]) == ("de", True, "Lax", "/")
     assert language_of(browser.get(SIGN_IN, accept_language="en")) == "de"
@@ -72,22 +72,22 @@ def test_the_choice_is_an_audited_change_of_the_user_once(inside: PageBrowser, u
 
 @pytest.mark.parametrize("page", ["https://evil.example", "//evil.example", "/\\evil.example", "/admin/users"])
 def test_the_menu_leads_to_pages_of_this_service_only(browser: PageBrowser, page: str) -> None:
-    answer = browser.submit(SIGN_IN, to=LANGUAGE, language="de", page=page)
-    assert (answer.status_code, answer.headers["Location"]) == (303, ACCOUNT)
+    response = browser.submit(SIGN_IN, to=LANGUAGE, language="de", page=page)
+    assert (response.status_code, response.headers["Location"]) == (303, ACCOUNT)
 
 
 @pytest.mark.parametrize("code", ["fr", "", "../de", "de\r\nX-Injected: 1"])
 def test_other_languages_are_refused(browser: PageBrowser, code: str) -> None:
-    answer = choose(browser, code)
-    assert answer.status_code == 400
+    response = choose(browser, code)
+    assert response.status_code == 400
     assert "account_language" not in browser.client.cookies
     browser.client.cookies["account_language"] = code.partition("\r")[0]
     assert language_of(browser.get(SIGN_IN)) == ("de" if code.startswith("de") else "en")
 
 
 def test_a_form_of_another_site_cannot_choose_the_language(browser: PageBrowser) -> None:
-    answer: Any = browser.client.post(LANGUAGE, {"language": "de"})
-    assert answer.status_code == 403
+    response: Any = browser.client.post(LANGUAGE, {"language": "de"})
+    assert response.status_code == 403
     assert "account_language" not in browser.client.cookies
 
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 from accounts.models import User
 from authsvc.conf import Secret, Vonage
 from tests import factories
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import PASSWORD
 from tests.page_browser import ACCOUNT, SIGN_IN, PageBrowser
 from tokens.jwt import access_tokens
@@ -38,31 +38,31 @@ def code(mailbox: Mailbox) -> str:
     return str(mailbox.emails[-1].variables["Token"])
 
 
-def location(answer: Answer) -> tuple[int, str]:
-    return answer.status_code, answer.headers.get("Location", answer.content.decode())
+def location(response: ApiResponse) -> tuple[int, str]:
+    return response.status_code, response.headers.get("Location", response.content.decode())
 
 
-def without_token(answer: Answer) -> str:
-    return re.sub(r'csrfmiddlewaretoken" value="[^"]+', "", answer.content.decode())
+def without_token(response: ApiResponse) -> str:
+    return re.sub(r'csrfmiddlewaretoken" value="[^"]+', "", response.content.decode())
 
 
 @pytest.mark.parametrize("by", ["link", "link in another browser", "code"])
 def test_a_sign_up_is_confirmed(browser: PageBrowser, mailbox: Mailbox, by: str) -> None:
-    answer = browser.submit(f"{SIGN_UP}?next=/oauth/device", name="New@Example.com", password=PASSWORD)
-    assert location(answer) == (303, f"{CONFIRM}?next=%2Foauth%2Fdevice")
-    assert "New@Example.com" in browser.text(answer.headers["Location"])
+    response = browser.submit(f"{SIGN_UP}?next=/oauth/device", name="New@Example.com", password=PASSWORD)
+    assert location(response) == (303, f"{CONFIRM}?next=%2Foauth%2Fdevice")
+    assert "New@Example.com" in browser.text(response.headers["Location"])
     assert not Session.objects.exists()
     if by == "code":
         # People copy codes with spaces.
         spaced = f" {code(mailbox)[:3]} {code(mailbox)[3:]} "
-        answer = browser.submit(answer.headers["Location"], code=spaced)
+        response = browser.submit(response.headers["Location"], code=spaced)
     else:
         browser = browser if by == "link" else PageBrowser()
         page = browser.text(link(mailbox))
         assert "new@example.com" in page
         assert not Session.objects.exists()  # a scanner that opens the link does not redeem it
-        answer = browser.submit(link(mailbox), to=CONFIRM)
-    assert location(answer) == (303, "/oauth/device")
+        response = browser.submit(link(mailbox), to=CONFIRM)
+    assert location(response) == (303, "/oauth/device")
     assert browser.is_in
     user = User.objects.get()
     assert user.email_confirmed_at is not None
@@ -81,9 +81,9 @@ def test_a_link_works_once(browser: PageBrowser, mailbox: Mailbox) -> None:
     secret = re.search("token=([0-9a-f]+)", link(mailbox))
     assert secret
     form = {"csrfmiddlewaretoken": token[1], "type": "signup", "token": secret[1]}
-    answer: Any = other.client.post(CONFIRM, form)
-    assert answer.status_code == 403
-    assert DEAD in answer.content.decode()
+    response: Any = other.client.post(CONFIRM, form)
+    assert response.status_code == 403
+    assert DEAD in response.content.decode()
     again = other.get(link(mailbox))
     assert (again.status_code, DEAD in again.content.decode()) == (403, True)
     assert not other.is_in
@@ -100,17 +100,17 @@ def test_the_page_of_a_link(browser: PageBrowser, mailbox: Mailbox, user: User) 
     # Without the token of the form a link cannot be redeemed by another site.
     secret = re.search("token=([0-9a-f]+)", link(mailbox))
     assert secret
-    answer: Any = PageBrowser().client.post(CONFIRM, {"type": "recovery", "token": secret[1]})
-    assert answer.status_code == 403
+    response: Any = PageBrowser().client.post(CONFIRM, {"type": "recovery", "token": secret[1]})
+    assert response.status_code == 403
     assert OneTimeToken.objects.exists()
 
 
 @pytest.mark.parametrize("query", ["type=signup&token=abc", "type=&token=abc", "type=x&token=", "token=%00"])
 def test_a_wrong_link_shows_what_to_do(browser: PageBrowser, query: str) -> None:
-    answer = browser.get(f"{CONFIRM}?{query}")
-    assert answer.status_code in (400, 403)
-    assert "This link does not work" in answer.content.decode()
-    assert "The link or code is wrong" in answer.content.decode()
+    response = browser.get(f"{CONFIRM}?{query}")
+    assert response.status_code in (400, 403)
+    assert "This link does not work" in response.content.decode()
+    assert "The link or code is wrong" in response.content.decode()
 
 
 def test_a_link_of_another_account_says_so(inside: PageBrowser, mailbox: Mailbox) -> None:
@@ -128,9 +128,9 @@ def test_a_duplicate_sign_up_looks_like_a_new_one(user: User, mailbox: Mailbox) 
     pages = []
     for address in ("ada@example.com", "new@example.com"):
         browser = PageBrowser()
-        answer = browser.submit(SIGN_UP, name=address, password=PASSWORD)
-        page = browser.get(answer.headers["Location"])
-        pages.append((location(answer), page.status_code, without_token(page).replace(address, "")))
+        response = browser.submit(SIGN_UP, name=address, password=PASSWORD)
+        page = browser.get(response.headers["Location"])
+        pages.append((location(response), page.status_code, without_token(page).replace(address, "")))
     assert pages[0] == pages[1]
     assert [message.to for message in mailbox.emails] == ["new@example.com"]
 
@@ -139,11 +139,11 @@ def test_an_unknown_address_gets_the_same_answer_to_a_recovery(user: User, mailb
     pages = []
     for address in ("ada@example.com", "unknown@example.com"):
         browser = PageBrowser()
-        answer = browser.submit(RECOVER, email=address)
-        page = browser.get(answer.headers["Location"])
-        wrong = browser.submit(answer.headers["Location"], code="000000")
+        response = browser.submit(RECOVER, email=address)
+        page = browser.get(response.headers["Location"])
+        wrong = browser.submit(response.headers["Location"], code="000000")
         texts = [without_token(each).replace(address, "") for each in (page, wrong)]
-        pages.append((location(answer), wrong.status_code, texts))
+        pages.append((location(response), wrong.status_code, texts))
     assert pages[0] == pages[1]
     assert [message.to for message in mailbox.emails] == ["ada@example.com"]
 
@@ -165,9 +165,9 @@ def test_a_sign_up_that_is_confirmed_at_once_signs_in(browser: PageBrowser, auth
     ],
 )
 def test_a_refused_sign_up_creates_no_account(browser: PageBrowser, name: str, password: str, message: str) -> None:
-    answer = browser.submit(SIGN_UP, name=name, password=password)
-    assert answer.status_code in (400, 422)
-    assert message in answer.content.decode()
+    response = browser.submit(SIGN_UP, name=name, password=password)
+    assert response.status_code in (400, 422)
+    assert message in response.content.decode()
     assert not User.objects.exists()
 
 
@@ -186,9 +186,9 @@ def test_disabled_features_are_hidden_and_refused(browser: PageBrowser, auth_con
 
 @pytest.mark.parametrize("by", ["link", "code"])
 def test_a_user_signs_in_without_a_password(browser: PageBrowser, user: User, mailbox: Mailbox, by: str) -> None:
-    answer = browser.submit(f"{CODE}?next=/account/profile", name="ada@example.com")
-    assert location(answer) == (303, f"{CONFIRM}?next=%2Faccount%2Fprofile")
-    page = answer.headers["Location"]
+    response = browser.submit(f"{CODE}?next=/account/profile", name="ada@example.com")
+    assert location(response) == (303, f"{CONFIRM}?next=%2Faccount%2Fprofile")
+    page = response.headers["Location"]
     assert browser.submit(page, code="wrong").status_code == 403
     done = browser.submit(page, code=code(mailbox)) if by == "code" else browser.submit(link(mailbox), to=CONFIRM)
     assert location(done) == (303, "/account/profile")
@@ -196,8 +196,8 @@ def test_a_user_signs_in_without_a_password(browser: PageBrowser, user: User, ma
 
 
 def test_a_code_signs_a_new_user_up(browser: PageBrowser, mailbox: Mailbox) -> None:
-    answer = browser.submit(CODE, name="new@example.com")
-    assert location(browser.submit(answer.headers["Location"], code=code(mailbox))) == (303, ACCOUNT)
+    response = browser.submit(CODE, name="new@example.com")
+    assert location(browser.submit(response.headers["Location"], code=code(mailbox))) == (303, ACCOUNT)
     assert browser.is_in
 
 
@@ -207,10 +207,10 @@ def test_a_user_signs_in_by_sms(browser: PageBrowser, mailbox: Mailbox, auth_con
     User.objects.filter(id=factories.make_user(email="ada@example.com").id).update(
         phone="15551234567", phone_confirmed_at=timezone.now()
     )
-    answer = browser.submit(CODE, name="+1 555 123 4567")
-    page = browser.text(answer.headers["Location"])
+    response = browser.submit(CODE, name="+1 555 123 4567")
+    page = browser.text(response.headers["Location"])
     assert "Check your phone" in page
-    assert location(browser.submit(answer.headers["Location"], code=str(mailbox.texts[-1].variables["Code"]))) == (
+    assert location(browser.submit(response.headers["Location"], code=str(mailbox.texts[-1].variables["Code"]))) == (
         303,
         ACCOUNT,
     )
@@ -221,8 +221,8 @@ def test_a_user_signs_in_by_sms(browser: PageBrowser, mailbox: Mailbox, auth_con
 def test_a_recovery_ends_with_a_new_password(browser: PageBrowser, user: User, mailbox: Mailbox, by: str) -> None:
     elsewhere = PageBrowser()
     elsewhere.sign_in("ada@example.com")
-    answer = browser.submit(f"{RECOVER}?next=/oauth/device", email="ada@example.com")
-    page = answer.headers["Location"]
+    response = browser.submit(f"{RECOVER}?next=/oauth/device", email="ada@example.com")
+    page = response.headers["Location"]
     done = browser.submit(page, code=code(mailbox)) if by == "code" else browser.submit(link(mailbox), to=CONFIRM)
     target = f"{NEW_PASSWORD}?next=%2Foauth%2Fdevice"
     assert location(done) == (303, target)
@@ -240,8 +240,8 @@ def test_a_recovery_needs_no_nonce_and_ends_all_sessions_then(
 ) -> None:
     auth_config(passwords={"update_requires_reauthentication": True, "update_requires_current": True})
     browser.submit(RECOVER, email="ada@example.com")
-    answer = browser.submit(link(mailbox), to=CONFIRM)
-    done = browser.submit(answer.headers["Location"], password="another-password-1")
+    response = browser.submit(link(mailbox), to=CONFIRM)
+    done = browser.submit(response.headers["Location"], password="another-password-1")
     assert location(done) == (303, SIGN_IN)
     assert "Sign in with the new one" in browser.text(SIGN_IN)
     assert not Session.objects.exists()
@@ -256,8 +256,8 @@ def test_an_old_recovery_does_not_replace_the_nonce(
     browser.submit(link(mailbox), to=CONFIRM)
     AmrClaim.objects.update(updated_at=timezone.now() - timedelta(days=2))
     assert location(browser.get(NEW_PASSWORD)) == (303, "/account/password")
-    answer = browser.submit("/account/profile", to=NEW_PASSWORD, password="another-password-1")
-    assert location(answer) == (303, "/account/password")
+    response = browser.submit("/account/profile", to=NEW_PASSWORD, password="another-password-1")
+    assert location(response) == (303, "/account/password")
     assert 'name="nonce"' in browser.text("/account/password")
 
 
@@ -272,16 +272,16 @@ def test_an_invited_user_chooses_a_password(browser: PageBrowser, mailbox: Mailb
     target = "http://127.0.0.1:8081/account/confirm"
     assert Api().post(f"/invite?redirect_to={target}", body, bearer=service).status_code == 200
     assert "Accept the invitation" in browser.text(link(mailbox))
-    answer = browser.submit(link(mailbox), to=CONFIRM)
-    assert location(answer) == (303, NEW_PASSWORD)
+    response = browser.submit(link(mailbox), to=CONFIRM)
+    assert location(response) == (303, NEW_PASSWORD)
     assert location(browser.submit(NEW_PASSWORD, password="another-password-1")) == (303, ACCOUNT)
     assert PageBrowser().sign_in("guest@example.com", "another-password-1").status_code == 303
 
 
 def test_another_confirmation_is_sent(browser: PageBrowser, mailbox: Mailbox, auth_config: ChangeConfig) -> None:
     auth_config(smtp={"max_frequency": timedelta(microseconds=1)})
-    answer = browser.submit(SIGN_UP, name="new@example.com", password=PASSWORD)
-    page = answer.headers["Location"]
+    response = browser.submit(SIGN_UP, name="new@example.com", password=PASSWORD)
+    page = response.headers["Location"]
     again = browser.submit(page, resend="1")
     assert location(again) == (303, page)
     assert "Another message is on its way." in browser.text(page)
@@ -291,9 +291,9 @@ def test_another_confirmation_is_sent(browser: PageBrowser, mailbox: Mailbox, au
 
 def test_messages_that_follow_too_soon_say_when(browser: PageBrowser, user: User) -> None:
     browser.submit(RECOVER, email="ada@example.com")
-    answer = browser.submit(RECOVER, email="ada@example.com")
-    assert answer.status_code == 429
-    assert "seconds." in answer.content.decode()
+    response = browser.submit(RECOVER, email="ada@example.com")
+    assert response.status_code == 429
+    assert "seconds." in response.content.decode()
 
 
 def test_links_of_api_requests_stay_links_of_the_api(mailbox: Mailbox, user: User, auth_config: ChangeConfig) -> None:
@@ -315,16 +315,16 @@ def test_a_link_of_the_api_that_leads_to_a_page_is_redeemed_before_it(
     sent = link(mailbox)
     assert sent.startswith(f"{path}/account/confirm?next={quote_plus(path)}%2Faccount%2F&token=")
     assert "Reset your password" in browser.text(sent.removeprefix(path))
-    answer = browser.submit(sent.removeprefix(path), to=CONFIRM)
-    assert location(answer) == (303, f"{path}{NEW_PASSWORD}?next={quote_plus(path)}%2Faccount%2F")
+    response = browser.submit(sent.removeprefix(path), to=CONFIRM)
+    assert location(response) == (303, f"{path}{NEW_PASSWORD}?next={quote_plus(path)}%2Faccount%2F")
 
 
 def test_links_lead_below_the_path_of_the_service(
     browser: PageBrowser, user: User, mailbox: Mailbox, auth_config: ChangeConfig
 ) -> None:
     auth_config(api={"external_url": "http://127.0.0.1:8081/auth"})
-    answer = browser.submit(f"{RECOVER}?next=/auth/account/profile", email="ada@example.com")
-    assert location(answer) == (303, "/auth/account/confirm?next=%2Fauth%2Faccount%2Fprofile")
+    response = browser.submit(f"{RECOVER}?next=/auth/account/profile", email="ada@example.com")
+    assert location(response) == (303, "/auth/account/confirm?next=%2Fauth%2Faccount%2Fprofile")
     assert link(mailbox).startswith("/auth/account/confirm?next=%2Fauth%2Faccount%2Fprofile&token=")
 
 
@@ -360,6 +360,6 @@ def test_two_confirmations_of_a_change(inside: PageBrowser, user: User, mailbox:
 def test_a_banned_user_learns_it_from_the_link_only(browser: PageBrowser, user: User, mailbox: Mailbox) -> None:
     browser.submit(RECOVER, email="ada@example.com")
     User.objects.update(banned_until=timezone.now() + timedelta(hours=1))
-    answer = browser.submit(link(mailbox), to=CONFIRM) if browser.get(link(mailbox)).status_code == 200 else None
-    assert answer is None
+    response = browser.submit(link(mailbox), to=CONFIRM) if browser.get(link(mailbox)).status_code == 200 else None
+    assert response is None
     assert "This account is locked." in browser.get(link(mailbox)).content.decode()

@@ -37,16 +37,16 @@ def secret(user: User) -> str:
 
 
 def test_a_code_completes_the_sign_in(browser: PageBrowser, secret: str) -> None:
-    answer = browser.sign_in("ada@example.com", query="?next=/oauth/device")
+    response = browser.sign_in("ada@example.com", query="?next=/oauth/device")
     target = f"{SECOND_FACTOR}?next=%2Foauth%2Fdevice"
-    assert (answer.status_code, answer.headers["Location"]) == (303, target)
+    assert (response.status_code, response.headers["Location"]) == (303, target)
     assert browser.get().headers["Location"] == f"{SECOND_FACTOR}?next=%2Faccount"
     before = browser.cookie
     factor = str(Factor.objects.get().id)
     wrong = browser.submit(target, factor=factor, code="000000")
     assert (wrong.status_code, "The code is wrong" in wrong.content.decode()) == (422, True)
-    answer = browser.submit(target, factor=factor, code=current_code(secret))
-    assert (answer.status_code, answer.headers["Location"]) == (303, "/oauth/device")
+    response = browser.submit(target, factor=factor, code=current_code(secret))
+    assert (response.status_code, response.headers["Location"]) == (303, "/oauth/device")
     assert browser.is_in
     assert Session.objects.get().aal == "aal2"
     # A copy of the cookie from before stays worthless, also when the factor is removed.
@@ -66,8 +66,8 @@ def test_a_recovery_code_replaces_the_factor(browser: PageBrowser, user: User, a
     Session.objects.filter(id=signed_in.session.id).update(aal="aal2")
     codes = create_recovery_codes(signed_in)
     browser.sign_in("ada@example.com")
-    answer = browser.submit(SECOND_FACTOR, factor="recovery", code=codes[0])
-    assert (answer.status_code, answer.headers["Location"]) == (303, ACCOUNT)
+    response = browser.submit(SECOND_FACTOR, factor="recovery", code=codes[0])
+    assert (response.status_code, response.headers["Location"]) == (303, ACCOUNT)
     assert browser.is_in
 
 
@@ -99,8 +99,8 @@ def test_an_sms_code_completes_the_sign_in(
 
 
 def test_the_page_needs_a_sign_in_and_is_skipped_after_it(browser: PageBrowser, secret: str) -> None:
-    answer = browser.get(f"{SECOND_FACTOR}?next=/account/profile")
-    assert answer.headers["Location"] == f"{SIGN_IN}?next=%2Faccount%2Fprofile"
+    response = browser.get(f"{SECOND_FACTOR}?next=/account/profile")
+    assert response.headers["Location"] == f"{SIGN_IN}?next=%2Faccount%2Fprofile"
     browser.sign_in("ada@example.com")
     browser.submit(SECOND_FACTOR, factor=str(Factor.objects.get().id), code=current_code(secret))
     assert browser.get(f"{SECOND_FACTOR}?next=/account/profile").headers["Location"] == "/account/profile"
@@ -110,8 +110,8 @@ def test_the_page_needs_a_sign_in_and_is_skipped_after_it(browser: PageBrowser, 
 def test_wrong_codes_are_limited_like_those_of_the_api(browser: PageBrowser, secret: str, slow_refill: None) -> None:
     browser.sign_in("ada@example.com")
     factor = str(Factor.objects.get().id)
-    answers = [browser.submit(SECOND_FACTOR, factor=factor, code="000000").status_code for _ in range(11)]
-    assert answers == [422] * 10 + [429]
+    responses = [browser.submit(SECOND_FACTOR, factor=factor, code="000000").status_code for _ in range(11)]
+    assert responses == [422] * 10 + [429]
     actions = AuditLogEntry.objects.values_list("payload__action", flat=True)
     assert "challenge_created" in actions
 

@@ -25,17 +25,17 @@ REFUSED = "The email address, the phone number or the password is wrong."
 
 
 def test_a_user_signs_in_and_out(browser: PageBrowser, user: User) -> None:
-    answer = browser.get()
-    assert (answer.status_code, answer.headers["Location"]) == (303, "/account/sign-in?next=%2Faccount")
-    answer = browser.sign_in("ada@example.com", query="?next=%2Faccount")
-    assert (answer.status_code, answer.headers["Location"]) == (303, ACCOUNT)
+    response = browser.get()
+    assert (response.status_code, response.headers["Location"]) == (303, "/account/sign-in?next=%2Faccount")
+    response = browser.sign_in("ada@example.com", query="?next=%2Faccount")
+    assert (response.status_code, response.headers["Location"]) == (303, ACCOUNT)
     assert "ada@example.com" in browser.text(ACCOUNT)
     session = Session.objects.get(user=user)
     entry: Any = AuditLogEntry.objects.get().payload
     assert (entry["action"], entry["session_id"]) == ("login", str(session.id))
 
-    answer = browser.submit("/account/sign-out")
-    assert (answer.status_code, answer.headers["Location"]) == (303, "/account/signed-out")
+    response = browser.submit("/account/sign-out")
+    assert (response.status_code, response.headers["Location"]) == (303, "/account/signed-out")
     assert "signed out" in browser.text("/account/signed-out")
     assert not Session.objects.exists()
     assert not browser.is_in
@@ -49,17 +49,17 @@ def test_a_user_signs_in_and_out(browser: PageBrowser, user: User) -> None:
 def test_the_page_after_the_sign_out_leads_back_to_a_permitted_application(
     inside: PageBrowser, target: str, is_permitted: bool
 ) -> None:
-    answer = inside.submit(f"/account/sign-out?redirect_to={target}")
-    assert answer.status_code == 303
-    assert ("redirect_to" in answer.headers["Location"]) is is_permitted
-    for path in (answer.headers["Location"], f"/account/signed-out?redirect_to={target}"):
+    response = inside.submit(f"/account/sign-out?redirect_to={target}")
+    assert response.status_code == 303
+    assert ("redirect_to" in response.headers["Location"]) is is_permitted
+    for path in (response.headers["Location"], f"/account/signed-out?redirect_to={target}"):
         assert (f'href="{target}"' in inside.text(path)) is is_permitted
 
 
 def test_a_signed_in_browser_skips_the_sign_in(inside: PageBrowser) -> None:
     for query, target in (("", ACCOUNT), ("?next=/oauth/device", "/oauth/device"), ("?next=//evil.example", ACCOUNT)):
-        answer = inside.get(f"{SIGN_IN}{query}")
-        assert (answer.status_code, answer.headers["Location"]) == (303, target)
+        response = inside.get(f"{SIGN_IN}{query}")
+        assert (response.status_code, response.headers["Location"]) == (303, target)
 
 
 @pytest.mark.parametrize(
@@ -82,10 +82,10 @@ def test_a_failed_sign_in_starts_no_session(
     if columns.get("banned"):
         changes["banned_until"] = timezone.now() + timedelta(hours=1)
     User.objects.filter(id=user.id).update(**changes or {"updated_at": timezone.now()})
-    answer = browser.sign_in(name, password)
-    assert answer.status_code in (400, 422)
-    assert message in answer.content.decode()
-    assert not password or password not in answer.content.decode()
+    response = browser.sign_in(name, password)
+    assert response.status_code in (400, 422)
+    assert message in response.content.decode()
+    assert not password or password not in response.content.decode()
     assert not Session.objects.exists()
     assert not browser.is_in
 
@@ -93,9 +93,9 @@ def test_a_failed_sign_in_starts_no_session(
 def test_pages_and_api_share_the_rate_limit(browser: PageBrowser, user: User, slow_refill: None) -> None:
     for _ in range(30):
         assert browser.sign_in("ada@example.com", "wrong").status_code == 400
-    answer = browser.sign_in("ada@example.com")
-    assert answer.status_code == 429
-    assert int(answer.headers["Retry-After"]) > 0
+    response = browser.sign_in("ada@example.com")
+    assert response.status_code == 429
+    assert int(response.headers["Retry-After"]) > 0
     body = {"email": "ada@example.com", "password": PASSWORD}
     assert Api().post("/token?grant_type=password", body).status_code == 429
 
@@ -106,22 +106,22 @@ def test_switched_off_pages_do_not_exist(browser: PageBrowser, auth_config: Chan
     auth_config(pages={"enabled": False})
     missing = browser.get("/missing")
     for path in (SIGN_IN, ACCOUNT, "/account/", "/account/signed-out", stylesheet):
-        answer = browser.get(path)
-        assert (answer.status_code, answer.content) == (404, missing.content)
+        response = browser.get(path)
+        assert (response.status_code, response.content) == (404, missing.content)
 
 
 def test_pages_work_with_a_trailing_slash_and_below_a_path(
     browser: PageBrowser, user: User, auth_config: ChangeConfig
 ) -> None:
     auth_config(api={"external_url": "http://127.0.0.1:8081/auth"})
-    answer = browser.get("/account/")
-    assert answer.headers["Location"] == "/auth/account/sign-in?next=%2Fauth%2Faccount%2F"
+    response = browser.get("/account/")
+    assert response.headers["Location"] == "/auth/account/sign-in?next=%2Fauth%2Faccount%2F"
     page = browser.text("/account/sign-in/")
     assert 'action="/auth/account/sign-in/"' in page
     assert 'href="/auth/account/static/' in page
     # A proxy removes the path before the request arrives here.
-    answer = browser.sign_in("ada@example.com", query="/?next=%2Fauth%2Faccount%2Fprofile%3Fa%3D1")
-    assert answer.headers["Location"] == "/auth/account/profile?a=1"
+    response = browser.sign_in("ada@example.com", query="/?next=%2Fauth%2Faccount%2Fprofile%3Fa%3D1")
+    assert response.headers["Location"] == "/auth/account/profile?a=1"
     assert browser.get("/account/sign-in?next=/account").headers["Location"] == "/auth/account"
 
 
@@ -135,8 +135,8 @@ def test_pages_work_with_a_trailing_slash_and_below_a_path(
     ],
 )
 def test_next_leads_to_no_other_place(browser: PageBrowser, user: User, next: str) -> None:
-    answer = browser.submit(SIGN_IN, name="ada@example.com", password=PASSWORD, next=next)
-    assert (answer.status_code, answer.headers["Location"]) == (303, ACCOUNT)
+    response = browser.submit(SIGN_IN, name="ada@example.com", password=PASSWORD, next=next)
+    assert (response.status_code, response.headers["Location"]) == (303, ACCOUNT)
 
 
 @pytest.mark.parametrize(
@@ -151,8 +151,8 @@ def test_next_leads_to_no_other_place(browser: PageBrowser, user: User, next: st
     ],
 )
 def test_next_leads_to_own_pages(browser: PageBrowser, user: User, next: str, target: str) -> None:
-    answer = browser.submit(SIGN_IN, name="ada@example.com", password=PASSWORD, next=next)
-    assert (answer.status_code, answer.headers["Location"]) == (303, target)
+    response = browser.submit(SIGN_IN, name="ada@example.com", password=PASSWORD, next=next)
+    assert (response.status_code, response.headers["Location"]) == (303, target)
 
 
 def test_attributes_of_the_cookie(browser: PageBrowser, user: User, auth_config: ChangeConfig) -> None:
@@ -195,8 +195,8 @@ def test_a_sign_in_replaces_the_cookie_and_the_earlier_session(inside: PageBrows
     # A forged form of a signed-in browser cannot exchange its session without the secret.
     victim = PageBrowser()
     victim.cookie = planted
-    answer: Any = victim.client.post(SIGN_IN, {"name": "eve@example.com", "password": PASSWORD})
-    assert answer.status_code == 403
+    response: Any = victim.client.post(SIGN_IN, {"name": "eve@example.com", "password": PASSWORD})
+    assert response.status_code == 403
     assert Session.objects.filter(id=first.id).exists()
 
 
@@ -267,9 +267,9 @@ def test_a_form_without_a_valid_csrf_token_is_rejected(browser: PageBrowser, use
     browser.get(SIGN_IN)
     fields = {"name": "ada@example.com", "password": PASSWORD}
     for token in ({}, {"csrfmiddlewaretoken": "a" * 64}):
-        answer: Any = browser.client.post(SIGN_IN, {**fields, **token})
-        assert answer.status_code == 403
-        assert "Form expired" in answer.content.decode()
+        response: Any = browser.client.post(SIGN_IN, {**fields, **token})
+        assert response.status_code == 403
+        assert "Form expired" in response.content.decode()
     for origin in ("https://evil.example", "null"):
         assert browser.submit(SIGN_IN, headers={"Origin": origin}, **fields).status_code == 403
     assert not Session.objects.exists()
@@ -294,8 +294,8 @@ def test_parameters_with_nul_are_rejected(browser: PageBrowser, auth_config: Cha
 
 def test_a_csrf_token_of_another_browser_is_rejected(browser: PageBrowser, user: User) -> None:
     token = PageBrowser().text(SIGN_IN).partition('csrfmiddlewaretoken" value="')[2].partition('"')[0]
-    answer = browser.submit(SIGN_IN, name="ada@example.com", password=PASSWORD, csrfmiddlewaretoken=token)
-    assert answer.status_code == 403
+    response = browser.submit(SIGN_IN, name="ada@example.com", password=PASSWORD, csrfmiddlewaretoken=token)
+    assert response.status_code == 403
 
 
 @pytest.mark.parametrize("path", [SIGN_IN, "/account/signed-out", ACCOUNT])
@@ -324,9 +324,9 @@ def test_the_captcha_is_required(browser: PageBrowser, user: User, auth_config: 
     page = browser.get(SIGN_IN)
     assert 'data-sitekey="key"' in page.content.decode()
     assert "frame-src https://challenges.cloudflare.com" in page.headers["Content-Security-Policy"]
-    answer = browser.sign_in("ada@example.com")
-    assert answer.status_code == 400
-    assert "captcha" in answer.content.decode()
+    response = browser.sign_in("ada@example.com")
+    assert response.status_code == 400
+    assert "captcha" in response.content.decode()
     assert not Session.objects.exists()
 
 
@@ -341,10 +341,10 @@ def test_a_failure_of_the_service_shows_the_request_only(
         raise RuntimeError("secret detail")
 
     monkeypatch.setattr("accounts.sign_in.password.sign_in_with_password", fail)
-    answer = browser.sign_in("ada@example.com")
-    assert answer.status_code == 500
-    assert "Something went wrong" in answer.content.decode()
-    assert "secret detail" not in answer.content.decode()
+    response = browser.sign_in("ada@example.com")
+    assert response.status_code == 500
+    assert "Something went wrong" in response.content.decode()
+    assert "secret detail" not in response.content.decode()
 
 
 def test_a_passkey_needs_the_captcha_before_its_prompt(browser: PageBrowser, auth_config: ChangeConfig) -> None:
@@ -354,10 +354,10 @@ def test_a_passkey_needs_the_captcha_before_its_prompt(browser: PageBrowser, aut
     prompt = browser.submit(SIGN_IN, ask="passkey")
     assert (prompt.status_code, "webauthn.js" in prompt.content.decode()) == (200, True)
     for credential in ("", "{", "{}"):
-        answer = browser.submit(
+        response = browser.submit(
             SIGN_IN, credential=credential, challenge=str(PasskeyChallenge.objects.order_by("-created_at")[0].id)
         )
-        assert answer.status_code == 400
+        assert response.status_code == 400
     assert not Session.objects.exists()
     auth_config(captcha={"enabled": True, "provider": "turnstile", "site_key": "key"})
     assert "The captcha was not solved." in browser.submit(SIGN_IN, ask="passkey").content.decode()
@@ -368,8 +368,8 @@ def test_fields_of_passkeys_do_not_exempt_a_password_from_its_limits(
     browser: PageBrowser, user: User, auth_config: ChangeConfig, fields: dict[str, str]
 ) -> None:
     auth_config(captcha={"enabled": True, "provider": "turnstile", "site_key": "key"}, passkeys={"enabled": False})
-    answer = browser.submit(SIGN_IN, name="ada@example.com", password=PASSWORD, **fields)
-    assert "The captcha was not solved." in answer.content.decode()
+    response = browser.submit(SIGN_IN, name="ada@example.com", password=PASSWORD, **fields)
+    assert "The captcha was not solved." in response.content.decode()
     assert not Session.objects.exists()
     buckets = fetch_rows(f"SELECT DISTINCT bucket FROM {namespaced('rate_limits')}", ())
     assert [bucket for (bucket,) in buckets] == ["Token"]
@@ -378,14 +378,14 @@ def test_fields_of_passkeys_do_not_exempt_a_password_from_its_limits(
 def test_a_malformed_form_gets_a_page(browser: PageBrowser) -> None:
     types = ("multipart/form-data; boundary=", "application/x-www-form-urlencoded; charset=latin-1")
     for content_type in types:
-        answer = browser.client.post(SIGN_IN, data="a=b", content_type=content_type)
-        assert (answer.status_code, answer.headers["Content-Type"]) == (400, "text/html; charset=utf-8")
-        assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
-    answer = browser.client.post(SIGN_IN, data={f"field{number}": "" for number in range(1_001)})
-    assert (answer.status_code, answer.headers["Content-Type"]) == (400, "text/html; charset=utf-8")
+        response = browser.client.post(SIGN_IN, data="a=b", content_type=content_type)
+        assert (response.status_code, response.headers["Content-Type"]) == (400, "text/html; charset=utf-8")
+        assert "frame-ancestors 'none'" in response.headers["Content-Security-Policy"]
+    response = browser.client.post(SIGN_IN, data={f"field{number}": "" for number in range(1_001)})
+    assert (response.status_code, response.headers["Content-Type"]) == (400, "text/html; charset=utf-8")
 
 
 def test_an_escaped_path_too_long_for_the_cookie_is_dropped(inside: PageBrowser) -> None:
     for length, target in ((100, "/account/" + "%F0%9F%98%80" * 100), (2_000, ACCOUNT)):
-        answer = inside.client.get(SIGN_IN, {"next": "/account/" + "\U0001f600" * length})
-        assert answer.headers["Location"] == target
+        response = inside.client.get(SIGN_IN, {"next": "/account/" + "\U0001f600" * length})
+        assert response.headers["Location"] == target

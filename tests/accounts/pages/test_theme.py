@@ -44,8 +44,8 @@ def test_a_complete_theme(browser: PageBrowser, auth_config: ChangeConfig) -> No
             },
         }
     )
-    answer = browser.get(SIGN_IN)
-    page = answer.content.decode()
+    response = browser.get(SIGN_IN)
+    page = response.content.decode()
     assert '<img src="https://cdn.example.com/logo.svg?a=1&amp;b=2" alt="Ada &amp; Söhne &lt;b&gt;">' in page
     assert "– Ada &amp; Söhne &lt;b&gt;</title>" in page
     assert "Use &lt;i&gt;your&lt;/i&gt; account." in page
@@ -58,7 +58,7 @@ def test_a_complete_theme(browser: PageBrowser, auth_config: ChangeConfig) -> No
     [style] = re.findall(r"<style>(.*?)</style>", page)
     assert "--accent: #facc15; --accent-text: #000000;" in style
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = answer.headers["Content-Security-Policy"]
+    policy = response.headers["Content-Security-Policy"]
     assert f"style-src 'self' 'sha256-{digest}';" in policy
     assert "img-src 'self' data: https://cdn.example.com;" in policy
 

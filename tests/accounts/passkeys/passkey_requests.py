@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from accounts.models import Passkey, User
-from tests.conftest import Answer, Api
+from tests.conftest import Api, ApiResponse
 from tests.factories import SignIn, make_session
 from tests.fakes.authenticator import Authenticator
 
@@ -33,7 +33,7 @@ class PasskeyOwner:
     passkey: Passkey
 
 
-def begin(api: Api, token: str, body: Any = None) -> Answer:
+def begin(api: Api, token: str, body: Any = None) -> ApiResponse:
     return api.post("/passkeys/registration/options", {} if body is None else body, bearer=token)
 
 
@@ -41,12 +41,12 @@ def start_registration(api: Api, token: str) -> dict[str, Any]:
     return done(begin(api, token))
 
 
-def complete(api: Api, token: str, challenge_id: object, credential: object) -> Answer:
+def complete(api: Api, token: str, challenge_id: object, credential: object) -> ApiResponse:
     body = {"challenge_id": challenge_id, "credential": credential}
     return api.post("/passkeys/registration/verify", body, bearer=token)
 
 
-def register(api: Api, token: str, device: Authenticator, **changes: Any) -> Answer:
+def register(api: Api, token: str, device: Authenticator, **changes: Any) -> ApiResponse:
     """Runs both steps; the authenticator completes the second."""
     challenge = start_registration(api, token)
     return complete(api, token, challenge["challenge_id"], device.create(challenge["options"], **changes))
@@ -64,18 +64,18 @@ def start_authentication(api: Api, **options: Any) -> dict[str, Any]:
     return done(api.post("/passkeys/authentication/options", **options))
 
 
-def answer(api: Api, challenge_id: object, credential: object, **options: Any) -> Answer:
+def finish_authentication(api: Api, challenge_id: object, credential: object, **options: Any) -> ApiResponse:
     body = {"challenge_id": challenge_id, "credential": credential}
     return api.post("/passkeys/authentication/verify", body, **options)
 
 
-def sign_in(api: Api, device: Authenticator, **changes: Any) -> Answer:
+def sign_in(api: Api, device: Authenticator, **changes: Any) -> ApiResponse:
     """Runs both steps; the authenticator completes the second."""
     challenge = start_authentication(api)
-    return answer(api, challenge["challenge_id"], device.get(challenge["options"], **changes))
+    return finish_authentication(api, challenge["challenge_id"], device.get(challenge["options"], **changes))
 
 
-def done(answer: Answer) -> dict[str, Any]:
-    assert answer.status_code == 200, answer.content
-    body: dict[str, Any] = answer.json()
+def done(response: ApiResponse) -> dict[str, Any]:
+    assert response.status_code == 200, response.content
+    body: dict[str, Any] = response.json()
     return body

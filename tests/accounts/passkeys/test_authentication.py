@@ -20,8 +20,8 @@ from tests.accounts.passkeys.passkey_requests import (
     MALFORMED,
     PARTY,
     REFUSED,
-    answer,
     done,
+    finish_authentication,
     make_owner,
     sign_in,
     start_authentication,
@@ -75,7 +75,7 @@ def test_requests_are_rate_limited(api: Api) -> None:
     assert {api.post(OPTIONS).status_code for _ in range(30)} == {200}
     assert_error(api.post(OPTIONS), 429, "over_request_rate_limit", "Request rate limit reached")
     # Answers are not counted.
-    assert_error(answer(api, NIL, {}), *CHALLENGE_NOT_FOUND)
+    assert_error(finish_authentication(api, NIL, {}), *CHALLENGE_NOT_FOUND)
 
 
 @pytest.mark.usefixtures("slow_refill")
@@ -101,16 +101,16 @@ def test_captcha_is_required_for_options_only(api: Api, captcha_service: HttpPee
         "captcha_failed",
         "captcha protection: request disallowed (no captcha_token found)",
     )
-    captcha_service.answer(in_json({"success": False, "error-codes": ["bad"]}))
+    captcha_service.respond(in_json({"success": False, "error-codes": ["bad"]}))
     assert_error(api.post(OPTIONS, solved), 400, "captcha_failed", "captcha protection: request disallowed (bad)")
-    captcha_service.answer(in_json({"success": True}))
+    captcha_service.respond(in_json({"success": True}))
     assert api.post(OPTIONS, solved).status_code == 200
-    assert_error(answer(api, NIL, {}), *CHALLENGE_NOT_FOUND)
+    assert_error(finish_authentication(api, NIL, {}), *CHALLENGE_NOT_FOUND)
 
 
 def test_sign_in_needs_a_relying_party(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(webauthn={"rp_id": ""})
-    for response in (api.post(OPTIONS), answer(api, NIL, {})):
+    for response in (api.post(OPTIONS), finish_authentication(api, NIL, {})):
         error_id = response.json()["error_id"]
         assert_error(response, 500, "unexpected_failure", "Failed to initialize WebAuthn", error_id=error_id)
 
@@ -122,7 +122,7 @@ def test_a_passkey_signs_its_user_in(api: Api) -> None:
     holder = make_owner(api)
     challenge = start_authentication(api)
     credential = holder.device.get(challenge["options"])
-    shown = done(answer(api, challenge["challenge_id"], credential, headers={"User-Agent": "Phone"}))
+    shown = done(finish_authentication(api, challenge["challenge_id"], credential, headers={"User-Agent": "Phone"}))
     claims = read_claims(shown["access_token"])
     assert (claims["sub"], claims["aal"]) == (str(holder.user.id), "aal1")
     assert [entry["method"] for entry in claims["amr"]] == ["passkey"]
@@ -183,10 +183,10 @@ def test_response_is_accepted_once(api: Api) -> None:
     holder = make_owner(api)
     challenge = start_authentication(api)
     credential = holder.device.get(challenge["options"])
-    done(answer(api, challenge["challenge_id"], credential))
-    assert_error(answer(api, challenge["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
+    done(finish_authentication(api, challenge["challenge_id"], credential))
+    assert_error(finish_authentication(api, challenge["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
     other = start_authentication(api)
-    assert_error(answer(api, other["challenge_id"], credential), *REFUSED)
+    assert_error(finish_authentication(api, other["challenge_id"], credential), *REFUSED)
     assert Session.objects.count() == 2
 
 
@@ -194,7 +194,7 @@ def test_registration_challenge_is_rejected(api: Api) -> None:
     holder = make_owner(api)
     challenge = start_registration(api, holder.token)
     credential = holder.device.get(challenge["options"])
-    assert_error(answer(api, challenge["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
+    assert_error(finish_authentication(api, challenge["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
     assert PasskeyChallenge.objects.count() == 1
 
 
@@ -202,15 +202,18 @@ def test_expired_challenge_is_rejected(api: Api) -> None:
     holder = make_owner(api)
     challenge = start_authentication(api)
     backdate(PasskeyChallenge.objects.get(), by=timedelta(minutes=6))
-    assert_error(answer(api, challenge["challenge_id"], holder.device.get(challenge["options"])), *CHALLENGE_EXPIRED)
+    assert_error(
+        finish_authentication(api, challenge["challenge_id"], holder.device.get(challenge["options"])),
+        *CHALLENGE_EXPIRED,
+    )
     assert not PasskeyChallenge.objects.exists()
 
 
 @pytest.mark.parametrize("garbage", [{"garbage": True}, "x", 5, [], {"id": "YQ", "type": "public-key"}])
 def test_malformed_credential_uses_challenge_up(api: Api, garbage: object) -> None:
     challenge = start_authentication(api)
-    assert_error(answer(api, challenge["challenge_id"], garbage), *MALFORMED)
-    assert_error(answer(api, challenge["challenge_id"], garbage), *CHALLENGE_NOT_FOUND)
+    assert_error(finish_authentication(api, challenge["challenge_id"], garbage), *MALFORMED)
+    assert_error(finish_authentication(api, challenge["challenge_id"], garbage), *CHALLENGE_NOT_FOUND)
 
 
 @pytest.mark.parametrize(
@@ -234,7 +237,10 @@ def test_rejection_reveals_no_reason(api: Api, changes: dict[str, Any]) -> None:
     holder = make_owner(api)
     challenge = start_authentication(api)
     before = table_contents()
-    assert_error(answer(api, challenge["challenge_id"], holder.device.get(challenge["options"], **changes)), *REFUSED)
+    assert_error(
+        finish_authentication(api, challenge["challenge_id"], holder.device.get(challenge["options"], **changes)),
+        *REFUSED,
+    )
     after = table_contents()
     assert {table for table in after if after[table] != before[table]} == {"webauthn_challenges"}
 

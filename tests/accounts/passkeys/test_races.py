@@ -7,8 +7,8 @@ import pytest
 from accounts.models import Passkey
 from tests.accounts.passkeys.passkey_requests import (
     PARTY,
-    answer,
     complete,
+    finish_authentication,
     make_owner,
     start_authentication,
     start_registration,
@@ -31,7 +31,7 @@ def test_credential_response_is_accepted_once(api: Api) -> None:
     holder = make_owner(api)
     challenge = start_authentication(api)
     credential = holder.device.get(challenge["options"])
-    responses = run_concurrently(*[lambda: answer(api, challenge["challenge_id"], credential)] * 8)
+    responses = run_concurrently(*[lambda: finish_authentication(api, challenge["challenge_id"], credential)] * 8)
     assert status_counts(responses) == {200: 1, 400: 7}
     assert Session.objects.count() == 2
 

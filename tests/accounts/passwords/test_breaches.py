@@ -20,7 +20,7 @@ from accounts.passwords import breaches, policy
 from authsvc.conf import AuthConfig
 from tests.conftest import Api
 from tests.factories import make_one_time_token, make_user
-from tests.fakes.http_peer import Answer, FakeServer, HttpPeer, MockedServer
+from tests.fakes.http_peer import FakeServer, HttpPeer, MockedServer, Response
 from tests.observations import assert_error, table_contents
 from tokens.models import TokenType
 
@@ -36,8 +36,8 @@ NO_CHECK_ALLOWED = (
 OTHERS = "003D68EB55068C33ACE09247EE4C639306B:3\r\n012C192B2F16F82EA0EB9EF18D9D539B0DD:100\r\n"
 
 
-def list_of(*lines: str) -> Answer:
-    return Answer(body=(OTHERS + "\r\n".join(lines)).encode())
+def list_of(*lines: str) -> Response:
+    return Response(body=(OTHERS + "\r\n".join(lines)).encode())
 
 
 KNOWN = list_of(f"{SUFFIX}:3")
@@ -57,7 +57,7 @@ def _enabled(auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch) -> Iter
 def service(_enabled: None, mocked_requests: RequestsMock) -> MockedServer:
     """The service that lists breached passwords, with one of them."""
     server = MockedServer(mocked_requests, url="https://api.pwnedpasswords.com")
-    server.answer(KNOWN)
+    server.respond(KNOWN)
     return server
 
 
@@ -65,7 +65,7 @@ def service(_enabled: None, mocked_requests: RequestsMock) -> MockedServer:
 def service_peer(_enabled: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpPeer]:
     """The same on loopback, for slow and malformed responses."""
     with HttpPeer() as peer:
-        peer.answer(KNOWN)
+        peer.respond(KNOWN)
         monkeypatch.setattr(breaches, "_RANGES", f"{peer.url}/range/")
         yield peer
 
@@ -139,7 +139,7 @@ def test_user_agent_is_configurable(service: MockedServer, auth_config: ChangeCo
     ],
 )
 def test_only_well_formed_lines_with_count_match(service: MockedServer, line: str, known: bool) -> None:
-    service.answer(Answer(body=(OTHERS + line).encode("latin-1")))
+    service.respond(Response(body=(OTHERS + line).encode("latin-1")))
     assert breaches.is_breached(PWNED) is known
 
 
@@ -178,34 +178,34 @@ def test_the_password_that_confirms_an_account_is_looked_up_too(api: Api, servic
 
 # Failed look-ups
 
-FAILURES: dict[str, Answer] = {
-    "unavailable": Answer(status=503),
-    "not found": Answer(status=404, body=KNOWN.body),
-    "no content": Answer(status=204),
-    "a redirect": Answer(status=302, headers={"Location": "https://example.com/"}),
-    "a flood": Answer(body=b"x" * 5_000_000),
+FAILURES: dict[str, Response] = {
+    "unavailable": Response(status=503),
+    "not found": Response(status=404, body=KNOWN.body),
+    "no content": Response(status=204),
+    "a redirect": Response(status=302, headers={"Location": "https://example.com/"}),
+    "a flood": Response(body=b"x" * 5_000_000),
 }
-BROKEN: dict[str, Answer] = {
-    "a closed connection": Answer(raw=b"", close=True),
-    "half an answer": Answer(headers={"Content-Length": "100000"}, body=KNOWN.body, close=True),
+BROKEN: dict[str, Response] = {
+    "a closed connection": Response(raw=b"", close=True),
+    "half an answer": Response(headers={"Content-Length": "100000"}, body=KNOWN.body, close=True),
 }
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("answer", FAILURES.values(), ids=FAILURES)
+@pytest.mark.parametrize("response", FAILURES.values(), ids=FAILURES)
 def test_failed_look_up_accepts_password_with_warning(
-    api: Api, service: MockedServer, caplog: pytest.LogCaptureFixture, answer: Answer
+    api: Api, service: MockedServer, caplog: pytest.LogCaptureFixture, response: Response
 ) -> None:
-    service.answer(answer)
+    service.respond(response)
     _assert_accepted(api, service, caplog)
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("answer", BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize("response", BROKEN.values(), ids=BROKEN)
 def test_broken_connection_accepts_password_with_warning(
-    api: Api, service_peer: HttpPeer, caplog: pytest.LogCaptureFixture, answer: Answer
+    api: Api, service_peer: HttpPeer, caplog: pytest.LogCaptureFixture, response: Response
 ) -> None:
-    service_peer.answer(answer)
+    service_peer.respond(response)
     _assert_accepted(api, service_peer, caplog)
 
 
@@ -218,22 +218,22 @@ def _assert_accepted(api: Api, service: FakeServer, caplog: pytest.LogCaptureFix
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("answer", FAILURES.values(), ids=FAILURES)
+@pytest.mark.parametrize("response", FAILURES.values(), ids=FAILURES)
 def test_failed_look_up_rejects_password_when_configured(
-    api: Api, service: MockedServer, auth_config: ChangeConfig, answer: Answer
+    api: Api, service: MockedServer, auth_config: ChangeConfig, response: Response
 ) -> None:
     auth_config(breaches={"fail_closed": True})
-    service.answer(answer)
+    service.respond(response)
     _assert_refused(api)
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("answer", BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize("response", BROKEN.values(), ids=BROKEN)
 def test_broken_connection_rejects_password_when_configured(
-    api: Api, service_peer: HttpPeer, auth_config: ChangeConfig, answer: Answer
+    api: Api, service_peer: HttpPeer, auth_config: ChangeConfig, response: Response
 ) -> None:
     auth_config(breaches={"fail_closed": True})
-    service_peer.answer(answer)
+    service_peer.respond(response)
     _assert_refused(api)
 
 
@@ -254,7 +254,7 @@ def test_silent_service_times_out_after_five_seconds(
     service_peer: HttpPeer, auth_config: ChangeConfig, timeouts: list[float]
 ) -> None:
     auth_config(breaches={"fail_closed": True})
-    service_peer.answer(Answer(hang=True))
+    service_peer.respond(Response(hang=True))
     with pytest.raises(errors.BreachLookupFailed):
         breaches.is_breached(PWNED)
     assert timeouts == [5.0]
@@ -271,20 +271,20 @@ def test_unreachable_service_is_failed_look_up(
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("answer", [KNOWN, FAILURES["unavailable"]])
+@pytest.mark.parametrize("response", [KNOWN, FAILURES["unavailable"]])
 @pytest.mark.parametrize("fail_closed", [False, True])
 def test_log_contains_no_password_or_hash(
     api: Api,
     service: MockedServer,
     auth_config: ChangeConfig,
     caplog: pytest.LogCaptureFixture,
-    answer: Answer,
+    response: Response,
     fail_closed: bool,
 ) -> None:
     secret = "horse battery staple 7"
     caplog.set_level(logging.DEBUG)
     auth_config(breaches={"fail_closed": fail_closed})
-    service.answer(answer)
+    service.respond(response)
     sign_up(api, secret)
     shown = " ".join(f"{each.getMessage()} {vars(each)}" for each in caplog.records)
     assert secret not in shown
@@ -300,9 +300,9 @@ def sign_in(api: Api, user: User, password: str = PWNED) -> Any:
 
 @pytest.mark.django_db
 def test_a_sign_in_reports_a_breached_password(api: Api, service: MockedServer) -> None:
-    answer = sign_in(api, make_user(password=PWNED))
-    assert answer.status_code == 200
-    assert answer.json()["weak_password"] == {"message": PWNED_TEXT, "reasons": ["pwned"]}
+    response = sign_in(api, make_user(password=PWNED))
+    assert response.status_code == 200
+    assert response.json()["weak_password"] == {"message": PWNED_TEXT, "reasons": ["pwned"]}
 
 
 @pytest.mark.django_db
@@ -313,15 +313,15 @@ def test_a_wrong_password_is_not_looked_up(api: Api, service: MockedServer) -> N
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    "answer", [*FAILURES.values(), *BROKEN.values(), Answer(hang=True)], ids=[*FAILURES, *BROKEN, "no response"]
+    "response", [*FAILURES.values(), *BROKEN.values(), Response(hang=True)], ids=[*FAILURES, *BROKEN, "no response"]
 )
 @pytest.mark.parametrize("fail_closed", [False, True])
 def test_failed_look_up_neither_prevents_nor_delays_sign_in(
-    api: Api, service_peer: HttpPeer, auth_config: ChangeConfig, timeouts: list[float], answer: Answer,
+    api: Api, service_peer: HttpPeer, auth_config: ChangeConfig, timeouts: list[float], response: Response,
     fail_closed: bool,
 ) -> None:  # fmt: skip
     auth_config(breaches={"fail_closed": fail_closed})
-    service_peer.answer(answer)
+    service_peer.respond(response)
     user = make_user(password=PWNED)
 
     first = sign_in(api, user)
@@ -340,7 +340,7 @@ def test_sign_in_looks_up_again_30_seconds_after_failure(
 ) -> None:
     seconds = 1000.0
     monkeypatch.setattr(breaches, "time", SimpleNamespace(monotonic=lambda: seconds))
-    service.answer(Answer(status=503), KNOWN)
+    service.respond(Response(status=503), KNOWN)
     user = make_user(password=PWNED)
     assert sign_in(api, user).json()["weak_password"] is None
     seconds += 29.9
@@ -375,7 +375,7 @@ def test_no_transaction_is_open_during_the_look_up(
 
 def test_failed_look_up_is_not_cached(service: MockedServer, auth_config: ChangeConfig) -> None:
     auth_config(breaches={"fail_closed": True})
-    service.answer(Answer(status=503), KNOWN)
+    service.respond(Response(status=503), KNOWN)
     with pytest.raises(errors.BreachLookupFailed):
         breaches.is_breached(PWNED)
     assert breaches.is_breached(PWNED)
@@ -384,7 +384,7 @@ def test_failed_look_up_is_not_cached(service: MockedServer, auth_config: Change
 def test_breached_hashes_are_cached_when_configured(service: MockedServer, auth_config: ChangeConfig) -> None:
     auth_config(breaches={"bloom_enabled": True})
     assert breaches.is_breached(PWNED)
-    service.answer(Answer(status=503))
+    service.respond(Response(status=503))
     assert breaches.is_breached(PWNED)
     assert breaches.is_known_breached(PWNED)
     assert len(service.received) == 1
@@ -394,7 +394,7 @@ def test_breached_hashes_are_cached_when_configured(service: MockedServer, auth_
 
 def test_padding_is_not_cached(service: MockedServer, auth_config: ChangeConfig) -> None:
     auth_config(breaches={"bloom_enabled": True})
-    service.answer(list_of(f"{SUFFIX}:0"))
+    service.respond(list_of(f"{SUFFIX}:0"))
     assert not breaches.is_breached(PWNED)
     assert not breaches.is_breached(PWNED)
     assert len(service.received) == 2

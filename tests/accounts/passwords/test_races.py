@@ -12,7 +12,7 @@ from django.test import override_settings
 
 from accounts.passwords import breaches, hashing
 from tests.accounts.passwords.test_breaches import KNOWN, PWNED, _enabled, service
-from tests.fakes.http_peer import Answer, MockedServer
+from tests.fakes.http_peer import MockedServer, Response
 
 __all__ = ["_enabled", "service"]  # fixtures
 
@@ -56,7 +56,7 @@ def test_concurrent_look_ups_of_one_range_share_call(service: MockedServer, monk
         return call
 
     monkeypatch.setattr(breaches, "_shared_call", share_and_count)
-    service.answer(Answer(body=KNOWN.body, before=all_joined.wait))
+    service.respond(Response(body=KNOWN.body, before=all_joined.wait))
     with ThreadPoolExecutor(20) as executor:
         assert list(executor.map(breaches.is_breached, [PWNED] * 20)) == [True] * 20
     assert len(service.received) == 1
@@ -66,7 +66,7 @@ def test_concurrent_look_ups_of_one_range_share_call(service: MockedServer, monk
 
 def test_timed_out_look_up_continues_for_other_requests(service: MockedServer) -> None:
     has_timed_out = threading.Event()
-    service.answer(Answer(body=KNOWN.body, before=has_timed_out.wait))
+    service.respond(Response(body=KNOWN.body, before=has_timed_out.wait))
     assert not breaches.is_known_breached(PWNED)
     with ThreadPoolExecutor(1) as executor:
         other = executor.submit(breaches.is_breached, PWNED)

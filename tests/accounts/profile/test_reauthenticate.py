@@ -11,7 +11,7 @@ from django.utils import timezone
 from accounts.models import User
 from authsvc.conf import Rate, Secret, Twilio, Vonage
 from authsvc.messaging import EmailKind, SmsKind
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import PASSWORD, SignIn, backdate, make_one_time_token, make_session, make_user
 from tests.observations import assert_error, audit_trail, backdate_rate_limits, table_contents
 from tokens.models import OneTimeToken, Session, TokenType
@@ -40,11 +40,11 @@ def user_of_a_phone() -> SignIn:
     return user_with("", phone=PHONE, phone_confirmed_at=timezone.now())
 
 
-def ask(api: Api, made: SignIn) -> Answer:
+def ask(api: Api, made: SignIn) -> ApiResponse:
     return api.get("/reauthenticate", bearer=made.access_token)
 
 
-def change(api: Api, made: SignIn, nonce: str | None) -> Answer:
+def change(api: Api, made: SignIn, nonce: str | None) -> ApiResponse:
     return api.put("/user", {"password": NEW_PASSWORD, "nonce": nonce}, bearer=made.access_token)
 
 

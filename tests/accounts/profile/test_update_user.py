@@ -17,7 +17,7 @@ from authsvc.api.renderers import rfc3339
 from authsvc.conf import Rate, Secret
 from authsvc.messaging import EmailKind
 from authsvc.security import encryption
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import (
     PASSWORD,
     SignIn,
@@ -45,11 +45,11 @@ SENT_TIMES = ("confirmation", "recovery", "email_change", "phone_change", "reaut
 CURRENT_PASSWORD = "Current password required when setting new password."
 
 
-def put(api: Api, made: SignIn, body: Any, **current: Any) -> Answer:
+def put(api: Api, made: SignIn, body: Any, **current: Any) -> ApiResponse:
     return api.put("/user", body, bearer=made.access_token, **current)
 
 
-def changed(response: Answer) -> dict[str, Any]:
+def changed(response: ApiResponse) -> dict[str, Any]:
     assert response.status_code == 200, response.content
     shown: dict[str, Any] = response.json()
     return shown

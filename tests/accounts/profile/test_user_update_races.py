@@ -14,7 +14,7 @@ from accounts.models import User
 from authsvc.conf import Rate
 from tests import factories
 from tests.concurrency import run_concurrently, status_counts
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.observations import backdate_rate_limits
 from tests.tokens.token_requests import REFRESH_TOKEN_NOT_FOUND, audited_actions, error_of, refresh, verification_result
 from tokens.models import OneTimeToken, Session, TokenType
@@ -22,7 +22,7 @@ from tokens.models import OneTimeToken, Session, TokenType
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_request_limits")]
 
 
-def email_change_result(response: Answer) -> str:
+def email_change_result(response: ApiResponse) -> str:
     """As `verification_result`; `pending` for the first of the two confirmations."""
     return "pending" if response.json().get("code") == "200" else verification_result(response)
 
@@ -127,7 +127,7 @@ def test_concurrent_sign_in_with_old_password_leaves_no_session(api: Api, passwo
         signed_in = factories.make_session(factories.make_user(password_hash=password_hash))
         credentials = {"email": signed_in.user.email, "password": old_password}
 
-        def sign_in(delay: float) -> Answer:
+        def sign_in(delay: float) -> ApiResponse:
             time.sleep(delay)
             return api.post("/token?grant_type=password", credentials)  # noqa: B023
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 from accounts.models import User
 from authsvc.conf import AuthConfig, Rate
 from authsvc.messaging import EmailKind
-from tests.conftest import Answer, Api, Mailbox
+from tests.conftest import Api, ApiResponse, Mailbox
 from tests.factories import CHALLENGE, make_one_time_token, make_user
 from tests.observations import (
     SECURITY_HEADERS,
@@ -32,7 +32,7 @@ ChangeConfig = Callable[..., AuthConfig]
 EMAIL = "user@example.com"
 
 
-def accepted(response: Answer) -> None:
+def accepted(response: ApiResponse) -> None:
     assert (response.status_code, response.json()) == (200, {})
 
 

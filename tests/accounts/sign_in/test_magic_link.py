@@ -13,7 +13,7 @@ from accounts.models import User
 from accounts.passwords import hashing
 from authsvc.conf import AuthConfig, Rate
 from authsvc.messaging import EmailKind
-from tests.conftest import Answer, Api, Mailbox
+from tests.conftest import Api, ApiResponse, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, make_one_time_token, make_user
 from tests.observations import SECURITY_HEADERS, assert_error, audit_trail, backdate_rate_limits, table_contents
 from tokens.models import FlowState, OneTimeToken, Session, TokenType
@@ -27,7 +27,7 @@ PKCE = {"code_challenge": CHALLENGE, "code_challenge_method": "s256"}
 REQUESTED = ("user_recovery_requested", None)
 
 
-def accepted(response: Answer) -> None:
+def accepted(response: ApiResponse) -> None:
     assert (response.status_code, response.json()) == (200, {})
 
 

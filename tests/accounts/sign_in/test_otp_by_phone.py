@@ -12,7 +12,7 @@ from django.utils import timezone
 from accounts.models import Identity, User
 from authsvc.conf import Rate, Secret, Twilio, Vonage
 from authsvc.messaging import SmsKind
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, make_user
 from tests.observations import SECURITY_HEADERS, assert_error, audit_trail, backdate_rate_limits, table_contents
 from tokens.models import AmrClaim, FlowState, OneTimeToken, Session, TokenType
@@ -40,14 +40,14 @@ def make_phone_user(**columns: Any) -> User:
     return make_user(email="", **{"phone": PHONE, "phone_confirmed_at": timezone.now(), **columns})
 
 
-def message_id(response: Answer) -> str:
+def message_id(response: ApiResponse) -> str:
     assert response.status_code == 200, response.content
     body: dict[str, str] = response.json()
     assert list(body) == ["message_id"]
     return body["message_id"]
 
 
-def confirm(api: Api, code: str) -> Answer:
+def confirm(api: Api, code: str) -> ApiResponse:
     return api.post("/verify", {"type": "sms", "phone": PHONE, "token": code})
 
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 from accounts.models import User
 from accounts.passwords import hashing
 from authsvc.conf import AuthConfig, Secret
-from tests.conftest import Answer, Api
+from tests.conftest import Api, ApiResponse
 from tests.factories import PASSWORD, backdate, make_one_time_token, make_session, make_user
 from tests.observations import SECURITY_HEADERS, assert_error, audit_payloads, audit_trail, table_contents
 from tokens.jwt import access_tokens
@@ -40,7 +40,7 @@ FIREBASE = (
 )
 
 
-def sign_in(api: Api, email: str = EMAIL, password: str = PASSWORD, **options: Any) -> Answer:
+def sign_in(api: Api, email: str = EMAIL, password: str = PASSWORD, **options: Any) -> ApiResponse:
     return api.post("/token?grant_type=password", {"email": email, "password": password}, **options)
 
 

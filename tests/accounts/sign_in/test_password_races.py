@@ -9,7 +9,7 @@ import pytest
 from accounts.models import User
 from tests import factories
 from tests.concurrency import run_concurrently, status_counts
-from tests.conftest import Answer, Api
+from tests.conftest import Api, ApiResponse
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_request_limits")]
 
@@ -20,7 +20,7 @@ def test_rehash_at_sign_in_does_not_overwrite_a_concurrent_password_change(api: 
     for _ in range(5):
         User.objects.update(password=imported_hash)
 
-        def change_password() -> Answer:
+        def change_password() -> ApiResponse:
             time.sleep(0.015)
             User.objects.update(password=user.password)
             return api.get("/health")

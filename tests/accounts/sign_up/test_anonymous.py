@@ -10,7 +10,7 @@ import pytest
 from accounts.models import Identity, User
 from authsvc.conf import Rate, Secret, Vonage
 from authsvc.messaging import EmailKind
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import CHALLENGE, VERIFIER, make_user
 from tests.observations import assert_error, audit_trail, redirect_query, table_contents
 from tokens.models import AmrClaim, OneTimeToken, Session
@@ -39,11 +39,11 @@ def sign_in_anonymously(api: Api, **data: Any) -> dict[str, Any]:
     return session
 
 
-def put(api: Api, session: dict[str, Any], body: dict[str, Any]) -> Answer:
+def put(api: Api, session: dict[str, Any], body: dict[str, Any]) -> ApiResponse:
     return api.put("/user", body, bearer=session["access_token"])
 
 
-def changed(response: Answer) -> dict[str, Any]:
+def changed(response: ApiResponse) -> dict[str, Any]:
     assert response.status_code == 200, response.content
     shown: dict[str, Any] = response.json()
     return shown

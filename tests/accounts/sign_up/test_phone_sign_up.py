@@ -13,7 +13,7 @@ from accounts.passwords import hashing
 from authsvc.conf import Rate, Secret, Twilio, Vonage
 from authsvc.messaging import SmsKind
 from authsvc.security import crypto
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import PASSWORD, backdate, make_one_time_token, make_user
 from tests.observations import assert_error, audit_payloads, audit_trail, backdate_rate_limits, table_contents
 from tokens.models import AmrClaim, OneTimeToken, Session, TokenType
@@ -39,11 +39,11 @@ def numbers_enabled(auth_config: ChangeConfig) -> None:
     auth_config(signup={"phone_enabled": True}, sms=GATEWAYS["vonage"])
 
 
-def confirm(api: Api, code: str, phone: str = PHONE) -> Answer:
+def confirm(api: Api, code: str, phone: str = PHONE) -> ApiResponse:
     return api.post("/verify", {"type": "sms", "phone": phone, "token": code})
 
 
-def signed_in(response: Answer) -> dict[str, Any]:
+def signed_in(response: ApiResponse) -> dict[str, Any]:
     assert response.status_code == 200, response.content
     session: dict[str, Any] = response.json()
     assert "type" not in session
@@ -55,7 +55,7 @@ def code_in(mailbox: Mailbox) -> str:
     return code
 
 
-def sign_in(api: Api, password: str = PASSWORD, phone: str = PHONE) -> Answer:
+def sign_in(api: Api, password: str = PASSWORD, phone: str = PHONE) -> ApiResponse:
     return api.post("/token?grant_type=password", {"phone": phone, "password": password})
 
 

@@ -17,7 +17,7 @@ from accounts.passwords import hashing
 from authsvc.api.renderers import rfc3339
 from authsvc.conf import AuthConfig, Rate
 from authsvc.messaging import EmailKind
-from tests.conftest import Answer, Api, Mailbox
+from tests.conftest import Api, ApiResponse, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, make_factor, make_one_time_token, make_user
 from tests.observations import assert_error, audit_payloads, audit_trail, backdate_rate_limits, table_contents
 from tokens.jwt import access_tokens
@@ -50,7 +50,7 @@ def token_row(email: str = EMAIL) -> OneTimeToken:
     return OneTimeToken.objects.get(user__email=email)
 
 
-def signed_in(response: Answer) -> dict[str, Any]:
+def signed_in(response: ApiResponse) -> dict[str, Any]:
     """The session of an answer that is one."""
     assert response.status_code == 200, response.content
     session: dict[str, Any] = response.json()

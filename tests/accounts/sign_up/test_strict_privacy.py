@@ -13,7 +13,7 @@ from authsvc.conf import Rate, Secret, Vonage
 from authsvc.messaging import EmailKind
 from authsvc.models import RateLimit
 from authsvc.security import rate_limits
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import PASSWORD, SignIn, backdate, make_session, make_user
 from tests.observations import assert_error, audit_trail, backdate_rate_limits, table_contents
 from tokens.models import OneTimeToken, Session
@@ -41,7 +41,7 @@ def shape(value: Any) -> Any:
     return [shape(each) for each in value] if isinstance(value, list) else type(value)
 
 
-def status_and_body(response: Answer) -> tuple[int, Any]:
+def status_and_body(response: ApiResponse) -> tuple[int, Any]:
     return response.status_code, shape(response.json())
 
 
@@ -126,7 +126,7 @@ def test_without_strict_privacy_the_error_is_specific(api: Api, auth_config: Cha
 # Change to a taken address
 
 
-def ask(api: Api, made: SignIn, email: str = EMAIL) -> Answer:
+def ask(api: Api, made: SignIn, email: str = EMAIL) -> ApiResponse:
     return api.put("/user", {"email": email, "data": {"a": 1}}, bearer=made.access_token)
 
 
@@ -227,7 +227,7 @@ def owner_of_number() -> User:
     return make_user(email="", phone=TAKEN_NUMBER, phone_confirmed_at=timezone.now())
 
 
-def ask_for_number(api: Api, made: SignIn, phone: str = TAKEN_NUMBER) -> Answer:
+def ask_for_number(api: Api, made: SignIn, phone: str = TAKEN_NUMBER) -> ApiResponse:
     return api.put("/user", {"phone": phone, "data": {"a": 1}}, bearer=made.access_token)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from accounts.models import User
 from authsvc.security import crypto
-from tests.conftest import Answer, Api, ChangeConfig
+from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.factories import make_flow, make_one_time_token, make_user
 from tests.observations import assert_error, redirect_fragment, redirect_query, table_contents
 from tokens.models import Session, TokenType
@@ -37,23 +37,23 @@ def _links_open_a_page(auth_config: ChangeConfig) -> None:
     auth_config(mailer={"link_confirm_page_enabled": True})
 
 
-def open_link(api: Api, token: str, type: str, redirect_to: str = SITE, *, path: str = "/verify") -> Answer:
+def open_link(api: Api, token: str, type: str, redirect_to: str = SITE, *, path: str = "/verify") -> ApiResponse:
     query = {"token": token, "type": type, "redirect_to": redirect_to}
     return api.get(f"{path}?{urlencode(query)}")
 
 
-def fields(page: Answer) -> dict[str, str]:
+def fields(page: ApiResponse) -> dict[str, str]:
     inputs = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', page.content.decode())
     return {name: unescape(value) for name, value in inputs}
 
 
-def press(api: Api, page: Answer, *, path: str = "/verify") -> Answer:
+def press(api: Api, page: ApiResponse, *, path: str = "/verify") -> ApiResponse:
     """Submit the form of a page that was opened at `path`, as a browser does."""
     [action] = re.findall(r'<form method="post" action="([^"]*)">', page.content.decode())
     return submit(api, fields(page), path=urljoin(path, action))
 
 
-def submit(api: Api, form: dict[str, str], *, path: str = "/verify/confirm") -> Answer:
+def submit(api: Api, form: dict[str, str], *, path: str = "/verify/confirm") -> ApiResponse:
     headers = {"Content-Type": "application/x-www-form-urlencoded", "Origin": "null"}
     return api.post(path, urlencode(form), headers=headers)
 

@@ -14,7 +14,7 @@ from accounts.models import Identity, User
 from authsvc.api.renderers import rfc3339
 from authsvc.conf import Rate
 from authsvc.messaging import Email, EmailKind
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import (
     CHALLENGE,
     PASSWORD,
@@ -70,7 +70,7 @@ def change_emails(mailbox: Mailbox) -> tuple[Email, Email]:
     return by_recipient[EMAIL], by_recipient[NEW]
 
 
-def redeem(api: Api, mail: Email, form: str) -> Answer:
+def redeem(api: Api, mail: Email, form: str) -> ApiResponse:
     """Redeem the `code` of an email, its token `hash`, or the `token` of its link."""
     variables = mail.variables
     proof = {
@@ -81,15 +81,15 @@ def redeem(api: Api, mail: Email, form: str) -> Answer:
     return api.post("/verify", {"type": "email_change", **proof[form]})
 
 
-def open_link(api: Api, mail: Email) -> Answer:
+def open_link(api: Api, mail: Email) -> ApiResponse:
     return api.get(mail.variables["ConfirmationURL"].removeprefix("http://127.0.0.1:8081"))
 
 
-def half(response: Answer) -> None:
+def half(response: ApiResponse) -> None:
     assert (response.status_code, response.json()) == ACCEPTED
 
 
-def signed_in(response: Answer) -> dict[str, Any]:
+def signed_in(response: ApiResponse) -> dict[str, Any]:
     assert response.status_code == 200, response.content
     session: dict[str, Any] = response.json()
     assert "type" not in session

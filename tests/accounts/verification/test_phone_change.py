@@ -13,7 +13,7 @@ from authsvc.api.renderers import rfc3339
 from authsvc.conf import Rate, Secret, Twilio, Vonage
 from authsvc.messaging import EmailKind, SmsKind
 from authsvc.security import crypto
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import PASSWORD, SignIn, backdate, make_one_time_token, make_session, make_user
 from tests.observations import assert_error, audit_trail, backdate_rate_limits, table_contents
 from tokens.models import OneTimeToken, Session, TokenType
@@ -43,7 +43,7 @@ def made() -> SignIn:
     return make_session(make_user(email=EMAIL, at=timezone.now() - timedelta(days=1)))
 
 
-def put(api: Api, made: SignIn, phone: str = NEW, **further: Any) -> Answer:
+def put(api: Api, made: SignIn, phone: str = NEW, **further: Any) -> ApiResponse:
     return api.put("/user", {"phone": phone, **further}, bearer=made.access_token)
 
 
@@ -54,11 +54,11 @@ def ask(api: Api, made: SignIn, phone: str = NEW, **further: Any) -> dict[str, A
     return shown
 
 
-def confirm(api: Api, code: str, phone: str = NEW) -> Answer:
+def confirm(api: Api, code: str, phone: str = NEW) -> ApiResponse:
     return api.post("/verify", {"type": "phone_change", "phone": phone, "token": code})
 
 
-def signed_in(response: Answer) -> dict[str, Any]:
+def signed_in(response: ApiResponse) -> dict[str, Any]:
     assert response.status_code == 200, response.content
     session: dict[str, Any] = response.json()
     assert "type" not in session

@@ -13,7 +13,7 @@ from django.utils import timezone
 from accounts.models import User
 from authsvc.conf import AuthConfig, Rate, Secret, Vonage
 from authsvc.messaging import EmailKind, SmsKind
-from tests.conftest import Answer, Api, Mailbox
+from tests.conftest import Api, ApiResponse, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, make_one_time_token, make_session, make_user
 from tests.observations import SECURITY_HEADERS, assert_error, audit_trail, backdate_rate_limits, table_contents
 from tokens.models import FlowState, OneTimeToken, TokenType
@@ -29,7 +29,7 @@ NEW = "new@example.com"
 GATEWAY = {"provider": "vonage", "vonage": Vonage(api_key=Secret("k"), api_secret=Secret("s"), sender="us")}
 
 
-def message_id(response: Answer) -> UUID:
+def message_id(response: ApiResponse) -> UUID:
     assert response.status_code == 200, response.content
     body = response.json()
     assert list(body) == ["message_id"]

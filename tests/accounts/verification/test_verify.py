@@ -16,7 +16,7 @@ from accounts.passwords import hashing
 from authsvc.api.renderers import rfc3339
 from authsvc.conf import AuthConfig
 from authsvc.security import crypto
-from tests.conftest import Answer, Api, Mailbox
+from tests.conftest import Api, ApiResponse, Mailbox
 from tests.factories import (
     CHALLENGE,
     PASSWORD,
@@ -62,14 +62,14 @@ PURPOSE = {
 }
 
 
-def open_link(api: Api, token: str, type: str, redirect_to: str = "", **options: Any) -> Answer:
+def open_link(api: Api, token: str, type: str, redirect_to: str = "", **options: Any) -> ApiResponse:
     """Open a link as a browser does."""
     target = f"&redirect_to={quote(redirect_to, safe='')}" if redirect_to else ""
     return api.get(f"/verify?token={token}&type={type}{target}", **options)
 
 
 def assert_link_error(
-    response: Answer, error_code: str, description: str, *, error: str | None = "access_denied"
+    response: ApiResponse, error_code: str, description: str, *, error: str | None = "access_denied"
 ) -> None:
     """Assert a redirect to the site that tells of this refusal in its fragment, and only there."""
     assert response.status_code == 303
@@ -80,7 +80,7 @@ def assert_link_error(
     assert response.content == b""
 
 
-def session_fragment(response: Answer, type: str) -> dict[str, str]:
+def session_fragment(response: ApiResponse, type: str) -> dict[str, str]:
     """The fragment of a redirect that carries a session."""
     assert response.status_code == 303, response.content
     fragment = redirect_fragment(response)
@@ -95,7 +95,7 @@ def session_fragment(response: Answer, type: str) -> dict[str, str]:
     return fragment
 
 
-def signed_in(response: Answer, type: str | None) -> dict[str, Any]:
+def signed_in(response: ApiResponse, type: str | None) -> dict[str, Any]:
     """The session of an answer that is one, and of this type."""
     assert response.status_code == 200, response.content
     session: dict[str, Any] = response.json()

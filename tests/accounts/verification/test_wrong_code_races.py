@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from tests.accounts.verification.test_wrong_codes import CLAIMED, CODE_DEAD, EMAIL, LIMIT, by_code, other_than
 from tests.concurrency import run_concurrently, wait_for_lock_waiters
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import make_session, make_user
 from tests.observations import assert_error, table_contents
 from tokens.models import OneTimeToken, Session
@@ -31,7 +31,7 @@ def limits(auth_config: ChangeConfig) -> None:
     )
 
 
-def by_first_confirmation(api: Api, mailbox: Mailbox) -> Callable[[str], Answer]:
+def by_first_confirmation(api: Api, mailbox: Mailbox) -> Callable[[str], ApiResponse]:
     """One of the two confirmations of an email change."""
     made = make_session(make_user(email=EMAIL))
     assert api.put("/user", {"email": CLAIMED}, bearer=made.access_token).status_code == 200
@@ -39,7 +39,7 @@ def by_first_confirmation(api: Api, mailbox: Mailbox) -> Callable[[str], Answer]
     return lambda code: Api().post("/verify", {"type": "email_change", "email": CLAIMED, "token": code})
 
 
-def by_nonce(api: Api, mailbox: Mailbox) -> Callable[[str], Answer]:
+def by_nonce(api: Api, mailbox: Mailbox) -> Callable[[str], ApiResponse]:
     made = make_session(make_user(email=EMAIL), created_at=timezone.now() - timedelta(days=2))
     assert api.get("/reauthenticate", bearer=made.access_token).status_code == 200
     body = {"password": "another horse battery"}
@@ -49,7 +49,7 @@ def by_nonce(api: Api, mailbox: Mailbox) -> Callable[[str], Answer]:
 JOURNEYS = [(by_code, CODE_DEAD), (by_first_confirmation, CODE_DEAD), (by_nonce, NONCE_DEAD)]
 
 
-def in_thread(call: Callable[[], Answer]) -> Answer:
+def in_thread(call: Callable[[], ApiResponse]) -> ApiResponse:
     try:
         return call()
     finally:
@@ -61,7 +61,7 @@ def in_thread(call: Callable[[], Answer]) -> Answer:
 def test_attempts_counted_after_code_was_read_are_respected(
     api: Api,
     mailbox: Mailbox,
-    journey: Callable[..., Callable[[str], Answer]],
+    journey: Callable[..., Callable[[str], ApiResponse]],
     refusal: tuple[int, str, str],
     counted: int,
     accepted: bool,
@@ -89,7 +89,7 @@ def test_attempts_counted_after_code_was_read_are_respected(
 def test_concurrent_wrong_codes_are_all_counted(
     api: Api,
     mailbox: Mailbox,
-    journey: Callable[..., Callable[[str], Answer]],
+    journey: Callable[..., Callable[[str], ApiResponse]],
     refusal: tuple[int, str, str],
 ) -> None:
     guess = journey(api, mailbox)

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts.models import User
 from authsvc.conf import Secret, Vonage
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import SignIn, make_one_time_token, make_session, make_user
 from tests.observations import assert_error, backdate_rate_limits, table_contents
 from tokens.models import OneTimeToken, TokenType
@@ -55,7 +55,7 @@ def test_wrong_code_is_counted_on_newest_secret(api: Api, mailbox: Mailbox, type
     codes = [mail.variables["Token"] for mail in mailbox.emails] + [text.variables["Code"] for text in mailbox.texts]
     *older, last = codes
 
-    def guess(code: str) -> Answer:
+    def guess(code: str) -> ApiResponse:
         return api.post("/verify", {"type": type, **changes, "token": code})
 
     before = table_contents()
@@ -108,7 +108,7 @@ def test_secrets_of_other_purposes_are_not_counted(api: Api) -> None:
     assert api.post("/verify", {"type": "email", "email": EMAIL, "token": code}).status_code == 200
 
 
-def by_code(api: Api, mailbox: Mailbox) -> Callable[[str], Answer]:
+def by_code(api: Api, mailbox: Mailbox) -> Callable[[str], ApiResponse]:
     """Signing in by a mailed code, all secrets of the user at once."""
     assert api.post("/otp", {"email": make_user(email=EMAIL).email}).status_code == 200
     return lambda code: Api().post("/verify", {"type": "email", "email": EMAIL, "token": code})

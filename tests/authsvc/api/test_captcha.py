@@ -21,7 +21,7 @@ from authsvc.conf import AuthConfig, Secret
 from authsvc.models import RateLimit
 from tests.conftest import Api
 from tests.factories import PASSWORD, make_session, make_user
-from tests.fakes.http_peer import Answer, FakeServer, HttpPeer, MockedServer, in_json
+from tests.fakes.http_peer import FakeServer, HttpPeer, MockedServer, Response, in_json
 from tests.observations import assert_error, table_contents
 from tokens.models import Session
 
@@ -52,7 +52,7 @@ def service(auth_config: ChangeConfig, mocked_requests: RequestsMock) -> MockedS
     """The enabled captcha service, which accepts every token by default."""
     auth_config(captcha={"enabled": True, "secret": Secret(SECRET), "timeout": timedelta(seconds=60)})
     server = MockedServer(mocked_requests)
-    server.answer(PASSED)
+    server.respond(PASSED)
     return server
 
 
@@ -84,9 +84,9 @@ def test_requests_without_a_solved_captcha_change_nothing(
 ) -> None:
     before = table_contents()
 
-    answer = api.post(path, {**body, "gotrue_meta_security": security})
+    response = api.post(path, {**body, "gotrue_meta_security": security})
 
-    assert_error(answer, 400, "captcha_failed", MISSING)
+    assert_error(response, 400, "captcha_failed", MISSING)
     assert service.received == []
     assert table_contents() == before
 
@@ -95,9 +95,9 @@ def test_requests_without_a_solved_captcha_change_nothing(
 def test_a_solved_captcha_keeps_the_request_body(
     api: Api, service: MockedServer, path: str, body: dict[str, Any]
 ) -> None:
-    answer = api.post(path, {**body, **SOLVED})
+    response = api.post(path, {**body, **SOLVED})
 
-    assert answer.status_code == 200, answer.content
+    assert response.status_code == 200, response.content
     assert len(service.received) == 1
 
 
@@ -133,9 +133,9 @@ def test_a_refresh_needs_no_captcha(api: Api, service: MockedServer) -> None:
 def test_exempt_grants_are_documented(
     api: Api, service: MockedServer, grant_type: str, status: int, error_code: str
 ) -> None:
-    answer = api.post(f"/token?grant_type={grant_type}", {})
-    response = answer.json()
-    assert (answer.status_code, response.get("error_code", response.get("error"))) == (status, error_code)
+    response = api.post(f"/token?grant_type={grant_type}", {})
+    document = response.json()
+    assert (response.status_code, document.get("error_code", document.get("error"))) == (status, error_code)
     assert service.received == []
 
 
@@ -167,8 +167,8 @@ def test_disabled_captchas_ignore_the_token(
 @pytest.mark.parametrize(("path", "bucket"), LIMITED_FIRST.items())
 def test_the_rate_limit_precedes_the_captcha(api: Api, service: MockedServer, path: str, bucket: str) -> None:
     use_up(bucket)
-    answer = api.post(path, {"email": EMAIL, "type": "signup", **SOLVED})
-    assert_error(answer, 429, "over_request_rate_limit", "Request rate limit reached")
+    response = api.post(path, {"email": EMAIL, "type": "signup", **SOLVED})
+    assert_error(response, 429, "over_request_rate_limit", "Request rate limit reached")
     assert service.received == []
 
 
@@ -184,8 +184,8 @@ def test_sign_up_checks_captcha_then_body_then_limit(api: Api, service: MockedSe
     use_up("Signups")
     assert_error(api.post("/signup", {"email": 1}), 400, "captcha_failed", MISSING)
     assert api.post("/signup", {"email": 1, **SOLVED}).json()["error_code"] == "bad_json"
-    answer = api.post("/signup", {"email": EMAIL, **SOLVED})
-    assert answer.json()["error_code"] == "over_request_rate_limit"
+    response = api.post("/signup", {"email": EMAIL, **SOLVED})
+    assert response.json()["error_code"] == "over_request_rate_limit"
 
 
 def test_password_grant_checks_captcha_then_limit_then_body(api: Api, service: MockedServer) -> None:
@@ -219,8 +219,8 @@ def test_the_method_is_checked_before_the_captcha(api: Api, service: MockedServe
 def test_an_invalid_body_is_reported_as_without_captcha(
     api: Api, service: MockedServer, body: bytes, status: int, error_code: str
 ) -> None:
-    answer = api.post("/signup", body)
-    assert (answer.status_code, answer.json()["error_code"]) == (status, error_code)
+    response = api.post("/signup", body)
+    assert (response.status_code, response.json()["error_code"]) == (status, error_code)
     assert service.received == []
 
 
@@ -239,9 +239,9 @@ def test_the_service_receives_secret_token_and_address(
 ) -> None:
     auth_config(captcha={"provider": provider})
 
-    answer = api.post("/recover", {"email": EMAIL, **SOLVED}, headers={"X-Forwarded-For": "203.0.113.9"})
+    response = api.post("/recover", {"email": EMAIL, **SOLVED}, headers={"X-Forwarded-For": "203.0.113.9"})
 
-    assert answer.status_code == 200
+    assert response.status_code == 200
     (request,) = service.received
     assert (request.method, mocked_requests.calls[0].request.url) == ("POST", url)
     assert request.headers["Content-Type"] == "application/x-www-form-urlencoded"
@@ -249,11 +249,11 @@ def test_the_service_receives_secret_token_and_address(
 
 
 def test_results_are_not_cached(api: Api, service: MockedServer) -> None:
-    service.answer(PASSED, in_json({"success": False, "error-codes": ["already-seen-response"]}))
+    service.respond(PASSED, in_json({"success": False, "error-codes": ["already-seen-response"]}))
     body = {"email": EMAIL, **SOLVED}
     assert api.post("/recover", body).status_code == 200
-    answer = api.post("/recover", body)
-    assert_error(answer, 400, "captcha_failed", "captcha protection: request disallowed (already-seen-response)")
+    response = api.post("/recover", body)
+    assert_error(response, 400, "captcha_failed", "captcha protection: request disallowed (already-seen-response)")
 
 
 # Results
@@ -275,55 +275,55 @@ def test_a_rejection_reports_its_error_codes(
     api: Api, service: MockedServer, verdict: dict[str, Any], reason: str, status: int
 ) -> None:
     before = table_contents()
-    service.answer(in_json(verdict, status=status))
-    answer = api.post("/signup", {"email": EMAIL, "password": PASSWORD, **SOLVED})
-    assert_error(answer, 400, "captcha_failed", f"captcha protection: request disallowed ({reason})")
+    service.respond(in_json(verdict, status=status))
+    response = api.post("/signup", {"email": EMAIL, "password": PASSWORD, **SOLVED})
+    assert_error(response, 400, "captcha_failed", f"captcha protection: request disallowed ({reason})")
     assert table_contents() == before
 
 
 def test_success_is_accepted_with_any_status(api: Api, service: MockedServer) -> None:
-    service.answer(in_json({"success": True}, status=503))
+    service.respond(in_json({"success": True}, status=503))
     assert api.post("/recover", {"email": EMAIL, **SOLVED}).status_code == 200
 
 
-NO_VERDICT: dict[str, Answer] = {
-    "HTML": Answer(headers={"Content-Type": "text/html"}, body=b"<html>success</html>"),
-    "HTML with an error's status": Answer(status=502, body=b"<html></html>"),
-    "nothing": Answer(body=b""),
+NO_VERDICT: dict[str, Response] = {
+    "HTML": Response(headers={"Content-Type": "text/html"}, body=b"<html>success</html>"),
+    "HTML with an error's status": Response(status=502, body=b"<html></html>"),
+    "nothing": Response(body=b""),
     "a list": in_json([True]),
     "true": in_json(True),
     "success as text": in_json({"success": "true"}),
     "success as number": in_json({"success": 1}),
     "reasons of another type": in_json({"success": True, "error-codes": "none"}),
-    "invalid UTF-8": Answer(body=b'{"success":false,"error-codes":["\xff"]}'),
-    "a flood": Answer(body=b'{"success":true}' + b" " * 100_000),
-    "a redirect": Answer(status=302, headers={"Location": "https://example.com/"}),
+    "invalid UTF-8": Response(body=b'{"success":false,"error-codes":["\xff"]}'),
+    "a flood": Response(body=b'{"success":true}' + b" " * 100_000),
+    "a redirect": Response(status=302, headers={"Location": "https://example.com/"}),
 }
 
 
-BROKEN: dict[str, Answer] = {
-    "a closed connection": Answer(raw=b"", close=True),
-    "no HTTP": Answer(raw=b"hello\r\n\r\n", close=True),
-    "no response": Answer(hang=True),
-    "single bytes": Answer(body=b'{"success":true}', drip=0.1),
+BROKEN: dict[str, Response] = {
+    "a closed connection": Response(raw=b"", close=True),
+    "no HTTP": Response(raw=b"hello\r\n\r\n", close=True),
+    "no response": Response(hang=True),
+    "single bytes": Response(body=b'{"success":true}', drip=0.1),
 }
 
 
-@pytest.mark.parametrize("answer", BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize("response", BROKEN.values(), ids=BROKEN)
 def test_a_broken_connection_fails_the_request(
-    api: Api, service_peer: HttpPeer, caplog: pytest.LogCaptureFixture, answer: Answer
+    api: Api, service_peer: HttpPeer, caplog: pytest.LogCaptureFixture, response: Response
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    service_peer.answer(answer)
+    service_peer.respond(response)
     _assert_failure(api, service_peer, caplog)
 
 
-@pytest.mark.parametrize("answer", NO_VERDICT.values(), ids=NO_VERDICT)
+@pytest.mark.parametrize("response", NO_VERDICT.values(), ids=NO_VERDICT)
 def test_without_a_verdict_the_request_fails(
-    api: Api, service: MockedServer, caplog: pytest.LogCaptureFixture, answer: Answer
+    api: Api, service: MockedServer, caplog: pytest.LogCaptureFixture, response: Response
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    service.answer(answer)
+    service.respond(response)
     _assert_failure(api, service, caplog)
 
 

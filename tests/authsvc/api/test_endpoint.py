@@ -95,7 +95,7 @@ class TextRenderer(BaseRenderer):
         return str(data)
 
 
-class Answers(Endpoint):
+class EndpointForTests(Endpoint):
     """The base class of the endpoints in this module."""
 
     def get(self, request: ServiceRequest) -> HttpResponse:
@@ -107,11 +107,11 @@ class Answers(Endpoint):
 
 
 def endpoint(**policies: Any) -> Any:
-    view: Any = type("View", (Answers,), policies)
+    view: Any = type("View", (EndpointForTests,), policies)
     return view.as_view()
 
 
-class ObjectView(Answers):
+class ObjectView(EndpointForTests):
     authentication_classes = (DeviceAuthentication,)
     permission_classes = (OwnsObject,)
 
@@ -120,12 +120,12 @@ class ObjectView(Answers):
         return Response({"name": name})
 
 
-class FailingView(Answers):
+class FailingView(EndpointForTests):
     def get(self, request: ServiceRequest) -> HttpResponse:
         raise exceptions.UnsupportedMediaType("text/csv")
 
 
-class VersionedView(Answers):
+class VersionedView(EndpointForTests):
     versioning_class = AcceptHeaderVersioning
     content_negotiation_class = DefaultContentNegotiation
 
@@ -203,11 +203,11 @@ def post(route: str, body: bytes, content_type: str = "application/json") -> Any
     return Client().post(route, body, content_type=content_type)
 
 
-def error_of(answer: Any) -> tuple[int, str, str]:
-    body = answer.json()
-    assert body["code"] == answer.status_code
-    assert answer["X-Sb-Error-Code"] == body["error_code"]
-    return answer.status_code, body["error_code"], body["msg"]
+def error_of(response: Any) -> tuple[int, str, str]:
+    body = response.json()
+    assert body["code"] == response.status_code
+    assert response["X-Sb-Error-Code"] == body["error_code"]
+    return response.status_code, body["error_code"], body["msg"]
 
 
 # Authentication and permissions
@@ -218,15 +218,15 @@ def test_is_authenticated_accepts_an_authenticated_client() -> None:
 
 
 def test_is_authenticated_answers_403_without_a_challenge() -> None:
-    answer = get("/device")
-    assert error_of(answer) == (403, "not_authenticated", "Authentication credentials were not provided.")
+    response = get("/device")
+    assert error_of(response) == (403, "not_authenticated", "Authentication credentials were not provided.")
     assert "method" not in calls
 
 
 def test_is_authenticated_answers_401_with_the_challenge_of_the_authentication() -> None:
-    answer = get("/challenge")
-    assert error_of(answer)[:2] == (401, "not_authenticated")
-    assert answer["WWW-Authenticate"] == "Device"
+    response = get("/challenge")
+    assert error_of(response)[:2] == (401, "not_authenticated")
+    assert response["WWW-Authenticate"] == "Device"
 
 
 def test_a_failed_authentication_is_answered_with_its_own_text() -> None:
@@ -244,23 +244,23 @@ def test_authentication_runs_before_the_method_whatever_the_permissions(route: s
 
 def test_is_authenticated_accepts_the_access_token_of_a_user() -> None:
     signed_in = make_session()
-    answer = get("/user", Authorization=f"Bearer {signed_in.access_token}")
-    assert answer.json() == {"user": str(signed_in.user.id)}
-    answer = get("/user")
-    assert error_of(answer)[:2] == (401, "not_authenticated")
-    assert answer["WWW-Authenticate"] == "Bearer"
+    response = get("/user", Authorization=f"Bearer {signed_in.access_token}")
+    assert response.json() == {"user": str(signed_in.user.id)}
+    response = get("/user")
+    assert error_of(response)[:2] == (401, "not_authenticated")
+    assert response["WWW-Authenticate"] == "Bearer"
 
 
 def test_is_authenticated_rejects_a_user_on_an_administration_endpoint() -> None:
-    answer = get("/admin", Authorization=f"Bearer {make_session().access_token}")
-    assert error_of(answer)[:2] == (403, "not_admin")
+    response = get("/admin", Authorization=f"Bearer {make_session().access_token}")
+    assert error_of(response)[:2] == (403, "not_admin")
 
 
 def test_the_second_authentication_class_is_tried_without_credentials_for_the_first() -> None:
     signed_in = make_session()
     assert get("/either", X_Device="known").json() == {"user": "device-1"}
-    answer = get("/either", Authorization=f"Bearer {signed_in.access_token}")
-    assert answer.json() == {"user": str(signed_in.user.id)}
+    response = get("/either", Authorization=f"Bearer {signed_in.access_token}")
+    assert response.json() == {"user": str(signed_in.user.id)}
     assert get("/either").status_code == 401
 
 
@@ -283,9 +283,9 @@ def test_object_permissions_are_checked() -> None:
 
 def test_an_anonymous_client_is_throttled() -> None:
     assert get("/throttled").status_code == 200
-    answer = get("/throttled")
-    assert error_of(answer) == (429, "over_request_rate_limit", "Request rate limit reached")
-    assert 0 < int(answer["Retry-After"]) <= 60
+    response = get("/throttled")
+    assert error_of(response) == (429, "over_request_rate_limit", "Request rate limit reached")
+    assert 0 < int(response["Retry-After"]) <= 60
 
 
 def test_a_scoped_throttle_reads_the_scope_of_the_view() -> None:
@@ -322,8 +322,8 @@ def test_a_form_is_parsed() -> None:
 
 @pytest.mark.parametrize("route", ["/json", "/drf-json", "/form"])
 def test_every_parser_reads_at_most_one_mebibyte(route: str) -> None:
-    answer = post(route, b'{"a":"' + b"x" * 1_048_576 + b'"}')
-    assert error_of(answer)[:2] == (413, "request_entity_too_large")
+    response = post(route, b'{"a":"' + b"x" * 1_048_576 + b'"}')
+    assert error_of(response)[:2] == (413, "request_entity_too_large")
 
 
 @pytest.mark.parametrize(
@@ -331,13 +331,13 @@ def test_every_parser_reads_at_most_one_mebibyte(route: str) -> None:
     [("application/json", "application/json", b'{"user":null}'), ("text/plain", "text/plain", b"{'user': None}")],
 )
 def test_a_renderer_is_negotiated_if_the_view_enables_it(accept: str, content_type: str, body: bytes) -> None:
-    answer = get("/negotiated", Accept=accept)
-    assert (answer["Content-Type"].partition(";")[0], answer.content) == (content_type, body)
+    response = get("/negotiated", Accept=accept)
+    assert (response["Content-Type"].partition(";")[0], response.content) == (content_type, body)
 
 
 def test_the_accept_header_is_ignored_elsewhere() -> None:
-    answer = get("/json", Accept="text/html")
-    assert (answer.status_code, answer["Content-Type"]) == (200, "application/json")
+    response = get("/json", Accept="text/html")
+    assert (response.status_code, response["Content-Type"]) == (200, "application/json")
 
 
 def test_a_versioning_class_is_used() -> None:
@@ -351,14 +351,14 @@ def test_an_exception_of_drf_keeps_its_status() -> None:
 
 
 def test_another_exception_handler_is_used() -> None:
-    answer = get("/own-handler")
-    assert (answer.status_code, answer.json()) == (418, {"handled": "UnsupportedMediaType"})
+    response = get("/own-handler")
+    assert (response.status_code, response.json()) == (418, {"handled": "UnsupportedMediaType"})
 
 
 def test_an_unsupported_method_lists_the_supported_ones() -> None:
-    answer = Client().delete("/json")
-    assert error_of(answer) == (405, "unknown", "Method Not Allowed")
-    assert answer["Allow"] == "GET, POST"
+    response = Client().delete("/json")
+    assert error_of(response) == (405, "unknown", "Method Not Allowed")
+    assert response["Allow"] == "GET, POST"
     assert "Allow" not in get("/json").headers
 
 

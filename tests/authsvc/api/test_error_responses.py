@@ -12,7 +12,7 @@ from django.db import connection
 from django.test import Client
 
 from authsvc.conf import AuthConfig
-from tests.conftest import Answer, Api
+from tests.conftest import Api, ApiResponse
 from tests.factories import PASSWORD, make_session, make_user
 from tests.observations import assert_error, audit_trail, table_contents
 from tokens.models import Session
@@ -309,5 +309,5 @@ def test_temporary_errors_have_retry_after(api: Api) -> None:
 
 
 def test_other_errors_have_no_retry_after(api: Api) -> None:
-    responses: list[Answer] = [api.get("/nope"), api.post("/signup", "{"), api.get("/user"), api.delete("/user")]
+    responses: list[ApiResponse] = [api.get("/nope"), api.post("/signup", "{"), api.get("/user"), api.delete("/user")]
     assert not any("Retry-After" in response.headers for response in responses)

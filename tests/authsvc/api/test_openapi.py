@@ -139,7 +139,7 @@ def test_request_bodies_list_required_members(built: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "fault"),
+    ("response", "fault"),
     [
         ({"status": 200, "body": {"message_id": 7}}, "is not of type"),
         ({"status": 200, "body": {"secret": "x"}}, "unexpected"),
@@ -151,10 +151,10 @@ def test_request_bodies_list_required_members(built: dict[str, Any]) -> None:
     ],
     ids=["a wrong type", "a further member", "another status", "another error"],
 )
-def test_undocumented_responses_are_detected(answer: dict[str, Any], fault: str) -> None:
-    headers = {"Content-Type": "application/json", "X-Sb-Error-Code": answer.get("code", "")}
-    content = orjson.dumps(answer["body"])
-    problems = openapi.find_problems("POST", "/otp", answer["status"], headers=headers, content=content)
+def test_undocumented_responses_are_detected(response: dict[str, Any], fault: str) -> None:
+    headers = {"Content-Type": "application/json", "X-Sb-Error-Code": response.get("code", "")}
+    content = orjson.dumps(response["body"])
+    problems = openapi.find_problems("POST", "/otp", response["status"], headers=headers, content=content)
     assert fault in " ".join(problems)
 
 
@@ -169,11 +169,11 @@ def test_the_document_is_served_without_a_database_query(
     with django_assert_num_queries(0):
         for _ in range(40):
             assert Client().get(path).status_code == 200
-        answer = api.get(path)
-    assert answer.status_code == 200
-    assert answer.content == views.FILE.read_bytes()
-    assert answer.headers["Content-Type"] == "application/json"
-    assert answer.headers["Cache-Control"] == "public, max-age=600"
+        response = api.get(path)
+    assert response.status_code == 200
+    assert response.content == views.FILE.read_bytes()
+    assert response.headers["Content-Type"] == "application/json"
+    assert response.headers["Cache-Control"] == "public, max-age=600"
 
 
 def test_an_unchanged_document_is_not_sent_again(api: Api) -> None:
@@ -200,9 +200,9 @@ def test_the_documentation_page_loads_only_files_of_the_service(
     api: Api, client: Client, auth_config: ChangeConfig, config: dict[str, Any], path: str
 ) -> None:
     auth_config(**config)
-    answer = api.get(path)
-    assert (answer.status_code, answer.headers["Cache-Control"]) == (200, "no-store")
-    page = answer.content.decode()
+    response = api.get(path)
+    assert (response.status_code, response.headers["Cache-Control"]) == (200, "no-store")
+    page = response.content.decode()
     addresses = re.findall(r'(?:src|href)="(/docs/[^"]+)"', page)
     assert [address.rpartition("/")[2] for address in addresses] == [
         "swagger-ui.css",
@@ -224,11 +224,11 @@ def test_the_documentation_page_loads_only_files_of_the_service(
 
 def test_the_policy_of_the_documentation_page_permits_no_inline_code(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(api={"docs_enabled": True})
-    answer = api.get("/docs")
-    policy = answer.headers["Content-Security-Policy"]
+    response = api.get("/docs")
+    policy = response.headers["Content-Security-Policy"]
     assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
     assert "unsafe" not in policy
-    assert not re.search(rb"<script(?![^>]* src=)|<style| style=| on\w+=", answer.content)
+    assert not re.search(rb"<script(?![^>]* src=)|<style| style=| on\w+=", response.content)
 
 
 @pytest.mark.parametrize("path", ["/docs/{digest}/openapi.json", "/docs/{digest}/swagger-ui.js.map", "/docs/0/page.js"])

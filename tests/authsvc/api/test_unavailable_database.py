@@ -36,6 +36,6 @@ def test_a_refused_connection_is_an_unavailable_database() -> None:
     )
     with pytest.raises(OperationalError) as caught:
         DatabaseWrapper({**connection.settings_dict, **settings}).ensure_connection()
-    answer = to_api_error(caught.value)
-    assert (answer.status, answer.error_code, answer.retry_after) == (503, "database_unavailable", 1)
+    response = to_api_error(caught.value)
+    assert (response.status, response.error_code, response.retry_after) == (503, "database_unavailable", 1)
     assert "hidden" not in str(caught.value)

@@ -10,7 +10,7 @@ from django.test import Client
 
 from accounts.models import User
 from tests import factories
-from tests.conftest import Answer
+from tests.conftest import ApiResponse
 from tests.factories import PASSWORD
 
 SIGN_IN = "/operator/login/"
@@ -24,7 +24,7 @@ class Console:
     def __init__(self) -> None:
         self.client = Client(enforce_csrf_checks=True)
 
-    def get(self, path: str = START, **headers: str) -> Answer:
+    def get(self, path: str = START, **headers: str) -> ApiResponse:
         response: Any = self.client.get(path, headers=headers)
         return response  # type: ignore[no-any-return]
 
@@ -34,7 +34,7 @@ class Console:
         assert page.status_code == 200, page.content
         return page.content.decode()
 
-    def submit(self, page: str, *, to: str = "", headers: Any = None, **fields: str) -> Answer:
+    def submit(self, page: str, *, to: str = "", headers: Any = None, **fields: str) -> ApiResponse:
         """Submit the form of a page with its CSRF token."""
         token = re.search(rb'name="csrfmiddlewaretoken" value="([^"]+)"', self.get(page).content)
         assert token, "the page has no form"
@@ -42,10 +42,10 @@ class Console:
         response: Any = self.client.post(to or page, form, headers=headers)
         return response  # type: ignore[no-any-return]
 
-    def sign_in(self, name: str, password: str = PASSWORD, *, next: str = "") -> Answer:
+    def sign_in(self, name: str, password: str = PASSWORD, *, next: str = "") -> ApiResponse:
         return self.submit(SIGN_IN, name=name, password=password, next=next)
 
-    def sign_out(self) -> Answer:
+    def sign_out(self) -> ApiResponse:
         return self.submit(START, to="/operator/logout/")
 
     @property

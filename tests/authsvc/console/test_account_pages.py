@@ -185,9 +185,9 @@ def test_a_password_change_ends_other_sessions_and_is_notified(
 )
 def test_a_refused_password_change(inside: Console, current: str, new: str, status: int, message: str) -> None:
     """The current password is needed although the settings do not require it of the API."""
-    answer = change_password(inside, current, new)
-    text = html.unescape(answer.content.decode())
-    assert (answer.status_code, message in text) == (status, True), text
+    response = change_password(inside, current, new)
+    text = html.unescape(response.content.decode())
+    assert (response.status_code, message in text) == (status, True), text
     assert NEW_PASSWORD not in text
     assert Console().sign_in("op@example.com").status_code == 302
 
@@ -318,8 +318,8 @@ def test_factors_and_passkeys_of_others_do_not_exist(inside: Console) -> None:
     for path in (f"factors/{factor.id}", f"passkeys/{passkey.id}"):
         for page in ("name", "removal"):
             assert inside.get(f"{ACCOUNT}{path}/{page}/").status_code == 404
-            answer = inside.submit(ACCOUNT, to=f"{ACCOUNT}{path}/{page}/", confirmed="1", name="mine")
-            assert answer.status_code == 404
+            response = inside.submit(ACCOUNT, to=f"{ACCOUNT}{path}/{page}/", confirmed="1", name="mine")
+            assert response.status_code == 404
     assert Factor.objects.get().friendly_name == factor.friendly_name
     assert Passkey.objects.get().friendly_name == ""
 

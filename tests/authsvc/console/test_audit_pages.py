@@ -40,9 +40,9 @@ def record_entry(name: str, *, action: Action = Action.MODIFIED, at: datetime | 
 
 def shown(console: Console, **query: Any) -> set[str]:
     """The names in the rows that a list shows."""
-    answer: Any = console.client.get(LIST, query)
-    assert answer.status_code == 200, answer.content
-    return {name for name in ("ada", "bob", "eve") if f"{name}@example.com" in answer.content.decode()}
+    response: Any = console.client.get(LIST, query)
+    assert response.status_code == 200, response.content
+    return {name for name in ("ada", "bob", "eve") if f"{name}@example.com" in response.content.decode()}
 
 
 def test_the_list_shows_action_actor_and_subject(inside: Console) -> None:

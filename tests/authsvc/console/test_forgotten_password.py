@@ -17,7 +17,7 @@ from tests import factories
 from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.factor_requests import SECRET
 from tests.authsvc.console.conftest import SIGN_IN, START, Console
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import PASSWORD
 from tests.observations import audit_payloads, audit_trail, backdate_rate_limits
 from tests.performance.test_query_budgets import counted_statements
@@ -31,7 +31,7 @@ NEW = "/operator/new-password/"
 NEW_PASSWORD = "a quite different phrase 7"
 
 
-def ask(console: Console, email: str = "op@example.com", **options: Any) -> Answer:
+def ask(console: Console, email: str = "op@example.com", **options: Any) -> ApiResponse:
     return console.submit(FORGOTTEN, email=email, **options)
 
 
@@ -44,7 +44,7 @@ def token_in(mailbox: Mailbox) -> str:
     return match[1]
 
 
-def follow(console: Console, token: str) -> Answer:
+def follow(console: Console, token: str) -> ApiResponse:
     """Open the page of the link, and press its button."""
     page = console.get(f"{RESET}?token={token}")
     found = re.search(rb'name="token" value="([^"]+)"', page.content)
@@ -52,7 +52,7 @@ def follow(console: Console, token: str) -> Answer:
     return console.submit(f"{RESET}?token={token}", to=RESET, token=found[1].decode())
 
 
-def set_password(console: Console, password: str = NEW_PASSWORD, repeated: str | None = None) -> Answer:
+def set_password(console: Console, password: str = NEW_PASSWORD, repeated: str | None = None) -> ApiResponse:
     return console.submit(NEW, password=password, repeated=password if repeated is None else repeated)
 
 
@@ -156,8 +156,8 @@ def test_a_refused_password_changes_nothing(
     console: Console, token: str, password: str, repeated: str, status: int, message: str
 ) -> None:
     follow(console, token)
-    answer = set_password(console, password, repeated)
-    assert (answer.status_code, message in answer.content.decode()) == (status, True)
+    response = set_password(console, password, repeated)
+    assert (response.status_code, message in response.content.decode()) == (status, True)
     assert Session.objects.exists()
     assert set_password(console).status_code == 302
 
@@ -191,9 +191,9 @@ def test_links_of_users_open_nothing_and_stay_valid(console: Console, api: Api, 
     assert not Session.objects.exists()
 
 
-def without_tokens(answer: Answer) -> tuple[int, list[str], set[str]]:
-    lines = [line for line in answer.content.decode().splitlines() if "csrfmiddlewaretoken" not in line]
-    return answer.status_code, lines, set(answer.headers)
+def without_tokens(response: ApiResponse) -> tuple[int, list[str], set[str]]:
+    lines = [line for line in response.content.decode().splitlines() if "csrfmiddlewaretoken" not in line]
+    return response.status_code, lines, set(response.headers)
 
 
 def test_the_response_reveals_no_account(operator: User, mailbox: Mailbox) -> None:
@@ -202,15 +202,15 @@ def test_the_response_reveals_no_account(operator: User, mailbox: Mailbox) -> No
     factories.make_user(email="banned@example.com", role="svc_admin", banned_until=timezone.now() + timedelta(days=1))
     factories.make_user(email="sso@example.com", role="svc_admin", is_sso_user=True)
     ask(Console(), "warm@example.com")  # fills caches
-    answers, statements = [], []
+    responses, statements = [], []
     addresses = ("op", "user", "absent", "unproven", "banned", "sso")
     for name in addresses:
         console = Console()
         with CaptureQueriesContext(connection) as captured:
-            answers.append(without_tokens(ask(console, f"{name}@example.com")))
+            responses.append(without_tokens(ask(console, f"{name}@example.com")))
         statements.append([sql.split()[0] for sql in counted_statements(captured)])
-    assert [answer[0] for answer in answers] == [200] * len(addresses)
-    assert all(answer == answers[0] for answer in answers)
+    assert [response[0] for response in responses] == [200] * len(addresses)
+    assert all(response == responses[0] for response in responses)
     assert all(len(each) == len(statements[0]) for each in statements), statements
     assert [mail.to for mail in mailbox.emails] == ["op@example.com", "banned@example.com"]
 
@@ -252,7 +252,7 @@ def test_the_link_leads_to_the_external_url_for_any_host(operator: User, mailbox
 def test_hostile_tokens_are_refused(console: Console, operator: User, token: str) -> None:
     page = console.get(RESET)
     assert "The link is incomplete" in page.content.decode()
-    answer = console.submit(FORGOTTEN, to=RESET, token=token)
-    assert 400 <= answer.status_code < 500
+    response = console.submit(FORGOTTEN, to=RESET, token=token)
+    assert 400 <= response.status_code < 500
     assert not Session.objects.exists()
     assert [action for action, _ in audit_trail() if action == "login"] == []

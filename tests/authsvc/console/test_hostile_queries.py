@@ -21,7 +21,7 @@ QUERIES = (
 ROWS = ("x", "%00", "99999999999999999999999", "-1", "_00", "00000000-0000-4000-8000-000000000000", "..%2f", "1/../2")
 
 
-def answers(console: Console, path: str) -> list[int]:
+def statuses_of(console: Console, path: str) -> list[int]:
     statuses = []
     for _ in range(4):
         response = console.get(path)
@@ -35,7 +35,7 @@ def answers(console: Console, path: str) -> list[int]:
 @pytest.mark.parametrize("query", QUERIES, ids=range(len(QUERIES)))
 def test_hostile_queries_cause_no_server_error_in_lists(inside: Console, query: str) -> None:
     for name in LISTS:
-        assert answers(inside, f"/operator/{name}/?{query}")[-1] in (200, 400), name
+        assert statuses_of(inside, f"/operator/{name}/?{query}")[-1] in (200, 400), name
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_hostile_queries_cause_no_server_error_in_lists(inside: Console, query: 
 )
 def test_invalid_filters_are_refused_for_pages_exports_and_whole_lists(inside: Console, query: str) -> None:
     users = "/operator/accounts/user/"
-    assert answers(inside, f"{users}?{query}")[-1] == 400
+    assert statuses_of(inside, f"{users}?{query}")[-1] == 400
     assert inside.submit("/operator/", to=f"{users}export/?{query}").status_code == 400
     done = inside.submit("/operator/", to=f"{users}?{query}", action="unban", select_across="1")
     assert done.status_code == 400
@@ -60,8 +60,8 @@ def test_an_unknown_action_on_a_whole_list_shows_the_list(inside: Console, actio
 @pytest.mark.parametrize("row", ROWS)
 def test_hostile_row_ids_cause_no_server_error(inside: Console, row: str) -> None:
     for name in (*LISTS, "tokens/session"):
-        assert answers(inside, f"/operator/{name}/{row}/change/")[-1] in (200, 400, 404), name
-    assert answers(inside, f"/operator/accounts/user/{row}/timeline/")[-1] in (400, 404)
+        assert statuses_of(inside, f"/operator/{name}/{row}/change/")[-1] in (200, 400, 404), name
+    assert statuses_of(inside, f"/operator/accounts/user/{row}/timeline/")[-1] in (400, 404)
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if "%" not in row])

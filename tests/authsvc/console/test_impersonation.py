@@ -26,7 +26,7 @@ from authsvc.models import AuditLogEntry
 from authsvc.personal_data import DataSubject
 from tests import factories
 from tests.authsvc.console.conftest import USERS, Console, page_of
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tokens.models import ImpersonationLink, Session
 from tokens.personal_data import SignIns
 
@@ -47,40 +47,42 @@ def ada() -> User:
     return factories.make_user(email="ada@example.com")
 
 
-def press(console: Console, *users: User, **fields: str) -> Answer:
+def press(console: Console, *users: User, **fields: str) -> ApiResponse:
     form: dict[str, Any] = {"action": "impersonate", "_selected_action": [str(user.pk) for user in users]}
     form |= {"source_row": str(users[0].pk), **fields}
     return console.submit("/operator/", to=USERS, **form)
 
 
-def confirm(console: Console, user: User, *, redirect_to: str = "http://localhost:3000/app", **fields: str) -> Answer:
+def confirm(
+    console: Console, user: User, *, redirect_to: str = "http://localhost:3000/app", **fields: str
+) -> ApiResponse:
     form = {"confirmed": "1", "typed_name": user.email or "", "reason": REASON, "action-redirect_to": redirect_to}
     return press(console, user, **form | fields)
 
 
-def link_of(answer: Answer) -> str:
+def link_of(response: ApiResponse) -> str:
     found = re.search(
-        r'<a class="button default" href="([^"]+)" target="_blank" rel="noopener noreferrer">', text(answer)
+        r'<a class="button default" href="([^"]+)" target="_blank" rel="noopener noreferrer">', text(response)
     )
-    assert found, text(answer)
+    assert found, text(response)
     return html.unescape(found[1])
 
 
-def text(answer: Answer) -> str:
-    return answer.content.decode()
+def text(response: ApiResponse) -> str:
+    return response.content.decode()
 
 
-def refusal(console: Console, answer: Answer) -> str:
-    assert answer.status_code == 302
-    return html.unescape(text(console.get(answer.headers["Location"])))
+def refusal(console: Console, response: ApiResponse) -> str:
+    assert response.status_code == 302
+    return html.unescape(text(console.get(response.headers["Location"])))
 
 
 def open_link(api: Api, link: str) -> dict[str, str]:
     """The parameters in the fragment of the redirect."""
     parts = urlsplit(link)
-    answer = api.get(f"{parts.path}?{parts.query}")
-    assert answer.status_code == 303
-    return dict(parse_qsl(urlsplit(answer.headers["Location"]).fragment))
+    response = api.get(f"{parts.path}?{parts.query}")
+    assert response.status_code == 303
+    return dict(parse_qsl(urlsplit(response.headers["Location"]).fragment))
 
 
 def claims_of(token: str) -> dict[str, Any]:
@@ -154,10 +156,10 @@ def test_a_new_link_replaces_the_former(inside: Console, ada: User, api: Api) ->
 
 
 def test_an_application_exchanges_the_token_itself(inside: Console, ada: User, api: Api) -> None:
-    answer = confirm(
+    response = confirm(
         inside, ada, redirect_to="http://localhost:3000/auth/confirm?next=/", **{"action-is_exchanged": "on"}
     )
-    link = urlsplit(link_of(answer))
+    link = urlsplit(link_of(response))
     query = dict(parse_qsl(link.query))
     assert (link.netloc, link.path, query.pop("next")) == ("localhost:3000", "/auth/confirm", "/")
     session = api.post("/verify", query).json()
@@ -177,8 +179,8 @@ def test_the_confirmation_page_of_mail_links_is_left_out(
     "redirect_to", ["https://evil.example/", "javascript:alert(1)", "http://localhost:3000@evil.example", ""]
 )
 def test_only_permitted_targets_are_accepted(inside: Console, ada: User, redirect_to: str) -> None:
-    answer = confirm(inside, ada, redirect_to=redirect_to)
-    assert "errorlist" in text(answer)
+    response = confirm(inside, ada, redirect_to=redirect_to)
+    assert "errorlist" in text(response)
     assert not ImpersonationLink.objects.exists()
 
 
@@ -268,7 +270,7 @@ def active(ada: User) -> Impersonation:
     return Impersonation(operator=operator, given=factories.make_impersonation(ada, operator=operator))
 
 
-def refresh(api: Api, token: str) -> Answer:
+def refresh(api: Api, token: str) -> ApiResponse:
     return api.post("/token?grant_type=refresh_token", {"refresh_token": token})
 
 

@@ -20,7 +20,7 @@ from authsvc.models import AuditLogEntry
 from mailer.models import Attempt
 from tests import factories
 from tests.authsvc.console.conftest import START, USERS, Console
-from tests.conftest import Answer, ChangeConfig
+from tests.conftest import ApiResponse, ChangeConfig
 
 pytestmark = pytest.mark.django_db
 
@@ -43,7 +43,7 @@ def auditor(console: Console, auth_config: ChangeConfig) -> Console:
     return console
 
 
-def export(console: Console, query: str = "") -> Answer:
+def export(console: Console, query: str = "") -> ApiResponse:
     return console.submit(START, to=f"{EXPORT}{query}")
 
 

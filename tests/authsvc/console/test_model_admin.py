@@ -27,7 +27,7 @@ from authsvc.errors import ValidationFailed
 from authsvc.models import AuditLogEntry
 from tests import factories
 from tests.authsvc.console.conftest import Console
-from tests.conftest import Answer
+from tests.conftest import ApiResponse
 
 pytestmark = pytest.mark.django_db
 
@@ -91,13 +91,13 @@ def inside(inside: Console, settings: Settings) -> Console:
     return inside
 
 
-def do(console: Console, action: str, *rows: User, **fields: Any) -> Answer:
+def do(console: Console, action: str, *rows: User, **fields: Any) -> ApiResponse:
     """Run an action of the list for these rows."""
     ids: Any = [str(row.pk) for row in rows]
     return console.submit(LIST, action=action, index="0", _selected_action=ids, **fields)
 
 
-def result_text(console: Console, response: Answer) -> str:
+def result_text(console: Console, response: ApiResponse) -> str:
     """The text of the page that an action redirects to."""
     assert response.status_code == 302, response.content
     return console.get(response.headers["Location"]).content.decode()
@@ -306,7 +306,7 @@ def test_results_of_many_rows_are_one_message_that_fits_into_the_cookie(inside: 
     assert '<li class="success">' not in text
 
 
-def do_list(console: Console, query: str, action: str, **fields: Any) -> list[Answer]:
+def do_list(console: Console, query: str, action: str, **fields: Any) -> list[ApiResponse]:
     """Run an action on a whole list with the buttons of each page that follows, and return all responses."""
     responses = []
     form: dict[str, Any] = {"action": action, "select_across": "1", **fields}

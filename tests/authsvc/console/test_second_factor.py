@@ -52,13 +52,13 @@ def copy_of(console: Console) -> Console:
     return other
 
 
-def answer(console: Console, code: str, **fields: str) -> Any:
+def submit_code(console: Console, code: str, **fields: str) -> Any:
     return console.submit(STEP, code=code, **fields)
 
 
 def test_a_totp_code_completes_the_sign_in(console: Console, operator: User, app: Factor) -> None:
     console.sign_in("op@example.com")
-    done = answer(console, factor_requests.code(), factor=str(app.id), next="/operator/accounts/user/")
+    done = submit_code(console, factor_requests.code(), factor=str(app.id), next="/operator/accounts/user/")
     assert (done.status_code, done.headers["Location"]) == (302, "/operator/accounts/user/")
     assert console.is_in
     session = Session.objects.get(user=operator)
@@ -71,7 +71,7 @@ def test_a_totp_code_completes_the_sign_in(console: Console, operator: User, app
 def test_a_code_may_be_typed_in_groups(console: Console, app: Factor) -> None:
     console.sign_in("op@example.com")
     code = factor_requests.code()
-    assert answer(console, f"{code[:3]} {code[3:]}", factor=str(app.id)).status_code == 302
+    assert submit_code(console, f"{code[:3]} {code[3:]}", factor=str(app.id)).status_code == 302
 
 
 def test_the_requested_page_follows_both_sign_in_steps(console: Console, app: Factor) -> None:
@@ -93,7 +93,7 @@ def test_a_single_factor_is_selected_automatically(console: Console, app: Factor
 @pytest.mark.parametrize("code", ["", "123", "zzzzzz"])
 def test_a_wrong_code_does_not_complete_the_sign_in(console: Console, app: Factor, code: str) -> None:
     console.sign_in("op@example.com")
-    response = answer(console, code, factor=str(app.id))
+    response = submit_code(console, code, factor=str(app.id))
     assert 400 <= response.status_code < 500
     assert ("Invalid TOTP code entered" if code else "This field is required") in response.content.decode()
     assert b"op@example.com" not in response.content
@@ -105,8 +105,8 @@ def test_wrong_codes_count_against_the_attempt_limit(console: Console, app: Fact
     auth_config(codes={"max_attempts": 2})
     console.sign_in("op@example.com")
     for _ in range(2):
-        answer(console, factor_requests.wrong_code(), factor=str(app.id))
-    response = answer(console, factor_requests.code(), factor=str(app.id))
+        submit_code(console, factor_requests.wrong_code(), factor=str(app.id))
+    response = submit_code(console, factor_requests.code(), factor=str(app.id))
     assert (response.status_code, "Retry-After" in response.headers) == (429, True)
     assert not console.is_in
 
@@ -114,7 +114,7 @@ def test_wrong_codes_count_against_the_attempt_limit(console: Console, app: Fact
 def test_another_users_factor_is_rejected(console: Console, app: Factor) -> None:
     strange = factories.make_factor(factories.make_user(), secret=SECRET)
     console.sign_in("op@example.com")
-    assert answer(console, factor_requests.code(), factor=str(strange.id)).status_code == 400
+    assert submit_code(console, factor_requests.code(), factor=str(strange.id)).status_code == 400
     assert not console.is_in
 
 
@@ -127,7 +127,7 @@ def test_the_second_factor_page_requires_the_password(console: Console, operator
 def test_a_cookie_from_before_the_second_factor_stays_incomplete(console: Console, app: Factor) -> None:
     console.sign_in("op@example.com")
     thief = copy_of(console)
-    answer(console, factor_requests.code(), factor=str(app.id))
+    submit_code(console, factor_requests.code(), factor=str(app.id))
     assert console.is_in
     assert not thief.is_in
     assert thief.get().headers["Location"].startswith(SIGN_IN)
@@ -144,7 +144,7 @@ def test_a_step_up_elsewhere_does_not_complete_the_console_sign_in(
 def test_removing_the_factor_ends_console_access(console: Console, operator: User, app: Factor) -> None:
     factories.make_factor(operator, friendly_name="other", secret=SECRET)
     console.sign_in("op@example.com")
-    answer(console, factor_requests.code(), factor=str(app.id))
+    submit_code(console, factor_requests.code(), factor=str(app.id))
     assert console.is_in
     Session.objects.filter(user=operator).update(aal="aal1", factor_id=None)
     assert not console.is_in
@@ -158,24 +158,24 @@ def test_an_sms_code_is_sent_on_request(console: Console, operator: User, mailbo
     phone = factories.make_factor(operator, factor_type="phone", phone=PHONE)
     console.sign_in("op@example.com")
     assert not mailbox.texts
-    early = answer(console, "123456", factor=str(phone.id))
+    early = submit_code(console, "123456", factor=str(phone.id))
     assert (early.status_code, "MFA factor with the provided challenge ID not found" in early.content.decode()) == (
         422, True,
     )  # fmt: skip
-    sent = answer(console, "", factor=str(phone.id), ask="sms")
+    sent = submit_code(console, "", factor=str(phone.id), ask="sms")
     assert sent.status_code == 200
     assert "Code sent to: Phone …7889" in sent.content.decode()
     assert PHONE not in sent.content.decode()
     (text,) = mailbox.texts
-    assert answer(console, text.variables["Code"], factor=str(phone.id)).status_code == 302
+    assert submit_code(console, text.variables["Code"], factor=str(phone.id)).status_code == 302
     assert console.is_in
 
 
 def test_sms_codes_have_a_minimum_interval(console: Console, operator: User, mailbox: Mailbox) -> None:
     phone = factories.make_factor(operator, factor_type="phone", phone=PHONE)
     console.sign_in("op@example.com")
-    answer(console, "", factor=str(phone.id), ask="sms")
-    response = answer(console, "", factor=str(phone.id), ask="sms")
+    submit_code(console, "", factor=str(phone.id), ask="sms")
+    response = submit_code(console, "", factor=str(phone.id), ask="sms")
     assert (response.status_code, "you can only request this after" in response.content.decode()) == (429, True)
     assert len(mailbox.texts) == 1
 
@@ -190,14 +190,14 @@ def test_users_with_several_factors_choose_one(console: Console, operator: User,
         (str(phone.id), "Phone …7889"),
     ]
     # The form selects the app, and only one phone exists.
-    answer(console, "", factor=str(app.id), ask="sms")
+    submit_code(console, "", factor=str(app.id), ask="sms")
     assert len(mailbox.texts) == 1
-    assert answer(console, factor_requests.code(), factor=str(app.id)).status_code == 302
+    assert submit_code(console, factor_requests.code(), factor=str(app.id)).status_code == 302
 
 
 def test_no_sms_is_sent_without_a_phone(console: Console, app: Factor, mailbox: Mailbox) -> None:
     console.sign_in("op@example.com")
-    assert answer(console, "", factor=str(app.id), ask="sms").status_code == 400
+    assert submit_code(console, "", factor=str(app.id), ask="sms").status_code == 400
     assert not mailbox.texts
     assert not FactorChallenge.objects.exists()
 
@@ -214,15 +214,15 @@ def test_a_recovery_code_completes_the_sign_in(
     RecoveryCode.objects.create(user=operator, code_hash=digest, created_at=timezone.now() - timedelta(days=1))
     console.sign_in("op@example.com")
     assert "Recovery code" in console.get(STEP).content.decode()
-    assert answer(console, "0000", factor="recovery").status_code == 422
-    assert answer(console, code, factor="recovery").status_code == 302
+    assert submit_code(console, "0000", factor="recovery").status_code == 422
+    assert submit_code(console, code, factor="recovery").status_code == 302
     assert console.is_in
     assert not RecoveryCode.objects.exists()
 
 
 def test_disabled_recovery_codes_are_not_offered(console: Console, app: Factor) -> None:
     console.sign_in("op@example.com")
-    assert answer(console, "0000", factor="recovery").status_code == 400
+    assert submit_code(console, "0000", factor="recovery").status_code == 400
 
 
 def test_an_unsupported_factor_denies_access(console: Console, operator: User) -> None:
@@ -324,7 +324,7 @@ def test_an_app_or_a_key_is_accepted_if_both_exist(api: Api, console: Console, o
     assert f'name="factor" value="{app.id}"' in page
     text = console.submit(STEP, ask="key", next="/operator/accounts/user/").content.decode()
     assert f'href="{STEP}?next=/operator/accounts/user/"' in text
-    assert answer(console, factor_requests.code(), factor=str(app.id)).status_code == 302
+    assert submit_code(console, factor_requests.code(), factor=str(app.id)).status_code == 302
     assert console.is_in
 
 

@@ -19,7 +19,7 @@ from authsvc.console.sign_in import console_session
 from authsvc.models import AuditLogEntry
 from tests import factories
 from tests.authsvc.console.conftest import SIGN_IN, START, Console
-from tests.conftest import Answer, Api, ChangeConfig
+from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.factories import PASSWORD
 from tokens.models import Session
 
@@ -29,8 +29,8 @@ REFUSED = "Invalid login credentials"
 
 
 def test_an_operator_signs_in_and_out(console: Console, operator: User) -> None:
-    answer = console.sign_in("op@example.com")
-    assert (answer.status_code, answer.headers["Location"]) == (302, START)
+    response = console.sign_in("op@example.com")
+    assert (response.status_code, response.headers["Location"]) == (302, START)
     page = console.get()
     assert page.status_code == 200
     assert b"op@example.com" in page.content
@@ -41,8 +41,8 @@ def test_an_operator_signs_in_and_out(console: Console, operator: User) -> None:
     assert payload["actor_id"] == str(operator.id)
     assert payload["traits"] == {"provider": "email"}
 
-    answer = console.sign_out()
-    assert (answer.status_code, answer.headers["Location"]) == (302, SIGN_IN)
+    response = console.sign_out()
+    assert (response.status_code, response.headers["Location"]) == (302, SIGN_IN)
     assert not Session.objects.filter(user=operator).exists()
     assert not console.is_in
     assert set(AuditLogEntry.objects.values_list("payload__action", flat=True)) == {"login", "logout"}
@@ -87,18 +87,18 @@ def test_a_failed_sign_in_creates_no_session(
     if columns.get("banned"):
         changes["banned_until"] = timezone.now() + timedelta(hours=1)
     User.objects.filter(id=operator.id).update(**changes or {"updated_at": timezone.now()})
-    answer = console.sign_in(name, password)
-    assert 400 <= answer.status_code < 500
-    assert message in answer.content.decode()
+    response = console.sign_in(name, password)
+    assert 400 <= response.status_code < 500
+    assert message in response.content.decode()
     assert not console.cookie()
     assert not Session.objects.exists()
     assert not AuditLogEntry.objects.exclude(payload__action="sign_in_refused").exists()
     assert not console.is_in
 
 
-def without_tokens(answer: Answer) -> tuple[int, list[str], set[str]]:
-    lines = [line for line in answer.content.decode().splitlines() if "csrfmiddlewaretoken" not in line]
-    return answer.status_code, lines, set(answer.headers)
+def without_tokens(response: ApiResponse) -> tuple[int, list[str], set[str]]:
+    lines = [line for line in response.content.decode().splitlines() if "csrfmiddlewaretoken" not in line]
+    return response.status_code, lines, set(response.headers)
 
 
 def test_users_who_are_not_operators_get_the_error_of_a_wrong_password(operator: User) -> None:
@@ -145,10 +145,10 @@ def test_too_many_attempts_are_rejected_with_a_waiting_time(
     auth_config(limits={"token_refresh": 0.001})
     for _ in range(30):
         assert console.sign_in("op@example.com", "wrong").status_code == 400
-    answer = console.sign_in("op@example.com")
-    assert answer.status_code == 429
-    assert 0 < int(answer.headers["Retry-After"]) <= 3600
-    assert "Request rate limit reached" in answer.content.decode()
+    response = console.sign_in("op@example.com")
+    assert response.status_code == 429
+    assert 0 < int(response.headers["Retry-After"]) <= 3600
+    assert "Request rate limit reached" in response.content.decode()
     assert not console.is_in
     # Console and password grant share one rate limit.
     body = {"email": "op@example.com", "password": PASSWORD}
@@ -156,24 +156,24 @@ def test_too_many_attempts_are_rejected_with_a_waiting_time(
 
 
 def test_a_form_without_csrf_token_is_rejected(console: Console, operator: User) -> None:
-    answer: Any = console.client.post(SIGN_IN, {"name": "op@example.com", "password": PASSWORD})
-    assert answer.status_code == 403
-    assert "Form expired" in answer.content.decode()
+    response: Any = console.client.post(SIGN_IN, {"name": "op@example.com", "password": PASSWORD})
+    assert response.status_code == 403
+    assert "Form expired" in response.content.decode()
     assert not Session.objects.exists()
 
 
 def test_a_form_from_another_origin_is_rejected(console: Console, operator: User) -> None:
     for origin, status in (("https://evil.example", 403), ("null", 403), ("http://127.0.0.1:8081", 302)):
-        answer = console.submit(SIGN_IN, headers={"Origin": origin}, name="op@example.com", password=PASSWORD)
-        assert answer.status_code == status
+        response = console.submit(SIGN_IN, headers={"Origin": origin}, name="op@example.com", password=PASSWORD)
+        assert response.status_code == status
         assert Session.objects.exists() is (status == 302)
 
 
 def test_a_changed_external_url_is_a_trusted_origin(console: Console, operator: User, settings: Settings) -> None:
     for origin in ("https://one.example.com", "https://two.example.com"):
         settings.CSRF_TRUSTED_ORIGINS = [origin]
-        answer = console.submit(SIGN_IN, headers={"Origin": origin}, name="op@example.com", password=PASSWORD)
-        assert answer.status_code == 302
+        response = console.submit(SIGN_IN, headers={"Origin": origin}, name="op@example.com", password=PASSWORD)
+        assert response.status_code == 302
         console.sign_out()
 
 
@@ -330,5 +330,5 @@ def test_the_second_factor_page_requires_the_password_step(console: Console, ope
 
 def test_an_access_token_does_not_authenticate_in_the_console(operator: User) -> None:
     token = factories.make_session(operator).access_token
-    answer = Client().get(START, headers={"Authorization": f"Bearer {token}"})
-    assert answer.status_code == 302
+    response = Client().get(START, headers={"Authorization": f"Bearer {token}"})
+    assert response.status_code == 302

@@ -20,7 +20,7 @@ from authsvc.models import AuditLogEntry
 from mailer.models import Attempt
 from tests import factories
 from tests.authsvc.console.conftest import USERS, Console, page_of
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tokens.models import OneTimeToken, Session
 
 pytestmark = pytest.mark.django_db
@@ -31,7 +31,7 @@ def ada() -> User:
     return factories.make_user(email="ada@example.com", data={"full_name": "Ada Lovelace"})
 
 
-def press(console: Console, user: User, action: str, **fields: str) -> Answer:
+def press(console: Console, user: User, action: str, **fields: str) -> ApiResponse:
     """Run an action on the page of a user; `fields` fill in its form."""
     form = {
         "reason": "abuse",
@@ -44,7 +44,7 @@ def press(console: Console, user: User, action: str, **fields: str) -> Answer:
     return console.submit(page_of(user), to=USERS, **form, **values, **({"confirmed": "1"} if fields else {}))
 
 
-def answer(console: Console, user: User, action: str, **fields: str) -> str:
+def run_action(console: Console, user: User, action: str, **fields: str) -> str:
     """Run and confirm an action; returns the text that the operator sees."""
     done = press(console, user, action, confirm="1", **fields)
     assert done.status_code == 302, done.content
@@ -263,7 +263,7 @@ def test_only_applicable_actions_are_offered(
 
 def test_an_email_is_confirmed(inside: Console) -> None:
     user = factories.make_user(email="eve@example.com", confirmed=False)
-    assert "Email confirmed" in answer(inside, user, "confirm_email")
+    assert "Email confirmed" in run_action(inside, user, "confirm_email")
     user.refresh_from_db()
     assert user.email_confirmed_at is not None
     [entry] = entries(audit.Action.MODIFIED)
@@ -272,14 +272,14 @@ def test_an_email_is_confirmed(inside: Console) -> None:
 
 def test_a_phone_is_confirmed(inside: Console, ada: User) -> None:
     User.objects.filter(pk=ada.pk).update(phone="4930123456")
-    assert "Phone confirmed" in answer(inside, ada, "confirm_phone")
+    assert "Phone confirmed" in run_action(inside, ada, "confirm_phone")
     ada.refresh_from_db()
     assert ada.phone_confirmed_at is not None
 
 
 @pytest.mark.parametrize("action", ["confirm_email", "confirm_phone", "resend_confirmation"])
 def test_no_confirmation_is_sent_if_none_is_needed(inside: Console, ada: User, action: str) -> None:
-    assert "no email address or phone that waits" in answer(inside, ada, action)
+    assert "no email address or phone that waits" in run_action(inside, ada, action)
     assert not entries(audit.Action.MODIFIED)
 
 
@@ -292,7 +292,7 @@ def test_a_ban_blocks_sign_ins_until_it_ends(
 ) -> None:
     token = factories.make_session(ada).access_token
     before = timezone.now()
-    assert "is banned" in answer(inside, ada, "ban", duration=duration)
+    assert "is banned" in run_action(inside, ada, "ban", duration=duration)
     ada.refresh_from_db()
     assert ada.banned_until is not None
     assert timedelta(0) <= ada.banned_until - before - length < timedelta(minutes=1)
@@ -310,14 +310,14 @@ def test_a_ban_has_one_of_the_offered_durations(inside: Console, ada: User, dura
 
 def test_a_ban_is_lifted(inside: Console, ada: User) -> None:
     User.objects.filter(pk=ada.pk).update(banned_until=timezone.now() + timedelta(days=1))
-    assert "No longer banned" in answer(inside, ada, "unban")
+    assert "No longer banned" in run_action(inside, ada, "unban")
     ada.refresh_from_db()
     assert ada.banned_until is None
     assert len(entries(audit.Action.MODIFIED)) == 1
 
 
 def test_a_recovery_email_is_sent(inside: Console, api: Api, ada: User, mailbox: Mailbox) -> None:
-    assert "Recovery email sent to ada@example.com" in answer(inside, ada, "send_recovery")
+    assert "Recovery email sent to ada@example.com" in run_action(inside, ada, "send_recovery")
     [email] = mailbox.emails
     assert (email.kind, email.to, email.user_id) == ("recovery", "ada@example.com", ada.pk)
     [entry] = entries(audit.Action.RECOVERY_REQUESTED)
@@ -330,7 +330,7 @@ def test_a_recovery_email_is_sent(inside: Console, api: Api, ada: User, mailbox:
 
 def test_a_confirmation_is_resent(inside: Console, api: Api, mailbox: Mailbox) -> None:
     user = factories.make_user(email="eve@example.com", confirmed=False)
-    assert "Confirmation sent to eve@example.com" in answer(inside, user, "resend_confirmation")
+    assert "Confirmation sent to eve@example.com" in run_action(inside, user, "resend_confirmation")
     [email] = mailbox.emails
     assert email.kind == "confirmation"
     assert len(entries(audit.Action.CONFIRMATION_REQUESTED)) == 1
@@ -344,14 +344,14 @@ def test_an_sms_code_is_resent_to_users_with_a_phone_only(
     auth_config(mailer={"dev_inbox_enabled": True})
     user = factories.make_user()
     User.objects.filter(pk=user.pk).update(email=None, email_confirmed_at=None, phone="4930123456")
-    assert "Confirmation sent to +4930123456" in answer(inside, user, "resend_confirmation")
+    assert "Confirmation sent to +4930123456" in run_action(inside, user, "resend_confirmation")
     [text] = mailbox.texts
     assert (text.to, text.user_id) == ("4930123456", user.pk)
 
 
 def test_users_without_an_address_get_no_message(inside: Console, ada: User, mailbox: Mailbox) -> None:
     User.objects.filter(pk=ada.pk).update(email=None, phone="4930123456")
-    assert "no email address" in answer(inside, ada, "send_recovery")
+    assert "no email address" in run_action(inside, ada, "send_recovery")
     assert not mailbox.emails
 
 
@@ -359,9 +359,9 @@ def test_operators_have_their_own_email_quota(
     inside: Console, ada: User, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
     auth_config(limits={"email_sent": Rate(events=0), "operator_messages": Rate(events=1)})
-    assert "Recovery email sent" in answer(inside, ada, "send_recovery")
+    assert "Recovery email sent" in run_action(inside, ada, "send_recovery")
     mailbox.clear()
-    assert "rate limit" in answer(inside, ada, "send_recovery")
+    assert "rate limit" in run_action(inside, ada, "send_recovery")
     assert not mailbox.emails
     assert len(entries(audit.Action.RECOVERY_REQUESTED)) == 1
 
@@ -369,7 +369,7 @@ def test_operators_have_their_own_email_quota(
 def test_all_sessions_are_ended(inside: Console, api: Api, ada: User) -> None:
     tokens = [factories.make_session(ada).access_token for _ in range(2)]
     other = factories.make_session()
-    assert "2 sessions ended" in answer(inside, ada, "end_sessions")
+    assert "2 sessions ended" in run_action(inside, ada, "end_sessions")
     assert [api.get("/user", bearer=token).status_code for token in tokens] == [403, 403]
     assert api.get("/user", bearer=other.access_token).status_code == 200
     [entry] = entries(audit.Action.LOGOUT)
@@ -378,7 +378,7 @@ def test_all_sessions_are_ended(inside: Console, api: Api, ada: User) -> None:
 
 def test_a_role_is_set(inside: Console, ada: User) -> None:
     User.objects.filter(pk=ada.pk).update(role="odd")
-    assert "has the role authenticated" in answer(inside, ada, "set_role", role="authenticated")
+    assert "has the role authenticated" in run_action(inside, ada, "set_role", role="authenticated")
     ada.refresh_from_db()
     assert ada.role == "authenticated"
     assert len(entries(audit.Action.MODIFIED)) == 1
@@ -389,7 +389,7 @@ def test_promotion_to_operator_requires_confirmation(inside: Console, ada: User)
     assert b"This role grants operator access" in page.content
     ada.refresh_from_db()
     assert ada.role == "authenticated"
-    assert "has the role svc_admin" in answer(inside, ada, "set_role", role="svc_admin", grants_access="on")
+    assert "has the role svc_admin" in run_action(inside, ada, "set_role", role="svc_admin", grants_access="on")
     ada.refresh_from_db()
     assert ada.role == "svc_admin"
     browser = Console()
@@ -406,7 +406,7 @@ def test_only_offered_roles_are_accepted(inside: Console, ada: User, role: str) 
 
 def test_personal_data_is_erased(inside: Console, ada: User) -> None:
     factories.make_session(ada)
-    assert "Personal data erased" in answer(inside, ada, "anonymise")
+    assert "Personal data erased" in run_action(inside, ada, "anonymise")
     ada.refresh_from_db()
     assert ada.deleted_at is not None
     assert ada.email != "ada@example.com"
@@ -416,7 +416,7 @@ def test_personal_data_is_erased(inside: Console, ada: User) -> None:
 
 def test_an_account_is_deleted(inside: Console, ada: User) -> None:
     factories.make_session(ada)
-    text = answer(inside, ada, "delete")
+    text = run_action(inside, ada, "delete")
     assert "Deleted: ada@example.com" in text
     assert not User.objects.filter(pk=ada.pk).exists()
     assert not Identity.objects.filter(user_id=ada.pk).exists()
@@ -441,7 +441,7 @@ def test_operators_cannot_change_their_own_account(
     inside: Console, operator: User, mailbox: Mailbox, action: str
 ) -> None:
     fields = {"duration": "24h", "role": "authenticated"}
-    assert "changed by another operator" in answer(inside, operator, action, **fields)
+    assert "changed by another operator" in run_action(inside, operator, action, **fields)
     now = User.objects.get(pk=operator.pk)
     assert (now.banned_until, now.deleted_at, now.role) == (None, None, "svc_admin")
     assert inside.is_in

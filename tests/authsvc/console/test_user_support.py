@@ -16,7 +16,7 @@ from accounts.models import Identity, OperatorNote, User
 from authsvc.models import AuditLogEntry
 from tests import factories
 from tests.authsvc.console.conftest import USERS, Console, page_of
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import PASSWORD
 from tokens.models import Session
 
@@ -31,26 +31,26 @@ def ada() -> User:
     return factories.make_user(email="ada@example.com", data={"full_name": "Ada", "plan": "free"})
 
 
-def press(console: Console, user: User, action: str, **fields: str) -> Answer:
+def press(console: Console, user: User, action: str, **fields: str) -> ApiResponse:
     form = {"action": action, "_selected_action": str(user.pk), "source_row": str(user.pk)}
     return console.submit(page_of(user), to=USERS, **form, **fields)
 
 
-def confirm(console: Console, user: User, action: str, **fields: str) -> Answer:
+def confirm(console: Console, user: User, action: str, **fields: str) -> ApiResponse:
     names = {"typed_name": fields.pop("typed_name", ""), "reason": fields.pop("reason", ""), "confirmed": "1"}
     return press(console, user, action, **names, **{f"action-{name}": text for name, text in fields.items()})
 
 
-def text_after(console: Console, answer: Answer) -> str:
-    assert answer.status_code == 302, answer.content
-    return html.unescape(console.get(answer.headers["Location"]).content.decode())
+def text_after(console: Console, response: ApiResponse) -> str:
+    assert response.status_code == 302, response.content
+    return html.unescape(console.get(response.headers["Location"]).content.decode())
 
 
-def shown_secret(answer: Answer) -> str:
-    assert answer.status_code == 200
-    assert answer.headers["Cache-Control"] == "no-store"
-    found = re.search(r'value="([^"]*)" readonly', answer.content.decode())
-    assert found, answer.content
+def shown_secret(response: ApiResponse) -> str:
+    assert response.status_code == 200
+    assert response.headers["Cache-Control"] == "no-store"
+    found = re.search(r'value="([^"]*)" readonly', response.content.decode())
+    assert found, response.content
     return html.unescape(found[1])
 
 
@@ -155,15 +155,15 @@ def test_viewers_neither_create_nor_invite(console: Console, auth_config: Change
 # --- editing ----------------------------------------------------------------------------------------------------------
 
 
-def edit(console: Console, user: User, **fields: str) -> Answer:
+def edit(console: Console, user: User, **fields: str) -> ApiResponse:
     """Change fields of the form; the others are sent as the page contains them."""
     form = form_of(press(console, user, "edit")) | {f"action-{name}": text for name, text in fields.items()}
     return press(console, user, "edit", confirmed="1", **form)
 
 
-def form_of(answer: Answer) -> dict[str, str]:
+def form_of(response: ApiResponse) -> dict[str, str]:
     """The fields of a page, as a browser would send them."""
-    page = answer.content.decode()
+    page = response.content.decode()
     inputs = re.findall(r'<input[^>]*name="((?:initial-)?action-\w+)"[^>]*>', page)
     form = {}
     for tag in re.findall(r"<input[^>]*>", page):

@@ -44,7 +44,7 @@ class Process:
         self._process.communicate(timeout=60)
 
 
-def answers(url: str) -> bool:
+def accepts_connections(url: str) -> bool:
     try:
         psycopg.connect(url).close()
     except psycopg.OperationalError:
@@ -73,7 +73,7 @@ def test_start_creates_a_working_database_and_stop_ends_it(database_folder: Path
         assert connection.execute("SELECT lower('ÄÖ')").fetchone() == ("äö",)
     assert embedded.start(database_folder) == url
     assert embedded.stop(database_folder)
-    assert not answers(url)
+    assert not accepts_connections(url)
 
 
 def test_data_remains_after_a_restart(database_folder: Path) -> None:
@@ -98,20 +98,20 @@ def test_the_last_process_to_leave_stops_the_server(database_folder: Path) -> No
     assert second.url() == url
 
     first.end()
-    assert answers(url)
+    assert accepts_connections(url)
     second.end()
-    assert not answers(url)
+    assert not accepts_connections(url)
 
 
 def test_a_server_left_by_a_killed_process_is_joined_and_then_stopped(database_folder: Path) -> None:
     killed = Process(database_folder)
     url = killed.url()
     killed.kill()
-    assert answers(url)
+    assert accepts_connections(url)
 
     assert embedded.start(database_folder) == url
     assert embedded.stop(database_folder)
-    assert not answers(url)
+    assert not accepts_connections(url)
 
 
 def test_a_forked_child_does_not_stop_the_server_of_its_parent(database_folder: Path) -> None:
@@ -131,9 +131,9 @@ def test_a_forked_child_does_not_stop_the_server_of_its_parent(database_folder: 
     assert child.stdout.readline().decode().strip() == url
 
     assert not embedded.stop(database_folder), "the parent of the fork still uses the server"
-    assert answers(url)
+    assert accepts_connections(url)
     child.communicate(b"\n", timeout=60)
-    assert not answers(url)
+    assert not accepts_connections(url)
 
 
 def test_a_path_too_long_for_a_socket_works_as_well(database_folder: Path) -> None:
@@ -141,9 +141,9 @@ def test_a_path_too_long_for_a_socket_works_as_well(database_folder: Path) -> No
 
     url = embedded.start(folder)
 
-    assert answers(url)
+    assert accepts_connections(url)
     embedded.stop(folder)
-    assert not answers(url)
+    assert not accepts_connections(url)
 
 
 def test_missing_programs_are_reported_with_the_package(database_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

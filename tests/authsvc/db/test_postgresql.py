@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 
 from authsvc import conf
 from authsvc.db import postgresql
-from authsvc.db.postgresql import answer_limit
+from authsvc.db.postgresql import response_timeout
 from authsvc.db.postgresql.base import DatabaseWrapper
 from tests.conftest import ChangeConfig
 from tests.live.servers import server_url
@@ -130,7 +130,7 @@ def test_idle_connections_are_replaced_after_a_missed_answer(auth_config: Change
     auth_config(api={"max_request_duration": timedelta(milliseconds=1)})
 
     def miss_answer() -> None:
-        answer_limit.apply_to_request_thread()
+        response_timeout.apply_to_request_thread()
         with pytest.raises(OperationalError, match="has not answered"), connection.cursor() as cursor:
             cursor.execute("SELECT pg_sleep(5)")
 

@@ -19,7 +19,7 @@ from django.db import DEFAULT_DB_ALIAS, InternalError, OperationalError, connect
 from accounts.models import User
 from authsvc import conf
 from authsvc.db import postgresql, read_replica
-from authsvc.db.postgresql import answer_limit
+from authsvc.db.postgresql import response_timeout
 from authsvc.db.sql import fetch_row
 from authsvc.jobs import queue_metrics, registry
 from authsvc.jobs.queue_metrics import QueueCollector
@@ -169,7 +169,7 @@ def test_a_statement_without_an_answer_is_not_repeated(replica: Any, auth_config
         fetch_row("SELECT pg_sleep(5)", [])
 
     def read() -> None:
-        answer_limit.apply_to_request_thread()
+        response_timeout.apply_to_request_thread()
         try:
             with read_replica.permit(), pytest.raises(OperationalError, match="has not answered"):
                 read_replica.read(slow)

@@ -22,7 +22,7 @@ from mailer.diagnostics import EmailDiagnostic, TemplateDiagnostic
 from oauthproviders.diagnostics import ProviderDiagnostic
 from tests import ports, preloaded_python
 from tests.conftest import Api, ChangeConfig
-from tests.fakes.http_peer import Answer, HttpPeer, in_json
+from tests.fakes.http_peer import HttpPeer, Response, in_json
 from tests.fakes.smtp import FakeSmtp
 from tests.live import servers
 from tests.settings import ENVIRONMENT
@@ -150,8 +150,8 @@ def test_an_email_backend_is_created_and_not_used(backend: str, expected: Outcom
 
 def test_templates_are_fetched_and_read(peer: HttpPeer, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"templates": {"recovery": f"{peer.url}/good", "invite": f"{peer.url}/broken"}})
-    peer.answer(Answer(body=b"<p>{{ .Token }}</p>"), path="/good")
-    peer.answer(Answer(body=b"<p>{{ .Token </p>"), path="/broken")
+    peer.respond(Response(body=b"<p>{{ .Token }}</p>"), path="/good")
+    peer.respond(Response(body=b"<p>{{ .Token </p>"), path="/broken")
     outcomes = {
         result.message.partition(" ")[0].rstrip(":"): result.outcome for result in run_diagnostic(TemplateDiagnostic())
     }
@@ -178,7 +178,7 @@ def test_a_provider_is_reached_with_complete_settings(
     changed: dict[str, Any], status: int, expected: Outcome, peer: HttpPeer, auth_config: ChangeConfig
 ) -> None:
     auth_config(providers={"github": provider(**{"url": peer.url, **changed})})
-    peer.answer(Answer(status=status))
+    peer.respond(Response(status=status))
     assert outcomes(ProviderDiagnostic()) == {"provider github": expected}
 
 
@@ -205,7 +205,7 @@ WEAK = {
 }
 
 
-def image(address: str = "10.0.0.9", forwarded_for: str = "10.0.0.9", peer: str = "10.0.0.1") -> Answer:
+def image(address: str = "10.0.0.9", forwarded_for: str = "10.0.0.9", peer: str = "10.0.0.1") -> Response:
     document = {"request": {"peer": peer, "address": address, "forwarded_for": forwarded_for, "host": "a"}}
     return in_json(document)
 
@@ -235,13 +235,13 @@ FORGED, TWIN = "192.0.2.77", "198.51.100.77"
         pytest.param([image(), image(), image(), image(FORGED)], Outcome.FAILURE, id="forged addresses accepted"),
     ],
 )
-def test_the_proxys_client_addresses_are_checked(images: list[Answer], expected: Outcome, peer: HttpPeer) -> None:
-    peer.answer(in_json({}), *images)
+def test_the_proxys_client_addresses_are_checked(images: list[Response], expected: Outcome, peer: HttpPeer) -> None:
+    peer.respond(in_json({}), *images)
     assert outcomes(ProxyDiagnostic(), url=peer.url)["client address"] is expected
 
 
 def test_a_request_from_the_proxy_host_causes_no_warning(peer: HttpPeer) -> None:
-    peer.answer(in_json({}), *[image("10.0.0.1", "10.0.0.1")] * 4)
+    peer.respond(in_json({}), *[image("10.0.0.1", "10.0.0.1")] * 4)
     [warned] = [
         result
         for result in run_diagnostic(ProxyDiagnostic(), url=peer.url)
@@ -251,7 +251,7 @@ def test_a_request_from_the_proxy_host_causes_no_warning(peer: HttpPeer) -> None
 
 
 def test_another_server_at_the_public_address_is_reported(peer: HttpPeer) -> None:
-    peer.answer(in_json({"name": "another"}))
+    peer.respond(in_json({"name": "another"}))
     assert outcomes(ProxyDiagnostic(), url=peer.url) == {"proxy": Outcome.FAILURE}
 
 

@@ -20,7 +20,7 @@ from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, Outcome
 from authsvc.diagnostics.telemetry import TelemetryDiagnostic
 from tests import ports
 from tests.conftest import ChangeConfig
-from tests.fakes.http_peer import Answer, HttpPeer
+from tests.fakes.http_peer import HttpPeer, Response
 from tests.fakes.smtp import server_tls
 from tests.live import servers
 from tests.settings import ENVIRONMENT
@@ -300,7 +300,7 @@ def test_an_address_of_another_host_is_a_failure(host: str, auth_config: ChangeC
 
 def test_another_program_on_the_port_is_a_failure(auth_config: ChangeConfig) -> None:
     with HttpPeer() as peer:
-        peer.answer(Answer(body=b"# other metrics\nup 1\n", close=True))
+        peer.respond(Response(body=b"# other metrics\nup 1\n", close=True))
         auth_config(telemetry=prometheus_settings(peer.port))
         result = check_subject("metrics")
         assert result.outcome is Outcome.FAILURE

@@ -36,7 +36,7 @@ def run(*arguments: str, database_url: str, stdin: str = "") -> subprocess.Compl
     return preloaded_python.run(command, env=environment(database_url), input=stdin)
 
 
-def converse(*arguments: str, database_url: str, answers: list[tuple[str, str]]) -> tuple[int, str]:
+def converse(*arguments: str, database_url: str, responses: list[tuple[str, str]]) -> tuple[int, str]:
     """Run a command on a separate terminal and answer its questions; returns exit status and output.
 
     `answers` are pairs of the end of what is asked and the line to type.
@@ -52,7 +52,7 @@ def converse(*arguments: str, database_url: str, answers: list[tuple[str, str]])
     )
     os.close(far_end)
     screen = b""
-    waiting = list(answers)
+    waiting = list(responses)
     while True:
         try:
             heard = os.read(terminal, 1024)
@@ -87,7 +87,7 @@ def test_createsuperuser_works_on_a_terminal_beside_a_running_server(server: ser
     status, screen = converse(
         "createsuperuser",
         database_url=server.database_url,
-        answers=[
+        responses=[
             ("Email address:", "ops@example.org"),
             ("Password:", PASSWORD),
             ("Password (again):", "another one 1"),

@@ -18,7 +18,7 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 
 import authsvc
 from tests.fakes.collector import Collector, Span
-from tests.fakes.http_peer import Answer, HttpPeer
+from tests.fakes.http_peer import HttpPeer, Response
 from tests.live import servers
 from tokens.jwt import access_tokens
 
@@ -58,7 +58,7 @@ def plain(value: Any) -> object:
 
 def test_spans_and_metrics_over_http_hold_no_secret(serve: Serve) -> None:
     with Collector() as collector, HttpPeer() as templates:
-        templates.answer(Answer(body=b"<p>{{ .ConfirmationURL }}</p>"))
+        templates.respond(Response(body=b"<p>{{ .ConfirmationURL }}</p>"))
         server = serve(
             **ALL_ON,
             **collector.environment,
@@ -164,7 +164,7 @@ def test_pending_data_is_exported_over_grpc_when_the_server_stops(serve: Serve) 
 
 def test_a_silent_collector_and_an_occupied_port_delay_no_request(serve: Serve) -> None:
     with HttpPeer() as silent, socket.socket() as taken:
-        silent.answer(Answer(hang=True))
+        silent.respond(Response(hang=True))
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         listener = {

@@ -17,10 +17,10 @@ import pytest
 
 from authsvc.outgoing import connections, http
 from tests import ports
-from tests.fakes.http_peer import Answer, HttpPeer, Received, in_json, redirect
+from tests.fakes.http_peer import HttpPeer, Received, Response, in_json, redirect
 from tests.fakes.smtp import server_tls
 
-PLAIN = Answer(body=b"hello")
+PLAIN = Response(body=b"hello")
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ def _without_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def peer() -> Iterator[HttpPeer]:
     with HttpPeer() as running:
-        running.answer(PLAIN)
+        running.respond(PLAIN)
         yield running
 
 
@@ -57,7 +57,7 @@ def only(peer: HttpPeer) -> Received:
 
 
 def test_a_reply_has_status_headers_and_body(peer: HttpPeer) -> None:
-    peer.answer(Answer(status=418, headers={"X-Kind": "tea"}, body=b'{"a": [1]}'))
+    peer.respond(Response(status=418, headers={"X-Kind": "tea"}, body=b'{"a": [1]}'))
     reply = send(f"{peer.url}/pot?b=c")
     assert (reply.status, reply.headers["x-kind"], reply.json()) == (418, "tea", {"a": [1]})
     received = only(peer)
@@ -84,13 +84,13 @@ def test_json_is_serialized_and_bytes_are_sent_unchanged(peer: HttpPeer) -> None
 
 @pytest.mark.parametrize("body", [b"", b"{", b"<html>", b"\xff", b"NaN"])
 def test_a_body_that_is_not_json_raises_value_error(peer: HttpPeer, body: bytes) -> None:
-    peer.answer(Answer(body=body))
+    peer.respond(Response(body=body))
     with pytest.raises(ValueError, match=r"."):
         send(peer.url).json()
 
 
 def test_cookies_are_not_kept(peer: HttpPeer) -> None:
-    peer.answer(Answer(headers={"Set-Cookie": "a=b; Path=/"}), PLAIN)
+    peer.respond(Response(headers={"Set-Cookie": "a=b; Path=/"}), PLAIN)
     send(peer.url)
     send(peer.url)
     assert peer.received[1].headers["Cookie"] is None
@@ -130,7 +130,7 @@ def test_a_connection_that_was_idle_too_long_is_not_reused(peer: HttpPeer, monke
 
 
 def test_a_connection_that_the_peer_has_closed_is_not_reused(peer: HttpPeer) -> None:
-    peer.answer(Answer(body=b"a", headers={"Content-Length": "1"}, close=True), PLAIN)
+    peer.respond(Response(body=b"a", headers={"Content-Length": "1"}, close=True), PLAIN)
     send(peer.url)
     deadline = time.monotonic() + 60
     while peer.open_connections:
@@ -140,7 +140,7 @@ def test_a_connection_that_the_peer_has_closed_is_not_reused(peer: HttpPeer) -> 
 
 
 def test_each_call_on_a_connection_has_its_full_timeout(peer: HttpPeer) -> None:
-    peer.answer(Answer(delay=2, body=b"a"))
+    peer.respond(Response(delay=2, body=b"a"))
     assert send(peer.url, seconds=3.9).body == b"a"
     assert send(peer.url, seconds=3.9).body == b"a"
     assert len({received.connection for received in peer.received}) == 1
@@ -174,14 +174,14 @@ BOMB = gzip.compress(bytes(50_000_000))
 @pytest.mark.parametrize(
     "response",
     [
-        pytest.param(Answer(hang=True), id="no response"),
-        pytest.param(Answer(delay=30), id="late response"),
-        pytest.param(Answer(drip=0.5, body=b"a" * 100), id="slow head"),
-        pytest.param(Answer(raw=b"HTTP/1.1 100 Continue\r\n\r\n" * 1000, drip=0.05), id="endless interim responses"),
+        pytest.param(Response(hang=True), id="no response"),
+        pytest.param(Response(delay=30), id="late response"),
+        pytest.param(Response(drip=0.5, body=b"a" * 100), id="slow head"),
+        pytest.param(Response(raw=b"HTTP/1.1 100 Continue\r\n\r\n" * 1000, drip=0.05), id="endless interim responses"),
     ],
 )
-def test_a_slow_peer_does_not_exceed_the_timeout_of_the_call(peer: HttpPeer, response: Answer) -> None:
-    peer.answer(response)
+def test_a_slow_peer_does_not_exceed_the_timeout_of_the_call(peer: HttpPeer, response: Response) -> None:
+    peer.respond(response)
     began = time.monotonic()
     assert error(peer.url, seconds=0.6) == "timed out"
     assert 0.5 < time.monotonic() - began < 20
@@ -234,57 +234,61 @@ def test_a_silent_resolver_occupies_a_limited_number_of_threads(monkeypatch: pyt
 @pytest.mark.parametrize(
     "response",
     [
-        pytest.param(Answer(raw=b""), id="closes"),
-        pytest.param(Answer(raw=b"\x00\xff garbage \r\n\r\n"), id="garbage"),
-        pytest.param(Answer(raw=HEAD + b"A: " + b"a" * 70_000 + b"\r\n\r\n"), id="a long header line"),
-        pytest.param(Answer(raw=HEAD + b"A: b\r\n" * 200 + b"\r\n"), id="too many headers"),
-        pytest.param(Answer(raw=HEAD + b"Content-Length: 10\r\n\r\nabc"), id="half a body"),
-        pytest.param(Answer(raw=HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nab"), id="two lengths"),
-        pytest.param(Answer(raw=HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n"), id="an invalid chunk size"),
-        pytest.param(Answer(raw=HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nab"), id="half a chunk"),
-        pytest.param(Answer(headers={"Content-Encoding": "gzip"}, body=b"not gzip"), id="wrong content encoding"),
+        pytest.param(Response(raw=b""), id="closes"),
+        pytest.param(Response(raw=b"\x00\xff garbage \r\n\r\n"), id="garbage"),
+        pytest.param(Response(raw=HEAD + b"A: " + b"a" * 70_000 + b"\r\n\r\n"), id="a long header line"),
+        pytest.param(Response(raw=HEAD + b"A: b\r\n" * 200 + b"\r\n"), id="too many headers"),
+        pytest.param(Response(raw=HEAD + b"Content-Length: 10\r\n\r\nabc"), id="half a body"),
+        pytest.param(Response(raw=HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nab"), id="two lengths"),
+        pytest.param(Response(raw=HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n"), id="an invalid chunk size"),
+        pytest.param(Response(raw=HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nab"), id="half a chunk"),
+        pytest.param(Response(headers={"Content-Encoding": "gzip"}, body=b"not gzip"), id="wrong content encoding"),
     ],
 )
-def test_a_malformed_response_is_an_error(peer: HttpPeer, response: Answer) -> None:
-    peer.answer(response)
+def test_a_malformed_response_is_an_error(peer: HttpPeer, response: Response) -> None:
+    peer.respond(response)
     assert error(f"{peer.url}/a?secret=hunter2", "POST", form={"password": "hunter2"})
-    peer.answer(PLAIN)
+    peer.respond(PLAIN)
     assert send(peer.url).body == b"hello"
 
 
 @pytest.mark.parametrize(
     "response",
     [
-        pytest.param(Answer(body=bytes(1001)), id="one byte more"),
-        pytest.param(Answer(body=bytes(10_000_000)), id="ten megabytes"),
-        pytest.param(Answer(headers={"Content-Encoding": "gzip"}, body=BOMB), id="a bomb"),
-        pytest.param(Answer(headers={"Content-Encoding": "gzip, gzip"}, body=gzip.compress(BOMB)), id="a nested bomb"),
-        pytest.param(Answer(headers={"Content-Encoding": "deflate"}, body=zlib.compress(bytes(5_000_000))), id="zlib"),
+        pytest.param(Response(body=bytes(1001)), id="one byte more"),
+        pytest.param(Response(body=bytes(10_000_000)), id="ten megabytes"),
+        pytest.param(Response(headers={"Content-Encoding": "gzip"}, body=BOMB), id="a bomb"),
         pytest.param(
-            Answer(
+            Response(headers={"Content-Encoding": "gzip, gzip"}, body=gzip.compress(BOMB)), id="a nested bomb"
+        ),
+        pytest.param(
+            Response(headers={"Content-Encoding": "deflate"}, body=zlib.compress(bytes(5_000_000))), id="zlib"
+        ),
+        pytest.param(
+            Response(
                 raw=HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"3e8\r\n" + bytes(1000) + b"\r\n1\r\na\r\n0\r\n\r\n"
             ),
             id="in chunks",
         ),
-        pytest.param(Answer(raw=HEAD + b"\r\n" + bytes(2000)), id="without a length"),
+        pytest.param(Response(raw=HEAD + b"\r\n" + bytes(2000)), id="without a length"),
     ],
 )
-def test_a_long_response_is_an_error_or_truncated(peer: HttpPeer, response: Answer) -> None:
-    peer.answer(response)
-    assert error(peer.url) == "the answer is too long"
+def test_a_long_response_is_an_error_or_truncated(peer: HttpPeer, response: Response) -> None:
+    peer.respond(response)
+    assert error(peer.url) == "the response is too long"
     assert send(peer.url, truncate=True).body == bytes(1000)
 
 
 def test_a_response_of_exactly_the_limit_is_complete(peer: HttpPeer) -> None:
-    peer.answer(Answer(headers={"Content-Encoding": "gzip"}, body=gzip.compress(bytes(1000))))
+    peer.respond(Response(headers={"Content-Encoding": "gzip"}, body=gzip.compress(bytes(1000))))
     assert send(peer.url).body == bytes(1000)
 
 
 def test_endless_framing_is_an_error(peer: HttpPeer) -> None:
-    peer.answer(Answer(raw=HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"1;" + b"a" * 5_000_000))
+    peer.respond(Response(raw=HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"1;" + b"a" * 5_000_000))
     assert error(peer.url)
-    peer.answer(Answer(raw=b"HTTP/1.1 100 Continue\r\n\r\n" * 100_000))
-    assert error(peer.url) == "the answer is too long"
+    peer.respond(Response(raw=b"HTTP/1.1 100 Continue\r\n\r\n" * 100_000))
+    assert error(peer.url) == "the response is too long"
 
 
 def test_a_failed_connection_is_reported(peer: HttpPeer) -> None:
@@ -312,7 +316,7 @@ def test_certificates_of_an_authority_in_the_environment_are_accepted(
 ) -> None:
     context, authority = server_tls(tmp_path, host="127.0.0.1")
     with HttpPeer(tls=context) as peer:
-        peer.answer(PLAIN)
+        peer.respond(PLAIN)
         assert error(peer.url) == "TLS: unable to get local issuer certificate"
         monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(authority))
         assert [send(peer.url).body for _ in range(2)] == [b"hello", b"hello"]
@@ -327,14 +331,14 @@ def test_a_peer_without_tls_is_reported(peer: HttpPeer) -> None:
 
 
 def test_redirects_are_not_followed_by_default(peer: HttpPeer) -> None:
-    peer.answer(redirect("/elsewhere"), PLAIN)
+    peer.respond(redirect("/elsewhere"), PLAIN)
     reply = send(peer.url)
     assert (reply.status, reply.headers["Location"]) == (302, "/elsewhere")
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_redirects_are_followed_on_request(peer: HttpPeer, status: int) -> None:
-    peer.answer(redirect("b?c=d", status=status), path="/x/a")
+    peer.respond(redirect("b?c=d", status=status), path="/x/a")
     assert send(f"{peer.url}/x/a", headers={"X-Key": "s"}, auth=("a", "b"), follow_redirects=True).body == b"hello"
     _, second = peer.received
     assert (second.method, second.target, second.headers["X-Key"]) == ("GET", "/x/b?c=d", "s")
@@ -343,8 +347,8 @@ def test_redirects_are_followed_on_request(peer: HttpPeer, status: int) -> None:
 
 def test_credentials_are_not_sent_to_another_origin(peer: HttpPeer) -> None:
     with HttpPeer() as other:
-        other.answer(PLAIN)
-        peer.answer(redirect(f"{other.url}/b"))
+        other.respond(PLAIN)
+        peer.respond(redirect(f"{other.url}/b"))
         headers = {"X-Api-Key": "s", "Cookie": "a=b"}
         assert send(peer.url, follow_redirects=True, headers=headers, auth=("a", "b")).body == b"hello"
         sent = only(other).headers
@@ -352,25 +356,25 @@ def test_credentials_are_not_sent_to_another_origin(peer: HttpPeer) -> None:
 
 
 def test_the_number_of_redirects_is_limited(peer: HttpPeer) -> None:
-    peer.answer(redirect("/again"))
+    peer.respond(redirect("/again"))
     assert error(peer.url, follow_redirects=True) == "more than 5 redirects"
     assert len(peer.received) == 6
 
 
 @pytest.mark.parametrize("location", ["file:///etc/passwd", "javascript:alert(1)", "http://[::1", "gopher://x/"])
 def test_redirects_to_other_schemes_are_errors(peer: HttpPeer, location: str) -> None:
-    peer.answer(redirect(location))
+    peer.respond(redirect(location))
     assert error(peer.url, follow_redirects=True).startswith("redirected to ")
 
 
 def test_the_timeout_of_a_call_includes_its_redirects(peer: HttpPeer) -> None:
-    peer.answer(Answer(status=302, headers={"Location": "/again"}, delay=0.25))
+    peer.respond(Response(status=302, headers={"Location": "/again"}, delay=0.25))
     assert error(peer.url, seconds=0.6, follow_redirects=True) == "timed out"
     assert len(peer.received) <= 3
 
 
 def test_the_body_of_a_redirect_is_not_read_completely(peer: HttpPeer) -> None:
-    peer.answer(Answer(status=302, headers={"Location": "/b"}, body=bytes(10_000_000)))
+    peer.respond(Response(status=302, headers={"Location": "/b"}, body=bytes(10_000_000)))
     assert send(peer.url, truncate=True).body == bytes(1000)
 
 
@@ -442,7 +446,7 @@ def test_public_only_calls_reject_private_addresses(peer: HttpPeer, monkeypatch:
 
 def test_the_log_contains_host_and_path_only(peer: HttpPeer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "authsvc")
-    peer.answer(in_json({"token": "hunter2"}), Answer(raw=b""))
+    peer.respond(in_json({"token": "hunter2"}), Response(raw=b""))
     url = f"{peer.url.replace('://', '://hunter2:hunter2@')}/a?key=hunter2"
     reply = send(url, "POST", form={"password": "hunter2"}, headers={"X-Key": "hunter2"})
     with pytest.raises(http.Unreachable) as caught:

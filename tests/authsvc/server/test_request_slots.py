@@ -83,13 +83,13 @@ def test_a_failed_task_leaves_its_slot(error: type[BaseException], caplog: pytes
 
 def test_a_task_that_waits_for_another_server_leaves_its_slot() -> None:
     slots = RequestSlots(1)
-    answer, is_waiting = threading.Event(), threading.Event()
+    response, is_waiting = threading.Event(), threading.Event()
     ended = threading.Event()
 
     def wait() -> None:
         with bulkhead.wait_for("provider.example.com"):
             is_waiting.set()
-            assert answer.wait(SECONDS)
+            assert response.wait(SECONDS)
         ended.set()
 
     slots.submit(wait)
@@ -98,7 +98,7 @@ def test_a_task_that_waits_for_another_server_leaves_its_slot() -> None:
     slots.submit(other)
     assert other.has_started.wait(SECONDS)
     # The response arrives while the slot is taken.
-    answer.set()
+    response.set()
     assert not ended.wait(0.05)
     other.finish()
     assert ended.wait(SECONDS)
@@ -107,7 +107,7 @@ def test_a_task_that_waits_for_another_server_leaves_its_slot() -> None:
 @pytest.mark.parametrize("servers", [1, 2])
 def test_waiting_requests_are_limited_in_total_and_per_server(servers: int) -> None:
     slots = RequestSlots(1)
-    answer = threading.Event()
+    response = threading.Event()
     started: SimpleQueue[bool] = SimpleQueue()
     ended: SimpleQueue[bool] = SimpleQueue()
 
@@ -115,7 +115,7 @@ def test_waiting_requests_are_limited_in_total_and_per_server(servers: int) -> N
         try:
             with bulkhead.wait_for(name):
                 started.put(True)
-                assert answer.wait(SECONDS)
+                assert response.wait(SECONDS)
         except ServiceBusy:
             started.put(False)
         ended.put(True)
@@ -124,7 +124,7 @@ def test_waiting_requests_are_limited_in_total_and_per_server(servers: int) -> N
     for number in range(count):
         slots.submit(lambda number=number: wait(f"{number % servers}.example.com"))  # type: ignore[misc]
     assert sum(started.get(timeout=SECONDS) for _ in range(count)) == servers * bulkhead.MAX_WAITING_PER_SERVER
-    answer.set()
+    response.set()
     for _ in range(count):
         ended.get(timeout=SECONDS)
 

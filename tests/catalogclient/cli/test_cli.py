@@ -24,7 +24,7 @@ from tests.catalogclient.conftest import empty
 from tests.catalogclient.integration import documents
 from tests.catalogclient.servers import process
 from tests.catalogclient.servers.running import CatalogServer
-from tests.fakes.http_peer import Answer, HttpPeer, in_json
+from tests.fakes.http_peer import HttpPeer, Response, in_json
 
 SOURCES = Path(__file__).parents[3] / "catalogclient" / "src"
 COMMAND = [sys.executable, "-W", "error", "-m", "catalogclient"]
@@ -212,9 +212,9 @@ def test_an_invalid_token_is_a_usage_error_and_not_printed(env: dict[str, str]) 
 
 
 def test_a_client_secret_needs_no_client_id(peer: HttpPeer) -> None:
-    peer.answer(in_json({"access_token": "given", "token_type": "bearer"}), path="/v1/oauth/tokens")
-    peer.answer(in_json({}), path="/v1/config")
-    peer.answer(in_json({"namespaces": []}), path="/v1/namespaces")
+    peer.respond(in_json({"access_token": "given", "token_type": "bearer"}), path="/v1/oauth/tokens")
+    peer.respond(in_json({}), path="/v1/config")
+    peer.respond(in_json({"namespaces": []}), path="/v1/namespaces")
     _document(run("list", env={"CATALOG_URI": peer.url, "CATALOG_CREDENTIAL": "alone"}))
     token_request, _, listed = peer.received
     assert token_request.form == {"grant_type": "client_credentials", "client_secret": "alone", "scope": "catalog"}
@@ -253,15 +253,15 @@ def test_a_missing_response_has_its_own_exit_status() -> None:
 
 def test_an_unknown_outcome_has_its_own_exit_status(peer: HttpPeer) -> None:
     path = "/v1/namespaces/a/tables/t"
-    peer.answer(in_json({}), path="/v1/config")
-    peer.answer(in_json({"metadata": METADATA}), Answer(status=504), path=path)
+    peer.respond(in_json({}), path="/v1/config")
+    peer.respond(in_json({"metadata": METADATA}), Response(status=504), path=path)
     done = run("properties", "--table", "a.t", "--set", "b=1", env={"CATALOG_URI": peer.url})
     assert done.returncode == 7, done.stderr
     assert [each.method for each in peer.received if each.path == path] == ["GET", "POST"]
 
 
 def test_control_characters_in_names_are_escaped(peer: HttpPeer) -> None:
-    peer.answer(in_json({"namespaces": [["\x1b]0;owned\x07[red]x"]]}))
+    peer.respond(in_json({"namespaces": [["\x1b]0;owned\x07[red]x"]]}))
     done = run("--output", "table", "list", env={"CATALOG_URI": peer.url})
     assert done.returncode == 0, done.stderr
     assert "\x1b" not in done.stdout
@@ -269,7 +269,7 @@ def test_control_characters_in_names_are_escaped(peer: HttpPeer) -> None:
 
 
 def test_a_closed_pipe_is_not_an_error(peer: HttpPeer) -> None:
-    peer.answer(in_json({"namespaces": [[f"namespace-{number}"] for number in range(20_000)]}))
+    peer.respond(in_json({"namespaces": [[f"namespace-{number}"] for number in range(20_000)]}))
     piped = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {' '.join(COMMAND)} list | head -2"],
         env=_environment({"CATALOG_URI": peer.url}),
@@ -281,7 +281,7 @@ def test_a_closed_pipe_is_not_an_error(peer: HttpPeer) -> None:
 
 
 def test_an_interrupt_ends_the_command_at_once(peer: HttpPeer) -> None:
-    peer.answer(Answer(hang=True))
+    peer.respond(Response(hang=True))
     with subprocess.Popen(
         [*COMMAND, "list"], env=_environment({"CATALOG_URI": peer.url}), stderr=subprocess.PIPE
     ) as waiting:

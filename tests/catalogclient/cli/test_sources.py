@@ -10,7 +10,7 @@ import pytest
 from catalogclient import InvalidArgumentError, __version__
 from catalogclient._cli import settings
 from tests.catalogclient.cli.test_cli import run
-from tests.fakes.http_peer import Answer, HttpPeer, in_json
+from tests.fakes.http_peer import HttpPeer, Response, in_json
 
 TOML = """
 default = "prod"
@@ -39,7 +39,7 @@ def home(peer: HttpPeer, tmp_path: Path) -> Path:
     (tmp_path / ".config").mkdir()
     (tmp_path / ".config" / "catalogclient.toml").write_text(TOML.format(url=peer.url))
     (tmp_path / ".pyiceberg.yaml").write_text(YAML.format(url=peer.url))
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     return tmp_path
 
 
@@ -98,7 +98,7 @@ def test_the_version() -> None:
 
 
 def test_a_header_field_from_a_file(peer: HttpPeer, tmp_path: Path) -> None:
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     file = tmp_path / "header"
     file.write_text("X-Api-Key: s3cr3t\n")
     assert run("list", "--uri", peer.url, "--header-file", str(file), env={}).returncode == 0
@@ -106,7 +106,7 @@ def test_a_header_field_from_a_file(peer: HttpPeer, tmp_path: Path) -> None:
 
 
 def test_sigv4_with_keys_of_the_environment(peer: HttpPeer) -> None:
-    peer.answer(in_json({}))
+    peer.respond(in_json({}))
     keys = {"AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "s3cr3t"}
     done = run("--uri", peer.url, "list", "--sigv4-region", "eu-1", "--sigv4-service", "glue", env=keys)
     assert done.returncode == 0, done.stderr
@@ -125,8 +125,8 @@ ODD = [
 @pytest.mark.parametrize("output", ["table", "json"])
 @pytest.mark.parametrize("document", ODD, ids=range(len(ODD)))
 def test_invalid_metadata_prints_no_traceback(peer: HttpPeer, document: object, output: str) -> None:
-    peer.answer(in_json({}), path="/v1/config")
-    peer.answer(Answer(headers={"Content-Type": "application/json"}, body=json.dumps(document).encode()))
+    peer.respond(in_json({}), path="/v1/config")
+    peer.respond(Response(headers={"Content-Type": "application/json"}, body=json.dumps(document).encode()))
     done = run("show", "a.t", "--output", output, "--uri", peer.url, env={})
     assert done.returncode in (0, 1)
     assert "Traceback" not in done.stderr

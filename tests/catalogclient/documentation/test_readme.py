@@ -92,11 +92,11 @@ def test_the_command_line_examples_work(address: str, printed: str, tmp_path: Pa
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    answers = _documents(run.stdout)
-    assert answers[0]["tables"] == [{"namespace": ["sales"], "name": name} for name in ("bills", "orders")]
-    assert answers[1]["metadata"]["location"] in printed
-    assert answers[2]["owner"] == "shop"
-    assert answers[-2] == {"dropped": ["sales", "refunds"]}
+    responses = _documents(run.stdout)
+    assert responses[0]["tables"] == [{"namespace": ["sales"], "name": name} for name in ("bills", "orders")]
+    assert responses[1]["metadata"]["location"] in printed
+    assert responses[2]["owner"] == "shop"
+    assert responses[-2] == {"dropped": ["sales", "refunds"]}
     assert "secretkey" not in run.stdout + run.stderr
 
 

@@ -133,10 +133,10 @@ def is_ready(base_url: str, *, client_id: str, client_secret: str) -> bool:
     """Returns True if the warehouse exists. The configuration is available earlier."""
     form = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": client_secret}
     try:
-        answer = requests.post(f"{base_url}/v1/oauth/tokens", data=form, timeout=5)
-        if answer.status_code != 200:
+        response = requests.post(f"{base_url}/v1/oauth/tokens", data=form, timeout=5)
+        if response.status_code != 200:
             return False
-        bearer = {"Authorization": f"Bearer {answer.json()['access_token']}"}
+        bearer = {"Authorization": f"Bearer {response.json()['access_token']}"}
         listed = requests.get(f"{base_url}/v1/{WAREHOUSE}/namespaces", headers=bearer, timeout=5)
     except requests.RequestException:
         return False

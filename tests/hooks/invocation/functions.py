@@ -18,7 +18,7 @@ def accept(event: HookEvent[Any]) -> None:
     events.append(event)
 
 
-def answer(event: HookEvent[Any]) -> dict[str, Any]:
+def respond(event: HookEvent[Any]) -> dict[str, Any]:
     payload = dict(event.payload)
     payload.clear()  # the copy of the function
     return {"name": event.name}

@@ -19,7 +19,7 @@ from hooks.errors import HookFailed, HookRejected
 from hooks.invocation.invocation import NO_RESPONSE, invoke
 from hooks.names import Hook
 from tests import ports
-from tests.fakes.http_peer import Answer, HttpPeer, in_json, redirect
+from tests.fakes.http_peer import HttpPeer, Response, in_json, redirect
 from tests.hooks.conftest import SetHook
 
 pytestmark = pytest.mark.django_db
@@ -71,48 +71,48 @@ def test_unsigned_request_has_no_signature_header(set_hook: SetHook, peer: HttpP
 
 
 @pytest.mark.parametrize(
-    ("answer", "expected"),
+    ("response", "expected"),
     [
-        (Answer(status=204), NO_RESPONSE),
+        (Response(status=204), NO_RESPONSE),
         (in_json({"decision": "continue"}, status=202), {"decision": "continue"}),
-        (Answer(headers={"Content-Type": "application/json; charset=utf-8"}, body=b"{}"), {}),
-        (Answer(headers={"Content-Type": "Application/JSON"}, body=b"{}"), {}),
+        (Response(headers={"Content-Type": "application/json; charset=utf-8"}, body=b"{}"), {}),
+        (Response(headers={"Content-Type": "Application/JSON"}, body=b"{}"), {}),
         (in_json(None), None),
         (in_json({"error": None, "extra": 1}), {"error": None, "extra": 1}),
         (in_json({"error": {}}), {"error": {}}),
         (in_json({"error": {"http_code": 403}}), {"error": {"http_code": 403}}),
-        (Answer(headers=JSON, body=b'"'.join([b'{"a":', b"x" * (204_800 - 8), b"}"])), ...),
+        (Response(headers=JSON, body=b'"'.join([b'{"a":', b"x" * (204_800 - 8), b"}"])), ...),
     ],
 )
-def test_accepted_answers(set_hook: SetHook, peer: HttpPeer, answer: Answer, expected: object) -> None:
+def test_accepted_answers(set_hook: SetHook, peer: HttpPeer, response: Response, expected: object) -> None:
     set_hook(HOOK, uri=peer.url)
-    peer.answer(answer)
+    peer.respond(response)
     received: Any = invoke(HOOK, PAYLOAD)
     assert expected is ... or received == expected
 
 
 @pytest.mark.parametrize(
-    ("answer", "expected"),
+    ("response", "expected"),
     [
-        (Answer(status=201), (500, "unexpected_failure", "Unexpected status code returned from hook: 201")),
+        (Response(status=201), (500, "unexpected_failure", "Unexpected status code returned from hook: 201")),
         (
             in_json({"error": {"message": "no", "http_code": 403}}, status=418),
             (500, "unexpected_failure", "Unexpected status code returned from hook: 418"),
         ),
         (redirect("/"), (500, "unexpected_failure", "Unexpected status code returned from hook: 302")),
-        (Answer(status=400), (500, "unexpected_failure", "Invalid payload sent to hook")),
-        (Answer(status=401), (500, "unexpected_failure", "Hook requires authorization token")),
-        (Answer(status=503), (500, "unexpected_failure", "Service currently unavailable due to hook")),
+        (Response(status=400), (500, "unexpected_failure", "Invalid payload sent to hook")),
+        (Response(status=401), (500, "unexpected_failure", "Hook requires authorization token")),
+        (Response(status=503), (500, "unexpected_failure", "Service currently unavailable due to hook")),
         (
-            Answer(body=b"{}"),
+            Response(body=b"{}"),
             (400, "hook_payload_invalid_content_type", "Invalid Content-Type: Missing Content-Type header"),
         ),
         (
-            Answer(headers={"Content-Type": ";/"}, body=b"{}"),
+            Response(headers={"Content-Type": ";/"}, body=b"{}"),
             (400, "hook_payload_invalid_content_type", "Invalid Content-Type header: malformed media type"),
         ),
         (
-            Answer(headers={"Content-Type": "text/plain"}, body=b"{}"),
+            Response(headers={"Content-Type": "text/plain"}, body=b"{}"),
             (
                 400,
                 "hook_payload_invalid_content_type",
@@ -120,26 +120,26 @@ def test_accepted_answers(set_hook: SetHook, peer: HttpPeer, answer: Answer, exp
             ),
         ),
         (
-            Answer(headers=JSON, body=b" " * 204_801),
+            Response(headers=JSON, body=b" " * 204_801),
             (422, "hook_payload_over_size_limit", "Payload size exceeded size limit of 204800 bytes"),
         ),
         # Status and type come before the size.
         (
-            Answer(status=404, headers=JSON, body=b" " * 204_801),
+            Response(status=404, headers=JSON, body=b" " * 204_801),
             (500, "unexpected_failure", "Unexpected status code returned from hook: 404"),
         ),
         (
-            Answer(headers={"Content-Type": "text/html"}, body=b" " * 204_801),
+            Response(headers={"Content-Type": "text/html"}, body=b" " * 204_801),
             (400, "hook_payload_invalid_content_type", "Invalid JSON response. Received content-type: text/html"),
         ),
         *(
-            (Answer(headers=JSON, body=body), (500, "unexpected_failure", "Error unmarshaling JSON output."))
+            (Response(headers=JSON, body=body), (500, "unexpected_failure", "Error unmarshaling JSON output."))
             for body in (b"12345", b"", b"[]", b"{", b'{"error":"x"}', b'{"error":{"message":1}}', b"\xff")
         ),
     ],
 )
-def test_failures(set_hook: SetHook, peer: HttpPeer, answer: Answer, expected: tuple[int, str, str]) -> None:
-    peer.answer(answer)
+def test_failures(set_hook: SetHook, peer: HttpPeer, response: Response, expected: tuple[int, str, str]) -> None:
+    peer.respond(response)
     error = failure(set_hook, peer.url)
     assert isinstance(error, HookFailed)
     assert described(error) == expected
@@ -158,14 +158,14 @@ def test_failures(set_hook: SetHook, peer: HttpPeer, answer: Answer, expected: t
 def test_rejections(
     set_hook: SetHook, peer: HttpPeer, error: Mapping[str, Any], expected: tuple[int, str, str]
 ) -> None:
-    peer.answer(in_json({"error": error}))
+    peer.respond(in_json({"error": error}))
     raised = failure(set_hook, peer.url)
     assert isinstance(raised, HookRejected)
     assert described(raised) == expected
 
 
 def test_retry_after_repeats_at_once_with_the_same_id(set_hook: SetHook, peer: HttpPeer) -> None:
-    peer.answer(Answer(status=429, headers={"Retry-After": "120"}), in_json({}))
+    peer.respond(Response(status=429, headers={"Retry-After": "120"}), in_json({}))
     set_hook(HOOK, uri=peer.url, secrets=(SECRET,))
     assert invoke(HOOK, PAYLOAD) == {}
     first, second = peer.received
@@ -174,7 +174,7 @@ def test_retry_after_repeats_at_once_with_the_same_id(set_hook: SetHook, peer: H
 
 
 def test_three_attempts_of_an_unavailable_hook(set_hook: SetHook, peer: HttpPeer) -> None:
-    peer.answer(Answer(status=429, headers={"Retry-After": "120"}))
+    peer.respond(Response(status=429, headers={"Retry-After": "120"}))
     error = failure(set_hook, peer.url)
     assert described(error) == (500, "unexpected_failure", "Service currently unavailable due to hook")
     assert len(peer.received) == 3
@@ -201,9 +201,9 @@ def test_time_limit_covers_pauses(set_hook: SetHook) -> None:
     )
 
 
-@pytest.mark.parametrize("answer", [Answer(hang=True), Answer(drip=0.2, headers=JSON, body=b"{}" * 100)], ids=str)
-def test_slow_answers(set_hook: SetHook, peer: HttpPeer, answer: Answer) -> None:
-    peer.answer(answer)
+@pytest.mark.parametrize("response", [Response(hang=True), Response(drip=0.2, headers=JSON, body=b"{}" * 100)], ids=str)
+def test_slow_answers(set_hook: SetHook, peer: HttpPeer, response: Response) -> None:
+    peer.respond(response)
     error = failure(set_hook, peer.url, timeout=timedelta(milliseconds=500))
     assert described(error) == (
         422,
@@ -214,8 +214,8 @@ def test_slow_answers(set_hook: SetHook, peer: HttpPeer, answer: Answer) -> None
 
 
 def test_connection_lost_in_the_body(set_hook: SetHook, peer: HttpPeer) -> None:
-    peer.answer(
-        Answer(raw=b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", close=True)
+    peer.respond(
+        Response(raw=b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", close=True)
     )
     error = failure(set_hook, peer.url)
     assert described(error) == (500, "unexpected_failure", f"Error running hook URI: {peer.url}")
@@ -224,7 +224,7 @@ def test_connection_lost_in_the_body(set_hook: SetHook, peer: HttpPeer) -> None:
 
 def test_logs_contain_no_payload(set_hook: SetHook, peer: HttpPeer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    peer.answer(in_json({"answer": "secret-answer"}))
+    peer.respond(in_json({"answer": "secret-answer"}))
     set_hook(HOOK, uri=peer.url, secrets=(SECRET,))
     invoke(HOOK, {"sms": {"otp": "secret-code"}})
     text = json.dumps([record.__dict__ for record in caplog.records], default=str)

@@ -30,7 +30,7 @@ def uri(name: str) -> str:
 
 
 def test_answers(set_hook: SetHook) -> None:
-    set_hook(HOOK, uri=uri("answer"))
+    set_hook(HOOK, uri=uri("respond"))
     assert invoke(HOOK, PAYLOAD) == {"name": "after-user-created"}
     set_hook(HOOK, uri=uri("accept"))
     assert invoke(HOOK, PAYLOAD, address="203.0.113.7") is NO_RESPONSE

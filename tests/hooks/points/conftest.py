@@ -27,7 +27,7 @@ def use_message_hook(mocked_requests: RequestsMock, set_hook: SetHook, auth_conf
         auth_config(hook_calls={f"{hook.name.lower()}_delivery": delivery})
         set_hook(hook, uri=f"{URL}/{hook}", **settings)
         receiver = MockedServer(mocked_requests, url=f"{URL}/{hook}")
-        receiver.answer(in_json({}))
+        receiver.respond(in_json({}))
         return receiver
 
     return use

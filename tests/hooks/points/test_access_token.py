@@ -26,11 +26,11 @@ from oauthserver.clients.client_metadata import DEVICE_CODE
 from tests import factories
 from tests.accounts.mfa import factor_requests
 from tests.accounts.passkeys import passkey_requests
-from tests.conftest import Answer, Api, ChangeConfig
+from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.factories import PASSWORD, VERIFIER
 from tests.fakes.authenticator import Authenticator
-from tests.fakes.http_peer import Answer as HookAnswer
 from tests.fakes.http_peer import MockedServer, Received, in_json
+from tests.fakes.http_peer import Response as PeerResponse
 from tests.fakes.issuer import Issuer, SigningKey
 from tests.oauthproviders.browser import SITE, Browser, GitHub, provider_settings
 from tests.oauthserver import client_application, test_device
@@ -67,11 +67,11 @@ _MISMATCH = "output claims do not conform to the expected schema: \n"
 class HookServer(MockedServer):
     """The hook. It returns the claims with `added`, or `fixed`."""
 
-    fixed: HookAnswer | None = None
+    fixed: PeerResponse | None = None
     added: dict[str, Any] = {}
 
-    def next_answer(self, received: Received) -> HookAnswer:
-        super().next_answer(received)
+    def next_response(self, received: Received) -> PeerResponse:
+        super().next_response(received)
         return self.fixed or in_json({"claims": {**received.json()["claims"], **self.added}})
 
     def refuse(self, status: int = 403) -> None:
@@ -143,7 +143,7 @@ def test_required_claims_are_named_in_the_order_of_the_schema() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "error", "text"),
+    ("response", "error", "text"),
     [
         ({}, ClaimsMissing, "output claims field is missing"),
         (None, ClaimsMissing, "output claims field is missing"),
@@ -153,9 +153,9 @@ def test_required_claims_are_named_in_the_order_of_the_schema() -> None:
         ({"claims": 7}, InvalidHookResponse, "Error unmarshaling JSON output."),
     ],
 )
-def test_answers_without_claims_are_refused(answer: Any, error: type[HookFailed], text: str) -> None:
+def test_answers_without_claims_are_refused(response: Any, error: type[HookFailed], text: str) -> None:
     with pytest.raises(error) as raised:
-        read_claims(answer, issued=ISSUED)
+        read_claims(response, issued=ISSUED)
     assert (raised.value.status, raised.value.error_code, raised.value.message) == (500, "unexpected_failure", text)
 
 
@@ -250,8 +250,8 @@ def test_an_open_hook_leaves_the_claims_unchanged(
 ) -> None:
     configure(auth_config, on_failure="open")
     body = {"email": factories.make_user().email, "password": PASSWORD}
-    for answer in (HookAnswer(status=500), in_json({}), in_json({"claims": {"sub": "other"}})):
-        hook.fixed = answer
+    for failure in (PeerResponse(status=500), in_json({}), in_json({"claims": {"sub": "other"}})):
+        hook.fixed = failure
         response = api.post("/token?grant_type=password", body)
         assert claims_of(response.json()["access_token"]) == hook.payloads[-1]["claims"]
         assert "hook failed open" in caplog.messages
@@ -307,7 +307,7 @@ def test_a_failed_transaction_leaves_no_session_in_the_caller() -> None:
 
 # Every way to a token
 
-Request = Callable[[Api], Answer]
+Request = Callable[[Api], ApiResponse]
 
 
 @dataclass(frozen=True)
@@ -511,7 +511,7 @@ def test_a_failure_at_an_anonymous_sign_in_has_its_own_text(
     api: Api, hook: HookServer, auth_config: ChangeConfig
 ) -> None:
     auth_config(signup={"anonymous_enabled": True})
-    hook.fixed = HookAnswer(status=500)
+    hook.fixed = PeerResponse(status=500)
     expected = (500, "unexpected_failure", "Database error creating anonymous user")
     assert error_of(api.post("/signup", {})) == expected
     assert not User.objects.exists()

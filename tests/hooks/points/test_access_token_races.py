@@ -16,10 +16,10 @@ from accounts.models import User
 from authsvc.server.request_slots import RequestSlots
 from hooks.names import Hook
 from tests import factories
-from tests.conftest import Answer, Api
+from tests.conftest import Api, ApiResponse
 from tests.factories import PASSWORD
-from tests.fakes.http_peer import Answer as HookAnswer
 from tests.fakes.http_peer import HttpPeer
+from tests.fakes.http_peer import Response as PeerResponse
 from tests.hooks.conftest import SetHook
 from tests.tokens.token_requests import error_of
 from tokens.models import Session
@@ -37,13 +37,13 @@ class Process:
         self.slots = RequestSlots(2)
         self._threads = threads
 
-    def submit(self, method: str, path: str, body: object = None, **options: object) -> Future[Answer]:
+    def submit(self, method: str, path: str, body: object = None, **options: object) -> Future[ApiResponse]:
         return self._threads.submit(self._respond, method, path, body, options)
 
-    def sign_in(self, user: User) -> Future[Answer]:
+    def sign_in(self, user: User) -> Future[ApiResponse]:
         return self.submit("POST", "/token?grant_type=password", {"email": user.email, "password": PASSWORD})
 
-    def _respond(self, method: str, path: str, body: object, options: dict[str, object]) -> Answer:
+    def _respond(self, method: str, path: str, body: object, options: dict[str, object]) -> ApiResponse:
         with self.slots.hold():
             return Api().request(method, path, body, **options)  # type: ignore[arg-type]
 
@@ -62,7 +62,9 @@ def released(peer: HttpPeer) -> Iterator[threading.Event]:
     """The receiver refuses each token, as soon as the event is set."""
     event = threading.Event()
     body = b'{"error": {"http_code": 403, "message": "not today"}}'
-    peer.answer(HookAnswer(headers={"Content-Type": "application/json"}, body=body, before=lambda: event.wait(SECONDS)))
+    peer.respond(
+        PeerResponse(headers={"Content-Type": "application/json"}, body=body, before=lambda: event.wait(SECONDS))
+    )
     yield event
     event.set()
 

@@ -20,7 +20,7 @@ from mailer.models import Attempt
 from tests.accounts.administration import admin_requests
 from tests.conftest import Api, ChangeConfig
 from tests.factories import make_session, make_user
-from tests.fakes.http_peer import Answer, MockedServer, in_json
+from tests.fakes.http_peer import MockedServer, Response, in_json
 from tests.fakes.smtp import FakeSmtp
 from tests.hooks.conftest import SetHook
 from tests.hooks.points.conftest import UseMessageHook
@@ -31,7 +31,7 @@ __all__ = ["queue", "smtp"]  # fixtures
 pytestmark = pytest.mark.django_db
 
 EMAIL, NEW, PHONE = "user@example.com", "new@example.com", "15551234567"
-DOWN = Answer(status=503)
+DOWN = Response(status=503)
 DONE = in_json({})
 OUTCOMES = ("attempt", "channel", "kind", "outcome", "gateway_id", "error")
 
@@ -65,7 +65,7 @@ def recover(api: Api) -> User:
 
 def test_a_hook_that_was_down_gets_the_message_later(api: Api, queue: Queue, use_message_hook: UseMessageHook) -> None:
     hook = use_message_hook(Hook.SEND_EMAIL)
-    hook.answer(DOWN, DONE)
+    hook.respond(DOWN, DONE)
     user = recover(api)
     job = only_job(queue)
     assert hook.received == []
@@ -93,7 +93,7 @@ def test_a_rejection_ends_the_attempts_unless_it_is_an_error_of_the_hook(
     api: Api, queue: Queue, use_message_hook: UseMessageHook, status: int, expected: type[Exception], outcome: str
 ) -> None:
     hook = use_message_hook(Hook.SEND_EMAIL, on_failure="open")
-    hook.answer(in_json({"error": {"message": f"{EMAIL} is blocked", "http_code": status}}))
+    hook.respond(in_json({"error": {"message": f"{EMAIL} is blocked", "http_code": status}}))
     recover(api)
     assert run(queue) is expected
     assert outcomes() == [(1, "email", "recovery", outcome, "", "… is blocked")]
@@ -137,7 +137,7 @@ def test_the_mailer_delivers_both_emails_of_a_change_if_the_hook_fails_open(
     api: Api, queue: Queue, smtp: FakeSmtp, use_message_hook: UseMessageHook
 ) -> None:
     hook = use_message_hook(Hook.SEND_EMAIL, on_failure="open")
-    hook.answer(DOWN)
+    hook.respond(DOWN)
     change_email(api)
     assert run(queue) is None
     assert len(hook.received) == 1
@@ -162,7 +162,7 @@ def test_a_hook_without_a_mail_server_never_fails_open(
     api: Api, queue: Queue, use_message_hook: UseMessageHook, auth_config: ChangeConfig
 ) -> None:
     auth_config(smtp={"host": ""}, mailer={"dev_inbox_enabled": False})
-    use_message_hook(Hook.SEND_EMAIL, on_failure="open").answer(DOWN)
+    use_message_hook(Hook.SEND_EMAIL, on_failure="open").respond(DOWN)
     recover(api)
     assert run(queue) is jobs.Retry
 
@@ -181,9 +181,9 @@ def test_an_sms_provider_delivers_if_it_can_deliver_our_code(
     expected: type[Exception] | None,
 ) -> None:
     auth_config(signup={"phone_enabled": True}, sms={"provider": provider, "twilio": TWILIO, "twilio_verify": TWILIO})
-    use_message_hook(Hook.SEND_SMS, on_failure="open").answer(DOWN)
+    use_message_hook(Hook.SEND_SMS, on_failure="open").respond(DOWN)
     gateway = MockedServer(mocked_requests, url="https://api.twilio.com")
-    gateway.answer(in_json({"sid": "SM1", "status": "queued"}, status=201))
+    gateway.respond(in_json({"sid": "SM1", "status": "queued"}, status=201))
     assert api.post("/otp", {"phone": PHONE, "channel": "telegram"}).status_code == 200
     assert run(queue) is expected
     assert [(sent.form["To"], sent.form["Channel"]) for sent in gateway.received] == (

@@ -29,7 +29,7 @@ from hooks.names import Hook
 from mailer.diagnostics import EmailDiagnostic, SmsDiagnostic
 from tests.accounts.administration import admin_requests
 from tests.accounts.mfa import factor_requests
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import PASSWORD, make_session, make_user
 from tests.fakes import http_peer
 from tests.fakes.http_peer import MockedServer, in_json
@@ -79,7 +79,7 @@ def change_email(api: Api, *, confirmed: bool = True) -> User:
     return user
 
 
-def sign_up(api: Api, **body: Any) -> Answer:
+def sign_up(api: Api, **body: Any) -> ApiResponse:
     return api.post("/signup", {"email": EMAIL, "password": PASSWORD, **body})
 
 
@@ -356,12 +356,12 @@ def test_doctor_needs_neither_a_mail_server_nor_an_sms_provider() -> None:
 # Calls within the request
 
 
-def error_id(response: Answer) -> dict[str, Any]:
+def error_id(response: ApiResponse) -> dict[str, Any]:
     """The member of server errors that a test cannot predict."""
     return {"error_id": response.json()["error_id"]} if response.status_code == 500 else {}
 
 
-def refusal(status: int) -> http_peer.Answer:
+def refusal(status: int) -> http_peer.Response:
     return in_json({"error": {"message": "not so fast", "http_code": status}})
 
 
@@ -371,27 +371,34 @@ def inline_email(use_message_hook: UseMessageHook) -> MockedServer:
 
 
 @pytest.mark.parametrize(
-    ("answer", "expected"),
+    ("refused", "expected"),
     [
         (refusal(429), (429, "unknown", "not so fast")),
-        (http_peer.Answer(status=500), (500, "unexpected_failure", "Unexpected status code returned from hook: 500")),
+        (
+            http_peer.Response(status=500),
+            (500, "unexpected_failure", "Unexpected status code returned from hook: 500"),
+        ),
     ],
 )
 def test_the_error_of_an_inline_hook_is_the_response_and_nothing_is_stored(
-    api: Api, mailbox: Mailbox, inline_email: MockedServer, answer: http_peer.Answer, expected: tuple[int, str, str]
+    api: Api,
+    mailbox: Mailbox,
+    inline_email: MockedServer,
+    refused: http_peer.Response,
+    expected: tuple[int, str, str],
 ) -> None:
-    inline_email.answer(answer)
+    inline_email.respond(refused)
     response = sign_up(api)
     status, code, text = expected
     assert_error(response, status, code, text, **error_id(response))
     assert (User.objects.count(), OneTimeToken.objects.count(), mailbox.emails) == (0, 0, [])
 
 
-@pytest.mark.parametrize("answer", [http_peer.Answer(status=204), in_json({}), in_json({"error": None})])
+@pytest.mark.parametrize("response", [http_peer.Response(status=204), in_json({}), in_json({"error": None})])
 def test_an_inline_hook_that_accepts_replaces_the_job(
-    api: Api, mailbox: Mailbox, inline_email: MockedServer, answer: http_peer.Answer
+    api: Api, mailbox: Mailbox, inline_email: MockedServer, response: http_peer.Response
 ) -> None:
-    inline_email.answer(answer)
+    inline_email.respond(response)
     assert sign_up(api).status_code == 200
     (received,) = inline_email.received
     content = received.json()
@@ -404,7 +411,7 @@ def test_an_inline_hook_that_accepts_replaces_the_job(
 
 
 def test_an_inline_secure_email_change_is_one_call(api: Api, mailbox: Mailbox, inline_email: MockedServer) -> None:
-    inline_email.answer(in_json({}))
+    inline_email.respond(in_json({}))
     change_email(api)
     (received,) = inline_email.received
     assert received.json()["email_data"]["token_hash_new"]
@@ -416,18 +423,18 @@ def test_an_inline_call_has_the_id_of_the_message(
 ) -> None:
     auth_config(signup={"phone_enabled": True})
     hook = use_message_hook(Hook.SEND_SMS, delivery="inline")
-    hook.answer(in_json({}))
+    hook.respond(in_json({}))
     response = api.post("/otp", {"phone": f"+{PHONE}"})
     assert response.json()["message_id"] == hook.received[0].headers["webhook-id"]
     assert mailbox.texts == []
 
 
-@pytest.mark.parametrize("answer", [refusal(403), http_peer.Answer(status=500)])
+@pytest.mark.parametrize("refused", [refusal(403), http_peer.Response(status=500)])
 def test_a_challenge_whose_inline_hook_fails_does_not_exist(
-    api: Api, use_message_hook: UseMessageHook, auth_config: ChangeConfig, answer: http_peer.Answer
+    api: Api, use_message_hook: UseMessageHook, auth_config: ChangeConfig, refused: http_peer.Response
 ) -> None:
     auth_config(mfa={"phone_verify_enabled": True})
-    use_message_hook(Hook.SEND_SMS, delivery="inline").answer(answer)
+    use_message_hook(Hook.SEND_SMS, delivery="inline").respond(refused)
     owner = factor_requests.make_owner(factor_type="phone", phone=PHONE)
     response = factor_requests.challenge(api, owner.token, owner.factor.id, {})
     assert_error(response, 500, "unexpected_failure", "error invoking hook", **error_id(response))
@@ -451,7 +458,7 @@ def test_the_mailer_delivers_if_an_inline_hook_fails_open(
 ) -> None:
     auth_config(smtp={"host": "mail.example.com" if is_configured else ""}, mailer={"dev_inbox_enabled": False})
     hook = use_message_hook(Hook.SEND_EMAIL, delivery="inline", on_failure="open")
-    hook.answer(http_peer.Answer(status=500))
+    hook.respond(http_peer.Response(status=500))
     user = make_user(email=EMAIL)
     response = api.put("/user", {"email": NEW}, bearer=make_session(user).access_token)
     assert response.status_code == (200 if is_configured else 500)
@@ -462,7 +469,7 @@ def test_the_mailer_delivers_if_an_inline_hook_fails_open(
 
 def test_a_rejection_is_never_overridden(api: Api, use_message_hook: UseMessageHook, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"dev_inbox_enabled": True})
-    use_message_hook(Hook.SEND_EMAIL, delivery="inline", on_failure="open").answer(refusal(403))
+    use_message_hook(Hook.SEND_EMAIL, delivery="inline", on_failure="open").respond(refusal(403))
     assert_error(sign_up(api), 403, "unknown", "not so fast")
 
 
@@ -487,23 +494,23 @@ def only_call_taken() -> Iterator[None]:
         holder.join()
 
 
-def reauthenticate(api: Api) -> Answer:
+def reauthenticate(api: Api) -> ApiResponse:
     return api.get("/reauthenticate", bearer=make_session(make_user(email=EMAIL)).access_token)
 
 
-def change(**body: Any) -> Callable[[Api], Answer]:
+def change(**body: Any) -> Callable[[Api], ApiResponse]:
     return lambda api: api.put("/user", body, bearer=make_session(make_user(email=EMAIL)).access_token)
 
 
-def request_link(path: str, **body: Any) -> Callable[[Api], Answer]:
-    def send(api: Api) -> Answer:
+def request_link(path: str, **body: Any) -> Callable[[Api], ApiResponse]:
+    def send(api: Api) -> ApiResponse:
         make_user(email=EMAIL, confirmed=not body)
         return api.post(path, {"email": EMAIL, **body})
 
     return send
 
 
-def challenge(api: Api) -> Answer:
+def challenge(api: Api) -> ApiResponse:
     owner = factor_requests.make_owner(factor_type="phone", phone=PHONE)
     return factor_requests.challenge(api, owner.token, owner.factor.id, {})
 
@@ -528,7 +535,7 @@ def challenge(api: Api) -> Answer:
     ],
 )
 def test_a_request_waits_for_a_free_call_before_its_transaction(
-    api: Api, use_message_hook: UseMessageHook, auth_config: ChangeConfig, request_message: Callable[[Api], Answer]
+    api: Api, use_message_hook: UseMessageHook, auth_config: ChangeConfig, request_message: Callable[[Api], ApiResponse]
 ) -> None:
     auth_config(hook_calls={"max_concurrency": 1}, signup={"phone_enabled": True}, mfa={"phone_verify_enabled": True})
     receivers = [use_message_hook(hook, delivery="inline") for hook in (Hook.SEND_EMAIL, Hook.SEND_SMS)]

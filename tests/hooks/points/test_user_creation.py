@@ -11,7 +11,7 @@ from accounts.models import User
 from hooks.names import Hook
 from tests import factories
 from tests.accounts.administration.admin_requests import token
-from tests.conftest import Answer, Api, ChangeConfig
+from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.factories import PASSWORD
 from tests.fakes.http_peer import HttpPeer, in_json
 from tests.hooks.conftest import SetHook
@@ -41,7 +41,7 @@ def after(peer: HttpPeer) -> list[dict[str, Any]]:
     return calls(peer, Hook.AFTER_USER_CREATED)
 
 
-def sign_up(api: Api, **members: Any) -> Answer:
+def sign_up(api: Api, **members: Any) -> ApiResponse:
     return api.post("/signup", {"email": ADDRESS, "password": PASSWORD, "data": {"lang": "de"}, **members})
 
 
@@ -90,7 +90,7 @@ def test_a_refusal_creates_no_user(
     api: Api, hooks: HttpPeer, auth_config: ChangeConfig, path: str, body: dict[str, Any]
 ) -> None:
     auth_config(signup={"anonymous_enabled": True, "phone_enabled": True}, mailer={"dev_inbox_enabled": True})
-    hooks.answer(REFUSAL)
+    hooks.respond(REFUSAL)
     response = api.post(path, body)
     assert (response.status_code, response.json()["error_code"]) == (403, "unknown")
     assert response.json()["msg"] == "Sign-ups are limited to example.org"
@@ -124,7 +124,7 @@ def test_the_session_of_auto_confirm_is_announced(api: Api, hooks: HttpPeer, aut
 
 def test_a_failure_after_the_sign_up_keeps_the_user(api: Api, set_hook: SetHook, peer: HttpPeer) -> None:
     set_hook(Hook.AFTER_USER_CREATED, uri=peer.url)
-    peer.answer(REFUSAL)
+    peer.respond(REFUSAL)
     response = sign_up(api)
     assert (response.status_code, response.json()["msg"]) == (500, "Error invoking hook")
     assert User.objects.filter(email=ADDRESS).exists()
@@ -133,9 +133,9 @@ def test_a_failure_after_the_sign_up_keeps_the_user(api: Api, set_hook: SetHook,
 def test_an_open_hook_that_fails_lets_the_sign_up_go_on(api: Api, set_hook: SetHook, peer: HttpPeer) -> None:
     for hook in (Hook.BEFORE_USER_CREATED, Hook.AFTER_USER_CREATED):
         set_hook(hook, uri=peer.url, on_failure="open")
-    peer.answer(in_json({}, status=500))
+    peer.respond(in_json({}, status=500))
     assert sign_up(api).status_code == 200
-    peer.answer(REFUSAL)
+    peer.respond(REFUSAL)
     assert sign_up(api, email="other@example.com").status_code == 403
 
 
@@ -165,7 +165,7 @@ def test_users_that_an_administrator_creates_are_not_asked_about(api: Api, hooks
 
 
 def test_a_refusal_of_an_invitation(api: Api, hooks: HttpPeer) -> None:
-    hooks.answer(REFUSAL)
+    hooks.respond(REFUSAL)
     for path, body in (
         ("/invite", {"email": ADDRESS}),
         ("/admin/generate_link", {"type": "signup", "email": ADDRESS, "password": PASSWORD}),

@@ -14,7 +14,7 @@ from hooks.names import Hook
 from tests import factories
 from tests.accounts.mfa import factor_requests
 from tests.authsvc.console.conftest import Console
-from tests.conftest import Answer, Api, ChangeConfig
+from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.factories import PASSWORD
 from tests.fakes.http_peer import HttpPeer, in_json
 from tests.hooks.conftest import SetHook
@@ -36,7 +36,7 @@ def password_hook(set_hook: SetHook, peer: HttpPeer) -> HttpPeer:
     return peer
 
 
-def sign_in(api: Api, password: str = PASSWORD, email: str = "ada@example.com") -> Answer:
+def sign_in(api: Api, password: str = PASSWORD, email: str = "ada@example.com") -> ApiResponse:
     return api.post("/token?grant_type=password", {"email": email, "password": password})
 
 
@@ -68,7 +68,7 @@ def test_users_who_are_not_shown(api: Api, user: User, password_hook: HttpPeer, 
 @pytest.mark.parametrize("ends_sessions", [True, False])
 def test_a_rejected_password(api: Api, user: User, password_hook: HttpPeer, password: str, ends_sessions: bool) -> None:
     factories.make_session(user)
-    password_hook.answer(
+    password_hook.respond(
         in_json({"decision": "reject", "message": "too many attempts", "should_logout_user": ends_sessions})
     )
     response = sign_in(api, password)
@@ -80,12 +80,12 @@ def test_a_rejected_password(api: Api, user: User, password_hook: HttpPeer, pass
 
 
 def test_a_rejection_without_a_message(api: Api, user: User, password_hook: HttpPeer) -> None:
-    password_hook.answer(in_json({"decision": "reject"}))
+    password_hook.respond(in_json({"decision": "reject"}))
     assert sign_in(api).json()["msg"] == "Further password verification attempts will be rejected."
 
 
 @pytest.mark.parametrize(
-    ("answer", "language", "shown"),
+    ("response", "language", "shown"),
     [
         ({"decision": "reject", "message": "<b>too many"}, "de", "&lt;b&gt;too many"),
         ({"decision": "reject"}, "en", "The sign-in was refused."),
@@ -95,10 +95,10 @@ def test_a_rejection_without_a_message(api: Api, user: User, password_hook: Http
     ],
 )
 def test_a_rejected_password_on_the_hosted_page(
-    user: User, password_hook: HttpPeer, auth_config: ChangeConfig, answer: dict[str, Any], language: str, shown: str
+    user: User, password_hook: HttpPeer, auth_config: ChangeConfig, response: dict[str, Any], language: str, shown: str
 ) -> None:
     auth_config(pages={"enabled": True})
-    password_hook.answer(in_json(answer))
+    password_hook.respond(in_json(response))
     browser = PageBrowser()
     browser.client.cookies["account_language"] = language
     page = browser.sign_in("ada@example.com").content.decode()
@@ -106,27 +106,27 @@ def test_a_rejected_password_on_the_hosted_page(
     assert not Session.objects.exists()
 
 
-@pytest.mark.parametrize("answer", [{"decision": "continue"}, {"decision": "else", "message": "x"}, {}, None])
+@pytest.mark.parametrize("response", [{"decision": "continue"}, {"decision": "else", "message": "x"}, {}, None])
 def test_other_answers_keep_the_result(
-    api: Api, user: User, password_hook: HttpPeer, answer: dict[str, Any] | None
+    api: Api, user: User, password_hook: HttpPeer, response: dict[str, Any] | None
 ) -> None:
-    password_hook.answer(in_json(answer))
+    password_hook.respond(in_json(response))
     assert sign_in(api).status_code == 200
     assert sign_in(api, "wrong").status_code == 400
 
 
 def test_an_error_of_the_hook_keeps_the_sessions(api: Api, user: User, password_hook: HttpPeer) -> None:
     factories.make_session(user)
-    password_hook.answer(in_json({"error": {"http_code": 429, "message": "slow down"}}))
+    password_hook.respond(in_json({"error": {"http_code": 429, "message": "slow down"}}))
     assert (sign_in(api).status_code, sign_in(api).json()["msg"]) == (429, "slow down")
     assert Session.objects.count() == 1
 
 
-@pytest.mark.parametrize("answer", [{"decision": 1}, {"decision": "reject", "message": []}])
+@pytest.mark.parametrize("document", [{"decision": 1}, {"decision": "reject", "message": []}])
 def test_answers_of_another_shape(
-    api: Api, user: User, password_hook: HttpPeer, answer: dict[str, Any], recorded: RecordedMetrics
+    api: Api, user: User, password_hook: HttpPeer, document: dict[str, Any], recorded: RecordedMetrics
 ) -> None:
-    password_hook.answer(in_json(answer))
+    password_hook.respond(in_json(document))
     response = sign_in(api)
     assert (response.status_code, response.json()["msg"]) == (500, "Error unmarshaling JSON output.")
     assert recorded.changes("auth_hook_duration_seconds_count", "outcome") == {("failed",): 1}
@@ -135,9 +135,9 @@ def test_answers_of_another_shape(
 @pytest.mark.parametrize(("mode", "status"), [("open", 200), ("closed", 500)])
 def test_the_failure_mode(api: Api, user: User, set_hook: SetHook, peer: HttpPeer, mode: str, status: int) -> None:
     set_hook(Hook.PASSWORD_VERIFICATION_ATTEMPT, uri=peer.url, on_failure=mode)
-    peer.answer(in_json({}, status=500))
+    peer.respond(in_json({}, status=500))
     assert sign_in(api).status_code == status
-    peer.answer(in_json({"decision": "reject"}))
+    peer.respond(in_json({"decision": "reject"}))
     assert sign_in(api).status_code == 400
 
 
@@ -146,7 +146,7 @@ def test_a_rejected_code_ends_all_sessions(api: Api, set_hook: SetHook, peer: Ht
     owner = factor_requests.make_owner()
     factors = owner.factor.id, factor_requests.challenged(api, owner.token, owner.factor.id)
     set_hook(Hook.MFA_VERIFICATION_ATTEMPT, uri=peer.url)
-    peer.answer(in_json({"decision": "reject", "message": "locked"}))
+    peer.respond(in_json({"decision": "reject", "message": "locked"}))
     code = factor_requests.code() if is_valid else factor_requests.wrong_code()
     response = factor_requests.verify(api, owner.token, *factors, code)
     assert (response.status_code, response.json()["error_code"]) == (403, "mfa_verification_rejected")
@@ -178,7 +178,7 @@ def test_other_answers_keep_the_result_of_a_code(api: Api, set_hook: SetHook, pe
 def test_an_error_of_the_hook_ends_the_verification(api: Api, set_hook: SetHook, peer: HttpPeer) -> None:
     owner = factor_requests.make_owner()
     set_hook(Hook.MFA_VERIFICATION_ATTEMPT, uri=peer.url)
-    peer.answer(in_json({}, status=500))
+    peer.respond(in_json({}, status=500))
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
     response = factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code())
     assert response.json()["msg"] == "Unexpected status code returned from hook: 500"
@@ -187,7 +187,7 @@ def test_an_error_of_the_hook_ends_the_verification(api: Api, set_hook: SetHook,
 
 def test_operators_sign_in_to_the_console_without_the_hook(password_hook: HttpPeer) -> None:
     factories.make_user(email="op@example.com", role="svc_admin")
-    password_hook.answer(in_json({}, status=500))
+    password_hook.respond(in_json({}, status=500))
     console = Console()
     console.sign_in("op@example.com")
     assert console.is_in
@@ -196,7 +196,7 @@ def test_operators_sign_in_to_the_console_without_the_hook(password_hook: HttpPe
 
 def test_the_hosted_sign_in_page_asks_the_hook(user: User, password_hook: HttpPeer, auth_config: ChangeConfig) -> None:
     auth_config(pages={"enabled": True})
-    password_hook.answer(in_json({"decision": "reject"}))
+    password_hook.respond(in_json({"decision": "reject"}))
     page = PageBrowser()
     page.sign_in("ada@example.com")
     assert not page.is_in

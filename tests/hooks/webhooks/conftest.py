@@ -8,7 +8,7 @@ import pytest
 
 from hooks.webhooks import subscriptions
 from tests.conftest import ChangeConfig
-from tests.fakes.http_peer import Answer, HttpPeer
+from tests.fakes.http_peer import HttpPeer, Response
 
 
 @pytest.fixture(autouse=True)
@@ -23,5 +23,5 @@ def _enabled(auth_config: ChangeConfig) -> Iterator[None]:
 def receiver() -> Iterator[HttpPeer]:
     """Accepts every webhook unless a test sets other answers."""
     with HttpPeer() as running:
-        running.answer(Answer(status=204))
+        running.respond(Response(status=204))
         yield running

@@ -17,10 +17,9 @@ from authsvc.security import encrypted_columns, encryption
 from hooks.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint, WebhookEvent
 from hooks.webhooks import subscriptions
 from tests.accounts.administration import admin_requests
-from tests.conftest import Answer as HttpAnswer
-from tests.conftest import Api, ChangeConfig
+from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.factories import make_session
-from tests.fakes.http_peer import Answer, HttpPeer
+from tests.fakes.http_peer import HttpPeer, Response
 from tests.hooks.webhooks.deliveries import (
     SECRET,
     backdate,
@@ -46,7 +45,7 @@ NO_EVENT = (404, "webhook_event_not_found", "Webhook event not found")
 INACTIVE = (400, "validation_failed", "Webhook endpoint is disabled")
 
 
-def ask(api: Api, method: str, path: str, body: Any = None) -> HttpAnswer:
+def ask(api: Api, method: str, path: str, body: Any = None) -> ApiResponse:
     response = admin_requests.ask(api, method, f"{PATH}/{path}", body)
     subscriptions.cache.clear()  # no commit in tests
     return response
@@ -178,7 +177,7 @@ class TestEndpoints:
 
     def test_the_deliveries_of_a_disabled_endpoint_are_cancelled(self, receiver: HttpPeer, api: Api) -> None:
         endpoint_id = make_endpoint(receiver.url).endpoint.id
-        receiver.answer(Answer(status=500))
+        receiver.respond(Response(status=500))
         record()
         deliver()
         done(api, "PUT", f"endpoints/{endpoint_id}", {"disabled": True})
@@ -253,22 +252,22 @@ class TestDeliveries:
     def test_ping_reaches_one_endpoint(self, receiver: HttpPeer, api: Api) -> None:
         make_endpoint(f"{receiver.url}/all")
         endpoint_id = make_endpoint(f"{receiver.url}/users", "user.*").endpoint.id
-        answer = done(api, "POST", f"endpoints/{endpoint_id}/ping", status=202)
+        response = done(api, "POST", f"endpoints/{endpoint_id}/ping", status=202)
 
         deliver()
 
         (request,) = receiver.received
-        assert (request.path, request.json()["id"]) == ("/users", answer["event_id"])
+        assert (request.path, request.json()["id"]) == ("/users", response["event_id"])
         assert request.json()["type"] == "webhook.ping"
         assert request.json()["data"] == {"endpoint_id": str(endpoint_id)}
         assert request.json()["actor"] == {"type": "admin", "id": None, "role": "service_role"}
         assert request.json()["request"]["id"]
-        assert str(rows()[0].id) == answer["delivery_id"]
+        assert str(rows()[0].id) == response["delivery_id"]
 
     def test_details(self, receiver: HttpPeer, api: Api) -> None:
         make_endpoint(receiver.url)
         user_id = uuid4()
-        receiver.answer(Answer(status=500, body=b"no such table"))
+        receiver.respond(Response(status=500, body=b"no such table"))
         record(user_id=user_id)
         deliver()
         (row,) = rows()
@@ -287,7 +286,7 @@ class TestDeliveries:
 
     def test_list(self, receiver: HttpPeer, api: Api) -> None:
         endpoint_id = make_endpoint(receiver.url).endpoint.id
-        receiver.answer(Answer(status=500), Answer(status=200))
+        receiver.respond(Response(status=500), Response(status=200))
         for event_type in (EventType.USER_CREATED, EventType.USER_UPDATED, EventType.SESSION_STARTED):
             record(event_type)
             deliver()
@@ -329,7 +328,7 @@ class TestDeliveries:
     def test_retry_begins_the_schedule_again(self, receiver: HttpPeer, api: Api, auth_config: ChangeConfig) -> None:
         auth_config(webhooks={"retry_schedule": (timedelta(hours=1),)})
         make_endpoint(receiver.url)
-        receiver.answer(Answer(status=500))
+        receiver.respond(Response(status=500))
         record()
         deliver()
         backdate(timedelta(hours=2))
@@ -350,7 +349,7 @@ class TestDeliveries:
     ) -> None:
         auth_config(webhooks={"retry_schedule": ()})
         make_endpoint(receiver.url)
-        receiver.answer(Answer(status=500))
+        receiver.respond(Response(status=500))
         user_id = uuid4()
         record(user_id=user_id, number=1)
         deliver()
@@ -358,7 +357,7 @@ class TestDeliveries:
         record(user_id=user_id, number=2)
         deliver()
         assert statuses() == ["failed", "pending"]
-        receiver.answer(Answer(status=200))
+        receiver.respond(Response(status=200))
 
         done(api, "POST", f"deliveries/{rows()[0].id}/retry", status=202)
         deliver()
@@ -383,7 +382,7 @@ class TestReplay:
     def test_failed_deliveries_are_repeated(self, receiver: HttpPeer, api: Api, auth_config: ChangeConfig) -> None:
         auth_config(webhooks={"retry_schedule": ()})
         endpoint_id = make_endpoint(receiver.url).endpoint.id
-        receiver.answer(Answer(status=500), Answer(status=500), Answer(status=500), Answer(status=200))
+        receiver.respond(Response(status=500), Response(status=500), Response(status=500), Response(status=200))
         user_id = uuid4()
         for number in range(4):
             record(user_id=user_id, number=number)
@@ -445,7 +444,7 @@ class TestReplay:
 def test_old_events_are_deleted_unless_a_delivery_is_pending(receiver: HttpPeer, auth_config: ChangeConfig) -> None:
     auth_config(webhooks={"retention": timedelta(hours=1)})
     make_endpoint(receiver.url)
-    receiver.answer(Answer(status=500), Answer(status=200))
+    receiver.respond(Response(status=500), Response(status=200))
     record()
     deliver()
     record()

@@ -18,7 +18,7 @@ from hooks.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint, Webho
 from hooks.webhooks import queries, sending, subscriptions
 from hooks.webhooks.dispatcher import Dispatcher
 from tests.conftest import ChangeConfig
-from tests.fakes.http_peer import Answer, HttpPeer, redirect
+from tests.fakes.http_peer import HttpPeer, Response, redirect
 from tests.hooks.webhooks.deliveries import (
     SECRET,
     backdate,
@@ -88,7 +88,7 @@ def pause(row: WebhookDelivery) -> timedelta:
 
 def test_a_failed_attempt_is_repeated_with_the_same_id_and_body(receiver: HttpPeer) -> None:
     make_endpoint(receiver.url)
-    receiver.answer(Answer(status=500), Answer(status=500), Answer(status=200))
+    receiver.respond(Response(status=500), Response(status=500), Response(status=200))
     record()
 
     deliver()
@@ -112,7 +112,7 @@ def test_a_failed_attempt_is_repeated_with_the_same_id_and_body(receiver: HttpPe
 def test_the_delivery_fails_after_the_schedule(receiver: HttpPeer, auth_config: ChangeConfig) -> None:
     auth_config(webhooks={"retry_schedule": (timedelta(seconds=1),)})
     make_endpoint(receiver.url)
-    receiver.answer(Answer(status=500))
+    receiver.respond(Response(status=500))
     record()
 
     deliver()
@@ -126,7 +126,7 @@ def test_the_delivery_fails_after_the_schedule(receiver: HttpPeer, auth_config: 
 @pytest.mark.parametrize("status", [429, 503])
 def test_retry_after_delays_the_next_attempt(status: int, receiver: HttpPeer) -> None:
     make_endpoint(receiver.url)
-    receiver.answer(Answer(status=status, headers={"Retry-After": "120"}))
+    receiver.respond(Response(status=status, headers={"Retry-After": "120"}))
     record()
 
     deliver()
@@ -153,7 +153,7 @@ def test_retry_after_delays_the_next_attempt(status: int, receiver: HttpPeer) ->
 def test_retry_after_is_a_number_or_a_date(status: int, text: str, seconds: int, receiver: HttpPeer) -> None:
     if text == "in two hours":
         text = format_datetime(datetime.now(UTC) + timedelta(hours=2), usegmt=True)
-    receiver.answer(Answer(status=status, headers={"Retry-After": text}))
+    receiver.respond(Response(status=status, headers={"Retry-After": text}))
     message = sending.Message(
         event_id=uuid4(), attempt=1, url=receiver.url, secrets=[Secret(f"v1,{SECRET}")], body=b"{}"
     )
@@ -169,7 +169,7 @@ def test_retry_after_is_a_number_or_a_date(status: int, text: str, seconds: int,
 
 def test_an_endpoint_that_is_gone_is_disabled(receiver: HttpPeer, recorded: RecordedMetrics) -> None:
     make_endpoint(receiver.url)
-    receiver.answer(Answer(status=410))
+    receiver.respond(Response(status=410))
     record(number=1)
     record(number=2)
 
@@ -186,7 +186,7 @@ def test_an_endpoint_that_fails_for_long_is_disabled(
 ) -> None:
     auth_config(webhooks={"disable_after": timedelta(hours=1)})
     make_endpoint(receiver.url)
-    receiver.answer(Answer(status=500))
+    receiver.respond(Response(status=500))
     user_id = uuid4()
     record(user_id=user_id)
     record(user_id=user_id)
@@ -216,7 +216,7 @@ def test_an_endpoint_enabled_by_another_process_keeps_its_deliveries(receiver: H
 
 def test_a_success_ends_the_failing_state(receiver: HttpPeer) -> None:
     make_endpoint(receiver.url)
-    receiver.answer(Answer(status=500), Answer(status=200))
+    receiver.respond(Response(status=500), Response(status=200))
     record()
     deliver()
     backdate(timedelta(minutes=1))
@@ -232,7 +232,7 @@ class TestOrder:
     def test_events_of_a_user_wait_for_the_earlier_ones(self, receiver: HttpPeer) -> None:
         make_endpoint(receiver.url)
         user_id, other_id = uuid4(), uuid4()
-        receiver.answer(Answer(status=500), Answer(status=200))
+        receiver.respond(Response(status=500), Response(status=200))
         record(user_id=user_id, number=1)
         deliver()
         record(user_id=user_id, number=2)
@@ -252,7 +252,7 @@ class TestOrder:
         auth_config(webhooks={"retry_schedule": ()})
         make_endpoint(receiver.url)
         user_id = uuid4()
-        receiver.answer(Answer(status=500), Answer(status=200))
+        receiver.respond(Response(status=500), Response(status=200))
         record(user_id=user_id, number=1)
         record(user_id=user_id, number=2)
 
@@ -263,7 +263,7 @@ class TestOrder:
     def test_endpoints_do_not_wait_for_each_other(self, receiver: HttpPeer) -> None:
         make_endpoint(f"{receiver.url}/down")
         make_endpoint(f"{receiver.url}/up")
-        receiver.answer(Answer(status=500), path="/down")
+        receiver.respond(Response(status=500), path="/down")
         user_id = uuid4()
         for number in range(3):
             record(user_id=user_id, number=number)
@@ -319,7 +319,7 @@ class TestConcurrency:
         make_endpoint(f"{receiver.url}/hangs")
         make_endpoint(f"{receiver.url}/answers")
         release = threading.Event()
-        receiver.answer(Answer(status=204, before=release.wait), path="/hangs")
+        receiver.respond(Response(status=204, before=release.wait), path="/hangs")
         for number in range(6):
             record(number=number)
         dispatcher = Dispatcher()
@@ -338,7 +338,7 @@ class TestConcurrency:
     def test_endpoints_that_fail_share_half_of_the_attempts(self, receiver: HttpPeer) -> None:
         for number in range(4):
             make_endpoint(f"{receiver.url}/{number}")
-        receiver.answer(Answer(status=500))
+        receiver.respond(Response(status=500))
         record()
         dispatcher = Dispatcher()
         dispatcher.step()
@@ -379,7 +379,7 @@ def test_a_name_with_a_private_address_is_refused(auth_config: ChangeConfig, mon
 
 def test_a_redirect_is_a_failure(receiver: HttpPeer) -> None:
     make_endpoint(receiver.url)
-    receiver.answer(redirect("http://169.254.169.254/"))
+    receiver.respond(redirect("http://169.254.169.254/"))
     record()
 
     deliver()
@@ -392,7 +392,7 @@ def test_the_answer_is_kept_without_secrets(receiver: HttpPeer) -> None:
     make_endpoint(receiver.url)
     token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl"
     body = f'{{"seen":"{SECRET}","access_token":"opaque value","jwt":"{token}","ok":true}}'.encode()
-    receiver.answer(Answer(status=200, body=body + b"\0\xff" + b"x" * 5_000))
+    receiver.respond(Response(status=200, body=body + b"\0\xff" + b"x" * 5_000))
     record()
 
     deliver()
@@ -420,7 +420,7 @@ def test_redaction(text: str, kept: str) -> None:
 
 def test_an_answer_that_is_too_long_is_cut(receiver: HttpPeer) -> None:
     make_endpoint(receiver.url)
-    receiver.answer(Answer(status=200, body=b"x" * 1_000_000))
+    receiver.respond(Response(status=200, body=b"x" * 1_000_000))
     record()
 
     deliver()
@@ -431,7 +431,7 @@ def test_an_answer_that_is_too_long_is_cut(receiver: HttpPeer) -> None:
 def test_an_endpoint_that_hangs_times_out(receiver: HttpPeer, auth_config: ChangeConfig) -> None:
     auth_config(webhooks={"timeout": timedelta(milliseconds=100)})
     make_endpoint(receiver.url)
-    receiver.answer(Answer(hang=True))
+    receiver.respond(Response(hang=True))
     record()
 
     deliver()

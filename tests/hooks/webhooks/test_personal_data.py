@@ -16,7 +16,7 @@ from authsvc.jobs import cleanup
 from authsvc.personal_data import DataSubject
 from hooks.models import WebhookAttempt, WebhookEvent
 from hooks.webhooks import endpoints, subscriptions
-from tests.fakes.http_peer import Answer, HttpPeer
+from tests.fakes.http_peer import HttpPeer, Response
 from tests.hooks.webhooks.deliveries import ADMIN, backdate, deliver, make_endpoint, record, rows, statuses
 
 pytestmark = pytest.mark.django_db
@@ -40,11 +40,11 @@ def clean_up() -> None:
 def test_events_of_a_deleted_user_lose_their_data_after_their_delivery(receiver: HttpPeer) -> None:
     make_endpoint(receiver.url)
     user_id = uuid4()
-    receiver.answer(Answer(status=200, body=ADDRESS.encode()))
+    receiver.respond(Response(status=200, body=ADDRESS.encode()))
     record(user_id=user_id)
     record(user_id=uuid4())
     deliver()
-    receiver.answer(Answer(status=500), Answer(status=200, body=ADDRESS.encode()))
+    receiver.respond(Response(status=500), Response(status=200, body=ADDRESS.encode()))
     record(user_id=user_id)
     deliver()
     first, *_ = bodies()

@@ -18,7 +18,7 @@ from hooks.models import WebhookDelivery, WebhookEvent
 from hooks.webhooks import queries, subscriptions
 from hooks.webhooks.dispatcher import Dispatcher
 from tests.conftest import ChangeConfig
-from tests.fakes.http_peer import Answer, HttpPeer
+from tests.fakes.http_peer import HttpPeer, Response
 from tests.hooks.webhooks.deliveries import deliver, make_endpoint, numbers, record, rows
 
 URL = "https://hooks.example.com/"
@@ -135,7 +135,7 @@ def test_a_worker_delivers_until_it_is_stopped(receiver: HttpPeer) -> None:
 def test_results_survive_a_lost_connection(receiver: HttpPeer) -> None:
     make_endpoint(receiver.url)
     stopping, answered = threading.Event(), threading.Event()
-    receiver.answer(Answer(status=204, before=answered.wait))
+    receiver.respond(Response(status=204, before=answered.wait))
     record(number=1)
     worker = threading.Thread(target=Dispatcher().run, args=(stopping,))
     worker.start()

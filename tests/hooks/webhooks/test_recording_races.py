@@ -16,7 +16,7 @@ from authsvc.events import EventType
 from hooks.models import WebhookDelivery
 from hooks.webhooks import queries
 from hooks.webhooks.dispatcher import Dispatcher
-from tests.fakes.http_peer import Answer, HttpPeer
+from tests.fakes.http_peer import HttpPeer, Response
 from tests.hooks.webhooks.deliveries import deliver, make_endpoint, numbers, record, rows
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -52,7 +52,7 @@ def test_events_that_commit_late_are_delivered(receiver: HttpPeer) -> None:
 
 def test_two_workers_deliver_once_each_and_in_order(receiver: HttpPeer) -> None:
     make_endpoint(receiver.url)
-    receiver.answer(*[Answer(status=status) for status in (204, 500, 204, 204, 503, 204)])
+    receiver.respond(*[Response(status=status) for status in (204, 500, 204, 204, 503, 204)])
     users = [uuid4() for _ in range(5)]
     for number in range(10):
         for user_id in users:

@@ -62,7 +62,7 @@ def test_an_operator_supports_a_user(
         for password in ("a wrong guess", PASSWORD):
             headers, body = {"User-Agent": FIREFOX}, {"email": ADA, "password": password}
             requests.post(f"{service}/token?grant_type=password", json=body, headers=headers, timeout=60)
-        smtp.answers["RCPT"] = "450 4.2.2 mailbox full"
+        smtp.replies["RCPT"] = "450 4.2.2 mailbox full"
         assert requests.post(f"{service}/recover", json={"email": ADA}, timeout=60).status_code == 200
         wait_for_row(fresh_database_url, "SELECT 1 FROM message_attempts WHERE outcome = 'retry'")
         with psycopg.connect(fresh_database_url) as connection:
@@ -81,7 +81,7 @@ def test_an_operator_supports_a_user(
         heading(browser, "Undelivered messages")
         browser.click(".field-kind a")
         browser.wait_for("document.body.innerText.includes('mailbox full')")
-        smtp.answers.clear()
+        smtp.replies.clear()
         browser.click("button[value='retry']")
         wait_for_message(browser, "Retrying now")
         wait_for_row(fresh_database_url, "SELECT 1 FROM message_attempts WHERE outcome = 'delivered'")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.fakes.http_peer import Answer, HttpPeer, Received, in_json
+from tests.fakes.http_peer import HttpPeer, Received, Response, in_json
 from tests.live.clients import node
 from tests.live.clients.conftest import APP, CLIENT, CLIENT_SECRET, Service
 from tests.live.clients.node import OpenIdProvider
@@ -40,8 +40,8 @@ class Wallet(HttpPeer):
 
     account = EthereumWallet(seed=2)
 
-    def next_answer(self, received: Received) -> Answer:
-        super().next_answer(received)
+    def next_response(self, received: Received) -> Response:
+        super().next_response(received)
         match received.json():
             case {"method": "eth_requestAccounts"}:
                 return in_json([self.account.address])

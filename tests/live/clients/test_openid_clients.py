@@ -42,22 +42,22 @@ class Browser:
 
     def open(self, url: str) -> str:
         """The URL at which the browser arrives: that of the client, or the last page of the device authorization."""
-        answer = self._cookies.get(url, allow_redirects=False, timeout=10)
+        response = self._cookies.get(url, allow_redirects=False, timeout=10)
         for _ in range(_MAX_STEPS):
-            assert answer.status_code in (200, 302, 303), f"{answer.url}: {answer.status_code} {answer.text}"
-            if answer.status_code == 200:
-                form = {name: html.unescape(value) for name, value in _HIDDEN.findall(answer.text)}
-                answer = self._cookies.post(
-                    answer.url, {**form, **self._answer(answer)}, allow_redirects=False, timeout=10
+            assert response.status_code in (200, 302, 303), f"{response.url}: {response.status_code} {response.text}"
+            if response.status_code == 200:
+                form = {name: html.unescape(value) for name, value in _HIDDEN.findall(response.text)}
+                response = self._cookies.post(
+                    response.url, {**form, **self._fields(response)}, allow_redirects=False, timeout=10
                 )
                 continue
-            target = urljoin(answer.url, answer.headers["Location"])
+            target = urljoin(response.url, response.headers["Location"])
             if not target.startswith(f"{self.service.url}/") or target.endswith("/oauth/device/approved"):
                 return target
-            answer = self._cookies.get(target, allow_redirects=False, timeout=10)
-        raise AssertionError(f"the browser has not left {answer.url}")
+            response = self._cookies.get(target, allow_redirects=False, timeout=10)
+        raise AssertionError(f"the browser has not left {response.url}")
 
-    def _answer(self, page: requests.Response) -> dict[str, str]:
+    def _fields(self, page: requests.Response) -> dict[str, str]:
         """The fields that the user fills in on a page."""
         parts = urlsplit(page.url)
         if parts.path == "/account/sign-in":

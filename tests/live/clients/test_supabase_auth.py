@@ -82,9 +82,9 @@ def client(open_client: Open, email: str, service: Service) -> SyncGoTrueClient:
 
 
 def follow(link: str) -> str:
-    answer = requests.get(link, allow_redirects=False, timeout=60)
-    assert answer.status_code == 303
-    return answer.headers["Location"]
+    response = requests.get(link, allow_redirects=False, timeout=60)
+    assert response.status_code == 303
+    return response.headers["Location"]
 
 
 def query(url: str) -> dict[str, str]:
@@ -98,9 +98,9 @@ def session_of(client: SyncGoTrueClient) -> Session:
 
 
 def user_of(client: SyncGoTrueClient) -> User:
-    answer = client.get_user()
-    assert answer is not None
-    return answer.user
+    response = client.get_user()
+    assert response is not None
+    return response.user
 
 
 def assert_signed_out(client: SyncGoTrueClient, jwt: str | None = None) -> None:
@@ -136,9 +136,9 @@ def test_sign_up_and_confirm_by_code(open_client: Open, email: str, service: Ser
     client.on_auth_state_change(lambda event, _: events.append(event))
     client.sign_up({"email": email, "password": PASSWORD})
 
-    answer = client.verify_otp({"email": email, "type": "email", "token": service.post.wait(email).code})
+    response = client.verify_otp({"email": email, "type": "email", "token": service.post.wait(email).code})
 
-    assert answer.session is not None
+    assert response.session is not None
     assert events == ["SIGNED_IN"]
     assert user_of(client).email == email
 
@@ -155,9 +155,9 @@ def test_sign_up_with_pkce(open_client: Open, email: str, service: Service) -> N
     with pytest.raises(AuthApiError) as raised:
         open_client().exchange_code_for_session({"auth_code": code, "code_verifier": "w" * 50, "redirect_to": ""})
     assert (raised.value.status, raised.value.code) == (400, "bad_code_verifier")
-    answer = client.exchange_code_for_session({"auth_code": code, "code_verifier": "", "redirect_to": ""})
-    assert answer.user is not None
-    assert answer.user.email == email
+    response = client.exchange_code_for_session({"auth_code": code, "code_verifier": "", "redirect_to": ""})
+    assert response.user is not None
+    assert response.user.email == email
 
 
 def test_sign_in_and_get_user(client: SyncGoTrueClient, open_client: Open, email: str) -> None:

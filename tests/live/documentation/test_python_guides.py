@@ -79,9 +79,9 @@ def session(installation: Installation) -> dict[str, Any]:
 
 def sign_in(installation: Installation, email: str) -> dict[str, Any]:
     body = {"email": email, "password": PASSWORD}
-    answer = requests.post(f"{installation.url}/token?grant_type=password", json=body, timeout=60)
-    answer.raise_for_status()
-    signed_in: dict[str, Any] = answer.json()
+    response = requests.post(f"{installation.url}/token?grant_type=password", json=body, timeout=60)
+    response.raise_for_status()
+    signed_in: dict[str, Any] = response.json()
     return signed_in
 
 
@@ -138,8 +138,8 @@ def ask(api: Any, token: str | None, *, path: str = "/notes", method: str = "GET
 
 
 def test_fastapi_accepts_token_of_user(api: Any, session: dict[str, Any]) -> None:
-    answer = ask(api, session["access_token"])
-    assert (answer.status_code, answer.json()["owner"]) == (200, session["user"]["id"])
+    response = ask(api, session["access_token"])
+    assert (response.status_code, response.json()["owner"]) == (200, session["user"]["id"])
     assert ask(api, session["access_token"], method="POST").status_code == 200
 
 
@@ -167,9 +167,9 @@ def test_fastapi_refuses_listed_tokens(api: Any, session: dict[str, Any], instal
         "public key as secret": hs256(claims, pem, kid=kid),
         "no signature": jwt.encode(claims, "", algorithm="none", headers={"kid": kid}),
     }
-    answers = {name: ask(api, token) for name, token in refused.items()}
-    assert {name: answer.status_code for name, answer in answers.items() if answer.status_code != 401} == {}
-    assert 'error_description="the token is expired"' in answers["expired"].headers["WWW-Authenticate"]
+    responses = {name: ask(api, token) for name, token in refused.items()}
+    assert {name: response.status_code for name, response in responses.items() if response.status_code != 401} == {}
+    assert 'error_description="the token is expired"' in responses["expired"].headers["WWW-Authenticate"]
     assert ask(api, None).headers["WWW-Authenticate"] == "Bearer"
 
 
@@ -256,12 +256,12 @@ def test_django_project_verifies_tokens(
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    answers = json.loads(ran.stdout)
-    assert [status for status, _, _ in answers] == [200, 401, 401, 403, 200, 403, 401, 200, 401]
-    assert {answers[index][1] for index in (1, 2, 6, 8)} == {"Bearer"}
-    assert answers[0][2]["owner"] == answers[7][2]["owner"] == session["user"]["id"]
-    assert answers[2][2]["detail"] == "the token is expired"
-    assert answers[4][2] == {"recipient": session["user"]["email"]}
+    responses = json.loads(ran.stdout)
+    assert [status for status, _, _ in responses] == [200, 401, 401, 403, 200, 403, 401, 200, 401]
+    assert {responses[index][1] for index in (1, 2, 6, 8)} == {"Bearer"}
+    assert responses[0][2]["owner"] == responses[7][2]["owner"] == session["user"]["id"]
+    assert responses[2][2]["detail"] == "the token is expired"
+    assert responses[4][2] == {"recipient": session["user"]["email"]}
 
 
 @pytest.mark.parametrize("program", ["tour", "admin", "async_tour"])
@@ -318,10 +318,10 @@ def test_django_views_start_provider_sign_in(load: Callable[..., ModuleType], in
     views = importlib.import_module("views")
     started = RequestFactory().get("/auth/start", headers={"host": "localhost"})
     started.session = SessionStore()
-    answer = views.start_sign_in(started)
-    target = urlsplit(answer["Location"])
-    assert answer.status_code == 302
-    assert answer["Location"].startswith(f"{installation.url}/authorize?")
+    response = views.start_sign_in(started)
+    target = urlsplit(response["Location"])
+    assert response.status_code == 302
+    assert response["Location"].startswith(f"{installation.url}/authorize?")
     assert parse_qs(target.query)["redirect_to"] == ["http://localhost/auth/callback"]
     assert parse_qs(target.query)["code_challenge"]
     assert started.session["auth_session-code-verifier"]

@@ -65,11 +65,11 @@ def cluster() -> Iterator[Cluster]:
 class Attempt:
     email: str
     begun: float
-    answer: requests.Response | None
+    response: requests.Response | None
 
     @property
     def succeeded(self) -> bool:
-        return self.answer is not None and self.answer.status_code == 200
+        return self.response is not None and self.response.status_code == 200
 
 
 @dataclass
@@ -86,7 +86,7 @@ class Load:
             number += 1
             email = f"client{client}.{number}@example.com"
             begun = time.monotonic()
-            attempt = Attempt(email=email, begun=begun, answer=robust.sign_up(self.server, email))
+            attempt = Attempt(email=email, begun=begun, response=robust.sign_up(self.server, email))
             self.attempts.append(attempt)
             if not attempt.succeeded:
                 time.sleep(0.1)
@@ -137,7 +137,7 @@ def test_server_recovers_after_postgresql_restart(
             for thread in threads:
                 thread.join()
 
-        failures = [attempt.answer for attempt in load.attempts if not attempt.succeeded]
+        failures = [attempt.response for attempt in load.attempts if not attempt.succeeded]
         assert failures != []
         for failure in failures:
             assert failure is not None

@@ -102,7 +102,7 @@ def test_other_requests_are_served_while_sign_ups_wait_for_a_hook(gunicorn: Guni
         return requests.post(f"{url}/signup", json={}, timeout=robust.TIMEOUT_SECONDS).status_code
 
     with http_peer.HttpPeer() as hook, ThreadPoolExecutor(80) as pool:
-        hook.answer(http_peer.Answer(status=204, before=lambda: released.wait(robust.TIMEOUT_SECONDS)))
+        hook.respond(http_peer.Response(status=204, before=lambda: released.wait(robust.TIMEOUT_SECONDS)))
         env = {
             "WEB_CONCURRENCY": "1",
             "AUTH_EXTERNAL_ANONYMOUS_USERS_ENABLED": "true",

@@ -178,28 +178,28 @@ def test_each_valid_email_arrives_once_despite_mail_server_failures(
         )
 
         # Reachable, with temporary errors.
-        smtp.answers = {"CONNECT": TEMPORARY["CONNECT"]}
+        smtp.replies = {"CONNECT": TEMPORARY["CONNECT"]}
         smtp.start()
         for moment, response in TEMPORARY.items():
-            smtp.answers = {moment: response}
+            smtp.replies = {moment: response}
             deliveries.make_due()
             deliveries.wait_for_failure(in_time, error=response)
         assert len(smtp.received) == 1
 
         # Working, except for two recipients.
-        smtp.answers = {}
+        smtp.replies = {}
         smtp.rejections = {gone: "550 5.1.1 no such user"}
         deliveries.make_due()
         assert sign_up(server, gone) == usual
         robust.wait_until(lambda: deliveries.jobs().keys() == {*early, gone}, "delivery of the second emails")
         robust.wait_until(lambda: deliveries.jobs()[gone].status == "failed", "the rejected email to fail permanently")
         assert [landing(message) for message in in_time] == ["access_token"] * 3
-        smtp.answers = {"DATA": "554 5.7.1 spam"}
+        smtp.replies = {"DATA": "554 5.7.1 spam"}
         assert sign_up(server, spam) == usual
         robust.wait_until(lambda: deliveries.jobs()[spam].status == "failed", "the spam email to fail permanently")
 
         # Hanging, with one email in progress in each process.
-        smtp.answers = {"DATA": HANG}
+        smtp.replies = {"DATA": HANG}
         assert sign_up(server, *patient) == usual
         robust.wait_until(lambda: smtp.hanging == len(patient), "all workers to hang")
         assert sign_up(server, *crowd) == usual
@@ -210,15 +210,15 @@ def test_each_valid_email_arrives_once_despite_mail_server_failures(
         )
         held = [deliveries.jobs()[address].message for address in patient]
         assert smtp.hanging == len(patient)
-        smtp.answers = {}
+        smtp.replies = {}
         robust.wait_until(lambda: deliveries.jobs().keys() == {*early, gone, spam}, "delivery of all emails")
 
         # Disconnecting during an email.
-        smtp.answers = {"BODY": DROP}
+        smtp.replies = {"BODY": DROP}
         assert sign_up(server, cut) == usual
         broken_off = deliveries.jobs()[cut].message
         deliveries.wait_for_failure([broken_off], error="SMTPServerDisconnected")
-        smtp.answers = {}
+        smtp.replies = {}
         robust.wait_until(lambda: cut not in deliveries.jobs(), "delivery of the interrupted email")
 
         kept = deliveries.jobs()

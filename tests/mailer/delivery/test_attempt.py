@@ -103,7 +103,7 @@ def test_an_unwritable_inbox_causes_no_second_delivery(
 
 def test_a_temporarily_rejected_email_is_retried(smtp: FakeSmtp, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "mailer.delivery.attempt")
-    smtp.answers["RCPT"] = "451 4.2.1 <Ada@Example.com> is busy, code 987654"
+    smtp.replies["RCPT"] = "451 4.2.1 <Ada@Example.com> is busy, code 987654"
     with pytest.raises(jobs.Retry):
         deliver(an_email(expires_at=NOW + timedelta(hours=1)))
     recorded = Attempt.objects.get()
@@ -143,7 +143,7 @@ def test_a_permanently_rejected_email_fails(
     response: str,
     reason: str,
 ) -> None:
-    smtp.answers["RCPT"] = response
+    smtp.replies["RCPT"] = response
     with pytest.raises(jobs.PermanentFailure):
         deliver(an_email(expires_at=NOW + life), pause=pause)
     recorded = Attempt.objects.get()
@@ -161,7 +161,7 @@ def test_a_permanently_rejected_email_fails(
     ],
 )
 def test_a_retry_is_due_before_the_email_expires(smtp: FakeSmtp, life: timedelta | None, pause: timedelta) -> None:
-    smtp.answers["RCPT"] = "450 busy"
+    smtp.replies["RCPT"] = "450 busy"
     with pytest.raises(jobs.Retry) as again:
         deliver(an_email(expires_at=NOW + life if life else None))
     assert again.value.delay == pause

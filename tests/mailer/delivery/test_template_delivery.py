@@ -18,7 +18,7 @@ from authsvc.messaging import Email, EmailKind
 from mailer.delivery import attempt, encryption
 from mailer.models import Attempt
 from tests.conftest import ChangeConfig
-from tests.fakes.http_peer import Answer, HttpPeer
+from tests.fakes.http_peer import HttpPeer, Response
 from tests.fakes.smtp import FakeSmtp
 from tests.mailer.conftest import WAIT_SECONDS, Queue, wait_until
 
@@ -43,7 +43,7 @@ def reauthentication_email(**variables: Any) -> Email:
 
 @pytest.mark.django_db(transaction=True)
 def test_the_worker_renders_the_template(queue: Queue, smtp: FakeSmtp, peer: HttpPeer, worker: jobs.Worker) -> None:
-    peer.answer(Answer(body=b"<h1>Hello {{ .Data.name }}</h1><p>{{ .Token }}</p>"))
+    peer.respond(Response(body=b"<h1>Hello {{ .Data.name }}</h1><p>{{ .Token }}</p>"))
     with transaction.atomic():
         messaging.send(reauthentication_email(Data={"name": "<Ada>"}))
         assert peer.received == []
@@ -60,7 +60,7 @@ def test_the_worker_renders_the_template(queue: Queue, smtp: FakeSmtp, peer: Htt
 
 
 def test_accepting_an_email_does_not_wait_for_its_template(queue: Queue, peer: HttpPeer) -> None:
-    peer.answer(Answer(hang=True))
+    peer.respond(Response(hang=True))
     began = time.monotonic()
     with transaction.atomic():
         messaging.send(reauthentication_email())
@@ -71,7 +71,7 @@ def test_accepting_an_email_does_not_wait_for_its_template(queue: Queue, peer: H
 def test_an_unavailable_template_is_replaced_by_the_built_in_one(
     smtp: FakeSmtp, peer: HttpPeer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    peer.answer(Answer(status=500))
+    peer.respond(Response(status=500))
     deliver(reauthentication_email())
     [received] = smtp.received
     assert "987654" in received.message.as_string()
@@ -80,7 +80,7 @@ def test_an_unavailable_template_is_replaced_by_the_built_in_one(
 
 
 def test_a_template_that_cannot_be_rendered_fails_the_attempt(smtp: FakeSmtp, peer: HttpPeer) -> None:
-    peer.answer(Answer(body=b'{{ define "a" }}{{ template "a" . }}{{ end }}{{ template "a" . }}'))
+    peer.respond(Response(body=b'{{ define "a" }}{{ template "a" . }}{{ end }}{{ template "a" . }}'))
     with pytest.raises(jobs.Retry):
         deliver(reauthentication_email())
     assert smtp.received == []
@@ -90,7 +90,7 @@ def test_a_template_that_cannot_be_rendered_fails_the_attempt(smtp: FakeSmtp, pe
 
 @pytest.mark.django_db(transaction=True)
 def test_a_worker_fetches_templates_in_advance(queue: Queue, peer: HttpPeer, auth_config: ChangeConfig) -> None:
-    peer.answer(Answer(status=503), Answer(body=b"one"), Answer(body=b"two"))
+    peer.respond(Response(status=503), Response(body=b"one"), Response(body=b"two"))
     auth_config(
         mailer={
             "template_reloading_enabled": True,

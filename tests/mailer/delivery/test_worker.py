@@ -137,7 +137,7 @@ def test_an_email_is_retried_until_the_mail_server_is_back(
 def test_an_email_that_expires_before_its_next_retry_is_retried_earlier(
     queue: Queue, smtp: FakeSmtp, worker: jobs.Worker
 ) -> None:
-    smtp.answers["RCPT"] = "450 4.2.0 greylisted"
+    smtp.replies["RCPT"] = "450 4.2.0 greylisted"
     expires_at = timezone.now() + timedelta(minutes=8)
     post(expires_at=expires_at)
     wait_until(lambda: queue.states() == ["todo"] and queue.outcomes())
@@ -150,7 +150,7 @@ def test_an_email_that_expires_before_its_next_retry_is_retried_earlier(
 
 @pytest.mark.django_db(transaction=True)
 def test_a_permanently_rejected_email_is_kept_as_failed(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
-    smtp.answers["RCPT"] = "550 5.1.1 no such user"
+    smtp.replies["RCPT"] = "550 5.1.1 no such user"
     post()
     wait_until(lambda: queue.states() == ["failed"])
     assert queue.outcomes() == [(1, "failed")]
@@ -160,13 +160,13 @@ def test_a_permanently_rejected_email_is_kept_as_failed(queue: Queue, smtp: Fake
 def test_an_email_fails_after_the_last_retry_and_can_be_retried_manually(
     queue: Queue, smtp: FakeSmtp, worker: jobs.Worker
 ) -> None:
-    smtp.answers["RCPT"] = "450 4.2.0 greylisted"
+    smtp.replies["RCPT"] = "450 4.2.0 greylisted"
     message = post()
     wait_until(lambda: queue.states() == ["todo"] and queue.outcomes())
     queue.make_due(attempts=len(tasks.RETRY_DELAYS))
     wait_until(lambda: queue.states() == ["failed"])
     assert queue.outcomes() == [(1, "retry"), (len(tasks.RETRY_DELAYS) + 1, "failed")]
-    smtp.answers.clear()
+    smtp.replies.clear()
     jobs.retry_failed_job(job_id=queue.jobs()[0]["id"])
     wait_until(lambda: not queue.jobs())
     assert message_ids(smtp) == [message.id]
@@ -226,7 +226,7 @@ def test_a_job_does_not_wait_forever_for_the_database(queue: Queue, registered: 
 
     ask.defer(seconds=3)
     ask.defer(seconds=0)
-    running = jobs.Worker(answer_seconds=1.0)
+    running = jobs.Worker(response_timeout_seconds=1.0)
     running.start()
     wait_until(lambda: queue.states() == ["failed"])
     assert running.stop(seconds=WAIT_SECONDS)

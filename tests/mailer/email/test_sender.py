@@ -301,7 +301,7 @@ def test_a_rejection_has_the_servers_text_and_is_permanent_if_it_concerns_the_me
 ) -> None:
     with FakeSmtp() as server:
         use(auth_config, server)
-        server.answers[moment] = response
+        server.replies[moment] = response
         with pytest.raises(DeliveryFailed, match=f"^{response}$") as failure:
             sender.send(MESSAGE, RENDERED, at=NOW)
         assert failure.value.permanent == for_good
@@ -312,11 +312,11 @@ def test_a_rejection_has_the_servers_text_and_is_permanent_if_it_concerns_the_me
 def test_a_closed_connection_is_a_temporary_failure(auth_config: ChangeConfig, moment: str) -> None:
     with FakeSmtp() as server:
         use(auth_config, server)
-        server.answers[moment] = DROP
+        server.replies[moment] = DROP
         with pytest.raises(DeliveryFailed) as failure:
             sender.send(MESSAGE, RENDERED, at=NOW)
         assert not failure.value.permanent
-        server.answers.clear()
+        server.replies.clear()
         sender.send(MESSAGE, RENDERED, at=NOW)
         assert len(server.received) == 1
 
@@ -346,7 +346,7 @@ def test_every_attempt_is_logged_if_enabled(
     with FakeSmtp() as server:
         use(auth_config, server, logging_enabled=True)
         if rejection:
-            server.answers["RCPT"] = rejection
+            server.replies["RCPT"] = rejection
             with pytest.raises(DeliveryFailed):
                 sender.send(MESSAGE, RENDERED, at=NOW)
         else:

@@ -15,7 +15,7 @@ from pytest_django import Settings
 from mailer.inbox import previews, storage
 from mailer.rendering import message_types
 from tests.conftest import ChangeConfig
-from tests.fakes.http_peer import Answer, HttpPeer
+from tests.fakes.http_peer import HttpPeer, Response
 
 urlpatterns = [path("inbox/", include("mailer.urls"))]
 pytestmark = pytest.mark.urls(__name__)
@@ -53,7 +53,7 @@ def test_every_type_has_a_complete_preview(key: str) -> None:
 
 
 def test_a_preview_uses_the_current_template(peer: HttpPeer) -> None:
-    peer.answer(Answer(body=b"<p>one {{ .Email }}</p>"), Answer(body=b"<p>two {{ .Data.name }}</p>"))
+    peer.respond(Response(body=b"<p>one {{ .Email }}</p>"), Response(body=b"<p>two {{ .Data.name }}</p>"))
     assert previews.render_preview("confirmation").html == "<p>one ada@example.com</p>"
     again = previews.render_preview("confirmation")
     assert (again.html, again.text, again.problem) == ("<p>two Ada Lovelace</p>", "two Ada Lovelace\n", "")
@@ -61,17 +61,17 @@ def test_a_preview_uses_the_current_template(peer: HttpPeer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("response", "reason"), [(Answer(status=500), "status 500"), (Answer(body=b"\n{{ nope }}"), "function 'nope'")]
+    ("response", "reason"), [(Response(status=500), "status 500"), (Response(body=b"\n{{ nope }}"), "function 'nope'")]
 )
-def test_a_preview_explains_the_use_of_the_built_in_body(response: Answer, reason: str, peer: HttpPeer) -> None:
-    peer.answer(response)
+def test_a_preview_explains_the_use_of_the_built_in_body(response: Response, reason: str, peer: HttpPeer) -> None:
+    peer.respond(response)
     preview = previews.render_preview("confirmation")
     assert BUILT_IN in preview.html
     assert reason in preview.problem
 
 
 def test_a_preview_shows_the_rendering_error(peer: HttpPeer) -> None:
-    peer.answer(Answer(body=b'{{ define "a" }}{{ template "a" . }}{{ end }}{{ template "a" . }}'))
+    peer.respond(Response(body=b'{{ define "a" }}{{ template "a" . }}{{ end }}{{ template "a" . }}'))
     preview = previews.render_preview("confirmation")
     assert preview.html == ""
     assert "nested too deeply" in preview.problem
@@ -86,7 +86,7 @@ def test_the_command_prints_html_and_subject() -> None:
 
 
 def test_the_command_prints_the_plain_text_of_the_configured_template(peer: HttpPeer) -> None:
-    peer.answer(Answer(body=b"<p>Hello {{ .Email }}</p>"))
+    peer.respond(Response(body=b"<p>Hello {{ .Email }}</p>"))
     assert run("confirmation", "--text") == ("Hello ada@example.com\n", "Subject: Confirm Your Signup\n")
 
 
@@ -97,7 +97,7 @@ def test_the_command_reports_an_unavailable_template(peer: HttpPeer) -> None:
 
 
 def test_the_command_prints_an_email_in_another_language(peer: HttpPeer, auth_config: ChangeConfig) -> None:
-    peer.answer(Answer(body=b'{{ if eq .Language "de" }}Hallo{{ else }}Hello{{ end }}'))
+    peer.respond(Response(body=b'{{ if eq .Language "de" }}Hallo{{ else }}Hello{{ end }}'))
     auth_config(languages={"offered": ("en", "de")})
     assert run("confirmation", "--text", "--language", "de") == (
         "Hallo\n",
@@ -154,7 +154,7 @@ def test_the_inbox_links_to_the_previews_of_all_types(client: Client, peer: Http
 
 
 def test_the_page_of_a_preview_shows_its_body_in_a_sandboxed_frame(client: Client, peer: HttpPeer) -> None:
-    peer.answer(Answer(body=b"<script>1</script><p>Hi</p>"))
+    peer.respond(Response(body=b"<script>1</script><p>Hi</p>"))
     page = client.get("/inbox/previews/confirmation")
     assert "<h2>Confirm Your Signup</h2>" in page.content.decode()
     assert "<pre>Hi\n</pre>" in page.content.decode()
@@ -168,7 +168,7 @@ def test_the_page_of_a_preview_shows_its_body_in_a_sandboxed_frame(client: Clien
 
 
 def test_the_pages_show_template_errors(client: Client, peer: HttpPeer) -> None:
-    peer.answer(Answer(body=b"{{ <nope> }}"))
+    peer.respond(Response(body=b"{{ <nope> }}"))
     for place in ("/inbox/previews/confirmation", "/inbox/previews/confirmation/body"):
         page = client.get(place).content.decode()
         assert "The template cannot be used" in page

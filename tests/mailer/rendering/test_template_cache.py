@@ -15,13 +15,13 @@ from authsvc.messaging import EmailKind
 from mailer.rendering import renderer, template_cache
 from mailer.rendering.template_cache import TemplateCache
 from tests.conftest import ChangeConfig
-from tests.fakes.http_peer import Answer, HttpPeer
+from tests.fakes.http_peer import HttpPeer, Response
 from tests.mailer.conftest import wait_until
 
 KIND = EmailKind.CONFIRMATION
 MAX_AGE, RETRY = 600.0, 10.0
 BUILT_IN = "Confirm your email address"
-DOWN = Answer(status=500)
+DOWN = Response(status=500)
 
 
 class Clock:
@@ -32,8 +32,8 @@ class Clock:
         return self.now
 
 
-def page(text: str) -> Answer:
-    return Answer(body=text.encode())
+def page(text: str) -> Response:
+    return Response(body=text.encode())
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def body(cache: TemplateCache, kind: EmailKind = KIND) -> str:
 
 
 def test_a_fresh_template_is_used(cache: TemplateCache, clock: Clock, peer: HttpPeer) -> None:
-    peer.answer(page("one"), page("two"))
+    peer.respond(page("one"), page("two"))
     for later in (0.0, 1.0, MAX_AGE - 1.5):
         clock.now += later
         assert body(cache) == "one"
@@ -68,7 +68,7 @@ def test_a_fresh_template_is_used(cache: TemplateCache, clock: Clock, peer: Http
 
 
 def test_an_expired_template_is_replaced(cache: TemplateCache, clock: Clock, peer: HttpPeer) -> None:
-    peer.answer(page("one"), page("two"))
+    peer.respond(page("one"), page("two"))
     assert body(cache) == "one"
     clock.now += MAX_AGE
     assert body(cache) == "two"
@@ -80,7 +80,7 @@ def test_an_expired_template_is_replaced(cache: TemplateCache, clock: Clock, pee
 def test_an_expired_template_is_used_while_fetching_fails(
     cache: TemplateCache, clock: Clock, peer: HttpPeer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    peer.answer(page("one"), DOWN, DOWN, page("two"))
+    peer.respond(page("one"), DOWN, DOWN, page("two"))
     body(cache)
     clock.now += MAX_AGE
     assert body(cache) == "one"
@@ -105,7 +105,7 @@ def test_an_expired_template_is_used_while_fetching_fails(
     ],
 )
 def test_the_built_in_body_is_cached_while_fetching_fails(
-    response: Answer,
+    response: Response,
     event: str,
     cache: TemplateCache,
     clock: Clock,
@@ -114,7 +114,7 @@ def test_the_built_in_body_is_cached_while_fetching_fails(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     auth_config(mailer={"subjects": {"confirmation": "Ours"}})
-    peer.answer(response, page("one"))
+    peer.respond(response, page("one"))
     assert body(cache) == BUILT_IN
     assert renderer.render_templates(cache.get(KIND), KIND, {}).subject == "Ours"
     [record] = caplog.records
@@ -131,8 +131,8 @@ def test_the_built_in_body_is_cached_while_fetching_fails(
 
 
 def test_changed_settings_take_effect_at_once(cache: TemplateCache, peer: HttpPeer, auth_config: ChangeConfig) -> None:
-    peer.answer(page("one"), path="/t.html")
-    peer.answer(page("two"), path="/u.html")
+    peer.respond(page("one"), path="/t.html")
+    peer.respond(page("two"), path="/u.html")
     assert body(cache) == "one"
     auth_config(mailer={"templates": {"confirmation": f"{peer.url}/u.html"}})
     assert body(cache) == "two"
@@ -145,7 +145,7 @@ def test_changed_settings_take_effect_at_once(cache: TemplateCache, peer: HttpPe
 def test_a_failing_new_url_does_not_restore_the_old_template(
     cache: TemplateCache, peer: HttpPeer, auth_config: ChangeConfig
 ) -> None:
-    peer.answer(page("one"), path="/t.html")
+    peer.respond(page("one"), path="/t.html")
     assert body(cache) == "one"
     auth_config(mailer={"templates": {"confirmation": f"{peer.url}/missing.html"}})
     assert body(cache) == BUILT_IN
@@ -162,7 +162,7 @@ def test_an_invalid_subject_is_logged_once_per_load(
 
 
 def test_threads_that_need_the_same_template_share_one_fetch(cache: TemplateCache, peer: HttpPeer) -> None:
-    peer.answer(Answer(body=b"one", delay=0.3), page("two"))
+    peer.respond(Response(body=b"one", delay=0.3), page("two"))
     seen: list[str] = []
     threads = [threading.Thread(target=lambda: seen.append(body(cache))) for _ in range(8)]
     for thread in threads:
@@ -177,7 +177,7 @@ def test_a_fresh_template_is_available_during_a_refresh(
     cache: TemplateCache, clock: Clock, peer: HttpPeer, auth_config: ChangeConfig
 ) -> None:
     auth_config(mailer={"template_reloading_enabled": True})
-    peer.answer(page("one"), Answer(hang=True))
+    peer.respond(page("one"), Response(hang=True))
     body(cache)
     clock.now += 0.95 * MAX_AGE
     refreshing = threading.Thread(target=cache.refresh, daemon=True)
@@ -196,7 +196,7 @@ def test_a_refresh_fetches_only_missing_templates(
 ) -> None:
     places = dict.fromkeys(["confirmation", "recovery", "password_changed_notification"], f"{peer.url}/t.html")
     auth_config(mailer={"templates": places, "template_reloading_enabled": True})
-    peer.answer(page("one"))
+    peer.respond(page("one"))
     cache.refresh()
     cache.refresh()
     assert len(peer.received) == 2  # a notice that is switched off needs none
@@ -208,7 +208,7 @@ def test_a_refresh_precedes_expiry(
     cache: TemplateCache, clock: Clock, peer: HttpPeer, auth_config: ChangeConfig
 ) -> None:
     auth_config(mailer={"template_reloading_enabled": True})
-    peer.answer(page("one"), DOWN, page("two"))
+    peer.respond(page("one"), DOWN, page("two"))
     body(cache)
     clock.now += 0.9 * MAX_AGE
     cache.refresh()
@@ -228,7 +228,7 @@ def test_a_refresh_replaces_the_built_in_body(
     cache: TemplateCache, clock: Clock, peer: HttpPeer, auth_config: ChangeConfig
 ) -> None:
     auth_config(mailer={"template_reloading_enabled": True})
-    peer.answer(DOWN, DOWN, page("one"))
+    peer.respond(DOWN, DOWN, page("one"))
     assert body(cache) == BUILT_IN
     for expected in (1, 2, 3, 3):
         assert len(peer.received) == expected
@@ -241,7 +241,7 @@ def test_refreshes_pause_while_no_email_is_sent(
     cache: TemplateCache, clock: Clock, peer: HttpPeer, auth_config: ChangeConfig
 ) -> None:
     auth_config(mailer={"template_reloading_enabled": True})
-    peer.answer(page("one"))
+    peer.respond(page("one"))
     clock.now += 20 * 60 + 1
     cache.refresh()
     assert peer.received == []
@@ -265,7 +265,7 @@ def test_the_refresh_interval_follows_the_retry_interval(retry: int, pause: floa
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_forked_process_does_not_wait_for_a_lock_of_its_parent(auth_config: ChangeConfig) -> None:
     with HttpPeer() as peer:
-        peer.answer(Answer(hang=True))
+        peer.respond(Response(hang=True))
         auth_config(mailer={"templates": {"confirmation": peer.url}})
         waiting = threading.Thread(target=template_cache.shared.get, args=(KIND,), daemon=True)
         waiting.start()

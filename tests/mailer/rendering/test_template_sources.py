@@ -9,7 +9,7 @@ import pytest
 from authsvc.messaging import EmailKind
 from mailer.rendering import renderer, template_sources
 from tests.conftest import ChangeConfig
-from tests.fakes.http_peer import Answer, HttpPeer, redirect
+from tests.fakes.http_peer import HttpPeer, Response, redirect
 from tests.mailer.rendering.test_built_in_templates import VARIABLES
 from tests.ports import free_port
 
@@ -52,7 +52,7 @@ def test_a_setting_is_a_url_or_a_path_of_the_site(site: str, setting: str, url: 
 
 
 def test_the_template_of_a_type_is_fetched_and_rendered(peer: HttpPeer, auth_config: ChangeConfig) -> None:
-    peer.answer(Answer(body='<p>Grüße, {{ .Data.name }}: <a href="{{ .ConfirmationURL }}">go</a></p>'.encode()))
+    peer.respond(Response(body='<p>Grüße, {{ .Data.name }}: <a href="{{ .ConfirmationURL }}">go</a></p>'.encode()))
     auth_config(
         site={"url": peer.url},
         mailer={"templates": {"confirmation": "/t.html"}, "subjects": {"confirmation": "For {{ .Email }}"}},
@@ -68,7 +68,7 @@ def test_the_template_of_a_type_is_fetched_and_rendered(peer: HttpPeer, auth_con
 
 
 def test_values_are_escaped_and_unknown_names_are_empty(peer: HttpPeer, auth_config: ChangeConfig) -> None:
-    peer.answer(Answer(body=b"{{ if .Data.name }}Hi {{ .Data.name }}{{ else }}Hi{{ end }} {{- .Nope }}"))
+    peer.respond(Response(body=b"{{ if .Data.name }}Hi {{ .Data.name }}{{ else }}Hi{{ end }} {{- .Nope }}"))
     auth_config(mailer={"templates": {"confirmation": peer.url}})
     source = template_sources.load_templates(KIND, template_sources.template_config(KIND))
     assert renderer.render_templates(source, KIND, {"Data": {"name": "<b>"}}).html == "Hi &lt;b&gt;"
@@ -76,15 +76,15 @@ def test_values_are_escaped_and_unknown_names_are_empty(peer: HttpPeer, auth_con
 
 
 def test_redirects_are_followed(peer: HttpPeer, auth_config: ChangeConfig) -> None:
-    peer.answer(redirect("/b"), path="/a")
-    peer.answer(Answer(body=b"moved"), path="/b")
+    peer.respond(redirect("/b"), path="/a")
+    peer.respond(Response(body=b"moved"), path="/b")
     auth_config(mailer={"templates": {"confirmation": f"{peer.url}/a"}})
     assert loaded().html == "moved"
 
 
 @pytest.mark.parametrize("status", [201, 204, 206, 304, 404, 500])
 def test_only_status_200_is_a_template(status: int, peer: HttpPeer, auth_config: ChangeConfig) -> None:
-    peer.answer(Answer(status=status, body=b"" if status in (204, 304) else b"text"))
+    peer.respond(Response(status=status, body=b"" if status in (204, 304) else b"text"))
     auth_config(mailer={"templates": {"confirmation": peer.url}})
     assert fetch_error() == (HTTP_ERROR, f"status {status}")
 
@@ -98,7 +98,7 @@ def test_an_unreachable_server_is_reported(auth_config: ChangeConfig) -> None:
 
 
 def test_invalid_templates_are_reported(peer: HttpPeer, auth_config: ChangeConfig) -> None:
-    peer.answer(Answer(body=b"{{ if .Email }}"))
+    peer.respond(Response(body=b"{{ if .Email }}"))
     auth_config(mailer={"templates": {"confirmation": peer.url}})
     assert fetch_error()[0] == PARSE_ERROR
 
@@ -116,7 +116,7 @@ def test_invalid_templates_are_reported(peer: HttpPeer, auth_config: ChangeConfi
 def test_a_long_template_is_truncated(
     body: bytes, most: int, html: str, peer: HttpPeer, auth_config: ChangeConfig
 ) -> None:
-    peer.answer(Answer(body=body))
+    peer.respond(Response(body=body))
     auth_config(mailer={"templates": {"confirmation": peer.url}, "template_max_size": most})
     assert loaded().html == html
 

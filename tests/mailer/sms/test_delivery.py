@@ -48,7 +48,7 @@ def deliver(message: Sms, *, pause: timedelta | None = timedelta(seconds=5)) -> 
 @pytest.mark.django_db
 def test_the_message_id_of_the_gateway_is_recorded(gateway: MockedServer, use_gateway: UseGateway) -> None:
     use_gateway("twilio")
-    gateway.answer(TAKEN)
+    gateway.respond(TAKEN)
     deliver(an_sms())
     recorded = Attempt.objects.get()
     assert (recorded.channel, recorded.kind, recorded.outcome, recorded.gateway_id) == (
@@ -64,7 +64,7 @@ def test_the_message_id_of_the_gateway_is_recorded(gateway: MockedServer, use_ga
 def test_the_configured_text_is_sent(gateway: MockedServer, use_gateway: UseGateway, auth_config: ChangeConfig) -> None:
     use_gateway("vonage")
     auth_config(sms={"template": "<{{ .Code }}> é{{ .Email }}"})
-    gateway.answer(in_json({"messages": [{"status": "0"}]}))
+    gateway.respond(in_json({"messages": [{"status": "0"}]}))
     deliver(an_sms(variables={"Code": "987654", "Email": "ada@example.com"}))
     form = gateway.received[0].form
     assert (form["text"], form["type"]) == ("<987654> é", "unicode")
@@ -73,7 +73,7 @@ def test_the_configured_text_is_sent(gateway: MockedServer, use_gateway: UseGate
 @pytest.mark.django_db
 def test_the_channel_and_the_code_reach_the_gateway(gateway: MockedServer, use_gateway: UseGateway) -> None:
     use_gateway("twilio", content_sid="HX1")
-    gateway.answer(TAKEN)
+    gateway.respond(TAKEN)
     deliver(an_sms(channel="whatsapp"))
     form = gateway.received[0].form
     assert (form["To"], form["ContentVariables"]) == ("whatsapp:+15551234567", '{"1": "987654"}')
@@ -97,7 +97,7 @@ def test_a_permanent_rejection_is_not_retried(
     gateway: MockedServer, use_gateway: UseGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
     use_gateway("textlocal")
-    gateway.answer(in_json({"status": "failure", "errors": [{"code": 80, "message": "no such template"}]}))
+    gateway.respond(in_json({"status": "failure", "errors": [{"code": 80, "message": "no such template"}]}))
     with pytest.raises(jobs.PermanentFailure):
         deliver(an_sms())
     recorded = Attempt.objects.get()
@@ -130,7 +130,7 @@ def test_a_failed_attempt_records_the_error_of_the_gateway(
     gateway: MockedServer, use_gateway: UseGateway, provider: str, document: Any, error: str
 ) -> None:
     use_gateway(provider)
-    gateway.answer(in_json(document))
+    gateway.respond(in_json(document))
     with pytest.raises(jobs.Retry):
         deliver(an_sms())
     recorded = Attempt.objects.get()
@@ -154,7 +154,7 @@ def test_a_committed_sms_is_retried_until_the_gateway_accepts_it(
     queue: Queue, gateway: MockedServer, use_gateway: UseGateway, worker: jobs.Worker
 ) -> None:
     use_gateway("twilio")
-    gateway.answer(BUSY, TAKEN)
+    gateway.respond(BUSY, TAKEN)
     with transaction.atomic():
         messaging.send(an_sms())
     wait_until(lambda: queue.outcomes() == [(1, "retry")] and queue.states() == ["todo"])
@@ -172,7 +172,7 @@ def test_an_sms_whose_code_expires_before_the_next_attempt_fails(
     queue: Queue, gateway: MockedServer, use_gateway: UseGateway
 ) -> None:
     use_gateway("twilio")
-    gateway.answer(BUSY)
+    gateway.respond(BUSY)
     with transaction.atomic():
         messaging.send(an_sms(expires_at=timezone.now() + timedelta(seconds=9)))
     # Half of the remaining time is shorter than the minimum delay of a retry.
@@ -190,7 +190,7 @@ def test_an_sms_of_a_rolled_back_transaction_is_not_sent(
     queue: Queue, gateway: MockedServer, use_gateway: UseGateway, worker: jobs.Worker
 ) -> None:
     use_gateway("twilio")
-    gateway.answer(TAKEN)
+    gateway.respond(TAKEN)
     with transaction.atomic():
         messaging.send(an_sms(to="15550000000"))
         transaction.set_rollback(True)

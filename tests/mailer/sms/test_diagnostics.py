@@ -30,7 +30,7 @@ def test_credentials_are_checked_without_sending(
     provider: str, method: str, path: str, gateway: MockedServer, use_gateway: UseGateway
 ) -> None:
     use_gateway(provider)
-    gateway.answer(in_json({"status": "success"}))
+    gateway.respond(in_json({"status": "success"}))
     assert run_diagnostic().outcome is Outcome.OK
     [request] = gateway.received
     assert (request.method, request.path) == (method, path)
@@ -38,7 +38,7 @@ def test_credentials_are_checked_without_sending(
     rejection = in_json(
         {"status": "failure", "errors": [{"message": "no"}]}, status=200 if provider == "textlocal" else 401
     )
-    gateway.answer(rejection)
+    gateway.respond(rejection)
     result = run_diagnostic()
     assert result.outcome is Outcome.FAILURE
     assert "hunter2" not in result.message + result.remedy

@@ -14,7 +14,7 @@ from mailer import sms
 from mailer.sms import twilio
 from tests import ports
 from tests.conftest import ChangeConfig
-from tests.fakes.http_peer import Answer, HttpPeer, MockedServer, in_json
+from tests.fakes.http_peer import HttpPeer, MockedServer, Response, in_json
 from tests.mailer.sms.conftest import CREDENTIALS, UseGateway, send
 
 PROVIDERS = list(CREDENTIALS)
@@ -81,7 +81,7 @@ def test_a_message_is_sent_as_a_form_and_returns_its_id(
     gateway: MockedServer, mocked_requests: RequestsMock, use_gateway: UseGateway, provider: str
 ) -> None:
     use_gateway(provider)
-    gateway.answer(in_json(TAKEN[provider], status=201))
+    gateway.respond(in_json(TAKEN[provider], status=201))
     assert send() == NAMES[provider]
     (received,) = gateway.received
     url, authorization, form = SENT[provider]
@@ -106,7 +106,7 @@ def test_other_success_responses_are_accepted(
     gateway: MockedServer, use_gateway: UseGateway, provider: str, status: int, document: Any
 ) -> None:
     use_gateway(provider)
-    gateway.answer(in_json(document, status=status))
+    gateway.respond(in_json(document, status=status))
     assert isinstance(send(), str)
 
 
@@ -240,7 +240,7 @@ def test_an_error_contains_the_message_of_the_gateway(
     permanent: bool,
 ) -> None:
     use_gateway(provider)
-    gateway.answer(in_json(document, status=status))
+    gateway.respond(in_json(document, status=status))
     failure = send_failure()
     assert (str(failure), failure.permanent) == (text, permanent)
     assert len(gateway.received) == 1
@@ -267,7 +267,7 @@ def test_unexpected_json_is_an_error(
 ) -> None:
     use_gateway(provider)
     for document in ODD:
-        gateway.answer(in_json(document, status=status))
+        gateway.respond(in_json(document, status=status))
         if status == 200 and provider.startswith("twilio"):
             assert send() == ""
         else:
@@ -278,26 +278,28 @@ def test_unexpected_json_is_an_error(
 @pytest.mark.parametrize(
     ("response", "text", "permanent"),
     [
-        pytest.param(Answer(body=b"<html>"), "the answer of status 200 is not JSON", TEMPORARY, id="garbage"),
-        pytest.param(Answer(status=502, body=b"<html>"), "the answer of status 502 is not JSON", TEMPORARY, id="proxy"),
+        pytest.param(Response(body=b"<html>"), "the response of status 200 is not JSON", TEMPORARY, id="garbage"),
         pytest.param(
-            Answer(status=404, body=b"<html>"), "the answer of status 404 is not JSON", PERMANENT, id="not found"
+            Response(status=502, body=b"<html>"), "the response of status 502 is not JSON", TEMPORARY, id="proxy"
         ),
-        pytest.param(Answer(), "the answer of status 200 is not JSON", TEMPORARY, id="nothing"),
-        pytest.param(Answer(body=b"[" * 10_000_000), "the answer is too long", TEMPORARY, id="long"),
         pytest.param(
-            Answer(status=302, headers={"Location": "/other"}),
-            "the answer of status 302 is not JSON",
+            Response(status=404, body=b"<html>"), "the response of status 404 is not JSON", PERMANENT, id="not found"
+        ),
+        pytest.param(Response(), "the response of status 200 is not JSON", TEMPORARY, id="nothing"),
+        pytest.param(Response(body=b"[" * 10_000_000), "the response is too long", TEMPORARY, id="long"),
+        pytest.param(
+            Response(status=302, headers={"Location": "/other"}),
+            "the response of status 302 is not JSON",
             TEMPORARY,
             id="redirect",
         ),
     ],
 )
 def test_invalid_responses_are_reported_and_retryable(
-    gateway: MockedServer, use_gateway: UseGateway, provider: str, response: Answer, text: str, permanent: bool
+    gateway: MockedServer, use_gateway: UseGateway, provider: str, response: Response, text: str, permanent: bool
 ) -> None:
     use_gateway(provider)
-    gateway.answer(response)
+    gateway.respond(response)
     failure = send_failure()
     assert (str(failure), failure.permanent) == (f"{provider} error: {text}", permanent)
     assert len(gateway.received) == 1
@@ -307,17 +309,17 @@ def test_invalid_responses_are_reported_and_retryable(
 @pytest.mark.parametrize(
     ("response", "text"),
     [
-        pytest.param(Answer(hang=True), "timed out", id="hang"),
-        pytest.param(Answer(drip=0.2, body=b"{}"), "timed out", id="drip"),
-        pytest.param(Answer(raw=b""), "RemoteDisconnected", id="close"),
-        pytest.param(Answer(raw=b"SMTP 220 ready\r\n"), "BadStatusLine", id="not http"),
+        pytest.param(Response(hang=True), "timed out", id="hang"),
+        pytest.param(Response(drip=0.2, body=b"{}"), "timed out", id="drip"),
+        pytest.param(Response(raw=b""), "RemoteDisconnected", id="close"),
+        pytest.param(Response(raw=b"SMTP 220 ready\r\n"), "BadStatusLine", id="not http"),
     ],
 )
 def test_broken_connections_are_reported_and_retryable(
-    gateway_peer: HttpPeer, use_gateway: UseGateway, provider: str, response: Answer, text: str
+    gateway_peer: HttpPeer, use_gateway: UseGateway, provider: str, response: Response, text: str
 ) -> None:
     use_gateway(provider, timeout_seconds=0.5 if text == "timed out" else 60)
-    gateway_peer.answer(response)
+    gateway_peer.respond(response)
     failure = send_failure()
     assert (str(failure), failure.permanent) == (f"{provider} error: {text}", TEMPORARY)
     gateway_peer.wait_for_requests(1)
@@ -362,7 +364,7 @@ def test_whatsapp_is_rejected_if_unsupported(
 )
 def test_twilio_sends_over_whatsapp(gateway: MockedServer, use_gateway: UseGateway, sender: str, from_: str) -> None:
     use_gateway("twilio", message_service_sid=sender)
-    gateway.answer(in_json(TAKEN["twilio"]))
+    gateway.respond(in_json(TAKEN["twilio"]))
     send(channel="whatsapp")
     assert gateway.received[0].form == {
         "To": "whatsapp:+15551234567",
@@ -374,7 +376,7 @@ def test_twilio_sends_over_whatsapp(gateway: MockedServer, use_gateway: UseGatew
 
 def test_twilio_sends_an_approved_template_over_whatsapp(gateway: MockedServer, use_gateway: UseGateway) -> None:
     use_gateway("twilio", content_sid="HX1")
-    gateway.answer(in_json(TAKEN["twilio"]))
+    gateway.respond(in_json(TAKEN["twilio"]))
     send(channel="whatsapp")
     send(channel="sms")
     whatsapp, text = (received.form for received in gateway.received)
@@ -386,7 +388,7 @@ def test_twilio_sends_an_approved_template_over_whatsapp(gateway: MockedServer, 
 
 def test_twilio_verify_sends_over_whatsapp(gateway: MockedServer, use_gateway: UseGateway) -> None:
     use_gateway("twilio_verify")
-    gateway.answer(in_json(TAKEN["twilio_verify"]))
+    gateway.respond(in_json(TAKEN["twilio_verify"]))
     send(channel="whatsapp")
     assert gateway.received[0].form == {"To": "+15551234567", "Channel": "whatsapp"}
 
@@ -396,14 +398,14 @@ def test_vonage_marks_unicode_texts(
     gateway: MockedServer, use_gateway: UseGateway, body: str, kind: str | None
 ) -> None:
     use_gateway("vonage")
-    gateway.answer(in_json(TAKEN["vonage"]))
+    gateway.respond(in_json(TAKEN["vonage"]))
     send(body=body)
     assert (gateway.received[0].form["text"], gateway.received[0].form.get("type")) == (body, kind)
 
 
 def test_account_ids_are_escaped_in_paths(gateway: MockedServer, use_gateway: UseGateway) -> None:
     use_gateway("twilio", account_sid="AC1/../x?y")
-    gateway.answer(in_json(TAKEN["twilio"]))
+    gateway.respond(in_json(TAKEN["twilio"]))
     send()
     assert gateway.received[0].target == "/2010-04-01/Accounts/AC1%2F..%2Fx%3Fy/Messages.json"
 

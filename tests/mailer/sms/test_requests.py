@@ -33,7 +33,7 @@ def test_a_sign_up_sends_a_code_that_signs_in(
     queue: Queue, api: Api, gateway: MockedServer, use_gateway: UseGateway, worker: jobs.Worker
 ) -> None:
     use_gateway("twilio")
-    gateway.answer(in_json({"sid": "SM1", "status": "queued"}, status=201))
+    gateway.respond(in_json({"sid": "SM1", "status": "queued"}, status=201))
     assert sign_up(api).status_code == 200
     wait_until(lambda: gateway.received and not queue.jobs())
     (received,) = gateway.received
@@ -67,7 +67,7 @@ def test_a_code_that_the_gateway_does_not_approve_is_rejected(
 ) -> None:
     use_gateway("twilio_verify")
     assert sign_up(api).status_code == 200
-    gateway.answer(in_json({"status": "pending", "valid": False}), in_json({"status": "approved", "valid": True}))
+    gateway.respond(in_json({"status": "pending", "valid": False}), in_json({"status": "approved", "valid": True}))
     rejected, accepted = (api.post("/verify", {"type": "sms", "phone": NUMBER, "token": "123456"}) for _ in range(2))
     assert (rejected.status_code, rejected.json()["error_code"]) == (403, "otp_expired")
     assert accepted.status_code == 200

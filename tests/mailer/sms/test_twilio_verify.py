@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from authsvc.messaging import PhoneVerifier, contract
-from tests.fakes.http_peer import Answer, HttpPeer, MockedServer, in_json
+from tests.fakes.http_peer import HttpPeer, MockedServer, Response, in_json
 from tests.mailer.sms.conftest import UseGateway
 
 
@@ -20,7 +20,7 @@ def verifier(use_gateway: UseGateway) -> PhoneVerifier:
 
 @pytest.mark.parametrize("status", [200, 201])
 def test_an_approved_code_is_accepted(gateway: MockedServer, verifier: PhoneVerifier, status: int) -> None:
-    gateway.answer(in_json({"status": "approved", "valid": True}, status=status))
+    gateway.respond(in_json({"status": "approved", "valid": True}, status=status))
     assert verifier.is_approved(phone="15551234567", code="123456")
     (received,) = gateway.received
     assert (received.method, received.target) == ("POST", "/v2/Services/VA1/VerificationCheck")
@@ -52,26 +52,26 @@ def test_other_results_are_rejected(
     warnings: int,
 ) -> None:
     caplog.set_level(logging.WARNING)
-    gateway.answer(in_json(document, status=status))
+    gateway.respond(in_json(document, status=status))
     assert not verifier.is_approved(phone="15551234567", code="123456")
     assert len(caplog.records) == warnings
     assert "15551234567" not in str([vars(record) for record in caplog.records])
 
 
 @pytest.mark.parametrize(
-    ("response", "timeout_seconds"), [(Answer(hang=True), 1), (Answer(body=b"<html>"), 60), (Answer(raw=b""), 60)]
+    ("response", "timeout_seconds"), [(Response(hang=True), 1), (Response(body=b"<html>"), 60), (Response(raw=b""), 60)]
 )
 def test_an_unverifiable_code_is_rejected(
     gateway_peer: HttpPeer,
     verifier: PhoneVerifier,
     use_gateway: UseGateway,
     caplog: pytest.LogCaptureFixture,
-    response: Answer,
+    response: Response,
     timeout_seconds: float,
 ) -> None:
     use_gateway("twilio_verify", timeout_seconds=timeout_seconds)
     caplog.set_level(logging.WARNING)
-    gateway_peer.answer(response)
+    gateway_peer.respond(response)
     assert not verifier.is_approved(phone="15551234567", code="123456")
     (record,) = caplog.records
     assert vars(record)["event"] == "sms.verification"

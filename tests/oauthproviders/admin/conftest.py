@@ -40,5 +40,5 @@ def issuer(server: MockedServer, auth_config: ChangeConfig) -> Issuer:
     """An OpenID Connect provider that accepts the client."""
     auth_config(custom_providers={"private_networks_enabled": True})
     issuer = Issuer(server, key=KEY)
-    server.answer(in_json({"error": "invalid_grant"}, status=400), path="/token")
+    server.respond(in_json({"error": "invalid_grant"}, status=400), path="/token")
     return issuer

@@ -10,7 +10,7 @@ from authsvc.models import AuditLogEntry
 from oauthproviders.models import CustomProvider
 from tests import factories
 from tests.authsvc.console.conftest import START, Console
-from tests.conftest import Answer
+from tests.conftest import ApiResponse
 
 LIST = f"{START}oauthproviders/customprovider/"
 BUILT_IN = f"{LIST}built-in/"
@@ -37,13 +37,13 @@ def edit_page(row: CustomProvider) -> str:
     return f"{LIST}{row.pk}/edit/"
 
 
-def text_of(answer: Answer) -> str:
-    return html.unescape(answer.content.decode())
+def text_of(response: ApiResponse) -> str:
+    return html.unescape(response.content.decode())
 
 
-def text_after(console: Console, answer: Answer) -> str:
-    assert answer.status_code == 302, answer.content
-    return text_of(console.get(answer.headers["Location"]))
+def text_after(console: Console, response: ApiResponse) -> str:
+    assert response.status_code == 302, response.content
+    return text_of(console.get(response.headers["Location"]))
 
 
 def fields_of(page: str) -> dict[str, str]:
@@ -59,14 +59,14 @@ def fields_of(page: str) -> dict[str, str]:
     return form
 
 
-def edit(console: Console, row: CustomProvider, *, without: str = "", **fields: str) -> Answer:
+def edit(console: Console, row: CustomProvider, *, without: str = "", **fields: str) -> ApiResponse:
     """Change fields of the form; the others are sent as the page contains them."""
     form = fields_of(console.text(edit_page(row))) | fields
     form.pop(without, None)
     return console.submit(edit_page(row), **form)
 
 
-def run(console: Console, row: CustomProvider, action: str, **fields: str) -> Answer:
+def run(console: Console, row: CustomProvider, action: str, **fields: str) -> ApiResponse:
     form = {"action": action, "_selected_action": str(row.pk), "source_row": str(row.pk), **fields}
     return console.submit(START, to=LIST, **form)
 

@@ -14,7 +14,7 @@ from authsvc.security import encryption
 from oauthproviders import registry
 from oauthproviders.models import CustomProvider
 from tests.authsvc.console.conftest import START, Console
-from tests.conftest import Answer, ChangeConfig
+from tests.conftest import ApiResponse, ChangeConfig
 from tests.fakes.issuer import Issuer
 from tests.oauthproviders.admin.console_pages import (
     ACME,
@@ -47,15 +47,15 @@ def corp(console: Console, issuer: Issuer) -> CustomProvider:
     return CustomProvider.objects.get()
 
 
-def run_test(console: Console, row: CustomProvider) -> Answer:
+def run_test(console: Console, row: CustomProvider) -> ApiResponse:
     path = f"{LIST}{row.pk}/test/"
     assert path in console.text(page_of(row))
     return console.submit(page_of(row), to=path)
 
 
-def results(answer: Answer) -> dict[str, str]:
+def results(response: ApiResponse) -> dict[str, str]:
     """The result of each step on a page."""
-    rows = re.findall(r"<tr><td>([^<]+)</td><td><span[^>]*>([^<]+)</span>", text_of(answer))
+    rows = re.findall(r"<tr><td>([^<]+)</td><td><span[^>]*>([^<]+)</span>", text_of(response))
     return dict(rows)
 
 

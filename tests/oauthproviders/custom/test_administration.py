@@ -12,10 +12,10 @@ from authsvc.security import encryption
 from oauthproviders.models import CustomProvider
 from tests.accounts.administration import admin_requests
 from tests.accounts.administration.admin_requests import NOT_ADMIN, ask
-from tests.conftest import Answer, Api, ChangeConfig
+from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.factories import make_session
-from tests.fakes.http_peer import Answer as PeerAnswer
 from tests.fakes.http_peer import MockedServer, in_json
+from tests.fakes.http_peer import Response as PeerResponse
 from tests.fakes.issuer import Issuer, SigningKey
 from tests.observations import assert_error, audit_payloads
 
@@ -75,7 +75,7 @@ def oidc_definition(at: Issuer, **changes: Any) -> dict[str, Any]:
     return {key: value for key, value in body.items() if value is not None}
 
 
-def create(api: Api, body: dict[str, Any]) -> Answer:
+def create(api: Api, body: dict[str, Any]) -> ApiResponse:
     return ask(api, "POST", PATH, body)
 
 
@@ -275,13 +275,15 @@ def test_the_number_of_providers_is_limited(api: Api, auth_config: ChangeConfig)
 @pytest.mark.parametrize(
     ("response", "reason"),
     [
-        (PeerAnswer(status=500), "status 500"),
-        (PeerAnswer(body=b"<html>"), "the document is not of the form that was expected"),
+        (PeerResponse(status=500), "status 500"),
+        (PeerResponse(body=b"<html>"), "the document is not of the form that was expected"),
         (in_json({"issuer": "https://id.example.com"}), "the document is about another issuer"),
     ],
 )
-def test_an_invalid_discovery_document_is_an_error(api: Api, issuer: Issuer, response: PeerAnswer, reason: str) -> None:
-    issuer.server.answer(response, path=issuer.discovery_path)
+def test_an_invalid_discovery_document_is_an_error(
+    api: Api, issuer: Issuer, response: PeerResponse, reason: str
+) -> None:
+    issuer.server.respond(response, path=issuer.discovery_path)
     text = f'OIDC discovery from "{issuer.name}/.well-known/openid-configuration" failed: {reason}'
     assert_error(create(api, oidc_definition(issuer)), *INVALID, text)
 
@@ -290,7 +292,7 @@ def test_a_discovery_document_without_required_members_is_an_error(api: Api, iss
     text = "OIDC discovery document is missing required fields: "
     issuer.publish_discovery(token_endpoint=None, jwks_uri=None)
     assert_error(create(api, oidc_definition(issuer)), *INVALID, f"{text}token_endpoint, jwks_uri")
-    issuer.server.answer(in_json({}), path=issuer.discovery_path)
+    issuer.server.respond(in_json({}), path=issuer.discovery_path)
     assert_error(
         create(api, oidc_definition(issuer)),
         *INVALID,
@@ -306,7 +308,7 @@ def test_a_discovery_document_with_an_http_endpoint_is_an_error(api: Api, issuer
 
 def test_the_discovery_document_may_have_another_url(api: Api, issuer: Issuer) -> None:
     discovery_url = f"{issuer.url}/metadata"
-    issuer.server.answer(in_json({"issuer": "https://8.8.8.8", **endpoints(issuer)}), path="/metadata")
+    issuer.server.respond(in_json({"issuer": "https://8.8.8.8", **endpoints(issuer)}), path="/metadata")
     provider = create_provider(api, oidc_definition(issuer, issuer="https://8.8.8.8", discovery_url=discovery_url))
     assert (provider["issuer"], provider["discovery_url"]) == ("https://8.8.8.8", discovery_url)
 
@@ -367,7 +369,7 @@ def test_an_unknown_provider_is_not_found(api: Api, method: str) -> None:
 # Update
 
 
-def update(api: Api, body: dict[str, Any], identifier: str = "custom:acme") -> Answer:
+def update(api: Api, body: dict[str, Any], identifier: str = "custom:acme") -> ApiResponse:
     return ask(api, "PUT", f"{PATH}/{identifier}", body)
 
 

@@ -17,7 +17,7 @@ from oauthproviders.oidc import openid_connect
 from tests.accounts.administration.admin_requests import ask
 from tests.conftest import Api, ChangeConfig
 from tests.factories import make_user
-from tests.fakes.http_peer import Answer, FakeServer, HttpPeer, MockedServer, in_json
+from tests.fakes.http_peer import FakeServer, HttpPeer, MockedServer, Response, in_json
 from tests.fakes.issuer import Issuer, SigningKey, at_hash
 from tests.fakes.smtp import server_tls
 from tests.oauthproviders.browser import SITE, Browser, assert_error_redirect, get_state
@@ -53,12 +53,12 @@ def use_issuer(server: FakeServer, auth_config: ChangeConfig) -> Issuer:
     )
     issuer = Issuer(server, key=RSA)
     set_token_response(issuer, id_token=issuer.token())
-    server.answer(in_json(ADA), path="/userinfo")
+    server.respond(in_json(ADA), path="/userinfo")
     return issuer
 
 
 def set_token_response(issuer: Issuer, **members: Any) -> None:
-    issuer.server.answer(in_json({"access_token": "t", "token_type": "Bearer", **members}), path="/token")
+    issuer.server.respond(in_json({"access_token": "t", "token_type": "Bearer", **members}), path="/token")
 
 
 def create_oidc_provider(api: Api, at: Issuer, **changes: Any) -> Browser:
@@ -72,8 +72,8 @@ def create_oidc_provider(api: Api, at: Issuer, **changes: Any) -> Browser:
         "issuer": at.name,
         **changes,
     }
-    answer = ask(api, "POST", "/admin/custom-providers", body)
-    assert answer.status_code == 201, answer.content
+    response = ask(api, "POST", "/admin/custom-providers", body)
+    assert response.status_code == 201, response.content
     return Browser(provider=body["identifier"])
 
 
@@ -87,9 +87,9 @@ def create_oauth2_provider(api: Api, issuer: Issuer, **changes: Any) -> Browser:
 
 
 def authorization_parameters(browser: Browser, **query: str) -> dict[str, str]:
-    answer = browser.authorize(**query)
-    assert answer.status_code == 302, answer.content
-    pairs = parse_qsl(urlsplit(answer.headers["Location"]).query, strict_parsing=True)
+    response = browser.authorize(**query)
+    assert response.status_code == 302, response.content
+    pairs = parse_qsl(urlsplit(response.headers["Location"]).query, strict_parsing=True)
     assert len(dict(pairs)) == len(pairs)
     return dict(pairs)
 
@@ -97,9 +97,9 @@ def authorization_parameters(browser: Browser, **query: str) -> dict[str, str]:
 def sign_in(api: Api, browser: Browser, **query: str) -> dict[str, Any]:
     """Sign in and return the user."""
     fragment = redirect_fragment(browser.sign_in(**query))
-    answer = api.get("/user", bearer=fragment["access_token"])
-    assert answer.status_code == 200, fragment
-    user: dict[str, Any] = answer.json()
+    response = api.get("/user", bearer=fragment["access_token"])
+    assert response.status_code == 200, fragment
+    user: dict[str, Any] = response.json()
     return user
 
 
@@ -185,7 +185,7 @@ def test_a_secret_that_cannot_be_decrypted_is_an_error(api: Api, issuer: Issuer)
 
 def test_an_unavailable_issuer_is_an_error(api: Api, issuer: Issuer) -> None:
     browser = create_oidc_provider(api, issuer)
-    issuer.server.answer(Answer(status=503), path=issuer.discovery_path)
+    issuer.server.respond(Response(status=503), path=issuer.discovery_path)
     text = f'{UNSUPPORTED}OIDC discovery from "{issuer.url}{issuer.discovery_path}" failed: status 503'
     assert_error(browser.authorize(), 400, "validation_failed", text)
 
@@ -197,10 +197,10 @@ def test_an_unavailable_issuer_is_an_error(api: Api, issuer: Issuer) -> None:
 def test_a_sign_in_with_an_id_token(api: Api, issuer: Issuer) -> None:
     browser = create_oidc_provider(api, issuer)
     state = browser.start(redirect_to=f"{SITE}/in")
-    answer = browser.callback(state)
+    response = browser.callback(state)
 
-    fragment = redirect_fragment(answer)
-    assert answer.headers["Location"].startswith(f"{SITE}/in#")
+    fragment = redirect_fragment(response)
+    assert response.headers["Location"].startswith(f"{SITE}/in#")
     assert (fragment["provider"], fragment["provider_token"]) == ("custom:corp", "t")
     user = api.get("/user", bearer=fragment["access_token"]).json()
     assert (user["email"], user["app_metadata"]["provider"]) == ("ada@example.com", "custom:corp")
@@ -229,8 +229,8 @@ def test_a_pkce_flow_ends_in_a_session(api: Api, issuer: Issuer) -> None:
     challenge = {"code_challenge": "UKwdQNKF35xN-bd8EWuVCSHHEA2ew0BQkEPdmM6wEFM", "code_challenge_method": "s256"}
     code = redirect_query(create_oidc_provider(api, issuer).sign_in(**challenge))["code"]
     body = {"auth_code": code, "code_verifier": "4a9505b9-0857-42bb-ab3c-098b4d28ddc2"}
-    answer = api.post("/token?grant_type=pkce", body)
-    assert (answer.status_code, answer.json()["provider_token"]) == (200, "t")
+    response = api.post("/token?grant_type=pkce", body)
+    assert (response.status_code, response.json()["provider_token"]) == (200, "t")
 
 
 @pytest.mark.parametrize("aud", ["other", "cid", ["x", "other"]])
@@ -300,9 +300,9 @@ def test_the_id_token_grant_signs_in_the_same_user(api: Api, issuer: Issuer) -> 
     set_token_response(issuer, id_token=issuer.token(groups=["staff"]))
     first = sign_in(api, browser)
     body = {"provider": "custom:corp", "id_token": issuer.token(groups=["all"])}
-    answer = api.post("/token?grant_type=id_token", body)
-    assert answer.status_code == 200, answer.content
-    second = answer.json()["user"]
+    response = api.post("/token?grant_type=id_token", body)
+    assert response.status_code == 200, response.content
+    second = response.json()["user"]
     assert second["id"] == first["id"]
     assert second["identities"][0]["identity_data"]["custom_claims"] == {"groups": ["all"]}
 
@@ -346,8 +346,8 @@ def test_the_calls_of_a_callback_share_a_deadline(api: Api, issuer_peer: Issuer,
     issuer_peer.delay = 0.6
     issuer_peer.publish_discovery()
     token = in_json({"access_token": "t", "token_type": "Bearer", "id_token": issuer_peer.token()})
-    issuer_peer.server.answer(dataclasses.replace(token, delay=0.6), path="/token")
-    issuer_peer.server.answer(Answer(hang=True), path=issuer_peer.keys_path)
+    issuer_peer.server.respond(dataclasses.replace(token, delay=0.6), path="/token")
+    issuer_peer.server.respond(Response(hang=True), path=issuer_peer.keys_path)
     assert_error_redirect(browser.callback(state), "server_error", "unexpected_failure", PROFILE)
 
 
@@ -355,7 +355,7 @@ def test_an_issuer_that_hangs_is_an_error(api: Api, issuer_peer: Issuer, auth_co
     browser = create_oidc_provider(api, issuer_peer)
     openid_connect.clear_caches()
     auth_config(api={"max_request_duration": timedelta(seconds=1)})
-    issuer_peer.server.answer(Answer(hang=True), path=issuer_peer.discovery_path)
+    issuer_peer.server.respond(Response(hang=True), path=issuer_peer.discovery_path)
     text = f'{UNSUPPORTED}OIDC discovery from "{issuer_peer.url}{issuer_peer.discovery_path}" failed: timed out'
     assert_error(browser.authorize(), 400, "validation_failed", text)
 
@@ -383,7 +383,7 @@ def test_a_sign_in_with_oauth2_and_userinfo(api: Api, issuer: Issuer) -> None:
 @pytest.mark.parametrize("own", [None, "ada@example.com"])
 def test_a_mapped_address_is_not_verified(api: Api, issuer: Issuer, auth_config: ChangeConfig, own: str | None) -> None:
     other = make_user(email="ada@example.org")
-    issuer.server.answer(in_json({**ADA, "email": own, "preferred_username": "ada@example.org"}), path="/userinfo")
+    issuer.server.respond(in_json({**ADA, "email": own, "preferred_username": "ada@example.org"}), path="/userinfo")
     browser = create_oauth2_provider(api, issuer, attribute_mapping={"email": "preferred_username"})
     text = "Unverified email with custom:corp. Verify the email with custom:corp in order to sign in"
     assert_error_redirect(browser.sign_in(), "access_denied", "provider_email_needs_verification", text)
@@ -397,34 +397,34 @@ def test_a_mapped_address_is_not_verified(api: Api, issuer: Issuer, auth_config:
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
-        Answer(status=500),
-        Answer(status=401),
-        Answer(status=302, headers={"Location": "https://8.8.8.8/"}),
-        Answer(body=b"<html>"),
+        Response(status=500),
+        Response(status=401),
+        Response(status=302, headers={"Location": "https://8.8.8.8/"}),
+        Response(body=b"<html>"),
         in_json([]),
         in_json({"name": "Ada L"}),
         in_json({"sub": "", "email": "ada@example.com", "email_verified": True}),
         in_json({"sub": {"a": 1}}),
-        Answer(body=b" " * 2_000_000),
+        Response(body=b" " * 2_000_000),
     ],
 )
-def test_an_invalid_userinfo_response_is_an_error(api: Api, issuer: Issuer, answer: Answer) -> None:
+def test_an_invalid_userinfo_response_is_an_error(api: Api, issuer: Issuer, response: Response) -> None:
     browser = create_oauth2_provider(api, issuer)
-    issuer.server.answer(answer, path="/userinfo")
+    issuer.server.respond(response, path="/userinfo")
     assert_profile_error(browser)
 
 
 def test_a_closed_connection_is_an_error(api: Api, issuer_peer: Issuer) -> None:
     browser = create_oauth2_provider(api, issuer_peer)
-    issuer_peer.server.answer(Answer(close=True, raw=b""), path="/userinfo")
+    issuer_peer.server.respond(Response(close=True, raw=b""), path="/userinfo")
     assert_profile_error(browser)
 
 
 def test_an_address_is_required_unless_it_is_optional(api: Api, issuer: Issuer) -> None:
     browser = create_oauth2_provider(api, issuer)
-    issuer.server.answer(in_json({"sub": "8"}), path="/userinfo")
+    issuer.server.respond(in_json({"sub": "8"}), path="/userinfo")
     assert_profile_error(browser, "Error getting user email from external provider")
     ask(api, "PUT", "/admin/custom-providers/custom:corp", {"email_optional": True})
     assert sign_in(api, browser)["email"] == ""
@@ -443,8 +443,8 @@ def test_a_url_that_resolves_to_a_private_address_is_not_called(
     before = len(issuer_peer.server.received)
     text = f'{UNSUPPORTED}OIDC discovery from "{issuer_peer.url}{issuer_peer.discovery_path}" failed: '
     assert_error(browser.authorize(), 400, "validation_failed", f"{text}the host has no public address")
-    answer = plain.callback(state)
-    assert_error_redirect(answer, "server_error", "unexpected_failure", "Unable to exchange external code: auth")
+    response = plain.callback(state)
+    assert_error_redirect(response, "server_error", "unexpected_failure", "Unable to exchange external code: auth")
     assert len(issuer_peer.server.received) == before
 
 

@@ -13,7 +13,7 @@ from authsvc.security import crypto
 from oauthproviders import registry
 from oauthproviders.models import ClientState
 from tests import factories
-from tests.conftest import Answer, Api, ChangeConfig
+from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.factories import CHALLENGE
 from tests.oauthproviders.browser import REDIRECT_URI, SITE, Browser, GitHub, provider_settings, start_link_flow
 from tests.observations import assert_error, table_contents
@@ -34,11 +34,11 @@ def providers(auth_config: ChangeConfig) -> None:
     )
 
 
-def authorize(api: Api, **query: str) -> Answer:
+def authorize(api: Api, **query: str) -> ApiResponse:
     return api.get(f"/authorize?{urlencode({'provider': 'github', **query})}")
 
 
-def authorization_parameters(response: Answer) -> dict[str, str]:
+def authorization_parameters(response: ApiResponse) -> dict[str, str]:
     assert response.status_code == 302, response.content
     pairs = parse_qsl(urlsplit(response.headers["Location"]).query, keep_blank_values=True, strict_parsing=True)
     assert len(dict(pairs)) == len(pairs)

@@ -19,7 +19,7 @@ from oauthproviders.models import ClientState
 from tests import factories
 from tests.conftest import Api, ChangeConfig
 from tests.factories import CHALLENGE, VERIFIER
-from tests.fakes.http_peer import Answer, in_json
+from tests.fakes.http_peer import Response, in_json
 from tests.oauthproviders.browser import (
     EMAILS_PATH,
     REDIRECT_URI,
@@ -350,7 +350,7 @@ def test_a_provider_that_was_disabled_during_the_flow_is_not_called(
     assert github.server.received == []
 
 
-HTML = Answer(headers={"Content-Type": "text/html"}, body=b"<html>Sign in</html>")
+HTML = Response(headers={"Content-Type": "text/html"}, body=b"<html>Sign in</html>")
 TOO_LONG = in_json({"access_token": "x" * 10_000_000})
 NO_EXCHANGE = "Unable to exchange external code: auth"
 NO_PROFILE = "Error getting user profile from external provider"
@@ -359,9 +359,9 @@ NO_PROFILE = "Error getting user profile from external provider"
 @pytest.mark.parametrize(
     "response",
     [
-        Answer(status=500),
-        Answer(status=401, body=b'{"error":"bad_verification_code"}'),
-        Answer(status=302, headers={"Location": "https://elsewhere.example/"}),
+        Response(status=500),
+        Response(status=401, body=b'{"error":"bad_verification_code"}'),
+        Response(status=302, headers={"Location": "https://elsewhere.example/"}),
         in_json({"error": "bad_verification_code", "access_token": "gho_x"}),
         in_json({}),
         in_json({"access_token": ""}),
@@ -370,15 +370,15 @@ NO_PROFILE = "Error getting user profile from external provider"
         in_json([]),
         HTML,
         TOO_LONG,
-        Answer(headers={"Content-Type": "application/x-www-form-urlencoded"}, body=b"error=no&access_token=x"),
-        Answer(headers={"Content-Type": "text/plain; charset=utf-8"}, body=b"access_token=a%00b"),
+        Response(headers={"Content-Type": "application/x-www-form-urlencoded"}, body=b"error=no&access_token=x"),
+        Response(headers={"Content-Type": "text/plain; charset=utf-8"}, body=b"access_token=a%00b"),
     ],
     ids=lambda response: response.body[:40].decode() + f" {response.status}",
 )
 def test_an_invalid_token_response_is_an_error(
-    response: Answer, github: GitHub, browser: Browser, caplog: pytest.LogCaptureFixture
+    response: Response, github: GitHub, browser: Browser, caplog: pytest.LogCaptureFixture
 ) -> None:
-    github.server.answer(response, path=TOKEN_PATH)
+    github.server.respond(response, path=TOKEN_PATH)
     state = browser.start()
     before = table_contents()
 
@@ -395,7 +395,7 @@ def test_an_invalid_token_response_is_an_error(
     [
         (path, response)
         for path in (USER_PATH, EMAILS_PATH)
-        for response in (Answer(status=500), Answer(status=204), HTML, TOO_LONG, in_json(None))
+        for response in (Response(status=500), Response(status=204), HTML, TOO_LONG, in_json(None))
     ]
     + [
         (USER_PATH, in_json({"login": "ada"})),
@@ -404,8 +404,8 @@ def test_an_invalid_token_response_is_an_error(
         (USER_PATH, in_json({"id": "7"})),
         (USER_PATH, in_json({"id": 7, "name": {"first": "Ada"}})),
         (USER_PATH, in_json({"id": 7, "name": "a\0b"})),
-        (USER_PATH, Answer(body=b'{"id":7,"name":"\\ud800"}')),
-        (USER_PATH, Answer(body=b'{"id":7,"x":' + b"[" * 500 + b"]" * 500 + b"}")),
+        (USER_PATH, Response(body=b'{"id":7,"name":"\\ud800"}')),
+        (USER_PATH, Response(body=b'{"id":7,"x":' + b"[" * 500 + b"]" * 500 + b"}")),
         (USER_PATH, in_json([])),
         (EMAILS_PATH, in_json({})),
         (EMAILS_PATH, in_json([{"verified": True}])),
@@ -413,8 +413,10 @@ def test_an_invalid_token_response_is_an_error(
     ],
     ids=lambda value: value if isinstance(value, str) else f"{value.status} {value.body[:30]!r}",
 )
-def test_an_invalid_profile_response_is_an_error(path: str, response: Answer, github: GitHub, browser: Browser) -> None:
-    github.server.answer(response, path=path)
+def test_an_invalid_profile_response_is_an_error(
+    path: str, response: Response, github: GitHub, browser: Browser
+) -> None:
+    github.server.respond(response, path=path)
     state = browser.start()
     before = table_contents()
 
@@ -426,17 +428,17 @@ def test_an_invalid_profile_response_is_an_error(path: str, response: Answer, gi
 @pytest.mark.parametrize(
     "response",
     [
-        pytest.param(Answer(raw=b""), id="closed"),
-        pytest.param(Answer(hang=True), id="hanging"),
-        pytest.param(Answer(drip=0.05, body=b"{}"), id="slow"),
+        pytest.param(Response(raw=b""), id="closed"),
+        pytest.param(Response(hang=True), id="hanging"),
+        pytest.param(Response(drip=0.05, body=b"{}"), id="slow"),
     ],
 )
 def test_a_broken_connection_is_an_error(
-    path: str, response: Answer, github_peer: GitHub, browser: Browser, auth_config: ChangeConfig,
+    path: str, response: Response, github_peer: GitHub, browser: Browser, auth_config: ChangeConfig,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     auth_config(api={"internal_http_timeout": timedelta(seconds=3)})
-    github_peer.server.answer(response, path=path)
+    github_peer.server.respond(response, path=path)
     state = browser.start()
     before = ()
 
@@ -454,14 +456,14 @@ def test_a_provider_that_hangs_is_an_error_before_the_request_deadline(
     path: str, github_peer: GitHub, browser: Browser, auth_config: ChangeConfig
 ) -> None:
     auth_config(api={"max_request_duration": timedelta(seconds=2)})
-    github_peer.server.answer(Answer(hang=True), path=path)
+    github_peer.server.respond(Response(hang=True), path=path)
 
     text = NO_EXCHANGE if path == TOKEN_PATH else NO_PROFILE
     assert_error_redirect(browser.sign_in(), "server_error", "unexpected_failure", text)
 
 
 def test_a_state_can_be_used_again_after_an_error_of_the_provider(github: GitHub, browser: Browser) -> None:
-    github.server.answer(Answer(status=500), path=TOKEN_PATH)
+    github.server.respond(Response(status=500), path=TOKEN_PATH)
     state = browser.start()
     browser.callback(state)
     github.set_token_response({"access_token": "gho_x"})
@@ -471,8 +473,8 @@ def test_a_state_can_be_used_again_after_an_error_of_the_provider(github: GitHub
 
 def test_client_authentication_falls_back_to_the_body_and_stays_there(github: GitHub, browser: Browser) -> None:
     form = {"Content-Type": "application/x-www-form-urlencoded; charset=utf-8"}
-    github.server.answer(
-        Answer(status=401), Answer(headers=form, body=b"access_token=gho_z&token_type=bearer"), path=TOKEN_PATH
+    github.server.respond(
+        Response(status=401), Response(headers=form, body=b"access_token=gho_z&token_type=bearer"), path=TOKEN_PATH
     )
 
     assert redirect_fragment(browser.sign_in())["provider_token"] == "gho_z"

@@ -38,7 +38,7 @@ def after(set_hook: SetHook, mocked_requests: responses.RequestsMock) -> MockedS
 def _receiver(hook: Hook, set_hook: SetHook, mocked_requests: responses.RequestsMock) -> MockedServer:
     set_hook(hook, uri=f"https://hooks.example.com/{hook}")
     server = MockedServer(mocked_requests, url=f"https://hooks.example.com/{hook}")
-    server.answer(in_json({}))
+    server.respond(in_json({}))
     return server
 
 
@@ -79,7 +79,7 @@ def test_an_identity_that_joins_an_account(
 def test_a_refusal_is_a_redirect(
     github: GitHub, browser: Browser, before: MockedServer, status: int, error: str
 ) -> None:
-    before.answer(in_json({"error": {"http_code": status, "message": "limited"}}))
+    before.respond(in_json({"error": {"http_code": status, "message": "limited"}}))
     target = browser.sign_in().headers["Location"]
     assert f"error={error}&" in target
     assert "error_description=limited" in target
@@ -87,7 +87,7 @@ def test_a_refusal_is_a_redirect(
 
 
 def test_a_failure_after_the_creation_keeps_the_user(github: GitHub, browser: Browser, after: MockedServer) -> None:
-    after.answer(REFUSAL)
+    after.respond(REFUSAL)
     target = browser.sign_in().headers["Location"]
     assert "error=access_denied" in target
     assert "access_token" not in target
@@ -107,10 +107,10 @@ def test_a_new_user_of_an_id_token(
     api: Api, server: MockedServer, auth_config: ChangeConfig, before: MockedServer, after: MockedServer
 ) -> None:
     issuer = use_issuer(server, auth_config)
-    before.answer(REFUSAL)
+    before.respond(REFUSAL)
     assert exchange(api, issuer.token()).status_code == 403
     assert not User.objects.exists()
-    before.answer(in_json({}))
+    before.respond(in_json({}))
     user = exchange(api, issuer.token()).json()["user"]
     assert [shown["id"] for shown in users(after)] == [user["id"]] == [users(before)[-1]["id"]]
 
@@ -124,9 +124,9 @@ def test_a_refused_wallet_may_use_its_message_again(
         wallet.name, wallet.address, domain="app.example.org", URI="https://app.example.org/in", Chain_ID=""
     )
     body = {"chain": wallet.chain, "message": message, "signature": wallet.sign(message)}
-    before.answer(REFUSAL)
+    before.respond(REFUSAL)
     assert api.post("/token?grant_type=web3", body).status_code == 403
     assert not User.objects.exists()
-    before.answer(in_json({}))
+    before.respond(in_json({}))
     assert api.post("/token?grant_type=web3", body).status_code == 200
     assert len(after.received) == 1

@@ -19,10 +19,10 @@ from accounts.models import Identity, User
 from authsvc.conf import Provider
 from authsvc.models import AuditLogEntry
 from oauthproviders.oidc import openid_connect
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import SignIn, make_session, make_user
-from tests.fakes.http_peer import Answer as PeerAnswer
 from tests.fakes.http_peer import FakeServer, HttpPeer, MockedServer, in_json
+from tests.fakes.http_peer import Response as PeerResponse
 from tests.fakes.issuer import Issuer, SigningKey, at_hash
 from tests.observations import assert_error, audit_trail, table_contents
 from tokens.models import AmrClaim, Session
@@ -75,23 +75,23 @@ def publish_issuer(issuer: Issuer, mocked_requests: responses.RequestsMock) -> P
     return publish
 
 
-def exchange(api: Api, id_token: str | None, *, bearer: str = "", **parameters: Any) -> Answer:
+def exchange(api: Api, id_token: str | None, *, bearer: str = "", **parameters: Any) -> ApiResponse:
     body = {"id_token": id_token, "provider": "keycloak", **parameters}
     return api.post(
         "/token?grant_type=id_token", {key: value for key, value in body.items() if value is not None}, bearer=bearer
     )
 
 
-def assert_signed_in(answer: Answer) -> dict[str, Any]:
-    assert answer.status_code == 200, answer.content
-    body: dict[str, Any] = answer.json()
+def assert_signed_in(response: ApiResponse) -> dict[str, Any]:
+    assert response.status_code == 200, response.content
+    body: dict[str, Any] = response.json()
     return body
 
 
-def parse_error(answer: Answer) -> tuple[int, Any, Any]:
-    body = answer.json()
+def parse_error(response: ApiResponse) -> tuple[int, Any, Any]:
+    body = response.json()
     assert set(body) == {"error", "error_description"}
-    return answer.status_code, body["error"], body["error_description"]
+    return response.status_code, body["error"], body["error_description"]
 
 
 def invalid(description: str) -> tuple[int, str, str]:
@@ -159,17 +159,17 @@ def test_email_verified_may_be_a_text(api: Api, issuer: Issuer) -> None:
 def test_an_unverified_address_gets_a_confirmation_email(
     claim: object, api: Api, issuer: Issuer, mailbox: Mailbox
 ) -> None:
-    answer = exchange(api, issuer.token(email_verified=claim))
+    response = exchange(api, issuer.token(email_verified=claim))
     text = "Unverified email with keycloak. A confirmation email has been sent to your keycloak email"
-    assert_error(answer, 422, "provider_email_needs_verification", text)
+    assert_error(response, 422, "provider_email_needs_verification", text)
     assert [email.to for email in mailbox.emails] == ["ada@example.com"]
     assert (User.objects.count(), Session.objects.count()) == (1, 0)
 
 
 def test_an_account_without_an_address_needs_verification(api: Api, issuer: Issuer, mailbox: Mailbox) -> None:
-    answer = exchange(api, issuer.token(email=None))
+    response = exchange(api, issuer.token(email=None))
     text = "Unverified email with keycloak. Verify the email with keycloak in order to sign in"
-    assert_error(answer, 422, "provider_email_needs_verification", text)
+    assert_error(response, 422, "provider_email_needs_verification", text)
     assert (User.objects.get().email, mailbox.emails, Session.objects.count()) == (None, [], 0)
 
 
@@ -207,8 +207,8 @@ def test_a_missing_parameter_is_an_error(
 
 @pytest.mark.parametrize("body", ['{"id_token": 7}', '{"id_token": "a", "link_identity": "yes"}', "[]", "{", '"a"'])
 def test_a_malformed_body_is_an_error(api: Api, issuer: Issuer, body: str) -> None:
-    answer = api.post("/token?grant_type=id_token", body)
-    assert (answer.status_code, answer.json()["error_code"]) == (400, "bad_json")
+    response = api.post("/token?grant_type=id_token", body)
+    assert (response.status_code, response.json()["error_code"]) == (400, "bad_json")
 
 
 def test_no_captcha_is_required(api: Api, issuer: Issuer, auth_config: ChangeConfig) -> None:
@@ -261,8 +261,8 @@ def test_a_token_without_a_subject_is_an_error(api: Api, issuer: Issuer, sub: st
 )
 def test_a_token_for_another_audience_is_an_error(api: Api, issuer: Issuer, aud: Any, text: str | None) -> None:
     audiences = aud if text is None else text
-    answer = exchange(api, issuer.token(aud=aud))
-    assert parse_error(answer) == invalid(f"Unacceptable audience in id_token: [{audiences}]")
+    response = exchange(api, issuer.token(aud=aud))
+    assert parse_error(response) == invalid(f"Unacceptable audience in id_token: [{audiences}]")
     assert not User.objects.exists()
 
 
@@ -308,21 +308,22 @@ def test_the_nonce_must_match(
 ) -> None:
     provider = Provider(enabled=True, client_ids=("cid",), url=issuer.name, skip_nonce_check=is_skipped)
     auth_config(providers={"keycloak": provider})
-    answer = exchange(api, issuer.token(**claims), **parameters)
+    response = exchange(api, issuer.token(**claims), **parameters)
     if error is None or is_skipped:
-        assert_signed_in(answer)
+        assert_signed_in(response)
     else:
-        assert parse_error(answer) == error
+        assert parse_error(response) == error
 
 
 @pytest.mark.parametrize(
-    "answer", [PeerAnswer(status=500), PeerAnswer(body=b"<html>"), in_json({}), PeerAnswer(body=b" " * 2_000_000)]
+    "document",
+    [PeerResponse(status=500), PeerResponse(body=b"<html>"), in_json({}), PeerResponse(body=b" " * 2_000_000)],
 )
-def test_an_invalid_document_of_the_issuer_is_an_error(api: Api, issuer: Issuer, answer: PeerAnswer) -> None:
-    issuer.server.answer(answer, path=issuer.keys_path)
+def test_an_invalid_document_of_the_issuer_is_an_error(api: Api, issuer: Issuer, document: PeerResponse) -> None:
+    issuer.server.respond(document, path=issuer.keys_path)
     assert parse_error(exchange(api, issuer.token())) == invalid("Bad ID token")
     openid_connect.clear_caches()
-    issuer.server.answer(answer, path=issuer.discovery_path)
+    issuer.server.respond(document, path=issuer.discovery_path)
     response = exchange(api, issuer.token())
     assert (response.status_code, response.json()["error_code"]) == (500, "unexpected_failure")
     assert not User.objects.exists()
@@ -330,7 +331,7 @@ def test_an_invalid_document_of_the_issuer_is_an_error(api: Api, issuer: Issuer,
 
 def test_an_issuer_that_hangs_is_an_error(api: Api, issuer_peer: Issuer, auth_config: ChangeConfig) -> None:
     auth_config(api={"internal_http_timeout": timedelta(seconds=3)})
-    issuer_peer.server.answer(PeerAnswer(hang=True), path=issuer_peer.keys_path)
+    issuer_peer.server.respond(PeerResponse(hang=True), path=issuer_peer.keys_path)
     began = time.monotonic()
     assert parse_error(exchange(api, issuer_peer.token())) == invalid("Bad ID token")
     assert time.monotonic() - began < 60
@@ -340,7 +341,7 @@ def test_calls_to_an_issuer_share_a_deadline(api: Api, issuer_peer: Issuer, auth
     auth_config(api={"max_request_duration": timedelta(seconds=2)})
     issuer_peer.delay = 0.8
     issuer_peer.publish_discovery()
-    issuer_peer.server.answer(PeerAnswer(hang=True), path=issuer_peer.keys_path)
+    issuer_peer.server.respond(PeerResponse(hang=True), path=issuer_peer.keys_path)
     assert parse_error(exchange(api, issuer_peer.token())) == invalid("Bad ID token")
 
 
@@ -367,11 +368,11 @@ def test_a_provider_is_selected_by_name_or_issuer(
 ) -> None:
     token = publish_issuer(issuer_name).token(xms_edov=True)
     parameters = {"provider": None, "client_id": "any", "issuer": issuer_name} if by_issuer else {"provider": name}
-    answer = exchange(api, token, **parameters)
+    response = exchange(api, token, **parameters)
     if name == "facebook":  # its addresses are unverified
-        assert_error(answer, 422, "provider_email_needs_verification", UNVERIFIED_FACEBOOK)
+        assert_error(response, 422, "provider_email_needs_verification", UNVERIFIED_FACEBOOK)
     else:
-        assert_signed_in(answer)
+        assert_signed_in(response)
     user = User.objects.get()
     assert (user.email, [identity.provider for identity in user.identities.all()]) == ("ada@example.com", [name])
 
@@ -391,9 +392,9 @@ def test_an_address_that_the_issuer_has_not_verified_matches_no_account(
 ) -> None:
     auth_config(providers={"keycloak": Provider(), name: Provider(enabled=True, client_ids=("cid",), url=url)})
     user = make_user(email="ada@example.com")
-    answer = exchange(api, publish_issuer(issuer_name).token(email_verified=None), provider=name)
+    response = exchange(api, publish_issuer(issuer_name).token(email_verified=None), provider=name)
     text = f"Unverified email with {name}. Verify the email with {name} in order to sign in"
-    assert_error(answer, 422, "provider_email_needs_verification", text)
+    assert_error(response, 422, "provider_email_needs_verification", text)
     assert [identity.provider for identity in user.identities.all()] == ["email"]
     assert (mailbox.emails, Session.objects.count()) == ([], 0)
 
@@ -425,11 +426,11 @@ def test_only_issuers_of_the_configured_tenant_are_accepted(
     api: Api, publish_issuer: PublishIssuer, auth_config: ChangeConfig, url: str, iss: str, is_accepted: bool
 ) -> None:
     auth_config(providers={"azure": Provider(enabled=True, client_ids=("cid",), url=url)})
-    answer = exchange(api, publish_issuer(iss).token(xms_edov=True), provider="azure")
+    response = exchange(api, publish_issuer(iss).token(xms_edov=True), provider="azure")
     if is_accepted:
-        assert assert_signed_in(answer)["user"]["app_metadata"]["provider"] == "azure"
+        assert assert_signed_in(response)["user"]["app_metadata"]["provider"] == "azure"
     else:
-        assert_error(answer, *VALIDATION, NOT_AZURES)
+        assert_error(response, *VALIDATION, NOT_AZURES)
         assert not User.objects.exists()
 
 
@@ -454,15 +455,15 @@ def test_the_alternative_issuer_of_google_is_accepted(api: Api, publish_issuer: 
 def test_the_ios_bundle_id_is_an_audience_of_apple_only(api: Api, publish_issuer: PublishIssuer) -> None:
     token = publish_issuer("https://appleid.apple.com").token(aud="com.example.app")
     assert_signed_in(exchange(api, token, provider="apple"))
-    answer = exchange(api, publish_issuer("https://accounts.google.com").token(aud="com.example.app"),
+    response = exchange(api, publish_issuer("https://accounts.google.com").token(aud="com.example.app"),
                      provider="google")  # fmt: skip
-    assert parse_error(answer) == invalid("Unacceptable audience in id_token: [com.example.app]")
+    assert parse_error(response) == invalid("Unacceptable audience in id_token: [com.example.app]")
 
 
 def test_the_nonce_of_facebook_is_not_checked(api: Api, publish_issuer: PublishIssuer) -> None:
     token = publish_issuer("https://www.facebook.com").token(nonce="other", email_verified=None)
-    answer = exchange(api, token, provider="facebook")
-    assert_error(answer, 422, "provider_email_needs_verification", UNVERIFIED_FACEBOOK)
+    response = exchange(api, token, provider="facebook")
+    assert_error(response, 422, "provider_email_needs_verification", UNVERIFIED_FACEBOOK)
     google = publish_issuer("https://accounts.google.com").token(nonce="other")
     assert parse_error(exchange(api, google, provider="google")) == ONE_SIDED
 
@@ -540,10 +541,10 @@ def test_a_configured_issuer_is_accepted_for_its_configured_audiences(
     body = assert_signed_in(exchange(api, other.token(aud="app"), client_id="app", **parameters))
     assert body["user"]["app_metadata"]["provider"] == other.name
     for client_id in ("another", "second"):
-        answer = exchange(api, other.token(aud="app"), client_id=client_id, **parameters)
-        assert parse_error(answer) == invalid("Unacceptable audience in id_token: [app]")
-    answer = exchange(api, other.token(aud="another"), client_id="another", **parameters)
-    assert parse_error(answer) == invalid("Unacceptable audience in id_token: [another]")
+        response = exchange(api, other.token(aud="app"), client_id=client_id, **parameters)
+        assert parse_error(response) == invalid("Unacceptable audience in id_token: [app]")
+    response = exchange(api, other.token(aud="another"), client_id="another", **parameters)
+    assert parse_error(response) == invalid("Unacceptable audience in id_token: [another]")
     assert parse_error(exchange(api, other.token(aud="app", **NONCE), client_id="app", **parameters)) == ONE_SIDED
 
 
@@ -569,8 +570,8 @@ def test_an_identity_is_linked(api: Api, issuer: Issuer, signed_in: SignIn) -> N
 
 def test_an_identity_of_another_user_is_an_error(api: Api, issuer: Issuer, signed_in: SignIn) -> None:
     assert_signed_in(exchange(api, issuer.token()))
-    answer = exchange(api, issuer.token(), bearer=signed_in.access_token, link_identity=True)
-    assert_error(answer, 422, "identity_already_exists", "Identity is already linked to another user")
+    response = exchange(api, issuer.token(), bearer=signed_in.access_token, link_identity=True)
+    assert_error(response, 422, "identity_already_exists", "Identity is already linked to another user")
 
 
 def test_linking_makes_an_anonymous_user_permanent(api: Api, issuer: Issuer) -> None:
@@ -580,14 +581,14 @@ def test_linking_makes_an_anonymous_user_permanent(api: Api, issuer: Issuer) -> 
 
 
 def test_linking_requires_a_valid_session(api: Api, issuer: Issuer, signed_in: SignIn) -> None:
-    answer = exchange(api, issuer.token(), bearer="a.b.c", link_identity=True)
-    assert (answer.status_code, answer.json()["error_code"]) == (403, "bad_jwt")
+    response = exchange(api, issuer.token(), bearer="a.b.c", link_identity=True)
+    assert (response.status_code, response.json()["error_code"]) == (403, "bad_jwt")
     User.objects.filter(id=signed_in.user.id).update(banned_until=timezone.now() + timedelta(hours=1))
-    answer = exchange(api, issuer.token(), bearer=signed_in.access_token, link_identity=True)
-    assert_error(answer, 403, "user_banned", "User is banned")
+    response = exchange(api, issuer.token(), bearer=signed_in.access_token, link_identity=True)
+    assert_error(response, 403, "user_banned", "User is banned")
     Session.objects.all().delete()
-    answer = exchange(api, issuer.token(), bearer=signed_in.access_token, link_identity=True)
-    assert (answer.status_code, answer.json()["error_code"]) == (403, "session_not_found")
+    response = exchange(api, issuer.token(), bearer=signed_in.access_token, link_identity=True)
+    assert (response.status_code, response.json()["error_code"]) == (403, "session_not_found")
     assert issuer.server.received == []
 
 
@@ -623,14 +624,14 @@ def test_a_database_error_is_an_oauth_error(
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE audit_log_entries RENAME TO away")
     try:
-        answers = [
+        returned = [
             exchange(api, issuer.token()),
             exchange(api, issuer.token(), bearer=signed_in.access_token, link_identity=True),
         ]
     finally:
         with connection.cursor() as cursor:
             cursor.execute("ALTER TABLE away RENAME TO audit_log_entries")
-    assert [parse_error(answer) for answer in answers] == [(400, "server_error", "Internal Server Error")] * 2
+    assert [parse_error(response) for response in returned] == [(400, "server_error", "Internal Server Error")] * 2
     assert caplog.messages.count("database error") == 2
     assert "ada@example.com" not in caplog.text
     assert table_contents() == before

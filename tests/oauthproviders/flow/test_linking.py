@@ -16,7 +16,7 @@ from authsvc.caller import Caller
 from authsvc.messaging import EmailKind
 from tests import factories
 from tests.accounts.administration import admin_requests
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import AUDIENCE, CHALLENGE, VERIFIER, SignIn, make_user
 from tests.oauthproviders.browser import (
     SITE,
@@ -43,7 +43,7 @@ CALLER = Caller(audience=AUDIENCE)
 TAKEN = "A user with this email address has already been registered"
 
 
-def authorize(api: Api, bearer: str = "", **query: str) -> Answer:
+def authorize(api: Api, bearer: str = "", **query: str) -> ApiResponse:
     return api.get(f"/user/identities/authorize?{urlencode({'provider': 'github', **query})}", bearer=bearer)
 
 

@@ -12,7 +12,7 @@ import pytest
 from accounts.models import User
 from oauthproviders.models import CustomProvider
 from tests import factories
-from tests.conftest import Answer, ChangeConfig
+from tests.conftest import ApiResponse, ChangeConfig
 from tests.oauthproviders.browser import GitHub
 from tests.page_browser import ACCOUNT, SIGN_IN, PageBrowser
 from tokens.models import FlowState, Session
@@ -35,9 +35,9 @@ def pages(github: GitHub) -> PageBrowser:
 
 def start(browser: PageBrowser, *, query: str = "") -> str:
     """Press the button of GitHub; returns the URL of the page there."""
-    answer = browser.submit(f"{SIGN_IN}{query}", to=PROVIDER, provider="github")
-    assert answer.status_code == 200
-    refresh = re.search(r'http-equiv="refresh" content="0; url=([^"]+)"', answer.content.decode())
+    response = browser.submit(f"{SIGN_IN}{query}", to=PROVIDER, provider="github")
+    assert response.status_code == 200
+    refresh = re.search(r'http-equiv="refresh" content="0; url=([^"]+)"', response.content.decode())
     assert refresh
     return unescape(refresh[1])
 
@@ -45,15 +45,15 @@ def start(browser: PageBrowser, *, query: str = "") -> str:
 def return_from(url: str, browser: PageBrowser, **query: str) -> str:
     """The provider sends the browser to `/callback`; returns where that leads."""
     state = parse_qs(urlsplit(url).query)["state"][0]
-    answer: Any = browser.client.get("/callback", {"state": state, "code": "authcode", **query})
-    assert answer.status_code == 302
-    target = urlsplit(answer.headers["Location"])
+    response: Any = browser.client.get("/callback", {"state": state, "code": "authcode", **query})
+    assert response.status_code == 302
+    target = urlsplit(response.headers["Location"])
     assert f"{target.scheme}://{target.netloc}{target.path}" == "http://127.0.0.1:8081/account/callback"
     return f"{target.path}?{target.query}"
 
 
-def location(answer: Answer) -> tuple[int, str]:
-    return answer.status_code, answer.headers.get("Location", answer.content.decode())
+def location(response: ApiResponse) -> tuple[int, str]:
+    return response.status_code, response.headers.get("Location", response.content.decode())
 
 
 def test_a_user_signs_in_at_a_provider(pages: PageBrowser) -> None:
@@ -61,9 +61,9 @@ def test_a_user_signs_in_at_a_provider(pages: PageBrowser) -> None:
     assert parse_qs(urlsplit(url).query)["client_id"] == ["cid"]
     back = return_from(url, pages)
     assert set(parse_qs(urlsplit(back).query)) == {"code"}
-    answer = pages.get(back)
-    assert location(answer) == (303, "/oauth/device")
-    assert answer.headers["Referrer-Policy"] == "strict-origin"
+    response = pages.get(back)
+    assert location(response) == (303, "/oauth/device")
+    assert response.headers["Referrer-Policy"] == "strict-origin"
     assert pages.is_in
     assert "ada@example.com" in pages.text(ACCOUNT)
     assert Session.objects.get().user.email == "ada@example.com"
@@ -92,10 +92,10 @@ def test_a_code_works_in_no_other_browser(pages: PageBrowser) -> None:
 
 def test_a_refusal_of_the_provider_is_shown_without_its_text(pages: PageBrowser) -> None:
     back = return_from(start(pages), pages, error="access_denied", error_description="<b>Call 555 now</b>", code="")
-    answer = pages.get(back)
-    assert answer.status_code == 400
-    assert "The provider has not confirmed the sign-in." in answer.content.decode()
-    assert "Call 555" not in answer.content.decode()
+    response = pages.get(back)
+    assert response.status_code == 400
+    assert "The provider has not confirmed the sign-in." in response.content.decode()
+    assert "Call 555" not in response.content.decode()
     banned = pages.get(f"{CALLBACK}?error=access_denied&error_code=user_banned&error_description=x")
     assert "This account is locked." in banned.content.decode()
 
@@ -104,8 +104,8 @@ def test_a_second_factor_is_still_required(pages: PageBrowser) -> None:
     pages.get(return_from(start(pages), pages))
     factories.make_factor(User.objects.get())
     other = PageBrowser()
-    answer = other.get(return_from(start(other, query="?next=/account/profile"), other))
-    assert location(answer) == (303, "/account/second-factor?next=%2Faccount%2Fprofile")
+    response = other.get(return_from(start(other, query="?next=/account/profile"), other))
+    assert location(response) == (303, "/account/second-factor?next=%2Faccount%2Fprofile")
 
 
 def test_only_enabled_providers_have_a_button(pages: PageBrowser, auth_config: ChangeConfig) -> None:
@@ -128,8 +128,8 @@ def test_only_enabled_providers_have_a_button(pages: PageBrowser, auth_config: C
     ]
     assert 'value="github"' in pages.text("/account/sign-up")
     for name in ("unknown", "custom:former"):
-        answer = pages.submit(SIGN_IN, to=PROVIDER, provider=name)
-        assert answer.status_code == 400
+        response = pages.submit(SIGN_IN, to=PROVIDER, provider=name)
+        assert response.status_code == 400
     assert not FlowState.objects.exists()
 
 
@@ -138,6 +138,6 @@ def test_a_flow_starts_by_a_form_of_this_service_only(pages: PageBrowser) -> Non
         303,
         "/account/sign-in?next=%2Foauth%2Fdevice",
     )
-    answer: Any = pages.client.post(PROVIDER, {"provider": "github"})
-    assert answer.status_code == 403
+    response: Any = pages.client.post(PROVIDER, {"provider": "github"})
+    assert response.status_code == 403
     assert not FlowState.objects.exists()

@@ -22,10 +22,10 @@ from authsvc.db.sql import fetch_rows
 from oauthproviders.models import ClientState
 from tests import factories
 from tests.accounts.administration import admin_requests
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import AUDIENCE, CHALLENGE, SignIn, make_user
-from tests.fakes.http_peer import Answer as ServerAnswer
 from tests.fakes.http_peer import MockedServer, in_json
+from tests.fakes.http_peer import Response as PeerResponse
 from tests.fakes.issuer import Issuer, SigningKey
 from tests.oauthproviders.browser import (
     ADA,
@@ -72,11 +72,11 @@ class Pause:
         self._ended.set()
 
 
-def run_concurrently(*calls: Callable[[], Answer]) -> list[str]:
+def run_concurrently(*calls: Callable[[], ApiResponse]) -> list[str]:
     """The redirects of concurrent requests, each sent by its own thread."""
     ready = threading.Barrier(len(calls))
 
-    def run(call: Callable[[], Answer]) -> str:
+    def run(call: Callable[[], ApiResponse]) -> str:
         try:
             connection.ensure_connection()
             ready.wait(timeout=30)
@@ -160,7 +160,7 @@ def test_an_account_confirmed_during_the_callback_is_not_claimed(github: GitHub,
     assert Identity.objects.filter(user=user).count() == 2
 
 
-def _sign_in_during_a_change(sign_in: Callable[[], Answer], user: User, **changes: Any) -> Answer:
+def _sign_in_during_a_change(sign_in: Callable[[], ApiResponse], user: User, **changes: Any) -> ApiResponse:
     """Runs `sign_in` while another transaction changes `user`: the sign-in finds the account as it was before."""
     with ThreadPoolExecutor(1) as threads:
         with transaction.atomic():
@@ -170,7 +170,7 @@ def _sign_in_during_a_change(sign_in: Callable[[], Answer], user: User, **change
         return signing_in.result()
 
 
-def _in_own_connection(call: Callable[[], Answer]) -> Answer:
+def _in_own_connection(call: Callable[[], ApiResponse]) -> ApiResponse:
     try:
         return call()
     finally:
@@ -243,7 +243,7 @@ def test_a_session_that_ends_during_the_calls_to_the_provider_links_no_identity(
     signed_in = factories.make_session(make_user(email="", is_anonymous=True))
     emails = in_json([address("ada@example.com", verified=verified)])
     pause = Pause()
-    github.server.answer(dataclasses.replace(emails, before=pause), path=EMAILS_PATH)
+    github.server.respond(dataclasses.replace(emails, before=pause), path=EMAILS_PATH)
     state = start_link_flow(api, signed_in.access_token)
 
     with ThreadPoolExecutor(1) as threads:
@@ -264,11 +264,11 @@ def test_a_session_that_ends_during_the_request_token_call_starts_no_flow(
 ) -> None:
     auth_config(signup={"manual_linking_enabled": True}, providers={"twitter": provider_settings(url=server.url)})
     pause = Pause()
-    token = ServerAnswer(body=b"oauth_token=t&oauth_token_secret=s&oauth_callback_confirmed=true", before=pause)
-    server.answer(token, path="/oauth/request_token")
+    token = PeerResponse(body=b"oauth_token=t&oauth_token_secret=s&oauth_callback_confirmed=true", before=pause)
+    server.respond(token, path="/oauth/request_token")
     signed_in = factories.make_session()
 
-    def authorize() -> Answer:
+    def authorize() -> ApiResponse:
         return api.get("/user/identities/authorize?provider=twitter", bearer=signed_in.access_token)
 
     with ThreadPoolExecutor(1) as threads:
@@ -297,11 +297,11 @@ def test_a_session_that_ends_during_the_calls_to_the_issuer_links_no_identity(
     auth_config(providers={"keycloak": Provider(enabled=True, client_ids=("cid",), url=issuer.name)})
     keys = in_json({"keys": [issuer.key.jwk]})
     pause = Pause()
-    server.answer(dataclasses.replace(keys, before=pause), path=issuer.keys_path)
+    server.respond(dataclasses.replace(keys, before=pause), path=issuer.keys_path)
     signed_in = factories.make_session()
     body = {"id_token": issuer.token(), "provider": "keycloak", "link_identity": True}
 
-    def sign_in() -> Answer:
+    def sign_in() -> ApiResponse:
         return api.post("/token?grant_type=id_token", body, bearer=signed_in.access_token)
 
     with ThreadPoolExecutor(1) as threads:
@@ -322,7 +322,7 @@ def test_no_transaction_is_open_during_calls_to_the_provider(github: GitHub, bro
     }  # fmt: skip
     pauses = [Pause() for _ in documents]
     for (path, document), pause in zip(documents.items(), pauses, strict=True):
-        github.server.answer(dataclasses.replace(in_json(document), before=pause), path=path)
+        github.server.respond(dataclasses.replace(in_json(document), before=pause), path=path)
     state = browser.start()
     statements: list[list[tuple[str]]] = []
 

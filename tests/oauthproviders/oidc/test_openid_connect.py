@@ -16,7 +16,7 @@ from oauthproviders.base import deadline
 from oauthproviders.base.contract import InvalidProviderResponse, ProviderUnavailable
 from oauthproviders.oidc import openid_connect
 from tests.conftest import ChangeConfig
-from tests.fakes.http_peer import Answer, HttpPeer, MockedServer, in_json, redirect
+from tests.fakes.http_peer import HttpPeer, MockedServer, Response, in_json, redirect
 from tests.fakes.issuer import Issuer, SigningKey, at_hash, unpadded
 
 RSA = SigningKey()
@@ -59,12 +59,12 @@ def test_discovery_returns_the_endpoints(issuer: Issuer) -> None:
 @pytest.mark.parametrize("path", ["", "/realm", "/realm/"])
 def test_the_document_is_below_the_path_of_the_issuer(path: str, server: MockedServer) -> None:
     name = f"{server.url}{path}"
-    server.answer(in_json({"issuer": name}), path=f"{path.rstrip('/')}/.well-known/openid-configuration")
+    server.respond(in_json({"issuer": name}), path=f"{path.rstrip('/')}/.well-known/openid-configuration")
     assert openid_connect.discover(name).issuer == name
 
 
 def test_the_document_may_have_another_url(server: MockedServer) -> None:
-    server.answer(in_json({"issuer": "https://id.example.com"}), path="/metadata")
+    server.respond(in_json({"issuer": "https://id.example.com"}), path="/metadata")
     location = openid_connect.Issuer(name="https://id.example.com", url=f"{server.url}/metadata")
     assert openid_connect.discover(location).issuer == "https://id.example.com"
 
@@ -72,22 +72,22 @@ def test_the_document_may_have_another_url(server: MockedServer) -> None:
 @pytest.mark.parametrize(
     ("response", "reason"),
     [
-        (Answer(status=500), "status 500"),
-        (Answer(status=404), "status 404"),
+        (Response(status=500), "status 500"),
+        (Response(status=404), "status 404"),
         (redirect("https://id.example.com"), "status 302"),
-        (Answer(body=b"<html>"), "the document is not of the form that was expected"),
+        (Response(body=b"<html>"), "the document is not of the form that was expected"),
         (in_json([]), "the document is not of the form that was expected"),
         (in_json({"issuer": 7}), "the document is not of the form that was expected"),
         (in_json({"issuer": "https://id.example.com", "scopes_supported": "all"}), "the document is not of the form"),
-        (Answer(body=b"[" * 50_000 + b"]" * 50_000), "the document is not of the form that was expected"),
-        (Answer(body=b'{"a":' + b"[" * 100 + b"]" * 100 + b"}"), "the answer is nested too deeply"),
+        (Response(body=b"[" * 50_000 + b"]" * 50_000), "the document is not of the form that was expected"),
+        (Response(body=b'{"a":' + b"[" * 100 + b"]" * 100 + b"}"), "the response is nested too deeply"),
         (in_json({}), "the document is about no issuer"),
         (in_json({"issuer": "https://id.example.com"}), "the document is about another issuer"),
-        (Answer(body=b"x" * 2_000_000), "the answer is too long"),
+        (Response(body=b"x" * 2_000_000), "the response is too long"),
     ],
 )
-def test_an_invalid_document_is_an_error(response: Answer, reason: str, server: MockedServer) -> None:
-    server.answer(response)
+def test_an_invalid_document_is_an_error(response: Response, reason: str, server: MockedServer) -> None:
+    server.respond(response)
     with pytest.raises(ProviderUnavailable) as caught:
         openid_connect.discover(server.url)
     assert str(caught.value).startswith(
@@ -96,7 +96,7 @@ def test_an_invalid_document_is_an_error(response: Answer, reason: str, server: 
 
 
 def test_a_closed_connection_is_an_error(issuer_peer: Issuer) -> None:
-    issuer_peer.server.answer(Answer(close=True, raw=b""), path=issuer_peer.discovery_path)
+    issuer_peer.server.respond(Response(close=True, raw=b""), path=issuer_peer.discovery_path)
     with pytest.raises(ProviderUnavailable, match=r"failed: RemoteDisconnected$"):
         openid_connect.discover(issuer_peer.name)
 
@@ -119,14 +119,14 @@ def test_an_invalid_endpoint_is_an_error(address: str, member: str, issuer: Issu
     ],
 )
 def test_both_issuers_of_apple_are_equal(issuer: str, name: str, server: MockedServer) -> None:
-    server.answer(in_json({"issuer": issuer}), path="/metadata")
+    server.respond(in_json({"issuer": issuer}), path="/metadata")
     location = openid_connect.Issuer(name=name, url=f"{server.url}/metadata")
     assert openid_connect.discover(location).issuer == issuer
 
 
 def test_an_issuer_that_hangs_is_an_error(issuer_peer: Issuer, auth_config: ChangeConfig) -> None:
     auth_config(api={"internal_http_timeout": timedelta(seconds=0.2)})
-    issuer_peer.server.answer(Answer(hang=True), path=issuer_peer.discovery_path)
+    issuer_peer.server.respond(Response(hang=True), path=issuer_peer.discovery_path)
     with pytest.raises(ProviderUnavailable, match="timed out"):
         openid_connect.discover(issuer_peer.name)
 
@@ -338,13 +338,13 @@ def test_keys_without_an_id_are_tried_in_order(server: MockedServer) -> None:
 )
 def test_a_key_of_another_kind_is_not_used(changes: dict[str, Any], issuer: Issuer) -> None:
     key = {name: value for name, value in {**RSA.jwk, **changes}.items() if value is not None}
-    issuer.server.answer(in_json({"keys": [key]}), path=issuer.keys_path)
+    issuer.server.respond(in_json({"keys": [key]}), path=issuer.keys_path)
     assert "no key of the issuer" in get_error(issuer.token(), issuer)
 
 
 def test_a_key_without_use_and_algorithm_is_used(issuer: Issuer) -> None:
     key = {name: value for name, value in RSA.jwk.items() if name not in ("use", "alg")}
-    issuer.server.answer(in_json({"keys": [{"kty": "XYZ"}, key]}), path=issuer.keys_path)
+    issuer.server.respond(in_json({"keys": [{"kty": "XYZ"}, key]}), path=issuer.keys_path)
     assert verify(issuer.token(), issuer)
 
 
@@ -357,16 +357,16 @@ def test_a_short_key_is_not_used(issuer: Issuer) -> None:
 @pytest.mark.parametrize(
     ("response", "reason"),
     [
-        (Answer(status=500), "status 500"),
-        (Answer(body=b"<html>"), "not of the form"),
+        (Response(status=500), "status 500"),
+        (Response(body=b"<html>"), "not of the form"),
         (in_json({"keys": {}}), "not of the form"),
         (in_json({"keys": ["a"]}), "not of the form"),
         (in_json({"keys": []}), "no key of the issuer"),
-        (Answer(body=b'{"keys":[' + b"{}," * 500_000 + b"{}]}"), "too long"),
+        (Response(body=b'{"keys":[' + b"{}," * 500_000 + b"{}]}"), "too long"),
     ],
 )
-def test_an_invalid_key_set_is_an_error(response: Answer, reason: str, issuer: Issuer) -> None:
-    issuer.server.answer(response, path=issuer.keys_path)
+def test_an_invalid_key_set_is_an_error(response: Response, reason: str, issuer: Issuer) -> None:
+    issuer.server.respond(response, path=issuer.keys_path)
     assert reason in get_error(issuer.token(), issuer)
 
 

@@ -13,7 +13,7 @@ from oauthproviders.base import deadline
 from oauthproviders.base.contract import InvalidProviderResponse, ProviderUnavailable
 from oauthproviders.oidc import openid_connect
 from tests.conftest import ChangeConfig
-from tests.fakes.http_peer import Answer, HttpPeer, in_json
+from tests.fakes.http_peer import HttpPeer, Response, in_json
 from tests.fakes.issuer import Issuer
 from tests.oauthproviders.oidc.test_remote_documents import Clock
 
@@ -25,9 +25,9 @@ def issuer_peer(peer: HttpPeer) -> Issuer:
 
 def test_concurrent_requests_share_a_response(issuer_peer: Issuer) -> None:
     document = in_json({"issuer": issuer_peer.name})
-    issuer_peer.server.answer(
-        Answer(headers=document.headers, body=document.body, delay=0.3),
-        Answer(status=500),
+    issuer_peer.server.respond(
+        Response(headers=document.headers, body=document.body, delay=0.3),
+        Response(status=500),
         path=issuer_peer.discovery_path,
     )
     issuers: list[str] = []
@@ -44,7 +44,7 @@ def test_concurrent_requests_share_a_response(issuer_peer: Issuer) -> None:
 
 
 def test_concurrent_requests_share_a_failure(issuer_peer: Issuer) -> None:
-    issuer_peer.server.answer(Answer(status=500, delay=0.3), path=issuer_peer.discovery_path)
+    issuer_peer.server.respond(Response(status=500, delay=0.3), path=issuer_peer.discovery_path)
     errors: list[str] = []
 
     def discover() -> None:

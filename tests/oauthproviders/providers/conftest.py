@@ -7,24 +7,25 @@ from typing import Any
 from uuid import UUID
 
 import requests
-from responses import RequestsMock, Response
+import responses
+from responses import RequestsMock
 
 from accounts.identities.external_identity import ProviderProfile
 from oauthproviders import registry
 from oauthproviders.base.contract import AuthorizationRequest, Provider
-from tests.fakes.http_peer import Answer
+from tests.fakes.http_peer import Response
 from tests.oauthproviders.providers.recordings import Recording
 
 FLOW = UUID("6f0c5c0e-6a0b-4d7e-9d0a-3f1f4b1d7c11")
 
 
-def publish(mocked_requests: RequestsMock, answers: Mapping[str, Answer]) -> None:
-    """Replace all mocked responses; `answers` are by URL without a query."""
+def publish(mocked_requests: RequestsMock, documents: Mapping[str, Response]) -> None:
+    """Replace all mocked responses; `documents` are by URL without a query."""
     mocked_requests.reset()
-    for url, response in answers.items():
+    for url, response in documents.items():
         for method in ("GET", "POST"):
             mocked_requests.add(
-                Response(
+                responses.Response(
                     method,
                     url,
                     body=response.body,
@@ -57,6 +58,6 @@ def profile_of(
     recording: Recording, mocked_requests: RequestsMock, *, data: Mapping[str, str] | None = None
 ) -> ProviderProfile:
     """Exchange a code and fetch the profile with the recorded responses."""
-    publish(mocked_requests, recording.answers())
+    publish(mocked_requests, recording.documents())
     provider = provider_of(recording, data=data)
     return provider.profile(provider.exchange(code="authcode", secret="b" if recording.is_oauth1 else ""))

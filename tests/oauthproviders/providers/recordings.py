@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from authsvc import conf
-from tests.fakes.http_peer import Answer, in_json
+from tests.fakes.http_peer import Response, in_json
 from tests.fakes.issuer import SigningKey
 
 _FOLDER = Path(__file__).parent / "recorded"
@@ -103,7 +103,7 @@ class Recording:
     def subject(self) -> Sequence[str | int]:
         return ["id_token", "sub"] if "id_token" in self.data else self.data["subject"]
 
-    def answers(self) -> dict[str, Answer]:
+    def documents(self) -> dict[str, Response]:
         """URL without a query → response."""
         return {
             **{self._url(url): in_json(document) for url, document in self.data["documents"].items()},
@@ -118,17 +118,17 @@ class Recording:
             response["id_token"] = signed({**claims, "iss": self.issuer} if self.base_url else claims)
         return response
 
-    def _of_tokens(self) -> dict[str, Answer]:
+    def _of_tokens(self) -> dict[str, Response]:
         token = self._url(self.data["token"])
         if not self.is_oauth1:
             return {token: in_json(self.token_response())}
         request_token = {"oauth_token": "a", "oauth_token_secret": "b", "oauth_callback_confirmed": "true"}
         return {
-            self._url(self.data["request_token"]): Answer(body=urlencode(request_token).encode()),
-            token: Answer(body=urlencode({"oauth_token": "t", "oauth_token_secret": "c"}).encode()),
+            self._url(self.data["request_token"]): Response(body=urlencode(request_token).encode()),
+            token: Response(body=urlencode({"oauth_token": "t", "oauth_token_secret": "c"}).encode()),
         }
 
-    def _of_issuer(self) -> dict[str, Answer]:
+    def _of_issuer(self) -> dict[str, Response]:
         if not self.issuer:
             return {}
         document = {

@@ -14,7 +14,7 @@ from responses import RequestsMock
 from authsvc import conf
 from oauthproviders import registry
 from oauthproviders.base.contract import InvalidProviderResponse
-from tests.fakes.http_peer import Answer, in_json
+from tests.fakes.http_peer import Response, in_json
 from tests.oauthproviders.providers import recordings
 from tests.oauthproviders.providers.conftest import (
     FLOW,
@@ -40,7 +40,7 @@ def test_every_provider_has_a_recording_and_settings() -> None:
 
 @OAUTH2
 def test_the_authorization_url_contains_client_and_scope(recording: Recording, mocked_requests: RequestsMock) -> None:
-    publish(mocked_requests, recording.answers())
+    publish(mocked_requests, recording.documents())
     authorization = authorization_request(recording)
     address, _, query = authorization.url.partition("?")
     parameters = parse_qsl(query, keep_blank_values=True, strict_parsing=True)
@@ -59,7 +59,7 @@ def test_the_authorization_url_contains_client_and_scope(recording: Recording, m
 
 @OAUTH2
 def test_scopes_and_extra_parameters_are_forwarded(recording: Recording, mocked_requests: RequestsMock) -> None:
-    publish(mocked_requests, recording.answers())
+    publish(mocked_requests, recording.documents())
     query = dict(
         parse_qsl(urlsplit(authorization_request(recording, scopes="one,two", login_hint="a&state=b").url).query)
     )
@@ -81,7 +81,7 @@ def test_the_profile_contains_claims_and_addresses(recording: Recording, mocked_
 def test_a_code_is_exchanged_for_a_token_that_no_repr_contains(
     recording: Recording, mocked_requests: RequestsMock
 ) -> None:
-    publish(mocked_requests, recording.answers())
+    publish(mocked_requests, recording.documents())
     provider = provider_of(recording)
     token = provider.exchange(code="authcode", secret="b")
     assert (token.access_token, token.refresh_token) == ("t", "" if recording.is_oauth1 else "r")
@@ -106,20 +106,22 @@ def test_a_profile_without_a_valid_subject_is_an_error(
 @pytest.mark.parametrize(
     "response",
     [
-        Answer(status=500, body=b"{}"),
-        Answer(status=302, headers={"Location": "https://elsewhere.example/"}),
-        Answer(body=b""),
-        Answer(headers={"Content-Type": "text/html"}, body=b"<!doctype html><title>Sorry</title>"),
-        Answer(headers={"Content-Type": "application/json"}, body=b'{"id": 7'),
-        Answer(headers={"Content-Type": "application/json"}, body=b"\xff\xfe"),
-        Answer(headers={"Content-Type": "application/json"}, body=b"[" * 100_000),
-        Answer(headers={"Content-Type": "application/json"}, body=b" " * 2_000_000),
+        Response(status=500, body=b"{}"),
+        Response(status=302, headers={"Location": "https://elsewhere.example/"}),
+        Response(body=b""),
+        Response(headers={"Content-Type": "text/html"}, body=b"<!doctype html><title>Sorry</title>"),
+        Response(headers={"Content-Type": "application/json"}, body=b'{"id": 7'),
+        Response(headers={"Content-Type": "application/json"}, body=b"\xff\xfe"),
+        Response(headers={"Content-Type": "application/json"}, body=b"[" * 100_000),
+        Response(headers={"Content-Type": "application/json"}, body=b" " * 2_000_000),
         *map(in_json, INVALID_DOCUMENTS),
     ],
     ids=lambda response: f"{response.status}-{response.body[:12]!r}",
 )
-def test_an_invalid_response_is_an_error(recording: Recording, response: Answer, mocked_requests: RequestsMock) -> None:
-    recorded = recording.answers()
+def test_an_invalid_response_is_an_error(
+    recording: Recording, response: Response, mocked_requests: RequestsMock
+) -> None:
+    recorded = recording.documents()
     for address in (recording.data["token"], *recording.data["documents"]):
         publish(mocked_requests, {**recorded, address: response})
         provider = provider_of(recording)
@@ -129,7 +131,7 @@ def test_an_invalid_response_is_an_error(recording: Recording, response: Answer,
             provider.profile(provider.exchange(code="authcode", secret="b"))
 
 
-def _is_empty_address_list(address: str, response: Answer) -> bool:
+def _is_empty_address_list(address: str, response: Response) -> bool:
     """True for a valid response without addresses."""
     return ("email" in address.lower() and response.body == b"[]") or (
         "emailAddress" in address and response.body.startswith(b"{") and response.body.endswith(b"}")

@@ -18,7 +18,7 @@ from authsvc import conf
 from oauthproviders import registry
 from oauthproviders.base.contract import InvalidProviderResponse, ProviderUnavailable, Token
 from oauthproviders.providers import azure, id_token_profiles, linkedin_oidc, vercel_marketplace
-from tests.fakes.http_peer import Answer, in_json
+from tests.fakes.http_peer import Response, in_json
 from tests.oauthproviders.providers import recordings
 from tests.oauthproviders.providers.conftest import (
     FLOW,
@@ -53,7 +53,7 @@ def has_verified_address(recording: Recording, mocked_requests: RequestsMock) ->
 
 
 def test_apple_gets_spaces_as_percent_20(mocked_requests: RequestsMock) -> None:
-    publish(mocked_requests, ALL["apple"].answers())
+    publish(mocked_requests, ALL["apple"].documents())
     assert "&scope=email%20name&" in authorization_request(ALL["apple"], nonce="n1").url
     assert "n1" not in authorization_request(ALL["apple"], nonce="n1").url
 
@@ -118,7 +118,7 @@ def test_custom_claims_of_apple(claims: Mapping[str, Any], custom_claims: Any) -
 
 @pytest.mark.parametrize("iss", ["https://appleid.apple.com.example", "https://accounts.google.com", ""])
 def test_an_id_token_of_another_issuer_than_apple_is_an_error(iss: str, mocked_requests: RequestsMock) -> None:
-    publish(mocked_requests, ALL["google"].answers())
+    publish(mocked_requests, ALL["google"].documents())
     with pytest.raises(InvalidProviderResponse):
         profile_of(ALL["apple"].with_value(["id_token", "iss"], iss), mocked_requests)
 
@@ -154,7 +154,7 @@ def test_an_id_token_with_invalid_claims_is_an_error(
 def test_a_malformed_id_token_is_an_error(name: str, id_token: Any, mocked_requests: RequestsMock) -> None:
     recording = ALL[name]
     response = {**recording.token_response(), "id_token": id_token}
-    publish(mocked_requests, {**recording.answers(), recording.data["token"]: in_json(response)})
+    publish(mocked_requests, {**recording.documents(), recording.data["token"]: in_json(response)})
     provider = provider_of(recording)
     with pytest.raises(InvalidProviderResponse):
         provider.profile(provider.exchange(code="authcode", secret=""))
@@ -267,14 +267,14 @@ def test_azure_accepts_issuers_of_the_configured_tenant(
         token=f"{base}/oauth2/v2.0/token",
         id_token={**recording.data["id_token"], "iss": iss},
     )
-    answers = changed.answers()
+    documents = changed.documents()
     discovery_url = f"{changed.issuer}/.well-known/openid-configuration"
-    document = answers[discovery_url]
-    answers[discovery_url] = Answer(
+    document = documents[discovery_url]
+    documents[discovery_url] = Response(
         headers=document.headers,
         body=document.body.replace(f'"issuer": "{changed.issuer}"'.encode(), f'"issuer": "{iss}"'.encode()),
     )
-    publish(mocked_requests, answers)
+    publish(mocked_requests, documents)
     provider = provider_of(changed)
     token = provider.exchange(code="authcode", secret="")
     if is_accepted:
@@ -490,7 +490,7 @@ def test_kakao_gets_client_credentials_in_the_body_only(mocked_requests: Request
 
 def test_x_gets_the_verifier_of_the_code_challenge(mocked_requests: RequestsMock) -> None:
     recording = ALL["x"]
-    publish(mocked_requests, recording.answers())
+    publish(mocked_requests, recording.documents())
     authorization = authorization_request(recording)
     provider_of(recording).exchange(code="authcode", secret=authorization.secret)
     assert form_of(request_to(mocked_requests, recording.data["token"]))["code_verifier"] == authorization.secret
@@ -631,7 +631,7 @@ def verify_signature(request: requests.PreparedRequest, token_secret: str) -> di
 
 def test_the_authorization_request_fetches_a_twitter_request_token(mocked_requests: RequestsMock) -> None:
     recording = ALL["twitter"]
-    publish(mocked_requests, recording.answers())
+    publish(mocked_requests, recording.documents())
     authorization = authorization_request(recording, scopes="repo", login_hint="u")
     assert (authorization.url, authorization.secret) == (f"{recording.authorize}?oauth_token=a", "b")
     request = request_to(mocked_requests, REQUEST_TOKEN)
@@ -657,17 +657,17 @@ def test_twitter_requests_are_signed_with_the_token_secret(mocked_requests: Requ
 @pytest.mark.parametrize(
     "response",
     [
-        Answer(status=500),
-        Answer(body=b"oauth_token=a"),
-        Answer(body=b"oauth_token=&oauth_token_secret=b"),
-        Answer(body=b"oauth_token=a%00&oauth_token_secret=b"),
-        Answer(body=b"\xff\xfe"),
-        Answer(body=b"<!doctype html>"),
-        Answer(body=b""),
+        Response(status=500),
+        Response(body=b"oauth_token=a"),
+        Response(body=b"oauth_token=&oauth_token_secret=b"),
+        Response(body=b"oauth_token=a%00&oauth_token_secret=b"),
+        Response(body=b"\xff\xfe"),
+        Response(body=b"<!doctype html>"),
+        Response(body=b""),
     ],
     ids=lambda response: repr(response.body),
 )
-def test_an_invalid_request_token_response_is_an_error(response: Answer, mocked_requests: RequestsMock) -> None:
+def test_an_invalid_request_token_response_is_an_error(response: Response, mocked_requests: RequestsMock) -> None:
     publish(mocked_requests, {REQUEST_TOKEN: response})
     with pytest.raises(InvalidProviderResponse):
         authorization_request(ALL["twitter"])
@@ -680,7 +680,7 @@ def test_an_invalid_request_token_response_is_an_error(response: Answer, mocked_
 def test_an_incomplete_twitter_callback_is_an_error(
     data: Mapping[str, str], secret: str, mocked_requests: RequestsMock
 ) -> None:
-    publish(mocked_requests, ALL["twitter"].answers())
+    publish(mocked_requests, ALL["twitter"].documents())
     with pytest.raises(InvalidProviderResponse):
         provider_of(ALL["twitter"], data=data).exchange(code="", secret=secret)
     assert len(mocked_requests.calls) == 0
@@ -688,7 +688,7 @@ def test_an_incomplete_twitter_callback_is_an_error(
 
 def test_the_twitter_redirect_uri_may_have_a_query(mocked_requests: RequestsMock) -> None:
     recording = ALL["twitter"]
-    publish(mocked_requests, recording.answers())
+    publish(mocked_requests, recording.documents())
     config = conf.Provider(client_ids=("cid",), secret=conf.Secret(SECRET), redirect_uri="https://a.example/c?d=e")
     provider: Any = registry.PROVIDERS["twitter"].make(config, data={})
     provider.authorization_request(state=FLOW, scopes="", extra={})

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.test import Client
 
 from oauthproviders import registry
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.fakes.http_peer import HttpPeer
 from tests.oauthproviders.providers import recordings
 from tests.oauthproviders.providers.recordings import Recording
@@ -39,8 +39,8 @@ def enable_at_peer(peer: HttpPeer, auth_config: ChangeConfig, monkeypatch: pytes
 
     def enable(recording: Recording) -> Recording:
         moved = recording.at_server(peer.url)
-        for address, response in moved.answers().items():
-            peer.answer(response, path=urlsplit(address).path)
+        for address, response in moved.documents().items():
+            peer.respond(response, path=urlsplit(address).path)
         kind = registry.PROVIDERS[recording.name]
         if hasattr(kind, "issuer"):
             monkeypatch.setattr(kind, "issuer", moved.issuer)
@@ -52,7 +52,7 @@ def enable_at_peer(peer: HttpPeer, auth_config: ChangeConfig, monkeypatch: pytes
     return enable
 
 
-def sign_in(api: Api, recording: Recording, peer: HttpPeer) -> Answer:
+def sign_in(api: Api, recording: Recording, peer: HttpPeer) -> ApiResponse:
     """Start a flow and return the response of its callback."""
     response = api.get(f"/authorize?provider={recording.name}")
     assert response.status_code == 302, response.content

@@ -15,7 +15,7 @@ from accounts.models import Identity, User
 from authsvc.audit.models import AuditLogEntry
 from oauthproviders.models import UsedWalletMessage
 from oauthproviders.wallets import ethereum
-from tests.conftest import Answer, Api, ChangeConfig
+from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.oauthproviders.wallets import wallets
 from tests.oauthproviders.wallets.wallets import EthereumWallet, SolanaWallet, moment
 
@@ -42,12 +42,12 @@ def text_for(wallet: Wallet, **changes: Any) -> str:
     return wallets.message(wallet.name, values.pop("address", wallet.address), **values)
 
 
-def send(api: Api, wallet: Wallet, message: str, **changes: Any) -> Answer:
+def send(api: Api, wallet: Wallet, message: str, **changes: Any) -> ApiResponse:
     body = {"chain": wallet.chain, "message": message, "signature": wallet.sign(message), **changes}
     return api.post("/token?grant_type=web3", body)
 
 
-def refusal(response: Answer) -> str:
+def refusal(response: ApiResponse) -> str:
     assert response.status_code == 400, response.content
     body = response.json()
     if "error" in body:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from oauthserver.models import OAuthClient
-from tests.conftest import Answer, Api, ChangeConfig
+from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.factories import VERIFIER, make_user
 from tests.fakes.http_peer import HttpPeer, in_json
 from tests.oauthserver import client_keys
@@ -81,7 +81,7 @@ def test_redirect_uri_with_query(api: Api) -> None:
     party.sign_in(redirect_uri=uri)
 
 
-def assert_refused_without_redirect(response: Answer) -> None:
+def assert_refused_without_redirect(response: ApiResponse) -> None:
     assert (response.status_code, response.headers.get("Location")) == (400, None)
 
 
@@ -157,7 +157,7 @@ def party_with_keys_at(peer: HttpPeer, api: Api) -> RelyingParty:
 @module("oidcc-registration-jwks-uri")
 def test_jwks_uri(api: Api, keys_peer: HttpPeer) -> None:
     """oidcc-registration-jwks-uri: the client's key is fetched from its `jwks_uri`."""
-    keys_peer.answer(in_json(client_keys.JWKS), path="/keys")
+    keys_peer.respond(in_json(client_keys.JWKS), path="/keys")
     sign_in_by_assertion(party_with_keys_at(keys_peer, api))
 
 
@@ -165,7 +165,7 @@ def test_jwks_uri(api: Api, keys_peer: HttpPeer) -> None:
 def test_rotated_key_of_the_client(api: Api, keys_peer: HttpPeer) -> None:
     """oidcc-refresh-token-rp-key-rotation: the client replaces its key between the exchange and the refresh."""
     old, new = (client_keys.public(client_keys.PRIVATE[alg]) for alg in ("ES256", "RS256"))
-    keys_peer.answer(in_json({"keys": [old]}), in_json({"keys": [new]}), path="/keys")
+    keys_peer.respond(in_json({"keys": [old]}), in_json({"keys": [new]}), path="/keys")
     party = party_with_keys_at(keys_peer, api)
     tokens = sign_in_by_assertion(party, alg="ES256")
     assertion = client_keys.assertion(party.application.client_id, alg="RS256")
@@ -175,13 +175,13 @@ def test_rotated_key_of_the_client(api: Api, keys_peer: HttpPeer) -> None:
 
 
 @pytest.fixture
-def consent_page(api: Api, auth_config: ChangeConfig) -> Callable[[Application], Answer]:
+def consent_page(api: Api, auth_config: ChangeConfig) -> Callable[[Application], ApiResponse]:
     """The page on which a user approves the request of an application."""
     auth_config(pages={"enabled": True}, oauth_server={"authorization_path": ""})
     browser = PageBrowser()
     browser.sign_in(str(make_user().email))
 
-    def show(application: Application) -> Answer:
+    def show(application: Application) -> ApiResponse:
         location = authorize(api, application).headers["Location"]
         page = browser.get(urlsplit(location)._replace(scheme="", netloc="").geturl())
         assert page.status_code == 200
@@ -191,7 +191,7 @@ def consent_page(api: Api, auth_config: ChangeConfig) -> Callable[[Application],
 
 
 @module("oidcc-registration-logo-uri", Result.DIFFERS)
-def test_logo(api: Api, consent_page: Callable[[Application], Answer]) -> None:
+def test_logo(api: Api, consent_page: Callable[[Application], ApiResponse]) -> None:
     """oidcc-registration-logo-uri: the consent page shows it only if an administrator has registered the client."""
     logo = "https://client.example.com/logo.png"
     clients = (register_dynamically(api, logo_uri=logo), False), (register(api, logo_uri=logo), True)
@@ -202,14 +202,14 @@ def test_logo(api: Api, consent_page: Callable[[Application], Answer]) -> None:
 
 
 @module("oidcc-registration-policy-uri", Result.DIFFERS)
-def test_policy_uri(api: Api, consent_page: Callable[[Application], Answer]) -> None:
+def test_policy_uri(api: Api, consent_page: Callable[[Application], ApiResponse]) -> None:
     """oidcc-registration-policy-uri: the address is not kept, and the pages have no link to it."""
     uri = "https://client.example.com/policy"
     assert uri not in consent_page(register_dynamically(api, policy_uri=uri)).content.decode()
 
 
 @module("oidcc-registration-tos-uri", Result.DIFFERS)
-def test_terms_uri(api: Api, consent_page: Callable[[Application], Answer]) -> None:
+def test_terms_uri(api: Api, consent_page: Callable[[Application], ApiResponse]) -> None:
     """oidcc-registration-tos-uri: the address is not kept, and the pages have no link to it."""
     uri = "https://client.example.com/terms"
     assert uri not in consent_page(register_dynamically(api, tos_uri=uri)).content.decode()

@@ -12,7 +12,7 @@ import pytest
 from authsvc.jobs import Run
 from oauthserver import tasks
 from oauthserver.logout.logout_tokens import EVENT
-from tests.conftest import Answer, Api, ChangeConfig
+from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.factories import CHALLENGE
 from tests.fakes.http_peer import HttpPeer
 from tests.oauthserver.client_application import CALLBACK, query_of, register
@@ -47,7 +47,7 @@ class LogoutParty(RelyingParty):
     def id_token(self) -> str:
         return str(self.tokens.response["id_token"])
 
-    def request_logout(self, **parameters: str) -> Answer:
+    def request_logout(self, **parameters: str) -> ApiResponse:
         endpoint = urlsplit(self.discover()["end_session_endpoint"]).path
         return self.pages.get(f"{endpoint}?{urlencode(parameters)}")
 
@@ -138,8 +138,8 @@ def assert_page_asks(party: LogoutParty, **parameters: str) -> None:
     """The user is asked, and then sees the page of this service."""
     page = party.request_logout(**parameters)
     assert (page.status_code, party.is_signed_in()) == (200, True)
-    answer = party.pages.submit(f"/oauth/logout?{urlencode(parameters)}", to="/oauth/logout/confirm")
-    assert (answer.status_code, answer.headers["Location"]) == (303, SIGNED_OUT)
+    response = party.pages.submit(f"/oauth/logout?{urlencode(parameters)}", to="/oauth/logout/confirm")
+    assert (response.status_code, response.headers["Location"]) == (303, SIGNED_OUT)
     assert not party.is_signed_in()
 
 

@@ -20,7 +20,7 @@ from django.utils import timezone
 from accounts.models import User
 from authsvc.security import crypto
 from tests import factories
-from tests.conftest import Answer, Api, ChangeConfig
+from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.factories import SignIn
 from tests.tokens.token_requests import SESSION_NOT_FOUND, error_of, read_claims
 from tokens.jwt import signing_keys
@@ -48,7 +48,7 @@ def segment(content: dict[str, Any]) -> str:
     return crypto.base64url_encode(json.dumps(content).encode())
 
 
-def get_user(api: Api, header: str) -> Answer:
+def get_user(api: Api, header: str) -> ApiResponse:
     return api.get("/user", headers={"Authorization": header})
 
 

@@ -30,9 +30,9 @@ SECOND = timedelta(seconds=1)
 def open_link(api: Api, mailbox: Mailbox) -> str:
     """Opens the link of the newest email; returns the code in its redirect."""
     link = urlsplit(mailbox.emails[-1].variables["ConfirmationURL"])
-    answer = api.get(f"{link.path}?{link.query}")
-    assert answer.status_code == 303, answer.content
-    (code,) = parse_qs(urlsplit(answer.headers["Location"]).query)["code"]
+    response = api.get(f"{link.path}?{link.query}")
+    assert response.status_code == 303, response.content
+    (code,) = parse_qs(urlsplit(response.headers["Location"]).query)["code"]
     return code
 
 
@@ -72,17 +72,17 @@ def test_emailed_link_yields_code_that_starts_session(
     assert flow.auth_code == crypto.hash_auth_code(code)
     assert flow.auth_code_issued_at is not None
     before = timezone.now()
-    answer = exchange_code(api, code)
-    assert answer.status_code == 200, answer.content
-    response = answer.json()
-    assert set(response) == {"access_token", "token_type", "expires_in", "expires_at", "refresh_token", "user"}
+    response = exchange_code(api, code)
+    assert response.status_code == 200, response.content
+    document = response.json()
+    assert set(document) == {"access_token", "token_type", "expires_in", "expires_at", "refresh_token", "user"}
     user, session = User.objects.get(), Session.objects.get()
-    assert response["user"]["id"] == str(user.id)
-    assert response["refresh_token"] == factories.refresh_token(session, 0)
-    assert [entry["method"] for entry in read_claims(response["access_token"])["amr"]] == [method]
+    assert document["user"]["id"] == str(user.id)
+    assert document["refresh_token"] == factories.refresh_token(session, 0)
+    assert [entry["method"] for entry in read_claims(document["access_token"])["amr"]] == [method]
     assert user.last_sign_in_at is not None
     assert user.last_sign_in_at >= before
-    assert response["user"]["last_sign_in_at"] == rfc3339(user.last_sign_in_at)
+    assert document["user"]["last_sign_in_at"] == rfc3339(user.last_sign_in_at)
     assert not FlowState.objects.exists()
     assert observations.audit_trail()[-1] == ("login", {"provider_type": provider_type})
     assert error_of(exchange_code(api, code)) == NOT_FOUND
@@ -152,8 +152,8 @@ def test_code_expires_after_five_minutes(
     flow = factories.make_flow(
         factories.make_user(), method=method, at=now - started_ago * SECOND, auth_code_issued_at=issued
     )
-    answer = exchange_code(api, flow.auth_code)
-    assert (error_of(answer) if answer.status_code != 200 else None) == error
+    response = exchange_code(api, flow.auth_code)
+    assert (error_of(response) if response.status_code != 200 else None) == error
     assert FlowState.objects.exists() is (error is not None)
 
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 from accounts.models import User
 from authsvc.security import crypto
 from tests import factories
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.tokens.token_requests import error_of
 from tokens.models import OneTimeToken, Session, TokenType
 from tokens.one_time.one_time_tokens import OneTimeSecret
@@ -21,11 +21,11 @@ LINK_INVALID = (403, "otp_expired", "Email link is invalid or has expired")
 CODE_INVALID = (403, "otp_expired", "Token has expired or is invalid")
 
 
-def verify_link(api: Api, secret: OneTimeSecret, type: str = "recovery") -> Answer:
+def verify_link(api: Api, secret: OneTimeSecret, type: str = "recovery") -> ApiResponse:
     return api.post("/verify", {"type": type, "token_hash": secret.link_token})
 
 
-def verify_code(api: Api, user: User, code: str, type: str = "recovery") -> Answer:
+def verify_code(api: Api, user: User, code: str, type: str = "recovery") -> ApiResponse:
     return api.post("/verify", {"type": type, "email": user.email, "token": code})
 
 

@@ -13,7 +13,7 @@ from accounts.models import User
 from authsvc.db.sql import fetch_rows
 from tests import factories
 from tests.concurrency import lock_session, run_concurrently, status_counts
-from tests.conftest import Answer, Api, ChangeConfig
+from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.tokens.token_requests import (
     REFRESH_TOKEN_NOT_FOUND,
     REFRESH_TOKEN_REUSED,
@@ -125,7 +125,7 @@ def test_refresh_of_locked_session_gets_409_without_waiting_in_the_database(
     signed_in = factories.make_session()
     lock_waits: list[Any] = []
 
-    def observe_locks() -> Answer:
+    def observe_locks() -> ApiResponse:
         for _ in range(20):
             time.sleep(0.02)
             lock_waits.extend(fetch_rows(_LOCK_WAITS, ()))

@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 from responses import RequestsMock
 
-from tests.conftest import Answer, Api, ChangeConfig
+from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.factories import PASSWORD
 from tests.fakes.http_peer import MockedServer
 from tests.oauthproviders.browser import SITE, Browser, GitHub, provider_settings
@@ -38,11 +38,11 @@ def failing_commits() -> Iterator[None]:
             cursor.execute("DROP FUNCTION reject CASCADE")
 
 
-def sign_up(api: Api) -> Answer:
+def sign_up(api: Api) -> ApiResponse:
     return api.post("/signup", {"email": "new@example.com", "password": PASSWORD})
 
 
-def sign_in_with_provider(_: Api) -> Answer:
+def sign_in_with_provider(_: Api) -> ApiResponse:
     return Browser().sign_in()
 
 
@@ -55,7 +55,7 @@ def sign_in_with_provider(_: Api) -> Answer:
     ],
 )
 def test_sign_in_is_recorded_after_commit_only(
-    call: Callable[[Api], Answer],
+    call: Callable[[Api], ApiResponse],
     method: str,
     failures: list[tuple[str, ...]],
     api: Api,

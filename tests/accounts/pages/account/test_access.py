@@ -45,8 +45,8 @@ def test_the_pages_need_a_sign_in_and_the_second_factor(browser: PageBrowser, us
     factories.make_factor(user, secret=SECRET)
     browser.sign_in("ada@example.com")
     for path in PAGES:
-        answer = browser.get(path)
-        assert (answer.status_code, answer.headers["Location"].startswith("/account/second-factor?next=")) == (
+        response = browser.get(path)
+        assert (response.status_code, response.headers["Location"].startswith("/account/second-factor?next=")) == (
             303,
             True,
         ), path
@@ -54,8 +54,8 @@ def test_the_pages_need_a_sign_in_and_the_second_factor(browser: PageBrowser, us
 
 def test_an_access_token_and_an_impersonated_session_do_not_open_the_pages(inside: PageBrowser, user: User) -> None:
     bearer = factories.make_session(user).access_token
-    answer = PageBrowser().get("/account/profile", Authorization=f"Bearer {bearer}")
-    assert answer.headers["Location"].startswith("/account/sign-in")
+    response = PageBrowser().get("/account/profile", Authorization=f"Bearer {bearer}")
+    assert response.headers["Location"].startswith("/account/sign-in")
     operator = factories.make_session()
     Session.objects.filter(user=user).update(
         impersonator_id=operator.user.id, impersonator_session_id=operator.session.id
@@ -66,8 +66,8 @@ def test_an_access_token_and_an_impersonated_session_do_not_open_the_pages(insid
 
 def test_changes_need_a_csrf_token(inside: PageBrowser) -> None:
     for path in PAGES[1:]:
-        answer = inside.client.post(path, {"name": "x", "provider": "github", "address": "ada@example.com"})
-        assert answer.status_code in (403, 405), path
+        response = inside.client.post(path, {"name": "x", "provider": "github", "address": "ada@example.com"})
+        assert response.status_code in (403, 405), path
     assert User.objects.get().raw_user_meta_data.get("name") is None
     assert not Factor.objects.exists()
 

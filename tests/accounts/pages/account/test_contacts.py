@@ -13,7 +13,7 @@ from accounts.models import FailedAttempts, Identity, User
 from authsvc.messaging import EmailKind
 from tests import factories
 from tests.accounts.mfa.test_challenges import TWILIO
-from tests.conftest import Answer, ChangeConfig, Mailbox
+from tests.conftest import ApiResponse, ChangeConfig, Mailbox
 from tests.observations import audit_payloads
 from tests.page_browser import PageBrowser
 from tokens.models import OneTimeToken, Session
@@ -34,12 +34,12 @@ def codes(mailbox: Mailbox) -> dict[str, str]:
     return {mail.to: mail.variables["Token"] for mail in mailbox.emails}
 
 
-def confirm(browser: PageBrowser, sent_to: str, code: str, page: str = EMAIL) -> Answer:
+def confirm(browser: PageBrowser, sent_to: str, code: str, page: str = EMAIL) -> ApiResponse:
     return browser.submit(page, confirm="1", sent_to=sent_to, code=code)
 
 
-def text_of(answer: Answer) -> str:
-    return html.unescape(answer.content.decode())
+def text_of(response: ApiResponse) -> str:
+    return html.unescape(response.content.decode())
 
 
 def test_both_addresses_confirm_a_change(inside: PageBrowser, user: User, mailbox: Mailbox) -> None:
@@ -133,9 +133,9 @@ def test_a_code_of_another_account_is_refused(inside: PageBrowser, mailbox: Mail
 
 def test_wrong_codes_count_as_failed_attempts(inside: PageBrowser, user: User, mailbox: Mailbox) -> None:
     inside.submit(EMAIL, email=NEW)
-    answer = confirm(inside, NEW, "000000")
-    assert "The link or code is wrong" in text_of(answer)
-    assert NEW in text_of(answer)
+    response = confirm(inside, NEW, "000000")
+    assert "The link or code is wrong" in text_of(response)
+    assert NEW in text_of(response)
     assert FailedAttempts.objects.get(user_id=user.id).attempts == 1
 
 
@@ -149,8 +149,8 @@ def test_wrong_codes_count_as_failed_attempts(inside: PageBrowser, user: User, m
 )
 def test_a_refused_address(inside: PageBrowser, email: str, status: int, message: str) -> None:
     factories.make_user(email="taken@example.com")
-    answer = inside.submit(EMAIL, email=email)
-    assert (answer.status_code, message in text_of(answer)) == (status, True), text_of(answer)
+    response = inside.submit(EMAIL, email=email)
+    assert (response.status_code, message in text_of(response)) == (status, True), text_of(response)
     assert User.objects.get(email="ada@example.com").email_change == ""
 
 

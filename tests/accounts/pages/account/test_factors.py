@@ -16,7 +16,7 @@ from tests import factories
 from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.test_challenges import TWILIO
 from tests.authsvc.console.test_second_factor import ORIGIN, new_device, options_in
-from tests.conftest import Answer, ChangeConfig, Mailbox
+from tests.conftest import ApiResponse, ChangeConfig, Mailbox
 from tests.observations import audit_payloads
 from tests.page_browser import ACCOUNT, PageBrowser
 from tokens.models import Session
@@ -53,13 +53,13 @@ def enrol_app(browser: PageBrowser, name: str = "my app") -> str:
     """Enrol an authenticator app; returns its secret."""
     assert browser.submit(APP, name=name).headers["Location"] == f"{APP}/code"
     secret = secret_in(browser.text(f"{APP}/code"))
-    answer = browser.submit(f"{APP}/code", code=factor_requests.code(secret=secret))
-    assert answer.headers["Location"] == FACTORS
+    response = browser.submit(f"{APP}/code", code=factor_requests.code(secret=secret))
+    assert response.headers["Location"] == FACTORS
     return secret
 
 
-def text_of(answer: Answer) -> str:
-    return html.unescape(answer.content.decode())
+def text_of(response: ApiResponse) -> str:
+    return html.unescape(response.content.decode())
 
 
 def entries(action: str) -> list[dict[str, Any]]:
@@ -144,8 +144,8 @@ def test_a_session_below_aal2_changes_nothing(inside: PageBrowser) -> None:
     assert token
     Session.objects.update(aal="aal1", factor_id=None)
     for path in (removal, APP, KEY, CODES, "/account/password", "/account/deletion"):
-        answer = inside.client.post(path, {"csrfmiddlewaretoken": token[1], "name": "x"})
-        assert answer.headers["Location"].startswith("/account/second-factor?next="), path
+        response = inside.client.post(path, {"csrfmiddlewaretoken": token[1], "name": "x"})
+        assert response.headers["Location"].startswith("/account/second-factor?next="), path
     assert Factor.objects.count() == 1
 
 
@@ -195,5 +195,5 @@ def test_recovery_codes_are_shown_once(inside: PageBrowser) -> None:
 
 def test_attempts_are_limited_as_in_the_api(inside: PageBrowser, slow_refill: None) -> None:
     inside.submit(APP, name="my app")
-    answers = [inside.submit(f"{APP}/code", code=factor_requests.wrong_code()).status_code for _ in range(31)]
-    assert (answers[0], answers[-1]) == (422, 429)
+    responses = [inside.submit(f"{APP}/code", code=factor_requests.wrong_code()).status_code for _ in range(31)]
+    assert (responses[0], responses[-1]) == (422, 429)

@@ -11,7 +11,7 @@ import pytest
 from accounts.models import Identity, User
 from authsvc.messaging import EmailKind
 from tests import factories
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.fakes.http_peer import MockedServer
 from tests.oauthproviders.browser import GitHub
 from tests.oauthproviders.conftest import server, use_github
@@ -36,16 +36,16 @@ def github(server: MockedServer, auth_config: ChangeConfig) -> GitHub:
 
 def start(browser: PageBrowser) -> dict[str, str]:
     """Start linking; returns the parameters of the request to the provider."""
-    answer = browser.submit(IDENTITIES, provider="github")
-    assert answer.status_code == 200, answer.content
-    refresh = re.search(r'content="0; url=([^"]+)"', answer.content.decode())
-    assert refresh, answer.content
+    response = browser.submit(IDENTITIES, provider="github")
+    assert response.status_code == 200, response.content
+    refresh = re.search(r'content="0; url=([^"]+)"', response.content.decode())
+    assert refresh, response.content
     target = urlsplit(html.unescape(refresh[1]))
     assert target.netloc == "provider.example.com"
     return {name: values[0] for name, values in parse_qs(target.query).items()}
 
 
-def return_from_provider(browser: PageBrowser, state: str, **query: str) -> Answer:
+def return_from_provider(browser: PageBrowser, state: str, **query: str) -> ApiResponse:
     """The callback of the service, and its redirect to the page."""
     query = {"state": state, **(query or {"code": "authcode"})}
     location = browser.get(f"/callback?{urlencode(query)}").headers["Location"]
@@ -59,8 +59,8 @@ def test_a_provider_is_linked_without_another_session(
 ) -> None:
     session = Session.objects.get()
     assert "Link GitHub" in inside.text(IDENTITIES)
-    answer = return_from_provider(inside, start(inside)["state"])
-    assert answer.headers["Location"] == IDENTITIES
+    response = return_from_provider(inside, start(inside)["state"])
+    assert response.headers["Location"] == IDENTITIES
     assert "Linked: GitHub" in inside.text(IDENTITIES)
     assert set(Identity.objects.filter(user=user).values_list("provider", flat=True)) == {"email", "github"}
     assert Session.objects.get() == session
@@ -82,8 +82,8 @@ def test_the_flow_cookie_binds_linking_to_the_browser(
 
 def test_a_code_without_its_verifier_is_refused(inside: PageBrowser, user: User, github: GitHub) -> None:
     code = factories.make_flow(user, method="oauth", linking_target_id=user.id).auth_code
-    answer = inside.get(f"{IDENTITIES}/linked?code={code}")
-    assert answer.headers["Location"] == IDENTITIES
+    response = inside.get(f"{IDENTITIES}/linked?code={code}")
+    assert response.headers["Location"] == IDENTITIES
     assert "Linked:" not in inside.text(IDENTITIES)
     assert FlowState.objects.exists()
 
@@ -91,8 +91,8 @@ def test_a_code_without_its_verifier_is_refused(inside: PageBrowser, user: User,
 def test_texts_that_no_row_can_have_are_refused(inside: PageBrowser, github: GitHub, auth_config: ChangeConfig) -> None:
     auth_config(custom_providers={"enabled": True})
     assert inside.submit(IDENTITIES, provider="custom:\0").status_code == 400
-    answer = inside.client.get(f"{IDENTITIES}/linked", {"code": "\0" + "a" * 35})
-    assert answer.headers["Location"] == IDENTITIES
+    response = inside.client.get(f"{IDENTITIES}/linked", {"code": "\0" + "a" * 35})
+    assert response.headers["Location"] == IDENTITIES
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from authsvc.caller import Caller
 from authsvc.models import AuditLogEntry
 from tests import factories
 from tests.accounts.mfa.factor_requests import SECRET
-from tests.conftest import Answer, Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import PASSWORD
 from tests.observations import audit_payloads
 from tests.page_browser import PageBrowser
@@ -31,7 +31,7 @@ def age_session(*, minutes: int = 11) -> None:
     AmrClaim.objects.update(updated_at=timezone.now() - timedelta(minutes=minutes))
 
 
-def delete(browser: PageBrowser, address: str = "ada@example.com", **fields: str) -> Answer:
+def delete(browser: PageBrowser, address: str = "ada@example.com", **fields: str) -> ApiResponse:
     return browser.submit(DELETION, address=address, **fields)
 
 
@@ -51,12 +51,12 @@ def test_the_copy_contains_the_data_without_secrets(inside: PageBrowser, user: U
         at=timezone.now(),
         traits={"user_id": str(user.id)},
     )
-    answer = inside.submit(DATA)
-    assert answer.status_code == 200
-    assert answer.headers["Content-Type"] == "application/json"
-    assert answer.headers["Content-Disposition"].startswith('attachment; filename="account-')
-    assert answer.headers["Cache-Control"] == "no-store"
-    document = answer.json()
+    response = inside.submit(DATA)
+    assert response.status_code == 200
+    assert response.headers["Content-Type"] == "application/json"
+    assert response.headers["Content-Disposition"].startswith('attachment; filename="account-')
+    assert response.headers["Cache-Control"] == "no-store"
+    document = response.json()
     assert document["user_id"] == str(user.id)
     held = document["held"]
     assert [row["email"] for row in held["users"]] == ["ada@example.com"]
@@ -66,7 +66,7 @@ def test_the_copy_contains_the_data_without_secrets(inside: PageBrowser, user: U
     }  # fmt: skip
     user.refresh_from_db()
     session = Session.objects.get(user=user)
-    text = answer.content.decode()
+    text = response.content.decode()
     secrets = (user.password, session.refresh_token_hmac_key, SECRET, inside.cookie)
     others = ("internal remark", "op@example.com", "203.0.113.99", "secret reason", "stranger@example.com")
     for value in (*secrets, *others):
@@ -93,8 +93,8 @@ def test_a_user_deletes_the_account(inside: PageBrowser, user: User, mailbox: Ma
     elsewhere = factories.make_session(user)
     assert DELETION in inside.text(DATA)
     assert "ada@example.com" in inside.text(DELETION)
-    answer = delete(inside, "  ADA@example.com ")
-    assert answer.headers["Location"] == "/account/deleted"
+    response = delete(inside, "  ADA@example.com ")
+    assert response.headers["Location"] == "/account/deleted"
     assert "Goodbye" in inside.text("/account/deleted")
     assert list(User.objects.all()) == [other]
     assert not Session.objects.exists()

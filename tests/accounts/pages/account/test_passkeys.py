@@ -11,7 +11,7 @@ import pytest
 
 from accounts.models import Passkey, User
 from tests.authsvc.console.test_second_factor import ORIGIN, new_device, options_in
-from tests.conftest import Answer, ChangeConfig
+from tests.conftest import ApiResponse, ChangeConfig
 from tests.fakes.authenticator import Authenticator
 from tests.observations import audit_payloads
 from tests.page_browser import PageBrowser
@@ -31,7 +31,7 @@ def _passkeys(auth_config: ChangeConfig) -> None:
     )
 
 
-def challenge_in(page: Answer) -> str:
+def challenge_in(page: ApiResponse) -> str:
     match = re.search(r'name="challenge" value="([^"]+)"', page.content.decode())
     assert match, page.content
     return match[1]

@@ -10,7 +10,7 @@ import pytest
 from accounts.models import FailedAttempts, User
 from authsvc.messaging import EmailKind
 from authsvc.models import AuditLogEntry
-from tests.conftest import Answer, ChangeConfig, Mailbox
+from tests.conftest import ApiResponse, ChangeConfig, Mailbox
 from tests.factories import PASSWORD
 from tests.observations import audit_payloads
 from tests.page_browser import PageBrowser
@@ -22,7 +22,7 @@ PAGE = "/account/password"
 NEW = "a quite different phrase 7"
 
 
-def change(browser: PageBrowser, current: str = PASSWORD, new: str = NEW, **fields: str) -> Answer:
+def change(browser: PageBrowser, current: str = PASSWORD, new: str = NEW, **fields: str) -> ApiResponse:
     return browser.submit(PAGE, current_password=current, password=new, **fields)
 
 
@@ -52,9 +52,9 @@ def test_a_change_ends_other_sessions_and_is_notified(inside: PageBrowser, user:
     ],
 )
 def test_a_refused_change(inside: PageBrowser, current: str, new: str, status: int, message: str) -> None:
-    answer = change(inside, current, new)
-    text = html.unescape(answer.content.decode())
-    assert (answer.status_code, message in text) == (status, True), text
+    response = change(inside, current, new)
+    text = html.unescape(response.content.decode())
+    assert (response.status_code, message in text) == (status, True), text
     assert NEW not in text
     assert PageBrowser().sign_in("ada@example.com").status_code == 303
 

@@ -56,12 +56,12 @@ def test_empty_fields_delete_their_keys_and_unchanged_ones_write_nothing(inside:
 )
 def test_invalid_values_are_not_saved(inside: PageBrowser, fields: dict[str, str]) -> None:
     before = User.objects.get().raw_user_meta_data
-    answer = inside.submit(PROFILE, **fields)
-    assert (answer.status_code, b'aria-invalid="true"' in answer.content) == (400, True)
+    response = inside.submit(PROFILE, **fields)
+    assert (response.status_code, b'aria-invalid="true"' in response.content) == (400, True)
     assert User.objects.get().raw_user_meta_data == before
 
 
 def test_metadata_has_a_limit(inside: PageBrowser, auth_config: ChangeConfig) -> None:
     auth_config(metadata={"max_user_bytes": 100})
-    answer = inside.submit(PROFILE, name="x" * 200)
-    assert (answer.status_code, "must not be larger" in answer.content.decode()) == (400, True)
+    response = inside.submit(PROFILE, name="x" * 200)
+    assert (response.status_code, "must not be larger" in response.content.decode()) == (400, True)

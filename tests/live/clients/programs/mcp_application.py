@@ -124,11 +124,11 @@ async def main() -> None:
         httpx2.AsyncClient(auth=provider, mounts=mounts, timeout=30) as http,
         Client(streamable_http_client(RESOURCE, http_client=http)) as client,
     ):
-        answer = await client.call_tool("user", {})
+        response = await client.call_tool("user", {})
     assert storage.tokens is not None
     assert storage.client is not None
     result = {
-        "user": " ".join(part.text for part in answer.content if part.type == "text"),
+        "user": " ".join(part.text for part in response.content if part.type == "text"),
         "scope": storage.tokens.scope,
         "client_id": storage.client.client_id,
     }

@@ -1,4 +1,4 @@
-"""Limits the time for which a request or job waits for an answer of the database.
+"""Limits the time for which a request or job waits for a response of the database.
 
 `statement_timeout` belongs to the server: it has no effect while the server is frozen, or behind a broken network.
 """
