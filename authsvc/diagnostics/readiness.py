@@ -1,4 +1,8 @@
-"""Checks that this process is ready: the database answers, migrations are applied, and workers process the queue."""
+"""Checks that this process is ready: the database responds, and migrations are applied.
+
+The state of the queue is shown beside them. It makes no process unready: without a worker, all servers would become
+unready at once, although only messages wait.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +19,11 @@ from typing import Any
 
 from django.apps import apps
 from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
 from authsvc import jobs
+from authsvc.db.postgresql import response_timeout
 from authsvc.db.sql import namespaced
 
 LIMIT_SECONDS = 2.0
@@ -36,7 +42,7 @@ class State:
 
     @property
     def is_ready(self) -> bool:
-        return all(check["ok"] for check in self.checks.values())
+        return all(check["ok"] for name, check in self.checks.items() if name != "queue")
 
     @property
     def payload(self) -> dict[str, Any]:
@@ -47,7 +53,7 @@ _UNREACHABLE = State({name: {"ok": False} for name in ("database", "migrations",
 
 
 class Checks:
-    """Runs one check at a time, on a separate connection, and reuses its result for `KEPT_SECONDS`."""
+    """Runs one check at a time and reuses its result for `KEPT_SECONDS`."""
 
     def __init__(self, read_state: Callable[[], State], *, limit_seconds: float = LIMIT_SECONDS) -> None:
         self._read_state = read_state
@@ -75,6 +81,8 @@ class Checks:
 
     def _run(self, result: Future[State]) -> None:
         state = _UNREACHABLE
+        # Longer than `statement_timeout`, which a frozen server does not keep.
+        response_timeout.limit_this_thread(LIMIT_SECONDS + 1)
         try:
             state = self._read_state()
         except Exception as error:  # noqa: BLE001  (after any error the service is not ready)
@@ -89,35 +97,42 @@ def check() -> State:
     return _checks.state()
 
 
+@cache
+def kept_connection() -> BaseDatabaseWrapper:
+    """The connection of the checks. A full database refuses new ones, but serves the requests of this process."""
+    connection = connections.create_connection(DEFAULT_DB_ALIAS)
+    # Each check has a thread of its own, one after the other.
+    connection.inc_thread_sharing()
+    return connection
+
+
 def read_state() -> State:
     """The state now. Raises django.db errors."""
     started = time.monotonic()
-    connection = connections.create_connection(DEFAULT_DB_ALIAS)
+    connection = kept_connection()
+    # Its server may have become a standby, which would serve these statements.
+    connection.errors_occurred = True
+    connection.close_if_unusable_or_obsolete()
     try:
         # In a transaction, so that the timeout does not stay on a connection of a pooler.
         connection.set_autocommit(autocommit=False)
         with connection.cursor() as cursor:
             cursor.execute(f"SET LOCAL statement_timeout = '{LIMIT_SECONDS:.0f}s'")
             missing = missing_migrations(cursor)
-            if missing:
-                # The queue of another version may have other tables.
-                return State(
-                    {
-                        "database": _database_result(started),
-                        "migrations": {"ok": False, "missing": len(missing)},
-                        "queue": {"ok": False},
-                    }
-                )
-            worker_health = jobs.read_worker_health(cursor)
-        return State(
-            {
-                "database": _database_result(started),
-                "migrations": {"ok": True, "missing": 0},
-                "queue": {"ok": worker_health.is_healthy, "oldest_due_seconds": round(worker_health.job_delay or 0, 1)},
-            }
-        )
-    finally:
+            # The queue of another version may have other tables.
+            queue = {"ok": False} if missing else _queue_result(cursor)
+        connection.rollback()
+        connection.set_autocommit(autocommit=True)
+    except BaseException:
         connection.close()
+        raise
+    return State(
+        {
+            "database": {"ok": True, "milliseconds": round((time.monotonic() - started) * 1000)},
+            "migrations": {"ok": not missing, "missing": len(missing)},
+            "queue": queue,
+        }
+    )
 
 
 def missing_migrations(cursor: CursorWrapper) -> set[tuple[str, str]]:
@@ -146,8 +161,9 @@ def _migrations_of_this_version() -> frozenset[tuple[str, str]]:
     return frozenset(migrations)
 
 
-def _database_result(started: float) -> dict[str, Any]:
-    return {"ok": True, "milliseconds": round((time.monotonic() - started) * 1000)}
+def _queue_result(cursor: CursorWrapper) -> dict[str, Any]:
+    health = jobs.read_worker_health(cursor)
+    return {"ok": health.is_healthy, "oldest_due_seconds": round(health.job_delay or 0, 1)}
 
 
 _checks = Checks(read_state)

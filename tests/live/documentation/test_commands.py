@@ -19,10 +19,12 @@ import requests
 from psycopg import sql
 
 from authsvc.db import embedded
+from tests import debian_postgresql
 from tests.live import servers
 from tests.live.clients import node
 from tests.live.documentation import pages
 from tests.live.documentation.conftest import Installation
+from tests.live.robustness import conftest as robust
 
 ADDRESS = "localhost:8081"
 FIRST_USER = pages.DOCS / "tutorial" / "first-user.md"
@@ -155,6 +157,47 @@ def test_restored_dump_keeps_sessions(installation: Installation, tmp_path: Path
     finally:
         with psycopg.connect(servers.server_url(), autocommit=True) as connection:
             connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def test_a_dump_of_an_own_schema_holds_the_extension_of_its_search_indexes(tmp_path: Path) -> None:
+    programs = debian_postgresql.binaries("pg_trgm")
+    if programs is None:
+        pytest.skip("no PostgreSQL of Debian has pg_trgm")
+    page = pages.DOCS / "how-to" / "backups.md"
+    [options] = re.findall(r"add `(--schema=auth)`, and `(--extension=pg_trgm)`", page.read_text())
+    env = {"WEB_CONCURRENCY": "1", "AUTH_INDEX_WORKER_ENSURE_USER_SEARCH_INDEXES_EXIST": "true"}
+    body = {"email": "eve@example.com", "password": "correct horse 1"}
+    with debian_postgresql.running(programs) as url:
+
+        def url_of(database: str) -> str:
+            return url.replace("/postgres?", f"/{database}?")
+
+        with psycopg.connect(url, autocommit=True) as admin:
+            for database in ("shared", "restored"):
+                admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database)))
+        with psycopg.connect(url_of("shared"), autocommit=True) as shared:
+            shared.execute("CREATE SCHEMA auth")
+            own = f"{url_of('shared')}&search_path=auth"
+            with servers.LiveServer(folder=tmp_path, database_url=own, env=env) as server:
+                assert requests.post(f"{server.url}/signup", json=body, timeout=60).ok
+                robust.wait_until(
+                    lambda: shared.execute(
+                        "SELECT 1 FROM pg_indexes WHERE indexname LIKE 'users%_search_idx'"
+                    ).fetchone(),
+                    "a search index",
+                )
+            shared.execute("UPDATE auth.users SET email_confirmed_at = now()")
+        dump, restore = (line for line in pages.commands(page) if line.startswith(("pg_dump", "pg_restore")))
+        variables = {
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "DATABASE_URL": url_of("shared"),
+            "RESTORED_URL": url_of("restored"),
+        }
+        shell([f"{dump} {' '.join(options)}", restore], folder=tmp_path, variables=variables)
+        restored = f"{url_of('restored')}&search_path=auth"
+        with servers.LiveServer(folder=tmp_path, database_url=restored, env=env) as server:
+            response = requests.post(f"{server.url}/token?grant_type=password", json=body, timeout=60)
+        assert response.json()["user"]["email"] == "eve@example.com"
 
 
 def signed_in(installation: Installation, email: str) -> str:
