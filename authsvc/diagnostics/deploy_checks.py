@@ -6,6 +6,7 @@ reused.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -49,7 +50,9 @@ def _is_database_unencrypted(config: AuthConfig) -> bool:
     database = postgresql.settings_from(config.database)
     host = database["HOST"]
     is_local = host.startswith("/") or host in ("", "localhost", "127.0.0.1", "::1")
-    return not is_local and database["OPTIONS"].get("sslmode") not in _ENCRYPTED
+    # libpq takes from the environment what the URL does not say.
+    mode = database["OPTIONS"].get("sslmode") or os.environ.get("PGSSLMODE")
+    return not is_local and mode not in _ENCRYPTED
 
 
 CHECKS = (

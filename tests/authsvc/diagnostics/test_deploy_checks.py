@@ -123,6 +123,15 @@ def test_a_local_database_needs_no_encryption(auth_config: ChangeConfig) -> None
     assert settings.AUTH.database.url
 
 
+def test_libpq_may_know_the_encryption_from_the_environment(
+    auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    auth_config(database={"url": Secret("postgres://db/auth")})
+    assert "authsvc.W021" in ids()
+    monkeypatch.setenv("PGSSLMODE", "verify-full")
+    assert "authsvc.W021" not in ids()
+
+
 PUBLISHED = {"AUTH_JWT_SECRET": "put at least 32 random characters here"}
 DOCUMENTS = ["README.md", "compose*.yaml", "Dockerfile", ".env.example", "docs/**/*.md", "deploy/**/*"]
 

@@ -214,9 +214,30 @@ def test_service_follows_promoted_standby_and_former_primary_returns_as_standby(
 
 def test_a_standby_without_data_waits_for_the_primary(nodes: tuple[Node, Node]) -> None:
     first, second = nodes
-    with pytest.raises(subprocess.TimeoutExpired):  # it waits for the primary, which is down
-        subprocess.run(first.script(), env=first.env(second, primary=second), timeout=3, check=False)
+    with pytest.raises(subprocess.TimeoutExpired) as waiting:  # for the primary, which is down
+        subprocess.run(
+            first.script(), env=first.env(second, primary=second), timeout=3, check=False, capture_output=True
+        )
+    assert b"Connection refused" in (waiting.value.stderr or b"")
     assert not first.data.exists()
+
+
+def test_a_standby_replaces_an_empty_directory(nodes: tuple[Node, Node]) -> None:
+    first, second = nodes
+    subprocess.run(second.command("mkdir", second.data), check=True)
+    with first.running(second, primary=first), second.running(first, primary=first):
+        robust.wait_until(lambda: second.query("SELECT pg_is_in_recovery()"), "the standby")
+
+
+def test_a_server_whose_first_start_was_interrupted_does_not_start(nodes: tuple[Node, Node]) -> None:
+    first, second = nodes
+    with first.running(second, primary=first):
+        pass
+    (first.data / "roles-created").unlink()
+    again = subprocess.run(
+        first.script(), env=first.env(second, primary=first), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (again.returncode, "The first start of a was interrupted" in again.stderr) == (1, True), again.stderr
 
 
 def _sign_in(server: live.LiveServer, email: str) -> requests.Response:

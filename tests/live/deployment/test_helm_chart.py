@@ -22,7 +22,13 @@ from tests.live.documentation import pages
 
 CHART = programs.DEPLOY / "helm" / "authsvc"
 KUBERNETES = "1.36"
+URLS = {"AUTH_SITE_URL": "https://app.example.com", "AUTH_API_EXTERNAL_URL": "https://auth.example.com"}
 EVERYTHING = {
+    "image": {"digest": f"sha256:{'0' * 64}"},
+    "extraEnv": [{"name": "DATABASE_URL", "valueFrom": {"secretKeyRef": {"name": "auth-db-app", "key": "uri"}}}],
+    "extraEnvFrom": [{"secretRef": {"name": "smtp"}}],
+    "extraVolumes": [{"name": "ca", "secret": {"secretName": "auth-db-ca"}}],
+    "extraVolumeMounts": [{"name": "ca", "mountPath": "/etc/postgresql-ca", "readOnly": True}],
     "autoscaling": {"enabled": True},
     "ingress": {"enabled": True, "className": "nginx", "tlsSecret": "auth-tls"},
     "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
@@ -65,6 +71,7 @@ SERVICE_MONITOR = _only(
         "metadata": _only({"name": {"type": "string"}}, labels=_LABELS),
         "spec": _only(
             {
+                "jobLabel": {"const": "app.kubernetes.io/name"},
                 "selector": _only({}, matchLabels=_LABELS),
                 "endpoints": {"type": "array", "items": _only({}, **_ENDPOINT)},
             }
@@ -75,10 +82,11 @@ SERVICE_MONITOR = _only(
 
 
 def helm(*arguments: str, values: dict[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
-    given = json.dumps(values or {})
+    given = dict(values or {})
+    given["settings"] = URLS | given.get("settings", {})
     return subprocess.run(
         [programs.find("helm"), *arguments, str(CHART), "-f", "-"],
-        input=given,
+        input=json.dumps(given),
         capture_output=True,
         text=True,
         check=False,
@@ -168,10 +176,64 @@ def test_values_hold_no_secret() -> None:
     refused = re.compile(schema["not"]["pattern"])
     wrong = [name for name, is_secret in settings if "<" not in name and bool(refused.search(name)) is not is_secret]
     assert wrong == []
+    assert refused.search("OTEL_EXPORTER_OTLP_TRACES_HEADERS")  # one of those that the page writes as OTEL_<NAME>
+
+
+def test_whole_numbers_have_no_exponent() -> None:
+    values = {"settings": {"AUTH_RATE_LIMIT_EMAIL_SENT": 12_345_678, "AUTH_RATE_LIMIT_VERIFY": 0.5}}
+    for document in render(values):
+        if document["kind"] == "ConfigMap":
+            assert document["data"]["AUTH_RATE_LIMIT_EMAIL_SENT"] == "12345678"
+            assert document["data"]["AUTH_RATE_LIMIT_VERIFY"] == "0.5"
+
+
+def test_every_pod_has_the_further_variables_and_files() -> None:
+    pods = pods_of(render(EVERYTHING))
+    assert len(pods) == 3
+    for pod in pods.values():
+        [container] = pod["containers"]
+        assert container["image"].endswith(f":0.1.0@sha256:{'0' * 64}")
+        assert container["envFrom"][1:] == [{"secretRef": {"name": "authsvc"}}, {"secretRef": {"name": "smtp"}}]
+        assert container["env"][-1]["name"] == "DATABASE_URL"
+        assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
+
+
+def test_only_permitted_peers_read_metrics_without_the_operator_of_prometheus() -> None:
+    peers = [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]
+    objects = render({"metrics": {"enabled": True}, "networkPolicy": {"metricsFrom": peers}})
+    [policy] = [document["spec"] for document in objects if document["kind"] == "NetworkPolicy"]
+    assert policy["ingress"] == [{"ports": [{"port": "http"}]}, {"ports": [{"port": "metrics"}], "from": peers}]
+    assert [document["metadata"]["name"] for document in objects if document["kind"] == "Service"] == [
+        "auth-authsvc",
+        "auth-authsvc-metrics",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("autoscaling", "text"),
+    [
+        ({"enabled": True}, "autoscaling.latency needs metrics.enabled or serviceMonitor.enabled"),
+        (
+            {"enabled": True, "latency": {"enabled": False}, "minReplicas": 9},
+            "autoscaling.maxReplicas is less than autoscaling.minReplicas",
+        ),
+    ],
+)
+def test_an_autoscaler_that_cannot_work_is_refused(autoscaling: dict[str, Any], text: str) -> None:
+    ran = helm("template", "auth", values={"autoscaling": autoscaling})
+    assert ran.returncode != 0
+    assert text in ran.stderr
+
+
+def test_a_release_may_have_the_name_of_a_number() -> None:
+    ran = helm("template", "1e3")
+    objects = list(yaml.safe_load_all(ran.stdout))
+    assert {document["metadata"]["labels"]["app.kubernetes.io/instance"] for document in objects} == {"1e3"}
 
 
 def test_the_service_accepts_the_default_settings() -> None:
-    [settings] = [document["data"] for document in render() if document["kind"] == "ConfigMap"]
+    settings, of_migrations = [document["data"] for document in render() if document["kind"] == "ConfigMap"]
+    assert settings == of_migrations
     secret = {"DATABASE_URL": "postgres://u@db/auth", "AUTH_JWT_SECRET": "a secret of more than 32 characters"}
     assert conf.load({**settings, **secret}).site.url == "https://app.example.com"
 
@@ -181,7 +243,14 @@ def test_the_service_accepts_the_default_settings() -> None:
     [
         {"settings": {"AUTH_JWT_SECRET": "in plain text"}},
         {"settings": {"DATABASE_URL": "postgres://u:p@db/auth"}},
+        {"settings": {"OTEL_EXPORTER_OTLP_METRICS_HEADERS": "authorization=Bearer t"}},
+        {"settings": {"AUTH_SITE_URL": ""}},
         {"existingSecret": ""},
+        {"image": {"tag": f"0.1.0@sha256:{'0' * 64}"}},
+        {"imagePullSecrets": ["registry"]},
+        {"nodeSelector": {"gpu": True}},
+        {"podLabels": {"version": 1}},
+        {"podDisruptionBudget": {"maxUnavailable": 0}},
         {"replicas": 0},
         {"autoscaling": {"latency": {"target": True}}},
         {"podSecurityContext": {"runAsUser": 0}},

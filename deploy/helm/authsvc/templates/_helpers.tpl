@@ -4,14 +4,18 @@
 
 {{- define "authsvc.selector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "authsvc.labels" -}}
 {{ include "authsvc.selector" . }}
-app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | quote }}
+app.kubernetes.io/version: {{ include "authsvc.version" . | trunc 63 | trimAll "-_." | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{- define "authsvc.version" -}}
+{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end }}
 
 {{- define "authsvc.serviceAccount" -}}
@@ -40,28 +44,51 @@ affinity: {{ toYaml . | nindent 2 }}
 volumes:
   - name: tmp
     emptyDir: {sizeLimit: 256Mi}
+  {{- with .Values.extraVolumes }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- end }}
 
 {{- define "authsvc.container" -}}
-image: "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
+image: "{{ .Values.image.repository }}:{{ include "authsvc.version" . }}{{ with .Values.image.digest }}@{{ . }}{{ end }}"
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 {{- with .Values.securityContext }}
 securityContext: {{ toYaml . | nindent 2 }}
 {{- end }}
 volumeMounts:
   - {name: tmp, mountPath: /tmp}
+  {{- with .Values.extraVolumeMounts }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- end }}
 
-{{- define "authsvc.environment" -}}
+{{/* The settings as data of a ConfigMap. Helm reads numbers as floats, whose text would have an exponent. */}}
+{{- define "authsvc.settings" -}}
+{{- range $name, $value := .Values.settings }}
+{{ $name }}: {{ if and (kindIs "float64" $value) (eq $value (floor $value)) }}{{ printf "%.0f" $value | quote }}{{ else }}{{ $value | toString | quote }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* The sources of variables, of which later ones win; the argument is the root and the name of the ConfigMap. */}}
+{{- define "authsvc.sources" -}}
+{{- $values := (index . 0).Values -}}
 envFrom:
-  - configMapRef: {name: {{ include "authsvc.name" . }}}
-  - secretRef: {name: {{ .Values.existingSecret }}}
+  - configMapRef: {name: {{ index . 1 }}}
+  - secretRef: {name: {{ $values.existingSecret | quote }}}
+  {{- with $values.extraEnvFrom }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end }}
+
+{{- define "authsvc.hasMetrics" -}}
+{{- if or .Values.metrics.enabled .Values.serviceMonitor.enabled }}true{{ end }}
 {{- end }}
 
 {{- define "authsvc.metricsSettings" -}}
-{{- if .Values.serviceMonitor.enabled }}
+{{- if include "authsvc.hasMetrics" . }}
 - {name: AUTH_METRICS_ENABLED, value: "true"}
 - {name: AUTH_METRICS_EXPORTER, value: prometheus}
+- {name: OTEL_EXPORTER_PROMETHEUS_PORT, value: "9100"}
 {{- end }}
 {{- end }}
 
