@@ -6,13 +6,13 @@ reused.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from psycopg import pq
 
 from authsvc import conf
 from authsvc.conf import AuthConfig, loading
@@ -50,8 +50,9 @@ def _is_database_unencrypted(config: AuthConfig) -> bool:
     database = postgresql.settings_from(config.database)
     host = database["HOST"]
     is_local = host.startswith("/") or host in ("", "localhost", "127.0.0.1", "::1")
-    # libpq takes from the environment what the URL does not say.
-    mode = database["OPTIONS"].get("sslmode") or os.environ.get("PGSSLMODE")
+    # PGSSLMODE is one of the defaults.
+    defaults = {option.keyword: option.val or b"" for option in pq.Conninfo.get_defaults()}
+    mode = database["OPTIONS"].get("sslmode") or defaults[b"sslmode"].decode()
     return not is_local and mode not in _ENCRYPTED
 
 
