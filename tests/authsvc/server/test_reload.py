@@ -133,6 +133,11 @@ def test_a_signal_reloads_and_a_later_process_starts_with_the_new_settings(
     folder: Path, reload_server: Callable[..., servers.LiveServer]
 ) -> None:
     server = reload_server("gunicorn", AUTH_RELOADING_SIGNAL_ENABLED="true", AUTH_RELOADING_NOTIFY_ENABLED="false")
+    # A process reads the directory once more when its watcher starts: all of them run after this reload.
+    put(folder / "02.env", **GITHUB)
+    server.process.send_signal(signal.SIGUSR1)
+    robust.wait_until(lambda: is_enabled(server, "github"), "the provider is enabled")
+
     put(folder / "01.env", AUTH_DISABLE_SIGNUP="true")
     time.sleep(0.5)
     assert public_settings(server)["disable_signup"] is False
