@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from django.db import DatabaseError, connection, transaction
 from django.db.backends.utils import CursorWrapper
+from django.utils import timezone
 
 from authsvc import conf
 from authsvc.db.postgresql import response_timeout
@@ -19,19 +20,42 @@ _BATCH_SIZE, _MAX_BATCHES = 10_000, 100
 _LOCK_TIMEOUT = "200ms"
 """Longest wait for a table lock, because requests that store entries queue behind it. The next run tries again."""
 
+_MAX_MOVED_ROWS = 10_000
+"""Entries of a month that may leave the default partition, whose lock stops all sign-ins meanwhile."""
+_MAX_CLOCK_DIFFERENCE = timedelta(hours=1)
+
 logger = logging.getLogger(__name__)
 
 
 class Partition(NamedTuple):
     name: str
+    """As in SQL: quoted and with its schema where that is needed."""
+    start: datetime
     end: datetime
     """The first time that no longer belongs to the partition."""
 
 
+def first_of_month(at: datetime) -> datetime:
+    """The first day of the month (UTC) of a time."""
+    return at.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
 def next_month(at: datetime) -> datetime:
     """The first day of the month (UTC) after a time."""
-    first = at.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    return (first + timedelta(days=32)).replace(day=1)
+    return first_of_month(first_of_month(at) + timedelta(days=32))
+
+
+def maintain_now() -> None:
+    """`maintain` at the present time. A wrong clock would expire the whole audit trail, so two clocks must agree."""
+    at = timezone.now()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        ((of_database,),) = cursor.fetchall()
+    if abs(at - of_database) > _MAX_CLOCK_DIFFERENCE:
+        error = f"the clock of this host says {at:%Y-%m-%d %H:%M}, that of the database {of_database:%Y-%m-%d %H:%M}"
+        logger.error("audit partitions not maintained", extra={"error": error})
+        return
+    maintain(at=at)
 
 
 def maintain(*, at: datetime) -> None:
@@ -45,56 +69,80 @@ def maintain(*, at: datetime) -> None:
             _delete_expired(before=at - config.retention)
         # PostgreSQL scans the default partition before it attaches another, for longer than a job may wait.
         with response_timeout.unlimited():
-            _make_ahead(until=next_month(next_month(next_month(at))))
+            _make_ahead(at=at)
             if config.retention:
                 _detach_expired(before=at - config.retention)
     except DatabaseError as error:
-        logger.warning("audit partitions not maintained", extra={"error": str(error)})
+        _log_failure(error)
 
 
 def read_partitions(cursor: CursorWrapper) -> list[Partition]:
-    """The partitions with an end, oldest first."""
+    """The partitions but the default one, oldest first."""
     cursor.execute(
         r"""
-        SELECT c.relname, substring(pg_get_expr(c.relpartbound, c.oid) FROM 'TO \(''([^'']+)''\)')::timestamptz AS until
-        FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid
-        WHERE inhparent = to_regclass(%s) AND pg_get_expr(c.relpartbound, c.oid) <> 'DEFAULT' ORDER BY until
+        SELECT c.oid::regclass::text,
+            substring(bound FROM 'FROM \(''([^'']+)''\)')::timestamptz,
+            substring(bound FROM 'TO \(''([^'']+)''\)')::timestamptz
+        FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid, pg_get_expr(c.relpartbound, c.oid) AS bound
+        WHERE inhparent = to_regclass(%s) AND bound <> 'DEFAULT'
         """,
         [namespaced("audit_log_entries")],
     )
-    return [Partition(*row) for row in cursor.fetchall()]
+    first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+    rows = [Partition(name, start or first, end or last) for name, start, end in cursor.fetchall()]
+    return sorted(rows, key=lambda partition: partition.end)
 
 
-def create_months(cursor: CursorWrapper, *, until: datetime) -> None:
-    """Make a partition for each month from the end of the last one. Must run inside a transaction.
+def missing_months(existing: list[Partition], *, at: datetime, until: datetime) -> list[datetime]:
+    """The first days of the months without a partition, from the oldest partition or from `at`, before `until`."""
+    month = min([first_of_month(at), *(first_of_month(partition.end) for partition in existing[:1])])
+    missing = []
+    while month < until:
+        end = next_month(month)
+        if not any(partition.start < end and partition.end > month for partition in existing):
+            missing.append(month)
+        month = end
+    return missing
 
-    Entries of these months leave the default partition, which is locked.
+
+def create_month(cursor: CursorWrapper, start: datetime) -> None:
+    """Make the partition of the month that begins at `start`. Must run inside a transaction.
+
+    Entries of the month leave the default partition, which is locked.
     """
     table, default = namespaced("audit_log_entries"), namespaced("audit_log_entries_default")
+    name, end = namespaced(f"audit_log_entries_{start:%Y_%m}"), next_month(start)
     cursor.execute(f"LOCK TABLE {default}")
-    start = read_partitions(cursor)[-1].end
-    while start < until:
-        name, end = namespaced(f"audit_log_entries_{start.astimezone(UTC):%Y_%m}"), next_month(start)
-        cursor.execute(f"CREATE TABLE {name} (LIKE {table} INCLUDING DEFAULTS INCLUDING INDEXES)")
-        cursor.execute(
-            f"WITH moved AS (DELETE FROM {default} WHERE created_at >= %s AND created_at < %s RETURNING *)"
-            f" INSERT INTO {name} SELECT * FROM moved",
-            [start, end],
-        )
-        cursor.execute(
-            f"ALTER TABLE {table} ATTACH PARTITION {name}"
-            f" FOR VALUES FROM ('{start.isoformat()}') TO ('{end.isoformat()}')"
-        )
-        start = end
+    cursor.execute(f"CREATE TABLE {name} (LIKE {table} INCLUDING DEFAULTS INCLUDING INDEXES)")
+    cursor.execute(
+        f"WITH moved AS (DELETE FROM {default} WHERE created_at >= %s AND created_at < %s RETURNING *)"
+        f" INSERT INTO {name} SELECT * FROM moved",
+        [start, end],
+    )
+    cursor.execute(
+        f"ALTER TABLE {table} ATTACH PARTITION {name} FOR VALUES FROM ('{start.isoformat()}') TO ('{end.isoformat()}')"
+    )
 
 
-def _make_ahead(*, until: datetime) -> None:
+def _make_ahead(*, at: datetime) -> None:
     with connection.cursor() as cursor:
-        if read_partitions(cursor)[-1].end >= until:
-            return
-        with transaction.atomic(durable=True):
-            cursor.execute(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
-            create_months(cursor, until=until)
+        until = next_month(next_month(next_month(at)))
+        for month in missing_months(read_partitions(cursor), at=at, until=until):
+            if _has_many_rows(cursor, month):
+                logger.info("audit entries stay in the default partition", extra={"month": f"{month:%Y-%m}"})
+                continue
+            with transaction.atomic(durable=True):
+                cursor.execute(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
+                create_month(cursor, month)
+
+
+def _has_many_rows(cursor: CursorWrapper, month: datetime) -> bool:
+    default = namespaced("audit_log_entries_default")
+    cursor.execute(
+        f"SELECT FROM {default} WHERE created_at >= %s AND created_at < %s OFFSET {_MAX_MOVED_ROWS} LIMIT 1",
+        [month, next_month(month)],
+    )
+    return cursor.fetchone() is not None
 
 
 def _detach_expired(*, before: datetime) -> None:
@@ -104,13 +152,21 @@ def _detach_expired(*, before: datetime) -> None:
         for partition in read_partitions(cursor):
             if partition.end > before:
                 return
-            with transaction.atomic(durable=True):
-                cursor.execute(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
-                cursor.execute(f"ALTER TABLE {table} DETACH PARTITION {partition.name}")
-                if is_dropped:
-                    cursor.execute(f"DROP TABLE {partition.name}")
+            try:
+                with transaction.atomic(durable=True):
+                    cursor.execute(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
+                    cursor.execute(f"ALTER TABLE {table} DETACH PARTITION {partition.name}")
+                    if is_dropped:
+                        cursor.execute(f"DROP TABLE {partition.name}")
+            except DatabaseError as error:
+                _log_failure(error)
+                continue
             message = "audit partition dropped" if is_dropped else "audit partition detached"
             logger.info(message, extra={"table": partition.name, "until": f"{partition.end:%Y-%m-%d}"})
+
+
+def _log_failure(error: DatabaseError) -> None:
+    logger.warning("audit partitions not maintained", extra={"error": str(error)})
 
 
 def _delete_expired(*, before: datetime) -> None:

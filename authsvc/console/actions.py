@@ -125,6 +125,19 @@ class ConfirmationForm(forms.Form):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Selection:
+    """The rows of one request."""
+
+    queryset: QuerySet[Any]
+    rows: list[Any]
+    """The first rows of `queryset`, at most `MAX_ACTION_ROWS`."""
+    count: int
+    """Rows of the action, those of other batches included."""
+    results: BulkResults | None
+    """Results of the former batches of a list; None for ticked rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RowAction:
     """An action for rows of the list, and as a button on a row's page. Django's admin calls it with ticked rows.
 
@@ -159,6 +172,33 @@ class RowAction:
 
     def __call__(self, page: OperatorAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         operators.require(request, self.access)
+        selection = self._select(page, request, queryset)
+        if selection is None:
+            return None
+        form = self._own_form(page, request, selection.rows)
+        confirmation_page = self._confirmation_page(page, request, selection, form=form)
+        if confirmation_page is not None:
+            return confirmation_page
+        rows, results = selection.rows, selection.results
+        context = replace(create_context(request, form), count=selection.count)
+        if results:
+            context = replace(context, started_at=datetime.fromisoformat(results.until))
+            return self._run_batch(page, request, rows, results=results, context=context)
+        secrets = self._run_rows(page, request, rows, context=context)
+        if not secrets:
+            return None
+        return form_page(
+            page,
+            request,
+            "operator/shown_once.html",
+            title=self.label,
+            secrets=secrets,
+            has_link=any(secret.is_link for _name, secret in secrets),
+            back_url=_back_url(page, request, rows[0]),
+        )
+
+    def _select(self, page: OperatorAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> _Selection | None:
+        """The rows to work on, or None after a message to the operator."""
         results = None
         if is_whole_list(request):
             if not self.accepts_lists:
@@ -180,48 +220,39 @@ class RowAction:
         if self.for_one_row and count > 1:
             _refuse(page, request, f"“{self.label}” applies to a single row only.")
             return None
+        return _Selection(queryset=queryset, rows=rows, count=count, results=results)
+
+    def _confirmation_page(
+        self, page: OperatorAdmin, request: HttpRequest, selection: _Selection, *, form: forms.Form | None
+    ) -> HttpResponse | None:
+        """The page with the form, the costs and the question; None if the operator has confirmed or need not."""
+        rows, count, results = selection.rows, selection.count, selection.results
         is_confirmed = _CONFIRMED in request.POST
-        form = self._own_form(page, request, rows)
         name = _name_to_type(page, rows, count=count) if self.asks_for_name else ""
         confirmation_form = ConfirmationForm(request, is_bound=is_confirmed, name=name, needs_reason=self.needs_reason)
         is_valid = [each.is_valid() for each in (form, confirmation_form) if each is not None]
         costs: list[tuple[str, str]] = []
         if count > 1 and not is_confirmed:
-            costs = lists.read_in_time(partial(page.costs, request, self.name, queryset))
+            costs = lists.read_in_time(partial(page.costs, request, self.name, selection.queryset))
         needs_page = self.confirmation or form or self.asks_for_name or self.needs_reason or costs
-        if (needs_page or (results and not is_confirmed)) and not all(is_valid):
-            return form_page(
-                page,
-                request,
-                "operator/confirm_action.html",
-                title=self.label,
-                form=form,
-                confirmation_form=confirmation_form,
-                action=self,
-                rows=[] if results else [(row.pk, page.display_name(row)) for row in rows],
-                count=count,
-                costs=costs,
-                consequences=page.consequences(self.name, rows),
-                back_url=request.get_full_path() if results else _back_url(page, request, rows[0]),
-                source_row=request.POST.get(SOURCE_ROW, ""),
-                checkbox=helpers.ACTION_CHECKBOX_NAME,
-                results=results,
-            )
-        context = replace(create_context(request, form), count=count)
-        if results:
-            context = replace(context, started_at=datetime.fromisoformat(results.until))
-            return self._run_batch(page, request, rows, results=results, context=context)
-        secrets = self._run_rows(page, request, rows, context=context)
-        if not secrets:
+        if all(is_valid) or not (needs_page or (results and not is_confirmed)):
             return None
         return form_page(
             page,
             request,
-            "operator/shown_once.html",
+            "operator/confirm_action.html",
             title=self.label,
-            secrets=secrets,
-            has_link=any(secret.is_link for _name, secret in secrets),
-            back_url=_back_url(page, request, rows[0]),
+            form=form,
+            confirmation_form=confirmation_form,
+            action=self,
+            rows=[] if results else [(row.pk, page.display_name(row)) for row in rows],
+            count=count,
+            costs=costs,
+            consequences=page.consequences(self.name, rows),
+            back_url=request.get_full_path() if results else _back_url(page, request, rows[0]),
+            source_row=request.POST.get(SOURCE_ROW, ""),
+            checkbox=helpers.ACTION_CHECKBOX_NAME,
+            results=results,
         )
 
     def _own_form(self, page: OperatorAdmin, request: HttpRequest, rows: list[Any]) -> forms.Form | None:

@@ -110,6 +110,9 @@ def _write(
         batch = keys[start : start + _BATCH]
         with read_replica.permit(from_replica):
             found = read_replica.read(partial(_read_batch, rows, batch))
+        # Each read chooses a replica, which may be older than that of the keys.
+        if from_replica and len(found) < len(batch):
+            found |= _read_batch(rows, [key for key in batch if key not in found])
         lines = []
         for row in (found[key] for key in batch if key in found):
             if is_hidden:

@@ -17,7 +17,15 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
 
-from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connections, transaction
+from django.db import (
+    DEFAULT_DB_ALIAS,
+    InterfaceError,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+    connections,
+    transaction,
+)
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg import errors
 
@@ -30,6 +38,8 @@ MAX_AGE_SECONDS = 10
 PAUSE_SECONDS = 30.0
 """Time for which this process skips a replica after it was unusable."""
 _CHECK_SECONDS = 1.0
+# The last two: it lacks a table, a column or a right, perhaps only until it has replayed a migration.
+_UNUSABLE = (OperationalError, InterfaceError, ProgrammingError, NotSupportedError)
 _AGE_SQL = "SELECT extract(epoch FROM clock_timestamp() - max(last_heartbeat))::float FROM procrastinate_workers"
 
 Value = TypeVar("Value")
@@ -100,7 +110,7 @@ class _Replica:
                     cursor.execute("SET TRANSACTION READ ONLY")
                 connection.check_age()
                 return work()
-        except (OperationalError, InterfaceError, _Outdated):
+        except (*_UNUSABLE, _Outdated):
             database.close()
             raise
         finally:
@@ -166,7 +176,7 @@ def read(work: Callable[[], Value]) -> Value:
                 return replica.read(work)
             except _Outdated as error:
                 replica.skip("outdated", error)
-            except (OperationalError, InterfaceError) as error:
+            except _UNUSABLE as error:
                 if isinstance(error.__cause__, errors.QueryCanceled):
                     raise
                 replica.skip("unavailable", error)

@@ -47,13 +47,15 @@ def _signs_with_shared_secret(config: AuthConfig) -> bool:
 def _is_database_unencrypted(config: AuthConfig) -> bool:
     if config.database.url.reveal().startswith("embedded:"):
         return False
-    database = postgresql.settings_from(config.database)
-    host = database["HOST"]
-    is_local = host.startswith("/") or host in ("", "localhost", "127.0.0.1", "::1")
     # PGSSLMODE is one of the defaults.
     defaults = {option.keyword: option.val or b"" for option in pq.Conninfo.get_defaults()}
-    mode = database["OPTIONS"].get("sslmode") or defaults[b"sslmode"].decode()
-    return not is_local and mode not in _ENCRYPTED
+    for database in postgresql.databases(config.database).values():
+        mode = database["OPTIONS"].get("sslmode") or defaults[b"sslmode"].decode()
+        hosts = (database["OPTIONS"].get("hostaddr") or database["HOST"]).split(",")
+        is_local = all(host.startswith("/") or host in ("", "localhost", "127.0.0.1", "::1") for host in hosts)
+        if not is_local and mode not in _ENCRYPTED:
+            return True
+    return False
 
 
 CHECKS = (
@@ -197,9 +199,9 @@ CHECKS = (
     DeployCheck(
         number=21,
         applies=_is_database_unencrypted,
-        warning="The database connection is not encrypted.",
+        warning="A connection to the database or to a read replica is not encrypted.",
         source="ASVS v5.0.0-12.3.1",
-        hint="Add sslmode=verify-full to DATABASE_URL.",
+        hint="Add sslmode=verify-full to DATABASE_URL and AUTH_DB_READ_REPLICA_URL.",
     ),
     DeployCheck(
         number=22,

@@ -118,6 +118,8 @@ def read_state() -> State:
         connection.set_autocommit(autocommit=False)
         with connection.cursor() as cursor:
             cursor.execute(f"SET LOCAL statement_timeout = '{LIMIT_SECONDS:.0f}s'")
+            cursor.execute("SELECT current_setting('transaction_read_only')::boolean")
+            (is_read_only,) = cursor.fetchone() or (True,)
             missing = missing_migrations(cursor)
             # The queue of another version may have other tables.
             queue = {"ok": False} if missing else _queue_result(cursor)
@@ -128,7 +130,7 @@ def read_state() -> State:
         raise
     return State(
         {
-            "database": {"ok": True, "milliseconds": round((time.monotonic() - started) * 1000)},
+            "database": {"ok": not is_read_only, "milliseconds": round((time.monotonic() - started) * 1000)},
             "migrations": {"ok": not missing, "missing": len(missing)},
             "queue": queue,
         }

@@ -6,9 +6,10 @@ running requests, then one short transaction puts a partitioned table in its pla
 
 # ruff: noqa: S608  (own names)
 
+import contextlib
 from datetime import UTC, datetime, timedelta
 
-from django.db import migrations, models, transaction
+from django.db import DatabaseError, migrations, models, transaction
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.db.backends.utils import CursorWrapper
 from django.db.migrations.state import StateApps
@@ -60,13 +61,19 @@ def partition(_apps: StateApps, schema_editor: BaseDatabaseSchemaEditor) -> None
         with transaction.atomic(using=connection.alias):
             cursor.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
             bound_table(cursor, end=end)
-        cursor.execute(f"ALTER TABLE {TABLE} VALIDATE CONSTRAINT {BOUND}")
-        cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {KEY}")
-        cursor.execute(f"CREATE UNIQUE INDEX CONCURRENTLY {KEY} ON {TABLE} (id, created_at)")
-        with transaction.atomic(using=connection.alias):
-            cursor.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
-            replace_table(cursor, end=end)
-            partitions.create_months(cursor, until=partitions.next_month(end))
+        try:
+            cursor.execute(f"ALTER TABLE {TABLE} VALIDATE CONSTRAINT {BOUND}")
+            cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {KEY}")
+            cursor.execute(f"CREATE UNIQUE INDEX CONCURRENTLY {KEY} ON {TABLE} (id, created_at)")
+            with transaction.atomic(using=connection.alias):
+                cursor.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
+                replace_table(cursor, end=end)
+                partitions.create_month(cursor, end)
+        except DatabaseError:
+            # Servers of the former version could store nothing after `end`.
+            with contextlib.suppress(DatabaseError):
+                cursor.execute(f"ALTER TABLE {TABLE} DROP CONSTRAINT IF EXISTS {BOUND}")
+            raise
 
 
 def bound_table(cursor: CursorWrapper, *, end: datetime) -> None:

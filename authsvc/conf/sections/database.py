@@ -12,6 +12,8 @@ from authsvc.conf.types import Secret
 from authsvc.conf.value_types import BOOLEAN, COUNT, DATABASE_URL, SECRET, SECRET_MAP, TEXT, quote
 
 _NAMESPACE = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*)?")
+_MAX_NAMESPACE_LENGTH = 26
+"""PostgreSQL cuts names after 63 bytes, and those of the longest constraints would then be equal."""
 _BASE64URL_OF_32_BYTES = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
@@ -19,7 +21,13 @@ def _check_driver(driver: str) -> str:
     return "" if driver == "postgres" else 'AUTH_DB_DRIVER must be "postgres"'
 
 
+def _check_replica_url(url: Secret) -> str:
+    return "must be postgres://…" if url.reveal().startswith("embedded:") else ""
+
+
 def _check_namespace(namespace: str) -> str:
+    if len(namespace) > _MAX_NAMESPACE_LENGTH:
+        return f"must have at most {_MAX_NAMESPACE_LENGTH} characters"
     if _NAMESPACE.fullmatch(namespace):
         return ""
     return "must be letters, digits and underscores, and must not begin with a digit"
@@ -66,6 +74,7 @@ class Database:
         type=DATABASE_URL,
         default=Secret(""),
         restart=True,
+        check=_check_replica_url,
         help="Replicas of the database, of which one is chosen at random, for lists, searches, exports and charts of"
         " administrators.",
         example="postgres://user:password@b:5432,c:5432/name",

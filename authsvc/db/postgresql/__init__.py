@@ -72,9 +72,12 @@ def settings_from(database: conf.Database, *, has_metrics: bool = False, is_repl
     With `has_metrics` connections and statements are counted. Every libpq query item is honoured, and `search_path` as
     a short form of `options=-c search_path=…`. Raises ImproperlyConfigured without the URL, which holds a password.
     """
-    parameters = _parameters(database.url.reveal())
+    setting = "AUTH_DB_READ_REPLICA_URL" if is_replica else "DATABASE_URL"
+    parameters = _parameters(database.url.reveal(), setting=setting)
     user, host = parameters.pop("user", ""), parameters.pop("host", "")
-    has_several_hosts = "," in host and not host.startswith(embedded.SCHEME)
+    has_several_hosts = any(
+        "," in hosts and not hosts.startswith(embedded.SCHEME) for hosts in (host, parameters.get("hostaddr", ""))
+    )
     return {
         "ENGINE": "authsvc.db.postgresql_metrics" if has_metrics else "authsvc.db.postgresql",
         "NAME": parameters.pop("dbname", user),
@@ -97,18 +100,18 @@ def settings_from(database: conf.Database, *, has_metrics: bool = False, is_repl
     }
 
 
-def _parameters(url: str) -> dict[str, Any]:
+def _parameters(url: str, *, setting: str) -> dict[str, Any]:
     if folder := embedded.folder(url):
         return {"dbname": embedded.DATABASE, "user": embedded.ROLE, "host": f"{embedded.SCHEME}{folder}"}
     if not url.startswith(("postgres://", "postgresql://")):
-        raise ImproperlyConfigured("DATABASE_URL must be postgres://… or embedded:<folder>")
+        raise ImproperlyConfigured(f"{setting} must be postgres://… or embedded:<folder>")
     address, _, query = url.partition("?")
     items = [item.partition("=") for item in query.split("&") if item]
     libpq_items = "&".join("".join(item) for item in items if item[0] != "search_path")
     try:
         parameters = conninfo.conninfo_to_dict(f"{address}?{libpq_items}" if libpq_items else address)
     except psycopg.ProgrammingError:
-        raise ImproperlyConfigured("DATABASE_URL is not a URL that libpq understands") from None
+        raise ImproperlyConfigured(f"{setting} is not a URL that libpq understands") from None
     for search_path in [unquote(value) for name, _, value in items if name == "search_path"]:
         # In `options` a blank or backslash that belongs to a value needs a backslash before it.
         escaped = search_path.replace("\\", "\\\\").replace(" ", "\\ ")

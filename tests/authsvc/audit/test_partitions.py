@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -93,13 +94,96 @@ def test_entries_leave_the_default_partition_when_that_of_their_month_is_made(ne
 
 
 @pytest.mark.django_db
+def test_many_entries_stay_in_the_default_partition(next_year: datetime, caplog: pytest.LogCaptureFixture) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO audit_log_entries (id, payload, created_at)"
+            " SELECT gen_random_uuid(), '{}', %s FROM generate_series(1, 10001)",
+            [next_year],
+        )
+    partitions.maintain(at=next_year)
+    assert set(places()) == {"audit_log_entries_default"}
+    [record] = caplog.records
+    assert record.message == "audit entries stay in the default partition"
+    assert {each.name for each in existing()} >= {table_of(partitions.next_month(next_year))}
+    assert table_of(next_year) not in {each.name for each in existing()}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("end", ["'{:%Y-%m-01}'", "MAXVALUE"], ids=["a later month", "every later month"])
+def test_months_before_a_partition_made_by_hand_are_made(next_year: datetime, end: str) -> None:
+    later = partitions.next_month(next_year)
+    with connection.cursor() as cursor:
+        cursor.execute('CREATE SCHEMA "by hand"')
+        cursor.execute(
+            'CREATE TABLE "by hand".later PARTITION OF audit_log_entries'
+            f" FOR VALUES FROM ('{later:%Y-%m-01}') TO ({end.format(partitions.next_month(later))})"
+        )
+    partitions.maintain(at=next_year)
+    store(next_year, later)
+    assert places() == [table_of(next_year), '"by hand".later']
+
+
+@pytest.mark.django_db
+def test_partitions_of_a_wrong_future_leave_the_months_between(next_year: datetime) -> None:
+    partitions.maintain(at=next_year + 3 * YEAR)
+    with connection.cursor() as cursor:
+        for each in existing():
+            if each.end <= next_year + 3 * YEAR:
+                cursor.execute(f"ALTER TABLE audit_log_entries DETACH PARTITION {each.name}")
+                cursor.execute(f"DROP TABLE {each.name}")
+    partitions.maintain(at=next_year)
+    store(next_year)
+    assert places() == [table_of(next_year)]
+
+
+@pytest.mark.django_db
+def test_a_partition_that_cannot_be_detached_keeps_no_other_one(
+    auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture, next_year: datetime
+) -> None:
+    partitions.maintain(at=next_year)
+    first, second, *_ = existing()
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE VIEW used AS SELECT * FROM {first.name}")
+    auth_config(audit={"retention": timedelta(days=30), "drop_expired": True})
+    partitions.maintain(at=second.end + timedelta(days=30))
+    assert existing()[0] == first
+    assert second not in existing()
+    assert [record.message for record in caplog.records][-2:] == [
+        "audit partitions not maintained",
+        "audit partition dropped",
+    ]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("hours", "is_maintained"), [(2, False), (-2, False), (0, True)])
+def test_nothing_is_done_while_two_clocks_differ(
+    caplog: pytest.LogCaptureFixture, hours: int, is_maintained: bool
+) -> None:
+    with connection.cursor() as cursor:
+        last = existing()[-1]
+        cursor.execute(f"ALTER TABLE audit_log_entries DETACH PARTITION {last.name}")
+        cursor.execute(f"DROP TABLE {last.name}")
+        cursor.execute("CREATE SCHEMA wrong_clock")
+        cursor.execute(
+            "CREATE FUNCTION wrong_clock.clock_timestamp() RETURNS timestamptz LANGUAGE sql"
+            f" AS 'SELECT now() + make_interval(hours => {hours})'"
+        )
+        cursor.execute("SET LOCAL search_path = wrong_clock, pg_catalog, public")
+        before = existing()
+        partitions.maintain_now()
+        assert (existing() != before) is is_maintained
+    assert bool(caplog.records) is not is_maintained
+
+
+@pytest.mark.django_db
 @pytest.mark.parametrize("is_dropped", [False, True])
 def test_the_partition_of_a_month_is_detached_when_its_last_entry_has_expired(
     auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture, next_year: datetime, is_dropped: bool
 ) -> None:
     auth_config(audit={"retention": timedelta(days=30), "drop_expired": is_dropped})
     partitions.maintain(at=next_year)
-    expired = [name for name, end in existing() if end <= next_year - timedelta(days=30)]
+    expired = [each.name for each in existing() if each.end <= next_year - timedelta(days=30)]
     assert expired == []  # those were detached
     kept = existing()
     end = kept[0].end
@@ -204,3 +288,21 @@ def test_an_upgrade_keeps_entries_and_privileges(fresh_database_url: str, databa
         "SELECT bool_and(indisvalid) FROM pg_index JOIN pg_class ON oid = indexrelid WHERE relname LIKE 'audit_log%'"
     )
     assert database.execute(valid).fetchone() == (True,)
+
+
+def test_an_interrupted_upgrade_leaves_the_former_version_working(
+    fresh_database_url: str, database: psycopg.Connection[Any]
+) -> None:
+    migrate(fresh_database_url, "core", "0008")
+    # The index of the migration cannot be built.
+    key = "SELECT conname FROM pg_constraint WHERE conrelid = 'audit_log_entries'::regclass AND contype = 'p'"
+    [(name,)] = database.execute(key).fetchall()
+    database.execute(f"ALTER TABLE audit_log_entries DROP CONSTRAINT {name}")
+    same_id = uuid4()
+    for _ in range(2):
+        insert = "INSERT INTO audit_log_entries (id, payload, created_at) VALUES (%s, '{}', '2026-01-01')"
+        database.execute(insert, [same_id])
+    with pytest.raises(subprocess.CalledProcessError):
+        migrate(fresh_database_url)
+    constraints = "SELECT count(*) FROM pg_constraint WHERE conrelid = 'audit_log_entries'::regclass AND contype = 'c'"
+    assert database.execute(constraints).fetchone() == (0,)

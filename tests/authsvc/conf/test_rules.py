@@ -58,6 +58,8 @@ def test_a_problem_names_the_variable_that_is_set(name: str) -> None:
         ),
         ({"AUTH_URI_ALLOW_LIST": "https://ok/*,https://[x"}, 'invalid pattern "https://[x": '),
         ({"AUTH_DB_NAMESPACE": "1a"}, "AUTH_DB_NAMESPACE: must be letters"),
+        ({"AUTH_DB_NAMESPACE": "a" * 27}, "AUTH_DB_NAMESPACE: must have at most 26 characters"),
+        ({"AUTH_DB_READ_REPLICA_URL": "embedded:/srv/pg"}, "AUTH_DB_READ_REPLICA_URL: must be postgres://…"),
         (
             {"AUTH_DB_MAX_POOL_SIZE": "5"},
             "AUTH_DB_MAX_POOL_SIZE: must be at least 6 connections, or 0 for no limit, was 5",

@@ -144,6 +144,26 @@ def test_a_replica_with_old_data_is_skipped_for_a_while(
         assert read_replica.read(number_of_users) == 1
 
 
+@pytest.mark.parametrize(
+    "change", ["ALTER TABLE users RENAME TO others", "ALTER TABLE procrastinate_workers RENAME TO others"]
+)
+def test_a_replica_of_another_schema_is_skipped(replica: Any, recorded: RecordedMetrics, change: str) -> None:
+    replica.execute(change)
+    with read_replica.permit():
+        assert [read_replica.read(number_of_users) for _ in range(3)] == [0, 0, 0]
+    assert recorded.total("auth_replica_skips_total", reason="unavailable") == 1
+
+
+def test_an_export_has_rows_that_a_replica_lacks(replica: Any, inside: Console) -> None:
+    """The replicas of an export may differ in age."""
+    user = factories.make_user(email="p@example.com")
+    replica.execute("INSERT INTO users (id, email, aud) VALUES (%s, %s, 'authenticated')", [user.pk, "old@example.com"])
+    inside.client.cookies.pop("operator_changed")  # of the sign-in
+    exported = inside.submit(START, to=f"{USERS}export/")
+    replica.execute("DELETE FROM users WHERE id = %s", [user.pk])
+    assert b"p@example.com" in b"".join(exported.streaming_content)  # type: ignore[attr-defined]
+
+
 def test_another_replica_is_read_while_one_is_skipped(replica: Any, recorded: RecordedMetrics) -> None:
     with servers.fresh_database() as url, added_replica(url, alias=SECOND) as other, read_replica.permit():
         for email in ("a@example.com", "b@example.com"):

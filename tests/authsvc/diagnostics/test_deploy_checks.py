@@ -123,6 +123,23 @@ def test_a_local_database_needs_no_encryption(auth_config: ChangeConfig) -> None
     assert settings.AUTH.database.url
 
 
+@pytest.mark.parametrize(
+    "database",
+    [
+        {
+            "url": Secret("postgres://10.0.0.1/auth?sslmode=require"),
+            "read_replica_url": Secret("postgres://10.0.0.2/auth"),
+        },
+        {"url": Secret("postgres://%2Frun%2Fpostgresql,10.0.0.1/auth")},
+        {"url": Secret("postgres:///auth?hostaddr=10.0.0.1")},
+    ],
+    ids=["replica", "second host", "hostaddr"],
+)
+def test_every_server_needs_encryption(auth_config: ChangeConfig, database: dict[str, Secret]) -> None:
+    auth_config(database=database)
+    assert "authsvc.W021" in ids()
+
+
 def test_libpq_may_know_the_encryption_from_the_environment(
     auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -198,6 +198,20 @@ def _fail(*_: object) -> NoReturn:
     raise DatabaseError("the statement failed")
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_process_is_not_ready_while_the_database_is_read_only(api: Api) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_database()")
+        (name,) = cursor.fetchone()
+        cursor.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
+    try:
+        response = api.get("/health?ready=1")
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f'ALTER DATABASE "{name}" RESET default_transaction_read_only')
+    assert (response.status_code, response.json()["checks"]["database"]["ok"]) == (503, False)
+
+
 def test_a_database_that_refuses_new_connections_leaves_a_server_ready(
     serve: Callable[..., servers.LiveServer],
 ) -> None:

@@ -30,6 +30,7 @@ from tests.live.robustness import conftest as robust
 
 SCRIPTS = programs.DEPLOY / "compose"
 SETTINGS = yaml.safe_load((pages.PROJECT / "compose.ha.yaml").read_text())["services"]["server-1"]["environment"]
+POOLED_QUERY = SETTINGS["DATABASE_URL"].rpartition("?")[2]
 PASSWORDS = {"DATABASE_PASSWORD": "of-the-service", "REPLICATION_PASSWORD": "of-the-standby"}
 FAILOVER_SECONDS = 15
 IMAGE = """#!/bin/sh
@@ -170,7 +171,7 @@ def test_service_follows_promoted_standby_and_former_primary_returns_as_standby(
         if not programs.can_prepare_statements(pgbouncer):
             del env["AUTH_DB_TRANSACTION_POOLING_ENABLED"]
             env |= programs.pooling_settings(has_prepared_statements=False)
-        server = live.LiveServer(folder=tmp_path, database_url=f"{role}@{pooled}/authsvc", env=env)
+        server = live.LiveServer(folder=tmp_path, database_url=f"{role}@{pooled}/authsvc?{POOLED_QUERY}", env=env)
         worker = live.LiveServer(
             folder=tmp_path, database_url=f"{role}@{direct}/authsvc", env=env, command=programs.WORKER
         )
@@ -189,6 +190,8 @@ def test_service_follows_promoted_standby_and_former_primary_returns_as_standby(
         poolers.close()
         for port in pooler_ports:
             poolers.enter_context(pooler(tmp_path, second, port))
+        # PgBouncer learns from these connections that its server is a standby, and keeps it in mind.
+        assert {_sign_in(server, "ada@example.com").status_code for _ in range(4)} == {503}
         second.promote()
         promoted = time.monotonic()
         robust.wait_until(lambda: _sign_in(server, "ada@example.com").status_code == 200, "the promoted standby")
