@@ -21,12 +21,12 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils import timezone
-from django.utils.html import format_html
 
 from authsvc import audit
 from authsvc.caller import Caller, caller_of
 from authsvc.console import bulk_results, lists, operators
 from authsvc.console.bulk_results import BulkResults
+from authsvc.console.confirmation_form import ConfirmationForm
 from authsvc.console.operators import Access, actor_of
 from authsvc.errors import ApiError
 
@@ -45,7 +45,6 @@ _STOP = "stop"
 _BATCH_SECONDS = 2.0
 _PREFIX = "action"
 _NO_ROWS = "No action taken: the selected rows no longer exist."
-_WRONG_NAME = "The typed text differs. No action taken."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,41 +86,6 @@ class ActionMethod(Protocol):
 
     def __call__(self, page: Any, row: Any, context: ActionContext, /) -> str | ShownOnce | None:
         """Call one service for one row and return a message for the operator, or None. May raise ApiError."""
-
-
-class ConfirmationForm(forms.Form):
-    """The last fields of a page: the name of the row, where the operator must type it, and the reason.
-
-    `actor_of` reads the reason again for the audit trail.
-    """
-
-    typed_name = forms.CharField(
-        widget=forms.TextInput(attrs={"autocomplete": "off", "autocapitalize": "none", "spellcheck": "false"}),
-        error_messages={"required": _WRONG_NAME},
-    )
-    reason = forms.CharField(
-        max_length=operators.MAX_REASON_LENGTH,
-        widget=forms.TextInput(attrs={"autocomplete": "off"}),
-        error_messages={"required": "State the reason. No action taken."},
-    )
-
-    def __init__(self, request: HttpRequest, *, is_bound: bool, name: str = "", needs_reason: bool = False) -> None:
-        """`name`: the text to type; empty for none."""
-        data = {"typed_name": request.POST.get("typed_name", ""), "reason": operators.reason_of(request)}
-        super().__init__(data if is_bound else None)
-        self._name = name
-        if name:
-            self.fields["typed_name"].label = format_html("Type <strong>{}</strong> to confirm", name)
-        else:
-            del self.fields["typed_name"]
-        self.fields["reason"].required = needs_reason
-        self.fields["reason"].label = f"Reason ({'' if needs_reason else 'optional, '}for the audit trail)"
-
-    def clean_typed_name(self) -> str:
-        typed: str = self.cleaned_data["typed_name"]
-        if typed.casefold() != self._name.strip().casefold():
-            raise forms.ValidationError(_WRONG_NAME)
-        return typed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
