@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Concatenate, Generic, ParamSpec
 
+from django.db import connection
 from django.utils import timezone
 from procrastinate.contrib.django.django_connector import DjangoConnector
+from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import Job
 from procrastinate.manager import JobManager
 
@@ -67,7 +69,7 @@ class Task(Generic[P]):
     def defer(self, *args: P.args, **kwargs: P.kwargs) -> None:
         """Store a job in the caller's transaction. Takes only keyword arguments with JSON values.
 
-        One statement; the commit wakes a worker. Raises procrastinate's ConnectorException if the job cannot be stored.
+        One statement; the commit wakes a worker. Raises django.db errors.
         """
         if args:
             raise TypeError(f"{self.name} is deferred with keyword arguments only")
@@ -84,7 +86,12 @@ class Task(Generic[P]):
             priority=priority,
             scheduled_at=run_at,
         )
-        _manager.defer_job(job)
+        try:
+            _manager.defer_job(job)
+        except ConnectorException as error:
+            # A request answers 503 for a lost connection, whichever statement notices it.
+            with connection.wrap_database_errors:
+                raise error.__cause__ or error from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
