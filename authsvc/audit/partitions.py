@@ -125,9 +125,13 @@ def create_month(cursor: CursorWrapper, start: datetime) -> None:
 
 
 def _make_ahead(*, at: datetime) -> None:
+    retention = conf.current().audit.retention
     with connection.cursor() as cursor:
         until = next_month(next_month(next_month(at)))
         for month in missing_months(read_partitions(cursor), at=at, until=until):
+            # After an older partition that could not be detached, expired months are missing for good.
+            if retention and next_month(month) <= at - retention:
+                continue
             if _has_many_rows(cursor, month):
                 logger.info("audit entries stay in the default partition", extra={"month": f"{month:%Y-%m}"})
                 continue

@@ -71,7 +71,8 @@ def partition(_apps: StateApps, schema_editor: BaseDatabaseSchemaEditor) -> None
                 partitions.create_month(cursor, end)
         except DatabaseError:
             # Servers of the former version could store nothing after `end`.
-            with contextlib.suppress(DatabaseError):
+            with contextlib.suppress(DatabaseError), transaction.atomic(using=connection.alias):
+                cursor.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
                 cursor.execute(f"ALTER TABLE {TABLE} DROP CONSTRAINT IF EXISTS {BOUND}")
             raise
 
