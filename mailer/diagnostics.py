@@ -10,7 +10,7 @@ from authsvc import conf, messaging
 from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, failure, ok, unused, warning
 from authsvc.messaging import DeliveryFailed, EmailKind
 from mailer import sms
-from mailer.email import smtp
+from mailer.email.smtp import EmailBackend
 from mailer.rendering import message_types, template_sources
 
 
@@ -79,7 +79,7 @@ def _server() -> CheckResult:
     config = conf.current().smtp
     address = f"{config.host}:{config.port}"
     try:
-        message = smtp.check_connection()
+        message = EmailBackend().check()
     except DeliveryFailed as error:
         remedy = "Check AUTH_SMTP_HOST, AUTH_SMTP_PORT, AUTH_SMTP_USER, AUTH_SMTP_PASS and the firewall."
         return failure("email", f"{address}: {error}", remedy)

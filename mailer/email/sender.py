@@ -1,4 +1,4 @@
-"""Composes emails and sends them through SMTP or the configured Django email back end."""
+"""Composes emails and sends them through a Django email back end: the configured one, or SMTP."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from django.core import mail
 
 from authsvc import conf
 from authsvc.messaging import DeliveryFailed, Email, EmailKind
-from mailer.email import smtp
 from mailer.rendering import renderer
 
 _CHARSET = Charset("utf-8")
@@ -39,6 +38,7 @@ class OutgoingEmail(mail.EmailMultiAlternatives):
     """An email with repeatable additional headers and a subject that readers do not reinterpret."""
 
     header_values: Mapping[str, tuple[str, ...]] = {}
+    smtp_reply = ""
 
     def message(self, **options: Any) -> Any:
         built = super().message(**options)
@@ -67,9 +67,7 @@ def send(message: Email, rendered: renderer.Rendered, *, at: datetime) -> str:
     if config.smtp.logging_enabled:
         fields = {"mail_type": str(message.kind), "mail_from": config.smtp.admin_email, "mail_to": message.to}
         logger.info("mail.send", extra={"event": "mail.send", **fields})
-    if config.mailer.backend:
-        return _send_through_backend(outgoing)
-    return smtp.send(sender=outgoing.from_email, recipient=outgoing.to[0], content=_as_bytes(outgoing))
+    return _deliver(outgoing)
 
 
 def compose(message: Email, rendered: renderer.Rendered, *, at: datetime) -> OutgoingEmail:
@@ -106,20 +104,15 @@ def _added_headers(kind: EmailKind) -> dict[str, tuple[str, ...]]:
     return added
 
 
-def _send_through_backend(outgoing: OutgoingEmail) -> str:
+def _deliver(outgoing: OutgoingEmail) -> str:
     config = conf.current().mailer
-    connection = mail.get_connection(config.backend, fail_silently=False, **config.backend_options)
+    backend = config.backend or "mailer.email.smtp.EmailBackend"
+    connection = mail.get_connection(backend, fail_silently=False, **config.backend_options)
     if not connection.send_messages([outgoing]):
-        raise DeliveryFailed(f"{config.backend} did not accept the message")
+        raise DeliveryFailed(f"{backend} did not accept the message")
     # Anymail's back ends store the gateway's response on the message.
-    status = getattr(outgoing, "anymail_status", None)
-    gateway_id = getattr(status, "message_id", None)
-    return "" if gateway_id is None else str(gateway_id)
-
-
-def _as_bytes(outgoing: OutgoingEmail) -> bytes:
-    content: bytes = outgoing.message().as_bytes(linesep="\r\n")
-    return content
+    gateway_id = getattr(getattr(outgoing, "anymail_status", None), "message_id", None)
+    return outgoing.smtp_reply if gateway_id is None else str(gateway_id)
 
 
 def _one_line(text: str) -> str:

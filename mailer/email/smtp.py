@@ -1,18 +1,17 @@
-"""Sends one email over one SMTP connection (RFC 5321), encrypted if the server supports it.
-
-Django's SMTP back end drops the reply of the server, cannot use TLS only where it is offered, and takes its EHLO name
-from DNS. `AUTH_MAILER_BACKEND` selects a back end of Django or Anymail instead.
-"""
+"""Django's SMTP back end with the settings AUTH_SMTP_*, and with TLS wherever the server offers it (RFC 3207)."""
 
 from __future__ import annotations
 
 import contextlib
 import smtplib
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from email.utils import parseaddr
+from typing import Any
 from urllib.parse import urlsplit
 
+from django.core import mail
+from django.core.mail.backends import smtp
 from django.utils.encoding import punycode
 
 from authsvc import conf
@@ -23,6 +22,8 @@ CONNECT_SECONDS = 10.0
 REPLY_SECONDS = 60.0
 """Timeout for the message itself, which servers scan before they answer."""
 IMPLICIT_TLS_PORT = 465
+_DIGEST = "CRAM-MD5"
+"""The mechanism that does not send the password (RFC 2195)."""
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 _PERMANENT_REJECTION = 55
 """First digits of the codes for a permanent rejection of the message.
@@ -31,117 +32,129 @@ Codes that begin with 50 and 53 concern the client's commands (RFC 5321 §4.2.1,
 """
 
 
-class _MessageRejected(smtplib.SMTPResponseException):
-    """The server rejected the recipient or the message."""
+class _Client(smtplib.SMTP):
+    """A client that names the service in EHLO and keeps the server's reply to the last message."""
+
+    reply = ""
+
+    def __init__(self, host: str, port: int, *, local_hostname: str, **options: Any) -> None:
+        super().__init__(host, port, local_hostname=urlsplit(conf.current().api.external_url).hostname, **options)
+
+    def data(self, content: Any) -> tuple[int, bytes]:
+        code, reply = super().data(content)
+        self.reply = _text(reply)
+        return code, reply
 
 
-def send(*, sender: str, recipient: str, content: bytes) -> str:
-    """Send `content`, headers and body with CRLF line ends, and return the server's last reply.
+class _TlsClient(_Client, smtplib.SMTP_SSL):
+    """The same over TLS from the start."""
 
-    `sender` may be an address with a name. Raises DeliveryFailed with the server's text, permanent if the server
-    rejects the recipient or the message for good.
+
+class EmailBackend(smtp.EmailBackend):
+    """Sets `smtp_reply` of a message to the server's reply.
+
+    Raises DeliveryFailed with the server's text, permanent if the server rejects the recipient or the message for good.
     """
+
+    connection: Any
+
+    def __init__(self, **options: Any) -> None:
+        config = conf.current().smtp
+        # Django would log in before the connection is encrypted.
+        super().__init__(
+            host=config.host,
+            port=config.port,
+            username="",
+            password="",
+            use_ssl=config.port == IMPLICIT_TLS_PORT,
+            timeout=CONNECT_SECONDS,
+            **options,
+        )
+
+    @property
+    def connection_class(self) -> type[smtplib.SMTP]:
+        return _TlsClient if self.use_ssl else _Client
+
+    def open(self) -> bool:
+        """Connect, encrypt and log in; returns false if the connection is open already."""
+        if not super().open():
+            return False
+        with contextlib.ExitStack() as on_error:
+            on_error.callback(self.close)
+            self.connection.ehlo_or_helo_if_needed()
+            if not self.use_ssl and self.connection.has_extn("starttls"):
+                self.connection.starttls(context=self.ssl_context)
+                self.connection.ehlo_or_helo_if_needed()
+            _log_in(self.connection)
+            self.connection.sock.settimeout(REPLY_SECONDS)
+            on_error.pop_all()
+        return True
+
+    def close(self) -> None:
+        # The server has accepted or rejected the message, so errors of QUIT do not matter.
+        with contextlib.suppress(OSError):
+            super().close()
+
+    def send_messages(self, email_messages: Sequence[mail.EmailMessage]) -> int:
+        with _delivery_errors():
+            return super().send_messages(email_messages)
+
+    def check(self) -> str:
+        """Connect, encrypt, log in and quit; returns a summary."""
+        with _delivery_errors():
+            self.open()
+        parts = ["encrypted" if _is_encrypted(self.connection) else "not encrypted"]
+        if conf.current().smtp.user:
+            parts.append("logged in" if self.connection.has_extn("auth") else "no login required")
+        self.close()
+        return ", ".join(parts)
+
+    def _send(self, email_message: Any) -> bool:
+        """Send the message to its one recipient. Django would not send an international address as RFC 6531 asks."""
+        addresses = [_envelope(parseaddr(email_message.from_email)[1]), _envelope(*email_message.recipients())]
+        options = [] if "".join(addresses).isascii() else ["SMTPUTF8"]
+        content = email_message.message().as_bytes(linesep="\r\n")
+        self.connection.sendmail(*addresses, content, mail_options=options)
+        email_message.smtp_reply = self.connection.reply
+        return True
+
+
+@contextlib.contextmanager
+def _delivery_errors() -> Iterator[None]:
     try:
-        origin, target = _envelope(parseaddr(sender)[1]), _envelope(recipient)
-        with _session() as server:
-            options = [] if f"{origin}{target}".isascii() else ["SMTPUTF8"]  # RFC 6531
-            _expect(250, *server.mail(origin, options))
-            _expect(250, *server.rcpt(target), also=251, error_class=_MessageRejected)
-            reply = _expect(250, *server.data(content), error_class=_MessageRejected)
-            with contextlib.suppress(OSError):
-                # The server has accepted the message, so errors of QUIT do not matter.
-                server.quit()
-            return reply
+        yield
+    except smtplib.SMTPRecipientsRefused as error:
+        [(code, reply)] = error.recipients.values()
+        raise DeliveryFailed(f"{code} {_text(reply)}", permanent=code // 10 == _PERMANENT_REJECTION) from error
     except smtplib.SMTPResponseException as error:
-        is_permanent = isinstance(error, _MessageRejected) and error.smtp_code // 10 == _PERMANENT_REJECTION
+        is_permanent = isinstance(error, smtplib.SMTPDataError) and error.smtp_code // 10 == _PERMANENT_REJECTION
         raise DeliveryFailed(f"{error.smtp_code} {_text(error.smtp_error)}", permanent=is_permanent) from error
     except (OSError, ValueError) as error:
         # Errors of the connection and of TLS; characters that SMTP commands cannot contain.
         raise DeliveryFailed(f"{type(error).__name__}: {error}") from error
 
 
-def check_connection() -> str:
-    """Connect, encrypt, log in and quit; returns a summary. Raises DeliveryFailed with the server's text."""
-    try:
-        with _session() as server:
-            parts = ["encrypted" if isinstance(server.sock, ssl.SSLSocket) else "not encrypted"]
-            if conf.current().smtp.user:
-                parts.append("logged in" if server.has_extn("auth") else "no login required")
-            with contextlib.suppress(OSError):
-                server.quit()
-            return ", ".join(parts)
-    except smtplib.SMTPResponseException as error:
-        raise DeliveryFailed(f"{error.smtp_code} {_text(error.smtp_error)}") from error
-    except (OSError, ValueError) as error:
-        raise DeliveryFailed(f"{type(error).__name__}: {error}") from error
-
-
-@contextlib.contextmanager
-def _session() -> Iterator[smtplib.SMTP]:
-    """A greeted, encrypted and logged-in connection."""
+def _log_in(client: smtplib.SMTP) -> None:
+    """Log in if a user is configured and the server supports AUTH; the password leaves the machine encrypted only."""
     config = conf.current().smtp
-    name = urlsplit(conf.current().api.external_url).hostname
-    encrypted = config.port == IMPLICIT_TLS_PORT
-    if encrypted:
-        server: smtplib.SMTP = smtplib.SMTP_SSL(
-            config.host,
-            config.port,
-            local_hostname=name,
-            timeout=CONNECT_SECONDS,
-            context=ssl.create_default_context(),
-        )
-    else:
-        server = smtplib.SMTP(config.host, config.port, local_hostname=name, timeout=CONNECT_SECONDS)
-    try:
-        server.ehlo_or_helo_if_needed()
-        if not encrypted and server.has_extn("starttls"):
-            server.starttls(context=ssl.create_default_context())
-            server.ehlo_or_helo_if_needed()
-            encrypted = True
-        _log_in(server, encrypted=encrypted)
-        if server.sock is not None:
-            server.sock.settimeout(REPLY_SECONDS)
-        yield server
-    finally:
-        server.close()
-
-
-def _log_in(server: smtplib.SMTP, *, encrypted: bool) -> None:
-    """Log in if a user is configured and the server supports AUTH."""
-    config = conf.current().smtp
-    if not config.user or not server.has_extn("auth"):
+    if not config.user or not client.has_extn("auth"):
         return
-    offered = server.esmtp_features["auth"].upper().split()
-    mechanism: str
-    authenticate: Callable[..., str]
-    if "CRAM-MD5" in offered:
-        mechanism, authenticate = "CRAM-MD5", server.auth_cram_md5
-    elif "LOGIN" in offered and "PLAIN" not in offered and (encrypted or config.host in _LOCAL):
-        mechanism, authenticate = "LOGIN", server.auth_login
-    elif encrypted or config.host in _LOCAL:
-        mechanism, authenticate = "PLAIN", server.auth_plain
-    else:
-        raise DeliveryFailed("the server offers no encryption, so the password is not sent")
-    server.user, server.password = config.user, config.password.reveal()
-    server.auth(mechanism, authenticate)
+    mechanisms = client.esmtp_features["auth"].upper()
+    if not _is_encrypted(client) and config.host not in _LOCAL:
+        if _DIGEST not in mechanisms.split():
+            raise DeliveryFailed("the server offers no encryption, so the password is not sent")
+        mechanisms = _DIGEST
+    client.esmtp_features["auth"] = mechanisms
+    client.login(config.user, config.password.reveal())
+
+
+def _is_encrypted(client: smtplib.SMTP) -> bool:
+    return isinstance(client.sock, ssl.SSLSocket)
 
 
 def _envelope(address: str) -> str:
     local, _, domain = address.rpartition("@")
     return f"{local}@{punycode(domain)}"
-
-
-def _expect(
-    code: int,
-    reply_code: int,
-    text: bytes,
-    *,
-    also: int = 0,
-    error_class: type[smtplib.SMTPResponseException] = smtplib.SMTPResponseException,
-) -> str:
-    if reply_code not in (code, also):
-        raise error_class(reply_code, text)
-    return _text(text)
 
 
 def _text(reply: bytes | str) -> str:
