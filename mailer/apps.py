@@ -1,4 +1,4 @@
-"""Django app that delivers emails and SMS; it receives the two message signals."""
+"""Django app that delivers emails and SMS; it receives the signals of `authsvc.messaging`."""
 
 from __future__ import annotations
 

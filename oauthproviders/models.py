@@ -15,7 +15,7 @@ from authsvc.db.sql import namespaced
 models.TextField.register_lookup(Length)
 
 _MAX_URL_LENGTH = 2048
-_ADDRESSES = ("issuer", "discovery_url", "authorization_url", "token_url", "userinfo_url", "jwks_uri")
+URL_FIELDS = ("issuer", "discovery_url", "authorization_url", "token_url", "userinfo_url", "jwks_uri")
 
 
 class ProviderType(models.TextChoices):
@@ -127,7 +127,7 @@ class CustomProvider(models.Model):
                 | Q(authorization_url__isnull=False, token_url__isnull=False, userinfo_url__isnull=False),
                 name=namespaced("custom_oauth_providers_oauth2_check"),
             ),
-            *(_url_constraint(name) for name in _ADDRESSES),
+            *(_url_constraint(name) for name in URL_FIELDS),
         ]
 
     def __str__(self) -> str:

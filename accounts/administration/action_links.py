@@ -108,7 +108,7 @@ def _generate(
         audit.record(audit.Action.RECOVERY_REQUESTED, actor=actor, caller=caller, at=at, traits=traits)
         User.objects.filter(id=user.id).update(recovery_sent_at=at, updated_at=at)
         secret = _issue(user, TokenType.RECOVERY, identifier=address, at=at)
-        return _link(request.type, _read(user), secret, request, caller=caller)
+        return _link(request.type, queries.reread(user), secret, request, caller=caller)
 
 
 def _invitation(
@@ -204,7 +204,7 @@ def _email_change(
         traits = {**_traits(user, request), "changes": changes}
         audit.record(audit.Action.MODIFIED, actor=actor, caller=caller, at=at, traits=traits)
         secret = _issue(user, token_type, identifier=user.email if is_current else to, at=at)
-        return _link(request.type, _read(user), secret, request, caller=caller)
+        return _link(request.type, queries.reread(user), secret, request, caller=caller)
 
 
 def _traits(user: UserRecord, request: LinkRequest) -> dict[str, Any]:
@@ -225,7 +225,3 @@ def _link(type: str, user: UserRecord, secret: OneTimeSecret, request: LinkReque
         redirect_to=request.redirect_to,
     )
     return ActionLink(user=user, type=type, secret=secret, url=url, redirect_to=request.redirect_to)
-
-
-def _read(user: UserRecord) -> UserRecord:
-    return queries.get(user.id) or user

@@ -175,6 +175,6 @@ def reset_unconfirmed(existing: UserRecord, *, password: str, at: datetime, **co
         if not existing.is_controlled:
             revocation.revoke_all_sessions(existing.id, reason="admin")
             account_claiming.remove_unverified_identities(existing, at=at)
-        updated = queries.get(existing.id) or existing
+        updated = queries.reread(existing)
         user_events.record_changes(existing, updated, at=at)
         return updated

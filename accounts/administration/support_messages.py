@@ -9,7 +9,6 @@ from typing import Literal
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import QuerySet
 
 from accounts import errors as account_errors
 from accounts.administration import errors
@@ -91,7 +90,7 @@ def _send_link(
         raise errors.NothingToSendTo
     recipients.reserve_email(user.email, kind=kind, sender=messaging.OPERATORS)
     with messaging.reserved(None if is_bulk else "email"), transaction.atomic(durable=True):
-        if not _of(user).filter(email=user.email).update(recovery_sent_at=at, updated_at=at):
+        if not User.objects.filter(id=user.id, email=user.email).update(recovery_sent_at=at, updated_at=at):
             raise account_errors.UserNotFound
         audit.record(audit.Action.RECOVERY_REQUESTED, actor=actor, caller=caller, at=at, traits=user.audit_traits)
         secret = one_time_tokens.issue(
@@ -113,16 +112,18 @@ def resend_confirmation(
     user = queries.require(user_id)
     match confirmable_column(user):
         case "email":
-            return _mail_confirmation(user, actor=actor, caller=caller, at=at, is_bulk=is_bulk)
+            return _send_confirmation_email(user, actor=actor, caller=caller, at=at, is_bulk=is_bulk)
         case "phone":
-            return _text_confirmation(user, actor=actor, caller=caller, at=at, is_bulk=is_bulk)
+            return _send_confirmation_sms(user, actor=actor, caller=caller, at=at, is_bulk=is_bulk)
     raise errors.NothingToConfirm
 
 
-def _mail_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller, at: datetime, is_bulk: bool) -> str:
+def _send_confirmation_email(
+    user: UserRecord, *, actor: Administrator, caller: Caller, at: datetime, is_bulk: bool
+) -> str:
     recipients.reserve_email(user.email, kind=EmailKind.CONFIRMATION, sender=messaging.OPERATORS)
     with messaging.reserved(None if is_bulk else "email"), transaction.atomic(durable=True):
-        waiting = _of(user).filter(email=user.email, email_confirmed_at=None)
+        waiting = User.objects.filter(id=user.id, email=user.email, email_confirmed_at=None)
         if not waiting.update(confirmation_sent_at=at, updated_at=at):
             raise errors.NothingToConfirm
         audit.record(audit.Action.CONFIRMATION_REQUESTED, actor=actor, caller=caller, at=at, traits=user.audit_traits)
@@ -134,10 +135,12 @@ def _mail_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller
     return user.email
 
 
-def _text_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller, at: datetime, is_bulk: bool) -> str:
+def _send_confirmation_sms(
+    user: UserRecord, *, actor: Administrator, caller: Caller, at: datetime, is_bulk: bool
+) -> str:
     sms_codes.reserve_sms(user.phone, sender=messaging.OPERATORS, at=at)
     with messaging.reserved(None if is_bulk else "sms"), transaction.atomic(durable=True):
-        waiting = _of(user).filter(phone=user.phone, phone_confirmed_at=None)
+        waiting = User.objects.filter(id=user.id, phone=user.phone, phone_confirmed_at=None)
         if not waiting.update(confirmation_sent_at=at, updated_at=at):
             raise errors.NothingToConfirm
         audit.record(audit.Action.CONFIRMATION_REQUESTED, actor=actor, caller=caller, at=at, traits=user.audit_traits)
@@ -152,8 +155,3 @@ def _text_confirmation(user: UserRecord, *, actor: Administrator, caller: Caller
             is_bulk=is_bulk,
         )
     return f"+{user.phone}"
-
-
-def _of(user: UserRecord) -> QuerySet[User]:
-    """The user's row, unless the account has been deleted meanwhile."""
-    return User.objects.filter(id=user.id, deleted_at=None)

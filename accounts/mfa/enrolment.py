@@ -73,7 +73,7 @@ def enroll(
         locked = locks.lock_signed_in_user(signed_in)
         if phone:
             _delete_unverified(user.id, phone=phone)
-        _check(locked, _read(user), name=request.friendly_name)
+        _check(locked, queries.reread(user), name=request.friendly_name)
         Factor.objects.create(
             id=factor_id,
             user_id=user.id,
@@ -189,10 +189,6 @@ def _check(signed_in: SignedInUser, user: UserRecord, *, name: str) -> None:
     if len(user.factors) >= config.max_enrolled or verified >= config.max_verified:
         raise errors.TooManyFactors
     aal.check_aal(signed_in, error=errors.FactorNeedsAal2)
-
-
-def _read(user: UserRecord) -> UserRecord:
-    return queries.get(user.id) or user
 
 
 def _delete_abandoned(*, before: datetime) -> None:

@@ -8,50 +8,21 @@ from uuid import UUID
 from django import forms
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import reverse
-from django.utils.functional import Promise
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from accounts.mfa import challenges, key_form, recovery_codes, verification
+from accounts.mfa import challenges, code_form, key_form, recovery_codes, verification
 from accounts.mfa import errors as mfa_errors
+from accounts.mfa.code_form import CodeForm
 from accounts.mfa.factor_types import FactorResponse
-from accounts.models import FactorStatus, FactorType
+from accounts.models import FactorType
 from accounts.pages import browser_session, destinations
-from accounts.pages.forms import CODE_ATTRIBUTES
 from accounts.pages.page import Page
-from accounts.users.records import FactorRecord, UserRecord
-from authsvc import conf
+from accounts.users.records import FactorRecord
 from authsvc.api import throttling
 from authsvc.api.throttling import Bucket
 from tokens.sessions import browser_sessions
 
-_RECOVERY_CODE = "recovery"
 _CHALLENGE = "challenge"
-_CODE_TYPES = (FactorType.TOTP, FactorType.PHONE)
-
-
-class CodeForm(forms.Form):
-    factor = forms.ChoiceField(label=_("Second factor"))
-    code = forms.CharField(
-        label=_("Code"),
-        max_length=255,
-        widget=forms.TextInput(attrs=CODE_ATTRIBUTES),
-    )
-
-    def __init__(
-        self,
-        data: QueryDict | None = None,
-        *,
-        choices: list[tuple[str, str | Promise]],
-        initial: dict[str, str] | None = None,
-    ) -> None:
-        super().__init__(data, initial=initial)
-        field = self.fields["factor"]
-        assert isinstance(field, forms.ChoiceField)  # noqa: S101  (narrowing)
-        field.choices = choices
-        if len(choices) == 1:
-            field.widget = forms.HiddenInput()
-            field.initial = choices[0][0]
 
 
 class SecondFactorPage(Page):
@@ -72,12 +43,12 @@ class SecondFactorPage(Page):
         return None
 
     def create_form(self, data: QueryDict | None = None) -> forms.Form:
-        return CodeForm(data, choices=_choices(self.user))
+        return CodeForm(data, choices=code_form.choices(self.user))
 
     def get_context(self) -> dict[str, Any]:
-        phones = [{"id": phone.id, "label": factor_name(phone)} for phone in _phones(self.user)]
+        phones = [{"id": phone.id, "label": code_form.factor_name(phone)} for phone in code_form.phones(self.user)]
         return {
-            "accepts_codes": bool(_choices(self.user)),
+            "accepts_codes": bool(code_form.choices(self.user)),
             "has_phone": bool(phones),
             "phones": phones,
             "has_key": key_form.first_key(self.user) is not None,
@@ -99,7 +70,7 @@ class SecondFactorPage(Page):
     def submit(self, form: CodeForm) -> HttpResponse:
         choice, code = form.cleaned_data["factor"], form.cleaned_data["code"].strip()
         # The tokens are discarded: the browser has the cookie only.
-        if choice == _RECOVERY_CODE:
+        if choice == code_form.RECOVERY_CODE:
             recovery_codes.verify(self.current, self.user, code=code, caller=self.caller, at=self.at)
         else:
             factor = next(candidate for candidate in self.user.factors if candidate.id == choice)
@@ -119,13 +90,13 @@ class SecondFactorPage(Page):
 
     def _send_sms(self, _form: None) -> HttpResponse:
         """Send a code to the phone of the button. Raises FactorNotFound."""
-        phone = next((phone for phone in _phones(self.user) if phone.id == self.request.POST["sms"]), None)
+        phone = next((phone for phone in code_form.phones(self.user) if phone.id == self.request.POST["sms"]), None)
         if phone is None:
             raise mfa_errors.FactorNotFound
         challenge = challenges.create(self.current, self.user, UUID(phone.id), caller=self.caller, at=self.at)
         self.request.session[_CHALLENGE] = str(challenge.id)
-        form = CodeForm(choices=_choices(self.user), initial={"factor": phone.id})
-        return self.show(form, sent_to=factor_name(phone))
+        form = CodeForm(choices=code_form.choices(self.user), initial={"factor": phone.id})
+        return self.show(form, sent_to=code_form.factor_name(phone))
 
     def _prompt_for_key(self, _form: None) -> HttpResponse:
         ceremony = key_form.start_ceremony(
@@ -148,34 +119,3 @@ class SecondFactorPage(Page):
     def _complete(self) -> HttpResponse:
         browser_session.step_up(self.request)
         return self.redirect(destinations.after_sign_in(self.request))
-
-
-def factor_name(factor: FactorRecord) -> str:
-    """The name under which a page lists a factor."""
-    match factor.factor_type:
-        case FactorType.TOTP:
-            kind = gettext("Authenticator app")
-        case FactorType.PHONE:
-            kind = gettext("Phone …%(digits)s") % {"digits": (factor.phone or "")[-4:]}
-        case _:
-            kind = gettext("Security key")
-    return f"{kind} ({factor.friendly_name})" if factor.friendly_name else kind
-
-
-def verified_factors(user: UserRecord) -> list[FactorRecord]:
-    return [factor for factor in user.factors if factor.status == FactorStatus.VERIFIED]
-
-
-def _phones(user: UserRecord) -> list[FactorRecord]:
-    return [factor for factor in _code_factors(user) if factor.factor_type == FactorType.PHONE]
-
-
-def _choices(user: UserRecord) -> list[tuple[str, str | Promise]]:
-    choices: list[tuple[str, str | Promise]] = [(factor.id, factor_name(factor)) for factor in _code_factors(user)]
-    if conf.current().mfa.recovery_codes_enabled:
-        choices.append((_RECOVERY_CODE, _("Recovery code")))
-    return choices
-
-
-def _code_factors(user: UserRecord) -> list[FactorRecord]:
-    return [factor for factor in verified_factors(user) if factor.factor_type in _CODE_TYPES]

@@ -106,13 +106,13 @@ def update_user(
         # precedes the email that is sent.
         is_email_first = bool(change.email) and _is_email_autoconfirmed(user, change)
         if is_email_first:
-            _change_email(_read(user), change, redirect_to=redirect_to, caller=caller, at=at)
+            _change_email(queries.reread(user), change, redirect_to=redirect_to, caller=caller, at=at)
         if change.phone:
-            _change_phone(_read(user) if is_email_first else user, change, at=at)
+            _change_phone(queries.reread(user) if is_email_first else user, change, at=at)
         if change.email and not is_email_first:
-            _change_email(_read(user), change, redirect_to=redirect_to, caller=caller, at=at)
+            _change_email(queries.reread(user), change, redirect_to=redirect_to, caller=caller, at=at)
         audit.record(audit.Action.MODIFIED, actor=user, caller=caller, at=at)
-        updated = _read(user)
+        updated = queries.reread(user)
         metadata_limits.check_change(updated, before=user)
         user_events.record_changes(user, updated, at=at)
         return updated
@@ -154,7 +154,7 @@ def withdraw_change(
     """
     with transaction.atomic(durable=True):
         locks.lock_for_credential_change(signed_in, error=errors.InsufficientAal)
-        current = _read(user)
+        current = queries.reread(user)
         if not (current.email_change if kind == "email" else current.phone_change):
             return
         columns: dict[str, Any] = {f"{kind}_change": "", "updated_at": at}
@@ -322,7 +322,3 @@ def _change_email(user: UserRecord, change: _Change, *, redirect_to: str, caller
         caller=caller,
         at=at,
     )
-
-
-def _read(user: UserRecord) -> UserRecord:
-    return queries.get(user.id) or user

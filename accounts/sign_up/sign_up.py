@@ -292,7 +292,7 @@ def _repeat(
         if is_confirmed:
             with user_events.changes_of(existing, at=at):
                 return _confirm_repeated(request, existing, identity_data=identity_data, caller=caller, at=at)
-        user = user_queries.get(existing.id) or existing
+        user = user_queries.reread(existing)
         user_events.record_changes(existing, user, at=at)
         message_id = _send_confirmation(request, user, caller=caller, at=at)
     if not agrees:
@@ -314,7 +314,7 @@ def _confirm_repeated(
         merged = updates.merged_json("raw_user_meta_data", {"email_verified": True})
         User.objects.filter(id=existing.id).update(raw_user_meta_data=merged)
     one_time_tokens.delete_all(existing.id)
-    user = user_queries.get(existing.id) or existing
+    user = user_queries.reread(existing)
     return _complete_confirmed(request, user, caller=caller, at=at)
 
 

@@ -46,6 +46,11 @@ def require(user_id: UUID) -> UserRecord:
     return user
 
 
+def reread(user: UserRecord) -> UserRecord:
+    """The row as it is now; `user` itself if it no longer exists. One statement."""
+    return get(user.id) or user
+
+
 def find_by(column: Literal["email", "phone", "phone_change"], value: str, *, aud: str | None) -> UserRecord | None:
     """The user with this normalised address or number, within an audience, or in any when `aud` is None.
 

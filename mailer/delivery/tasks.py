@@ -34,7 +34,7 @@ def deliver(
     to_user: str | None = None,
     to_address: str | None = None,
 ) -> None:
-    """`to_user` and `to_address` are digests by which `queries` finds the job; older jobs have none."""
+    """`to_user` and `to_address` are digests that find the jobs of a recipient; older jobs have none."""
     attempt.deliver(
         message_id=UUID(message_id),
         channel=channel,

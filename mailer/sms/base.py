@@ -30,7 +30,7 @@ class SmsMessage:
 class Gateway(Protocol):
     """Sends messages through one provider."""
 
-    def send(self, text: SmsMessage) -> str:
+    def send(self, message: SmsMessage) -> str:
         """Send one message and return the gateway's id, or an empty string if it has none.
 
         Raises DeliveryFailed, permanent if the gateway would reject the same message again.
@@ -124,7 +124,7 @@ def _call(
         ) from None
 
 
-def require_sms_channel(text: SmsMessage, *, gateway: str) -> None:
+def require_sms_channel(message: SmsMessage, *, gateway: str) -> None:
     """For gateways without WhatsApp. Raises DeliveryFailed."""
-    if text.channel == "whatsapp":
+    if message.channel == "whatsapp":
         raise DeliveryFailed(f'channel type "whatsapp" is not supported for {gateway}', permanent=True)

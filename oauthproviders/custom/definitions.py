@@ -9,12 +9,11 @@ from typing import Any, ClassVar
 from authsvc.api.parsing import Body
 from authsvc.errors import ValidationFailed
 from oauthproviders.custom.provider import PREFIX
-from oauthproviders.models import ProviderType
+from oauthproviders.models import URL_FIELDS, ProviderType
 
 _IDENTIFIER = re.compile(r"[a-z0-9][a-z0-9:-]{0,48}[a-z0-9]")
 _MAX_LENGTHS = {"name": 100, "client_id": 512}
 _MAX_URL_LENGTH = 2048
-_ADDRESSES = ("issuer", "discovery_url", "authorization_url", "token_url", "userinfo_url", "jwks_uri")
 _REQUIRED_FOR_OAUTH2 = ("authorization_url", "token_url", "userinfo_url")
 # Parameters of the protocol, which this service sets itself.
 _RESERVED_PARAMETERS = frozenset(
@@ -55,7 +54,7 @@ class ProviderDefinition(Body, frozen=True):
     @property
     def addresses(self) -> list[str]:
         """The URLs that this service calls or redirects to."""
-        return [address for name in _ADDRESSES if (address := getattr(self, name))]
+        return [address for name in URL_FIELDS if (address := getattr(self, name))]
 
     def values(self) -> dict[str, Any]:
         """The present values by column."""

@@ -9,7 +9,6 @@ from accounts.schemas import Moment
 from authsvc.api.renderers import rfc3339
 from oauthproviders import models
 
-_ADDRESSES = ("issuer", "discovery_url", "authorization_url", "token_url", "userinfo_url", "jwks_uri")
 _DISCOVERY_KEYS = (
     *("issuer", "authorization_endpoint", "token_endpoint", "userinfo_endpoint", "jwks_uri", "scopes_supported"),
     *("response_types_supported", "grant_types_supported", "subject_types_supported"),
@@ -54,7 +53,7 @@ class CustomProviderList(TypedDict):
 
 def custom_provider_json(row: models.CustomProvider) -> dict[str, Any]:
     """A provider without its secret and without keys that have no value."""
-    addresses = {name: value for name in _ADDRESSES if (value := getattr(row, name)) is not None}
+    addresses = {name: value for name in models.URL_FIELDS if (value := getattr(row, name)) is not None}
     cached = row.cached_discovery or {}
     discovery = {"discovery_document": {key: cached[key] for key in _DISCOVERY_KEYS if key in cached}} if cached else {}
     return {

@@ -30,6 +30,8 @@ from tokens.sessions import aal, users
 from tokens.sessions.errors import ImpersonationNotAllowed
 from tokens.sessions.users import SignedInUser
 
+DECISIONS = {"approve": True, "deny": False}
+"""`action` of a decision, in the API and in the forms of pages → `approves`."""
 _ASKS_AGAIN = frozenset({"consent", "login", "select_account"})
 """Values of `prompt` with which a former consent does not count (OpenID Connect Core §3.1.2.1)."""
 

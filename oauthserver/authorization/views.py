@@ -35,7 +35,6 @@ from tokens.sessions import browser_sessions
 from tokens.sessions.users import SignedInUser
 
 _SERVER_ERRORS = 500
-_DECISIONS = {"approve": True, "deny": False}
 
 
 class AuthorizationForm(Body, frozen=True):
@@ -244,11 +243,11 @@ class ConsentView(OAuthEndpoint):
             action = parsing.parse_body(request, Decision).action
         except BadJson:
             raise errors.ConsentBodyInvalid from None
-        if action not in _DECISIONS:
+        if action not in authorizations.DECISIONS:
             raise ValidationFailed("action must be 'approve' or 'deny'")
         redirect = authorizations.decide(
             authorization_id,
-            approves=_DECISIONS[action],
+            approves=authorizations.DECISIONS[action],
             signed_in=authentication.get_signed_in_user(request),
             caller=request.caller,
             at=timezone.now(),

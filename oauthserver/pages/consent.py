@@ -21,7 +21,6 @@ from oauthserver.pages import client_display
 from oauthserver.pages.client_display import ShownClient
 from oauthserver.pages.page import OAuthPage
 
-_DECISIONS = {"approve": True, "deny": False}
 _SWITCH = "switch"
 _SELECT_ACCOUNT = "select_account"
 
@@ -50,7 +49,7 @@ class ConsentPage(OAuthPage):
 
     def post(self, *args: Any, **kwargs: Any) -> HttpResponse:
         action = self.request.POST.get("action", "")
-        if action != _SWITCH and action not in _DECISIONS:
+        if action != _SWITCH and action not in authorizations.DECISIONS:
             raise BadRequest
         try:
             if action == _SWITCH:
@@ -58,7 +57,7 @@ class ConsentPage(OAuthPage):
                 return self.lead_to_sign_in(self._path, again=True)
             redirect = authorizations.decide(
                 self._authorization_id,
-                approves=_DECISIONS[action],
+                approves=authorizations.DECISIONS[action],
                 signed_in=self.current,
                 caller=self.caller,
                 at=self.at,

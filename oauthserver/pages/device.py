@@ -14,6 +14,7 @@ from django.http import HttpResponse, QueryDict
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
+from oauthserver.authorization import authorizations
 from oauthserver.device import decisions
 from oauthserver.device.decisions import DeviceRequest
 from oauthserver.errors import DeviceCodeNotFound, ReauthenticationRequired, SecondFactorRequired
@@ -22,7 +23,6 @@ from oauthserver.pages.client_display import ShownClient
 from oauthserver.pages.page import OAuthPage
 
 ROUTE = "oauth_pages:device"
-_DECISIONS = {"approve": True, "deny": False}
 _FIND = "find"
 _WRONG_CODE = _("This code is wrong or has expired. Compare it with the one on your device.")
 
@@ -46,11 +46,11 @@ class DevicePage(OAuthPage):
 
     def submit(self, form: CodeForm) -> HttpResponse:
         code, action = form.cleaned_data["user_code"], self.request.POST.get("action", _FIND)
-        if action != _FIND and action not in _DECISIONS:
+        if action != _FIND and action not in authorizations.DECISIONS:
             raise BadRequest
         try:
-            if action in _DECISIONS:
-                return self._decide(code, approves=_DECISIONS[action])
+            if action in authorizations.DECISIONS:
+                return self._decide(code, approves=authorizations.DECISIONS[action])
             return self._show_request(
                 decisions.find(code, signed_in=self.current, caller=self.caller, at=self.at), form=form
             )

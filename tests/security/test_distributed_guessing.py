@@ -6,13 +6,13 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import argon2
 import pytest
 from django.test import Client
 from django.utils import timezone
 
 from accounts.mfa import recovery_codes
 from accounts.models import FailedAttempts, RecoveryCode, User
-from accounts.passwords import hashing
 from accounts.users import failed_attempts
 from authsvc.audit.models import AuditLogEntry
 from authsvc.conf import Secret, Vonage
@@ -165,13 +165,13 @@ def test_concurrent_guesses_are_all_counted(api: Api) -> None:
 
 
 def test_the_limit_reached_during_the_comparison_counts(api: Api, owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    verify = hashing.verify_password
+    verify = argon2.PasswordHasher.verify
 
-    def verify_slowly(password: str, stored: str | None) -> bool:
+    def verify_after_limit(hasher: argon2.PasswordHasher, encoded: str, password: str) -> bool:
         reach_limit(owner)
-        return verify(password, stored)
+        return verify(hasher, encoded, password)
 
-    monkeypatch.setattr(hashing, "verify_password", verify_slowly)
+    monkeypatch.setattr(argon2.PasswordHasher, "verify", verify_after_limit)
 
     assert outcome(sign_in(api, headers=at(AWAY))) == REFUSED
 
@@ -435,13 +435,13 @@ def test_a_refused_correct_password_costs_as_much_as_a_wrong_one(
 ) -> None:
     reach_limit(owner)
     compared: list[str] = []
-    verify = hashing.verify_password
+    verify = argon2.PasswordHasher.verify
 
-    def recorded(given: str, stored: str | None) -> bool:
+    def recorded(hasher: argon2.PasswordHasher, encoded: str, given: str) -> bool:
         compared.append(given)
-        return verify(given, stored)
+        return verify(hasher, encoded, given)
 
-    monkeypatch.setattr(hashing, "verify_password", recorded)
+    monkeypatch.setattr(argon2.PasswordHasher, "verify", recorded)
 
     with django_assert_num_queries(6):  # three for the audit entry and its limits
         assert outcome(sign_in(api, password, headers=at(AWAY))) == REFUSED

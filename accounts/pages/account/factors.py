@@ -14,6 +14,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from accounts.mfa import challenges, enrolment, key_form, recovery_codes, removal, verification
+from accounts.mfa.code_form import factor_name, verified_factors
 from accounts.mfa.enrolment import EnrolmentRequest
 from accounts.mfa.factor_types import FactorResponse
 from accounts.models import FactorType
@@ -26,7 +27,6 @@ from accounts.pages.account.account_page import (
     format_day,
     without_separators,
 )
-from accounts.pages.second_factor import factor_name, verified_factors
 from accounts.users import queries
 from accounts.users.records import FactorRecord
 from authsvc import conf

@@ -7,8 +7,8 @@ from typing import Any
 from django.utils.translation import gettext_lazy as _
 
 from accounts.mfa import recovery_codes
+from accounts.mfa.code_form import verified_factors
 from accounts.pages.account.account_page import AccountPage
-from accounts.pages.second_factor import verified_factors
 from accounts.passkeys import form as passkey_form
 from accounts.passkeys import management
 from accounts.profile import proofs

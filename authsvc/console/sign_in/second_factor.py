@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from django import forms
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
-from accounts.mfa import challenges, key_form, recovery_codes, verification
+from accounts.mfa import challenges, code_form, key_form, recovery_codes, verification
+from accounts.mfa.code_form import CodeForm
 from accounts.mfa.factor_types import FactorResponse
 from accounts.models import FactorType
 from accounts.users.queries import get_user_record
-from accounts.users.records import FactorRecord, UserRecord
-from authsvc import conf
+from accounts.users.records import UserRecord
 from authsvc.api import throttling
 from authsvc.api.exception_handler import with_error
 from authsvc.api.throttling import Bucket
@@ -26,30 +25,7 @@ from authsvc.errors import ApiError
 from tokens.sessions import browser_sessions
 from tokens.sessions.users import SignedInUser
 
-_RECOVERY_CODE = "recovery"
 _CHALLENGE = "challenge"
-_CODE_TYPES = (FactorType.TOTP, FactorType.PHONE)
-
-
-class CodeForm(forms.Form):
-    factor = forms.ChoiceField(label="Second factor")
-    code = forms.CharField(
-        max_length=255,
-        widget=forms.TextInput(
-            attrs={"autofocus": True, "autocomplete": "one-time-code", "autocapitalize": "none", "spellcheck": "false"}
-        ),
-    )
-
-    def __init__(
-        self, data: QueryDict | None = None, *, choices: list[tuple[str, str]], initial: dict[str, str] | None = None
-    ) -> None:
-        super().__init__(data, initial=initial)
-        field = self.fields["factor"]
-        assert isinstance(field, forms.ChoiceField)  # noqa: S101  (narrowing)
-        field.choices = choices
-        if len(choices) == 1:
-            field.widget = forms.HiddenInput()
-            field.initial = choices[0][0]
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -62,7 +38,7 @@ def second_factor(request: HttpRequest) -> HttpResponse:
     if not browser_sessions.needs_second_factor(current):
         return HttpResponseRedirect(pages.next_url(request))
     user = get_user_record(current)
-    form = CodeForm(choices=_choices(user))
+    form = CodeForm(choices=code_form.choices(user))
     if request.method != "POST":
         return _page(request, user, form)
     key = key_form.first_key(user)
@@ -81,7 +57,7 @@ def second_factor(request: HttpRequest) -> HttpResponse:
             caller, at = page_caller_of(request), timezone.now()
             verification.verify(current, user, UUID(key.id), response, caller=caller, at=at)
         else:
-            form = CodeForm(request.POST, choices=_choices(user))
+            form = CodeForm(request.POST, choices=code_form.choices(user))
             if not form.is_valid():
                 return _page(request, user, form, status=400)
             _verify(request, current, user, choice=form.cleaned_data["factor"], code=form.cleaned_data["code"])
@@ -96,7 +72,7 @@ def second_factor(request: HttpRequest) -> HttpResponse:
 def _verify(request: HttpRequest, current: SignedInUser, user: UserRecord, *, choice: str, code: str) -> None:
     """Verify a code and step up the session. Raises the errors of verification."""
     caller, at = page_caller_of(request), timezone.now()
-    if choice == _RECOVERY_CODE:
+    if choice == code_form.RECOVERY_CODE:
         recovery_codes.verify(current, user, code=code, caller=caller, at=at)
         return
     factor = next(candidate for candidate in user.factors if candidate.id == choice)
@@ -117,14 +93,14 @@ def _verify(request: HttpRequest, current: SignedInUser, user: UserRecord, *, ch
 
 def _send_sms(request: HttpRequest, current: SignedInUser, user: UserRecord) -> HttpResponse:
     """Send a code by SMS to the chosen phone, or to the first one."""
-    phones = _phones(user)
+    phones = code_form.phones(user)
     candidates = [phone for phone in phones if phone.id == request.POST.get("factor")] or phones
     if not candidates:
-        return _page(request, user, CodeForm(choices=_choices(user)), status=400)
+        return _page(request, user, CodeForm(choices=code_form.choices(user)), status=400)
     challenge = challenges.create(current, user, UUID(candidates[0].id), caller=caller_of(request), at=timezone.now())
     console_session.set_value(request, _CHALLENGE, str(challenge.id))
-    form = CodeForm(choices=_choices(user), initial={"factor": candidates[0].id})
-    return _page(request, user, form, sent_to=_factor_name(candidates[0]))
+    form = CodeForm(choices=code_form.choices(user), initial={"factor": candidates[0].id})
+    return _page(request, user, form, sent_to=code_form.factor_name(candidates[0]))
 
 
 def _page(
@@ -144,31 +120,11 @@ def _page(
         status=status,
         title="Second factor",
         form=form,
-        accepts_codes=bool(_choices(user)),
-        has_phone=bool(_phones(user)),
+        accepts_codes=bool(code_form.choices(user)),
+        has_phone=bool(code_form.phones(user)),
         has_key=key_form.first_key(user) is not None,
         problem=problem,
         sent_to=sent_to,
         key_ceremony=key_ceremony,
         next=pages.next_url(request),
     )
-
-
-def _phones(user: UserRecord) -> list[FactorRecord]:
-    return [factor for factor in _code_factors(user) if factor.factor_type == FactorType.PHONE]
-
-
-def _choices(user: UserRecord) -> list[tuple[str, str]]:
-    choices = [(factor.id, _factor_name(factor)) for factor in _code_factors(user)]
-    if conf.current().mfa.recovery_codes_enabled:
-        choices.append((_RECOVERY_CODE, "Recovery code"))
-    return choices
-
-
-def _code_factors(user: UserRecord) -> list[FactorRecord]:
-    return [factor for factor in user.factors if factor.status == "verified" and factor.factor_type in _CODE_TYPES]
-
-
-def _factor_name(factor: FactorRecord) -> str:
-    kind = "Authenticator app" if factor.factor_type == FactorType.TOTP else f"Phone …{(factor.phone or '')[-4:]}"
-    return f"{kind} ({factor.friendly_name})" if factor.friendly_name else kind

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import connection
 from responses import RequestsMock
 
 from accounts import errors
@@ -351,23 +351,28 @@ def test_sign_in_looks_up_again_30_seconds_after_failure(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_no_transaction_is_open_during_the_look_up(
-    api: Api, service: MockedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    inside: list[bool] = []
-    ask = breaches._shared_call
+def test_no_transaction_is_open_during_the_look_up(api: Api, service: MockedServer) -> None:
+    open_transactions: list[int] = []
 
-    def spy(prefix: str) -> Any:
-        inside.append(transaction.get_connection().in_atomic_block)
-        return ask(prefix)
+    def count() -> None:
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(
+                    "SELECT count(*) FROM pg_stat_activity"
+                    " WHERE datname = current_database() AND xact_start IS NOT NULL AND pid <> pg_backend_pid()"
+                    " AND backend_type = 'client backend'"
+                )
+                open_transactions.extend(cursor.fetchone() or ())
+        finally:
+            connection.close()
 
-    monkeypatch.setattr(breaches, "_shared_call", spy)
+    service.respond(Response(body=KNOWN.body, before=count))
     sign_up(api)
     sign_in(api, make_user(password=PWNED))
     user = make_user(password="", confirmed=False)
     secret = make_one_time_token(user, TokenType.CONFIRMATION)
     api.post("/verify", {"type": "signup", "token_hash": secret.link_token, "password": PWNED})
-    assert inside == [False] * 3
+    assert open_transactions == [0] * 3
 
 
 # Caching
