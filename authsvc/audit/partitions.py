@@ -21,7 +21,7 @@ _LOCK_TIMEOUT = "200ms"
 """Longest wait for a table lock, because requests that store entries queue behind it. The next run tries again."""
 
 _MAX_MOVED_ROWS = 10_000
-"""Entries of a month that may leave the default partition, whose lock stops all sign-ins meanwhile."""
+"""Entries of a month that may leave the default partition while it is locked and sign-ins store entries there."""
 _MAX_CLOCK_DIFFERENCE = timedelta(hours=1)
 
 logger = logging.getLogger(__name__)
@@ -50,9 +50,9 @@ def maintain_now() -> None:
     at = timezone.now()
     with connection.cursor() as cursor:
         cursor.execute("SELECT clock_timestamp()")
-        ((of_database,),) = cursor.fetchall()
-    if abs(at - of_database) > _MAX_CLOCK_DIFFERENCE:
-        error = f"the clock of this host says {at:%Y-%m-%d %H:%M}, that of the database {of_database:%Y-%m-%d %H:%M}"
+        ((database_time,),) = cursor.fetchall()
+    if abs(at - database_time) > _MAX_CLOCK_DIFFERENCE:
+        error = f"the clock of this host says {at:%Y-%m-%d %H:%M}, that of the database {database_time:%Y-%m-%d %H:%M}"
         logger.error("audit partitions not maintained", extra={"error": error})
         return
     maintain(at=at)
@@ -69,9 +69,9 @@ def maintain(*, at: datetime) -> None:
             _delete_expired(before=at - config.retention)
         # PostgreSQL scans the default partition before it attaches another, for longer than a job may wait.
         with response_timeout.unlimited():
-            _make_ahead(at=at)
             if config.retention:
                 _detach_expired(before=at - config.retention)
+            _make_ahead(at=at)
     except DatabaseError as error:
         _log_failure(error)
 
@@ -93,10 +93,9 @@ def read_partitions(cursor: CursorWrapper) -> list[Partition]:
     return sorted(rows, key=lambda partition: partition.end)
 
 
-def missing_months(existing: list[Partition], *, at: datetime, until: datetime) -> list[datetime]:
-    """The first days of the months without a partition, from the oldest partition or from `at`, before `until`."""
-    month = min([first_of_month(at), *(first_of_month(partition.end) for partition in existing[:1])])
-    missing = []
+def _missing_months(existing: list[Partition], *, since: datetime, until: datetime) -> list[datetime]:
+    """The first days of the months from that of `since` to before `until` that no partition covers."""
+    month, missing = first_of_month(since), []
     while month < until:
         end = next_month(month)
         if not any(partition.start < end and partition.end > month for partition in existing):
@@ -105,13 +104,17 @@ def missing_months(existing: list[Partition], *, at: datetime, until: datetime) 
     return missing
 
 
+def _table_of(month: datetime) -> str:
+    return namespaced(f"audit_log_entries_{month:%Y_%m}")
+
+
 def create_month(cursor: CursorWrapper, start: datetime) -> None:
     """Make the partition of the month that begins at `start`. Must run inside a transaction.
 
     Entries of the month leave the default partition, which is locked.
     """
     table, default = namespaced("audit_log_entries"), namespaced("audit_log_entries_default")
-    name, end = namespaced(f"audit_log_entries_{start:%Y_%m}"), next_month(start)
+    name, end = _table_of(start), next_month(start)
     cursor.execute(f"LOCK TABLE {default}")
     cursor.execute(f"CREATE TABLE {name} (LIKE {table} INCLUDING DEFAULTS INCLUDING INDEXES)")
     cursor.execute(
@@ -127,17 +130,29 @@ def create_month(cursor: CursorWrapper, start: datetime) -> None:
 def _make_ahead(*, at: datetime) -> None:
     retention = conf.current().audit.retention
     with connection.cursor() as cursor:
-        until = next_month(next_month(next_month(at)))
-        for month in missing_months(read_partitions(cursor), at=at, until=until):
-            # After an older partition that could not be detached, expired months are missing for good.
-            if retention and next_month(month) <= at - retention:
+        existing = read_partitions(cursor)
+        since = min(at, existing[0].end) if existing else at
+        if retention:
+            since = max(since, at - retention)
+        missing = _missing_months(existing, since=since, until=next_month(next_month(next_month(at))))
+        # Without a partition of this month, sign-ins store their entries in the default partition.
+        is_default_in_use = first_of_month(at) in missing
+        for month in missing:
+            if _has_table(cursor, month):
                 continue
-            if _has_many_rows(cursor, month):
-                logger.info("audit entries stay in the default partition", extra={"month": f"{month:%Y-%m}"})
+            if is_default_in_use and _has_many_rows(cursor, month):
+                logger.warning("audit entries stay in the default partition", extra={"month": f"{month:%Y-%m}"})
                 continue
             with transaction.atomic(durable=True):
                 cursor.execute(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
                 create_month(cursor, month)
+
+
+def _has_table(cursor: CursorWrapper, month: datetime) -> bool:
+    """True for a month whose partition was detached and not dropped."""
+    cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [_table_of(month)])
+    ((is_there,),) = cursor.fetchall()
+    return bool(is_there)
 
 
 def _has_many_rows(cursor: CursorWrapper, month: datetime) -> bool:

@@ -98,7 +98,7 @@ class _Selection:
     count: int
     """Rows of the action, those of other batches included."""
     results: BulkResults | None
-    """Results of the former batches of a list; None for ticked rows."""
+    """Results of the earlier batches of a list; None for ticked rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,8 @@ MAX_AGE_SECONDS = 10
 PAUSE_SECONDS = 30.0
 """Time for which this process skips a replica after it was unusable."""
 _CHECK_SECONDS = 1.0
-# The last two: it lacks a table, a column or a right, perhaps only until it has replayed a migration.
+# ProgrammingError: a table, column or privilege is missing, perhaps until the replica has replayed a migration.
+# NotSupportedError: a migration has changed the result of a prepared statement.
 _UNUSABLE = (OperationalError, InterfaceError, ProgrammingError, NotSupportedError)
 _AGE_SQL = "SELECT extract(epoch FROM clock_timestamp() - max(last_heartbeat))::float FROM procrastinate_workers"
 

@@ -55,13 +55,13 @@ def _rights(cursor: CursorWrapper) -> CheckResult:
     schema, may_create, role, is_read_only = _row(
         cursor,
         "SELECT current_schema(), coalesce(has_schema_privilege(current_schema(), 'CREATE'), false), current_user,"
-        " pg_is_in_recovery() OR current_setting('default_transaction_read_only')::boolean",
+        " current_setting('transaction_read_only')::boolean",
     )
     if is_read_only:
         return failure(
             "database rights",
             "the server is a standby or accepts no writes",
-            "DATABASE_URL must lead to the primary; with several hosts, it does so by itself.",
+            "Point DATABASE_URL to the primary, or list all servers: the service uses the one that accepts writes.",
         )
     if schema is None:
         return failure(

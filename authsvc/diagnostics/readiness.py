@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import Any
 
 from django.apps import apps
-from django.db import DEFAULT_DB_ALIAS, connections
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
@@ -81,7 +81,7 @@ class Checks:
 
     def _run(self, result: Future[State]) -> None:
         state = _UNREACHABLE
-        # Longer than `statement_timeout`, which a frozen server does not keep.
+        # A frozen server does not enforce `statement_timeout`. One second longer, so that others report their own timeout.
         response_timeout.limit_this_thread(LIMIT_SECONDS + 1)
         try:
             state = self._read_state()
@@ -98,7 +98,7 @@ def check() -> State:
 
 
 @cache
-def kept_connection() -> BaseDatabaseWrapper:
+def open_kept_connection() -> BaseDatabaseWrapper:
     """The connection of the checks. A full database refuses new ones, but serves the requests of this process."""
     connection = connections.create_connection(DEFAULT_DB_ALIAS)
     # Each check has a thread of its own, one after the other.
@@ -109,25 +109,20 @@ def kept_connection() -> BaseDatabaseWrapper:
 def read_state() -> State:
     """The state now. Raises django.db errors."""
     started = time.monotonic()
-    connection = kept_connection()
-    # Its server may have become a standby, which would serve these statements.
-    connection.errors_occurred = True
+    # `transaction.atomic` uses the thread's default connection.
+    connections[DEFAULT_DB_ALIAS] = connection = open_kept_connection()
     connection.close_if_unusable_or_obsolete()
-    try:
+    with transaction.atomic(), connection.cursor() as cursor:
         # In a transaction, so that the timeout does not stay on a connection of a pooler.
-        connection.set_autocommit(autocommit=False)
-        with connection.cursor() as cursor:
-            cursor.execute(f"SET LOCAL statement_timeout = '{LIMIT_SECONDS:.0f}s'")
-            cursor.execute("SELECT current_setting('transaction_read_only')::boolean")
-            (is_read_only,) = cursor.fetchone() or (True,)
-            missing = missing_migrations(cursor)
-            # The queue of another version may have other tables.
-            queue = {"ok": False} if missing else _queue_result(cursor)
-        connection.rollback()
-        connection.set_autocommit(autocommit=True)
-    except BaseException:
+        cursor.execute(f"SET LOCAL statement_timeout = '{LIMIT_SECONDS:.0f}s'")
+        cursor.execute("SELECT current_setting('transaction_read_only')::boolean")
+        ((is_read_only,),) = cursor.fetchall()
+        missing = missing_migrations(cursor)
+        # The queue of another version may have other tables.
+        queue = {"ok": False} if missing else _queue_result(cursor)
+    if is_read_only:
+        # Of several servers, the next check connects to the one that accepts writes.
         connection.close()
-        raise
     return State(
         {
             "database": {"ok": not is_read_only, "milliseconds": round((time.monotonic() - started) * 1000)},

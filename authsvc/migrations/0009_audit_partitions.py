@@ -47,8 +47,8 @@ GRANT = f"""
 
 def is_partitioned(cursor: CursorWrapper) -> bool:
     cursor.execute("SELECT relkind = 'p' FROM pg_class WHERE oid = to_regclass(%s)", [TABLE])
-    ((answer,),) = cursor.fetchall()
-    return bool(answer)
+    ((is_it,),) = cursor.fetchall()
+    return bool(is_it)
 
 
 def partition(_apps: StateApps, schema_editor: BaseDatabaseSchemaEditor) -> None:
@@ -69,8 +69,8 @@ def partition(_apps: StateApps, schema_editor: BaseDatabaseSchemaEditor) -> None
                 cursor.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
                 replace_table(cursor, end=end)
                 partitions.create_month(cursor, end)
-        except DatabaseError:
-            # Servers of the former version could store nothing after `end`.
+        except BaseException:
+            # Servers of the former version could store no entry from `end` on.
             with contextlib.suppress(DatabaseError), transaction.atomic(using=connection.alias):
                 cursor.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
                 cursor.execute(f"ALTER TABLE {TABLE} DROP CONSTRAINT IF EXISTS {BOUND}")

@@ -16,7 +16,8 @@ must_follow() {
 }
 
 if [ -e "$PGDATA/PG_VERSION" ]; then
-    if [ ! -e "$PGDATA/roles-created" ]; then
+    # The last line that roles.sh writes.
+    if ! grep -q '^host replication replicator' "$PGDATA/pg_hba.conf"; then
         echo "The first start of $OWN_HOST was interrupted. Remove its data and start it again." >&2
         exit 1
     fi

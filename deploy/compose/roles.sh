@@ -9,4 +9,3 @@ CREATE DATABASE authsvc OWNER authsvc;
 CREATE ROLE replicator LOGIN REPLICATION PASSWORD :'replication_password';
 SQL
 echo 'host replication replicator all scram-sha-256' >> "$PGDATA/pg_hba.conf"
-touch "$PGDATA/roles-created"

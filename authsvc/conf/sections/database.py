@@ -11,8 +11,7 @@ from authsvc.conf.report import Report
 from authsvc.conf.types import Secret
 from authsvc.conf.value_types import BOOLEAN, COUNT, DATABASE_URL, SECRET, SECRET_MAP, TEXT, quote
 
-_NAMESPACE = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*)?")
-_MAX_NAMESPACE_LENGTH = 26
+_NAMESPACE = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]{0,25})?")
 """PostgreSQL cuts names after 63 bytes, and those of the longest constraints would then be equal."""
 _BASE64URL_OF_32_BYTES = re.compile(r"[A-Za-z0-9_-]{43}")
 
@@ -26,11 +25,9 @@ def _check_replica_url(url: Secret) -> str:
 
 
 def _check_namespace(namespace: str) -> str:
-    if len(namespace) > _MAX_NAMESPACE_LENGTH:
-        return f"must have at most {_MAX_NAMESPACE_LENGTH} characters"
     if _NAMESPACE.fullmatch(namespace):
         return ""
-    return "must be letters, digits and underscores, and must not begin with a digit"
+    return "must be at most 26 letters, digits and underscores, and must not begin with a digit"
 
 
 # Connections of a serving process beside those of its threads.
@@ -87,7 +84,7 @@ class Database:
         restart=True,
         check=_check_namespace,
         help="Prefix of every table, in lower case and followed by an underscore, for several installations in one"
-        " database.",
+        " database. At most 26 characters.",
         example="auth",
     )
     max_pool_size: int = setting(

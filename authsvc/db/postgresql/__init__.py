@@ -75,9 +75,7 @@ def settings_from(database: conf.Database, *, has_metrics: bool = False, is_repl
     setting = "AUTH_DB_READ_REPLICA_URL" if is_replica else "DATABASE_URL"
     parameters = _parameters(database.url.reveal(), setting=setting)
     user, host = parameters.pop("user", ""), parameters.pop("host", "")
-    has_several_hosts = any(
-        "," in hosts and not hosts.startswith(embedded.SCHEME) for hosts in (host, parameters.get("hostaddr", ""))
-    )
+    has_several_hosts = "," in parameters.get("hostaddr", host) and not host.startswith(embedded.SCHEME)
     return {
         "ENGINE": "authsvc.db.postgresql_metrics" if has_metrics else "authsvc.db.postgresql",
         "NAME": parameters.pop("dbname", user),
@@ -103,8 +101,6 @@ def settings_from(database: conf.Database, *, has_metrics: bool = False, is_repl
 def _parameters(url: str, *, setting: str) -> dict[str, Any]:
     if folder := embedded.folder(url):
         return {"dbname": embedded.DATABASE, "user": embedded.ROLE, "host": f"{embedded.SCHEME}{folder}"}
-    if not url.startswith(("postgres://", "postgresql://")):
-        raise ImproperlyConfigured(f"{setting} must be postgres://… or embedded:<folder>")
     address, _, query = url.partition("?")
     items = [item.partition("=") for item in query.split("&") if item]
     libpq_items = "&".join("".join(item) for item in items if item[0] != "search_path")

@@ -114,6 +114,10 @@ def test_many_entries_stay_in_the_default_partition(next_year: datetime, caplog:
     assert {each.name for each in existing()} >= {table_of(partitions.next_month(next_year))}
     assert table_of(next_year) not in {each.name for each in existing()}
 
+    # A month later, the month has its own partition and sign-ins do not wait for the default one.
+    partitions.maintain(at=partitions.next_month(next_year))
+    assert set(places()) == {table_of(next_year)}
+
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("end", ["'{:%Y-%m-01}'", "MAXVALUE"], ids=["a later month", "every later month"])
@@ -249,7 +253,7 @@ def test_a_busy_table_is_left_for_the_next_run(
     with open_connection() as reader:
         reader.execute("SELECT count(*) FROM audit_log_entries")
         partitions.maintain(at=next_year)
-        assert [record.message for record in caplog.records] == ["audit partitions not maintained"]
+        assert {record.message for record in caplog.records} == {"audit partitions not maintained"}
         assert existing() == before
     partitions.maintain(at=next_year)
     assert existing() != before
@@ -317,3 +321,14 @@ def test_an_interrupted_upgrade_leaves_the_former_version_working(
         migrate(fresh_database_url)
     constraints = "SELECT count(*) FROM pg_constraint WHERE conrelid = 'audit_log_entries'::regclass AND contype = 'c'"
     assert database.execute(constraints).fetchone() == (0,)
+
+
+@pytest.mark.django_db
+def test_a_month_detached_by_hand_prevents_no_later_one(next_year: datetime) -> None:
+    partitions.maintain(at=next_year)
+    detached = existing()[2]
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE audit_log_entries DETACH PARTITION {detached.name}")
+    partitions.maintain(at=next_year + YEAR)
+    assert detached.name not in {each.name for each in existing()}
+    assert existing()[-1].end > next_year + YEAR

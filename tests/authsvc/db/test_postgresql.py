@@ -126,10 +126,10 @@ def test_a_connection_is_replaced_once_its_server_is_read_only() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_idle_connections_are_replaced_after_a_missed_answer(auth_config: ChangeConfig) -> None:
+def test_idle_connections_are_replaced_after_a_response_timeout(auth_config: ChangeConfig) -> None:
     auth_config(api={"max_request_duration": timedelta(milliseconds=1)})
 
-    def miss_answer() -> None:
+    def time_out() -> None:
         response_timeout.apply_to_request_thread()
         with pytest.raises(OperationalError, match="has not answered"), connection.cursor() as cursor:
             cursor.execute("SELECT pg_sleep(5)")
@@ -138,7 +138,7 @@ def test_idle_connections_are_replaced_after_a_missed_answer(auth_config: Change
         cursor.execute("SELECT 1")
     assert connection.is_usable()
     with ThreadPoolExecutor(1) as executor:
-        executor.submit(miss_answer).result()
+        executor.submit(time_out).result()
     assert not connection.is_usable()
     connection.close()
     connection.ensure_connection()

@@ -144,6 +144,19 @@ def test_a_replica_with_old_data_is_skipped_for_a_while(
         assert read_replica.read(number_of_users) == 1
 
 
+def test_a_prepared_statement_that_a_migration_has_changed_is_repeated_at_the_primary(replica: Any) -> None:
+    factories.make_user(email="p@example.com")
+
+    def read_email() -> str | None:
+        return User.objects.values_list("email", flat=True).get()
+
+    with read_replica.permit():
+        # psycopg prepares a statement that has been executed five times.
+        assert {read_replica.read(read_email) for _ in range(7)} == {"r@example.com"}
+        replica.execute("ALTER TABLE users ALTER email TYPE text")
+        assert read_replica.read(read_email) == "p@example.com"
+
+
 @pytest.mark.parametrize(
     "change", ["ALTER TABLE users RENAME TO others", "ALTER TABLE procrastinate_workers RENAME TO others"]
 )

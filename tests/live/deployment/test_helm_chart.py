@@ -179,12 +179,12 @@ def test_values_hold_no_secret() -> None:
     assert refused.search("OTEL_EXPORTER_OTLP_TRACES_HEADERS")  # one of those that the page writes as OTEL_<NAME>
 
 
-def test_whole_numbers_have_no_exponent() -> None:
-    values = {"settings": {"AUTH_RATE_LIMIT_EMAIL_SENT": 12_345_678, "AUTH_RATE_LIMIT_VERIFY": 0.5}}
+def test_numbers_have_no_exponent() -> None:
+    values = {"settings": {"AUTH_RATE_LIMIT_EMAIL_SENT": 12_345_678, "AUTH_RATE_LIMIT_VERIFY": 0.00001}}
     for document in render(values):
         if document["kind"] == "ConfigMap":
             assert document["data"]["AUTH_RATE_LIMIT_EMAIL_SENT"] == "12345678"
-            assert document["data"]["AUTH_RATE_LIMIT_VERIFY"] == "0.5"
+            assert document["data"]["AUTH_RATE_LIMIT_VERIFY"] == "0.00001"
 
 
 def test_every_pod_has_the_further_variables_and_files() -> None:
@@ -192,7 +192,7 @@ def test_every_pod_has_the_further_variables_and_files() -> None:
     assert len(pods) == 3
     for pod in pods.values():
         [container] = pod["containers"]
-        assert container["image"].endswith(f":0.1.0@sha256:{'0' * 64}")
+        assert container["image"].endswith(f"@sha256:{'0' * 64}")
         assert container["envFrom"][1:] == [{"secretRef": {"name": "authsvc"}}, {"secretRef": {"name": "smtp"}}]
         assert container["env"][-1]["name"] == "DATABASE_URL"
         assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
@@ -209,20 +209,10 @@ def test_only_permitted_peers_read_metrics_without_the_operator_of_prometheus() 
     ]
 
 
-@pytest.mark.parametrize(
-    ("autoscaling", "text"),
-    [
-        ({"enabled": True}, "autoscaling.latency needs metrics.enabled or serviceMonitor.enabled"),
-        (
-            {"enabled": True, "latency": {"enabled": False}, "minReplicas": 9},
-            "autoscaling.maxReplicas is less than autoscaling.minReplicas",
-        ),
-    ],
-)
-def test_an_autoscaler_that_cannot_work_is_refused(autoscaling: dict[str, Any], text: str) -> None:
-    ran = helm("template", "auth", values={"autoscaling": autoscaling})
+def test_an_autoscaler_by_latency_needs_metrics() -> None:
+    ran = helm("template", "auth", values={"autoscaling": {"enabled": True}})
     assert ran.returncode != 0
-    assert text in ran.stderr
+    assert "autoscaling.latency needs metrics.enabled or serviceMonitor.enabled" in ran.stderr
 
 
 def test_a_release_may_have_the_name_of_a_number() -> None:

@@ -62,10 +62,10 @@ volumeMounts:
   {{- end }}
 {{- end }}
 
-{{/* The settings as data of a ConfigMap. Helm reads numbers as floats, whose text would have an exponent. */}}
+{{/* The settings as data of a ConfigMap. As JSON, because Helm's text of a number can have an exponent. */}}
 {{- define "authsvc.settings" -}}
 {{- range $name, $value := .Values.settings }}
-{{ $name }}: {{ if and (kindIs "float64" $value) (eq $value (floor $value)) }}{{ printf "%.0f" $value | quote }}{{ else }}{{ $value | toString | quote }}{{ end }}
+{{ $name }}: {{ kindIs "string" $value | ternary $value (toJson $value) | quote }}
 {{- end }}
 {{- end }}
 
