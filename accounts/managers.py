@@ -45,7 +45,7 @@ class UserQuerySet(AccountQuerySet[_ModelT_co]):
 
 class IdentityQuerySet(AccountQuerySet[_ModelT_co]):
     def with_email(self, email: str) -> Self:
-        """Identities with this normalised address, those of SSO apart."""
+        """Identities with this normalised address, except those of SSO."""
         return self.filter(email=email).exclude(provider__startswith="sso:")
 
 

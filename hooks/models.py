@@ -68,7 +68,7 @@ class WebhookEndpoint(models.Model):
 
 
 class WebhookEvent(models.Model):
-    """A change that is told to endpoints. The transaction of the change inserts the row."""
+    """A change that is delivered to endpoints. The transaction of the change inserts the row."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     sequence = models.BigIntegerField()

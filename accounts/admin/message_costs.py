@@ -43,7 +43,7 @@ def _quota(left: int, rate: conf.Rate, waiting: int = 0) -> str:
 def _recipients(cost: Cost) -> str:
     if not cost.texts:
         return f"{cost.emails:,} by email"
-    return f"{cost.recipients:,}: {cost.emails:,} by email, {cost.texts:,} by text message"
+    return f"{cost.recipients:,}: {cost.emails:,} by email, {cost.texts:,} by SMS"
 
 
 def _time(cost: Cost, *, at: datetime) -> str:

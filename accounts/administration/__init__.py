@@ -1,1 +1,1 @@
-"""Administration API: users, factors, passkeys, invitations, action links and the audit log."""
+"""Administration API: users, factors, passkeys, invitations, action links and the audit trail."""

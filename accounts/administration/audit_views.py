@@ -32,7 +32,7 @@ class AuditView(AdminEndpoint):
         errors=(pagination.ListParameterInvalid, pagination.PaginationInvalid, errors.AuditQueryInvalid),
     )
     def get(self, request: ServiceRequest) -> HttpResponse:
-        """List the entries of the audit log."""
+        """List the entries of the audit trail."""
         parameters = request.http.GET
         pagination.refuse_unknown(parameters, _PARAMETERS)
         page = pagination.parse(parameters)

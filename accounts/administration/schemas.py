@@ -109,7 +109,7 @@ class UserList(TypedDict):
 
 
 class AuditEntry(TypedDict):
-    """An entry of the audit log."""
+    """An entry of the audit trail."""
 
     id: UUID
     payload: dict[str, Any]

@@ -104,7 +104,7 @@ def _send_link(
 def resend_confirmation(
     user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime, is_bulk: bool = False
 ) -> str:
-    """Repeat the confirmation of a sign-up, by email or else by text message; return its recipient.
+    """Repeat the confirmation of a sign-up, by email or else by SMS; return its recipient.
 
     A bulk message is delivered after all others.
     Raises UserNotFound, NothingToConfirm and the errors of sending a message.

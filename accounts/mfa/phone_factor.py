@@ -1,4 +1,4 @@
-"""Codes by text message as a second factor."""
+"""Codes by SMS as a second factor."""
 
 from __future__ import annotations
 

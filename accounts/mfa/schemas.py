@@ -32,7 +32,7 @@ class FactorAnswerInput(Body, frozen=True):
     example: ClassVar[tuple[str, ...]] = ("challenge_id", "code")
     challenge_id: UUID | None = None
     code: str | None = None
-    """The code of an authenticator app or a text message."""
+    """The code of an authenticator app or of an SMS."""
     webauthn: dict[str, Any] | None = None
     """The response of a security key: `type` as in the challenge, and `credential_response`."""
 

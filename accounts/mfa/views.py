@@ -103,7 +103,7 @@ class ChallengeView(_Endpoint):
         ),
     )
     def post(self, request: ServiceRequest, factor_id: str) -> HttpResponse:
-        """Challenge a second factor. A phone receives a code by text message."""
+        """Challenge a second factor. A phone receives a code by SMS."""
         signed_in = authentication.get_signed_in_user(request)
         user = get_user_record(signed_in)
         factor = _factor(user, factor_id)

@@ -25,7 +25,7 @@ from tokens.sessions.users import SignedInUser
 _MAX_AGE = timedelta(days=30)
 """Users sign in again after this time without a visit (NIST SP 800-63B-4 §2.1.3 recommends it for AAL1)."""
 _USE_INTERVAL = timedelta(seconds=10)
-"""Shorter distances between two uses of a session are not recorded."""
+"""Uses of a session within this time are recorded once."""
 _SALT = "accounts.pages"
 _CACHE_KEY = "authsvc.pages.signed_in"
 

@@ -80,7 +80,7 @@ def delete(
     caller: Caller,
     at: datetime,
 ) -> None:
-    """Delete the account of the signed-in user and end all sessions. The audit log keeps the email address and phone.
+    """Delete the account of the signed-in user and end all sessions. The audit trail keeps the email address and phone.
 
     An older session needs the current password, or without a password the nonce of a reauthentication. Raises
     InsufficientAal, OperatorAccount, RecentSignInNeeded and the errors of the proofs.

@@ -66,7 +66,7 @@ class _Change:
 
     @property
     def changes_credentials(self) -> bool:
-        """It changes a credential or an identifier of the account."""
+        """True if the request changes a credential or an identifier of the account."""
         return bool(self.email or self.phone or self.password is not None)
 
 

@@ -1,4 +1,4 @@
-"""The hook that may refuse a new user, and is told of each one.
+"""The hook that may refuse a new user, and receives each one that is stored.
 
 It is asked for users that sign up, are invited, or come from a provider or wallet; not for users that an administrator
 creates.

@@ -27,7 +27,7 @@ _MAX_PHONE_LENGTH = 15
 def delete(user_id: UUID, *, soft: bool, actor: Administrator, caller: Caller, at: datetime) -> None:
     """Delete an account, or with `soft` keep its row without personal data. Both end all sessions.
 
-    The audit log keeps the email address and phone. Raises UserNotFound.
+    The audit trail keeps the email address and phone. Raises UserNotFound.
     """
     with transaction.atomic(durable=True):
         delete_locked(user_id, soft=soft, actor=actor, caller=caller, at=at)

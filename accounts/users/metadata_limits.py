@@ -1,6 +1,6 @@
 """Limits of metadata: the JSON that clients, administrators and providers store in an account.
 
-Metadata is part of every access token and of every answer with the user, so its size is that of the stored text.
+Metadata is part of every access token and of every response with the user, so its size is that of the stored text.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class ErasureResult:
     """The result of one run; table → number of rows."""
 
     pseudonym: UUID
-    """The pseudonym of the data subject in the audit log."""
+    """The pseudonym of the data subject in the audit trail."""
     removed: Mapping[str, int]
     rewritten: Mapping[str, int]
     left: Mapping[str, int]
@@ -117,7 +117,7 @@ def has_data(data_subject: DataSubject) -> bool:
 
 
 def _count_rows(data_subject: DataSubject) -> Counter[str]:
-    """Table → number of rows of the data subject, without the audit log, from which nothing is removed."""
+    """Table → number of rows of the data subject, without the audit trail, from which nothing is removed."""
     return Counter(
         table
         for source in personal_data.sources

@@ -81,7 +81,7 @@ class Checks:
 
     def _run(self, result: Future[State]) -> None:
         state = _UNREACHABLE
-        # A frozen server does not enforce `statement_timeout`. One second longer, so that others report their own timeout.
+        # A frozen server does not enforce `statement_timeout`. One second longer, so that others report theirs.
         response_timeout.limit_this_thread(LIMIT_SECONDS + 1)
         try:
             state = self._read_state()

@@ -8,7 +8,7 @@ _COLUMNS = ("read", "derived", "new", "changed", "unchanged", "skipped", "delete
 
 
 class ImportRejected(Exception):
-    """Nothing was written. The message contains no password, secret or user address."""
+    """The import was rejected and wrote nothing. The message contains no password, secret or user address."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -65,7 +65,7 @@ class Journal:
     undecided: set[str] = field(default_factory=set)
     """IDs of the sessions whose sign-out got no 2xx response."""
     audited: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """(user ID, action in the audit log) → number."""
+    """(user ID, action in the audit trail) → number."""
 
     def since(self, began: float) -> list[Result]:
         return [result for result in list(self.results) if result.began >= began]

@@ -41,7 +41,7 @@ def is_message_refused(response: ApiResponse) -> bool:
     return response.status_code == 429 and "send_rate_limit" in response.json()["error_code"]
 
 
-# A quota of three text messages
+# A quota of three SMS
 
 
 def challenge_new_factor(api: Api, bearer: str, number: int, **options: Any) -> ApiResponse:

@@ -51,7 +51,7 @@ def newest_link(mailbox: Mailbox) -> dict[str, str]:
 
 
 def rows() -> dict[str, Any]:
-    """The contents of all tables but the audit log, which names refused sign-ups."""
+    """The contents of all tables but the audit trail, which names refused sign-ups."""
     return {name: content for name, content in table_contents().items() if name != "audit_log_entries"}
 
 

@@ -49,7 +49,7 @@ class StoredToken:
     attempts: int
 
     def is_fresh(self, at: datetime) -> bool:
-        """True if the lifetime of codes in emails, or in text messages, has not passed."""
+        """True if the lifetime of codes in emails, or in SMS, has not passed."""
         is_email = "@" in self.relates_to
         return at <= self.created_at + (conf.current().mailer.otp_exp if is_email else conf.current().sms.otp_exp)
 

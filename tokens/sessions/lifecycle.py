@@ -173,7 +173,7 @@ def issue_access_token(
 ) -> AccessToken:
     """A token for this session of this user, issued at `at` and signed with the current signing key.
 
-    `method`: the authentication method that the claims hook is told. `resource`: the requested part of the session's
+    `method`: the authentication method that the claims hook receives. `resource`: the requested part of the session's
     resources; empty for all of them. Must run inside `token_transaction`. Raises the errors of the claims hook.
     """
     config = conf.current().jwt

@@ -187,7 +187,7 @@ class Mailer:
         "AUTH_MAILER_DEV_INBOX_ENABLED",
         type=BOOLEAN,
         default=False,
-        help="Show emails and text messages at `/inbox` instead of sending them; for development only.",
+        help="Show emails and SMS at `/inbox` instead of sending them; for development only.",
     )
     dev_inbox_folder: str = setting(
         "AUTH_MAILER_DEV_INBOX_FOLDER",

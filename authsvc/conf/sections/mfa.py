@@ -87,7 +87,7 @@ class Mfa:
         minimum=6,
         maximum=10,
         unit="digits",
-        help="Length of a code in a text message.",
+        help="Length of a code in an SMS.",
     )
     phone_template: str = setting(
         "AUTH_MFA_PHONE_TEMPLATE",

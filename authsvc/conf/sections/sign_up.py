@@ -277,7 +277,7 @@ class Limits:
         "AUTH_RATE_LIMIT_OPERATOR_MESSAGES",
         type=RATE,
         default=Rate(events=1000),
-        help="Emails that operators may send in the console, and as many text messages; form as for"
+        help="Emails that operators may send in the console, and as many SMS; form as for"
         " `AUTH_RATE_LIMIT_EMAIL_SENT`. They do not count against the quotas of clients and administrators.",
         example="1000",
     )

@@ -1,4 +1,4 @@
-"""Settings of text messages and their gateways."""
+"""Settings of SMS and their gateways."""
 
 from __future__ import annotations
 

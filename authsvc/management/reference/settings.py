@@ -22,7 +22,7 @@ is never shown. Every setting exists since 0.1.0 unless its row says otherwise. 
 `AUTH_` is reported at start, together with the most similar name.
 """
 _NOTES = {
-    "Rate limits": f"""The limits of requests of a client (all but emails and text messages) are token buckets in the
+    "Rate limits": f"""The limits of requests of a client (all but emails and SMS) are token buckets in the
 database, which all servers share. A bucket starts full with {throttling.BURST} tokens, whatever the setting is; that of
 anonymous sign-ins with the number of the setting. Each request takes a token. Without one the response is 429 with
 `Retry-After`. The setting is the refill: 150 in five minutes add a token every two seconds. A bucket is full again an

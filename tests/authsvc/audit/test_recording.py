@@ -1,4 +1,4 @@
-"""Entries of the audit log: their transaction, log types and IP addresses."""
+"""Entries of the audit trail: their transaction, log types and IP addresses."""
 
 from __future__ import annotations
 

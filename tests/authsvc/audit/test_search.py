@@ -1,4 +1,4 @@
-"""Searches of the audit log."""
+"""Searches of the audit trail."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Service:
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """Passwords need eight characters with a letter and a digit.
 
-    The minimum interval is 2 seconds between emails of one type, and 1 second between text messages.
+    The minimum interval is 2 seconds between emails of one type, and 1 second between SMS.
     """
     keys = _printed("generate_keys")
     with servers.fresh_database() as database_url, Postbox() as post:
