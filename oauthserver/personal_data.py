@@ -24,7 +24,7 @@ class GrantedAccess:
         yield "oauth_device_authorizations", export_rows(devices, without=_DEVICE_SECRETS)
 
     def erase(self, data_subject: DataSubject) -> Mapping[str, int]:
-        """Deletes the rows of a user whose row remains. One statement.
+        """Delete the rows of a user whose row remains. One statement.
 
         Approved requests stay until they expire, without the address, so that their codes are refused as those of a
         deleted user. Requests of no user that name an address (`login_hint`) are deleted after a day.

@@ -33,7 +33,7 @@ class SecondFactorPage(Page):
     text = _("Your account is protected by a second factor.")
 
     def redirect_before_page(self) -> HttpResponse | None:
-        """Requires a signed-in user whose session lacks the second factor; a user without one has nothing to prove."""
+        """Require a signed-in user whose session lacks the second factor; a user without one has nothing to prove."""
         current = browser_session.signed_in(self.request)
         if current is None:
             step = reverse("pages:sign_in")

@@ -53,7 +53,7 @@ def folder(url: str) -> Path | None:
 
 
 def start(folder: Path, *, settings: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Starts the server in `folder` if it is not running, and returns its libpq URL. Creates the database if missing.
+    """Start the server in `folder` if it is not running, and return its libpq URL. Creates the database if missing.
 
     `settings` (postgresql.conf names) apply only if this call starts the server. The server stops when the last process
     that uses the folder calls `stop` or ends. Raises EmbeddedDatabaseFailed when the `embedded` extra is missing or
@@ -67,7 +67,7 @@ def start(folder: Path, *, settings: Mapping[str, str] = MappingProxyType({})) -
 
 
 def stop(folder: Path) -> bool:
-    """Releases the server in `folder` and stops it if no other process uses it. False while another process uses it.
+    """Release the server in `folder` and stop it if no other process uses it. False while another process uses it.
 
     For a folder that this process does not use, stops a server that killed processes have left running.
     """
@@ -119,7 +119,7 @@ def _stop_all() -> None:
 
 @contextlib.contextmanager
 def _start_lock(folder: Path) -> Iterator[None]:
-    """Lets one process at a time start or stop the server."""
+    """Let one process at a time start or stop the server."""
     descriptor = os.open(folder / "start.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

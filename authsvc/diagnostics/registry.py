@@ -38,7 +38,7 @@ class DiagnosticContext:
 
 class Diagnostic(Protocol):
     def run(self, context: DiagnosticContext) -> Iterable[CheckResult]:
-        """Checks without changing state or sending messages. Reports its own failures as results, raises nothing."""
+        """Check without changing state or sending messages. Reports its own failures as results, raises nothing."""
         ...
 
 

@@ -85,7 +85,7 @@ class EventSink(Protocol):
         """True if the sink stores events of this type. Costs no statement."""
 
     def record(self, event: Event) -> None:
-        """Stores the event in the caller's transaction. One statement."""
+        """Store the event in the caller's transaction. One statement."""
 
 
 sinks: list[EventSink] = []
@@ -124,7 +124,7 @@ def record(
     user: Callable[[], Mapping[str, Any]] | None = None,
     data: Mapping[str, Any] | Callable[[], Mapping[str, Any]] = MappingProxyType({}),
 ) -> None:
-    """Stores an event with each sink that wants it, in the transaction of the change.
+    """Store an event with each sink that wants it, in the transaction of the change.
 
     `user` and a callable `data` are called only if one does. Without `actor` and `request` those of the current request
     count. Raises RuntimeError outside a transaction.

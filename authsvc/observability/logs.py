@@ -126,7 +126,7 @@ class StandardError(logging.StreamHandler[TextIO]):
             self.setFormatter(JsonFormatter())
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  (the library's name)
-        """Ignores the error, which must not fail a request and has no other place to be logged."""
+        """Ignore the error, which must not fail a request and has no other place to be logged."""
 
 
 class LogFile(WatchedFileHandler):

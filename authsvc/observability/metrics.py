@@ -28,7 +28,7 @@ else:
             return self
 
         def inc(self, amount: float = 1) -> None:
-            """Counts nothing."""
+            """Count nothing."""
 
         dec = set = observe = inc
 

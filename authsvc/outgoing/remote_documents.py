@@ -98,7 +98,7 @@ class DocumentCache(Generic[Key, Document]):
 
     @contextmanager
     def _acquire(self, lock: threading.Lock) -> Iterator[None]:
-        """Acquires the lock; another thread may hold it during a request. Raises the error of `load`, ServiceBusy."""
+        """Acquire the lock; another thread may hold it during a request. Raises the error of `load`, ServiceBusy."""
         if not lock.acquire(blocking=False):
             with bulkhead.wait_for("documents"):
                 has_lock = lock.acquire(timeout=self._remaining().total_seconds())
@@ -121,7 +121,7 @@ class DocumentCache(Generic[Key, Document]):
             return entry
 
     def _fetch(self, key: Key, entry: _Entry[Document]) -> Document:
-        """Fetches the document; the caller holds the entry's lock.
+        """Fetch the document; the caller holds the entry's lock.
 
         Raises the error of `load` without a document, and when no time is left, which is not stored as a failure.
         """

@@ -319,7 +319,7 @@ class Watcher:
         return self._sleep(0)
 
     def _watch(self) -> Iterator[set[Any]]:
-        """Yields the changes, and an empty set each time there were none for the grace period."""
+        """Yield the changes, and an empty set each time there were none for the grace period."""
         step = round(min(self._grace, _MAX_STEP_SECONDS) * 1000)
         return watchfiles.watch(
             self._folder,

@@ -92,7 +92,7 @@ def call(
 
 
 def _run(function: Callable[[HookEvent[Any]], Any], event: HookEvent[Any], result: Future[Any]) -> None:
-    """Runs in the thread, which has its own database connection."""
+    """Run in the thread, which has its own database connection."""
     try:
         response = function(event)
     except BaseException as error:

@@ -131,7 +131,7 @@ def find(delivery_id: str) -> WebhookDelivery:
 
 
 def retry(delivery_id: str, *, actor: audit.Administrator, caller: Caller, at: datetime) -> WebhookDelivery:
-    """Makes a delivery pending and its schedule of retries begin again. Raises DeliveryNotFound, EndpointIsDisabled.
+    """Make a delivery pending and its schedule of retries begin again. Raises DeliveryNotFound, EndpointIsDisabled.
 
     It is attempted at once, unless an earlier delivery of the user is pending or a later one under way.
     """
@@ -169,7 +169,7 @@ def replay(
     caller: Caller,
     at: datetime,
 ) -> int:
-    """Repeats the deliveries of events from `since` until before `until`, at most 10,000; returns their number.
+    """Repeat the deliveries of events from `since` until before `until`, at most 10,000; return their number.
 
     `include_unsubscribed` also delivers the events of the time that were not meant for the endpoint.
     Raises EndpointNotFound, EndpointIsDisabled, ReplayInvalid.
@@ -199,7 +199,7 @@ def replay(
 
 
 def ping(endpoint_id: str, *, actor: events.Actor, request: events.RequestInfo | None, at: datetime) -> Ping:
-    """Sends an event `webhook.ping` to one endpoint. Raises EndpointNotFound, EndpointIsDisabled."""
+    """Send an event `webhook.ping` to one endpoint. Raises EndpointNotFound, EndpointIsDisabled."""
     with transaction.atomic(durable=True):
         endpoint = endpoints.find(endpoint_id)
         _require_active(endpoint)

@@ -60,7 +60,7 @@ class Dispatcher:
         self._turn = 0
 
     def run(self, stopping: threading.Event) -> None:
-        """Delivers until `stopping` is set, then waits for the attempts under way and stores their results."""
+        """Deliver until `stopping` is set, then wait for the attempts under way and store their results."""
         try:
             while not stopping.is_set():
                 self._run_once(stopping)
@@ -93,7 +93,7 @@ class Dispatcher:
             stopping.wait(pause)
 
     def step(self) -> None:
-        """Stores results, creates the deliveries of new events if it is time to, and starts due deliveries."""
+        """Store results, create the deliveries of new events if it is time to, and start due deliveries."""
         self._store_results()
         if not conf.current().webhooks.enabled:
             return
@@ -103,7 +103,7 @@ class Dispatcher:
         self._start_deliveries()
 
     def finish(self) -> None:
-        """Waits for the attempts under way and stores their results."""
+        """Wait for the attempts under way and store their results."""
         while self._in_flight:
             self._collect(seconds=None)
         self._store_results()
@@ -158,7 +158,7 @@ class Dispatcher:
         return limits
 
     def _attempt(self, lease: Lease, endpoint: Endpoint, config: conf.Webhooks) -> None:
-        """Runs in a thread that sends; uses no database connection."""
+        """Run in a thread that sends; use no database connection."""
         started_at = timezone.now()
         try:
             message = Message(
@@ -177,7 +177,7 @@ class Dispatcher:
         self._finished.put((lease, result))
 
     def _collect(self, *, seconds: float | None) -> None:
-        """Waits until an attempt has ended, and takes the results of all that have."""
+        """Wait until an attempt has ended, and take the results of all that have."""
         with contextlib.suppress(queue.Empty):
             self._take(self._finished.get(timeout=seconds))
             while True:
@@ -224,7 +224,7 @@ class Dispatcher:
             self._update_endpoints(batch)
 
     def _update_endpoints(self, results: list[tuple[Lease, Attempt]]) -> None:
-        """Stores since when endpoints fail, and disables those that are gone or have failed for too long."""
+        """Store since when endpoints fail, and disable those that are gone or have failed for too long."""
         at, limit = timezone.now(), conf.current().webhooks.disable_after
         succeeded = {lease.endpoint_id for lease, result in results if result.is_success}
         failed = {lease.endpoint_id for lease, _ in results} - succeeded

@@ -102,7 +102,7 @@ def update(
     caller: Caller,
     at: datetime,
 ) -> WebhookEndpoint:
-    """Changes the values that are not None. Raises EndpointInvalid.
+    """Change the values that are not None. Raises EndpointInvalid.
 
     The pending deliveries of a disabled endpoint are cancelled by the worker. `disabled=False` ends a failing state.
     """
@@ -127,7 +127,7 @@ def update(
 
 
 def delete(endpoint_id: str, *, actor: audit.Administrator, caller: Caller, at: datetime) -> None:
-    """Deletes an endpoint with its deliveries. The cleanup removes the rows."""
+    """Delete an endpoint with its deliveries. The cleanup removes the rows."""
     with transaction.atomic(durable=True):
         endpoint = _lock(endpoint_id)
         endpoint.deleted_at = endpoint.updated_at = at
@@ -146,7 +146,7 @@ def rotate_secret(
     caller: Caller,
     at: datetime,
 ) -> EndpointWithSecret:
-    """Replaces the secret; the former one signs too until `grace` has passed. Raises EndpointInvalid."""
+    """Replace the secret; the former one signs too until `grace` has passed. Raises EndpointInvalid."""
     if not timedelta() <= grace <= MAX_GRACE:
         raise EndpointInvalid(GRACE_INVALID)
     new_secret = _check_secret(secret) if secret is not None else _generate_secret()

@@ -21,7 +21,7 @@ class RecordedEvents:
         yield "webhook_deliveries", export_rows(deliveries)
 
     def erase(self, data_subject: DataSubject) -> Mapping[str, int]:
-        """Scrubs rows, which stay without the user. Pending deliveries, of the deletion itself too, come first."""
+        """Scrub rows, which stay without the user. Pending deliveries, of the deletion itself too, come first."""
         with transaction.atomic(savepoint=False):
             events, deliveries = queries.scrub(data_subject.id)
         return {"webhook_events": events, "webhook_deliveries": deliveries}

@@ -197,7 +197,7 @@ def insert_event(
     at: datetime,
     is_fanned_out: bool = False,
 ) -> None:
-    """Stores an event; its body is `head`, its sequence number and `tail`. One statement."""
+    """Store an event; its body is `head`, its sequence number and `tail`. One statement."""
     fetch_rows(
         _INSERT_EVENT,
         {
@@ -208,7 +208,7 @@ def insert_event(
 
 
 def lock_order(*, shared: bool = False) -> None:
-    """Waits for the lock of the order, which the transaction holds until its end.
+    """Wait for the lock of the order, which the transaction holds until its end.
 
     The statement precedes those that it protects: each of them must see the rows of the previous holder.
     """
@@ -223,7 +223,7 @@ def current_time() -> datetime:
 
 
 def fan_out(*, limit: int, at: datetime) -> int:
-    """Creates the deliveries of new events, the earliest first; returns the number of the events.
+    """Create the deliveries of new events, the earliest first; return the number of the events.
 
     Must run inside a transaction.
     """
@@ -237,7 +237,7 @@ def has_new_events() -> bool:
 
 
 def lease(*, limits: Mapping[UUID, int], limit: int, at: datetime, duration: timedelta) -> list[Lease]:
-    """Leases due deliveries: at most `limit`, and for each endpoint at most the value of `limits`, in that order.
+    """Lease due deliveries: at most `limit`, and for each endpoint at most the value of `limits`, in that order.
 
     One statement. Rows that another worker leases are left out.
     """
@@ -258,7 +258,7 @@ def lease(*, limits: Mapping[UUID, int], limit: int, at: datetime, duration: tim
 
 
 def store_results(results: Sequence[StoredResult], *, at: datetime) -> None:
-    """Stores results of attempts, and lets the next delivery of the same user begin. Must run inside a transaction.
+    """Store results of attempts, and let the next delivery of the same user begin. Must run inside a transaction.
 
     The result of a lease that another worker took over is dropped.
     """
@@ -281,13 +281,13 @@ def store_results(results: Sequence[StoredResult], *, at: datetime) -> None:
 
 
 def cancel_deliveries(endpoint_id: UUID, *, limit: int) -> int:
-    """Cancels pending deliveries of a disabled or deleted endpoint; their number. Must run inside a transaction."""
+    """Cancel pending deliveries of a disabled or deleted endpoint; their number. Must run inside a transaction."""
     lock_order()
     return len(fetch_rows(_CANCEL, {"endpoint_id": endpoint_id, "limit": limit}))
 
 
 def scrub(user_id: UUID) -> tuple[int, int]:
-    """Removes a user from events and deliveries; the numbers of those that have ended. One statement.
+    """Remove a user from events and deliveries; the numbers of those that have ended. One statement.
 
     Joins the caller's transaction. The cleanup removes the user from the others once they have ended.
     """
@@ -296,7 +296,7 @@ def scrub(user_id: UUID) -> tuple[int, int]:
 
 
 def restore_order(*, endpoint_id: UUID, users: Iterable[UUID | None], at: datetime) -> None:
-    """Makes the earliest pending delivery of each user due. The caller holds the lock of the order."""
+    """Make the earliest pending delivery of each user due. The caller holds the lock of the order."""
     known = list({user_id for user_id in users if user_id is not None})
     if known:
         parameters = {"endpoint_id": endpoint_id, "users": known, "at": at}

@@ -43,7 +43,7 @@ def store(
     at: datetime,
     is_fanned_out: bool = False,
 ) -> UUID:
-    """Stores an event in the caller's transaction and returns its id. One statement, which inserts the number too."""
+    """Store an event in the caller's transaction and return its id. One statement, which inserts the number too."""
     event_id = uuid4()
     head = {"id": f"evt_{event_id}", "type": type, "timestamp": rfc3339(at)}
     tail = {"api_version": API_VERSION, "actor": _actor(actor), "request": _request(request), "data": data}

@@ -74,7 +74,7 @@ class Attempt:
 
 
 def attempt(message: Message, *, timeout: timedelta, public_only: bool) -> Attempt:
-    """Sends the request and waits for the response. Raises nothing for failures of the network and of the receiver."""
+    """Send the request and wait for the response. Raises nothing for failures of the network and of the receiver."""
     started_at, started = datetime.now(UTC), time.monotonic()
     signed = signatures.signed_headers(
         message.secrets,

@@ -110,7 +110,7 @@ class Backend(BaseAuth[Any]):
         params: Mapping[str, str] | None = None,
         **_: Any,
     ) -> LibraryResponse:
-        """Sends the requests of social-auth-core. Raises InvalidProviderResponse unless the status is 2xx."""
+        """Send the requests of social-auth-core. Raises InvalidProviderResponse unless the status is 2xx."""
         if params:
             url = f"{url}{'&' if '?' in url else '?'}{urlencode(params)}"
         sent = {name: value if isinstance(value, str) else value.decode() for name, value in (headers or {}).items()}
@@ -131,7 +131,7 @@ class Backend(BaseAuth[Any]):
         form: Mapping[str, str] | None = None,
         auth: tuple[str, str] | None = None,
     ) -> http.Reply:
-        """Sends a request; returns any status. Raises InvalidProviderResponse without a response."""
+        """Send a request; return any status. Raises InvalidProviderResponse without a response."""
         try:
             return http.send(
                 method,
@@ -230,7 +230,7 @@ class OAuth2(Backend, BaseOAuth2[Any]):
         return token
 
     def send_token_request(self, url: str, form: Mapping[str, str], *, in_body: bool) -> http.Reply:
-        """Sends a token request with the client authentication; returns any status.
+        """Send a token request with the client authentication; return any status.
 
         Raises InvalidProviderResponse without a response.
         """
@@ -247,7 +247,7 @@ class OAuth2(Backend, BaseOAuth2[Any]):
 
 
 def parse_document(body: bytes, schema: type[T]) -> T:
-    """Parses JSON as `schema`. Raises InvalidProviderResponse, also for values that cannot be stored."""
+    """Parse JSON as `schema`. Raises InvalidProviderResponse, also for values that cannot be stored."""
     try:
         profiles.check_storable(orjson.loads(body))
         return msgspec.json.decode(body, type=schema)
@@ -257,7 +257,7 @@ def parse_document(body: bytes, schema: type[T]) -> T:
 
 
 def parse_token_response(reply: http.Reply) -> Token:
-    """Parses a token response (RFC 6749 §5.1), as JSON or as a form. Raises InvalidProviderResponse without a token."""
+    """Parse a token response (RFC 6749 §5.1), as JSON or as a form. Raises InvalidProviderResponse without a token."""
     media_type = reply.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if media_type in _FORMS:
         response: dict[str, Any] = dict(parse_qsl(reply.body.decode(errors="replace")))

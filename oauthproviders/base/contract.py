@@ -51,16 +51,16 @@ class Provider(Protocol):
     is_oauth1: ClassVar[bool]
 
     def authorization_request(self, *, state: UUID, scopes: str, extra: Mapping[str, str]) -> AuthorizationRequest:
-        """Builds the authorization request. `scopes` and `extra` are parameters of the client, as received.
+        """Build the authorization request. `scopes` and `extra` are parameters of the client, as received.
 
         Raises InvalidProviderResponse, and ProviderUnavailable when the discovery document cannot be read.
         """
 
     def exchange(self, *, code: str, secret: str) -> Token:
-        """Exchanges the parameters of the callback for a token.
+        """Exchange the parameters of the callback for a token.
 
         Raises InvalidProviderResponse, ProviderUnavailable.
         """
 
     def profile(self, token: Token) -> ProviderProfile:
-        """Fetches the profile of the user. Raises InvalidProviderResponse, ProviderUnavailable."""
+        """Fetch the profile of the user. Raises InvalidProviderResponse, ProviderUnavailable."""

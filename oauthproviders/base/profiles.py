@@ -94,7 +94,7 @@ def is_true(claim: object) -> bool:
 
 
 def convert(document: Any, schema: type[T]) -> T:
-    """Converts a parsed document to `schema`. Raises InvalidProviderResponse."""
+    """Convert a parsed document to `schema`. Raises InvalidProviderResponse."""
     check_storable(document)
     try:
         return msgspec.convert(document, type=schema)

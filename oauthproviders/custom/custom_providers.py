@@ -112,7 +112,7 @@ def update(
     caller: Caller,
     at: datetime,
 ) -> CustomProvider:
-    """Updates the given values, except the identifier and the type.
+    """Update the given values, except the identifier and the type.
 
     `resets_discovery_url` removes the URL, so that the standard one of the issuer applies. Raises ValidationFailed,
     CustomProviderNotFound.
@@ -214,7 +214,7 @@ def _fill(row: CustomProvider, values: dict[str, Any]) -> None:
 
 
 def _discover(row: CustomProvider, *, at: datetime) -> None:
-    """Reads the discovery document. Raises ValidationFailed when it cannot be read or is incomplete."""
+    """Read the discovery document. Raises ValidationFailed when it cannot be read or is incomplete."""
     issuer = provider.issuer_of(row)
     try:
         document = openid_connect.fetch(issuer)

@@ -62,7 +62,7 @@ class ProviderDefinition(Body, frozen=True):
 
 
 def check_complete(definition: ProviderDefinition) -> None:
-    """Validates a new provider. Raises ValidationFailed for the first error."""
+    """Validate a new provider. Raises ValidationFailed for the first error."""
     if definition.provider_type not in ProviderType.values:
         raise ValidationFailed("provider_type must be either 'oauth2' or 'oidc'")
     if not definition.identifier:
@@ -90,7 +90,7 @@ def check_identifier(identifier: str) -> None:
 
 
 def check_values(definition: ProviderDefinition) -> None:
-    """Validates the present values. Raises ValidationFailed for the first error."""
+    """Validate the present values. Raises ValidationFailed for the first error."""
     for message in _errors(definition):
         raise ValidationFailed(message)
 

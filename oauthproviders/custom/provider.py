@@ -144,7 +144,7 @@ def is_public_only() -> bool:
 def map_claims(
     identity_data: Mapping[str, Any], raw: Mapping[str, Any], *, allowlist: Collection[str], mapping: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Adds the allowed keys of the `raw` document as custom claims, and applies the mapping.
+    """Add the allowed keys of the `raw` document as custom claims, and apply the mapping.
 
     The mapping is target → source: a text is the name of another claim, any other value is a constant. A mapping with
     an invalid result is ignored. A mapped email address counts as verified only if the mapping sets `email_verified`.

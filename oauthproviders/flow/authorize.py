@@ -54,7 +54,7 @@ class AuthorizationStart:
 def start_flow(
     request: FlowRequest, *, target: str, linking_to: SignedInUser | None, at: datetime
 ) -> AuthorizationStart:
-    """Starts a flow that ends at `target`; with `linking_to` it links an identity to this user.
+    """Start a flow that ends at `target`; with `linking_to` it links an identity to this user.
 
     Raises ProviderNotUsable, InvitedUserNotFound, the errors of PKCE parameters, ChallengeMethodInvalid,
     RequestTokenFailed, and for a linking flow UserNotFoundForToken, SessionNotFound, LinkingNeedsAal2 and

@@ -105,7 +105,7 @@ def _find_linking_user(flow: FlowState) -> SignedInUser | None:
 
 @sign_in_metrics.measure_sign_in("oauth", user_id=lambda _: None)
 def complete_flow(pending: PendingFlow, *, parameters: Mapping[str, str], caller: Caller, at: datetime) -> str:
-    """Completes a flow and returns the redirect URL, which contains tokens or a code.
+    """Complete a flow and return the redirect URL, which contains tokens or a code.
 
     Raises OAuthError with the provider's error, the errors of this package, and those of signing in, linking and
     accepting an invitation. After an error the flow can be completed until it expires.
@@ -120,7 +120,7 @@ def complete_flow(pending: PendingFlow, *, parameters: Mapping[str, str], caller
 
 @deadline.shared()
 def _fetch_identity(flow: FlowState, parameters: Mapping[str, str], *, at: datetime) -> tuple[Token, ExternalIdentity]:
-    """Exchanges the code and fetches the profile. Runs outside of any transaction."""
+    """Exchange the code and fetch the profile. Runs outside of any transaction."""
     name, code = flow.provider_type, parameters.get("code", "")
     if not registry.is_oauth1(name):
         if error := parameters.get("error"):
@@ -262,7 +262,7 @@ def _link(
 
 
 def _finish(pending: PendingFlow, user: UserRecord, token: Token, *, caller: Caller, at: datetime) -> str:
-    """Ends the flow and returns the redirect URL. Runs in the transaction of the sign-in.
+    """End the flow and return the redirect URL. Runs in the transaction of the sign-in.
 
     Raises StateAlreadyUsed or StateNotFound when a concurrent callback has ended the flow.
     """

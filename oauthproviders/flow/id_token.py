@@ -92,7 +92,7 @@ class IdTokenGrant:
 
 @sign_in_metrics.measure_sign_in("oidc", user_id=lambda result: result.user.id)
 def sign_in(credential: IdTokenCredential, *, caller: Caller, at: datetime) -> IdTokenSignIn:
-    """Signs in the user of an ID token, or links its identity to the signed-in caller, and starts a session.
+    """Sign in the user of an ID token, or link its identity to the signed-in caller, and start a session.
 
     Raises OAuthError, ValidationFailed, ProviderDisabled, UnexpectedFailure, when linking the errors of a bearer
     token, the errors of signing in or linking, and SignInFailed for every other error after the verification.

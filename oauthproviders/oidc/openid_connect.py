@@ -97,7 +97,7 @@ def discover(issuer: str | Issuer) -> Discovery:
 
 
 def fetch(issuer: Issuer) -> Discovery:
-    """Fetches the current discovery document, which may lack `issuer`. Raises InvalidProviderResponse."""
+    """Fetch the current discovery document, which may lack `issuer`. Raises InvalidProviderResponse."""
     document = _document(issuer.discovery_url, Discovery, public_only=issuer.public_only)
     if document.issuer and not is_same_issuer(document.issuer, issuer.name):
         raise InvalidProviderResponse("the document is about another issuer")
@@ -137,7 +137,7 @@ def claimed_issuer(id_token: str) -> str:
 def verify(
     id_token: str, *, issuer: str | Issuer, audiences: Collection[str] | None, access_token: str = ""
 ) -> dict[str, Any]:
-    """Verifies an ID token of this issuer for one of `audiences` (OpenID Connect Core §3.1.3.7); returns its claims.
+    """Verify an ID token of this issuer for one of `audiences` (OpenID Connect Core §3.1.3.7); return its claims.
 
     `audiences` is None for callers that check the audience themselves. `at_hash` must match `access_token` if both are
     present. Raises InvalidProviderResponse, and ProviderUnavailable without a discovery document.
@@ -167,7 +167,7 @@ def verify(
 
 
 def clear_caches() -> None:
-    """Clears the caches of discovery documents and key sets."""
+    """Clear the caches of discovery documents and key sets."""
     _discoveries.clear()
     _key_sets.clear()
 

@@ -154,7 +154,7 @@ def show(authorization_id: str, *, signed_in: SignedInUser, at: datetime) -> Aut
 
 
 def decide(authorization_id: str, *, approves: bool, signed_in: SignedInUser, caller: Caller, at: datetime) -> str:
-    """Records the decision of the user, and returns the redirect to the client.
+    """Record the decision of the user, and return the redirect to the client.
 
     Raises AuthorizationNotFound, ValidationFailed for a request that is decided, and ReauthenticationRequired or
     SecondFactorRequired for an approval in a session that the client does not accept. Three statements.
@@ -185,7 +185,7 @@ def decide(authorization_id: str, *, approves: bool, signed_in: SignedInUser, ca
 
 
 def release(authorization_id: str, *, signed_in: SignedInUser, at: datetime) -> None:
-    """Lets another account decide: the user to whom a pending request is bound gives it up. Two statements.
+    """Let another account decide: the user to whom a pending request is bound gives it up. Two statements.
 
     Raises AuthorizationNotFound, and ValidationFailed for a request that is decided.
     """
@@ -249,7 +249,7 @@ def _has_consented(request: _Request, signed_in: SignedInUser) -> bool:
 
 
 def _approve(request: _Request, signed_in: SignedInUser, *, stores_consent: bool, at: datetime) -> str:
-    """Stores a new code, and returns the redirect with it. One statement."""
+    """Store a new code, and return the redirect with it. One statement."""
     code = crypto.generate_auth_code()
     values = {
         "id": request.id,
@@ -270,7 +270,7 @@ def _approve(request: _Request, signed_in: SignedInUser, *, stores_consent: bool
 def record_decision(
     action: audit.Action, *, client_id: UUID, scope: str, signed_in: SignedInUser, caller: Caller, at: datetime
 ) -> None:
-    """Records the decision about the request of a client in the audit trail. One statement."""
+    """Record the decision about the request of a client in the audit trail. One statement."""
     traits = {"client_id": str(client_id), "scopes": scopes.normalize(scope)}
     audit.record(action, actor=signed_in.user, caller=caller, at=at, traits=traits)
     if action is audit.Action.OAUTH_GRANT_APPROVED:
@@ -284,13 +284,13 @@ def record_decision(
 
 
 def _refuse(request: _Request, signed_in: SignedInUser, error: str, description: str) -> str:
-    """Denies the request, and returns the redirect with the error. One statement."""
+    """Deny the request, and return the redirect with the error. One statement."""
     OAuthAuthorization.objects.filter(id=request.id).update(status=Status.DENIED, user_id=signed_in.user.id)
     return responses.error_url(request.redirect_uri, error=error, description=description, state=request.state)
 
 
 def _lock(authorization_id: str, *, at: datetime) -> _Request | None:
-    """Locks a request that is not expired, and marks an expired one. Must run inside a transaction."""
+    """Lock a request that is not expired, and mark an expired one. Must run inside a transaction."""
     if "\0" in authorization_id:
         return None
     row = fetch_row(_lock_sql(), (authorization_id,))
@@ -328,7 +328,7 @@ def _approve_sql(stores_consent: bool) -> str:
 
 @cache
 def store_consent_sql() -> str:
-    """Stores the consent of a user to the scopes of a client; it replaces the former one."""
+    """Store the consent of a user to the scopes of a client; it replaces the former one."""
     return f"""
         INSERT INTO {namespaced("oauth_consents")} (id, user_id, client_id, scopes, granted_at)
         VALUES (%(consent_id)s, %(user_id)s, %(client_id)s, %(scopes)s, %(at)s)

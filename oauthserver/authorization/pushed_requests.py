@@ -24,7 +24,7 @@ _PREFIX = "urn:ietf:params:oauth:request_uri:"
 
 
 def push(request: ClientRequest, *, client: OAuthClient, at: datetime) -> str:
-    """Validates and stores a request, and returns its `request_uri`. One statement.
+    """Validate and store a request, and return its `request_uri`. One statement.
 
     Raises ValidationFailed for the redirect URI, and PushedRequestRefused.
     """

@@ -117,7 +117,7 @@ def check_redirect_uri(client: OAuthClient, parameter: Parameters) -> RequestTar
 def start(
     target: RequestTarget, parameter: Parameters, *, at: datetime, find_signed_in: Callable[[], SignedInUser | None]
 ) -> str:
-    """Stores a request and returns the URL of the consent page. One statement. Raises RequestRefused.
+    """Store a request and return the URL of the consent page. One statement. Raises RequestRefused.
 
     The hosted consent page and this endpoint have the same cookies. `prompt=none` is answered at once then, for the
     user whom `find_signed_in` returns, and the URL is that of the client.
@@ -236,7 +236,7 @@ def parse_scope(scope: str) -> str:
 
 
 def check_resource(resource: str) -> None:
-    """Checks the resources of a request (RFC 8707 §2). Raises RequestRefused."""
+    """Check the resources of a request (RFC 8707 §2). Raises RequestRefused."""
     for uri in resources.parse(resource):
         if reason := find_resource_refusal(uri):
             raise RequestRefused("invalid_request", reason)

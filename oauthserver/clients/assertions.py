@@ -59,7 +59,7 @@ def claimed_client_id(assertion: str) -> str:
 
 
 def verify(assertion: str, *, client: OAuthClient, at: datetime) -> None:
-    """Verifies an assertion of a client, and uses it up. One statement. Raises InvalidClient, ServiceBusy.
+    """Verify an assertion of a client, and use it up. One statement. Raises InvalidClient, ServiceBusy.
 
     An assertion is accepted once, at most `_LIFETIME` long. Must run outside a transaction, because its use remains
     recorded whatever the request leads to.
@@ -130,7 +130,7 @@ def _find_end(claims: _Claims, *, at: datetime) -> datetime:
 
 
 def _use_up(jti: str, *, client: OAuthClient, expires_at: datetime) -> bool:
-    """Records the use of an assertion; False if it was used before. One statement."""
+    """Record the use of an assertion; False if it was used before. One statement."""
     digest = hashlib.sha256(f"{client.id} {jti}".encode(errors="surrogatepass")).hexdigest()
     sql = f"""
         INSERT INTO {namespaced("oauth_client_assertions")} (digest, expires_at) VALUES (%s, %s)

@@ -64,7 +64,7 @@ def _find(client_id: UUID, _parameters: ClientRequest) -> OAuthClient | None:
 def authenticate(
     request: HttpRequest, form: type[Body], *, at: datetime, find: ClientLookup = _find
 ) -> AuthenticatedRequest:
-    """Authenticates the client of a request. One statement, and one for an assertion. Raises InvalidClient.
+    """Authenticate the client of a request. One statement, and one for an assertion. Raises InvalidClient.
 
     No client: HTTP Basic authentication with an empty id. No parameters: authenticated with HTTP Basic authentication,
     and the body is unreadable.

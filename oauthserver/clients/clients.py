@@ -96,7 +96,7 @@ def register(
     caller: Caller,
     at: datetime,
 ) -> RegisteredClient:
-    """Registers a client. Raises ClientMetadataInvalid.
+    """Register a client. Raises ClientMetadataInvalid.
 
     A client that registers itself gets neither the grant `client_credentials` nor a resource.
     """
@@ -143,7 +143,7 @@ def register(
 def update(
     client_id: str, changes: ClientUpdate, *, actor: audit.Administrator, caller: Caller, at: datetime
 ) -> OAuthClient:
-    """Changes the given values. Raises ClientIdMalformed, OAuthClientNotFound or ClientMetadataInvalid."""
+    """Change the given values. Raises ClientIdMalformed, OAuthClientNotFound or ClientMetadataInvalid."""
     parsed_id = parse_id(client_id)
     with transaction.atomic(durable=True):
         client = _lock(parsed_id)
@@ -165,7 +165,7 @@ def update(
 
 
 def regenerate_secret(client_id: str, *, actor: audit.Administrator, caller: Caller, at: datetime) -> RegisteredClient:
-    """Replaces the secret; the former one is invalid at once.
+    """Replace the secret; the former one is invalid at once.
 
     Raises ClientIdMalformed, OAuthClientNotFound, and ClientMetadataInvalid for a client that uses no secret.
     """
@@ -186,7 +186,7 @@ def regenerate_secret(client_id: str, *, actor: audit.Administrator, caller: Cal
 
 
 def delete(client_id: str, *, actor: audit.Administrator, caller: Caller, at: datetime) -> None:
-    """Deletes a client with its open authorization requests. Its sessions can no longer be refreshed.
+    """Delete a client with its open authorization requests. Its sessions can no longer be refreshed.
 
     Raises ClientIdMalformed, OAuthClientNotFound.
     """
@@ -203,7 +203,7 @@ def delete(client_id: str, *, actor: audit.Administrator, caller: Caller, at: da
 
 
 def delete_unused(client_ids: Sequence[UUID], *, at: datetime) -> int:
-    """Deletes the rows of clients that no user has ever used. Joins the caller's transaction."""
+    """Delete the rows of clients that no user has ever used. Joins the caller's transaction."""
     unused = OAuthClient.objects.filter(id__in=client_ids)
     for client in unused:
         if client.deleted_at is None:

@@ -74,7 +74,7 @@ def find(user_code: str, *, signed_in: SignedInUser, caller: Caller, at: datetim
 
 
 def decide(user_code: str, *, approves: bool, signed_in: SignedInUser, caller: Caller, at: datetime) -> None:
-    """Records the decision of the user who has found the request.
+    """Record the decision of the user who has found the request.
 
     Raises DeviceCodeNotFound, also for a request of another user, ImpersonationNotAllowed, and ReauthenticationRequired
     or SecondFactorRequired for an approval in a session that the client does not accept. Four statements.
@@ -113,7 +113,7 @@ def decide(user_code: str, *, approves: bool, signed_in: SignedInUser, caller: C
 
 
 def _count_attempt(signed_in: SignedInUser, *, caller: Caller) -> None:
-    """Limits the codes that a client and a user try. Raises RequestRateExceeded."""
+    """Limit the codes that a client and a user try. Raises RequestRateExceeded."""
     wait = throttling.consume(Bucket.DEVICE_CODE, key=caller.client or "unknown")
     if wait is None:
         per_second = MAX_ATTEMPTS / _HOUR.total_seconds()
@@ -125,7 +125,7 @@ def _count_attempt(signed_in: SignedInUser, *, caller: Caller) -> None:
 
 
 def _lock(user_code: str, *, at: datetime) -> DeviceAuthorization:
-    """Locks the pending request with a code. Raises DeviceCodeNotFound. Must run inside a transaction."""
+    """Lock the pending request with a code. Raises DeviceCodeNotFound. Must run inside a transaction."""
     code = user_codes.normalize(user_code)
     if not code:
         raise DeviceCodeNotFound

@@ -42,7 +42,7 @@ class StartedRequest:
 
 
 def start(request: ClientRequest, *, client: OAuthClient, at: datetime) -> StartedRequest:
-    """Stores the request of a device. One statement. Raises DeviceRequestRefused."""
+    """Store the request of a device. One statement. Raises DeviceRequestRefused."""
     if not conf.current().pages.enabled:
         raise DeviceRequestRefused("server_error", "the page at which users enter codes is not enabled")
     try:
@@ -83,7 +83,7 @@ def start(request: ClientRequest, *, client: OAuthClient, at: datetime) -> Start
 
 @cache
 def _insert_sql() -> str:
-    """Inserts no row if another request has the user code."""
+    """Insert no row if another request has the user code."""
     return f"""
         INSERT INTO {namespaced("oauth_device_authorizations")} (id, device_code_hash, user_code_hash, client_id, scope,
             resource, max_age, acr_values, poll_interval, created_at, expires_at)

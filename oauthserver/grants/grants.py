@@ -47,7 +47,7 @@ def list_grants(signed_in: SignedInUser) -> list[Grant]:
 
 
 def revoke(client_id: str, *, signed_in: SignedInUser, caller: Caller, at: datetime) -> None:
-    """Revokes the grant of a client, with the client's sessions of the user and its codes.
+    """Revoke the grant of a client, with the client's sessions of the user and its codes.
 
     Raises ValidationFailed without an id, ClientIdMalformed, GrantNotFound.
     """

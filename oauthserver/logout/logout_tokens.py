@@ -49,7 +49,7 @@ class Outcome(Enum):
 
 
 def send(*, client_id: UUID, user_id: UUID, session_id: UUID) -> Outcome:
-    """Sends a new logout token to a client. One statement, outside a transaction.
+    """Send a new logout token to a client. One statement, outside a transaction.
 
     After a call that failed slowly, the client counts as unreachable for `_PAUSE_SECONDS`.
     """
@@ -98,7 +98,7 @@ def issue(*, client_id: UUID, user_id: UUID, session_id: UUID, at: datetime) -> 
 
 
 def _post(client: OAuthClient, token: str) -> http.Reply:
-    """Follows no redirect, which could lead the token elsewhere. Raises Unreachable."""
+    """Follow no redirect, which could lead the token elsewhere. Raises Unreachable."""
     return http.send(
         "POST",
         client.backchannel_logout_uri or "",

@@ -51,7 +51,7 @@ class ClientSession:
 def start(
     access: ApprovedAccess, *, grant: str, client: OAuthClient, session_id: UUID, caller: Caller, at: datetime
 ) -> ClientSession:
-    """Starts the session `session_id`. Four statements; must run inside a transaction.
+    """Start the session `session_id`. Four statements; must run inside a transaction.
 
     `grant`: `authorization_code` or `device_code`, as in the audit trail and the authentication method. Raises
     InvalidGrant, OwnerBanned.

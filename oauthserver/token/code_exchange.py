@@ -45,7 +45,7 @@ class _Approved(NamedTuple):
 
 @sign_in_metrics.measure_sign_in("oauth_provider", user_id=lambda session: session.user.id)
 def exchange(request: ClientRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> ClientSession:
-    """Exchanges a code. Five statements, and one for each refused replay.
+    """Exchange a code. Five statements, and one for each refused replay.
 
     A refused request leaves the code usable until it expires, or until the session that approved it ends. A code that
     was exchanged before ends the session that it gave (RFC 6749 §4.1.2). Raises TokenRequestInvalid, InvalidGrant,
@@ -104,7 +104,7 @@ def _check(approved: _Approved, request: ClientRequest, *, client: OAuthClient, 
 
 
 def _end_replayed_session(digest: str, *, client: OAuthClient) -> None:
-    """Ends the session that a code gave before. Another client's attempt ends nothing."""
+    """End the session that a code gave before. Another client's attempt ends nothing."""
     exchanged = OAuthAuthorization.objects.filter(
         authorization_code=digest, client_id=client.id, status=Status.EXCHANGED
     )
@@ -115,7 +115,7 @@ def _end_replayed_session(digest: str, *, client: OAuthClient) -> None:
 
 @cache
 def _claim_sql() -> str:
-    """Marks an approved request as exchanged. Of several requests with one code, one gets the row.
+    """Mark an approved request as exchanged. Of several requests with one code, one gets the row.
 
     Locks its owner too, so that the next statement sees the sessions that a concurrent change of the password leaves.
     """

@@ -46,7 +46,7 @@ class _Polled(NamedTuple):
 
 @sign_in_metrics.measure_sign_in("oauth_provider", user_id=lambda session: session.user.id)
 def exchange(request: ClientRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> ClientSession:
-    """Exchanges a device code. Five statements, and one before the decision of the user.
+    """Exchange a device code. Five statements, and one before the decision of the user.
 
     A device code that was exchanged before ends the session that it gave. Raises TokenRequestInvalid, InvalidGrant,
     DeviceCodeNotExchanged, OwnerBanned.
@@ -109,7 +109,7 @@ def _start_session(
 
 @cache
 def _poll_sql() -> str:
-    """Records a poll, and marks an approved request as exchanged. Waits for a decision in progress.
+    """Record a poll, and mark an approved request as exchanged. Waits for a decision in progress.
 
     Locks the owner too, so that the next statement sees the sessions that a concurrent change of the password leaves.
     """

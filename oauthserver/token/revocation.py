@@ -16,7 +16,7 @@ from tokens.sessions import revocation, users
 
 
 def revoke(token: str, *, client: OAuthClient, caller: Caller, at: datetime) -> None:
-    """Ends the session of a token if it is one of the client. Tokens of others and unknown ones change nothing.
+    """End the session of a token if it is one of the client. Tokens of others and unknown ones change nothing.
 
     Raises UnsupportedTokenType for an access token that the client requested for itself, which has no session.
     At most four statements.

@@ -172,7 +172,7 @@ def bearer_token(meta: Mapping[str, Any]) -> str | None:
 
 
 def authenticate_user(token: str, *, caller: Caller, at: datetime) -> tuple[SignedInUser, Claims]:
-    """Verifies an access token, its user and its session. Raises the errors of a bearer token.
+    """Verify an access token, its user and its session. Raises the errors of a bearer token.
 
     One statement, and one more for an impersonated session.
     """
@@ -252,7 +252,7 @@ def _decode(token: str, *, at: datetime) -> Claims:
 
 
 def _load_signed_in_user(claims: Claims) -> SignedInUser:
-    """Reads the user and session of the claims, without checking for a ban. One statement.
+    """Read the user and session of the claims, without checking for a ban. One statement.
 
     Raises MissingSubject, SubjectNotAUuid, UserNotFoundForToken, SessionIdNotAUuid or SessionNotFound.
     """

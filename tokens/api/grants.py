@@ -38,7 +38,7 @@ _positions: dict[str, int] = {}
 
 
 def register(grant_type: str, grant: Grant, *, position: int) -> None:
-    """Adds a grant to the token endpoint; `position` is that in the API documentation."""
+    """Add a grant to the token endpoint; `position` is that in the API documentation."""
     _grants[grant_type] = grant
     _positions[grant_type] = position
 

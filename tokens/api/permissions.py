@@ -81,7 +81,7 @@ def _permits(view: APIView, methods: Literal["client_methods", "impersonated_met
 
 
 def _refuse_impersonation(request: Request, signed_in: SignedInUser) -> NoReturn:
-    """Records and raises ImpersonationNotAllowed. The record has the route, because a client chooses the path."""
+    """Record and raise ImpersonationNotAllowed. The record has the route, because a client chooses the path."""
     match = request._request.resolver_match
     route = f"{request.method} {match.route if match else ''}"
     impersonation.refuse(signed_in, request=route, caller=caller_of(request._request), at=timezone.now())

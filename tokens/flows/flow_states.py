@@ -35,7 +35,7 @@ class CodeExchange:
 
 
 def start_email_flow(*, challenge: Challenge, provider_type: str, method: str, user_id: UUID, at: datetime) -> None:
-    """Stores a challenge until the link in the email is opened. One statement; joins the caller's transaction."""
+    """Store a challenge until the link in the email is opened. One statement; joins the caller's transaction."""
     FlowState.objects.create(
         user_id=user_id,
         code_challenge=challenge.value,
@@ -59,7 +59,7 @@ def start_provider_flow(
     email_optional: bool,
     at: datetime,
 ) -> None:
-    """Stores a flow before the browser is redirected to a provider. One statement; joins the caller's transaction.
+    """Store a flow before the browser is redirected to a provider. One statement; joins the caller's transaction.
 
     `linking_to` is the user, with the session, for whom the flow links an identity.
     """
@@ -101,7 +101,7 @@ def find_provider_flow(state: UUID) -> FlowState | None:
 def complete_provider_flow(
     id: UUID, *, user_id: UUID, provider_token: str, provider_refresh_token: str, at: datetime
 ) -> str | None:
-    """Completes a PKCE flow and returns its code. None when another request has completed the flow.
+    """Complete a PKCE flow and return its code. None when another request has completed the flow.
 
     One statement; joins the caller's transaction.
     """
@@ -118,12 +118,12 @@ def complete_provider_flow(
 
 
 def delete_flow(flow_id: UUID) -> bool:
-    """Deletes a flow; False when another request has deleted it. One statement; joins the caller's transaction."""
+    """Delete a flow; False when another request has deleted it. One statement; joins the caller's transaction."""
     return bool(FlowState.objects.filter(id=flow_id)._raw_delete("default"))
 
 
 def issue_code(*, user_id: UUID, method: str, at: datetime) -> str:
-    """Creates the code of the newest PKCE flow of this user and method and returns it. One statement.
+    """Create the code of the newest PKCE flow of this user and method and return it. One statement.
 
     Joins the caller's transaction. Raises NoFlowForLink when there is no such flow.
     """
@@ -143,19 +143,19 @@ def issue_code(*, user_id: UUID, method: str, at: datetime) -> str:
 
 
 def delete_user_flows(user_id: UUID) -> None:
-    """Deletes all flows of a user, which invalidates their codes. Joins the caller's transaction."""
+    """Delete all flows of a user, which invalidates their codes. Joins the caller's transaction."""
     FlowState.objects.filter(Q(user_id=user_id) | Q(linking_target_id=user_id))._raw_delete("default")
 
 
 def lock_pending_flow(flow_id: UUID) -> bool:
-    """Locks a flow until the end of the caller's transaction; False when it is no longer pending."""
+    """Lock a flow until the end of the caller's transaction; False when it is no longer pending."""
     pending = FlowState.objects.select_for_update().filter(id=flow_id, user_id=None)
     return pending.values_list("pk").first() is not None
 
 
 @sign_in_metrics.measure_sign_in("pkce", user_id=lambda exchange: exchange.user.id)
 def exchange_code(*, auth_code: str, verifier: str, caller: Caller, at: datetime) -> CodeExchange:
-    """Exchanges a code and its verifier for a session. A code is valid for one exchange.
+    """Exchange a code and its verifier for a session. A code is valid for one exchange.
 
     Raises FlowStateNotFound, FlowStateExpired, BadCodeVerifier, UserBannedAtSignIn. The code stays valid after a
     wrong verifier.
@@ -193,7 +193,7 @@ def exchange_code(*, auth_code: str, verifier: str, caller: Caller, at: datetime
 
 
 def complete_linking(*, auth_code: str, verifier: str, user_id: UUID, at: datetime) -> str:
-    """Ends the completed flow that has linked an identity to this user, without a session; returns the provider.
+    """End the completed flow that has linked an identity to this user, without a session; return the provider.
 
     Raises FlowStateNotFound, FlowStateExpired, BadCodeVerifier.
     """

@@ -88,14 +88,14 @@ def from_row(row: tuple[Any, ...]) -> StoredToken:
 
 
 def issue(*, user_id: UUID, token_type: TokenType, identifier: str, pkce: bool, at: datetime) -> OneTimeSecret:
-    """Generates the secrets of an email and stores their hashes in place of the previous token. One statement."""
+    """Generate the secrets of an email and store their hashes in place of the previous token. One statement."""
     secret = generate(pkce=pkce)
     _store(hash_secret(secret, token_type=token_type, identifier=identifier, at=at), user_id=user_id)
     return secret
 
 
 def store_code(*, user_id: UUID, token_type: TokenType, identifier: str, code: str, at: datetime) -> None:
-    """Stores the hash of a code without a link in place of the previous token of that type. One statement."""
+    """Store the hash of a code without a link in place of the previous token of that type. One statement."""
     secret = OneTimeSecret(code=code, link_token="")
     _store(hash_secret(secret, token_type=token_type, identifier=identifier, at=at), user_id=user_id)
 
@@ -124,7 +124,7 @@ def upsert_sql(user_id: str, source: str = "") -> str:
 
 
 def generate(*, pkce: bool) -> OneTimeSecret:
-    """Generates the secrets of an email without storing them."""
+    """Generate the secrets of an email without storing them."""
     code = crypto.generate_code(digits=conf.current().mailer.otp_length)
     return OneTimeSecret(code=code, link_token=(PKCE_PREFIX if pkce else "") + crypto.generate_link_token())
 
@@ -158,12 +158,12 @@ def find(*, user_id: UUID, token_type: TokenType) -> StoredToken | None:
 
 
 def delete(*, user_id: UUID, token_type: TokenType) -> bool:
-    """Deletes the user's token of a type; False when there was none. Joins the caller's transaction."""
+    """Delete the user's token of a type; False when there was none. Joins the caller's transaction."""
     return bool(OneTimeToken.objects.filter(user_id=user_id, token_type=token_type).delete()[0])
 
 
 def consume_all(token: StoredToken, *, user_id: UUID, by_code: bool, kept: Collection[TokenType] = ()) -> bool:
-    """Deletes this token and all other tokens of the user; False when another request has deleted it.
+    """Delete this token and all other tokens of the user; False when another request has deleted it.
 
     Other tokens of the types in `kept` are not deleted. Also False with `by_code` when other requests have reached the
     limit of wrong codes since it was read; the token is kept then. One statement, which waits for concurrent updates
@@ -185,7 +185,7 @@ def consume(token: StoredToken, *, by_code: bool) -> bool:
 
 
 def delete_all(user_id: UUID, *, kept: Collection[TokenType] = ()) -> None:
-    """Deletes all one-time tokens of a user, except types in `kept`. One statement; joins the caller's transaction."""
+    """Delete all one-time tokens of a user, except types in `kept`. One statement; joins the caller's transaction."""
     OneTimeToken.objects.filter(user_id=user_id).exclude(token_type__in=kept)._raw_delete("default")
 
 
@@ -196,7 +196,7 @@ def delete_sent_to(identifier: str, *, user_id: UUID) -> None:
 
 
 def record_wrong_code(token_ids: list[UUID]) -> None:
-    """Counts a wrong code on each token that it was compared with."""
+    """Count a wrong code on each token that it was compared with."""
     OneTimeToken.objects.filter(id__in=token_ids, attempts__lt=_MAX_ATTEMPTS).update(attempts=F("attempts") + 1)
 
 

@@ -93,12 +93,12 @@ def needs_second_factor(current: SignedInUser) -> bool:
 
 
 def record_use(session_id: UUID, *, at: datetime) -> None:
-    """Records the use of a session of a browser, which has no refresh that would. One statement."""
+    """Record the use of a session of a browser, which has no refresh that would. One statement."""
     Session.objects.filter(id=session_id).update(refreshed_at=at)
 
 
 def _increase_counter(session_id: UUID) -> int | None:
-    """Makes the refresh token of a browser's session, which no client has, older. Returns the new counter.
+    """Make the refresh token of a browser's session, which no client has, older. Returns the new counter.
 
     None if the session has ended. One statement.
     """

@@ -47,7 +47,7 @@ def is_enabled() -> bool:
 
 
 def create_link(user_id: UUID, *, operator_session_id: UUID, reason: str, at: datetime) -> str:
-    """Stores a link and returns its token. It replaces the earlier link of that console session.
+    """Store a link and return its token. It replaces the earlier link of that console session.
 
     Joins the caller's transaction.
     """
@@ -65,7 +65,7 @@ def create_link(user_id: UUID, *, operator_session_id: UUID, reason: str, at: da
 
 
 def take_link(token: str, *, at: datetime) -> Link | None:
-    """Deletes the link of a token and returns it; None for a link that is used, expired or unknown.
+    """Delete the link of a token and return it; None for a link that is used, expired or unknown.
 
     One statement. Must run inside a transaction.
     """
@@ -114,7 +114,7 @@ def is_active(signed_in: SignedInUser, *, caller: Caller, at: datetime) -> bool:
 
 
 def refuse(signed_in: SignedInUser, *, request: str, caller: Caller, at: datetime) -> NoReturn:
-    """Records and raises ImpersonationNotAllowed. Call it outside a transaction.
+    """Record and raise ImpersonationNotAllowed. Call it outside a transaction.
 
     `request`: the method and route.
     """
@@ -133,13 +133,13 @@ def refuse(signed_in: SignedInUser, *, request: str, caller: Caller, at: datetim
 def record_end(
     session: SessionRecord | Session, *, cause: str, actor: Administrator, caller: Caller, at: datetime
 ) -> None:
-    """Records the end of an impersonated session. Joins the caller's transaction."""
+    """Record the end of an impersonated session. Joins the caller's transaction."""
     traits = {"user_id": str(session.user_id), "session_id": str(session.id), "cause": cause}
     audit.record(Action.IMPERSONATION_ENDED, actor=actor, caller=caller, at=at, traits=traits)
 
 
 def log_out(signed_in: SignedInUser, *, caller: Caller, at: datetime) -> None:
-    """Ends an impersonated session whose operator `is_active` has named."""
+    """End an impersonated session whose operator `is_active` has named."""
     assert signed_in.session is not None  # noqa: S101  (narrowing; callers have checked)
     with transaction.atomic(durable=True):
         record_end(signed_in.session, cause="signed out", actor=caller.audit.impersonator, caller=caller, at=at)
@@ -148,7 +148,7 @@ def log_out(signed_in: SignedInUser, *, caller: Caller, at: datetime) -> None:
 
 
 def end_expired(*, at: datetime, limit: int) -> int:
-    """Deletes impersonated sessions that have expired, or whose operator has signed out, and records their end.
+    """Delete impersonated sessions that have expired, or whose operator has signed out, and record their end.
 
     Returns their number, at most `limit`.
     """

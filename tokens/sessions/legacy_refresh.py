@@ -63,7 +63,7 @@ def caused_conversion(legacy: LegacyToken) -> bool:
 
 
 def exchange(legacy: LegacyToken, *, session: SessionRecord, caller: Caller, at: datetime) -> LegacyExchange | None:
-    """Exchanges a token of a session that is not converted, inside the caller's transaction.
+    """Exchange a token of a session that is not converted, inside the caller's transaction.
 
     Returns None when another request has locked the rows or has just converted the session. Raises RefreshTokenReused
     when nothing has to be revoked.

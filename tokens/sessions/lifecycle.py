@@ -65,7 +65,7 @@ def start_session(
     client_grant: ClientGrant | None = None,
     operator_session: SessionRecord | None = None,
 ) -> TokenPair:
-    """Starts a session of a user who has just authenticated with `method`. Joins the caller's `token_transaction`.
+    """Start a session of a user who has just authenticated with `method`. Joins the caller's `token_transaction`.
 
     `provider` names the provider of the identity for the lifecycle event; empty for other methods.
     Callers record the sign-in in the user's row themselves, together with their other changes to it. One statement. It
@@ -134,7 +134,7 @@ def start_session(
 
 
 def announce_session(caller: Caller) -> None:
-    """Chooses the id of the session that the request is about to start, so that its audit entries contain it."""
+    """Choose the id of the session that the request is about to start, so that its audit entries contain it."""
     caller.audit.next_session_id = caller.audit.session_id = uuid4()
 
 

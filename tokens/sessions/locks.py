@@ -12,7 +12,7 @@ from tokens.sessions.users import SignedInUser
 
 
 def lock_signed_in_user(signed_in: SignedInUser) -> SignedInUser:
-    """Locks the user's row and returns the user and session as they are now. Must run inside a transaction.
+    """Lock the user's row and return the user and session as they are now. Must run inside a transaction.
 
     Hashing and outgoing requests lie between the check of a token and the write that it allows. In that time the
     session may be revoked or lose its second factor, and the user may be deleted, so writes check the returned state.
@@ -40,6 +40,6 @@ def lock_for_credential_change(signed_in: SignedInUser, *, error: type[ApiError]
 
 
 def lock_user(user_id: UUID) -> bool:
-    """Locks the user's row; False when there is no such user."""
+    """Lock the user's row; False when there is no such user."""
     rows = get_user_model()._default_manager.select_for_update()
     return rows.filter(pk=user_id).values_list("pk").first() is not None

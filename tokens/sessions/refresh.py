@@ -90,7 +90,7 @@ def decide_rotation(*, behind: int, age: timedelta, refresh: conf.Refresh) -> Ro
 
 
 def refresh(*, token: str, caller: Caller, at: datetime, client: RefreshingClient | None = None) -> RefreshResult:
-    """Exchanges a refresh token. Raises the errors of the refresh grant; reuse revokes the session first.
+    """Exchange a refresh token. Raises the errors of the refresh grant; reuse revokes the session first.
 
     `client`: the authenticated OAuth client, which can refresh its own sessions only.
     """
@@ -243,7 +243,7 @@ def _lock_and_rotate(
     entry: audit.PendingEntry,
     at: datetime,
 ) -> tuple[int, datetime] | None:
-    """Locks a session without waiting, and increments its counter and stores `entry` if it equals the presented one.
+    """Lock a session without waiting, and increment its counter and store `entry` if it equals the presented one.
 
     Returns the previous counter and the time of the previous rotation; None when the row is locked or gone.
     Only a rotation updates `refreshed_at`, so that repeating a token does not extend its reuse interval;
@@ -314,7 +314,7 @@ def check_allowed(
     token_used_at: datetime | None = None,
     client: RefreshingClient | None = None,
 ) -> None:
-    """Checks the ban of the user, the limits of the session, then its client. Raises the errors of the refresh grant.
+    """Check the ban of the user, the limits of the session, then its client. Raises the errors of the refresh grant.
 
     `client`: the authenticated OAuth client.
     """

@@ -57,7 +57,7 @@ def encode(*, session_id: UUID, counter: int, key: bytes) -> str:
 
 
 def decode(text: str) -> DecodedToken:
-    """Parses a refresh token in the counter form. Raises Malformed."""
+    """Parse a refresh token in the counter form. Raises Malformed."""
     try:
         content = crypto.base64url_decode(text)
     except ValueError:

@@ -17,7 +17,7 @@ from tokens.sessions.users import SignedInUser
 
 
 def log_out(signed_in: SignedInUser, *, scope: str, caller: Caller, at: datetime) -> None:
-    """Revokes sessions of a user: all (`global`), this one (`local`) or all other ones (`others`).
+    """Revoke sessions of a user: all (`global`), this one (`local`) or all other ones (`others`).
 
     A token without a session revokes all sessions for every scope. An impersonated session ends for every scope, and
     no other session of the user does. Raises UnsupportedLogoutScope, and ImpersonationNotAllowed for `others`.
@@ -43,7 +43,7 @@ def log_out(signed_in: SignedInUser, *, scope: str, caller: Caller, at: datetime
 
 
 def log_out_browser(signed_in: SignedInUser, *, caller: Caller, at: datetime) -> None:
-    """Revokes the session of a browser, and the sessions of OAuth clients that were granted in it.
+    """Revoke the session of a browser, and the sessions of OAuth clients that were granted in it.
 
     Sessions with the scope `offline_access` continue without the browser (OpenID Connect Back-Channel Logout §2.7).
     Two statements.
@@ -69,7 +69,7 @@ def log_out_browser(signed_in: SignedInUser, *, caller: Caller, at: datetime) ->
 
 
 def replace_browser_session(previous: SignedInUser, *, session_id: UUID, caller: Caller, at: datetime) -> None:
-    """Revokes the session of a browser in which `session_id` has signed in.
+    """Revoke the session of a browser in which `session_id` has signed in.
 
     Sessions of OAuth clients follow the new session of the same user, and end with that of another one. Two statements.
     """
@@ -87,7 +87,7 @@ def replace_browser_session(previous: SignedInUser, *, session_id: UUID, caller:
 
 
 def end_own_session(signed_in: SignedInUser, session_id: UUID, *, caller: Caller, at: datetime) -> None:
-    """Revokes another session of the signed-in user. Raises SessionAlreadyEnded when the user has no such session."""
+    """Revoke another session of the signed-in user. Raises SessionAlreadyEnded when the user has no such session."""
     with transaction.atomic(durable=True):
         locks.lock_signed_in_user(signed_in)
         if not Session.objects.filter(id=session_id, user_id=signed_in.user.id).exists():
@@ -98,7 +98,7 @@ def end_own_session(signed_in: SignedInUser, session_id: UUID, *, caller: Caller
 
 
 def revoke_session(session_id: UUID, *, reason: str) -> None:
-    """Revokes a session, and deletes the user's unfinished flows that link an identity.
+    """Revoke a session, and delete the user's unfinished flows that link an identity.
 
     `reason` is that of the lifecycle event. One statement; joins the caller's transaction.
     """
@@ -115,7 +115,7 @@ def revoke_session(session_id: UUID, *, reason: str) -> None:
 
 
 def revoke_all_sessions(user_id: UUID, *, except_session_id: UUID | None = None, reason: str) -> None:
-    """Revokes the sessions of a user, and deletes the user's unfinished flows that link an identity.
+    """Revoke the sessions of a user, and delete the user's unfinished flows that link an identity.
 
     `reason` is that of the lifecycle event. One statement; joins the caller's transaction.
     """
@@ -130,12 +130,12 @@ def revoke_all_sessions(user_id: UUID, *, except_session_id: UUID | None = None,
 
 
 def revoke_weaker_sessions(user_id: UUID, *, except_session_id: UUID) -> None:
-    """Revokes the sessions of a user below `aal2` when one is raised. One statement; joins the caller's transaction."""
+    """Revoke the sessions of a user below `aal2` when one is raised. One statement; joins the caller's transaction."""
     _revoke(user_id, f"aal < '{aal.AAL2}' AND id <> %s", except_session_id, reason="mfa_upgrade")
 
 
 def revoke_client_sessions(user_id: UUID, client_id: UUID) -> None:
-    """Revokes the sessions that a client has with a user. One statement; joins the caller's transaction."""
+    """Revoke the sessions that a client has with a user. One statement; joins the caller's transaction."""
     _revoke(user_id, "oauth_client_id = %s", client_id, reason="oauth_grant_revoked")
 
 
@@ -147,7 +147,7 @@ def _revoke(user_id: UUID, condition: str, value: UUID, *, reason: str) -> None:
 
 
 def revoke_session_as_operator(session_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) -> None:
-    """Revokes a session and its refresh token. Raises SessionAlreadyEnded when it has already ended."""
+    """Revoke a session and its refresh token. Raises SessionAlreadyEnded when it has already ended."""
     with transaction.atomic(durable=True):
         owner = Session.objects.filter(id=session_id).values_list("user_id", flat=True).first()
         if owner is None or not locks.lock_user(owner):
@@ -164,7 +164,7 @@ def revoke_session_as_operator(session_id: UUID, *, actor: Administrator, caller
 
 
 def revoke_all_sessions_as_operator(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime) -> int:
-    """Revokes all sessions of a user; returns their number."""
+    """Revoke all sessions of a user; return their number."""
     with transaction.atomic(durable=True):
         locks.lock_user(user_id)
         sessions = list(Session.objects.select_for_update().filter(user_id=user_id).values_list("id"))

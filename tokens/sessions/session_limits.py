@@ -57,7 +57,7 @@ def record_of(session: Session) -> SessionRecord:
 
 
 def check_single_session(session: SessionRecord, *, user: TokenUser, at: datetime) -> bool:
-    """Locks the user's row and checks that no session with the same tag was used more recently.
+    """Lock the user's row and check that no session with the same tag was used more recently.
 
     Returns False when the row is locked by another request. Raises SessionExpired when a newer valid session exists.
     Must run inside the transaction of the refresh.

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 def measure_sign_in(
     method: str, *, user_id: Callable[[Any], UUID | None]
 ) -> Callable[[Callable[P, Result]], Callable[P, Result]]:
-    """Decorates a function with the arguments `caller` and `at` that signs a user in; records its success or failure.
+    """Decorate a function with the arguments `caller` and `at` that signs a user in; record its success or failure.
 
     A refusal is an audit entry too, of the account in `caller.audit`. `user_id` extracts the user's id from the result;
     None when the sign-in is not complete, or when the function has recorded it itself.
@@ -61,7 +61,7 @@ def record_sign_in(method: str, *, user_id: UUID, provider: str = "") -> None:
 
 
 def log_sign_in(method: str, *, user_id: UUID, provider: str = "") -> None:
-    """Writes the log line only, for a refresh, which does not count as a sign-in."""
+    """Write the log line only, for a refresh, which does not count as a sign-in."""
     fields = {
         "metering": True,
         "action": "login",

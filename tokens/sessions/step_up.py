@@ -64,7 +64,7 @@ def step_up(
 
 
 def step_down(user_id: UUID, *, factor_id: UUID | None = None) -> None:
-    """Lowers the sessions that this second factor, or any, has raised to `aal1`. Joins the caller's transaction.
+    """Lower the sessions that this second factor, or any, has raised to `aal1`. Joins the caller's transaction.
 
     Deletes all second-factor methods of these sessions, so that the level in the row equals the level that the next
     access token computes from the methods.
@@ -83,7 +83,7 @@ def step_down(user_id: UUID, *, factor_id: UUID | None = None) -> None:
 
 
 def _invalidate_refresh_tokens(session: Session, *, user: TokenUser, caller: Caller, at: datetime) -> str:
-    """Invalidates all refresh tokens of a session; returns the key of the next one."""
+    """Invalidate all refresh tokens of a session; return the key of the next one."""
     config = conf.current().refresh
     # These settings accept refresh tokens with an older counter, so the key has to change as well.
     is_lenient = config.allow_reuse or not config.rotation_enabled

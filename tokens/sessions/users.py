@@ -122,7 +122,7 @@ class UserSource(Protocol):
         """A session with its user; None for a soft-deleted user. One statement."""
 
     def record_sign_in(self, user: TokenUser, *, at: datetime) -> TokenUser:
-        """Updates `last_sign_in_at` and returns the changed user. Joins the caller's transaction."""
+        """Update `last_sign_in_at` and return the changed user. Joins the caller's transaction."""
 
     def user_json(self, user: TokenUser) -> dict[str, Any]:
         """The user as the JSON-ready object of a token response."""

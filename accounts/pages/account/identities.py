@@ -61,7 +61,7 @@ class IdentitiesPage(AccountPage):
         }
 
     def submit(self, form: forms.Form) -> HttpResponse:
-        """Leads the browser to the chosen provider."""
+        """Lead the browser to the chosen provider."""
         if not can_link() or registry.providers is None:
             raise errors.ManualLinkingDisabled
         verifier = secrets.token_urlsafe(48)

@@ -41,7 +41,7 @@ class PasswordPage(ProofPage):
         return _("Change password") if proofs.has_password(self.user) else _("Set password")
 
     def proof_options(self) -> dict[str, bool]:
-        """Asks for the current password even if settings do not require it, unless the user may have forgotten it."""
+        """Ask for the current password even if settings do not require it, unless the user may have forgotten it."""
         is_recovering = aal.is_recovery(entry.method for entry in self.current.amr)
         return {**super().proof_options(), "needs_password": proofs.has_password(self.user) and not is_recovering}
 

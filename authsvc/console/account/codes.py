@@ -17,7 +17,7 @@ _TEXT = "Ten new codes replace the earlier ones, which become invalid."
 
 
 def create(request: HttpRequest, current: SignedInUser) -> HttpResponse:
-    """Creates a set of codes and shows it once."""
+    """Create a set of codes and show it once."""
     error = None
     if request.method == "POST":
         try:

@@ -45,7 +45,7 @@ class CodeForm(forms.Form):
 
 
 def add_app(request: HttpRequest, current: SignedInUser) -> HttpResponse:
-    """Asks for the name of an authenticator app, and starts its enrolment."""
+    """Ask for the name of an authenticator app, and start its enrolment."""
     title = "Add authenticator app"
     user = get_user_record(current)
     form, error = _name_form(request, user, default="Authenticator app"), None
@@ -59,7 +59,7 @@ def add_app(request: HttpRequest, current: SignedInUser) -> HttpResponse:
 
 
 def verify_app(request: HttpRequest, current: SignedInUser) -> HttpResponse:
-    """Shows the secret of the new app, and verifies its first code."""
+    """Show the secret of the new app, and verify its first code."""
     user, at, caller = get_user_record(current), timezone.now(), caller_of(request)
     factor_id = _unfinished_id(request)
     totp = enrolment.unfinished_totp(user, factor_id)
@@ -87,7 +87,7 @@ def verify_app(request: HttpRequest, current: SignedInUser) -> HttpResponse:
 
 
 def add_key(request: HttpRequest, current: SignedInUser) -> HttpResponse:
-    """Asks for the name of a security key, prompts for the key, and verifies the response of the browser."""
+    """Ask for the name of a security key, prompt for the key, and verify the response of the browser."""
     title = "Add security key"
     user = get_user_record(current)
     error = None
@@ -185,7 +185,7 @@ def _factor(user: UserRecord, factor_id: UUID) -> FactorRecord:
 
 
 def _name_form(request: HttpRequest, user: UserRecord, *, default: str, is_bound: bool = True) -> NameForm:
-    """Proposes a name that no other factor of the user has."""
+    """Propose a name that no other factor of the user has."""
     posted = request.POST if request.method == "POST" and is_bound else None
     return NameForm(posted, initial={"name": enrolment.free_name(user, default)})
 

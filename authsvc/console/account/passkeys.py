@@ -34,7 +34,7 @@ class PasskeyNameForm(NameForm):
 
 
 def add(request: HttpRequest, current: SignedInUser) -> HttpResponse:
-    """Asks for a name, prompts the browser to create a passkey, and stores it under the name."""
+    """Ask for a name, prompt the browser to create a passkey, and store it under the name."""
     user, at, caller = get_user_record(current), timezone.now(), caller_of(request)
     form = PasskeyNameForm(request.POST if request.method == "POST" else None, initial={"name": "Passkey"})
     error = None

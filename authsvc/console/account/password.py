@@ -47,7 +47,7 @@ class ChangePasswordForm(NewPasswordForm):
 
 
 def change(request: HttpRequest, current: SignedInUser) -> HttpResponse:
-    """Asks for the current and the new password; the form field `send` requests the code that settings may require."""
+    """Ask for the current and the new password; the form field `send` requests the code that settings may require."""
     user, at, caller = get_user_record(current), timezone.now(), caller_of(request)
     needs_nonce = change_proofs.needs_nonce(current, at=at)
     is_submitted = request.method == "POST" and "send" not in request.POST

@@ -16,7 +16,7 @@ from tokens.sessions.users import SignedInUser
 
 
 def end(request: HttpRequest, current: SignedInUser) -> HttpResponse:
-    """Ends the session whose ID the form field of a panel contains."""
+    """End the session whose ID the form field of a panel contains."""
     try:
         session_id = UUID(request.POST.get("_selected_action", ""))
     except ValueError:

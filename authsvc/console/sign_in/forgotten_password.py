@@ -50,7 +50,7 @@ class AddressForm(forms.Form):
 @require_http_methods(_METHODS)
 @pages.csrf_protected
 def request_link(request: HttpRequest) -> HttpResponse:
-    """Asks for the address. The response is the same for every address, and takes as long."""
+    """Ask for the address. The response is the same for every address, and takes as long."""
     form = AddressForm(request.POST if request.method == "POST" else None)
     if request.method != "POST":
         return _address_page(request, form)
@@ -110,7 +110,7 @@ def redeem_link(request: HttpRequest) -> HttpResponse:
 @require_http_methods(_METHODS)
 @pages.csrf_protected
 def set_password(request: HttpRequest) -> HttpResponse:
-    """Asks for the new password, after the second factor. All sessions end, and the operator signs in with it."""
+    """Ask for the new password, after the second factor. All sessions end, and the operator signs in with it."""
     current = console_session.signed_in(request)
     if current is None:
         return HttpResponseRedirect(reverse("admin:login"))

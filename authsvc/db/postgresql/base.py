@@ -106,7 +106,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return self.settings_dict["HOST"], self.settings_dict["PORT"]
 
     def close_if_unusable_or_obsolete(self) -> None:
-        """Checks the connection's health at once; called around every request and job.
+        """Check the connection's health at once; called around every request and job.
 
         Django checks before the first statement, but not before one that bypasses its cursor.
         """
