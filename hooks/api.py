@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, NotRequired, TypedDict, TypeVar
 
-from hooks.names import Hook
+from authsvc.conf.sections.hooks import Hook
 
 __all__ = [
     "AccessTokenPayload",

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from authsvc import conf
-from authsvc.conf.sections.hooks import Hook as HookSettings
-from hooks.names import Hook
+from authsvc.conf.sections.hooks import Hook, HookSettings
 
 
-def of(hook: Hook) -> HookSettings:
+def get(hook: Hook) -> HookSettings:
     return conf.current().hooks[hook.name.lower()]

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
+from authsvc.conf.sections.hooks import Hook
 from hooks.api import HookEvent
 from hooks.invocation import invocation, python_function
 from hooks.invocation.invocation import NO_RESPONSE
-from hooks.names import Hook
 
 
 def run(

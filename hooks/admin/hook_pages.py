@@ -11,14 +11,13 @@ from django.urls import URLPattern, path, reverse
 from django.utils.safestring import SafeString
 
 from authsvc import conf
-from authsvc.conf.sections.hooks import Hook as HookSettings
+from authsvc.conf.sections.hooks import Hook, HookSettings
 from authsvc.conf.value_types import DURATION
 from authsvc.console import formatting
 from authsvc.console.formatting import EMPTY, Tone
 from authsvc.console.model_admin import OperatorAdmin
 from authsvc.console.user_panels import Panel, PanelRow
 from hooks import settings
-from hooks.names import Hook
 
 _TITLE = "Hooks"
 _COLUMNS = ("Hook", "State", "Transport", "Target", "Secrets", "If it fails", "Time limit", "Called")
@@ -34,7 +33,7 @@ def link() -> tuple[str, str]:
 
 
 def show_hooks(page: OperatorAdmin, request: HttpRequest) -> HttpResponse:
-    rows = [_row(hook, settings.of(hook)) for hook in Hook]
+    rows = [_row(hook, settings.get(hook)) for hook in Hook]
     panel = Panel(title="Requests that ask other programs", columns=_COLUMNS, rows=rows, empty_text="", position=0)
     context = {
         **page.admin_site.each_context(request),

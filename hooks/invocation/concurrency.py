@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from django.db import transaction
 
 from authsvc import conf
+from authsvc.conf.sections.hooks import Hook
 from authsvc.errors import ServiceBusy
 from authsvc.outgoing import bulkhead
 from hooks import settings
 from hooks.errors import HookTimedOut
-from hooks.names import Hook
 
 _RETRY_SECONDS = 5
 
@@ -86,7 +86,7 @@ def reserve(hook: Hook) -> Iterator[None]:
     if _thread.reservation_wait is not None:
         yield
         return
-    timeout = settings.of(hook).time_limit
+    timeout = settings.get(hook).time_limit
     slots, max_waiting_threads = bulkhead.slot_count(), bulkhead.max_waiting_threads()
     started = time.monotonic()
     if not _calls.acquire(slots=slots, max_waiting_threads=max_waiting_threads, seconds=0):
@@ -111,10 +111,10 @@ def call(hook: Hook) -> Iterator[float]:
     Outside of transactions the block has no slot, except for a database function, which needs its connection. A call
     inside of a transaction without a reservation does not wait for another. Raises HookTimedOut and ServiceBusy.
     """
-    timeout = settings.of(hook).time_limit
+    timeout = settings.get(hook).time_limit
     deadline = time.monotonic() + timeout.total_seconds() - (_thread.reservation_wait or 0)
     is_in_transaction = transaction.get_connection().in_atomic_block
-    if not is_in_transaction and settings.of(hook).transport == "pg-functions":
+    if not is_in_transaction and settings.get(hook).transport == "pg-functions":
         with reserve(hook):
             yield deadline
         return

@@ -13,11 +13,11 @@ from uuid import UUID, uuid4
 import orjson
 
 from authsvc import conf
+from authsvc.conf.sections.hooks import Hook
 from authsvc.observability import metrics, telemetry
 from hooks import errors, settings
 from hooks.errors import HookFailed, HookRejected
 from hooks.invocation import concurrency, database_function, http, python_function
-from hooks.names import Hook
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ NO_RESPONSE = NoResponse.NO_RESPONSE
 
 
 def is_enabled(hook: Hook) -> bool:
-    return settings.of(hook).enabled
+    return settings.get(hook).enabled
 
 
 def invoke(
@@ -51,7 +51,7 @@ def invoke(
     hook refuses the request, HookFailed if it cannot be asked or understood, and ServiceBusy. Outside of transactions
     the request has no slot during the call.
     """
-    configuration = settings.of(hook)
+    configuration = settings.get(hook)
     message_id = str(invocation_id or uuid4())
     started = time.monotonic()
     outcome = "failed"
@@ -80,7 +80,7 @@ def invoke(
 
 def tolerates(hook: Hook, error: HookFailed) -> bool:
     """True if the request goes on although the hook failed. Logs it."""
-    if settings.of(hook).on_failure != "open":
+    if settings.get(hook).on_failure != "open":
         return False
     fields = {"event": "hook.failed_open", "hook": str(hook), "cause": type(error).__name__}
     logger.error("hook failed open", extra=fields)
@@ -97,7 +97,7 @@ def _metadata(hook: Hook, message_id: str, address: str) -> dict[str, str]:
 
 
 def _call(hook: Hook, payload: Mapping[str, Any], message_id: str, deadline: float) -> Any:
-    configuration = settings.of(hook)
+    configuration = settings.get(hook)
     uri, timeout = configuration.uri, configuration.time_limit
     if configuration.transport == "python":
         response = python_function.call(

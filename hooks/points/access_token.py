@@ -10,10 +10,10 @@ from uuid import UUID
 
 import orjson
 
+from authsvc.conf.sections.hooks import Hook
 from hooks.errors import ClaimsMissing, HookFailed, InvalidClaims, InvalidHookResponse
 from hooks.invocation import concurrency, invocation
 from hooks.invocation.invocation import NO_RESPONSE
-from hooks.names import Hook
 
 _HOOK = Hook.CUSTOM_ACCESS_TOKEN
 

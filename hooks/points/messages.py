@@ -14,12 +14,12 @@ import orjson
 from accounts.users import queries, records
 from authsvc import conf
 from authsvc.caller import current_caller
+from authsvc.conf.sections.hooks import Hook
 from authsvc.errors import UnexpectedFailure
 from authsvc.messaging import Channel, DeliveryFailed, Email, EmailKind, HookCall, Message, Sms, SmsKind
 from authsvc.observability import metrics
 from hooks.errors import HookFailed, HookRejected
 from hooks.invocation import concurrency, invocation
-from hooks.names import Hook
 
 _HOOKS: Mapping[Channel, Hook] = {"email": Hook.SEND_EMAIL, "sms": Hook.SEND_SMS}
 

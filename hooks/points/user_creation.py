@@ -5,9 +5,9 @@ from __future__ import annotations
 from accounts.users import records
 from accounts.users.records import UserRecord
 from authsvc.caller import Caller
+from authsvc.conf.sections.hooks import Hook
 from hooks.errors import HookFailed
 from hooks.invocation import invocation
-from hooks.names import Hook
 
 _NEVER = "0001-01-01T00:00:00Z"
 

@@ -9,10 +9,10 @@ from uuid import UUID
 from accounts.mfa.errors import FactorAttemptRejected
 from accounts.sign_in.errors import PasswordAttemptRejected
 from authsvc.caller import Caller
+from authsvc.conf.sections.hooks import Hook
 from hooks.errors import HookFailed, InvalidHookResponse
 from hooks.invocation import invocation
 from hooks.invocation.invocation import NO_RESPONSE
-from hooks.names import Hook
 from tokens.sessions import revocation
 
 _MEMBERS = {"decision": str, "message": str, "should_logout_user": bool}

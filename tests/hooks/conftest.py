@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from authsvc import conf
-from authsvc.conf.sections.hooks import Hook as HookSettings
-from hooks.names import Hook
+from authsvc.conf.sections.hooks import Hook, HookSettings
 from tests.fakes.http_peer import HttpPeer, in_json
 
 SetHook = Callable[..., None]

@@ -12,9 +12,9 @@ import jwt
 import pytest
 from django.db import connection
 
+from authsvc.conf.sections.hooks import Hook
 from authsvc.conf.types import Secret
 from hooks.invocation import signatures
-from hooks.names import Hook
 from tests.conftest import Api, ChangeConfig
 from tests.factories import PASSWORD
 from tests.hooks.conftest import SetHook

@@ -9,7 +9,7 @@ from authsvc.conf.declaration import section, section_by_key
 from authsvc.conf.report import Notice, Report
 from authsvc.conf.sections import database as database_section
 from authsvc.conf.sections.database import Database, IndexWorker, check_encryption, check_pool_size
-from authsvc.conf.sections.hooks import HOOKS, Hook, HookCalls, check_hooks
+from authsvc.conf.sections.hooks import HOOKS, HookCalls, HookSettings, check_hooks
 from authsvc.conf.sections.languages import Languages, check_languages
 from authsvc.conf.sections.mail import Mailer, Recipients, Smtp, check_mail, check_recipients
 from authsvc.conf.sections.mfa import Mfa, Passkeys, WebAuthn, check_webauthn
@@ -77,7 +77,7 @@ class AuthConfig:
     wallets: Wallets = section(Wallets, "Wallets")
     flows: Flows = section(Flows, "Flows")
     oauth_server: OAuthServer = section(OAuthServer, "OAuth server")
-    hooks: Mapping[str, Hook] = section_by_key(Hook, "Hooks", prefix="AUTH_HOOK_<HOOK>_", keys=HOOKS)
+    hooks: Mapping[str, HookSettings] = section_by_key(HookSettings, "Hooks", prefix="AUTH_HOOK_<HOOK>_", keys=HOOKS)
     hook_calls: HookCalls = section(HookCalls, "All hooks")
     webhooks: Webhooks = section(Webhooks, "Webhooks")
     pages: Pages = section(Pages, "Hosted pages")

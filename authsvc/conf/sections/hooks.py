@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import StrEnum
 from urllib.parse import urlsplit
 
 from authsvc.conf.declaration import setting
@@ -15,10 +16,6 @@ from authsvc.conf.report import Report
 from authsvc.conf.types import Secret
 from authsvc.conf.value_types import BOOLEAN, COUNT, DURATION, SECRETS, TEXT, choice
 
-HOOKS = (
-    "custom_access_token", "send_email", "send_sms", "mfa_verification_attempt", "password_verification_attempt",
-    "before_user_created", "after_user_created",
-)  # fmt: skip
 _LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1", "host.docker.internal"})
 _HTTP_TIMEOUT = timedelta(seconds=5)
 _LOCAL_TIMEOUT = timedelta(seconds=2)
@@ -34,8 +31,24 @@ def _check_timeout(timeout: timedelta) -> str:
     return "" if not timeout or _MIN_TIMEOUT <= timeout <= _MAX_TIMEOUT else "must be between 100ms and 30s"
 
 
+class Hook(StrEnum):
+    """A member has the name of its settings, in upper case; its value is `metadata.name` of the payload."""
+
+    CUSTOM_ACCESS_TOKEN = "customize-access-token"
+    SEND_EMAIL = "send-email"
+    SEND_SMS = "send-sms"
+    MFA_VERIFICATION_ATTEMPT = "mfa-verification"
+    PASSWORD_VERIFICATION_ATTEMPT = "password-verification"
+    BEFORE_USER_CREATED = "before-user-created"
+    AFTER_USER_CREATED = "after-user-created"
+
+
+HOOKS = tuple(hook.name.lower() for hook in Hook)
+"""The key of each hook in `AuthConfig.hooks`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hook:
+class HookSettings:
     enabled: bool = setting("ENABLED", type=BOOLEAN, default=False, help="The service asks this hook.")
     uri: str = setting(
         "URI",
@@ -110,7 +123,7 @@ class HookCalls:
     )
 
 
-def check_hooks(hooks: Mapping[str, Hook], report: Report) -> None:
+def check_hooks(hooks: Mapping[str, HookSettings], report: Report) -> None:
     for name, hook in hooks.items():
         prefix = f"AUTH_HOOK_{name.upper()}"
         if hook.enabled and not hook.uri:
@@ -130,7 +143,7 @@ def check_hooks(hooks: Mapping[str, Hook], report: Report) -> None:
                 report.warning(f"{prefix}_ON_FAILURE", text)
 
 
-def _find_problem(hook: Hook) -> str:
+def _find_problem(hook: HookSettings) -> str:
     """The reason why a URI cannot be used; empty if it can."""
     try:
         parts = urlsplit(hook.uri)

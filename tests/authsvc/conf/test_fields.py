@@ -14,7 +14,7 @@ import pytest
 
 from authsvc import conf
 from authsvc.conf import dotenv
-from authsvc.conf.sections.hooks import HOOKS, Hook
+from authsvc.conf.sections.hooks import HOOKS, HookSettings
 from tests.authsvc.conf.variables import KEY, OCT, REQUIRED, ROOT, RSA, load, problems, seconds
 
 
@@ -388,7 +388,7 @@ def test_the_defaults_are_those_of_the_declarations() -> None:
         database=conf.Database(driver="postgres", url=conf.Secret(REQUIRED["DATABASE_URL"])),
         jwt=conf.Jwt(secret=conf.Secret("hunter2")),
         providers=dict.fromkeys(conf.PROVIDERS, conf.Provider()),
-        hooks=dict.fromkeys(HOOKS, Hook()),
+        hooks=dict.fromkeys(HOOKS, HookSettings()),
         notices=settings.notices,
     )
     assert (settings.api.port, settings.jwt.exp, settings.passwords.min_length) == (8081, seconds(3600), 6)

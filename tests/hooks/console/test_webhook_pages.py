@@ -12,10 +12,10 @@ from django.utils import timezone
 
 from accounts.models import User
 from authsvc.audit.models import AuditLogEntry
+from authsvc.conf.sections.hooks import Hook
 from authsvc.conf.types import Secret
 from authsvc.events import EventType
 from hooks.models import DeliveryStatus, WebhookAttempt, WebhookDelivery, WebhookEndpoint
-from hooks.names import Hook
 from hooks.webhooks import queries
 from tests import factories
 from tests.authsvc.console.conftest import START, Console, page_of

@@ -10,11 +10,11 @@ from datetime import timedelta
 import pytest
 from django.db import transaction
 
+from authsvc.conf.sections.hooks import Hook
 from authsvc.errors import ServiceBusy
 from authsvc.outgoing import bulkhead
 from hooks.errors import HookTimedOut
 from hooks.invocation import concurrency
-from hooks.names import Hook
 from tests.conftest import ChangeConfig
 from tests.hooks.conftest import SetHook
 

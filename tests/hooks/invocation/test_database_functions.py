@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from authsvc.conf.sections.hooks import Hook
 from hooks.errors import HookErrored, HookFunctionRefused, InvalidHookResponse
 from hooks.invocation.invocation import NO_RESPONSE, invoke
-from hooks.names import Hook
 from tests import factories
 from tests.conftest import Api
 from tests.factories import PASSWORD

@@ -14,10 +14,10 @@ from uuid import UUID
 import pytest
 from standardwebhooks import Webhook
 
+from authsvc.conf.sections.hooks import Hook
 from authsvc.conf.types import Secret
 from hooks.errors import HookFailed, HookRejected
 from hooks.invocation.invocation import NO_RESPONSE, invoke
-from hooks.names import Hook
 from tests import ports
 from tests.fakes.http_peer import HttpPeer, Response, in_json, redirect
 from tests.hooks.conftest import SetHook

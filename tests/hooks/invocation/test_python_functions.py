@@ -11,10 +11,10 @@ import pytest
 from django.core import checks
 from django.db import connection
 
+from authsvc.conf.sections.hooks import Hook
 from hooks.errors import HookErrored, HookRejected, HookTimedOut, InvalidHookResponse
 from hooks.invocation import python_function
 from hooks.invocation.invocation import NO_RESPONSE, invoke
-from hooks.names import Hook
 from tests.conftest import ChangeConfig
 from tests.hooks.conftest import SetHook
 from tests.hooks.invocation import functions

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import pytest
 from responses import RequestsMock
 
-from hooks.names import Hook
+from authsvc.conf.sections.hooks import Hook
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import MockedServer, in_json
 from tests.hooks.conftest import SetHook

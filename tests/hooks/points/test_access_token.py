@@ -18,7 +18,7 @@ from accounts.models import User
 from accounts.users.queries import AccountUsers
 from authsvc.caller import Caller
 from authsvc.conf import Provider
-from authsvc.conf.sections.hooks import Hook as HookSettings
+from authsvc.conf.sections.hooks import HookSettings
 from hooks.errors import ClaimsMissing, HookFailed, InvalidClaims, InvalidHookResponse
 from hooks.invocation.invocation import NO_RESPONSE
 from hooks.points.access_token import read_claims

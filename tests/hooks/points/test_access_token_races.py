@@ -13,8 +13,8 @@ import pytest
 from django.db import connections
 
 from accounts.models import User
+from authsvc.conf.sections.hooks import Hook
 from authsvc.server.request_slots import RequestSlots
-from hooks.names import Hook
 from tests import factories
 from tests.conftest import Api, ApiResponse
 from tests.factories import PASSWORD

@@ -12,9 +12,9 @@ import pytest
 from accounts.models import User
 from authsvc import conf, jobs, personal_data
 from authsvc.conf import Rate, Secret
+from authsvc.conf.sections.hooks import Hook
 from authsvc.jobs import registry
 from authsvc.personal_data import DataSubject
-from hooks.names import Hook
 from mailer.delivery import tasks
 from mailer.models import Attempt
 from tests.accounts.administration import admin_requests

@@ -22,10 +22,10 @@ from accounts.users import queries
 from authsvc import conf, messaging
 from authsvc.caller import Caller
 from authsvc.conf import Rate, Secret
+from authsvc.conf.sections.hooks import Hook
 from authsvc.diagnostics.registry import DiagnosticContext, Outcome
 from authsvc.messaging import Email
 from hooks.invocation import concurrency
-from hooks.names import Hook
 from mailer.diagnostics import EmailDiagnostic, SmsDiagnostic
 from tests.accounts.administration import admin_requests
 from tests.accounts.mfa import factor_requests

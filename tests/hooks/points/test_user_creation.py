@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from accounts.models import User
-from hooks.names import Hook
+from authsvc.conf.sections.hooks import Hook
 from tests import factories
 from tests.accounts.administration.admin_requests import token
 from tests.conftest import Api, ApiResponse, ChangeConfig

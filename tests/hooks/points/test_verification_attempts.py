@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts.models import Factor, FailedAttempts, User
 from accounts.users import failed_attempts
-from hooks.names import Hook
+from authsvc.conf.sections.hooks import Hook
 from tests import factories
 from tests.accounts.mfa import factor_requests
 from tests.authsvc.console.conftest import Console

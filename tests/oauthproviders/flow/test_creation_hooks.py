@@ -8,7 +8,7 @@ import pytest
 import responses
 
 from accounts.models import Identity, User
-from hooks.names import Hook
+from authsvc.conf.sections.hooks import Hook
 from tests import factories
 from tests.conftest import Api, ChangeConfig
 from tests.fakes.http_peer import MockedServer, in_json
