@@ -12,7 +12,7 @@ class AccountsConfig(AppConfig):
         from accounts.pages import registry
         from accounts.pages.account.sections import SECTIONS
         from accounts.sign_in.password import PasswordGrant
-        from accounts.users.personal_data import Account
+        from accounts.users.personal_data import AccountPersonalData
         from accounts.users.queries import AccountUsers
         from authsvc import personal_data
         from tokens.api import grants
@@ -20,5 +20,5 @@ class AccountsConfig(AppConfig):
 
         users.user_source = AccountUsers()
         grants.register("password", PasswordGrant(), position=1)
-        personal_data.sources.append(Account())
+        personal_data.sources.append(AccountPersonalData())
         registry.sections.extend(SECTIONS)

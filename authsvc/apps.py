@@ -22,18 +22,18 @@ class AuthsvcConfig(AppConfig):
 
     def ready(self) -> None:
         from authsvc import personal_data
-        from authsvc.audit.erasure import AuditTrail
+        from authsvc.audit.erasure import AuditPersonalData
         from authsvc.diagnostics.database import DatabaseDiagnostic
         from authsvc.diagnostics.proxy import ProxyDiagnostic
         from authsvc.diagnostics.registry import diagnostics
         from authsvc.diagnostics.telemetry import TelemetryDiagnostic
-        from authsvc.security.models import RateLimitCounters
+        from authsvc.security.models import RateLimitPersonalData
 
         # These modules register checks and console pages when they are imported.
         for name in ("diagnostics.deploy_checks", "audit.admin"):
             import_module(f"authsvc.{name}")
         diagnostics.extend([DatabaseDiagnostic(), TelemetryDiagnostic(), ProxyDiagnostic()])
-        personal_data.sources.extend([RateLimitCounters(), AuditTrail()])
+        personal_data.sources.extend([RateLimitPersonalData(), AuditPersonalData()])
         if conf.current().telemetry.metrics:
             # Not loaded otherwise, as are the libraries that they import.
             from authsvc.jobs.queue_metrics import QueueCollector

@@ -71,7 +71,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 SILENCED_SYSTEM_CHECKS = [
     "models.E034",  # an index name of 30 characters is Oracle's limit; PostgreSQL's is 63
     "auth.W004",  # an address is unique among those who sign in with it
-    *(f"admin.E{number}" for number in (408, 409, 410)),  # `authsvc.console.access` applies these middleware classes
+    *(f"admin.E{number}" for number in (408, 409, 410)),  # applied by `authsvc.console.view_policies`
     # Cookies, frames and redirects to https: the API has none of them, and TLS ends at the proxy in front.
     *(f"security.W{number:03}" for number in (1, 2, 3, 4, 8, 12, 16, 18, 20)),
 ]

@@ -23,7 +23,7 @@ class HooksConfig(AppConfig):
         from hooks.points.messages import MessageHooks
         from hooks.points.user_creation import UserCreationHooks
         from hooks.points.verification_attempts import VerificationAttemptHooks
-        from hooks.webhooks.personal_data import RecordedEvents
+        from hooks.webhooks.personal_data import WebhooksPersonalData
         from hooks.webhooks.recording import WebhookSink
         from tokens.sessions import issuing
 
@@ -39,7 +39,7 @@ class HooksConfig(AppConfig):
         attempt_hooks.hooks = VerificationAttemptHooks()
         creation_hook.hook = UserCreationHooks()
         events.sinks.append(WebhookSink())
-        personal_data.sources.append(RecordedEvents())
+        personal_data.sources.append(WebhooksPersonalData())
         if conf.current().telemetry.metrics:
             # Not loaded otherwise, as the library that it imports.
             from authsvc.observability import metrics

@@ -19,7 +19,7 @@ class MailerConfig(AppConfig):
         from authsvc.diagnostics.registry import diagnostics
         from mailer.delivery import receivers
         from mailer.diagnostics import EmailDiagnostic, SmsDiagnostic, TemplateDiagnostic
-        from mailer.personal_data import Messages
+        from mailer.personal_data import MailerPersonalData
         from mailer.sms.twilio_verify import TwilioPhoneVerifier
 
         import_module("mailer.checks")  # registers itself
@@ -30,4 +30,4 @@ class MailerConfig(AppConfig):
         )
         contract.phone_verifier = TwilioPhoneVerifier()
         diagnostics.extend([EmailDiagnostic(), TemplateDiagnostic(), SmsDiagnostic()])
-        personal_data.sources.append(Messages())
+        personal_data.sources.append(MailerPersonalData())

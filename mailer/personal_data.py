@@ -13,7 +13,7 @@ from mailer.models import Attempt, Message
 _BATCH_SIZE = 500
 
 
-class Messages:
+class MailerPersonalData:
     """Messages and delivery attempts (PersonalDataSource)."""
 
     def export(self, data_subject: DataSubject) -> Iterator[tuple[str, Iterable[Row]]]:

@@ -14,9 +14,9 @@ class OAuthServerConfig(AppConfig):
         from authsvc import personal_data
         from oauthserver.discovery import metadata
         from oauthserver.pages.applications import ApplicationsSection
-        from oauthserver.personal_data import GrantedAccess
+        from oauthserver.personal_data import OAuthServerPersonalData
         from tokens.jwt import signing_keys
 
         signing_keys.authorization_server_metadata = metadata.build
-        personal_data.sources.append(GrantedAccess())
+        personal_data.sources.append(OAuthServerPersonalData())
         registry.sections.append(ApplicationsSection())

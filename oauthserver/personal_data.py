@@ -14,7 +14,7 @@ _SECRETS = frozenset({"authorization_id", "authorization_code", "code_challenge"
 _DEVICE_SECRETS = frozenset({"device_code_hash", "user_code_hash"})
 
 
-class GrantedAccess:
+class OAuthServerPersonalData:
     def export(self, data_subject: DataSubject) -> Iterator[tuple[str, Iterable[Row]]]:
         consents = OAuthConsent.objects.filter(user_id=data_subject.id).order_by("granted_at", "id")
         yield "oauth_consents", export_rows(consents)

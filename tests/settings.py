@@ -32,6 +32,6 @@ os.environ.setdefault("DATABASE_URL", f"embedded:{Path(tempfile.gettempdir()) / 
 from authsvc import settings as _product  # noqa: E402  (the environment had to come first)
 from authsvc.settings import *  # noqa: E402, F403
 
-INSTALLED_APPS = ["tests.emptying", *_product.INSTALLED_APPS]
+INSTALLED_APPS = ["tests.flush_command", *_product.INSTALLED_APPS]
 PRODUCTION_PASSWORD_HASHERS = _product.PASSWORD_HASHERS
 PASSWORD_HASHERS = ["tests.hashers.CheapArgon2id"]

@@ -16,11 +16,11 @@ class TokensConfig(AppConfig):
         from tokens.api import grants
         from tokens.api.authentication import AdminCaptchaExemption
         from tokens.diagnostics import SigningKeyDiagnostic, check_signing_keys
-        from tokens.personal_data import SignIns
+        from tokens.personal_data import TokensPersonalData
 
         checks.register(check_signing_keys, checks.Tags.security)
         grants.register("refresh_token", grants.RefreshTokenGrant(), position=2)
         grants.register("pkce", grants.PkceGrant(), position=3)
         captcha.exemption = AdminCaptchaExemption()
         diagnostics.append(SigningKeyDiagnostic())
-        personal_data.sources.append(SignIns())
+        personal_data.sources.append(TokensPersonalData())

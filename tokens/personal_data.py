@@ -26,7 +26,7 @@ _OF_OPERATOR = {"ip", "user_agent", "impersonator_session_id"}
 """Columns of an impersonated session that describe the operator's device, which is no data of the user."""
 
 
-class SignIns:
+class TokensPersonalData:
     def export(self, data_subject: DataSubject) -> Iterator[tuple[str, Iterable[Row]]]:
         sessions = Session.objects.filter(user_id=data_subject.id).order_by("created_at", "id")
         own, of_operators = sessions.filter(impersonator_id=None), sessions.exclude(impersonator_id=None)

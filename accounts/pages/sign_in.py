@@ -110,7 +110,7 @@ class SignOutPage(Page):
 
     def submit(self, form: forms.Form) -> HttpResponse:
         if current := browser_session.signed_in(self.request):
-            revocation.log_out_browser(current, caller=self.caller, at=self.at)
+            revocation.sign_out_browser(current, caller=self.caller, at=self.at)
         browser_session.end(self.request)
         path = destinations.with_next(reverse("pages:signed_out"), destinations.next_path(self.request))
         target = destinations.redirect_target(self.request)

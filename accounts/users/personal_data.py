@@ -31,7 +31,7 @@ _AUDIT_TABLE = "audit_log_entries"
 _FACTOR_SECRETS = {"secret", "web_authn_credential", "last_webauthn_challenge_data"}
 
 
-class Account:
+class AccountPersonalData:
     """The users, identities, second factors and passkeys of a data subject."""
 
     def export(self, data_subject: DataSubject) -> Iterator[tuple[str, Iterable[Row]]]:

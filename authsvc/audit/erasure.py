@@ -29,7 +29,7 @@ _IMPERSONAL_TRAITS = frozenset(
 )  # fmt: skip
 
 
-class AuditTrail:
+class AuditPersonalData:
     """Entries whose actor or subject is the user."""
 
     def export(self, data_subject: DataSubject) -> Iterator[tuple[str, Iterable[Row]]]:

@@ -2,6 +2,6 @@
 
 `model_admin`, `lists`, `actions`, `filters`, `formatting`, `user_panels` and `timeline` are the base of the pages that
 the apps declare in `admin`.
-`site`, `access`, `dashboard`, `sign_in` and `account` stand above the apps; only the URLs and the app configuration
-load them.
+`site`, `view_policies`, `dashboard`, `sign_in` and `account` stand above the apps; only the URLs and the app
+configuration load them.
 """

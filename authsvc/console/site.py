@@ -19,12 +19,12 @@ from django.views.decorators.http import require_POST
 from authsvc import audit
 from authsvc.audit import Action
 from authsvc.console import dashboard, pages, personal_data, static_files
-from authsvc.console.access import View, console_view
 from authsvc.console.account.routes import account_urls
 from authsvc.console.actions import create_context
 from authsvc.console.model_admin import OperatorAdmin
 from authsvc.console.operators import Operator
 from authsvc.console.sign_in import forgotten_password, second_factor, views
+from authsvc.console.view_policies import View, console_view
 
 _REPLACED = frozenset({"autocomplete", "login", "logout", "password_change", "password_change_done", "view_on_site"})
 

@@ -7,7 +7,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import URLPattern, URLResolver, path, re_path
 from django.views.generic import RedirectView
 
-from authsvc.console.access import console_view
+from authsvc.console.view_policies import console_view
 
 
 def not_found(request: HttpRequest, url: str) -> HttpResponse:

@@ -28,7 +28,7 @@ class RateLimit(models.Model):
         return f"{self.bucket} {self.key}"
 
 
-class RateLimitCounters:
+class RateLimitPersonalData:
     """Counters whose key is an address of the user, or is or begins with the user's id (PersonalDataSource)."""
 
     def export(self, data_subject: DataSubject) -> Iterator[tuple[str, Iterable[Row]]]:

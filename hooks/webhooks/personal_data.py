@@ -14,7 +14,7 @@ from hooks.webhooks import queries
 _BATCH_SIZE = 500
 
 
-class RecordedEvents:
+class WebhooksPersonalData:
     def export(self, data_subject: DataSubject) -> Iterator[tuple[str, Iterable[Row]]]:
         yield "webhook_events", _events(data_subject)
         deliveries = WebhookDelivery.objects.filter(user_id=data_subject.id).order_by("sequence", "id")

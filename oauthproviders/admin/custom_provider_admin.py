@@ -22,7 +22,7 @@ from oauthproviders.custom.definitions import ProviderDefinition
 from oauthproviders.models import CustomProvider, ProviderType
 
 _TYPES: dict[str, str] = {ProviderType.OIDC.value: "OpenID Connect", ProviderType.OAUTH2.value: "OAuth 2.0"}
-_OAUTH2_ADDRESSES = ("authorization_url", "token_url", "userinfo_url")
+_OAUTH2_URLS = ("authorization_url", "token_url", "userinfo_url")
 _LABELS = {
     "client_id": "Client ID",
     "acceptable_client_ids": "Further client IDs",
@@ -84,12 +84,12 @@ class CustomProviderAdmin(OperatorAdmin):
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         is_openid = obj is not None and obj.provider_type == ProviderType.OIDC
         openid_client = ("acceptable_client_ids", "nonce") if is_openid else ()
-        addresses = ("issuer", "discovery_url", "discovery_cached_at") if is_openid else _OAUTH2_ADDRESSES
+        urls = ("issuer", "discovery_url", "discovery_cached_at") if is_openid else _OAUTH2_URLS
         client = ("client_id", *openid_client, "requested_scopes", "pkce", "parameters")
         return [
             ("Use", {"fields": ("identifier", "name", "kind", "users", "callback_url", "sign_in_url")}),
             ("Client", {"fields": client}),
-            ("Addresses", {"fields": addresses}),
+            ("URLs", {"fields": urls}),
             ("Profile", {"fields": ("without_email", "mapping", "claims")}),
             ("Times", {"fields": ("created_at", "updated_at")}),
         ]

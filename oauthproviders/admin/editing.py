@@ -129,7 +129,7 @@ def _test(request: HttpRequest, form: ProviderForm) -> tuple[list[Panel], list[s
     except ValidationFailed as error:
         return [], [error.message]
     # The stored secret must not reach a server that was never saved, and so is not in the audit trail of changes.
-    sends_secret = "client_secret" in form.changed_values or not form.has_new_addresses
+    sends_secret = "client_secret" in form.changed_values or not form.has_new_urls
     steps = provider_checks.check_custom_provider(
         row, sends_secret=sends_secret, actor=context.actor, caller=context.caller, at=context.at
     )

@@ -36,18 +36,18 @@ class ListField(forms.CharField):
 
 def _text(label: str, **options: Any) -> forms.CharField:
     widget = forms.TextInput(attrs={"spellcheck": "false", "autocapitalize": "none", "autocomplete": "off"})
-    # The service reports missing values and wrong addresses with the texts of the API.
+    # The service reports missing values and wrong URLs with the texts of the API.
     return forms.CharField(label=label, required=False, widget=widget, **options)
 
 
-def _address(label: str, **options: Any) -> forms.CharField:
+def _url_field(label: str, **options: Any) -> forms.CharField:
     field = _text(label, **options)
     field.widget.attrs["inputmode"] = "url"
     return field
 
 
 class ProviderForm(forms.Form):
-    """The values of a custom provider. Subclasses have the addresses of one type."""
+    """The values of a custom provider. Subclasses have the URLs of one type."""
 
     provider_type: ClassVar[ProviderType]
     titles: ClassVar[Sequence[tuple[str, tuple[str, ...]]]]
@@ -123,7 +123,7 @@ class ProviderForm(forms.Form):
         return self.row is not None and self.changed_values.get("discovery_url") == ""
 
     @property
-    def has_new_addresses(self) -> bool:
+    def has_new_urls(self) -> bool:
         """True if the client secret would be sent to another server than that of the stored values."""
         return not {"issuer", "discovery_url", "token_url"}.isdisjoint(self.changed_values)
 
@@ -145,8 +145,8 @@ class OpenIdConnectForm(ProviderForm):
         _CLAIMS,
     )  # fmt: skip
 
-    issuer = _address("Issuer", help_text="Exactly as the provider writes it in its discovery document.")
-    discovery_url = _address(
+    issuer = _url_field("Issuer", help_text="Exactly as the provider writes it in its discovery document.")
+    discovery_url = _url_field(
         "URL of the discovery document", help_text="Leave empty for the issuer + /.well-known/openid-configuration"
     )
     acceptable_client_ids = ListField(
@@ -167,9 +167,9 @@ class OAuth2Form(ProviderForm):
         _CLAIMS,
     )
 
-    authorization_url = _address("Authorization endpoint")
-    token_url = _address("Token endpoint")
-    userinfo_url = _address("User info endpoint")
+    authorization_url = _url_field("Authorization endpoint")
+    token_url = _url_field("Token endpoint")
+    userinfo_url = _url_field("User info endpoint")
 
 
 FORMS: dict[str, type[ProviderForm]] = {form.provider_type.value: form for form in (OpenIdConnectForm, OAuth2Form)}

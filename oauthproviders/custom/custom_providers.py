@@ -82,7 +82,7 @@ def create(
     """Raises ValidationFailed, TooManyCustomProviders, CustomProviderExists."""
     definitions.check_complete(definition)
     _check_quota()
-    _check_addresses(definition)
+    _check_urls(definition)
     row = CustomProvider(id=uuid4(), created_at=at, updated_at=at)
     if CustomProvider.objects.filter(identifier=definition.identifier).exists():
         raise CustomProviderExists
@@ -120,7 +120,7 @@ def update(
     row = find(identifier)
     before = _audited_values(row)
     definitions.check_values(changes)
-    _check_addresses(changes)
+    _check_urls(changes)
     values = _changed_values(changes, resets_discovery_url=resets_discovery_url)
     _fill(row, values)
     row.updated_at = at
@@ -197,10 +197,10 @@ def _check_quota() -> None:
         raise TooManyCustomProviders
 
 
-def _check_addresses(definition: ProviderDefinition) -> None:
-    for address in definition.addresses:
+def _check_urls(definition: ProviderDefinition) -> None:
+    for url in definition.urls:
         try:
-            safe_urls.check(address, private_allowed=not provider.is_public_only())
+            safe_urls.check(url, private_allowed=not provider.is_public_only())
         except safe_urls.UnsafeUrl as reason:
             raise ValidationFailed(str(reason)) from None
 

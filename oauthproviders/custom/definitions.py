@@ -52,9 +52,9 @@ class ProviderDefinition(Body, frozen=True):
     jwks_uri: str | None = None
 
     @property
-    def addresses(self) -> list[str]:
+    def urls(self) -> list[str]:
         """The URLs that this service calls or redirects to."""
-        return [address for name in URL_FIELDS if (address := getattr(self, name))]
+        return [url for name in URL_FIELDS if (url := getattr(self, name))]
 
     def values(self) -> dict[str, Any]:
         """The present values by column."""
@@ -109,5 +109,5 @@ def _errors(definition: ProviderDefinition) -> Iterator[str]:
     for name, limit in _MAX_LENGTHS.items():
         if len(getattr(definition, name) or "") > limit:
             yield f"{name} must have at most {limit} characters"
-    if any(len(address) > _MAX_URL_LENGTH for address in definition.addresses):
+    if any(len(url) > _MAX_URL_LENGTH for url in definition.urls):
         yield f"a URL must have at most {_MAX_URL_LENGTH} characters"

@@ -55,10 +55,10 @@ class CustomOAuthProvider(OAuth2):
                 token.id_token, issuer=issuer_of(self.row), audiences=audiences_of(self.row)
             )
             return profile_of_id_token(self.row, token_claims)
-        address = self.row.userinfo_url if self._is_oauth2 else self._discovery.userinfo_endpoint
-        if not address:
+        url = self.row.userinfo_url if self._is_oauth2 else self._discovery.userinfo_endpoint
+        if not url:
             raise InvalidProviderResponse("there is neither an ID token nor a userinfo endpoint")
-        document = self.fetch_document(token, address, dict[str, Any])
+        document = self.fetch_document(token, url, dict[str, Any])
         return profiles.generic(_map_claims(self.row, profiles.generic(document), document))
 
     def _require_endpoint(self, endpoint: str | None) -> str:

@@ -53,7 +53,7 @@ class CustomProviderList(TypedDict):
 
 def custom_provider_json(row: models.CustomProvider) -> dict[str, Any]:
     """A provider without its secret and without keys that have no value."""
-    addresses = {name: value for name in models.URL_FIELDS if (value := getattr(row, name)) is not None}
+    urls = {name: value for name in models.URL_FIELDS if (value := getattr(row, name)) is not None}
     cached = row.cached_discovery or {}
     discovery = {"discovery_document": {key: cached[key] for key in _DISCOVERY_KEYS if key in cached}} if cached else {}
     return {
@@ -71,7 +71,7 @@ def custom_provider_json(row: models.CustomProvider) -> dict[str, Any]:
         "enabled": row.enabled,
         "email_optional": row.email_optional,
         "skip_nonce_check": row.skip_nonce_check,
-        **addresses,
+        **urls,
         **discovery,
         "created_at": rfc3339(row.created_at),
         "updated_at": rfc3339(row.updated_at),

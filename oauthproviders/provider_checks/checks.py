@@ -1,4 +1,4 @@
-"""Checks a provider in steps: addresses, discovery document, keys and client credentials.
+"""Checks a provider in steps: URLs, discovery document, keys and client credentials.
 
 The steps send the requests of a sign-in, with the same client, limits and deadline.
 """

@@ -52,7 +52,7 @@ def check_client(steps: Steps, url: str, rules: Rules, make: Callable[[], OAuth2
     if not url:
         steps.skip("no token endpoint is known", subject)
     elif not sends_secret:
-        steps.skip("the stored secret is not sent to changed addresses; enter the client secret to test it", subject)
+        steps.skip("the stored secret is not sent to changed URLs; enter the client secret to test it", subject)
     else:
         steps.run(subject, lambda: _try_client(make(), url, rules))
 

@@ -88,7 +88,7 @@ class LogoutPage(Page):
 
     def end_session(self, logout: LogoutRequest) -> HttpResponse:
         if current := browser_session.signed_in(self.request):
-            revocation.log_out_browser(current, caller=self.caller, at=self.at)
+            revocation.sign_out_browser(current, caller=self.caller, at=self.at)
         browser_session.end(self.request)
         return self.finish(logout)
 

@@ -98,7 +98,7 @@ def delete_user(bench: Bench) -> None:
     bench.ask("DELETE", f"/admin/users/{factories.make_user().id}", {})
 
 
-def log_out(bench: Bench) -> None:
+def sign_out(bench: Bench) -> None:
     done(bench.api.post("/logout", bearer=factories.make_session().access_token))
 
 
@@ -169,7 +169,7 @@ SCENARIOS: dict[EventType, Scenario] = {
     EventType.USER_INVITED: lambda bench: bench.ask("POST", "/invite", {"email": EMAIL}),
     EventType.SESSION_STARTED: sign_in,
     EventType.SESSION_UPGRADED: step_up,
-    EventType.SESSION_REVOKED: log_out,
+    EventType.SESSION_REVOKED: sign_out,
     EventType.IDENTITY_LINKED: link_identity,
     EventType.IDENTITY_UNLINKED: unlink_identity,
     EventType.FACTOR_ENROLLED: step_up,

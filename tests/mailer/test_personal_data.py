@@ -19,7 +19,7 @@ from authsvc.messaging import Email, EmailKind, Sms, SmsKind
 from authsvc.personal_data import DataSubject
 from mailer import personal_data
 from mailer.delivery import encryption
-from mailer.personal_data import Messages, messages_of_recipients
+from mailer.personal_data import MailerPersonalData, messages_of_recipients
 from tests.conftest import ChangeConfig
 from tests.mailer.conftest import Queue
 
@@ -52,7 +52,7 @@ def remove_recipient_digests() -> None:
 
 
 def exported() -> list[Any]:
-    (name, rows), *_ = Messages().export(ADA)
+    (name, rows), *_ = MailerPersonalData().export(ADA)
     assert name == "messages"
     return [row["id"] for row in rows]
 
@@ -75,7 +75,7 @@ def test_messages_of_a_user_are_exported_and_removed(queue: Queue, message: Emai
     if not marked:
         remove_recipient_digests()
     assert exported() == [str(message.id)]
-    assert Messages().erase(ADA)["messages"] == 1
+    assert MailerPersonalData().erase(ADA)["messages"] == 1
     (left,) = queue.jobs()
     assert str(other.id) in left["args"]
 
@@ -84,7 +84,7 @@ def test_removal_does_not_read_messages_of_others(queue: Queue) -> None:
     def removal() -> int:
         post(email_to(ADDRESS, user_id=ADA.id))
         with CaptureQueriesContext(connection) as statements:
-            assert Messages().erase(ADA)["messages"] == 1
+            assert MailerPersonalData().erase(ADA)["messages"] == 1
         return len(statements)
 
     alone = removal()
@@ -98,7 +98,7 @@ def test_messages_without_a_recipient_digest_are_decrypted(queue: Queue) -> None
     remove_recipient_digests()
     post(mine[2])
     assert sorted(exported()) == sorted(str(message.id) for message in mine)
-    assert Messages().erase(ADA)["messages"] == 3
+    assert MailerPersonalData().erase(ADA)["messages"] == 3
     assert len(queue.jobs()) == personal_data._BATCH_SIZE
 
 

@@ -11,7 +11,7 @@ from accounts.models import User
 from authsvc import personal_data
 from authsvc.personal_data import DataSubject
 from oauthserver.models import OAuthAuthorization, OAuthConsent
-from oauthserver.personal_data import GrantedAccess
+from oauthserver.personal_data import OAuthServerPersonalData
 from tests.accounts.administration import admin_requests
 from tests.accounts.mfa import factor_requests
 from tests.conftest import Api, ChangeConfig
@@ -226,10 +226,10 @@ def test_new_session_replaces_no_restriction(api: Api) -> None:
 def test_personal_data(api: Api) -> None:
     session, application = make_session(), register(api)
     approve(api, application, session)
-    assert any(isinstance(source, GrantedAccess) for source in personal_data.sources)
+    assert any(isinstance(source, OAuthServerPersonalData) for source in personal_data.sources)
     subject = DataSubject(id=session.user.id, addresses=frozenset({session.user.email or ""}))
 
-    tables = {name: list(rows) for name, rows in GrantedAccess().export(subject)}
+    tables = {name: list(rows) for name, rows in OAuthServerPersonalData().export(subject)}
 
     (consent,), (request,) = tables["oauth_consents"], tables["oauth_authorizations"]
     assert (consent["scopes"], request["scope"]) == ("openid email", "openid email")

@@ -71,7 +71,7 @@ class LogoutView(Endpoint):
         signed_in = authentication.get_signed_in_user(request)
         if scope != "local" and is_restricted(signed_in):
             raise errors.ClientTokenNotAllowed
-        revocation.log_out(signed_in, scope=scope, caller=request.caller, at=timezone.now())
+        revocation.sign_out(signed_in, scope=scope, caller=request.caller, at=timezone.now())
         return Response(status=204)
 
 

@@ -138,7 +138,7 @@ def record_end(
     audit.record(Action.IMPERSONATION_ENDED, actor=actor, caller=caller, at=at, traits=traits)
 
 
-def log_out(signed_in: SignedInUser, *, caller: Caller, at: datetime) -> None:
+def sign_out(signed_in: SignedInUser, *, caller: Caller, at: datetime) -> None:
     """End an impersonated session whose operator `is_active` has named."""
     assert signed_in.session is not None  # noqa: S101  (narrowing; callers have checked)
     with transaction.atomic(durable=True):

@@ -16,7 +16,7 @@ from tokens.sessions import aal, errors, impersonation, locks, session_events
 from tokens.sessions.users import SignedInUser
 
 
-def log_out(signed_in: SignedInUser, *, scope: str, caller: Caller, at: datetime) -> None:
+def sign_out(signed_in: SignedInUser, *, scope: str, caller: Caller, at: datetime) -> None:
     """Revoke sessions of a user: all (`global`), this one (`local`) or all other ones (`others`).
 
     A token without a session revokes all sessions for every scope. An impersonated session ends for every scope, and
@@ -28,7 +28,7 @@ def log_out(signed_in: SignedInUser, *, scope: str, caller: Caller, at: datetime
     if signed_in.is_impersonated:
         if scope == "others":
             impersonation.refuse(signed_in, request="POST logout", caller=caller, at=at)
-        impersonation.log_out(signed_in, caller=caller, at=at)
+        impersonation.sign_out(signed_in, caller=caller, at=at)
         return
     with transaction.atomic(durable=True):
         audit.record(audit.Action.LOGOUT, actor=signed_in.user, caller=caller, at=at)
@@ -42,7 +42,7 @@ def log_out(signed_in: SignedInUser, *, scope: str, caller: Caller, at: datetime
             revoke_all_sessions(signed_in.user.id, except_session_id=kept, reason=reason)
 
 
-def log_out_browser(signed_in: SignedInUser, *, caller: Caller, at: datetime) -> None:
+def sign_out_browser(signed_in: SignedInUser, *, caller: Caller, at: datetime) -> None:
     """Revoke the session of a browser, and the sessions of OAuth clients that were granted in it.
 
     Sessions with the scope `offline_access` continue without the browser (OpenID Connect Back-Channel Logout §2.7).
@@ -77,7 +77,7 @@ def replace_browser_session(previous: SignedInUser, *, session_id: UUID, caller:
         raise errors.SessionNotFound
     sessions = Session.objects.filter(user_id=previous.user.id)
     if not sessions.filter(id=session_id).exists():
-        log_out_browser(previous, caller=caller, at=at)
+        sign_out_browser(previous, caller=caller, at=at)
         return
     with transaction.atomic(durable=True):
         audit.record(audit.Action.LOGOUT, actor=previous.user, caller=caller, at=at)

@@ -119,7 +119,7 @@ class OtherSessionsPage(QuestionPage):
     back = "pages:sessions"
 
     def submit(self, form: forms.Form) -> HttpResponse:
-        revocation.log_out(self.current, scope="others", caller=self.caller, at=self.at)
+        revocation.sign_out(self.current, scope="others", caller=self.caller, at=self.at)
         return self.done(_("All other sessions have ended."))
 
 

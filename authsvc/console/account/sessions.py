@@ -32,7 +32,7 @@ def end(request: HttpRequest, current: SignedInUser) -> HttpResponse:
 
 def end_others(request: HttpRequest, current: SignedInUser) -> HttpResponse:
     if request.method == "POST":
-        revocation.log_out(current, scope="others", caller=caller_of(request), at=timezone.now())
+        revocation.sign_out(current, scope="others", caller=caller_of(request), at=timezone.now())
         messages.success(request, "All other sessions have ended.")
         return to_account()
     text = "Your other browsers, and applications that use your account, must sign in again."

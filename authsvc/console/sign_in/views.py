@@ -62,7 +62,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
 def sign_out(request: HttpRequest) -> HttpResponse:
     """End the session and clear the cookie."""
     if current := console_session.signed_in(request):
-        revocation.log_out(current, scope="local", caller=caller_of(request), at=timezone.now())
+        revocation.sign_out(current, scope="local", caller=caller_of(request), at=timezone.now())
     console_session.end(request)
     return HttpResponseRedirect(reverse("admin:login"))
 

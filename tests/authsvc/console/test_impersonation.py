@@ -28,7 +28,7 @@ from tests import factories
 from tests.authsvc.console.conftest import USERS, Console, page_of
 from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tokens.models import ImpersonationLink, Session
-from tokens.personal_data import SignIns
+from tokens.personal_data import TokensPersonalData
 
 pytestmark = pytest.mark.django_db
 
@@ -383,7 +383,7 @@ def test_the_network_of_the_operator_is_not_one_of_the_user(
 def test_the_export_of_the_user_leaves_the_device_of_the_operator_out(active: Impersonation, ada: User) -> None:
     own = factories.make_session(ada).session
     subject = DataSubject(id=ada.pk, addresses=frozenset({"ada@example.com"}))
-    [exported] = [list(rows) for table, rows in SignIns().export(subject) if table == "sessions"]
+    [exported] = [list(rows) for table, rows in TokensPersonalData().export(subject) if table == "sessions"]
     rows = {row["id"]: row for row in exported}
     assert rows.keys() == {own.pk, active.given.session.pk}
     assert {"ip", "user_agent"} <= rows[own.pk].keys()

@@ -216,7 +216,7 @@ def test_a_sign_in_with_an_id_token_whose_account_changes_creates_another_accoun
     assert response.json()["user"]["id"] != str(user.id)
 
 
-def log_out(signed_in: SignIn) -> None:
+def sign_out(signed_in: SignIn) -> None:
     assert Api().post("/logout", bearer=signed_in.access_token).status_code == 204
 
 
@@ -229,7 +229,7 @@ def end_session(signed_in: SignIn) -> None:
     revocation.revoke_session_as_operator(signed_in.session.id, actor=actor, caller=caller, at=timezone.now())
 
 
-ENDINGS = {"logout": log_out, "ban": ban, "revocation": end_session}
+ENDINGS = {"logout": sign_out, "ban": ban, "revocation": end_session}
 
 
 @pytest.mark.parametrize(
