@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
-from urllib.parse import urlsplit
 from uuid import UUID, uuid4
 
 from django.db import transaction
@@ -17,6 +16,7 @@ from django.db import transaction
 from authsvc import audit, conf
 from authsvc.caller import Caller
 from authsvc.events import EventType
+from authsvc.outgoing import urls
 from authsvc.security import encryption
 from hooks.models import DisabledReason, WebhookEndpoint
 from hooks.webhooks import queries, subscriptions
@@ -208,20 +208,9 @@ def _checked(*, url: str | None, event_types: Sequence[str] | None, description:
 
 def _check_url(url: str) -> None:
     allows_http = conf.current().webhooks.allow_private_networks
-    is_printable = url.isascii() and url.isprintable() and " " not in url
-    try:
-        parts = urlsplit(url)
-        is_valid = (
-            parts.scheme in (("https", "http") if allows_http else ("https",))
-            and bool(parts.hostname)
-            and parts.port != 0
-            and "@" not in parts.netloc
-            and "#" not in url
-            and "\\" not in url
-        )
-    except ValueError:
-        is_valid = False
-    if not (is_valid and is_printable) or len(url) > _MAX_URL_LENGTH:
+    schemes = ("https", "http") if allows_http else ("https",)
+    parts = urls.split_plain(url)
+    if parts is None or parts.scheme not in schemes or "#" in url or len(url) > _MAX_URL_LENGTH:
         raise EndpointInvalid(f"url must be an absolute {'http or https' if allows_http else 'https'} URL")
 
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
-import re
-from urllib.parse import urlsplit
 
-from authsvc.outgoing import bulkhead, connections
+from authsvc.outgoing import bulkhead, connections, urls
 from oauthproviders.base import deadline
 from oauthproviders.base.contract import InvalidProviderResponse
 
-# URL parsers treat other characters differently.
-_PRINTABLE = re.compile(r"[!-~]+")
 _DNS_TIMEOUT_SECONDS = 5.0
 _LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback")
 
@@ -24,22 +20,19 @@ def check(url: str, *, private_allowed: bool) -> None:
     """Raises UnsafeUrl. Each call checks the resolved address again, because DNS can change."""
     if not url.startswith("https://"):
         raise UnsafeUrl("URL must use HTTPS")
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port or 443
-    except ValueError:
-        raise UnsafeUrl("URL must have a valid hostname") from None
-    if not host or parts.username is not None or not _PRINTABLE.fullmatch(url):
+    parts = urls.split_plain(url)
+    if parts is None:
         raise UnsafeUrl("URL must have a valid hostname")
     if private_allowed:
         return
+    host = parts.hostname or ""
     name = host.rstrip(".")
     if name in _LOCAL_NAMES or name.endswith(".localhost") or _is_loopback(name):
         raise UnsafeUrl("URL cannot point to localhost or loopback addresses")
     try:
         seconds = min(_DNS_TIMEOUT_SECONDS, deadline.remaining().total_seconds())
         with bulkhead.wait_for("dns"):
-            addresses = connections.look_up(host, port, seconds=seconds)
+            addresses = connections.look_up(host, parts.port or 443, seconds=seconds)
     except (OSError, UnicodeError, InvalidProviderResponse):
         raise UnsafeUrl("Unable to resolve hostname") from None
     for _family, address in addresses:

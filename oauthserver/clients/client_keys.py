@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from datetime import timedelta
 from ipaddress import ip_address
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 import orjson
 
 from authsvc import conf
-from authsvc.outgoing import connections, http
+from authsvc.outgoing import connections, http, urls
 from authsvc.outgoing.remote_documents import DocumentCache
 from oauthserver.errors import ClientMetadataInvalid
 from oauthserver.models import OAuthClient
 from tokens.jwt import published_keys
 from tokens.jwt.published_keys import PublishedKeys
+from tokens.jwt.signing_keys import PRIVATE_MEMBERS
 
 _MAX_KEYS = 10
 _MAX_STORED_BYTES = 16_384
@@ -27,10 +26,7 @@ _MAX_FETCHED_BYTES = 65_536
 _MAX_URI_BYTES = 2048
 _MAX_AGE = timedelta(minutes=10)
 _TIMEOUT = timedelta(seconds=5)
-_PRIVATE_MEMBERS = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
 _STORED_MEMBERS = frozenset({"kty", "n", "e", "crv", "x", "y", "kid", "alg", "use"})
-# URL parsers treat other characters differently.
-_PRINTABLE = re.compile(r"[!-~]+")
 
 
 class KeysUnavailable(Exception):
@@ -61,7 +57,7 @@ def to_column(jwks: Mapping[str, Any]) -> str:
         raise ClientMetadataInvalid("jwks must be a JSON Web Key Set")
     if not 1 <= len(keys) <= _MAX_KEYS:
         raise ClientMetadataInvalid(f"jwks must have 1 to {_MAX_KEYS} keys")
-    if any(_PRIVATE_MEMBERS & key.keys() for key in keys):
+    if any(PRIVATE_MEMBERS & key.keys() for key in keys):
         raise ClientMetadataInvalid("jwks must not contain private or symmetric keys")
     if not any(published_keys.usable_algorithms(key, published_keys.ALGORITHMS) for key in keys):
         raise ClientMetadataInvalid("jwks must contain a public RSA, EC or Ed25519 key for signatures")
@@ -79,13 +75,8 @@ def check_uri(uri: str) -> None:
     """Raises ClientMetadataInvalid. Each fetch checks the addresses of the host, because DNS can change."""
     if len(uri.encode(errors="replace")) > _MAX_URI_BYTES:
         raise ClientMetadataInvalid(f"jwks_uri cannot exceed {_MAX_URI_BYTES} characters")
-    try:
-        parts = urlsplit(uri)
-        host, _port = parts.hostname or "", parts.port
-    except ValueError:
-        host = ""
-    is_plain = _PRINTABLE.fullmatch(uri) is not None and "@" not in parts.netloc if host else False
-    if not is_plain or parts.scheme != "https" or parts.fragment or not _may_be_public(host):
+    parts = urls.split_plain(uri)
+    if parts is None or parts.scheme != "https" or parts.fragment or not _may_be_public(parts.hostname or ""):
         raise ClientMetadataInvalid("jwks_uri must be an https URL of a public host")
 
 

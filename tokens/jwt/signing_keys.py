@@ -32,7 +32,8 @@ _FAMILIES: Mapping[str, tuple[str, str | None]] = {
 ALGORITHMS = tuple(_FAMILIES)
 
 _IMPLEMENTATIONS = {name: get_default_algorithms()[name] for name in ALGORITHMS}
-_PRIVATE_MEMBERS = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
+PRIVATE_MEMBERS = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
+"""Of a private or secret JSON Web Key (RFC 7518 §6)."""
 
 _CLAIMS = (
     "sub", "aud", "exp", "iat", "email", "phone", "app_metadata", "user_metadata", "role", "aal", "amr", "session_id",
@@ -231,7 +232,7 @@ def _parse(jwk: Mapping[str, Any]) -> Key:
     alg = jwk.get("alg") or next((name for name, required in _FAMILIES.items() if required == family), None)
     if not isinstance(kid, str) or not isinstance(alg, str) or _FAMILIES.get(alg) != family or "aws:kms:arn" in jwk:
         raise ImproperlyConfigured(f"JWT_KEYS: the type or algorithm of the key {kid!r} is not supported")
-    if is_signing and not _PRIVATE_MEMBERS & jwk.keys():
+    if is_signing and not PRIVATE_MEMBERS & jwk.keys():
         raise ImproperlyConfigured(f"JWT_KEYS: the key {kid!r} is a signing key but has no private part")
     try:
         material = _IMPLEMENTATIONS[alg].from_jwk(dict(jwk))
@@ -252,5 +253,5 @@ def _parse(jwk: Mapping[str, Any]) -> Key:
 
 
 def _build_public_jwk(jwk: Mapping[str, Any], *, alg: str) -> dict[str, Any]:
-    public = {name: value for name, value in jwk.items() if name not in _PRIVATE_MEMBERS}
+    public = {name: value for name, value in jwk.items() if name not in PRIVATE_MEMBERS}
     return dict(sorted((public | {"alg": alg, "use": "sig", "key_ops": ["verify"]}).items()))
