@@ -33,7 +33,7 @@ def count_days() -> None:
 
 @jobs.periodic(name="core.audit_partitions", cron="7 * * * *")
 def maintain_audit_partitions() -> None:
-    partitions.maintain_now()
+    partitions.maintain(at=timezone.now())
 
 
 def _old_counts(at: datetime) -> Sequence[date]:

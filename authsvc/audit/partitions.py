@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from django.db import DatabaseError, connection, transaction
 from django.db.backends.utils import CursorWrapper
-from django.utils import timezone
 
 from authsvc import conf
 from authsvc.db.postgresql import response_timeout
@@ -22,7 +21,6 @@ _LOCK_TIMEOUT = "200ms"
 
 _MAX_MOVED_ROWS = 10_000
 """Entries of a month that may leave the default partition while it is locked and sign-ins store entries there."""
-_MAX_CLOCK_DIFFERENCE = timedelta(hours=1)
 
 logger = logging.getLogger(__name__)
 
@@ -43,19 +41,6 @@ def first_of_month(at: datetime) -> datetime:
 def next_month(at: datetime) -> datetime:
     """The first day of the month (UTC) after a time."""
     return first_of_month(first_of_month(at) + timedelta(days=32))
-
-
-def maintain_now() -> None:
-    """`maintain` at the present time. A wrong clock would expire the whole audit trail, so two clocks must agree."""
-    at = timezone.now()
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
-        ((database_time,),) = cursor.fetchall()
-    if abs(at - database_time) > _MAX_CLOCK_DIFFERENCE:
-        error = f"the clock of this host says {at:%Y-%m-%d %H:%M}, that of the database {database_time:%Y-%m-%d %H:%M}"
-        logger.error("audit partitions not maintained", extra={"error": error})
-        return
-    maintain(at=at)
 
 
 def maintain(*, at: datetime) -> None:

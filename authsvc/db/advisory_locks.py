@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
+import math
 import time
 from collections.abc import Iterator
 
@@ -12,6 +14,9 @@ from django.db.backends.utils import CursorWrapper
 
 RETRY_SECONDS = 0.1
 """Pause between two attempts to get a lock."""
+_WARN_AFTER_SECONDS = 10.0
+
+logger = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
@@ -26,8 +31,13 @@ def hold_lock(purpose: str, *, using: str = DEFAULT_DB_ALIAS) -> Iterator[None]:
     try:
         connection.set_autocommit(autocommit=False)
         with connection.cursor() as cursor:
+            warn_at = time.monotonic() + _WARN_AFTER_SECONDS
             while not _acquire(cursor, purpose):
                 connection.rollback()
+                if time.monotonic() > warn_at:
+                    # Its process may be frozen: `pg_locks` and `pg_stat_activity` show which host it is on.
+                    logger.warning("another process holds a lock", extra={"lock": purpose})
+                    warn_at = math.inf
                 time.sleep(RETRY_SECONDS)
         yield
     finally:

@@ -14,7 +14,7 @@ import psycopg
 from django.db import close_old_connections
 from django.utils import timezone
 from procrastinate import App, BaseRetryStrategy, JobContext, PsycopgConnector, RetryDecision
-from procrastinate.connector import Notify
+from procrastinate.connector import BaseConnector, Notify
 from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager
@@ -23,8 +23,13 @@ from authsvc import conf
 from authsvc.jobs import registry
 from authsvc.observability import telemetry
 
-RESULT_TIMEOUT_SECONDS = 30.0
-"""Timeout for storing the result of a job while the database restarts."""
+OUTAGE_SECONDS = 600.0
+"""Longest outage of the database after which the jobs under way are finished. After a longer one they run again."""
+# The attempts stay: the task has not run.
+_PUT_BACK = """
+    UPDATE procrastinate_jobs SET status = 'todo', scheduled_at = now() + interval '10 seconds', worker_id = NULL
+     WHERE id = %(id)s AND status = 'doing'
+"""
 
 logger = logging.getLogger(__name__)
 
@@ -61,13 +66,26 @@ class _ReconnectingJobManager(JobManager):
     """Continues heartbeats and stores job results across a restart of the database.
 
     Otherwise a job could stay in state *doing* forever, because its worker lives, or a finished job could run again.
+
+    During an upgrade a newer version may have stored jobs of tasks that this one lacks. They are left to its workers.
     """
+
+    def __init__(self, connector: BaseConnector) -> None:
+        super().__init__(connector)
+        self._unknown_tasks: set[str] = set()
 
     async def update_heartbeat(self, worker_id: int) -> None:
         await _retry_until_connected(super().update_heartbeat, worker_id, seconds=None)
 
     async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
-        await _retry_until_connected(super().finish_job, job, status, delete_job, seconds=RESULT_TIMEOUT_SECONDS)
+        if job.task_name not in registry.tasks and job.task_name not in registry.periodic_tasks:
+            if job.task_name not in self._unknown_tasks:
+                self._unknown_tasks.add(job.task_name)
+                logger.warning("job of an unknown task", extra={"task": job.task_name, "job": job.id})
+            # Without a connection the job is reclaimed.
+            await self.connector.execute_query_async(_PUT_BACK, id=job.id)
+            return
+        await _retry_until_connected(super().finish_job, job, status, delete_job, seconds=OUTAGE_SECONDS)
 
     async def retry_job(
         self,
@@ -77,9 +95,7 @@ class _ReconnectingJobManager(JobManager):
         queue: str | None = None,
         lock: str | None = None,
     ) -> None:
-        await _retry_until_connected(
-            super().retry_job, job, retry_at, priority, queue, lock, seconds=RESULT_TIMEOUT_SECONDS
-        )
+        await _retry_until_connected(super().retry_job, job, retry_at, priority, queue, lock, seconds=OUTAGE_SECONDS)
 
 
 async def _retry_until_connected(call: Callable[..., Awaitable[None]], *arguments: Any, seconds: float | None) -> None:

@@ -8,20 +8,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import UTC, timedelta
+from typing import Any
 
 import procrastinate.worker
 from django.db import connections
+from django.utils import timezone
 from procrastinate.contrib.django.utils import connector_params
+from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
 from authsvc import conf
 from authsvc.db.postgresql import response_timeout
+from authsvc.db.postgresql.base import SESSION_SETTINGS
 from authsvc.jobs import procrastinate_app, registry
 
 POLL_SECONDS = 2.0
@@ -31,6 +36,10 @@ STALE_AFTER = timedelta(seconds=8)
 CONNECT_SECONDS = 5.0
 RESTART_SECONDS = 1.0
 RECLAIM_SECONDS = 3.0
+MAX_CLOCK_DIFFERENCE = timedelta(minutes=1)
+"""Between this host and the database. A worker with a wrong clock would delete rows that are valid."""
+CLOCK_SECONDS = 30.0
+"""Pause until a clock that differs is compared again."""
 STOP_SECONDS = 30.0
 """Timeout of the process's exit for the running job."""
 RESPONSE_TIMEOUT_SECONDS = 30.0
@@ -60,11 +69,18 @@ logger = logging.getLogger(__name__)
 class Worker:
     """Runs one job at a time until stopped. Can be started once.
 
-    Each statement of a job must return within `response_timeout_seconds`.
+    Each statement of a job must return within `response_timeout_seconds`. No job begins while the clocks of this host
+    and of the database differ by more than `max_clock_difference`.
     """
 
-    def __init__(self, *, response_timeout_seconds: float = RESPONSE_TIMEOUT_SECONDS) -> None:
+    def __init__(
+        self,
+        *,
+        response_timeout_seconds: float = RESPONSE_TIMEOUT_SECONDS,
+        max_clock_difference: timedelta = MAX_CLOCK_DIFFERENCE,
+    ) -> None:
         self._queue = registry.queue()
+        self._max_clock_difference = max_clock_difference
         # One thread, so that jobs use one Django connection, which the same thread closes.
         self._executor = ThreadPoolExecutor(
             max_workers=1,
@@ -110,6 +126,9 @@ class Worker:
         while not self._stopping.is_set():
             try:
                 asyncio.run(self._run_once())
+            except _ClocksDiffer as error:
+                logger.error("no jobs are run", extra={"error": str(error)})
+                self._stopping.wait(CLOCK_SECONDS)
             except Exception as error:  # noqa: BLE001  (committed messages must be delivered)
                 logger.warning("job worker restarts", extra={"error": repr(error.__cause__ or error)})
             self._stopping.wait(RESTART_SECONDS)
@@ -123,6 +142,8 @@ class Worker:
             min_size=1,
             max_size=2,
             timeout=CONNECT_SECONDS,
+            reconnect_timeout=CONNECT_SECONDS,
+            configure=_configure,
             check=AsyncConnectionPool.check_connection,
             open=False,
         )
@@ -140,16 +161,20 @@ class Worker:
             delete_jobs="successful",
             fetch_job_polling_interval=POLL_SECONDS,
             update_heartbeat_interval=HEARTBEAT_SECONDS,
-            stalled_worker_timeout=STALE_AFTER.total_seconds(),
+            # The library forgets such workers. Jobs of a forgotten worker would be reclaimed although it lives.
+            stalled_worker_timeout=procrastinate_app.OUTAGE_SECONDS,
             # A pooler in transaction mode accepts LISTEN but delivers no notification.
             listen_notify=conf.current().database.has_sessions,
         )
+        async with pool.connection() as connection:
+            await _compare_clocks(connection, limit=self._max_clock_difference)
         loop = asyncio.get_running_loop()
+        # The start of `worker.run` withdraws earlier requests to stop, so nothing is awaited in between.
         self._request_stop = lambda: loop.call_soon_threadsafe(worker.stop)
         if self._stopping.is_set():
             return
-        reclaiming = asyncio.create_task(_reclaim_stalled_jobs(pool, queue=self._queue, stale_after=STALE_AFTER))
-        # The task ends only if it loses its connection; the worker has probably lost its connection too.
+        reclaiming = asyncio.create_task(self._supervise(pool))
+        # The task ends if clocks differ, or if it loses its connection; the worker has probably lost its own too.
         reclaiming.add_done_callback(lambda _: worker.stop())  # type: ignore[no-untyped-call]  # by the library
         try:
             await worker.run()  # type: ignore[no-untyped-call]  # by the library
@@ -159,25 +184,57 @@ class Worker:
                 reclaiming.cancel()
                 await asyncio.wait({reclaiming}, timeout=1)
             lost = None if reclaiming.cancelled() else reclaiming.exception()
+        if isinstance(lost, _ClocksDiffer):
+            raise lost
         if not self._stopping.is_set():
             raise ConnectionError("the worker ended unexpectedly") from lost
 
+    async def _supervise(self, pool: AsyncConnectionPool) -> None:
+        """Every few seconds until cancelled, compare clocks and reclaim jobs. Raises _ClocksDiffer, psycopg errors.
 
-async def _reclaim_stalled_jobs(pool: AsyncConnectionPool, *, queue: str, stale_after: timedelta) -> None:
-    """Return the running jobs of dead workers to the queue, every few seconds until cancelled; the library does not.
+        The library does not return the running jobs of dead workers to the queue. A worker is dead `STALE_AFTER` its
+        last heartbeat, if the database has accepted heartbeats since. A reclaimed job has used up one attempt.
+        """
+        loop = asyncio.get_running_loop()
+        answered_at = steady_since = -math.inf
+        while True:
+            async with pool.connection() as connection:
+                await _compare_clocks(connection, limit=self._max_clock_difference)
+                last_answered_at, answered_at = answered_at, loop.time()
+                if answered_at - last_answered_at > 2 * RECLAIM_SECONDS:
+                    # The database was away, or this process was frozen: live workers need time for a heartbeat.
+                    steady_since = answered_at
+                if answered_at - steady_since > STALE_AFTER.total_seconds():
+                    parameters = {"queue": self._queue, "stale": STALE_AFTER}
+                    reclaimed = (await connection.execute(_RECLAIM, parameters)).rowcount
+                    if reclaimed:
+                        logger.info("jobs of a dead worker reclaimed", extra={"jobs": reclaimed})
+            await asyncio.sleep(RECLAIM_SECONDS)
 
-    A worker is dead `stale_after` its last heartbeat. A reclaimed job has used up one attempt. Raises psycopg errors.
-    """
-    while True:
-        async with pool.connection() as connection:
-            reclaimed = (await connection.execute(_RECLAIM, {"queue": queue, "stale": stale_after})).rowcount
-        if reclaimed:
-            logger.info("jobs of a dead worker reclaimed", extra={"jobs": reclaimed})
-        await asyncio.sleep(RECLAIM_SECONDS)
+
+class _ClocksDiffer(Exception):
+    """The clocks of this host and of the database differ."""
+
+
+async def _compare_clocks(connection: AsyncConnection[Any], *, limit: timedelta) -> None:
+    """Raises _ClocksDiffer, psycopg errors."""
+    cursor = await connection.execute("SELECT clock_timestamp()")
+    ((of_database,),) = await cursor.fetchall()
+    of_host, of_database = timezone.now(), of_database.astimezone(UTC)
+    if abs(of_host - of_database) > limit:
+        raise _ClocksDiffer(
+            f"the clock of this host says {of_host:%F %T}, that of the database {of_database:%F %T} UTC"
+        )
+
+
+async def _configure(connection: AsyncConnection[Any]) -> None:
+    if conf.current().database.has_sessions:
+        await connection.execute(f"SELECT {SESSION_SETTINGS}")
+        await connection.commit()
 
 
 def _is_not_about_job(record: logging.LogRecord) -> bool:
-    return not str(getattr(record, "action", "")).startswith("job_")
+    return not str(getattr(record, "action", "")).startswith(("job_", "task_not_found"))
 
 
 def _run_loop(loop: registry.WorkerLoop, stopping: threading.Event) -> None:

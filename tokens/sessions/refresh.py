@@ -202,7 +202,7 @@ def _rotate(
             transaction.set_rollback(True)
             return None
         counter, rotated_at = locked
-        decision = decide_rotation(behind=counter - presented_counter, age=at - rotated_at, refresh=config)
+        decision = decide_rotation(behind=counter - presented_counter, age=abs(at - rotated_at), refresh=config)
         match decision:
             case RotationDecision.REJECTED:
                 raise errors.RefreshTokenReused

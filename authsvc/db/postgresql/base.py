@@ -18,6 +18,22 @@ from authsvc.db.postgresql.client import DatabaseClient
 from authsvc.db.postgresql.sql_log import logging_cursor
 from authsvc.db.timestamps import TimestampLoader
 
+SESSION_SETTINGS = ", ".join(
+    f"set_config('{name}', '{value}', false)"
+    for name, value in {
+        # Longer than a hook may take in the transaction of a sign-in.
+        "idle_in_transaction_session_timeout": "40s",
+        "client_connection_check_interval": "5s",
+        "tcp_keepalives_idle": "15",
+        "tcp_keepalives_interval": "5",
+        "tcp_keepalives_count": "3",
+    }.items()
+)
+"""What PostgreSQL does about a process of the service that is frozen or lost, or has closed the connection.
+
+It ends the transaction, whose locks would stop other processes, and the statement, which would wait on and keep its
+connection. The defaults are never, never, and two hours for a lost host.
+"""
 LOCK_SECONDS = 2
 """Longest wait of a migration for a table lock, because later statements on the table queue behind it."""
 
@@ -100,6 +116,12 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if len(servers_of(self.settings_dict)) > 1:
             _last_servers[self._url_hosts] = self._server
         return connection
+
+    def init_connection_state(self) -> None:
+        super().init_connection_state()
+        if conf.current().database.has_sessions:
+            with self.cursor() as cursor:
+                cursor.execute(f"SELECT {SESSION_SETTINGS}")
 
     @property
     def _url_hosts(self) -> tuple[str, str]:

@@ -174,27 +174,6 @@ def test_a_partition_that_cannot_be_detached_keeps_no_other_one(
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(("hours", "is_maintained"), [(2, False), (-2, False), (0, True)])
-def test_nothing_is_done_while_two_clocks_differ(
-    caplog: pytest.LogCaptureFixture, hours: int, is_maintained: bool
-) -> None:
-    with connection.cursor() as cursor:
-        last = existing()[-1]
-        cursor.execute(f"ALTER TABLE audit_log_entries DETACH PARTITION {last.name}")
-        cursor.execute(f"DROP TABLE {last.name}")
-        cursor.execute("CREATE SCHEMA wrong_clock")
-        cursor.execute(
-            "CREATE FUNCTION wrong_clock.clock_timestamp() RETURNS timestamptz LANGUAGE sql"
-            f" AS 'SELECT now() + make_interval(hours => {hours})'"
-        )
-        cursor.execute("SET LOCAL search_path = wrong_clock, pg_catalog, public")
-        before = existing()
-        partitions.maintain_now()
-        assert (existing() != before) is is_maintained
-    assert bool(caplog.records) is not is_maintained
-
-
-@pytest.mark.django_db
 @pytest.mark.parametrize("is_dropped", [False, True])
 def test_the_partition_of_a_month_is_detached_when_its_last_entry_has_expired(
     auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture, next_year: datetime, is_dropped: bool

@@ -126,6 +126,22 @@ def test_a_connection_is_replaced_once_its_server_is_read_only() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("has_sessions", "expected"), [(True, ("40s", "5s")), (False, ("0", "0"))])
+def test_the_server_ends_the_transactions_of_a_process_that_is_frozen_or_gone(
+    auth_config: ChangeConfig, has_sessions: bool, expected: tuple[str, str]
+) -> None:
+    auth_config(database={"transaction_pooling_enabled": not has_sessions})
+    connection.close()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT current_setting('idle_in_transaction_session_timeout'),"
+            " current_setting('client_connection_check_interval')"
+        )
+        assert cursor.fetchone() == expected
+    connection.close()
+
+
+@pytest.mark.django_db(transaction=True)
 def test_idle_connections_are_replaced_after_a_response_timeout(auth_config: ChangeConfig) -> None:
     auth_config(api={"max_request_duration": timedelta(milliseconds=1)})
 
