@@ -22,7 +22,7 @@ django.setup()
 
 from _pytest.outcomes import OutcomeException  # noqa: E402
 
-from tests.deployment import leader_work, scenarios, shared_state, throughput  # noqa: E402
+from tests.deployment import frozen_server, leader_work, scenarios, shared_state, throughput  # noqa: E402
 
 _HEAD = ("scenario", "answered", "refused", "outage s", "recovery s", "longest s", "lost", "doubled mails")
 
@@ -37,6 +37,10 @@ def _check_leader_work() -> None:
     print(f"leader_work: no problem; taken over after: {times}")
 
 
+def _check_frozen_server() -> None:
+    print(f"frozen_server: no problem; its user can sign in elsewhere after {frozen_server.check():.0f} s")
+
+
 def _measure_throughput() -> None:
     print(*throughput.table(throughput.measure()), sep="\n")
 
@@ -44,6 +48,7 @@ def _measure_throughput() -> None:
 _FURTHER: dict[str, Callable[[], None]] = {
     "shared_state": _check_shared_state,
     "leader_work": _check_leader_work,
+    "frozen_server": _check_frozen_server,
     "throughput": _measure_throughput,
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.deployment import leader_work, scenarios, shared_state, throughput
+from tests.deployment import frozen_server, leader_work, scenarios, shared_state, throughput
 
 pytestmark = pytest.mark.timeout(1800)
 GROWTH = 1.15
@@ -28,6 +28,10 @@ def test_six_servers_act_as_one() -> None:
 
 def test_one_of_six_servers_does_the_work_of_the_installation() -> None:
     leader_work.check()
+
+
+def test_a_frozen_server_stops_no_other_server() -> None:
+    assert frozen_server.check() < frozen_server.RELEASE_SECONDS
 
 
 def test_cpu_time_per_request_does_not_grow_with_servers() -> None:
