@@ -62,7 +62,7 @@ def pooling_settings(*, has_prepared_statements: bool) -> dict[str, str]:
     return {"AUTH_DB_PREPARED_STATEMENTS_ENABLED": "false"}
 
 
-def changed(document: str, changes: dict[str, str]) -> str:
+def replace_texts(document: str, changes: dict[str, str]) -> str:
     """The document with each key of `changes` replaced by its value; every key must occur."""
     for old, new in changes.items():
         assert old in document, old
