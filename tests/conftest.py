@@ -27,6 +27,7 @@ from authsvc import messaging
 from authsvc.conf import AuthConfig
 from authsvc.db import embedded
 from tests import openapi, recorded_metrics
+from tests.fakes.http_peer import HttpPeer
 
 pytest_plugins = ["tests.live.servers"]
 
@@ -191,6 +192,20 @@ class Api:
         return self.request("DELETE", path, body, **options)
 
 
+def read_success(response: ApiResponse) -> dict[str, Any]:
+    """The body of a response that must be a success."""
+    assert response.status_code == 200, response.content
+    body: dict[str, Any] = response.json()
+    return body
+
+
+def describe_shape(value: Any) -> Any:
+    """The value with only its keys and the types of its values left."""
+    if isinstance(value, dict):
+        return {key: describe_shape(each) for key, each in value.items()}
+    return [describe_shape(each) for each in value] if isinstance(value, list) else type(value)
+
+
 @pytest.fixture(autouse=True)
 def _no_imported_hashes() -> None:
     """Forgets the kinds of password hashes that an earlier test has stored."""
@@ -258,6 +273,13 @@ def mocked_requests() -> Iterator[responses.RequestsMock]:
     """Answers outgoing HTTP requests without a network; requests that are not registered fail."""
     with responses.RequestsMock(assert_all_requests_are_fired=False) as mock:
         yield mock
+
+
+@pytest.fixture
+def peer() -> Iterator[HttpPeer]:
+    """A server on loopback with prepared responses."""
+    with HttpPeer() as running:
+        yield running
 
 
 class Mailbox:

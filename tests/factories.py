@@ -95,7 +95,7 @@ def make_session(
     if banned_until is not None:
         rows.update(banned_until=None)
     tokens = lifecycle.start_session(
-        user=_record(user),
+        user=read_record(user),
         method=method,
         caller=Caller(address="192.0.2.1", user_agent="factory", audience=AUDIENCE),
         at=at or timezone.now(),
@@ -121,7 +121,7 @@ def make_impersonation(user: User | None = None, *, operator: SignIn | None = No
     current = queries.AccountUsers().find_by_session(operator.session.id)
     assert current is not None
     tokens = lifecycle.start_session(
-        user=_record(user),
+        user=read_record(user),
         method=impersonation.METHOD,
         caller=Caller(address="192.0.2.1", user_agent="factory", audience=AUDIENCE),
         at=at,
@@ -235,7 +235,7 @@ def backdate(*rows: Model, by: timedelta) -> None:
         type(row)._default_manager.filter(pk=row.pk).update(**{name: F(name) - by for name in times})
 
 
-def _record(user: User) -> UserRecord:
+def read_record(user: User) -> UserRecord:
     row = queries.get(user.id)
     assert row is not None
     return row

@@ -35,13 +35,6 @@ class Connect(Protocol):
 
 
 @pytest.fixture
-def peer() -> Iterator[HttpPeer]:
-    """Fake web server with prepared answers."""
-    with HttpPeer() as running:
-        yield running
-
-
-@pytest.fixture
 def connect(peer: HttpPeer) -> Iterator[Connect]:
     """Creates catalogs of the peer, which are closed after the test."""
     created: list[RestCatalog] = []

@@ -25,13 +25,6 @@ def _clear_caches() -> Iterator[None]:
 
 
 @pytest.fixture
-def peer() -> Iterator[HttpPeer]:
-    """A server on loopback, for slow and malformed responses."""
-    with HttpPeer() as running:
-        yield running
-
-
-@pytest.fixture
 def server(mocked_requests: responses.RequestsMock) -> MockedServer:
     return MockedServer(mocked_requests, url="https://provider.example.com")
 

@@ -32,13 +32,6 @@ def _enabled(auth_config: ChangeConfig) -> None:
 
 
 @pytest.fixture
-def peer() -> Iterator[HttpPeer]:
-    """A server of a client, on loopback."""
-    with HttpPeer() as running:
-        yield running
-
-
-@pytest.fixture
 def keys_peer(peer: HttpPeer, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpPeer]:
     """A server of the client, whose loopback address counts as public."""
     monkeypatch.setattr(connections, "is_public", lambda _address: True)

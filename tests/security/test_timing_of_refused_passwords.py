@@ -22,7 +22,7 @@ from accounts.passwords import hash_kinds
 from authsvc.conf import Secret
 from authsvc.db import advisory_locks
 from authsvc.security import encryption
-from tests.accounts.administration.admin_requests import done
+from tests.accounts.administration.admin_requests import expect_success
 from tests.authsvc.console.conftest import Console
 from tests.conftest import Api, ChangeConfig
 from tests.factories import PASSWORD, make_user
@@ -65,10 +65,10 @@ def work_of(recorded: RecordedMetrics, action: Any) -> Work:
     """The hash comparisons of an action: kind → number; those of bcrypt in units of its lowest costs."""
     before = _comparisons(recorded)
     action()
-    done = _comparisons(recorded)
-    done.subtract(before)
+    spent = _comparisons(recorded)
+    spent.subtract(before)
     total: Work = Counter()
-    for (algorithm, costs), number in done.items():
+    for (algorithm, costs), number in spent.items():
         if algorithm == "bcrypt":
             total["bcrypt", "04"] += number * 2 ** (int(costs) - 4)
         elif algorithm != "unknown":  # takes no time
@@ -137,7 +137,7 @@ def test_a_kind_counts_from_its_first_account_to_its_last(api: Api, recorded: Re
 
     alone = refused()
     body = {"email": "new@example.com", "password_hash": bcrypt_hash(5), "email_confirm": True}
-    done(api, "POST", "/admin/users", body)
+    expect_success(api, "POST", "/admin/users", body)
     with_import = refused()
     assert with_import == alone + Counter({("bcrypt", "04"): 2})
     assert guess(api, "new@example.com", PASSWORD) == 200  # stores a hash of our own instead

@@ -18,7 +18,7 @@ from accounts.users.search import filters, listing, queries
 from accounts.users.search.filters import Cursor, UserFilter
 from authsvc.db import sql as db
 from tests.accounts.administration import admin_requests
-from tests.accounts.administration.admin_requests import ask, done
+from tests.accounts.administration.admin_requests import ask, expect_success
 from tests.conftest import Api, ChangeConfig
 from tests.factories import make_factor, make_user
 from tests.observations import assert_error, replace_table
@@ -50,7 +50,7 @@ def make_users(number: int, **columns: Any) -> list[str]:
 
 
 def ids(api: Api, query: str = "") -> list[str]:
-    return [user["id"] for user in done(api, "GET", f"/admin/users{query}")["users"]]
+    return [user["id"] for user in expect_success(api, "GET", f"/admin/users{query}")["users"]]
 
 
 def listed(api: Api, query: str = "") -> tuple[str, str]:
@@ -291,7 +291,7 @@ def test_sso_user_with_several_identities_is_listed_once(api: Api) -> None:
             updated_at=START,
             identity_data={"sub": "x", "email": "ann@example.com"},
         )
-    (shown,) = done(api, "GET", "/admin/users?email=ann@example.com")["users"]
+    (shown,) = expect_success(api, "GET", "/admin/users?email=ann@example.com")["users"]
     assert len(shown["identities"]) == Identity.objects.filter(user=user).count()
     assert listed(api, "?email=ann@example.com")[1] == "1"
 
@@ -311,9 +311,9 @@ def test_list_contains_complete_users(api: Api) -> None:
     user = make_user(email="ann@example.com", data={"a": [1.5, None, {"b": "ü"}]}, banned_until=START)
     make_factor(user, friendly_name="phone", secret="hidden")
     make_user(email="bob@example.com", deleted_at=START)
-    shown = {each["email"]: each for each in done(api, "GET", "/admin/users")["users"]}
+    shown = {each["email"]: each for each in expect_success(api, "GET", "/admin/users")["users"]}
     for each in User.objects.all():
-        assert shown[each.email or ""] == done(api, "GET", f"/admin/users/{each.id}")
+        assert shown[each.email or ""] == expect_success(api, "GET", f"/admin/users/{each.id}")
     assert len(shown["ann@example.com"]["identities"]) == 1
     assert shown["ann@example.com"]["factors"][0]["friendly_name"] == "phone"
     assert "factors" not in shown["bob@example.com"]
@@ -490,7 +490,7 @@ def test_large_lists_are_sorted_for_each_query_plan(api: Api, query: str, sort: 
         )
         if part in (email or "") or part in (name or "").lower()
     ]
-    shown = done(api, "GET", f"/admin/users?page={page}&per_page=20&sort=created_at+{sort}{query}")["users"]
+    shown = expect_success(api, "GET", f"/admin/users?page={page}&per_page=20&sort=created_at+{sort}{query}")["users"]
     assert [user["email"] for user in shown] == expected[(page - 1) * 20 : page * 20]
 
 
@@ -531,8 +531,8 @@ def test_user_without_times_equals_listed_user(api: Api) -> None:
     user = make_user()
     User.objects.update(created_at=None, updated_at=None)
     Identity.objects.update(created_at=None, updated_at=None)
-    shown = done(api, "GET", f"/admin/users/{user.id}")
-    assert [shown] == done(api, "GET", "/admin/users")["users"]
+    shown = expect_success(api, "GET", f"/admin/users/{user.id}")
+    assert [shown] == expect_success(api, "GET", "/admin/users")["users"]
     for part in (shown, *shown["identities"]):
         assert part["created_at"] is part["updated_at"] is None
 
