@@ -5,22 +5,20 @@ The tests count the hash operations of a refusal instead of measuring its time.
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import bcrypt
 import pytest
 from django.db import connection
+from django.db.backends.signals import connection_created
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from accounts.models import PasswordHashKind, User
 from accounts.passwords import hash_kinds
 from authsvc.conf import Secret
-from authsvc.db import advisory_locks
 from authsvc.security import encryption
 from tests.accounts.administration.admin_requests import expect_success
 from tests.authsvc.console.conftest import Console
@@ -179,17 +177,19 @@ def test_the_worker_surveys_once_a_day() -> None:
     assert {str(kind) for kind in hash_kinds.remembered()} >= {"bcrypt 04"}
 
 
-def test_a_survey_is_not_repeated_after_another_process_has_just_finished_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_survey_is_not_repeated_after_another_process_has_just_finished_it() -> None:
     at = timezone.now()
 
-    @contextlib.contextmanager
-    def lock_after_other_process(_purpose: str) -> Iterator[bool]:
+    def finish_survey(**_: object) -> None:
         PasswordHashKind.objects.create(kind="", seen_at=at)
-        yield True
 
-    monkeypatch.setattr(advisory_locks, "try_lock", lock_after_other_process)
     make_user(password_hash=bcrypt_hash(4))
-    hash_kinds.survey(at=at)
+    connection_created.connect(finish_survey)  # the connection of the lock
+    try:
+        hash_kinds.survey(at=at)
+    finally:
+        connection_created.disconnect(finish_survey)
+    assert PasswordHashKind.objects.count() == 1
     assert hash_kinds.remembered() == frozenset()
 
 
