@@ -426,7 +426,7 @@ def test_logos_add_one_source_to_the_policy(logo: str, source: str) -> None:
         ("myapp://callback", "myapp://callback", True),
     ],
 )
-def test_target_of_the_answer_is_shown_whole(uri: str, target: str, is_here: bool) -> None:
+def test_target_of_the_response_is_shown_whole(uri: str, target: str, is_here: bool) -> None:
     assert (client_display.target_of(uri), client_display.is_on_this_device(uri)) == (target, is_here)
 
 

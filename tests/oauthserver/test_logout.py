@@ -154,7 +154,7 @@ def test_without_an_id_token_of_the_user_the_page_asks(api: Api) -> None:
         assert browser.is_in
 
 
-def test_the_answer_of_the_user_ends_the_session(api: Api) -> None:
+def test_the_confirmation_of_the_user_ends_the_session(api: Api) -> None:
     browser, session = browser_of()
     client = client_with_logout(api)
     tokens = sign_in(api, client, session)
@@ -167,7 +167,7 @@ def test_the_answer_of_the_user_ends_the_session(api: Api) -> None:
     assert not lives(tokens)
 
 
-def test_the_answer_cannot_be_forged(api: Api) -> None:
+def test_the_confirmation_cannot_be_forged(api: Api) -> None:
     browser, _ = browser_of()
     forged: Any = browser.client.post(f"{LOGOUT}/confirm", {})
     assert forged.status_code == 403
@@ -409,7 +409,7 @@ def test_the_logout_token(api: Api, peer: HttpPeer) -> None:
         (redirect("http://127.0.0.1:1/elsewhere", status=307), Outcome.REFUSED),
     ],
 )
-def test_answers_of_clients(response: PeerResponse, outcome: Outcome, api: Api, peer: HttpPeer) -> None:
+def test_responses_of_clients(response: PeerResponse, outcome: Outcome, api: Api, peer: HttpPeer) -> None:
     client = client_with_logout(api, backchannel_logout_uri=f"{peer.url}/logout")
     session = make_session()
     peer.respond(response)

@@ -300,7 +300,7 @@ PASSES: dict[str, Response] = {
 
 
 @pytest.mark.parametrize("response", PASSES.values(), ids=PASSES)
-def test_service_accepts_address_with_any_other_answer(service: HttpPeer, response: Response) -> None:
+def test_service_accepts_address_with_any_other_response(service: HttpPeer, response: Response) -> None:
     service.respond(response)
     validate(EMAIL)
     assert len(service.received) == 1

@@ -131,7 +131,7 @@ def test_a_duplicate_sign_up_looks_like_a_new_one(user: User, mailbox: Mailbox) 
     assert [message.to for message in mailbox.emails] == ["new@example.com"]
 
 
-def test_an_unknown_address_gets_the_same_answer_to_a_recovery(user: User, mailbox: Mailbox) -> None:
+def test_an_unknown_address_gets_the_same_response_to_a_recovery(user: User, mailbox: Mailbox) -> None:
     pages = []
     for address in ("ada@example.com", "unknown@example.com"):
         browser = PageBrowser()

@@ -77,7 +77,7 @@ def test_challenge_starts_flow(api: Api, mailbox: Mailbox) -> None:
         ({"audience": "staff"}, 0),
     ],
 )
-def test_the_answer_reveals_nothing_about_the_address(
+def test_the_response_reveals_nothing_about_the_address(
     api: Api, mailbox: Mailbox, columns: dict[str, Any] | None, mails: int
 ) -> None:
     if columns is not None:

@@ -196,7 +196,7 @@ def test_an_unconfirmed_address_needs_permission_to_sign_up(api: Api, auth_confi
     ],
 )
 @pytest.mark.parametrize("path", ["/magiclink", "/otp"])
-def test_the_answer_reveals_nothing_about_the_address(
+def test_the_response_reveals_nothing_about_the_address(
     api: Api, mailbox: Mailbox, path: str, columns: dict[str, Any] | None, mails: int
 ) -> None:
     if columns is not None:

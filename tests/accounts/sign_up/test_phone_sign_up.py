@@ -116,7 +116,7 @@ def test_malformed_phone_is_rejected(api: Api, phone: str) -> None:
     assert_error(confirm(api, "123456", phone), 400, "validation_failed", text)
 
 
-def test_an_unknown_phone_gets_the_answer_of_a_wrong_code(api: Api) -> None:
+def test_an_unknown_phone_gets_the_response_of_a_wrong_code(api: Api) -> None:
     assert_error(confirm(api, "123456"), *CODE_DEAD)
 
 

@@ -51,7 +51,7 @@ def token_row(email: str = EMAIL) -> OneTimeToken:
 
 
 def read_session(response: ApiResponse) -> dict[str, Any]:
-    """The session of an answer that is one."""
+    """The session of a response that is one."""
     assert response.status_code == 200, response.content
     session: dict[str, Any] = response.json()
     assert list(session) == ["access_token", "token_type", "expires_in", "expires_at", "refresh_token", "user"]

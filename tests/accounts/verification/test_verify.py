@@ -96,7 +96,7 @@ def session_fragment(response: ApiResponse, type: str) -> dict[str, str]:
 
 
 def read_session(response: ApiResponse, type: str | None) -> dict[str, Any]:
-    """The session of an answer that is one, and of this type."""
+    """The session of a response that is one, and of this type."""
     assert response.status_code == 200, response.content
     session: dict[str, Any] = response.json()
     assert list(session) == SESSION_KEYS + (["type"] if type else [])
