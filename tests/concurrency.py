@@ -80,12 +80,12 @@ def run_in_order(user_id: UUID, *calls: Callable[[], Result]) -> list[Result]:
 
 
 def wait_for_lock_waiters(number: int) -> None:
-    """Returns when so many connections to this database wait for a lock."""
+    """Wait until so many connections to this database wait for a lock."""
     _wait_for_lock_waiters(lambda: number)
 
 
 def _wait_until_locked(running: Sequence[Future[Any]]) -> None:
-    """Returns when every running call waits for a lock or has ended."""
+    """Wait until every running call waits for a lock or has ended."""
     _wait_for_lock_waiters(lambda: sum(not future.done() for future in running))
 
 

@@ -229,7 +229,7 @@ def make_plain_users(count: int, *, at: datetime | None = None) -> None:
 
 
 def backdate(*rows: Model, by: timedelta) -> None:
-    """Moves every timestamp in these rows back by `by`. The passed instances are not changed."""
+    """Move every timestamp in these rows back by `by`. The passed instances are not changed."""
     for row in rows:
         times = [field.name for field in row._meta.concrete_fields if isinstance(field, DateTimeField)]
         type(row)._default_manager.filter(pk=row.pk).update(**{name: F(name) - by for name in times})

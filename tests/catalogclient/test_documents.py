@@ -73,7 +73,7 @@ def kinds(union: Any, discriminator: str) -> set[str]:
 
 
 def built(module: Any, discriminator: str) -> set[str]:
-    """Returns the results of the builders of a module by name."""
+    """Return the results of the builders of a module by name."""
     result = {name.replace("_", "-") for name, _ in inspect.getmembers(module, inspect.isfunction)}
     return {each for each in result if each.startswith(("add-", "assert-", "assign-", "remove-", "set-", "upgrade-"))}
 

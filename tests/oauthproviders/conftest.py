@@ -16,7 +16,7 @@ from tests.oauthproviders.browser import SITE, Browser, GitHub, provider_setting
 
 @pytest.fixture(autouse=True)
 def _clear_caches() -> Iterator[None]:
-    """Removes the documents of issuers and the client authentication styles of other tests."""
+    """Remove the documents of issuers and the client authentication styles of other tests."""
     openid_connect.clear_caches()
     backends._uses_body.clear()
     yield

@@ -19,7 +19,7 @@ SIGNING_KEY = signing_keys.generate(algorithm="ES256")
 
 @pytest.fixture(autouse=True)
 def _enabled(auth_config: ChangeConfig) -> None:
-    """Enables the OAuth server with an asymmetric signing key; HS256 tokens of administrators stay valid."""
+    """Enable the OAuth server with an asymmetric signing key; HS256 tokens of administrators stay valid."""
     auth_config(
         oauth_server={
             "enabled": True,

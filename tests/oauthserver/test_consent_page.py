@@ -63,7 +63,7 @@ def sign_in_new_user(email: str = "ada@example.com") -> PageBrowser:
 
 
 def make_old() -> None:
-    """Moves all sign-ins two hours back."""
+    """Move all sign-ins two hours back."""
     long_ago = timezone.now() - timedelta(hours=2)
     Session.objects.update(created_at=long_ago)
     AmrClaim.objects.update(created_at=long_ago, updated_at=long_ago)

@@ -68,7 +68,7 @@ def approve(started: dict[str, Any], session: SignIn) -> None:
 
 
 def rest(*, seconds: float = 6) -> None:
-    """Lets the polling interval of all requests pass."""
+    """Let the polling interval of all requests pass."""
     DeviceAuthorization.objects.update(polled_at=F("polled_at") - timedelta(seconds=seconds))
 
 

@@ -35,7 +35,7 @@ PLAIN = {"code_challenge": VERIFIER * 2, "code_challenge_method": "plain"}
 
 @pytest.fixture(autouse=True)
 def _limits(auth_config: ChangeConfig) -> None:
-    """Permits as many requests as a dump has values."""
+    """Permit as many requests as a dump has values."""
     auth_config(limits={"verify": 1e9, "token_refresh": 1e9, "otp": 1e9}, codes={"max_failed_attempts": 0})
 
 

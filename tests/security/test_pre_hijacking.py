@@ -45,7 +45,7 @@ class World:
     auth_config: ChangeConfig
 
     def attack(self, plant: Callable[[World], str]) -> str:
-        """Let the attacker prepare an account; returns the access token, or `""`."""
+        """Let the attacker prepare an account, and return the access token, or `""`."""
         token = plant(self)
         backdate_rate_limits(timedelta(hours=1))
         self.mailbox.clear()

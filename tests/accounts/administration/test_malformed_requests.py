@@ -42,7 +42,7 @@ NOT_JSON = [
 
 
 def answered(api: Api, method: str, path: str, body: Any) -> tuple[int, str]:
-    """Status and code of an answer that is a documented one, and that has written nothing unless it is a success."""
+    """Status and code of a response that is a documented one, and that has written nothing unless it is a success."""
     before = table_contents()
     response = ask(api, method, path, body)
     assert response.status_code < 500, response.content

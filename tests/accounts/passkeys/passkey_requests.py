@@ -47,7 +47,7 @@ def complete(api: Api, token: str, challenge_id: object, credential: object) -> 
 
 
 def register(api: Api, token: str, device: Authenticator, **changes: Any) -> ApiResponse:
-    """Runs both steps; the authenticator completes the second."""
+    """Run both steps; the authenticator completes the second."""
     challenge = start_registration(api, token)
     return complete(api, token, challenge["challenge_id"], device.create(challenge["options"], **changes))
 
@@ -70,6 +70,6 @@ def finish_authentication(api: Api, challenge_id: object, credential: object, **
 
 
 def sign_in(api: Api, device: Authenticator, **changes: Any) -> ApiResponse:
-    """Runs both steps; the authenticator completes the second."""
+    """Run both steps; the authenticator completes the second."""
     challenge = start_authentication(api)
     return finish_authentication(api, challenge["challenge_id"], device.get(challenge["options"], **changes))

@@ -23,7 +23,7 @@ Start = Callable[[Callable[[], int]], "Future[int]"]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Starts a function in a separate thread."""
+    """Start a function in a separate thread."""
     with ThreadPoolExecutor(8) as threads:
         yield threads.submit
 

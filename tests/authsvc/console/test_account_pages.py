@@ -67,7 +67,7 @@ def secret_in(page: str) -> str:
 
 
 def enrol_app(console: Console, name: str = "phone") -> str:
-    """Enrol an authenticator app; returns its secret."""
+    """Enrol an authenticator app and return its secret."""
     assert console.submit(APP, name=name).headers["Location"] == APP_CODE
     secret = secret_in(console.text(APP_CODE))
     assert console.submit(APP_CODE, code=factor_requests.code(secret=secret)).headers["Location"] == ACCOUNT
@@ -75,7 +75,7 @@ def enrol_app(console: Console, name: str = "phone") -> str:
 
 
 def add_passkey(console: Console, name: str = "laptop") -> Authenticator:
-    """Register a passkey; returns the device that has it."""
+    """Register a passkey and return the device that has it."""
     device = new_device()
     prompt = console.submit(PASSKEY, name=name)
     credential = json.dumps(device.create(options_in(prompt)))

@@ -26,7 +26,7 @@ LIST = "/operator/core/auditlogentry/"
 
 
 def record_entry(name: str, *, action: Action = Action.MODIFIED, at: datetime | None = None, **traits: Any) -> UUID:
-    """Record an administrator's entry about a user of that name, which need not exist; returns the user ID."""
+    """Record an administrator's entry about a user of that name, which need not exist, and return the user ID."""
     user_id = uuid4()
     audit.record(
         action,

@@ -46,7 +46,7 @@ def count(at: datetime = NOON) -> int:
 
 
 def set_batch_size(monkeypatch: pytest.MonkeyPatch, size: int) -> Source:
-    """Makes the audit trail, in batches of `size` rows, the only source."""
+    """Make the audit trail, in batches of `size` rows, the only source."""
     [entries] = [source for source in counting.sources if source.table == "audit_log_entries"]
     source = dataclasses.replace(entries, batch_size=size)
     monkeypatch.setattr(counting, "sources", [source])

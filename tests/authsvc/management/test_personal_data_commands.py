@@ -94,7 +94,7 @@ ROWS_OF_USER = {
 
 @pytest.fixture(autouse=True)
 def empty_queue() -> None:
-    """Empties the queue, which rollbacks of other tests do not cover."""
+    """Empty the queue, which rollbacks of other tests do not cover."""
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM procrastinate_jobs")
 

@@ -79,7 +79,7 @@ def running(
     env: dict[str, str] | None = None,
     stop_signal: int = signal.SIGTERM,
 ) -> Iterator[int]:
-    """Run the program during the block, once it listens on `port` of 127.0.0.1; yields its process ID."""
+    """Run the program during the block, once it listens on `port` of 127.0.0.1, and yield its process ID."""
     with (
         log.open("wb") as output,
         subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=env) as process,

@@ -34,7 +34,7 @@ def pages(github: GitHub) -> PageBrowser:
 
 
 def start(browser: PageBrowser, *, query: str = "") -> str:
-    """Press the button of GitHub; returns the URL of the page there."""
+    """Press the button of GitHub and return the URL of the page there."""
     response = browser.submit(f"{SIGN_IN}{query}", to=PROVIDER, provider="github")
     assert response.status_code == 200
     refresh = re.search(r'http-equiv="refresh" content="0; url=([^"]+)"', response.content.decode())
@@ -43,7 +43,7 @@ def start(browser: PageBrowser, *, query: str = "") -> str:
 
 
 def return_from(url: str, browser: PageBrowser, **query: str) -> str:
-    """The provider sends the browser to `/callback`; returns where that leads."""
+    """Send the browser to `/callback` as the provider does, and return where that leads."""
     state = parse_qs(urlsplit(url).query)["state"][0]
     response: Any = browser.client.get("/callback", {"state": state, "code": "authcode", **query})
     assert response.status_code == 302

@@ -162,7 +162,7 @@ def test_an_account_confirmed_during_the_callback_is_not_claimed(github: GitHub,
 
 
 def _sign_in_during_a_change(sign_in: Callable[[], ApiResponse], user: User, **changes: Any) -> ApiResponse:
-    """Runs `sign_in` while another transaction changes `user`: the sign-in finds the account as it was before."""
+    """Run `sign_in` while another transaction changes `user`: the sign-in finds the account as it was before."""
     with ThreadPoolExecutor(1) as threads:
         with transaction.atomic():
             User.objects.filter(id=user.id).update(**changes)

@@ -49,7 +49,7 @@ def secret_in(page: str) -> str:
 
 
 def enrol_app(browser: PageBrowser, name: str = "my app") -> str:
-    """Enrol an authenticator app; returns its secret."""
+    """Enrol an authenticator app and return its secret."""
     assert browser.submit(APP, name=name).headers["Location"] == f"{APP}/code"
     secret = secret_in(browser.text(f"{APP}/code"))
     response = browser.submit(f"{APP}/code", code=factor_requests.code(secret=secret))

@@ -31,7 +31,7 @@ def _passkeys(auth_config: ChangeConfig) -> None:
 
 
 def add(browser: PageBrowser, name: str = "laptop") -> Authenticator:
-    """Register a passkey; returns the device that has it."""
+    """Register a passkey and return the device that has it."""
     device = new_device()
     prompt = browser.submit(NEW, name=name)
     credential = json.dumps(device.create(options_in(prompt)))
