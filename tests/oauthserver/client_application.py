@@ -12,7 +12,7 @@ from django.test import Client
 from accounts.users.queries import AccountUsers
 from tests import openapi
 from tests.accounts.administration import admin_requests
-from tests.conftest import Api, ApiResponse
+from tests.conftest import Api, ApiResponse, read_success
 from tests.factories import CHALLENGE, VERIFIER, SignIn, make_session
 from tokens.sessions.users import SignedInUser
 
@@ -139,10 +139,7 @@ def refresh(application: Application, refresh_token: str, **changes: Any) -> Api
 
 def sign_in(api: Api, application: Application, session: SignIn | None = None, **changes: Any) -> dict[str, Any]:
     """The tokens of a client to which a user has granted access."""
-    response = exchange(application, approve(api, application, session or make_session(), **changes))
-    assert response.status_code == 200, response.content
-    content: dict[str, Any] = response.json()
-    return content
+    return read_success(exchange(application, approve(api, application, session or make_session(), **changes)))
 
 
 def find_user(session: SignIn) -> SignedInUser:

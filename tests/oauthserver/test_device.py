@@ -17,7 +17,7 @@ from oauthserver.clients.client_metadata import DEVICE_CODE
 from oauthserver.device import decisions, user_codes
 from oauthserver.errors import DeviceCodeNotFound, ReauthenticationRequired, SecondFactorRequired
 from oauthserver.models import DeviceAuthorization, OAuthConsent
-from tests.conftest import Api, ChangeConfig
+from tests.conftest import Api, ChangeConfig, read_success
 from tests.factories import SignIn, make_session
 from tests.oauthserver.client_application import Application, find_user, post_form, register, request_token
 from tests.observations import audit_payloads
@@ -41,10 +41,9 @@ def television(api: Api, **metadata: Any) -> Application:
 
 
 def start(application: Application, **form: Any) -> dict[str, Any]:
-    response = request_token(application, path="/oauth/device_authorization", **{"scope": "openid email", **form})
-    assert response.status_code == 200, response.content
-    content: dict[str, Any] = response.json()
-    return content
+    return read_success(
+        request_token(application, path="/oauth/device_authorization", **{"scope": "openid email", **form})
+    )
 
 
 def poll(application: Application, started: dict[str, Any], **form: Any) -> Any:

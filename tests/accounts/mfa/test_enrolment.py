@@ -16,7 +16,7 @@ from authsvc.conf import Secret
 from authsvc.security import encryption
 from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.factor_requests import PHONE
-from tests.accounts.mfa.test_totp import decoded
+from tests.accounts.mfa.test_totp import decode_image
 from tests.conftest import Api, ChangeConfig, read_success
 from tests.factories import backdate, make_factor, make_session, make_user
 from tests.observations import assert_error, audit_payloads, audit_trail, table_contents
@@ -58,7 +58,7 @@ def test_totp_enrolment_returns_secret_uri_and_qr_code(api: Api) -> None:
             "qr_code": shown["totp"]["qr_code"],
         },
     }
-    assert decoded(shown["totp"]["qr_code"]) == shown["totp"]["uri"]
+    assert decode_image(shown["totp"]["qr_code"]) == shown["totp"]["uri"]
     assert (factor.status, factor.secret, factor.phone, factor.user_id) == ("unverified", secret, None, made.user.id)
     entry = audit_payloads()[-1]
     assert (entry["action"], entry["log_type"]) == ("factor_in_progress", "factor")

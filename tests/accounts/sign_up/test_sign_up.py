@@ -17,7 +17,7 @@ from accounts.passwords import hashing
 from authsvc.api.renderers import rfc3339
 from authsvc.conf import AuthConfig, Rate
 from authsvc.messaging import EmailKind
-from tests.conftest import Api, ApiResponse, Mailbox
+from tests.conftest import Api, ApiResponse, Mailbox, read_success
 from tests.factories import CHALLENGE, PASSWORD, make_factor, make_one_time_token, make_user
 from tests.observations import assert_error, audit_payloads, audit_trail, backdate_rate_limits, table_contents
 from tokens.jwt import access_tokens
@@ -52,8 +52,7 @@ def token_row(email: str = EMAIL) -> OneTimeToken:
 
 def read_session(response: ApiResponse) -> dict[str, Any]:
     """The session of a response that is one."""
-    assert response.status_code == 200, response.content
-    session: dict[str, Any] = response.json()
+    session = read_success(response)
     assert list(session) == ["access_token", "token_type", "expires_in", "expires_at", "refresh_token", "user"]
     assert (session["token_type"], session["expires_in"]) == ("bearer", 3600)
     claims = access_tokens.decode(session["access_token"], at=timezone.now())

@@ -14,7 +14,7 @@ from accounts.models import Identity, User
 from authsvc.api.renderers import rfc3339
 from authsvc.conf import Rate
 from authsvc.messaging import Email, EmailKind
-from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox, read_success
 from tests.factories import (
     CHALLENGE,
     PASSWORD,
@@ -58,10 +58,7 @@ def made() -> SignIn:
 
 def ask(api: Api, made: SignIn, email: str = NEW, query: str = "", **further: Any) -> dict[str, Any]:
     """Ask for a change; the user as the answer shows it."""
-    response = api.put(f"/user{query}", {"email": email, **further}, bearer=made.access_token)
-    assert response.status_code == 200, response.content
-    shown: dict[str, Any] = response.json()
-    return shown
+    return read_success(api.put(f"/user{query}", {"email": email, **further}, bearer=made.access_token))
 
 
 def change_emails(mailbox: Mailbox) -> tuple[Email, Email]:
@@ -90,8 +87,7 @@ def assert_first_confirmation(response: ApiResponse) -> None:
 
 
 def read_session(response: ApiResponse) -> dict[str, Any]:
-    assert response.status_code == 200, response.content
-    session: dict[str, Any] = response.json()
+    session = read_success(response)
     assert "type" not in session
     assert session["user"]["email"] == NEW
     return session

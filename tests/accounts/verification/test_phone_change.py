@@ -14,7 +14,7 @@ from authsvc.conf import Rate, Secret, Twilio, Vonage
 from authsvc.messaging import EmailKind, SmsKind
 from authsvc.security import crypto
 from tests.accounts.response_checks import read_code, read_session
-from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox, read_success
 from tests.factories import PASSWORD, SignIn, backdate, make_one_time_token, make_session, make_user
 from tests.observations import assert_error, audit_trail, backdate_rate_limits, table_contents
 from tokens.models import OneTimeToken, Session, TokenType
@@ -49,10 +49,7 @@ def put(api: Api, made: SignIn, phone: str = NEW, **further: Any) -> ApiResponse
 
 
 def ask(api: Api, made: SignIn, phone: str = NEW, **further: Any) -> dict[str, Any]:
-    response = put(api, made, phone, **further)
-    assert response.status_code == 200, response.content
-    shown: dict[str, Any] = response.json()
-    return shown
+    return read_success(put(api, made, phone, **further))
 
 
 def confirm(api: Api, code: str, phone: str = NEW) -> ApiResponse:

@@ -16,7 +16,7 @@ from accounts.passwords import hashing
 from authsvc.api.renderers import rfc3339
 from authsvc.conf import AuthConfig
 from authsvc.security import crypto
-from tests.conftest import Api, ApiResponse, Mailbox
+from tests.conftest import Api, ApiResponse, Mailbox, read_success
 from tests.factories import (
     CHALLENGE,
     PASSWORD,
@@ -97,8 +97,7 @@ def session_fragment(response: ApiResponse, type: str) -> dict[str, str]:
 
 def read_session(response: ApiResponse, type: str | None) -> dict[str, Any]:
     """The session of a response that is one, and of this type."""
-    assert response.status_code == 200, response.content
-    session: dict[str, Any] = response.json()
+    session = read_success(response)
     assert list(session) == SESSION_KEYS + (["type"] if type else [])
     assert session.get("type") == type
     return session
