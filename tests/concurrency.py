@@ -36,6 +36,14 @@ def run_concurrently(*calls: Callable[[], Result]) -> list[Result]:
         return list(threads.map(run, calls))
 
 
+def run_in_own_connection(call: Callable[[], Result]) -> Result:
+    """The result of a call in a thread, which then closes its connection."""
+    try:
+        return call()
+    finally:
+        connection.close()
+
+
 def status_counts(responses: Sequence[ApiResponse]) -> dict[int, int]:
     """Number of responses by status."""
     return dict(Counter(response.status_code for response in responses))
@@ -57,19 +65,13 @@ def run_in_order(user_id: UUID, *calls: Callable[[], Result]) -> list[Result]:
         finally:
             connection.close()
 
-    def run(call: Callable[[], Result]) -> Result:
-        try:
-            return call()
-        finally:
-            connection.close()
-
     with ThreadPoolExecutor(len(calls) + 1) as threads:
         holder = threads.submit(hold)
         try:
             assert locked.wait(30)
             running: list[Future[Result]] = []
             for call in calls:
-                running.append(threads.submit(run, call))
+                running.append(threads.submit(run_in_own_connection, call))
                 _wait_until_locked(running)
         finally:
             release.set()
@@ -78,12 +80,12 @@ def run_in_order(user_id: UUID, *calls: Callable[[], Result]) -> list[Result]:
 
 
 def wait_for_lock_waiters(number: int) -> None:
-    """Returns when so many connections to this database wait for a lock."""
+    """Wait until so many connections to this database wait for a lock."""
     _wait_for_lock_waiters(lambda: number)
 
 
 def _wait_until_locked(running: Sequence[Future[Any]]) -> None:
-    """Returns when every running call waits for a lock or has ended."""
+    """Wait until every running call waits for a lock or has ended."""
     _wait_for_lock_waiters(lambda: sum(not future.done() for future in running))
 
 

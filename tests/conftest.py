@@ -27,6 +27,7 @@ from authsvc import messaging
 from authsvc.conf import AuthConfig
 from authsvc.db import embedded
 from tests import openapi, recorded_metrics
+from tests.fakes.http_peer import HttpPeer
 
 pytest_plugins = ["tests.live.servers"]
 
@@ -84,7 +85,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Lets the first xdist worker compile a module of tests; the others wait for it and read the result."""
+    """Let the first xdist worker compile a module of tests; the others wait for it and read the result."""
     if not isinstance(collector, pytest.Module):
         return (yield)
     with collector.path.open("rb") as module:
@@ -103,7 +104,7 @@ def django_db_modify_db_settings(
     django_db_modify_db_settings_parallel_suffix: None,
     django_db_blocker: DjangoDbBlocker,
 ) -> None:
-    """Lets xdist workers copy one migrated database instead of migrating their own."""
+    """Let xdist workers copy one migrated database instead of migrating their own."""
     if _is_xdist_worker(request.config):
         from tests.live import servers  # noqa: PLC0415  (pytest loads it as a plug-in after this module)
 
@@ -113,7 +114,7 @@ def django_db_modify_db_settings(
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """Ends the sessions of killed programs, because a database with sessions cannot be dropped."""
+    """End the sessions of killed programs, because a database with sessions cannot be dropped."""
     yield
     with django_db_blocker.unblock(), connection.cursor() as cursor:
         cursor.execute(
@@ -126,7 +127,7 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begins long tests early: each xdist worker gets an equal share of them, at the start of its part of `items`."""
+    """Begin long tests early: each xdist worker gets an equal share of them, at the start of its part of `items`."""
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
     long = [item for item in items if _is_long(item)]
     # The tests of catalogclient share servers that each worker starts once, so they stay together.
@@ -191,9 +192,23 @@ class Api:
         return self.request("DELETE", path, body, **options)
 
 
+def read_success(response: ApiResponse) -> dict[str, Any]:
+    """The body of a response that must be a success."""
+    assert response.status_code == 200, response.content
+    body: dict[str, Any] = response.json()
+    return body
+
+
+def describe_shape(value: Any) -> Any:
+    """The value with only its keys and the types of its values left."""
+    if isinstance(value, dict):
+        return {key: describe_shape(each) for key, each in value.items()}
+    return [describe_shape(each) for each in value] if isinstance(value, list) else type(value)
+
+
 @pytest.fixture(autouse=True)
 def _no_imported_hashes() -> None:
-    """Forgets the kinds of password hashes that an earlier test has stored."""
+    """Forget the kinds of password hashes that an earlier test has stored."""
     hash_kinds.remember(())
 
 
@@ -204,7 +219,7 @@ def api() -> Api:
 
 @pytest.fixture
 def production_hasher(settings: Settings) -> None:
-    """Hashes passwords at the product's costs; without it hashes cost next to nothing."""
+    """Hash passwords at the product's costs; without it hashes cost next to nothing."""
     settings.PASSWORD_HASHERS = settings.PRODUCTION_PASSWORD_HASHERS
 
 
@@ -236,13 +251,13 @@ def auth_config(settings: Settings) -> ChangeConfig:
 
 @pytest.fixture
 def no_request_limits(auth_config: ChangeConfig) -> None:
-    """Disables the limits of requests per client: clients are identified by a header that is never sent."""
+    """Disable the limits of requests per client: clients are identified by a header that is never sent."""
     auth_config(limits={"header": "X-Never-Sent"})
 
 
 @pytest.fixture
 def no_refresh_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stops the clock of refreshes, which then wait for each other as long as a loaded machine needs."""
+    """Stop the clock of refreshes, which then wait for each other as long as a loaded machine needs."""
     monkeypatch.setattr("tokens.sessions.refresh.time", SimpleNamespace(monotonic=lambda: 0.0))
 
 
@@ -255,9 +270,16 @@ def slow_refill(auth_config: ChangeConfig) -> None:
 
 @pytest.fixture
 def mocked_requests() -> Iterator[responses.RequestsMock]:
-    """Answers outgoing HTTP requests without a network; requests that are not registered fail."""
+    """Answer outgoing HTTP requests without a network; requests that are not registered fail."""
     with responses.RequestsMock(assert_all_requests_are_fired=False) as mock:
         yield mock
+
+
+@pytest.fixture
+def peer() -> Iterator[HttpPeer]:
+    """A server on loopback with prepared responses."""
+    with HttpPeer() as running:
+        yield running
 
 
 class Mailbox:
@@ -280,7 +302,7 @@ class Mailbox:
 
 @pytest.fixture
 def mailbox() -> Iterator[Mailbox]:
-    """Collects messages from the two message signals; the mailer receives them as well."""
+    """Collect messages from the two message signals; the mailer receives them as well."""
     box = Mailbox()
     messaging.email_requested.connect(box.accept_email, weak=False)
     messaging.sms_requested.connect(box.accept_sms, weak=False)

@@ -95,7 +95,7 @@ def make_session(
     if banned_until is not None:
         rows.update(banned_until=None)
     tokens = lifecycle.start_session(
-        user=_record(user),
+        user=read_record(user),
         method=method,
         caller=Caller(address="192.0.2.1", user_agent="factory", audience=AUDIENCE),
         at=at or timezone.now(),
@@ -121,7 +121,7 @@ def make_impersonation(user: User | None = None, *, operator: SignIn | None = No
     current = queries.AccountUsers().find_by_session(operator.session.id)
     assert current is not None
     tokens = lifecycle.start_session(
-        user=_record(user),
+        user=read_record(user),
         method=impersonation.METHOD,
         caller=Caller(address="192.0.2.1", user_agent="factory", audience=AUDIENCE),
         at=at,
@@ -229,13 +229,13 @@ def make_plain_users(count: int, *, at: datetime | None = None) -> None:
 
 
 def backdate(*rows: Model, by: timedelta) -> None:
-    """Moves every timestamp in these rows back by `by`. The passed instances are not changed."""
+    """Move every timestamp in these rows back by `by`. The passed instances are not changed."""
     for row in rows:
         times = [field.name for field in row._meta.concrete_fields if isinstance(field, DateTimeField)]
         type(row)._default_manager.filter(pk=row.pk).update(**{name: F(name) - by for name in times})
 
 
-def _record(user: User) -> UserRecord:
+def read_record(user: User) -> UserRecord:
     row = queries.get(user.id)
     assert row is not None
     return row

@@ -52,7 +52,7 @@ def with_elapsed_time(text: str, *, found: str) -> str:
 
 
 def replace_table(name: str) -> None:
-    """Empties the table and those that refer to it, for tests that insert thousands of rows and roll them back.
+    """Empty the table and those that refer to it, for tests that insert thousands of rows and roll them back.
 
     The rows then go to files that the rollback removes. Otherwise dead rows and the results of ANALYZE would remain.
     """
@@ -108,7 +108,7 @@ def table_contents() -> dict[str, tuple[int, str]]:
 
 
 def backdate_rate_limits(by: timedelta) -> None:
-    """Moves all rate limits and minimum intervals back by `by`."""
+    """Move all rate limits and minimum intervals back by `by`."""
     RateLimit.objects.update(created_at=F("created_at") - by, updated_at=F("updated_at") - by)
 
 

@@ -55,3 +55,19 @@ class PageBrowser:
     @cookie.setter
     def cookie(self, value: str) -> None:
         self.client.cookies["account_session"] = value
+
+
+def read_location(response: ApiResponse) -> tuple[int, str]:
+    """The status, and the target of a redirect or the page."""
+    return response.status_code, response.headers.get("Location", response.content.decode())
+
+
+def read_challenge(page: ApiResponse) -> str:
+    """The challenge of a passkey in a form."""
+    match = re.search(r'name="challenge" value="([^"]+)"', page.content.decode())
+    assert match, page.content
+    return match[1]
+
+
+def read_text(response: ApiResponse) -> str:
+    return html.unescape(response.content.decode())

@@ -151,7 +151,7 @@ def run(
 
 @functools.cache
 def _control() -> socket.socket:
-    """Starts the process that forks. It ends when this socket is closed, at the latest with this process."""
+    """Start the process that forks. It ends when this socket is closed, at the latest with this process."""
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     program = f"import {__name__} as p; p.run_program(p.fork_programs({far.fileno()}))"
     with far:
@@ -173,7 +173,7 @@ _started: list[subprocess.Popen[bytes]] = []
 
 
 def fork_programs(control: int) -> list[str]:
-    """Fork a process for each request; returns the program's arguments in each of them."""
+    """Fork a process for each request and return the program's arguments in each of them."""
     _import_modules()
     running: dict[int, tuple[int, int]] = {}
     """Descriptor of a process → its id, and the descriptor for its exit status."""

@@ -164,7 +164,7 @@ def post(path: str, body: Any, **options: Any) -> ApiResponse:
     return Api().post(path, body, **options)
 
 
-def documented(response: ApiResponse, *statuses: int) -> dict[str, Any]:
+def assert_documented(response: ApiResponse, *statuses: int) -> dict[str, Any]:
     """Return the body of an error response after checking its format."""
     assert response.status_code in (statuses or range(400, 500)), (response.status_code, response.content[:300])
     error: dict[str, Any] = response.json()
@@ -183,7 +183,7 @@ def documented(response: ApiResponse, *statuses: int) -> dict[str, Any]:
 def test_bodies_other_than_json_objects_are_rejected(name: str) -> None:
     before = table_contents()
     for path in BODIES:
-        error = documented(post(path, NOT_JSON[name]), 400)
+        error = assert_documented(post(path, NOT_JSON[name]), 400)
         assert error["error_code"] == "bad_json", path
         assert error["msg"].startswith("Could not parse request body as JSON: ")
     assert table_contents() == before
@@ -193,7 +193,7 @@ def test_bodies_other_than_json_objects_are_rejected(name: str) -> None:
 def test_too_large_body_is_rejected(path: str) -> None:
     before = table_contents()
     for body in TOO_LARGE.values():
-        error = documented(post(path, body), 413)
+        error = assert_documented(post(path, body), 413)
         assert error["error_code"] == "request_entity_too_large"
         assert error["msg"] == "Request body too large (max 1048576 bytes)"
     assert table_contents() == before
@@ -205,18 +205,18 @@ def test_body_of_unknown_length_is_not_read_beyond_limit(path: str) -> None:
     stream = io.BytesIO(b" " * 2_000_000)
     chunked: Any = {"wsgi.input": stream, "HTTP_TRANSFER_ENCODING": "Chunked"}
     response: Any = Client().generic("POST", path, b"", **chunked)
-    assert documented(response, 413)["error_code"] == "request_entity_too_large"
+    assert assert_documented(response, 413)["error_code"] == "request_entity_too_large"
     assert stream.tell() <= MIB + 1
     stream = io.BytesIO(NOT_JSON["lone surrogate"])
     response = Client().generic("POST", path, b"", **{**chunked, "wsgi.input": stream})
-    assert documented(response, 400)["error_code"] == "bad_json"
+    assert assert_documented(response, 400)["error_code"] == "bad_json"
     assert table_contents() == before
 
 
 @pytest.mark.parametrize("length", ["0", "-5", "abc", "²", " 2", "+2", "2.0", "1e9", "18446744073709551616"])
 def test_invalid_content_length_causes_no_server_error(length: str) -> None:
     response: Any = Client().generic("POST", "/signup", b"{}", CONTENT_LENGTH=length)
-    documented(response, 400, 413, 422)
+    assert_documented(response, 400, 413, 422)
 
 
 @pytest.mark.parametrize("path", BODIES)
@@ -224,7 +224,9 @@ def test_values_of_wrong_type_are_rejected(path: str) -> None:
     before = table_contents()
     for number, (key, kind) in enumerate(BODIES[path].items()):
         for value in WRONG[kind]:
-            error = documented(post(path, {key: value}, headers={"X-Forwarded-For": f"198.51.100.{number}"}), 400)
+            error = assert_documented(
+                post(path, {key: value}, headers={"X-Forwarded-For": f"198.51.100.{number}"}), 400
+            )
             assert error["error_code"] == "bad_json", (key, value)
     assert table_contents() == before
 
@@ -235,7 +237,7 @@ def test_nul_characters_are_rejected(path: str) -> None:
     values = {TEXT: '"a\\u0000b"', OBJECT: '{"a":[{"b":"\\u0000"}]}', FLAG: '"\\u0000"'}
     bodies = [f'{{"{key}":{values[kind]}}}' for key, kind in BODIES[path].items()]
     for body in (*bodies, '{"x":"\\u0000"}', '{"\\u0000":1}', '{"x":[[{"y\\u0000":0}]]}'):
-        assert documented(post(path, body), 400)["error_code"] == "bad_json", body
+        assert assert_documented(post(path, body), 400)["error_code"] == "bad_json", body
     assert table_contents() == before
 
 
@@ -246,7 +248,7 @@ def test_content_type_is_ignored(content_type: str) -> None:
     for path in BODIES:
         for body, is_json in ((b'{"x":1}', True), (b"a=b", False)):
             response: Any = Client().generic("POST", path, body, content_type=content_type)
-            assert (documented(response)["error_code"] == "bad_json") is not is_json
+            assert (assert_documented(response)["error_code"] == "bad_json") is not is_json
 
 
 # Values
@@ -257,7 +259,7 @@ def test_invalid_email_is_rejected(path: str, mailbox: Mailbox) -> None:
     before = table_contents()
     for number, address in enumerate(INVALID_EMAILS):
         body = {"email": address, "password": PASSWORD, "type": "signup"}
-        error = documented(post(path, body, headers={"X-Forwarded-For": f"198.51.100.{number}"}), 400)
+        error = assert_documented(post(path, body, headers={"X-Forwarded-For": f"198.51.100.{number}"}), 400)
         invalid = "Unable to validate email address: invalid format"
         text = "An email address is too long" if len(address) > 255 else invalid
         assert (error["error_code"], error["msg"]) == ("validation_failed", text), address
@@ -270,11 +272,13 @@ def test_invalid_email_matches_no_user_at_sign_in_and_verification() -> None:
     before = table_contents()
     for number, address in enumerate(INVALID_EMAILS):
         client = {"X-Forwarded-For": f"198.51.100.{number}"}
-        error = documented(
+        error = assert_documented(
             post("/token?grant_type=password", {"email": address, "password": PASSWORD}, headers=client), 400
         )
         assert error["error_code"] == "invalid_credentials", address
-        error = documented(post("/verify", {"type": "email", "email": address, "token": "1"}, headers=client), 422)
+        error = assert_documented(
+            post("/verify", {"type": "email", "email": address, "token": "1"}, headers=client), 422
+        )
         assert error["msg"] == "Invalid email format", address
     assert table_contents() == before
 
@@ -289,9 +293,9 @@ def test_invalid_phone_is_rejected(number: str, auth_config: ChangeConfig) -> No
         ("/signup", {"password": PASSWORD}), ("/otp", {}), ("/resend", {"type": "sms"}),
         ("/verify", {"type": "sms", "token": "123456"}),
     ):  # fmt: skip
-        error = documented(post(path, {"phone": number, **further}), 400)
+        error = assert_documented(post(path, {"phone": number, **further}), 400)
         assert error["msg"] == "Invalid phone number format (E.164 required)"
-    error = documented(post("/token?grant_type=password", {"phone": number, "password": PASSWORD}), 400)
+    error = assert_documented(post("/token?grant_type=password", {"phone": number, "password": PASSWORD}), 400)
     assert error["error_code"] == "invalid_credentials"
     assert table_contents() == before
 
@@ -306,10 +310,10 @@ def test_too_long_password_is_rejected(password: str) -> None:
         ("/signup", {"email": "new@example.com"}), ("/signup", {"email": EMAIL}),
         ("/verify", {"type": "invite", "token_hash": token}),
     ):  # fmt: skip
-        error = documented(post(path, {**body, "password": password}), 400)
+        error = assert_documented(post(path, {**body, "password": password}), 400)
         assert error["msg"] == "Password cannot be longer than 72 characters"
     for address in (EMAIL, "invited@example.com", "nobody@example.com"):
-        error = documented(post("/token?grant_type=password", {"email": address, "password": password}), 400)
+        error = assert_documented(post("/token?grant_type=password", {"email": address, "password": password}), 400)
         assert error["error_code"] == "invalid_credentials"
     assert table_contents() == before
 
@@ -319,9 +323,11 @@ def test_too_long_password_is_rejected(password: str) -> None:
 def test_invalid_code_challenge_is_rejected(path: str, challenge: str) -> None:
     before = table_contents()
     body = {"email": EMAIL, "password": PASSWORD, "type": "signup", "code_challenge": challenge}
-    error = documented(post(path, {**body, "code_challenge_method": "s256"}), 400)
+    error = assert_documented(post(path, {**body, "code_challenge_method": "s256"}), 400)
     assert error["msg"].startswith("code challenge ")
-    error = documented(post(path, {**body, "code_challenge": CHALLENGE, "code_challenge_method": challenge}), 400)
+    error = assert_documented(
+        post(path, {**body, "code_challenge": CHALLENGE, "code_challenge_method": challenge}), 400
+    )
     assert error["msg"] == "PKCE flow requires code_challenge_method and code_challenge"
     assert table_contents() == before
 
@@ -347,7 +353,7 @@ def test_invalid_code_challenge_is_rejected(path: str, challenge: str) -> None:
 def test_malformed_refresh_token_is_rejected(token: str) -> None:
     make_session()
     before = table_contents()
-    error = documented(post("/token?grant_type=refresh_token", {"refresh_token": token}), 400)
+    error = assert_documented(post("/token?grant_type=refresh_token", {"refresh_token": token}), 400)
     assert (error["error_code"], error["msg"]) == ("validation_failed", "Refresh token is not valid")
     assert table_contents() == before
 
@@ -358,10 +364,10 @@ def test_forged_refresh_tokens_are_rejected() -> None:
     before = table_contents()
     for session_id, counter in ((session.id, 0), (session.id, 2**63 - 1), (uuid4(), 0)):
         forged = refresh_tokens.encode(session_id=session_id, counter=counter, key=key)
-        error = documented(post("/token?grant_type=refresh_token", {"refresh_token": forged}), 400)
+        error = assert_documented(post("/token?grant_type=refresh_token", {"refresh_token": forged}), 400)
         assert error["error_code"] == "refresh_token_not_found"
     for legacy in ("abcdefghijkl", "A" * 22):
-        error = documented(post("/token?grant_type=refresh_token", {"refresh_token": legacy}), 400)
+        error = assert_documented(post("/token?grant_type=refresh_token", {"refresh_token": legacy}), 400)
         assert error["error_code"] == "refresh_token_not_found"
     assert table_contents() == before
 
@@ -370,9 +376,11 @@ def test_forged_refresh_tokens_are_rejected() -> None:
 def test_invalid_auth_code_or_verifier_is_rejected(value: str) -> None:
     flow = make_flow(make_user())
     before = table_contents()
-    error = documented(post("/token?grant_type=pkce", {"auth_code": value, "code_verifier": VERIFIER}), 404)
+    error = assert_documented(post("/token?grant_type=pkce", {"auth_code": value, "code_verifier": VERIFIER}), 404)
     assert error["error_code"] == "flow_state_not_found"
-    error = documented(post("/token?grant_type=pkce", {"auth_code": flow.auth_code, "code_verifier": value}), 400)
+    error = assert_documented(
+        post("/token?grant_type=pkce", {"auth_code": flow.auth_code, "code_verifier": value}), 400
+    )
     assert error["error_code"] == "bad_code_verifier"
     assert table_contents() == before
 
@@ -387,7 +395,7 @@ def test_invalid_link_token_or_type_is_rejected(value: str) -> None:
         {"type": value, "token_hash": "0" * 56},
         {"type": value, "token": "123456", "email": EMAIL},
     ):
-        documented(post("/verify", body), 400, 403)
+        assert_documented(post("/verify", body), 400, 403)
     if len(value) < 60_000:
         for query in (f"token={quote(value)}&type=recovery", f"token=x&type={quote(value)}"):
             response = Api().get(f"/verify?{query}")
@@ -399,7 +407,7 @@ def test_invalid_link_token_or_type_is_rejected(value: str) -> None:
 @pytest.mark.parametrize("grant_type", ["", "foo", "%00", "PASSWORD", "password%20", "x" * 9_000, "%ff", "__class__"])
 def test_unknown_grant_type_is_rejected_before_body_is_parsed(grant_type: str) -> None:
     before = table_contents()
-    error = documented(post(f"/token?grant_type={grant_type}", TOO_LARGE["2 MB of garbage"]), 400)
+    error = assert_documented(post(f"/token?grant_type={grant_type}", TOO_LARGE["2 MB of garbage"]), 400)
     assert (error["error_code"], error["msg"]) == ("invalid_credentials", "unsupported_grant_type")
     assert table_contents() == before
 
@@ -459,7 +467,7 @@ def test_nested_metadata_is_rejected_or_stored(path: str, depth: int, mailbox: M
             == 200
         )
     else:
-        assert documented(response, 400)["error_code"] == "bad_json"
+        assert assert_documented(response, 400)["error_code"] == "bad_json"
         assert not User.objects.exists()
 
 
@@ -528,7 +536,7 @@ def test_invalid_claims_are_rejected(name: str) -> None:
     claims = claims_of(make_session().access_token) | change
     before = table_contents()
     for method, path in BEARER:
-        error = documented(Api().request(method, path, bearer=signed(claims)), status)
+        error = assert_documented(Api().request(method, path, bearer=signed(claims)), status)
         assert error["error_code"] == error_code
     assert table_contents() == before
 
@@ -538,7 +546,7 @@ def test_token_with_session_of_another_user_is_rejected(method: str, path: str) 
     mine, theirs = make_session(), make_session()
     claims = claims_of(mine.access_token) | {"session_id": str(theirs.session.id)}
     before = table_contents()
-    error = documented(Api().request(method, path, bearer=signed(claims)), 403)
+    error = assert_documented(Api().request(method, path, bearer=signed(claims)), 403)
     assert error["error_code"] == "session_not_found"
     assert table_contents() == before
 
@@ -552,7 +560,7 @@ def test_token_of_another_audience_is_rejected() -> None:
         (claims_of(token) | {"aud": ["staff", "authenticated"]}, "authenticated"),
     ):
         headers = {"X-JWT-AUD": header} if header else {}
-        error = documented(Api().get("/user", bearer=signed(claims), headers=headers), 400)
+        error = assert_documented(Api().get("/user", bearer=signed(claims), headers=headers), 400)
         assert (error["error_code"], error["msg"]) == (
             "validation_failed", "Token audience doesn't match request audience",
         )  # fmt: skip
@@ -609,7 +617,7 @@ def test_forged_token_is_rejected(name: str) -> None:
     token = make_session().access_token
     before = table_contents()
     for method, path in BEARER:
-        error = documented(Api().request(method, path, bearer=_forgeries(token)[name]), 403)
+        error = assert_documented(Api().request(method, path, bearer=_forgeries(token)[name]), 403)
         assert error["error_code"] == "bad_jwt"
         assert error["msg"].startswith("invalid JWT: unable to parse or verify signature, ")
     assert table_contents() == before
@@ -623,7 +631,7 @@ def test_malformed_authorization_header_is_rejected(header: str) -> None:
     token = make_session().access_token
     before = table_contents()
     for method, path in BEARER:
-        error = documented(Api().request(method, path, headers={"Authorization": header.format(token)}), 401)
+        error = assert_documented(Api().request(method, path, headers={"Authorization": header.format(token)}), 401)
         assert (error["error_code"], error["msg"]) == (
             "no_authorization",
             "This endpoint requires a valid Bearer token",
@@ -633,8 +641,8 @@ def test_malformed_authorization_header_is_rejected(header: str) -> None:
 
 def test_token_in_query_or_body_is_ignored() -> None:
     token = make_session().access_token
-    documented(Api().get(f"/user?access_token={token}"), 401)
-    documented(post("/logout", {"access_token": token}), 401)
+    assert_documented(Api().get(f"/user?access_token={token}"), 401)
+    assert_documented(post("/logout", {"access_token": token}), 401)
     assert Session.objects.count() == 1
 
 
@@ -644,7 +652,7 @@ def test_token_in_query_or_body_is_ignored() -> None:
 def test_invalid_logout_scope_is_rejected(scope: str) -> None:
     token = make_session().access_token
     before = table_contents()
-    error = documented(post(f"/logout?scope={scope}", bearer=token, body=None), 400)
+    error = assert_documented(post(f"/logout?scope={scope}", bearer=token, body=None), 400)
     assert error["msg"].startswith('Unsupported logout scope "')
     assert table_contents() == before
 
@@ -783,7 +791,7 @@ def test_invalid_audience_is_rejected(path: str) -> None:
     grant = "?grant_type=password" if path == "/token" else ""
     body = {"email": EMAIL, "password": PASSWORD, "type": "signup", "token": "1"}
     headers = {"X-JWT-AUD": "x" * 256}
-    error = documented(Api().request(method, path + grant, body, headers=headers), 400)
+    error = assert_documented(Api().request(method, path + grant, body, headers=headers), 400)
     assert error["error_code"] == "validation_failed"
     assert table_contents() == before
 
@@ -804,7 +812,7 @@ def test_unusual_query_causes_no_server_error(query: str, level: int, caplog: py
     for method, path in places:
         response = Api().request(method, f"{path}{'&' if '?' in path else '?'}{query}", b"")
         if response.status_code != 303:
-            documented(response)
+            assert_documented(response)
     assert table_contents() == before
     if level == logging.INFO:
         assert len([record for record in caplog.records if record.name == "authsvc.api"]) == len(places)
@@ -827,7 +835,7 @@ def test_other_methods_are_rejected_before_body_and_token_are_read(route: str) -
         assert response.status_code == 405, method
         assert set(response.headers["Allow"].split(", ")) == allowed
         if method != "HEAD":
-            error = documented(response, 405)
+            error = assert_documented(response, 405)
             assert (error["error_code"], error["msg"]) == ("unknown", "Method Not Allowed")
     assert table_contents() == before
 
@@ -851,7 +859,7 @@ def test_other_methods_are_rejected_before_body_and_token_are_read(route: str) -
 )
 def test_unknown_path_is_not_found(path: str) -> None:
     for method in ("GET", "POST", "DELETE", "BREW"):
-        error = documented(Api().request(method, path, b"\x00"), 404)
+        error = assert_documented(Api().request(method, path, b"\x00"), 404)
         assert (error["error_code"], error["msg"]) == ("unknown", "Not Found")
 
 
@@ -865,4 +873,4 @@ def test_repeated_failures_are_rate_limited_and_write_nothing() -> None:
 
 def test_valid_token_of_expired_session_is_rejected() -> None:
     made = make_session(at=timezone.now() - timedelta(hours=2))
-    assert documented(Api().get("/user", bearer=made.access_token), 403)["error_code"] == "bad_jwt"
+    assert assert_documented(Api().get("/user", bearer=made.access_token), 403)["error_code"] == "bad_jwt"

@@ -249,7 +249,7 @@ def send(mailbox: Mailbox) -> None:
 
 @contextlib.contextmanager
 def renamed_table(table: str) -> Iterator[None]:
-    """Renames a table for the duration of the block."""
+    """Rename a table for the duration of the block."""
     with connection.cursor() as cursor:
         cursor.execute(f"ALTER TABLE {table} RENAME TO {table}_away")
     try:
@@ -261,7 +261,7 @@ def renamed_table(table: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def constraint(table: str, condition: str) -> Iterator[None]:
-    """Adds a constraint on new rows of a table for the duration of the block."""
+    """Add a constraint on new rows of a table for the duration of the block."""
     with connection.cursor() as cursor:
         cursor.execute(f"ALTER TABLE {table} ADD CONSTRAINT theirs CHECK ({condition}) NOT VALID")
     try:

@@ -35,15 +35,8 @@ class Connect(Protocol):
 
 
 @pytest.fixture
-def peer() -> Iterator[HttpPeer]:
-    """Fake web server with prepared answers."""
-    with HttpPeer() as running:
-        yield running
-
-
-@pytest.fixture
 def connect(peer: HttpPeer) -> Iterator[Connect]:
-    """Creates catalogs of the peer, which are closed after the test."""
+    """Create catalogs of the peer, which are closed after the test."""
     created: list[RestCatalog] = []
 
     def connected(path: str = "", **options: Any) -> RestCatalog:
@@ -116,7 +109,7 @@ def namespace(server: CatalogServer, catalog: RestCatalog) -> Iterator[str]:
 
 
 def empty(catalog: RestCatalog, namespace: tuple[str, ...]) -> None:
-    """Drops a namespace with its content. Objects that cannot be dropped remain."""
+    """Drop a namespace with its content. Objects that cannot be dropped remain."""
     for child in list(catalog.iter_namespaces(parent=namespace)):
         if len(child.namespace) > len(namespace):
             empty(catalog, child.namespace)

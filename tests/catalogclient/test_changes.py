@@ -79,7 +79,7 @@ METADATA: Any = {
 
 
 def after(*parts: Change) -> dict[str, Any]:
-    """Returns the fields of the new schema by name."""
+    """Return the fields of the new schema by name."""
     added: Any = updates_for(METADATA, parts)[0]
     return {each["name"]: each for each in added["schema"]["fields"]}
 

@@ -73,7 +73,7 @@ def kinds(union: Any, discriminator: str) -> set[str]:
 
 
 def built(module: Any, discriminator: str) -> set[str]:
-    """Returns the results of the builders of a module by name."""
+    """Return the results of the builders of a module by name."""
     result = {name.replace("_", "-") for name, _ in inspect.getmembers(module, inspect.isfunction)}
     return {each for each in result if each.startswith(("add-", "assert-", "assign-", "remove-", "set-", "upgrade-"))}
 
@@ -148,7 +148,7 @@ def test_the_updates_of_a_staged_table() -> None:
     ]
 
 
-def required(*changes: TableUpdate, **more: Any) -> list[str]:
+def list_requirements(*changes: TableUpdate, **more: Any) -> list[str]:
     result = requirements.for_update(METADATA, changes, **more)
     assert result[0] == requirements.assert_table_uuid("u")
     return [each["type"].removeprefix("assert-") for each in result[1:]]
@@ -168,7 +168,7 @@ def test_requirements_follow_from_updates_in_order() -> None:
         requirements.assert_ref_snapshot_id("main", 7),
         requirements.assert_ref_snapshot_id("new", None),
     ]
-    assert required(*changes, replace=True) == ["last-assigned-field-id"]
+    assert list_requirements(*changes, replace=True) == ["last-assigned-field-id"]
 
 
 @pytest.mark.parametrize(
@@ -184,8 +184,8 @@ def test_requirements_follow_from_updates_in_order() -> None:
     ],
 )
 def test_the_requirement_of_each_update(change: TableUpdate, usual: list[str], replacing: list[str]) -> None:
-    assert required(change) == required(change, change) == usual
-    assert required(change, replace=True) == replacing
+    assert list_requirements(change) == list_requirements(change, change) == usual
+    assert list_requirements(change, replace=True) == replacing
 
 
 def test_removing_a_schema_requires_unchanged_branches_but_not_tags() -> None:

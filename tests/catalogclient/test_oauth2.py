@@ -200,7 +200,7 @@ def test_a_failed_early_renewal_keeps_the_token_and_is_repeated(
 
 
 def age(catalog: RestCatalog, *, by: float) -> None:
-    """Moves the expiry of a catalog's token by seconds."""
+    """Move the expiry of a catalog's token by seconds."""
     auth: Any = catalog._operations._auth
     known = auth._known
     auth._known = dataclasses.replace(known, expires_at=known.expires_at - by, refresh_at=known.refresh_at - by)
@@ -401,10 +401,10 @@ class TokenExpiry:
         self.catalogs: list[RestCatalog] = []
 
     def on_request(self, info: RequestInfo) -> None:
-        """Does nothing."""
+        """Do nothing."""
 
     def on_response(self, info: ResponseInfo) -> None:
-        """Does nothing."""
+        """Do nothing."""
 
     def on_retry(self, info: RetryInfo) -> None:
         for catalog in self.catalogs:

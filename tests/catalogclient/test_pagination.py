@@ -74,7 +74,7 @@ def test_a_repeated_page_token_is_an_error(peer: HttpPeer, connect: Connect) -> 
 
 
 async def no_size() -> None:
-    """Returns no default page size."""
+    """Return no default page size."""
 
 
 def test_iterators_follow_any_number_of_pages() -> None:

@@ -195,7 +195,7 @@ def test_a_level_with_the_unit_separator_is_rejected(peer: HttpPeer, connect: Co
 
 
 def untyped(value: Any) -> Any:
-    """Hides the type of an invalid argument from the type checker."""
+    """Hide the type of an invalid argument from the type checker."""
     return value
 
 

@@ -24,7 +24,7 @@ def signer(**more: Any) -> SigV4Auth:
     return SigV4Auth("us-east-1", service="s3tables", clock=lambda: moment, **{**KEYS, **more})
 
 
-def signed(request: PreparedRequest, auth: SigV4Auth) -> dict[str, str]:
+def sign(request: PreparedRequest, auth: SigV4Auth) -> dict[str, str]:
     auth.apply(request)
     match = re.fullmatch(
         r"AWS4-HMAC-SHA256 Credential=(\S+), SignedHeaders=(\S+), Signature=(\w+)", request.headers["Authorization"]
@@ -36,7 +36,7 @@ def signed(request: PreparedRequest, auth: SigV4Auth) -> dict[str, str]:
 def test_a_request_without_body() -> None:
     url = f"{HOST}/{BUCKET}/namespaces/a%1Fb/tables?pageSize=2&pageToken="
     request = PreparedRequest("GET", url, {"Accept": "application/json", "User-Agent": "x"}, None)
-    assert signed(request, signer()) == {
+    assert sign(request, signer()) == {
         "credential": "AKIDEXAMPLE/20260102/us-east-1/s3tables/aws4_request",
         "headers": "host;x-amz-content-sha256;x-amz-date",
         "signature": "d0d4e67f01e901d9e7895f14f4d089353a7ba7a61038554481893d70ee77647f",
@@ -49,7 +49,7 @@ def test_a_request_without_body() -> None:
 def test_a_request_with_body_and_session_token() -> None:
     fields = {"Content-Type": "application/json", "Idempotency-Key": "k"}
     request = PreparedRequest("POST", f"{HOST}/p/namespaces", fields, b'{"namespace":["a"]}')
-    result = signed(request, signer(session_token="TOKEN"))
+    result = sign(request, signer(session_token="TOKEN"))
     assert result["headers"] == "content-type;host;x-amz-content-sha256;x-amz-date;x-amz-security-token"
     assert result["signature"] == "fc68062bf18f4235cf0247fb2f7f6c07cb0da6f5b69e0863462a4e6229ff1f00"
     digest = "ac36792f9bb16f9a4e7ed38c3aedb315e88b71853b2a4328dbc779e2ff08d6e6"

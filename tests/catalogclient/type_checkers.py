@@ -15,14 +15,14 @@ import pytest
 
 
 def mypy(folder: Path, files: Sequence[str], *, python: str | Path, settings: str = "") -> set[str]:
-    """Returns the errors of mypy as `file:line`. `settings` are lines of its configuration."""
+    """Return the errors of mypy as `file:line`. `settings` are lines of its configuration."""
     config = folder / "mypy.ini"
     config.write_text(f"[mypy]\nstrict = True\ncache_dir = {folder}/mypy\npython_executable = {python}\n{settings}")
     return _errors([sys.executable, "-m", "mypy", "--config-file", str(config), *files], folder)
 
 
 def pyright(folder: Path, files: Sequence[str], *, python: str | Path, source: Path | None = None) -> set[str]:
-    """Returns the errors of pyright as `file:line`. Skips the test if basedpyright is not installed.
+    """Return the errors of pyright as `file:line`. Skip the test if basedpyright is not installed.
 
     The comment `# pyright: strict` makes the checks of a file strict.
     """

@@ -163,7 +163,7 @@ def running(
 def _balancer(folder: Path, *, port: int, server_ports: list[int]) -> Iterator[None]:
     """nginx with the configuration in `deploy/`, without TLS."""
     program = programs.find("nginx")
-    document = programs.changed(
+    document = programs.replace_texts(
         (programs.DEPLOY / "nginx.conf").read_text(),
         {
             "listen 80;": f"listen 127.0.0.1:{ports.free_port()};",
@@ -200,7 +200,7 @@ class Pooler:
         users = folder / "userlist.txt"
         users.write_text(f'"{ROLE}" "{_PASSWORD}"\n')
         target = conninfo.make_conninfo(host="127.0.0.1", port=pair.primary.port, dbname=DATABASE)
-        document = programs.changed(
+        document = programs.replace_texts(
             (programs.DEPLOY / "pgbouncer.ini").read_text(),
             {
                 "authsvc = host=127.0.0.1 port=5432 dbname=authsvc": f"authsvc = {target}",

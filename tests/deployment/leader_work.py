@@ -107,7 +107,7 @@ def value(connection: Connection, statement: str, *parameters: object) -> Any:
 
 @contextlib.contextmanager
 def holding(node: postgresql.Node, statement: str) -> Iterator[Callable[[], list[int]]]:
-    """Hold the locks of a statement; yields a function that returns the client ports of connections that wait."""
+    """Hold the locks of a statement and yield a function that returns the client ports of connections that wait."""
     with node.connect() as watcher, node.connect() as holder, holder.transaction():
         holder.execute(statement)
         pid = holder.info.backend_pid
@@ -196,7 +196,7 @@ def take_over_indexes(node: postgresql.Node, programs: Programs, waiting: Callab
 
 
 def take_over_counts(node: postgresql.Node, connection: Connection, programs: Programs) -> tuple[LiveServer, float]:
-    """Kill the program that counts audit entries; returns it, and the seconds until another one starts its job."""
+    """Kill the program that counts audit entries; return it and the seconds until another one starts its job."""
     assert value(connection, _COUNTED) == 0
     with holding(node, _LOCK_COUNTS) as waiting:
         connection.execute(_ENTRIES, (ENTRY_AGE, ENTRIES))
@@ -262,7 +262,7 @@ def has_delivered_all(connection: Connection) -> bool:
 
 
 def take_over_webhook(running: Installation, connection: Connection, programs: Programs) -> float:
-    """Kill the program that waits for the answer to a webhook; returns the seconds until another one sends it again."""
+    """Kill the program that waits for the response to a webhook; return the seconds until another sends it again."""
     receiver = running.receiver
     number = len(receiver.received)
     receiver.respond(Response(hang=True), Response(status=204))

@@ -71,7 +71,7 @@ class Journal:
         return [result for result in list(self.results) if result.began >= began]
 
     def note_session(self, user_id: str, session: dict[str, Any], action: str) -> str:
-        """Note the issued tokens; returns the session ID."""
+        """Note the issued tokens and return the session ID."""
         token = refresh_tokens.decode(session["refresh_token"])
         name = str(token.session_id)
         if token.counter >= self.counters.get(name, -1):

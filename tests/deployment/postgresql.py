@@ -168,7 +168,7 @@ class Pair:
         self.set_synchronous(True)
 
     def set_synchronous(self, is_on: bool) -> None:
-        """Make commits wait for the standby or not; returns once it is in effect."""
+        """Make commits wait for the standby or not; return once it is in effect."""
         self.primary.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{'standby' if is_on else ''}'")
         self.primary.execute("SELECT pg_reload_conf()")
         if is_on:

@@ -437,7 +437,7 @@ def folders() -> Iterator[Path]:
 
 
 def postgresql_programs() -> Path:
-    """Skips the test without Debian's PostgreSQL; fails it in CI."""
+    """Skip the test without Debian's PostgreSQL; fail it in CI."""
     found = postgresql.find_programs()
     if found is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)("Debian's PostgreSQL is not installed")

@@ -118,7 +118,7 @@ class FakeServer:
             return waiting.pop(0) if len(waiting) > 1 else waiting[0]
 
     def wait_for_requests(self, count: int) -> None:
-        """Waits until it has received so many; a client that gave up may be ahead of this server."""
+        """Wait until it has received so many; a client that gave up may be ahead of this server."""
         until = time.monotonic() + 60
         while len(self.received) < count:
             if time.monotonic() > until:
@@ -217,7 +217,7 @@ class _Server(ThreadingHTTPServer):
             self.peer.open_connections += change
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignores clients that closed the connection."""
+        """Ignore clients that closed the connection."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -238,7 +238,7 @@ class _Handler(BaseHTTPRequestHandler):
         raise AttributeError(name)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Logs nothing."""
+        """Log nothing."""
 
     def _respond(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))

@@ -12,9 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.identities import account_claiming
-from accounts.models import Identity, Passkey, User
-from accounts.users import queries
-from accounts.users.records import UserRecord
+from accounts.models import Identity, Passkey
 from authsvc import events
 from authsvc.events import ActorType, Event, EventType
 from authsvc.jobs import cleanup
@@ -22,10 +20,10 @@ from oauthserver.models import OAuthClient
 from tests import factories
 from tests.accounts.administration import admin_requests
 from tests.authsvc.console.conftest import Console, page_of
-from tests.conftest import Api, ChangeConfig
-from tests.factories import PASSWORD
+from tests.conftest import Api, ChangeConfig, read_success
+from tests.factories import PASSWORD, read_record
 from tests.fakes.http_peer import MockedServer
-from tests.hooks.test_lifecycle_events import Recorder, done
+from tests.hooks.test_lifecycle_events import Recorder
 from tests.oauthproviders.browser import Browser
 from tests.oauthproviders.conftest import use_github
 from tests.observations import backdate_rate_limits
@@ -47,12 +45,6 @@ def clean_up(table: str) -> None:
     for rule in cleanup.rules:
         if rule.table == table:
             rule.run(at=timezone.now().replace(minute=0))
-
-
-def record_of(user: User) -> UserRecord:
-    record = queries.get(user.id)
-    assert record is not None
-    return record
 
 
 def described(event: Event) -> Any:
@@ -107,7 +99,7 @@ def test_a_claimed_account(recorder: Recorder) -> None:
     )
     recorder.events.clear()
     with transaction.atomic():
-        account_claiming.claim_unverified_account(record_of(user), keep_identity=kept.id, at=now)
+        account_claiming.claim_unverified_account(read_record(user), keep_identity=kept.id, at=now)
     assert described(recorder.only(EventType.IDENTITY_UNLINKED))["identity_id"] == str(removed.id)
     assert described(recorder.only(EventType.FACTOR_UNENROLLED))["id"] == str(factor.id)
     assert described(recorder.only(EventType.PASSKEY_DELETED)) == {"id": str(passkey.id), "friendly_name": "Key"}
@@ -118,7 +110,7 @@ def test_the_account_that_loses_an_address(recorder: Recorder) -> None:
     claimant = factories.make_user(email=EMAIL, confirmed=False, phone="15551234567", phone_confirmed_at=timezone.now())
     recorder.events.clear()
     with transaction.atomic():
-        account_claiming.withdraw_claim(record_of(claimant), "email", at=timezone.now())
+        account_claiming.withdraw_claim(read_record(claimant), "email", at=timezone.now())
     updated = recorder.only(EventType.USER_UPDATED)
     assert (updated.user_id, updated.data["changed"][-1:]) == (claimant.id, ["email"])
 
@@ -127,12 +119,12 @@ def test_a_repeated_sign_up(api: Api, recorder: Recorder) -> None:
     for color in ("red", "blue"):
         recorder.events.clear()
         backdate_rate_limits(timedelta(minutes=16))
-        done(api.post("/signup", {"email": EMAIL, "password": PASSWORD, "data": {"color": color}}))
+        read_success(api.post("/signup", {"email": EMAIL, "password": PASSWORD, "data": {"color": color}}))
     assert recorder.only(EventType.USER_UPDATED).data == {"changed": ["user_metadata"]}
 
 
 def test_a_sign_up_by_code(api: Api, recorder: Recorder) -> None:
-    done(api.post("/otp", {"email": EMAIL}))
+    read_success(api.post("/otp", {"email": EMAIL}))
     assert recorder.only(EventType.USER_CREATED).data == {"provider": "email", "via": "otp"}
 
 
@@ -157,7 +149,7 @@ def test_a_refresh_token_that_is_used_again(api: Api, recorder: Recorder, auth_c
     first = factories.refresh_token(made.session, 0)
     token = first
     for _ in range(3):
-        token = done(api.post("/token?grant_type=refresh_token", {"refresh_token": token}))["refresh_token"]
+        token = read_success(api.post("/token?grant_type=refresh_token", {"refresh_token": token}))["refresh_token"]
     Session.objects.update(refreshed_at=timezone.now() - timedelta(hours=1))
     assert api.post("/token?grant_type=refresh_token", {"refresh_token": first}).status_code == 400
     revoked = recorder.only(EventType.SESSION_REVOKED)

@@ -21,9 +21,10 @@ from tests.accounts.administration import admin_requests
 from tests.accounts.mfa import factor_requests
 from tests.accounts.passkeys import passkey_requests
 from tests.accounts.passkeys.passkey_requests import PARTY
-from tests.conftest import Api, ApiResponse, ChangeConfig
+from tests.conftest import Api, ApiResponse, ChangeConfig, read_success
 from tests.factories import PASSWORD
 from tests.fakes.http_peer import MockedServer
+from tests.hooks.conftest import assert_success
 from tests.oauthproviders.browser import Browser, start_link_flow
 from tests.oauthproviders.conftest import use_github
 from tests.oauthserver import client_application
@@ -67,31 +68,25 @@ class Bench:
         return client_application.register(self.api)
 
     def ask(self, method: str, path: str, body: Any = None) -> ApiResponse:
-        return done(admin_requests.ask(self.api, method, path, body))
+        return assert_success(admin_requests.ask(self.api, method, path, body))
 
 
 Scenario = Callable[[Bench], object]
 
 
-def done(response: ApiResponse) -> ApiResponse:
-    assert response.status_code in (200, 201, 204), response.content
-    return response
-
-
 def sign_up(bench: Bench) -> dict[str, Any]:
     bench.auth_config(mailer={"autoconfirm": True})
-    body: dict[str, Any] = done(bench.api.post("/signup", {"email": EMAIL, "password": PASSWORD})).json()
-    return body
+    return read_success(bench.api.post("/signup", {"email": EMAIL, "password": PASSWORD}))
 
 
 def sign_in(bench: Bench) -> None:
     factories.make_user(email=EMAIL, password=PASSWORD)
-    done(bench.api.post("/token?grant_type=password", {"email": EMAIL, "password": PASSWORD}))
+    assert_success(bench.api.post("/token?grant_type=password", {"email": EMAIL, "password": PASSWORD}))
 
 
 def update_user(bench: Bench) -> None:
     token = factories.make_session().access_token
-    done(bench.api.request("PUT", "/user", {"data": {"color": "red"}}, bearer=token))
+    assert_success(bench.api.request("PUT", "/user", {"data": {"color": "red"}}, bearer=token))
 
 
 def delete_user(bench: Bench) -> None:
@@ -99,7 +94,7 @@ def delete_user(bench: Bench) -> None:
 
 
 def sign_out(bench: Bench) -> None:
-    done(bench.api.post("/logout", bearer=factories.make_session().access_token))
+    assert_success(bench.api.post("/logout", bearer=factories.make_session().access_token))
 
 
 def step_up(bench: Bench) -> None:
@@ -109,7 +104,7 @@ def step_up(bench: Bench) -> None:
 def unenroll(bench: Bench) -> None:
     owner = factor_requests.make_owner()
     stepped_up = factor_requests.step_up(bench.api, owner)
-    done(factor_requests.unenroll(bench.api, stepped_up["access_token"], owner.factor.id))
+    assert_success(factor_requests.unenroll(bench.api, stepped_up["access_token"], owner.factor.id))
 
 
 def link_identity(bench: Bench) -> None:
@@ -126,7 +121,7 @@ def unlink_identity(bench: Bench) -> None:
         provider="github", provider_id="7", user=made.user, identity_data={"sub": "7"},
         created_at=made.session.created_at, updated_at=made.session.created_at,
     )  # fmt: skip
-    done(bench.api.delete(f"/user/identities/{identity.id}", bearer=made.access_token))
+    assert_success(bench.api.delete(f"/user/identities/{identity.id}", bearer=made.access_token))
 
 
 def create_passkey(bench: Bench) -> passkey_requests.PasskeyOwner:
@@ -136,7 +131,7 @@ def create_passkey(bench: Bench) -> passkey_requests.PasskeyOwner:
 
 def delete_passkey(bench: Bench) -> None:
     holder = create_passkey(bench)
-    done(bench.api.delete(f"/passkeys/{holder.passkey.id}", bearer=holder.token))
+    assert_success(bench.api.delete(f"/passkeys/{holder.passkey.id}", bearer=holder.token))
 
 
 def approve_grant(bench: Bench) -> tuple[client_application.Application, factories.SignIn]:
@@ -148,7 +143,7 @@ def approve_grant(bench: Bench) -> tuple[client_application.Application, factori
 def revoke_grant(bench: Bench) -> None:
     client, session = approve_grant(bench)
     path = f"/user/oauth/grants?client_id={client.client_id}"
-    done(bench.api.delete(path, bearer=session.access_token))
+    assert_success(bench.api.delete(path, bearer=session.access_token))
 
 
 def update_client(bench: Bench) -> None:
@@ -244,8 +239,8 @@ def test_a_subscription_to_users_alone(bench: Bench, sink: Sink) -> None:
     sink.subscribed = {type for type in EventType if type.startswith("user.")} - {EventType.USER_CONFIRMED}
 
     session = sign_up(bench)
-    done(bench.api.request("PUT", "/user", {"data": {"color": "red"}}, bearer=session["access_token"]))
-    done(bench.api.post("/logout", bearer=session["access_token"]))
+    assert_success(bench.api.request("PUT", "/user", {"data": {"color": "red"}}, bearer=session["access_token"]))
+    assert_success(bench.api.post("/logout", bearer=session["access_token"]))
 
     assert [event.type for event in sink.events] == [EventType.USER_CREATED, EventType.USER_UPDATED]
     assert sink.events[1].data == {"changed": ["user_metadata"]}

@@ -16,8 +16,9 @@ from authsvc.events import ActorType, Event, EventType
 from tests import factories
 from tests.accounts.administration.admin_requests import token
 from tests.accounts.mfa import factor_requests
-from tests.conftest import Api, ApiResponse, ChangeConfig
+from tests.conftest import Api, ChangeConfig, read_success
 from tests.factories import PASSWORD
+from tests.hooks.conftest import assert_success
 from tests.page_browser import PageBrowser
 from tokens.sessions import revocation
 
@@ -54,13 +55,7 @@ def recorder(auth_config: ChangeConfig) -> Iterator[Recorder]:
 
 
 def sign_up(api: Api, **body: Any) -> dict[str, Any]:
-    return done(api.post("/signup", {"email": ADDRESS, "password": PASSWORD, **body}))
-
-
-def done(response: ApiResponse) -> dict[str, Any]:
-    assert response.status_code in (200, 201, 204), response.content
-    body: dict[str, Any] = response.json() if response.content else {}
-    return body
+    return read_success(api.post("/signup", {"email": ADDRESS, "password": PASSWORD, **body}))
 
 
 def test_a_sign_up_with_a_session(api: Api, recorder: Recorder) -> None:
@@ -83,7 +78,7 @@ def test_a_sign_up_with_a_session(api: Api, recorder: Recorder) -> None:
 
 
 def test_an_anonymous_user(api: Api, recorder: Recorder) -> None:
-    done(api.post("/signup", {}))
+    assert_success(api.post("/signup", {}))
     assert recorder.only(EventType.USER_CREATED).data == {"provider": "anonymous", "via": "signup"}
 
 
@@ -91,12 +86,14 @@ def test_a_change_of_the_own_account(api: Api, recorder: Recorder) -> None:
     session = sign_up(api)
     recorder.events.clear()
     bearer = session["access_token"]
-    done(api.request("PUT", "/user", {"data": {"color": "red"}, "password": "another password 1"}, bearer=bearer))
+    assert_success(
+        api.request("PUT", "/user", {"data": {"color": "red"}, "password": "another password 1"}, bearer=bearer)
+    )
     updated = recorder.only(EventType.USER_UPDATED)
     assert updated.data == {"changed": ["password", "user_metadata"]}
     assert (updated.actor.type, str(updated.actor.id)) == (ActorType.USER, session["user"]["id"])
     recorder.events.clear()
-    done(api.request("PUT", "/user", {"data": {"color": "red"}}, bearer=bearer))
+    assert_success(api.request("PUT", "/user", {"data": {"color": "red"}}, bearer=bearer))
     assert recorder.events == []
 
 
@@ -104,17 +101,17 @@ def test_a_change_by_an_administrator(api: Api, recorder: Recorder) -> None:
     user = factories.make_user(email=ADDRESS)
     recorder.events.clear()
     body = {"role": "editor", "ban_duration": "24h", "app_metadata": {"plan": "pro"}}
-    done(api.request("PUT", f"/admin/users/{user.id}", body, bearer=token()))
+    assert_success(api.request("PUT", f"/admin/users/{user.id}", body, bearer=token()))
     updated = recorder.only(EventType.USER_UPDATED)
     assert updated.data == {"changed": ["app_metadata", "banned_until", "role"]}
     assert (updated.actor.type, updated.actor.id, updated.actor.role) == (ActorType.ADMIN, None, "service_role")
 
 
 def test_users_that_administrators_create_and_invite(api: Api, recorder: Recorder) -> None:
-    done(api.post("/admin/users", {"email": ADDRESS}, bearer=token()))
+    assert_success(api.post("/admin/users", {"email": ADDRESS}, bearer=token()))
     assert recorder.only(EventType.USER_CREATED).data == {"provider": "email", "via": "admin"}
     recorder.events.clear()
-    done(api.post("/invite", {"email": "new@example.com"}, bearer=token()))
+    assert_success(api.post("/invite", {"email": "new@example.com"}, bearer=token()))
     assert recorder.only(EventType.USER_CREATED).data == {"provider": "email", "via": "invite"}
     assert recorder.only(EventType.USER_INVITED).data == {}
 
@@ -123,7 +120,7 @@ def test_users_that_administrators_create_and_invite(api: Api, recorder: Recorde
 def test_a_deletion(api: Api, recorder: Recorder, is_soft: bool) -> None:
     user = factories.make_user(email=ADDRESS)
     recorder.events.clear()
-    done(api.request("DELETE", f"/admin/users/{user.id}", {"should_soft_delete": is_soft}, bearer=token()))
+    assert_success(api.request("DELETE", f"/admin/users/{user.id}", {"should_soft_delete": is_soft}, bearer=token()))
     deleted = recorder.only(EventType.USER_DELETED)
     assert deleted.user == {"id": str(user.id), "email": ADDRESS, "phone": ""}
     assert deleted.data == {"soft": is_soft}
@@ -137,7 +134,7 @@ def test_logout(api: Api, recorder: Recorder, scope: str, reason: str, count: in
     session = factories.make_session(factories.make_user())
     factories.make_session(session.user)
     recorder.events.clear()
-    done(api.post(f"/logout?scope={scope}", bearer=session.access_token))
+    assert_success(api.post(f"/logout?scope={scope}", bearer=session.access_token))
     revoked = recorder.only(EventType.SESSION_REVOKED)
     assert revoked.data["reason"] == reason
     assert len(revoked.data["session_ids"]) == count
@@ -169,7 +166,7 @@ def test_a_second_factor(api: Api, recorder: Recorder) -> None:
     revoked = recorder.only(EventType.SESSION_REVOKED)
     assert revoked.data == {"session_ids": [str(other.session.id)], "reason": "mfa_upgrade"}
     recorder.events.clear()
-    done(api.request("DELETE", f"/factors/{owner.factor.id}", bearer=stepped_up["access_token"]))
+    assert_success(api.request("DELETE", f"/factors/{owner.factor.id}", bearer=stepped_up["access_token"]))
     assert recorder.only(EventType.FACTOR_UNENROLLED).data == enrolled.data
 
 
@@ -177,7 +174,7 @@ def test_the_removal_of_a_factor_by_an_administrator(api: Api, recorder: Recorde
     owner = factor_requests.make_owner()
     recorder.events.clear()
     path = f"/admin/users/{owner.user.id}/factors/{owner.factor.id}"
-    done(api.request("DELETE", path, bearer=token()))
+    assert_success(api.request("DELETE", path, bearer=token()))
     assert recorder.only(EventType.FACTOR_UNENROLLED).actor.type is ActorType.ADMIN
 
 

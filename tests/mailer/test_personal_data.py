@@ -51,7 +51,7 @@ def remove_recipient_digests() -> None:
         cursor.execute("UPDATE procrastinate_jobs SET args = args - 'to_user' - 'to_address'")
 
 
-def exported() -> list[Any]:
+def export_ids() -> list[Any]:
     (name, rows), *_ = MailerPersonalData().export(ADA)
     assert name == "messages"
     return [row["id"] for row in rows]
@@ -74,7 +74,7 @@ def test_messages_of_a_user_are_exported_and_removed(queue: Queue, message: Emai
     post(other, message)
     if not marked:
         remove_recipient_digests()
-    assert exported() == [str(message.id)]
+    assert export_ids() == [str(message.id)]
     assert MailerPersonalData().erase(ADA)["messages"] == 1
     (left,) = queue.jobs()
     assert str(other.id) in left["args"]
@@ -97,7 +97,7 @@ def test_messages_without_a_recipient_digest_are_decrypted(queue: Queue) -> None
     post(mine[0], *strangers(personal_data._BATCH_SIZE), mine[1])
     remove_recipient_digests()
     post(mine[2])
-    assert sorted(exported()) == sorted(str(message.id) for message in mine)
+    assert sorted(export_ids()) == sorted(str(message.id) for message in mine)
     assert MailerPersonalData().erase(ADA)["messages"] == 3
     assert len(queue.jobs()) == personal_data._BATCH_SIZE
 

@@ -16,19 +16,12 @@ from tests.oauthproviders.browser import SITE, Browser, GitHub, provider_setting
 
 @pytest.fixture(autouse=True)
 def _clear_caches() -> Iterator[None]:
-    """Removes the documents of issuers and the client authentication styles of other tests."""
+    """Remove the documents of issuers and the client authentication styles of other tests."""
     openid_connect.clear_caches()
     backends._uses_body.clear()
     yield
     openid_connect.clear_caches()
     backends._uses_body.clear()
-
-
-@pytest.fixture
-def peer() -> Iterator[HttpPeer]:
-    """A server on loopback, for slow and malformed responses."""
-    with HttpPeer() as running:
-        yield running
 
 
 @pytest.fixture

@@ -9,10 +9,12 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from django.test import Client
 
+from accounts.users.queries import AccountUsers
 from tests import openapi
 from tests.accounts.administration import admin_requests
-from tests.conftest import Api, ApiResponse
+from tests.conftest import Api, ApiResponse, read_success
 from tests.factories import CHALLENGE, VERIFIER, SignIn, make_session
+from tokens.sessions.users import SignedInUser
 
 ISSUER = "https://auth.example.com"
 CALLBACK = "https://client.example.com/cb"
@@ -137,7 +139,11 @@ def refresh(application: Application, refresh_token: str, **changes: Any) -> Api
 
 def sign_in(api: Api, application: Application, session: SignIn | None = None, **changes: Any) -> dict[str, Any]:
     """The tokens of a client to which a user has granted access."""
-    response = exchange(application, approve(api, application, session or make_session(), **changes))
-    assert response.status_code == 200, response.content
-    content: dict[str, Any] = response.json()
-    return content
+    return read_success(exchange(application, approve(api, application, session or make_session(), **changes)))
+
+
+def find_user(session: SignIn) -> SignedInUser:
+    """The user of a session, as the pages see one."""
+    found = AccountUsers().find_by_session(session.session.id)
+    assert found is not None
+    return found

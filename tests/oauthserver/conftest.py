@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
 
-from authsvc.outgoing import connections
 from oauthserver.clients import client_keys
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import HttpPeer
@@ -19,7 +19,7 @@ SIGNING_KEY = signing_keys.generate(algorithm="ES256")
 
 @pytest.fixture(autouse=True)
 def _enabled(auth_config: ChangeConfig) -> None:
-    """Enables the OAuth server with an asymmetric signing key; HS256 tokens of administrators stay valid."""
+    """Enable the OAuth server with an asymmetric signing key; HS256 tokens of administrators stay valid."""
     auth_config(
         oauth_server={
             "enabled": True,
@@ -32,16 +32,9 @@ def _enabled(auth_config: ChangeConfig) -> None:
 
 
 @pytest.fixture
-def peer() -> Iterator[HttpPeer]:
-    """A server of a client, on loopback."""
-    with HttpPeer() as running:
-        yield running
-
-
-@pytest.fixture
 def keys_peer(peer: HttpPeer, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpPeer]:
     """A server of the client, whose loopback address counts as public."""
-    monkeypatch.setattr(connections, "is_public", lambda _address: True)
+    monkeypatch.setattr(ipaddress.IPv4Address, "is_global", True)
     client_keys._key_sets.clear()
     yield peer
     client_keys._key_sets.clear()

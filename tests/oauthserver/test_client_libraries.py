@@ -31,7 +31,7 @@ pytestmark = pytest.mark.django_db
 
 
 def _forward(request: requests.PreparedRequest) -> tuple[int, dict[str, str], bytes]:
-    """Answers a request to the issuer in this process."""
+    """Answer a request to the issuer in this process."""
     headers: Any = {name: value for name, value in request.headers.items() if name != "Content-Type"}
     response: Any = Client().generic(
         str(request.method),

@@ -163,11 +163,11 @@ def test_dynamic_registration_is_limited(api: Api, auth_config: ChangeConfig) ->
 
 
 def test_list(api: Api) -> None:
-    assert admin_requests.done(api, "GET", PATH) == {"clients": []}
+    assert admin_requests.expect_success(api, "GET", PATH) == {"clients": []}
     for name in ("first", "second", "third"):
         register(api, client_name=name)
 
-    clients = admin_requests.done(api, "GET", f"{PATH}?page=&per_page=")["clients"]
+    clients = admin_requests.expect_success(api, "GET", f"{PATH}?page=&per_page=")["clients"]
 
     assert [client["client_name"] for client in clients] == ["third", "second", "first"]
     assert not any("client_secret" in client for client in clients)
@@ -212,7 +212,9 @@ def test_refused_updates(api: Api) -> None:
     client = register(api).json()
     for changes, message in REFUSED_UPDATES:
         assert_error(change(api, client["client_id"], **changes), 400, "validation_failed", message)
-    assert admin_requests.done(api, "GET", f"{PATH}/{client['client_id']}")["updated_at"] == client["updated_at"]
+    assert (
+        admin_requests.expect_success(api, "GET", f"{PATH}/{client['client_id']}")["updated_at"] == client["updated_at"]
+    )
 
 
 def test_unknown_clients(api: Api) -> None:

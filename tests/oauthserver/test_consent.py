@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from accounts.users import queries
 from authsvc.errors import ValidationFailed
 from authsvc.security import crypto
 from oauthserver.authorization import authorizations
@@ -24,6 +23,7 @@ from tests.oauthserver.client_application import (
     approve,
     authorize,
     decide,
+    find_user,
     query_of,
     register,
     show,
@@ -31,7 +31,6 @@ from tests.oauthserver.client_application import (
 )  # fmt: skip
 from tests.observations import assert_error, audit_payloads
 from tokens.models import Session
-from tokens.sessions.users import SignedInUser
 
 pytestmark = pytest.mark.django_db
 
@@ -272,12 +271,6 @@ def test_unknown_prompts_are_ignored(api: Api) -> None:
     assert OAuthAuthorization.objects.get().prompt is None
 
 
-def signed_in(session: SignIn) -> SignedInUser:
-    current = queries.AccountUsers().find_by_session(session.session.id)
-    assert current is not None
-    return current
-
-
 def test_released_request_is_bound_to_the_next_user(api: Api) -> None:
     first, second = make_session(), make_session()
     authorization_id = start(api, register(api), login_hint="ada@example.com")
@@ -286,15 +279,15 @@ def test_released_request_is_bound_to_the_next_user(api: Api) -> None:
     assert authorizations.find_login_hint(authorization_id, at=timezone.now()) == ""
 
     with pytest.raises(AuthorizationNotFound):
-        authorizations.release(authorization_id, signed_in=signed_in(second), at=timezone.now())
-    authorizations.release(authorization_id, signed_in=signed_in(first), at=timezone.now())
+        authorizations.release(authorization_id, signed_in=find_user(second), at=timezone.now())
+    authorizations.release(authorization_id, signed_in=find_user(first), at=timezone.now())
 
     assert show(api, authorization_id, second).status_code == 200
     assert_error(show(api, authorization_id, first), *NOT_FOUND)
     assert decide(api, authorization_id, second).status_code == 200
     with pytest.raises(ValidationFailed):
-        authorizations.release(authorization_id, signed_in=signed_in(second), at=timezone.now())
+        authorizations.release(authorization_id, signed_in=find_user(second), at=timezone.now())
     for unknown in ("a" * 32, "\0"):
         assert authorizations.find_login_hint(unknown, at=timezone.now()) == ""
         with pytest.raises(AuthorizationNotFound):
-            authorizations.release(unknown, signed_in=signed_in(first), at=timezone.now())
+            authorizations.release(unknown, signed_in=find_user(first), at=timezone.now())

@@ -54,7 +54,7 @@ def row(page: str) -> OAuthAuthorization:
     return OAuthAuthorization.objects.get(authorization_id=query_of(page)["authorization_id"])
 
 
-def signed_in(email: str = "ada@example.com") -> PageBrowser:
+def sign_in_new_user(email: str = "ada@example.com") -> PageBrowser:
     """The browser of a new user."""
     make_user(email=email)
     browser = PageBrowser()
@@ -63,7 +63,7 @@ def signed_in(email: str = "ada@example.com") -> PageBrowser:
 
 
 def make_old() -> None:
-    """Moves all sign-ins two hours back."""
+    """Move all sign-ins two hours back."""
     long_ago = timezone.now() - timedelta(hours=2)
     Session.objects.update(created_at=long_ago)
     AmrClaim.objects.update(created_at=long_ago, updated_at=long_ago)
@@ -105,21 +105,21 @@ def test_user_signs_in_and_allows_the_access(api: Api) -> None:
 
 
 def test_user_denies_the_access(api: Api) -> None:
-    browser, page = signed_in(), page_of(api, register(api))
+    browser, page = sign_in_new_user(), page_of(api, register(api))
     assert query_of(location_of(browser.submit(page, action="deny")))["error"] == "access_denied"
     assert (row(page).status, OAuthConsent.objects.count()) == ("denied", 0)
     assert browser.client.post(page, {"action": "approve"}).status_code == 403
 
 
 def test_forged_decisions_are_refused(api: Api) -> None:
-    browser, page = signed_in(), page_of(api, register(api))
+    browser, page = sign_in_new_user(), page_of(api, register(api))
     browser.get(page)
     forged: Any = browser.client.post(page, {"action": "approve"})
     assert forged.status_code == 403
     for origin in ("https://evil.example", "null"):
         assert browser.submit(page, action="approve", headers={"Origin": origin}).status_code == 403
     # The token of another browser is of no use, and neither is a parameter of the URL.
-    other = signed_in("eve@example.com")
+    other = sign_in_new_user("eve@example.com")
     form = {"action": "approve", "csrfmiddlewaretoken": token_in(other.text("/account"))}
     assert browser.client.post(page, form).status_code == 403
     assert browser.get(f"{page}&action=approve").status_code == 200
@@ -129,7 +129,7 @@ def test_forged_decisions_are_refused(api: Api) -> None:
 
 def test_page_cannot_be_framed_and_shows_images_of_one_origin(api: Api) -> None:
     application = register(api, logo_uri="https://cdn.example.com/logo.png", client_uri="https://shop.example.com/x")
-    response = signed_in().get(page_of(api, application))
+    response = sign_in_new_user().get(page_of(api, application))
 
     policy = dict(part.strip().partition(" ")[::2] for part in response.headers["Content-Security-Policy"].split(";"))
     assert policy["frame-ancestors"] == "'none'"
@@ -147,7 +147,7 @@ def test_page_cannot_be_framed_and_shows_images_of_one_origin(api: Api) -> None:
 
 
 def test_requests_of_others_unknown_and_expired_ones(api: Api) -> None:
-    first, second = signed_in(), signed_in("eve@example.com")
+    first, second = sign_in_new_user(), sign_in_new_user("eve@example.com")
     page = page_of(api, register(api))
     assert first.get(page).status_code == 200
     for response in (second.get(page), second.submit("/account/sign-out", to=page, action="approve")):
@@ -162,7 +162,7 @@ def test_requests_of_others_unknown_and_expired_ones(api: Api) -> None:
 
 
 def test_another_account_is_chosen_by_an_ordinary_sign_in(api: Api) -> None:
-    browser, page = signed_in(), page_of(api, register(api), prompt="select_account")
+    browser, page = sign_in_new_user(), page_of(api, register(api), prompt="select_account")
     make_user(email="grace@example.com")
     assert "choose another one" in browser.text(page)
     former_cookie, former_sessions = browser.cookie, set(Session.objects.values_list("id", flat=True))
@@ -193,7 +193,7 @@ def test_another_account_is_chosen_by_an_ordinary_sign_in(api: Api) -> None:
 
 
 def test_another_user_cannot_release_a_request(api: Api) -> None:
-    first, second = signed_in(), signed_in("eve@example.com")
+    first, second = sign_in_new_user(), sign_in_new_user("eve@example.com")
     page = page_of(api, register(api))
     first.get(page)
     assert second.submit("/account/sign-out", to=page, action="switch").status_code == 404
@@ -202,7 +202,7 @@ def test_another_user_cannot_release_a_request(api: Api) -> None:
 
 @pytest.mark.parametrize("changes", [{"prompt": "login"}, {"max_age": "3600"}])
 def test_client_requires_a_new_sign_in(changes: dict[str, Any], api: Api) -> None:
-    browser, application = signed_in(), register(api)
+    browser, application = sign_in_new_user(), register(api)
     approve(api, application, make_session(User.objects.get()))
     make_old()
     page = page_of(api, application, login_hint="ada@example.com", **changes)
@@ -219,7 +219,7 @@ def test_client_requires_a_new_sign_in(changes: dict[str, Any], api: Api) -> Non
 
 
 def test_sign_in_that_is_too_old_at_the_decision(api: Api) -> None:
-    browser, page = signed_in(), page_of(api, register(api), max_age="3600")
+    browser, page = sign_in_new_user(), page_of(api, register(api), max_age="3600")
     form = {"action": "approve", "csrfmiddlewaretoken": token_in(browser.text(page))}
     make_old()
     response: Any = browser.client.post(page, form)
@@ -229,7 +229,7 @@ def test_sign_in_that_is_too_old_at_the_decision(api: Api) -> None:
 
 
 def test_client_requires_a_second_factor(api: Api) -> None:
-    browser, page = signed_in(), page_of(api, register(api), acr_values="aal2")
+    browser, page = sign_in_new_user(), page_of(api, register(api), acr_values="aal2")
     response = browser.get(page)
     assert response.status_code == 403
     text = html.unescape(response.content.decode())
@@ -246,7 +246,7 @@ def test_client_requires_a_second_factor(api: Api) -> None:
 
 
 def test_consent_is_asked_for_again(api: Api) -> None:
-    browser, application = signed_in(), register(api)
+    browser, application = sign_in_new_user(), register(api)
     location_of(browser.submit(page_of(api, application), action="approve"))
     assert browser.get(page_of(api, application, prompt="consent")).status_code == 200
     assert browser.get(page_of(api, application, scope="openid phone")).status_code == 200
@@ -271,7 +271,7 @@ def authorize_in(
 
 
 def test_silent_requests_are_answered_without_a_page(api: Api) -> None:
-    application, browser = register(api), signed_in()
+    application, browser = register(api), sign_in_new_user()
     assert silent(PageBrowser(), application)["error"] == "login_required"
     assert not OAuthAuthorization.objects.exists()
     assert silent(browser, application)["error"] == "consent_required"
@@ -292,7 +292,7 @@ def test_silent_requests_are_answered_without_a_page(api: Api) -> None:
 
 
 def test_silent_requests_redirect_only_to_valid_clients(api: Api) -> None:
-    application, browser = register(api), signed_in()
+    application, browser = register(api), sign_in_new_user()
     for changes in ({"redirect_uri": "https://evil.example/cb"}, {"client_id": "abc"}, {"client_id": None}):
         response = authorize_in(browser, application, prompt="none", **changes)
         assert response.status_code == 400
@@ -335,14 +335,14 @@ def test_browsers_get_a_page_for_errors_that_do_not_redirect(api: Api) -> None:
 
 
 def test_pages_of_the_site_answer_silent_requests_themselves(api: Api, auth_config: ChangeConfig) -> None:
-    application, browser = register(api), signed_in()
+    application, browser = register(api), sign_in_new_user()
     auth_config(oauth_server={"authorization_path": "/consent"})
     location = location_of(authorize_in(browser, application, prompt="none"))
     assert location.startswith("http://localhost:3000/consent?authorization_id=")
 
 
 def test_disabled_pages_and_server(api: Api, auth_config: ChangeConfig) -> None:
-    browser, application = signed_in(), register(api)
+    browser, application = sign_in_new_user(), register(api)
     page = page_of(api, application)
     auth_config(oauth_server={"enabled": False})
     assert browser.get(page).status_code == 404
@@ -355,7 +355,7 @@ def test_disabled_pages_and_server(api: Api, auth_config: ChangeConfig) -> None:
 
 
 def test_statements_of_the_page(api: Api) -> None:
-    browser, page = signed_in(), page_of(api, register(api))
+    browser, page = sign_in_new_user(), page_of(api, register(api))
     Session.objects.update(refreshed_at=timezone.now())  # the use of a session is recorded every ten seconds
     for _ in ("first", "again"):
         with CaptureQueriesContext(connection) as captured:
@@ -426,7 +426,7 @@ def test_logos_add_one_source_to_the_policy(logo: str, source: str) -> None:
         ("myapp://callback", "myapp://callback", True),
     ],
 )
-def test_target_of_the_answer_is_shown_whole(uri: str, target: str, is_here: bool) -> None:
+def test_target_of_the_response_is_shown_whole(uri: str, target: str, is_here: bool) -> None:
     assert (client_display.target_of(uri), client_display.is_on_this_device(uri)) == (target, is_here)
 
 
@@ -439,7 +439,7 @@ def test_hostile_client_on_the_page(api: Api) -> None:
         "token_endpoint_auth_method": "none",
     }
     client_id = api.post("/oauth/clients/register", metadata).json()["client_id"]
-    response = signed_in().get(page_of(api, Application(client_id)))
+    response = sign_in_new_user().get(page_of(api, Application(client_id)))
     text = response.content.decode()
     assert "&lt;img src=x onerror=" in text
     assert "<script>" not in text
@@ -449,14 +449,14 @@ def test_hostile_client_on_the_page(api: Api) -> None:
 
 
 def test_unrestricted_tokens_are_said_to_be_so(api: Api, auth_config: ChangeConfig) -> None:
-    browser, page = signed_in(), page_of(api, register(api))
+    browser, page = sign_in_new_user(), page_of(api, register(api))
     assert "change everything" not in browser.text(page)
     auth_config(oauth_server={"restrict_client_tokens": False})
     assert "change everything" in browser.text(page)
 
 
 def test_user_removes_the_access_of_an_application(api: Api) -> None:
-    browser, application = signed_in(), register(api, client_name="Shop & Co")
+    browser, application = sign_in_new_user(), register(api, client_name="Shop & Co")
     code = query_of(location_of(browser.submit(page_of(api, application), action="approve")))["code"]
     tokens = exchange(application, code).json()
     text = browser.text("/account/applications")
@@ -464,7 +464,7 @@ def test_user_removes_the_access_of_an_application(api: Api) -> None:
     assert "See your email address" in text
     assert 'href="/account/applications"' in browser.text("/account")
     # Other users have neither the entry nor the right.
-    eve = signed_in("eve@example.com")
+    eve = sign_in_new_user("eve@example.com")
     assert "No application has access" in eve.text("/account/applications")
     refused = eve.submit("/account/applications", client_id=application.client_id)
     assert refused.status_code in (200, 404)

@@ -10,8 +10,7 @@ import pytest
 
 from oauthserver.clients import clients
 from oauthserver.models import OAuthClient
-from tests import factories
-from tests.authsvc.console.conftest import START, Console
+from tests.authsvc.console.conftest import START, Console, sign_in_as
 from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.oauthserver import client_application, client_keys
 from tests.oauthserver.client_application import CALLBACK, ISSUER
@@ -32,14 +31,7 @@ FORM = {
 
 @pytest.fixture
 def console() -> Console:
-    return signed_in("svc_admin")
-
-
-def signed_in(role: str) -> Console:
-    factories.make_user(email=f"{role}@staff.example", role=role)
-    console = Console()
-    assert console.sign_in(f"{role}@staff.example").status_code == 302
-    return console
+    return sign_in_as("svc_admin")
 
 
 def run(console: Console, client_id: str, action: str, **fields: str) -> ApiResponse:
@@ -167,7 +159,7 @@ def test_deletion(console: Console, api: Api) -> None:
 def test_other_operators_only_read(role: str, api: Api, auth_config: ChangeConfig) -> None:
     auth_config(console={"roles": {"helpdesk": "support", "auditor": "viewer"}})
     application = client_application.register(api, token_endpoint_auth_method="client_secret_basic")
-    console = signed_in(role)
+    console = sign_in_as(role)
     page = console.text(LIST) + console.text(f"{LIST}{application.client_id}/change/")
     assert not re.search(r"register/|value=\"(regenerate_secret|delete)\"", page)
     assert console.get(REGISTER).status_code == 403

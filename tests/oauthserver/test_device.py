@@ -10,7 +10,6 @@ from django.db.models import F
 from django.utils import timezone
 
 from accounts.models import User
-from accounts.users.queries import AccountUsers
 from authsvc import tasks
 from authsvc.caller import Caller
 from authsvc.errors import ApiError, RequestRateExceeded
@@ -18,14 +17,13 @@ from oauthserver.clients.client_metadata import DEVICE_CODE
 from oauthserver.device import decisions, user_codes
 from oauthserver.errors import DeviceCodeNotFound, ReauthenticationRequired, SecondFactorRequired
 from oauthserver.models import DeviceAuthorization, OAuthConsent
-from tests.conftest import Api, ChangeConfig
+from tests.conftest import Api, ChangeConfig, read_success
 from tests.factories import SignIn, make_session
-from tests.oauthserver.client_application import Application, post_form, register, request_token
+from tests.oauthserver.client_application import Application, find_user, post_form, register, request_token
 from tests.observations import audit_payloads
 from tests.tokens.token_requests import read_claims
 from tokens.models import Session
 from tokens.sessions.errors import ImpersonationNotAllowed
-from tokens.sessions.users import SignedInUser
 
 pytestmark = pytest.mark.django_db
 
@@ -43,30 +41,23 @@ def television(api: Api, **metadata: Any) -> Application:
 
 
 def start(application: Application, **form: Any) -> dict[str, Any]:
-    response = request_token(application, path="/oauth/device_authorization", **{"scope": "openid email", **form})
-    assert response.status_code == 200, response.content
-    content: dict[str, Any] = response.json()
-    return content
+    return read_success(
+        request_token(application, path="/oauth/device_authorization", **{"scope": "openid email", **form})
+    )
 
 
 def poll(application: Application, started: dict[str, Any], **form: Any) -> Any:
     return request_token(application, **{"grant_type": DEVICE_CODE, "device_code": started["device_code"], **form})
 
 
-def signed_in(session: SignIn) -> SignedInUser:
-    found = AccountUsers().find_by_session(session.session.id)
-    assert found is not None
-    return found
-
-
 def find(started: dict[str, Any], session: SignIn, **changes: Any) -> decisions.DeviceRequest:
     code = changes.get("user_code", started["user_code"])
-    return decisions.find(code, signed_in=signed_in(session), caller=CALLER, at=timezone.now())
+    return decisions.find(code, signed_in=find_user(session), caller=CALLER, at=timezone.now())
 
 
 def decide(started: dict[str, Any], session: SignIn, *, approves: bool = True) -> None:
     decisions.decide(
-        started["user_code"], approves=approves, signed_in=signed_in(session), caller=CALLER, at=timezone.now()
+        started["user_code"], approves=approves, signed_in=find_user(session), caller=CALLER, at=timezone.now()
     )
 
 
@@ -76,7 +67,7 @@ def approve(started: dict[str, Any], session: SignIn) -> None:
 
 
 def rest(*, seconds: float = 6) -> None:
-    """Lets the polling interval of all requests pass."""
+    """Let the polling interval of all requests pass."""
     DeviceAuthorization.objects.update(polled_at=F("polled_at") - timedelta(seconds=seconds))
 
 

@@ -12,7 +12,7 @@ from oauthserver.device import decisions
 from oauthserver.models import DeviceAuthorization, OAuthConsent
 from tests.conftest import Api, ChangeConfig
 from tests.factories import make_user
-from tests.oauthserver.test_consent_page import HOME, location_of, make_old, signed_in
+from tests.oauthserver.test_consent_page import HOME, location_of, make_old, sign_in_new_user
 from tests.oauthserver.test_device import poll, start, television
 from tests.page_browser import PageBrowser
 
@@ -27,7 +27,7 @@ def _pages(auth_config: ChangeConfig) -> None:
 
 
 def test_user_types_the_code_and_connects_the_device(api: Api) -> None:
-    browser, application = signed_in(), television(api, client_name="Television")
+    browser, application = sign_in_new_user(), television(api, client_name="Television")
     started = start(application)
     typed = started["user_code"].lower().replace("-", " ")
 
@@ -68,7 +68,7 @@ def test_link_with_the_code_asks_before_anything_happens(api: Api) -> None:
 
 
 def test_forged_and_foreign_decisions_are_refused(api: Api) -> None:
-    first, second = signed_in(), signed_in("eve@example.com")
+    first, second = sign_in_new_user(), sign_in_new_user("eve@example.com")
     code = start(television(api))["user_code"]
     forged: Any = first.client.post(PAGE, {"user_code": code, "action": "approve"})
     assert forged.status_code == 403
@@ -84,7 +84,7 @@ def test_forged_and_foreign_decisions_are_refused(api: Api) -> None:
 
 
 def test_wrong_codes_are_limited(api: Api) -> None:
-    browser, code = signed_in(), start(television(api))["user_code"]
+    browser, code = sign_in_new_user(), start(television(api))["user_code"]
     for _ in range(decisions.MAX_ATTEMPTS):
         wrong = browser.submit(PAGE, user_code="BBBB-BBBB")
         assert wrong.status_code == 404
@@ -95,7 +95,7 @@ def test_wrong_codes_are_limited(api: Api) -> None:
 
 
 def test_device_requires_a_new_sign_in_or_a_second_factor(api: Api) -> None:
-    browser, application = signed_in(), television(api)
+    browser, application = sign_in_new_user(), television(api)
     code = start(application, max_age="3600")["user_code"]
     form = {"user_code": code}
     browser.submit(PAGE, **form)
@@ -109,12 +109,12 @@ def test_device_requires_a_new_sign_in_or_a_second_factor(api: Api) -> None:
 
 
 def test_expired_code(api: Api) -> None:
-    browser, code = signed_in(), start(television(api))["user_code"]
+    browser, code = sign_in_new_user(), start(television(api))["user_code"]
     DeviceAuthorization.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
     assert browser.submit(PAGE, user_code=code).status_code == 404
 
 
 def test_disabled_server_has_no_page(auth_config: ChangeConfig) -> None:
-    browser = signed_in()
+    browser = sign_in_new_user()
     auth_config(oauth_server={"enabled": False})
     assert browser.get(PAGE).status_code == 404

@@ -78,7 +78,7 @@ def browser_of(user: User | None = None) -> tuple[PageBrowser, SignIn]:
     return browser, SignIn(user=user, session=session, access_token=token.token, refresh_token="")
 
 
-def queued() -> list[dict[str, str]]:
+def read_queue() -> list[dict[str, str]]:
     """The arguments of the logout tokens that wait."""
     sql = "SELECT args, priority FROM procrastinate_jobs WHERE task_name = 'oauthserver.send_logout_token' ORDER BY id"
     with connection.cursor() as cursor:
@@ -89,7 +89,7 @@ def queued() -> list[dict[str, str]]:
 
 
 def queued_sessions() -> set[str]:
-    return {job["session_id"] for job in queued()}
+    return {job["session_id"] for job in read_queue()}
 
 
 def session_of(tokens: dict[str, Any]) -> str:
@@ -154,7 +154,7 @@ def test_without_an_id_token_of_the_user_the_page_asks(api: Api) -> None:
         assert browser.is_in
 
 
-def test_the_answer_of_the_user_ends_the_session(api: Api) -> None:
+def test_the_confirmation_of_the_user_ends_the_session(api: Api) -> None:
     browser, session = browser_of()
     client = client_with_logout(api)
     tokens = sign_in(api, client, session)
@@ -167,7 +167,7 @@ def test_the_answer_of_the_user_ends_the_session(api: Api) -> None:
     assert not lives(tokens)
 
 
-def test_the_answer_cannot_be_forged(api: Api) -> None:
+def test_the_confirmation_cannot_be_forged(api: Api) -> None:
     browser, _ = browser_of()
     forged: Any = browser.client.post(f"{LOGOUT}/confirm", {})
     assert forged.status_code == 403
@@ -286,7 +286,7 @@ def test_a_new_sign_in_of_the_same_user_keeps_the_sessions_of_clients(api: Api) 
     browser.sign_in(session.user.email or "", query="?prompt=login")
     assert not Session.objects.filter(id=session.session.id).exists()
     assert lives(tokens)
-    assert queued() == []
+    assert read_queue() == []
     browser.submit("/account/sign-out")
     assert not lives(tokens)
 
@@ -352,8 +352,8 @@ def test_every_end_of_a_session_queues_a_logout_token(api: Api) -> None:
         expected = {
             "client_id": client.client_id, "user_id": str(session.user.id), "session_id": session_of(tokens),
         }  # fmt: skip
-        assert queued()[-1:] == [expected], name
-    assert len(queued()) == len(ways)
+        assert read_queue()[-1:] == [expected], name
+    assert len(read_queue()) == len(ways)
 
 
 def test_other_changes_queue_nothing(api: Api) -> None:
@@ -366,10 +366,10 @@ def test_other_changes_queue_nothing(api: Api) -> None:
     api.put("/user", {"data": {"a": 1}}, bearer=session.access_token)
     admin_requests.ask(api, "PUT", f"/admin/users/{session.user.id}", {"ban_duration": "none"})
     admin_requests.ask(api, "PUT", f"/admin/users/{session.user.id}", {"app_metadata": {"a": 1}})
-    assert queued() == []
+    assert read_queue() == []
     OAuthClient.objects.update(deleted_at=timezone.now())
     api.post("/logout", bearer=session.access_token)
-    assert queued() == []
+    assert read_queue() == []
 
 
 def test_the_logout_token(api: Api, peer: HttpPeer) -> None:
@@ -377,7 +377,7 @@ def test_the_logout_token(api: Api, peer: HttpPeer) -> None:
     tokens = sign_in(api, client, make_session(), scope="openid")
     id_claims = read_claims(tokens["id_token"])
     revocation.revoke_session(Session.objects.get(id=session_of(tokens)).id, reason="admin")
-    (job,) = queued()
+    (job,) = read_queue()
 
     tasks.send_logout_token.function(Run(attempt=1, retry_delay=None), **job)
 
@@ -409,7 +409,7 @@ def test_the_logout_token(api: Api, peer: HttpPeer) -> None:
         (redirect("http://127.0.0.1:1/elsewhere", status=307), Outcome.REFUSED),
     ],
 )
-def test_answers_of_clients(response: PeerResponse, outcome: Outcome, api: Api, peer: HttpPeer) -> None:
+def test_responses_of_clients(response: PeerResponse, outcome: Outcome, api: Api, peer: HttpPeer) -> None:
     client = client_with_logout(api, backchannel_logout_uri=f"{peer.url}/logout")
     session = make_session()
     peer.respond(response)

@@ -46,7 +46,7 @@ def push(client: Application, **changes: Any) -> ApiResponse:
     return request_token(client, path="/oauth/par", **{**PARAMETERS, **changes})
 
 
-def pushed(client: Application, **changes: Any) -> str:
+def push_request(client: Application, **changes: Any) -> str:
     response = push(client, **changes)
     assert response.status_code == 201, response.content
     return str(response.json()["request_uri"])
@@ -81,7 +81,7 @@ def test_a_flow_with_a_pushed_request(method: str, api: Api) -> None:
 
 def test_a_request_uri_works_once_and_for_its_client(api: Api) -> None:
     client, other = register(api), register(api)
-    request_uri = pushed(client)
+    request_uri = push_request(client)
     invalid = (400, "validation_failed", "invalid request_uri")
     assert_error(begin(api, other.client_id, request_uri), *invalid)
     assert_error(begin(api, client.client_id, request_uri + "x"), *invalid)
@@ -95,13 +95,13 @@ def test_a_request_uri_works_once_and_for_its_client(api: Api) -> None:
 
 def test_a_pushed_request_expires_and_begins_anew(api: Api, auth_config: ChangeConfig) -> None:
     client = register(api)
-    request_uri = pushed(client)
+    request_uri = push_request(client)
     row = OAuthAuthorization.objects.get()
     assert row.expires_at - row.created_at == timedelta(seconds=90)
     begin(api, client.client_id, request_uri)
     row.refresh_from_db()
     assert (row.expires_at - row.created_at, row.request_uri) == (timedelta(minutes=10), None)
-    request_uri = pushed(client)
+    request_uri = push_request(client)
     past = timedelta(seconds=91)
     row = OAuthAuthorization.objects.get(request_uri__isnull=False)
     OAuthAuthorization.objects.filter(id=row.id).update(
@@ -112,7 +112,7 @@ def test_a_pushed_request_expires_and_begins_anew(api: Api, auth_config: ChangeC
 
 def test_changes_of_the_client_count(api: Api) -> None:
     client = register(api)
-    first, second = pushed(client), pushed(client)
+    first, second = push_request(client), push_request(client)
     path = f"/admin/oauth/clients/{client.client_id}"
     admin_requests.ask(api, "PUT", path, {"redirect_uris": ["https://new.example/cb"]})
     assert_error(begin(api, client.client_id, first), 400, "validation_failed", "invalid redirect_uri")
@@ -169,7 +169,7 @@ def test_a_client_that_must_push(api: Api) -> None:
         "the client must push authorization requests",
         "xyz",
     )
-    assert begin(api, client.client_id, pushed(client)).status_code == 302
+    assert begin(api, client.client_id, push_request(client)).status_code == 302
     path = f"/admin/oauth/clients/{client.client_id}"
     changed = admin_requests.ask(api, "PUT", path, {"require_pushed_authorization_requests": False}).json()
     assert "require_pushed_authorization_requests" not in changed

@@ -35,7 +35,7 @@ _IDENTITIES = """
 
 
 def fill(connection: Connection, first: int, last: int) -> None:
-    """Creates the users numbered `first` to `last`, each with an email identity."""
+    """Create the users numbered `first` to `last`, each with an email identity."""
     for statement in (_USERS.replace("%s, %s", f"{first}, {last}"), _IDENTITIES):
         connection.execute(statement.encode())
     connection.execute("VACUUM ANALYZE users, identities")

@@ -278,7 +278,7 @@ def manage(url: str, *arguments: str, typed: str = "") -> str:
 
 
 def wait_for_indexes(connection: Connection) -> bool:
-    """Wait for the search indexes; returns False on a server without the extension."""
+    """Wait for the search indexes; return False on a server without the extension."""
     offered = connection.execute("SELECT FROM pg_available_extensions WHERE name = 'pg_trgm'").fetchone()
     while offered is not None:
         rows = connection.execute(

@@ -57,7 +57,7 @@ class _DiscardingHandler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Logs nothing."""
+        """Log nothing."""
 
 
 @contextlib.contextmanager

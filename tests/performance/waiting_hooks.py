@@ -77,7 +77,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Logs nothing."""
+        """Log nothing."""
 
 
 @contextlib.contextmanager

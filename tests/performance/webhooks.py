@@ -86,7 +86,7 @@ class SignIns:
 
 @contextlib.contextmanager
 def writer(folder: Path, *, seconds: int, statement: str) -> Iterator[None]:
-    """Runs the statement `EVENTS_PER_SECOND` times a second during the block, each time in its own transaction."""
+    """Run the statement `EVENTS_PER_SECOND` times a second during the block, each time in its own transaction."""
     if not statement:
         yield
         return
@@ -150,7 +150,7 @@ def alternate(
     rounds: int,
     seconds: int,
 ) -> None:
-    """Prints the medians of all variants, and of the ratios to the first variant in the same round."""
+    """Print the medians of all variants, and of the ratios to the first variant in the same round."""
     medians: dict[tuple[str, str], list[float]] = {variant: [] for variant in variants}
     tails: dict[tuple[str, str], list[float]] = {variant: [] for variant in variants}
     server_cpu: dict[tuple[str, str], list[float]] = {variant: [] for variant in variants}

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts.models import User
 from authsvc.models import AuditLogEntry
-from tests.accounts.administration.admin_requests import ask, done
+from tests.accounts.administration.admin_requests import ask, expect_success
 from tests.accounts.mfa import factor_requests
 from tests.authsvc.console.conftest import Console
 from tests.conftest import Api, ChangeConfig
@@ -91,7 +91,7 @@ def test_a_removed_factor_is_booked_on_the_administrator(api: Api, operator: Use
 
 def test_a_service_token_is_named_by_subject_and_role(api: Api) -> None:
     user = make_user()
-    done(api, "PUT", f"/admin/users/{user.id}", {"role": "editor", "password": "a new password"})
+    expect_success(api, "PUT", f"/admin/users/{user.id}", {"role": "editor", "password": "a new password"})
     entry = latest()
     assert (entry["actor_id"], entry["actor_role"]) == (str(UUID(int=0)), "service_role")
     assert entry["traits"]["changes"]["role"] == {"old": "authenticated", "new": "editor"}

@@ -42,7 +42,7 @@ def sign_in_methods(auth_config: ChangeConfig) -> None:
 
 
 def ban(api: Api, user: User, duration: str = "24h") -> None:
-    admin_requests.done(api, "PUT", f"/admin/users/{user.id}", {"ban_duration": duration})
+    admin_requests.expect_success(api, "PUT", f"/admin/users/{user.id}", {"ban_duration": duration})
 
 
 def invited(**columns: Any) -> tuple[User, str]:

@@ -35,7 +35,7 @@ PLAIN = {"code_challenge": VERIFIER * 2, "code_challenge_method": "plain"}
 
 @pytest.fixture(autouse=True)
 def _limits(auth_config: ChangeConfig) -> None:
-    """Permits as many requests as a dump has values."""
+    """Permit as many requests as a dump has values."""
     auth_config(limits={"verify": 1e9, "token_refresh": 1e9, "otp": 1e9}, codes={"max_failed_attempts": 0})
 
 
@@ -97,7 +97,7 @@ def test_no_stored_value_opens_a_link(api: Api, mailbox: Mailbox) -> None:
     make_user(email=EMAIL)
     api.post("/recover", {"email": EMAIL})
     api.post("/otp", {"email": "other@example.com"})
-    admin_requests.done(api, "POST", "/invite", {"email": "invited@example.com"})
+    admin_requests.expect_success(api, "POST", "/invite", {"email": "invited@example.com"})
     for value in candidates():
         for type in ("recovery", "signup", "invite"):
             assert_opens_nothing(api.get(f"/verify?type={type}&token={value}"))

@@ -13,7 +13,7 @@ from accounts.models import Identity, User
 from authsvc.conf import Secret, Vonage
 from tests.accounts.administration import admin_requests
 from tests.concurrency import run_concurrently
-from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox, describe_shape
 from tests.factories import CHALLENGE, VERIFIER, make_user
 from tests.oauthproviders.browser import Browser, GitHub, address
 from tests.observations import assert_error, backdate_rate_limits, redirect_fragment, table_contents
@@ -63,7 +63,7 @@ def rows() -> dict[str, Any]:
 def test_a_sign_up_never_changes_an_invited_account(
     api: Api, mailbox: Mailbox, path: str, strangers: dict[str, Any]
 ) -> None:
-    invited = admin_requests.done(api, "POST", "/invite", {"email": EMAIL, "data": {"team": "red"}})
+    invited = admin_requests.expect_success(api, "POST", "/invite", {"email": EMAIL, "data": {"team": "red"}})
     invitation = mailbox.emails[-1].variables["TokenHash"]
     before: dict[str, Any] = dict(User.objects.values().get())
     shown = sign_up(api, STRANGERS, path=path, **strangers).json()
@@ -84,7 +84,7 @@ def test_a_sign_up_never_changes_an_invited_account(
 
 
 def test_the_link_of_an_invitation_survives_a_sign_up_in_a_browser(api: Api, mailbox: Mailbox) -> None:
-    admin_requests.done(api, "POST", "/invite", {"email": EMAIL})
+    admin_requests.expect_success(api, "POST", "/invite", {"email": EMAIL})
     invitation = mailbox.emails[-1].variables["TokenHash"]
     sign_up(api, STRANGERS, code_challenge=CHALLENGE, code_challenge_method="s256")
     response = api.get(f"/verify?type=invite&token={invitation}")
@@ -96,7 +96,7 @@ def test_the_link_of_an_invitation_survives_a_sign_up_in_a_browser(api: Api, mai
 @pytest.mark.parametrize("confirmed", [False, True])
 @pytest.mark.parametrize("path", ["/otp", "/signup", "/resend"])
 def test_a_request_for_the_phone_keeps_the_invitation(api: Api, mailbox: Mailbox, path: str, confirmed: bool) -> None:
-    invited = admin_requests.done(api, "POST", "/invite", {"email": EMAIL})
+    invited = admin_requests.expect_success(api, "POST", "/invite", {"email": EMAIL})
     phone_confirmed_at = timezone.now() if confirmed else None
     User.objects.filter(id=invited["id"]).update(phone=PHONE, phone_confirmed_at=phone_confirmed_at)
     body = {"phone": PHONE, **({"password": STRANGERS} if path == "/signup" else {})}
@@ -112,7 +112,7 @@ def test_a_request_for_the_phone_keeps_the_invitation(api: Api, mailbox: Mailbox
 
 
 def test_a_code_by_sms_signs_an_invited_user_in(api: Api, mailbox: Mailbox) -> None:
-    invited = admin_requests.done(api, "POST", "/invite", {"email": EMAIL})
+    invited = admin_requests.expect_success(api, "POST", "/invite", {"email": EMAIL})
     User.objects.filter(id=invited["id"]).update(phone=PHONE, phone_confirmed_at=timezone.now())
     assert api.post("/otp", {"phone": PHONE}).status_code == 200
     code = mailbox.texts[-1].variables["Code"]
@@ -121,7 +121,7 @@ def test_a_code_by_sms_signs_an_invited_user_in(api: Api, mailbox: Mailbox) -> N
 
 
 def test_auto_confirm_does_not_open_an_invited_account(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
-    admin_requests.done(api, "POST", "/invite", {"email": EMAIL, "data": {"team": "red"}})
+    admin_requests.expect_success(api, "POST", "/invite", {"email": EMAIL, "data": {"team": "red"}})
     invitation = mailbox.emails[-1].variables["TokenHash"]
     auth_config(mailer={"autoconfirm": True})
     before = rows()
@@ -135,7 +135,7 @@ def test_auto_confirm_does_not_open_an_invited_account(api: Api, auth_config: Ch
 
 def test_an_invitation_drops_what_a_stranger_signed_up_with(api: Api, mailbox: Mailbox) -> None:
     sign_up(api, STRANGERS, data={"team": "evil"})
-    admin_requests.done(api, "POST", "/invite", {"email": EMAIL})
+    admin_requests.expect_success(api, "POST", "/invite", {"email": EMAIL})
     sign_up(api, STRANGERS, data={"team": "evil"})
     invitation = mailbox.emails[-1].variables["TokenHash"]
     response = api.post("/verify", {"type": "invite", "token_hash": invitation, "password": OWNERS})
@@ -147,7 +147,7 @@ def test_an_invitation_drops_what_a_stranger_signed_up_with(api: Api, mailbox: M
 def test_an_invitation_accepted_at_a_provider_keeps_the_data_of_the_administrator(
     api: Api, mailbox: Mailbox, github: GitHub, browser: Browser
 ) -> None:
-    invited = admin_requests.done(api, "POST", "/invite", {"email": EMAIL, "data": {"team": "red"}})
+    invited = admin_requests.expect_success(api, "POST", "/invite", {"email": EMAIL, "data": {"team": "red"}})
     invitation = mailbox.emails[-1].variables["TokenHash"]
     github.set_user(EMAIL, name="Ada")
     token = redirect_fragment(browser.sign_in(invite_token=invitation))["access_token"]
@@ -161,7 +161,7 @@ def test_an_invitation_drops_the_profile_of_a_strangers_identity(
 ) -> None:
     github.set_user(address(EMAIL, verified=False), id=666, name="evil")
     browser.sign_in()
-    admin_requests.done(api, "POST", "/invite", {"email": EMAIL})
+    admin_requests.expect_success(api, "POST", "/invite", {"email": EMAIL})
     assert "evil" not in str(User.objects.values().get())
     assert "evil" not in str(api.post("/verify", newest_link(mailbox) | {"type": "invite"}).json())
 
@@ -288,7 +288,7 @@ def test_auto_confirm_opens_a_pending_sign_up_only_with_its_password(
 
 def test_data_of_an_administrator_survives_different_sign_ups(api: Api, mailbox: Mailbox) -> None:
     body = {"email": EMAIL, "password": OWNERS, "user_metadata": {"team": "red"}}
-    made = admin_requests.done(api, "POST", "/admin/users", body)
+    made = admin_requests.expect_success(api, "POST", "/admin/users", body)
     sign_up(api, STRANGERS, data={"team": "evil", "other": 1})
     sign_up(api, STRANGERS, data={"team": "evil"})
     user = api.post("/verify", newest_link(mailbox)).json()["user"]
@@ -307,7 +307,7 @@ def test_after_different_sign_ups_no_current_password_is_required(
     sign_up(api, OWNERS)
     sign_up(api, STRANGERS)
     user = User.objects.get()
-    admin_requests.done(api, "PUT", f"/admin/users/{user.id}", {"email_confirm": True})
+    admin_requests.expect_success(api, "PUT", f"/admin/users/{user.id}", {"email_confirm": True})
     github.set_user(EMAIL, id=7)
     token = redirect_fragment(browser.sign_in())["access_token"]
     assert api.put("/user", {"password": OWNERS}, bearer=token).status_code == 200
@@ -317,7 +317,7 @@ def test_after_different_sign_ups_no_current_password_is_required(
 def test_a_link_of_an_administrator_gives_its_password(api: Api, mailbox: Mailbox) -> None:
     sign_up(api, STRANGERS, data={"team": "evil"})
     body = {"type": "signup", "email": EMAIL, "password": OWNERS, "data": {"team": "red"}}
-    made = admin_requests.done(api, "POST", "/admin/generate_link", body)
+    made = admin_requests.expect_success(api, "POST", "/admin/generate_link", body)
     user = api.post("/verify", {"type": "signup", "token_hash": made["hashed_token"]}).json()["user"]
     assert user["user_metadata"]["team"] == "red"
     assert (sign_in(api, OWNERS), sign_in(api, STRANGERS)) == (200, 400)
@@ -379,15 +379,9 @@ def test_a_duplicate_is_not_recognisable(api: Api, mailbox: Mailbox, identifier:
     further = {"password": OWNERS, "data": {"a": 1}}
     fresh, taken = api.post("/signup", {**free, **further}), api.post("/signup", {**identifier, **further})
     assert [fresh.status_code, fresh.headers.keys()] == [taken.status_code, taken.headers.keys()]
-    assert shape(taken.json()) == shape(fresh.json())
+    assert describe_shape(taken.json()) == describe_shape(fresh.json())
     assert taken.json()["role"] == fresh.json()["role"] == "authenticated"
     assert len(taken.json()["identities"]) == 1
-
-
-def shape(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: shape(each) for name, each in value.items()}
-    return [shape(each) for each in value] if isinstance(value, list) else type(value)
 
 
 @pytest.mark.parametrize(("section", "other"), [("mailer", {"phone": PHONE}), ("sms", {"email": EMAIL})])

@@ -45,7 +45,7 @@ class World:
     auth_config: ChangeConfig
 
     def attack(self, plant: Callable[[World], str]) -> str:
-        """Let the attacker prepare an account; returns the access token, or `""`."""
+        """Let the attacker prepare an account, and return the access token, or `""`."""
         token = plant(self)
         backdate_rate_limits(timedelta(hours=1))
         self.mailbox.clear()
@@ -125,7 +125,7 @@ def account_invited_by_an_earlier_version(world: World) -> str:
 
 def account_made_by_an_administrator(world: World) -> str:
     body = {"email": VICTIM, "phone": ATTACKERS_PHONE, "phone_confirm": True, "password": ATTACKERS_PASSWORD}
-    admin_requests.done(world.api, "POST", "/admin/users", body)
+    admin_requests.expect_success(world.api, "POST", "/admin/users", body)
     response = world.api.post("/token?grant_type=password", {"phone": ATTACKERS_PHONE, "password": ATTACKERS_PASSWORD})
     return str(response.json()["access_token"])
 
@@ -177,19 +177,19 @@ def code_by_email(world: World) -> str:
 
 
 def invitation(world: World) -> str:
-    admin_requests.done(world.api, "POST", "/invite", {"email": VICTIM})
+    admin_requests.expect_success(world.api, "POST", "/invite", {"email": VICTIM})
     return session_of_link(world, "invite")
 
 
 def generated_link(world: World) -> str:
     body = {"type": "magiclink", "email": VICTIM}
-    link = admin_requests.done(world.api, "POST", "/admin/generate_link", body)
+    link = admin_requests.expect_success(world.api, "POST", "/admin/generate_link", body)
     response = world.api.get(f"/verify?type={link['verification_type']}&token={link['hashed_token']}")
     return redirect_fragment(response)["access_token"]
 
 
 def invitation_accepted_at_provider(world: World) -> str:
-    admin_requests.done(world.api, "POST", "/invite", {"email": VICTIM})
+    admin_requests.expect_success(world.api, "POST", "/invite", {"email": VICTIM})
     world.github.set_user(VICTIM, id=7)
     response = world.browser.sign_in(invite_token=newest_secret(world, "TokenHash"))
     return redirect_fragment(response)["access_token"]
@@ -315,7 +315,7 @@ def sign_in_by_sms(world: World, path: str, body: dict[str, Any]) -> ApiResponse
 def test_the_owner_of_a_phone_gets_an_own_account(path: str, body: dict[str, Any], world: World) -> None:
     """The account's email is confirmed, its phone is not."""
     created = {"email": "mallory@example.com", "email_confirm": True, "phone": VICTIMS_PHONE}
-    admin_requests.done(world.api, "POST", "/admin/users", {**created, "password": ATTACKERS_PASSWORD})
+    admin_requests.expect_success(world.api, "POST", "/admin/users", {**created, "password": ATTACKERS_PASSWORD})
     credentials = {"email": "mallory@example.com", "password": ATTACKERS_PASSWORD}
     attacker = world.api.post("/token?grant_type=password", credentials).json()
 
@@ -328,7 +328,7 @@ def test_the_owner_of_a_phone_gets_an_own_account(path: str, body: dict[str, Any
 
 def test_the_first_proof_withdraws_the_other_unconfirmed_identifier(world: World) -> None:
     created = {"email": VICTIM, "phone": ATTACKERS_PHONE, "password": ATTACKERS_PASSWORD}
-    admin_requests.done(world.api, "POST", "/admin/users", created)
+    admin_requests.expect_success(world.api, "POST", "/admin/users", created)
     assert world.api.post("/otp", {"phone": ATTACKERS_PHONE}).status_code == 200
     code = world.mailbox.texts[-1].variables["Code"]
     attacker = world.api.post("/verify", {"type": "sms", "phone": ATTACKERS_PHONE, "token": code}).json()
@@ -376,9 +376,9 @@ def test_a_user_confirms_the_unconfirmed_address_of_the_own_account(world: World
 
 
 def test_a_repeated_invitation_keeps_the_phone_that_was_confirmed_after_the_first(world: World) -> None:
-    invited = admin_requests.done(world.api, "POST", "/invite", {"email": VICTIM})
+    invited = admin_requests.expect_success(world.api, "POST", "/invite", {"email": VICTIM})
     body = {"phone": VICTIMS_PHONE, "phone_confirm": True}
-    admin_requests.done(world.api, "PUT", f"/admin/users/{invited['id']}", body)
+    admin_requests.expect_success(world.api, "PUT", f"/admin/users/{invited['id']}", body)
     owner = world.api.get("/user", bearer=invitation(world)).json()
     assert (owner["id"], owner["email"], owner["phone"]) == (invited["id"], VICTIM, VICTIMS_PHONE)
 

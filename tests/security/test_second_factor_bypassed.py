@@ -150,7 +150,7 @@ def test_token_from_before_the_level_was_lowered_is_refused(change: Change, api:
     user = make_account(owner)
     token = factor_requests.step_up(api, owner)["access_token"]
     make_factor(user, friendly_name="other", secret=factor_requests.SECRET)
-    admin_requests.done(api, "DELETE", f"/admin/users/{user.id}/factors/{owner.factor.id}")
+    admin_requests.expect_success(api, "DELETE", f"/admin/users/{user.id}/factors/{owner.factor.id}")
     response = change(api, token, user)
     assert response.json()["error_code"] == "insufficient_aal"
 
@@ -178,7 +178,7 @@ def test_linking_flow_that_outlives_the_level_of_its_session_is_refused(pkce: bo
     challenge = {"code_challenge": CHALLENGE, "code_challenge_method": "s256"} if pkce else {}
     state = start_link_flow(api, token, **challenge)
     make_factor(owner.user, friendly_name="other", secret=factor_requests.SECRET)
-    admin_requests.done(api, "DELETE", f"/admin/users/{owner.user.id}/factors/{owner.factor.id}")
+    admin_requests.expect_success(api, "DELETE", f"/admin/users/{owner.user.id}/factors/{owner.factor.id}")
     response = Browser().callback(state)
     assert redirect_query(response)["error_code"] == "insufficient_aal"
     assert not Identity.objects.filter(provider="github").exists()

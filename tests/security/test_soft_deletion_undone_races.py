@@ -184,5 +184,5 @@ def test_ban_at_the_moment_of_a_sign_in_wins(api: Api) -> None:
     responses = run_in_order(user.id, lambda: admin_requests.ask(api, "PUT", path, {"ban_duration": "24h"}), request)
     assert "error_code=user_banned" in responses[1].headers["Location"]
     assert Session.objects.filter(user=user, created_at__gt=timezone.now() - timedelta(hours=1)).count() == 1
-    admin_requests.done(api, "PUT", path, {"ban_duration": "none"})
+    admin_requests.expect_success(api, "PUT", path, {"ban_duration": "none"})
     assert admin_requests.can_sign_in(api, PASSWORD, email=EMAIL)

@@ -39,7 +39,7 @@ UNREAD = b"GET /openapi.json HTTP/1.1\r\nHost: test\r\n\r\n"
 
 @pytest.fixture(autouse=True)
 def open_files() -> Iterator[None]:
-    """Permits this process and the servers that it starts as many connections as possible."""
+    """Permit this process and the servers that it starts as many connections as possible."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     yield

@@ -5,24 +5,22 @@ The tests count the hash operations of a refusal instead of measuring its time.
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import bcrypt
 import pytest
 from django.db import connection
+from django.db.backends.signals import connection_created
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from accounts.models import PasswordHashKind, User
 from accounts.passwords import hash_kinds
 from authsvc.conf import Secret
-from authsvc.db import advisory_locks
 from authsvc.security import encryption
-from tests.accounts.administration.admin_requests import done
+from tests.accounts.administration.admin_requests import expect_success
 from tests.authsvc.console.conftest import Console
 from tests.conftest import Api, ChangeConfig
 from tests.factories import PASSWORD, make_user
@@ -65,10 +63,10 @@ def work_of(recorded: RecordedMetrics, action: Any) -> Work:
     """The hash comparisons of an action: kind → number; those of bcrypt in units of its lowest costs."""
     before = _comparisons(recorded)
     action()
-    done = _comparisons(recorded)
-    done.subtract(before)
+    spent = _comparisons(recorded)
+    spent.subtract(before)
     total: Work = Counter()
-    for (algorithm, costs), number in done.items():
+    for (algorithm, costs), number in spent.items():
         if algorithm == "bcrypt":
             total["bcrypt", "04"] += number * 2 ** (int(costs) - 4)
         elif algorithm != "unknown":  # takes no time
@@ -137,7 +135,7 @@ def test_a_kind_counts_from_its_first_account_to_its_last(api: Api, recorded: Re
 
     alone = refused()
     body = {"email": "new@example.com", "password_hash": bcrypt_hash(5), "email_confirm": True}
-    done(api, "POST", "/admin/users", body)
+    expect_success(api, "POST", "/admin/users", body)
     with_import = refused()
     assert with_import == alone + Counter({("bcrypt", "04"): 2})
     assert guess(api, "new@example.com", PASSWORD) == 200  # stores a hash of our own instead
@@ -179,17 +177,19 @@ def test_the_worker_surveys_once_a_day() -> None:
     assert {str(kind) for kind in hash_kinds.remembered()} >= {"bcrypt 04"}
 
 
-def test_a_survey_is_not_repeated_after_another_process_has_just_finished_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_survey_is_not_repeated_after_another_process_has_just_finished_it() -> None:
     at = timezone.now()
 
-    @contextlib.contextmanager
-    def lock_after_other_process(_purpose: str) -> Iterator[bool]:
+    def finish_survey(**_: object) -> None:
         PasswordHashKind.objects.create(kind="", seen_at=at)
-        yield True
 
-    monkeypatch.setattr(advisory_locks, "try_lock", lock_after_other_process)
     make_user(password_hash=bcrypt_hash(4))
-    hash_kinds.survey(at=at)
+    connection_created.connect(finish_survey)  # the connection of the lock
+    try:
+        hash_kinds.survey(at=at)
+    finally:
+        connection_created.disconnect(finish_survey)
+    assert PasswordHashKind.objects.count() == 1
     assert hash_kinds.remembered() == frozenset()
 
 

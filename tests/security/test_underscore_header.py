@@ -14,7 +14,7 @@ from tests.live.robustness import conftest as robust
 CLIENT = "198.51.100.7"
 
 
-def logged_address(server: servers.LiveServer, *headers: str) -> str:
+def read_logged_address(server: servers.LiveServer, *headers: str) -> str:
     """The client address in the access log of a request with these headers."""
     request = "\r\n".join(["GET /settings HTTP/1.1", "Host: test", "Connection: close", *headers, "", ""])
     count = len(_access_log(server))
@@ -37,8 +37,8 @@ def test_only_the_real_header_sets_the_client_address(
     server = serve(http_server, AUTH_TRUSTED_PROXIES="127.0.0.0/8", AUTH_SECURITY_FORWARDED_FOR_ENABLED="true")
 
     for name in ("X_Forwarded_For", "X_Forwarded-For", "x-forwarded_for", "Svc_Forwarded_For"):
-        assert logged_address(server, f"{name}: {CLIENT}") == "127.0.0.1"
+        assert read_logged_address(server, f"{name}: {CLIENT}") == "127.0.0.1"
         # After the real header, it neither replaces nor extends it.
-        assert logged_address(server, "X-Forwarded-For: 203.0.113.9", f"{name}: {CLIENT}") == "203.0.113.9"
-    assert logged_address(server, f"X-Forwarded-For: {CLIENT}") == CLIENT
-    assert logged_address(server, f"Svc-Forwarded-For: {CLIENT}") == CLIENT
+        assert read_logged_address(server, "X-Forwarded-For: 203.0.113.9", f"{name}: {CLIENT}") == "203.0.113.9"
+    assert read_logged_address(server, f"X-Forwarded-For: {CLIENT}") == CLIENT
+    assert read_logged_address(server, f"Svc-Forwarded-For: {CLIENT}") == CLIENT

@@ -23,7 +23,7 @@ def refresh(api: Api, token: str, **options: Any) -> ApiResponse:
 
 
 def rotate(api: Api, token: str) -> str:
-    """Refreshes with a valid token; returns the refresh token of the response."""
+    """Refresh with a valid token and return the refresh token of the response."""
     response = refresh(api, token)
     assert response.status_code == 200, response.content
     return str(response.json()["refresh_token"])

@@ -25,8 +25,8 @@ def ask(api: Api, method: str, path: str, body: Any = None, **options: Any) -> A
     return api.request(method, path, body, bearer=token(), **options)
 
 
-def done(api: Api, method: str, path: str, body: Any = None, **options: Any) -> Any:
-    """The body of an answer that must be a success."""
+def expect_success(api: Api, method: str, path: str, body: Any = None, **options: Any) -> Any:
+    """The body of a response that must be a success."""
     response = ask(api, method, path, body, **options)
     assert response.status_code == 200, response.content
     return response.json()

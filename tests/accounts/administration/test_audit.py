@@ -10,7 +10,7 @@ from django.db import connection
 from django.utils import timezone
 
 from authsvc.models import AuditLogEntry
-from tests.accounts.administration.admin_requests import ask, done
+from tests.accounts.administration.admin_requests import ask, expect_success
 from tests.conftest import Api
 from tests.factories import make_session, make_user
 from tests.observations import assert_error, replace_table, table_contents
@@ -37,7 +37,7 @@ def entries(number: int) -> list[str]:
 
 def test_search_returns_deletion(api: Api) -> None:
     user = make_user(email="ann@example.com")
-    done(api, "DELETE", f"/admin/users/{user.id}")
+    expect_success(api, "DELETE", f"/admin/users/{user.id}")
     before = table_contents()
     response = ask(api, "GET", "/admin/audit")
     [entry] = response.json()
@@ -78,8 +78,8 @@ def test_search_returns_deletion(api: Api) -> None:
 )
 def test_a_search_covers_its_scope_only(api: Api, query: str, number: int) -> None:
     user = make_user(email="ann@example.com")
-    done(api, "PUT", f"/admin/users/{user.id}", {})
-    done(api, "DELETE", f"/admin/users/{user.id}")
+    expect_success(api, "PUT", f"/admin/users/{user.id}", {})
+    expect_success(api, "DELETE", f"/admin/users/{user.id}")
     response = ask(api, "GET", f"/admin/audit?query={query.replace('%25', '%25')}")
     assert (len(response.json()), response.headers["X-Total-Count"]) == (number, str(number))
 
@@ -87,8 +87,8 @@ def test_a_search_covers_its_scope_only(api: Api, query: str, number: int) -> No
 def test_search_by_author_matches_name(api: Api) -> None:
     user = make_user(email="ann@example.com", data={"full_name": "Ann Other"})
     api.post("/logout", bearer=make_session(user).access_token)
-    assert len(done(api, "GET", "/admin/audit?query=author:other")) == 1
-    assert len(done(api, "GET", "/admin/audit?query=author:ANN@example")) == 1
+    assert len(expect_success(api, "GET", "/admin/audit?query=author:other")) == 1
+    assert len(expect_success(api, "GET", "/admin/audit?query=author:ANN@example")) == 1
 
 
 @pytest.mark.parametrize(

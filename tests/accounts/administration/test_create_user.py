@@ -13,7 +13,7 @@ from accounts.models import Identity, User
 from authsvc.conf import Secret
 from authsvc.security import encryption
 from tests.accounts.administration import admin_requests
-from tests.accounts.administration.admin_requests import EMAIL_EXISTS, PHONE_EXISTS, ask, can_sign_in, done
+from tests.accounts.administration.admin_requests import EMAIL_EXISTS, PHONE_EXISTS, ask, can_sign_in, expect_success
 from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import PASSWORD, make_session, make_user
 from tests.observations import assert_error, audit_payloads, table_contents
@@ -34,7 +34,7 @@ FIREBASE = (
 
 
 def test_user_is_created(api: Api, mailbox: Mailbox) -> None:
-    made = done(api, "POST", "/admin/users", {"email": "Ann@Example.com", "password": "p4ss"})
+    made = expect_success(api, "POST", "/admin/users", {"email": "Ann@Example.com", "password": "p4ss"})
     assert made["email"] == EMAIL
     assert (made["aud"], made["role"], made["phone"]) == ("authenticated", "authenticated", "")
     assert made["app_metadata"] == {"provider": "email", "providers": ["email"]}
@@ -47,7 +47,7 @@ def test_user_is_created(api: Api, mailbox: Mailbox) -> None:
     assert (identity["id"], identity["user_id"], identity["provider"]) == (made["id"], made["id"], "email")
     assert identity["last_sign_in_at"] == made["created_at"]
     assert UUID(made["id"]).version == 4
-    assert done(api, "GET", f"/admin/users/{made['id']}") == made
+    assert expect_success(api, "GET", f"/admin/users/{made['id']}") == made
     assert (mailbox.emails, mailbox.texts) == ([], [])
     (entry,) = audit_payloads()
     changes = entry["traits"].pop("changes")
@@ -67,7 +67,9 @@ def test_user_is_created(api: Api, mailbox: Mailbox) -> None:
 
 
 def test_user_is_created_with_phone(api: Api) -> None:
-    made = done(api, "POST", "/admin/users", {"phone": "+1 23456789", "password": "test1", "phone_confirm": True})
+    made = expect_success(
+        api, "POST", "/admin/users", {"phone": "+1 23456789", "password": "test1", "phone_confirm": True}
+    )
     assert (made["phone"], made["app_metadata"]) == ("123456789", {"provider": "phone", "providers": ["phone"]})
     assert [identity["provider"] for identity in made["identities"]] == ["phone"]
     assert made["identities"][0]["identity_data"]["phone"] == "123456789"
@@ -76,23 +78,23 @@ def test_user_is_created_with_phone(api: Api) -> None:
 
 def test_password_signs_in(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"phone_enabled": True})
-    done(api, "POST", "/admin/users", {"phone": "123456789", "password": "test1", "phone_confirm": True})
+    expect_success(api, "POST", "/admin/users", {"phone": "123456789", "password": "test1", "phone_confirm": True})
     assert can_sign_in(api, "test1", phone="123456789")
 
 
 def test_user_is_created_with_email_and_phone(api: Api) -> None:
-    made = done(api, "POST", "/admin/users", {"email": EMAIL, "phone": PHONE, "password": "x"})
+    made = expect_success(api, "POST", "/admin/users", {"email": EMAIL, "phone": PHONE, "password": "x"})
     # The order of rows of the same moment must not depend on their random ids.
     Identity.objects.filter(provider="email").update(id="ffffffff-ffff-4fff-bfff-ffffffffffff")
     assert made["app_metadata"] == {"provider": "email", "providers": ["email", "phone"]}
-    listed = done(api, "GET", "/admin/users")["users"]
-    for shown in (made, done(api, "GET", f"/admin/users/{made['id']}"), *listed):
+    listed = expect_success(api, "GET", "/admin/users")["users"]
+    for shown in (made, expect_success(api, "GET", f"/admin/users/{made['id']}"), *listed):
         assert [identity["provider"] for identity in shown["identities"]] == ["email", "phone"]
 
 
 @pytest.mark.parametrize("password", [None, ""])
 def test_an_account_without_password_cannot_sign_in(api: Api, password: str | None) -> None:
-    done(api, "POST", "/admin/users", {"email": EMAIL, "password": password, "email_confirm": True})
+    expect_success(api, "POST", "/admin/users", {"email": EMAIL, "password": password, "email_confirm": True})
     assert not can_sign_in(api, "", email=EMAIL)
     assert (User.objects.get().password or "").startswith("$argon2id$")
 
@@ -144,7 +146,7 @@ def test_hash_is_encrypted_with_column_encryption(api: Api, auth_config: ChangeC
             "decryption_keys": {"k": Secret(key)},
         }
     )
-    made = done(api, "POST", "/admin/users", {"email": EMAIL, "password": "p4ss", "email_confirm": True})
+    made = expect_success(api, "POST", "/admin/users", {"email": EMAIL, "password": "p4ss", "email_confirm": True})
     stored = User.objects.get(id=made["id"]).password or ""
     assert not encryption.needs_reencryption(stored)
     assert can_sign_in(api, "p4ss", email=EMAIL)
@@ -154,11 +156,11 @@ def test_hash_is_encrypted_with_column_encryption(api: Api, auth_config: ChangeC
     "chosen", [CHOSEN, CHOSEN.upper(), CHOSEN.replace("-", ""), f"{{{CHOSEN}}}", f"urn:uuid:{CHOSEN}"]
 )
 def test_id_can_be_chosen(api: Api, chosen: str) -> None:
-    assert done(api, "POST", "/admin/users", {"id": chosen, "email": EMAIL})["id"] == CHOSEN
+    assert expect_success(api, "POST", "/admin/users", {"id": chosen, "email": EMAIL})["id"] == CHOSEN
 
 
 def test_used_id_is_rejected(api: Api) -> None:
-    done(api, "POST", "/admin/users", {"id": CHOSEN, "email": EMAIL})
+    expect_success(api, "POST", "/admin/users", {"id": CHOSEN, "email": EMAIL})
     before = table_contents()
     response = ask(api, "POST", "/admin/users", {"id": CHOSEN, "email": "bob@example.com"})
     assert_error(response, 422, "user_already_exists", "A user with this id has already been registered")
@@ -213,7 +215,7 @@ def test_body_of_other_type_is_rejected(api: Api, body: Any) -> None:
 
 
 def test_unknown_keys_are_ignored(api: Api) -> None:
-    made = done(api, "POST", "/admin/users", {"email": EMAIL, "is_super_admin": True, "is_sso_user": True})
+    made = expect_success(api, "POST", "/admin/users", {"email": EMAIL, "is_super_admin": True, "is_sso_user": True})
     assert not User.objects.get(id=made["id"]).is_sso_user
 
 
@@ -234,7 +236,7 @@ def test_email_of_identity_is_taken(api: Api) -> None:
     )
     assert_error(ask(api, "POST", "/admin/users", {"email": EMAIL}), *EMAIL_EXISTS)
     Identity.objects.filter(provider="google").update(provider=f"sso:{uuid4()}")
-    assert done(api, "POST", "/admin/users", {"email": EMAIL})["email"] == EMAIL
+    assert expect_success(api, "POST", "/admin/users", {"email": EMAIL})["email"] == EMAIL
 
 
 def test_phone_of_sso_user_violates_unique_index(api: Api) -> None:
@@ -246,7 +248,7 @@ def test_phone_of_sso_user_violates_unique_index(api: Api) -> None:
 
 def test_disabled_sign_ups_do_not_apply_to_administrators(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"disabled": True, "email_enabled": False, "phone_enabled": False})
-    assert done(api, "POST", "/admin/users", {"email": EMAIL, "phone": PHONE})["email"] == EMAIL
+    assert expect_success(api, "POST", "/admin/users", {"email": EMAIL, "phone": PHONE})["email"] == EMAIL
 
 
 def test_email_and_phone_can_be_confirmed(api: Api, mailbox: Mailbox) -> None:
@@ -257,7 +259,7 @@ def test_email_and_phone_can_be_confirmed(api: Api, mailbox: Mailbox) -> None:
         "phone_confirm": True,
         "user_metadata": {"name": "Yoda"},
     }
-    made = done(api, "POST", "/admin/users", body)
+    made = expect_success(api, "POST", "/admin/users", body)
     assert made["email_confirmed_at"] == made["phone_confirmed_at"] == made["created_at"]
     assert made["user_metadata"] == {"name": "Yoda", "email_verified": True}
     assert {identity["identity_data"]["email_verified"] for identity in made["identities"]} == {False}
@@ -266,7 +268,7 @@ def test_email_and_phone_can_be_confirmed(api: Api, mailbox: Mailbox) -> None:
 
 def test_user_metadata_is_stored_unchanged(api: Api) -> None:
     metadata = {"a": {"b": [1, 2.5, None]}, "nothing": None, "email_verified": "perhaps"}
-    made = done(api, "POST", "/admin/users", {"email": EMAIL, "user_metadata": metadata})
+    made = expect_success(api, "POST", "/admin/users", {"email": EMAIL, "user_metadata": metadata})
     assert made["user_metadata"] == metadata
 
 
@@ -280,26 +282,30 @@ def test_user_metadata_is_stored_unchanged(api: Api) -> None:
     ],
 )
 def test_app_metadata_overrides_defaults(api: Api, metadata: Any, kept: Any) -> None:
-    assert done(api, "POST", "/admin/users", {"email": EMAIL, "app_metadata": metadata})["app_metadata"] == kept
+    assert (
+        expect_success(api, "POST", "/admin/users", {"email": EMAIL, "app_metadata": metadata})["app_metadata"] == kept
+    )
 
 
 @pytest.mark.parametrize(
     ("role", "kept"), [(" editor ", "editor"), ("", "authenticated"), ("  ", "authenticated"), (None, "authenticated")]
 )
 def test_role_is_stored(api: Api, role: str | None, kept: str) -> None:
-    assert done(api, "POST", "/admin/users", {"email": EMAIL, "role": role})["role"] == kept
+    assert expect_success(api, "POST", "/admin/users", {"email": EMAIL, "role": role})["role"] == kept
 
 
 def test_audience_of_body_precedes_audience_of_request(api: Api) -> None:
     headers = {"X-JWT-AUD": "second"}
-    assert done(api, "POST", "/admin/users", {"email": EMAIL, "aud": "first"}, headers=headers)["aud"] == "first"
-    assert done(api, "POST", "/admin/users", {"phone": PHONE}, headers=headers)["aud"] == "second"
+    assert (
+        expect_success(api, "POST", "/admin/users", {"email": EMAIL, "aud": "first"}, headers=headers)["aud"] == "first"
+    )
+    assert expect_success(api, "POST", "/admin/users", {"phone": PHONE}, headers=headers)["aud"] == "second"
 
 
 def test_user_can_be_created_banned(api: Api) -> None:
     before = timezone.now()
     body = {"email": EMAIL, "password": PASSWORD, "email_confirm": True, "ban_duration": "24h"}
-    made = done(api, "POST", "/admin/users", body)
+    made = expect_success(api, "POST", "/admin/users", body)
     banned_until = User.objects.get(id=made["id"]).banned_until
     assert banned_until is not None
     assert before + timedelta(hours=24) <= banned_until <= timezone.now() + timedelta(hours=24)
@@ -320,7 +326,7 @@ def test_audit_entry_names_the_administrator(api: Api) -> None:
 
 def test_user_is_created_with_id_of_path(api: Api) -> None:
     body = {"email": EMAIL, "password": PASSWORD, "ban_duration": "24h", "email_confirm": True}
-    made = done(api, "POST", f"/admin/users/{CHOSEN}", body)
+    made = expect_success(api, "POST", f"/admin/users/{CHOSEN}", body)
     assert (made["id"], made["identities"][0]["id"], "banned_until" in made) == (CHOSEN, CHOSEN, True)
     assert audit_payloads()[0]["traits"]["user_id"] == CHOSEN
     before = table_contents()
@@ -338,7 +344,7 @@ def test_the_id_of_a_soft_deleted_user_stays_taken(api: Api) -> None:
 
 @pytest.mark.parametrize("id", [None, "", CHOSEN, CHOSEN.upper(), CHOSEN.replace("-", "")])
 def test_the_body_may_repeat_the_id(api: Api, id: str | None) -> None:
-    assert done(api, "POST", f"/admin/users/{CHOSEN}", {"email": EMAIL, "id": id})["id"] == CHOSEN
+    assert expect_success(api, "POST", f"/admin/users/{CHOSEN}", {"email": EMAIL, "id": id})["id"] == CHOSEN
 
 
 @pytest.mark.parametrize("id", ["6f0c5c0e-6a0b-4d7e-9d0a-3f1f4b1d7c11", "x"])

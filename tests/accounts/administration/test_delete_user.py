@@ -15,7 +15,7 @@ from accounts.users import account_creation
 from authsvc import messaging
 from authsvc.messaging import Email, EmailKind
 from mailer.models import Attempt
-from tests.accounts.administration.admin_requests import ask, can_sign_in, done
+from tests.accounts.administration.admin_requests import ask, can_sign_in, expect_success
 from tests.conftest import Api
 from tests.factories import (
     AUDIENCE,
@@ -106,7 +106,7 @@ def test_credentials_of_deleted_user_are_rejected(api: Api, soft: bool, code: st
     made = make_session(user)
     [*_, legacy] = make_legacy_tokens(user)
     secret, flow = make_one_time_token(user), make_flow(user)
-    done(api, "DELETE", path(user), {"should_soft_delete": soft})
+    expect_success(api, "DELETE", path(user), {"should_soft_delete": soft})
     before = table_contents()
     assert api.get("/user", bearer=made.access_token).json()["error_code"] == code
     for token in (made.refresh_token, legacy.token):
@@ -138,9 +138,9 @@ def test_soft_deletion_removes_personal_data(api: Api) -> None:
     make_factor(user)
     make_session(user)
     make_one_time_token(user)
-    before = done(api, "GET", path(user))
-    assert done(api, "DELETE", path(user), {"should_soft_delete": True}) == {}
-    shown = done(api, "GET", path(user))
+    before = expect_success(api, "GET", path(user))
+    assert expect_success(api, "DELETE", path(user), {"should_soft_delete": True}) == {}
+    shown = expect_success(api, "GET", path(user))
     assert shown["email"] == "FomaASjH_1gNpf-AD0ZegS3-4-Z6TVpW-9_4mdBFFQc"
     assert shown["phone"] == "2jkEBgDjEERHcUz"
     assert shown["new_email"] == "vXZipe60FhTnINR3q_yyJy4ZqKcKk7fjvIVg1ErTJuk"
@@ -161,29 +161,29 @@ def test_soft_deletion_removes_personal_data(api: Api) -> None:
 
 def test_second_soft_deletion_adds_audit_entry_only(api: Api) -> None:
     user = make_user(email=EMAIL)
-    done(api, "DELETE", path(user), {"should_soft_delete": True})
-    before = done(api, "GET", path(user))
-    done(api, "DELETE", path(user), {"should_soft_delete": True})
-    assert done(api, "GET", path(user)) == before
+    expect_success(api, "DELETE", path(user), {"should_soft_delete": True})
+    before = expect_success(api, "GET", path(user))
+    expect_success(api, "DELETE", path(user), {"should_soft_delete": True})
+    assert expect_success(api, "GET", path(user)) == before
     assert [action for action, _ in audit_trail()] == ["user_deleted"] * 2
 
 
 def test_a_soft_deleted_user_can_be_deleted(api: Api) -> None:
     user = make_full_account()
-    done(api, "DELETE", path(user), {"should_soft_delete": True})
-    done(api, "DELETE", path(user))
+    expect_success(api, "DELETE", path(user), {"should_soft_delete": True})
+    expect_success(api, "DELETE", path(user))
     assert set(mentions(str(user.id))) == {"audit_log_entries"}
 
 
 @pytest.mark.parametrize("soft", [True, False])
 def test_email_of_deleted_user_can_be_reused(api: Api, soft: bool) -> None:
     user = make_user(email=EMAIL, phone=PHONE)
-    done(api, "DELETE", path(user), {"should_soft_delete": soft})
+    expect_success(api, "DELETE", path(user), {"should_soft_delete": soft})
     signed_up = api.post("/signup", {"email": EMAIL, "password": PASSWORD})
     assert signed_up.status_code == 200
     assert signed_up.json()["id"] != str(user.id)
     assert Identity.objects.filter(email=EMAIL).count() == 1
-    assert done(api, "POST", "/admin/users", {"phone": PHONE})["phone"] == PHONE
+    assert expect_success(api, "POST", "/admin/users", {"phone": PHONE})["phone"] == PHONE
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b'"x"', {"should_soft_delete": "yes"}])
@@ -195,5 +195,5 @@ def test_a_malformed_body_deletes_no_user(api: Api, body: Any) -> None:
 
 def test_query_parameters_are_ignored(api: Api) -> None:
     user = make_user()
-    done(api, "DELETE", f"{path(user)}?should_soft_delete=true")
+    expect_success(api, "DELETE", f"{path(user)}?should_soft_delete=true")
     assert not User.objects.filter(id=user.id).exists()

@@ -10,7 +10,7 @@ from django.utils import timezone
 from accounts.models import Factor, FactorChallenge, User
 from authsvc.api.renderers import rfc3339
 from authsvc.conf import Secret, Twilio
-from tests.accounts.administration.admin_requests import USER_NOT_FOUND, ask, done
+from tests.accounts.administration.admin_requests import USER_NOT_FOUND, ask, expect_success
 from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.factor_requests import PHONE, make_owner
 from tests.conftest import Api, ChangeConfig, Mailbox
@@ -38,7 +38,7 @@ def use_texts(auth_config: ChangeConfig) -> None:
 
 
 def test_a_new_user_has_no_factors(api: Api) -> None:
-    assert done(api, "GET", path(make_user())) == []
+    assert expect_success(api, "GET", path(make_user())) == []
 
 
 def test_all_factors_are_shown_without_their_secrets(api: Api) -> None:
@@ -89,7 +89,7 @@ def test_factor_can_be_renamed(api: Api) -> None:
     user = make_user()
     factor = make_factor(user, friendly_name="x", secret="s")
     session = make_session(user, factor_id=factor.id, aal="aal2").session
-    shown = done(api, "PUT", path(user, factor), {"friendly_name": "y", "phone": "not looked at"})
+    shown = expect_success(api, "PUT", path(user, factor), {"friendly_name": "y", "phone": "not looked at"})
     assert (shown["friendly_name"], shown["status"], shown["phone"]) == ("y", "verified", "")
     kept = Factor.objects.get()
     assert (kept.friendly_name, kept.secret, kept.status, kept.phone) == ("y", "s", "verified", None)
@@ -116,7 +116,7 @@ def test_factor_can_be_renamed(api: Api) -> None:
 def test_phone_of_factor_can_be_changed(api: Api) -> None:
     user = make_user()
     factor = make_factor(user, factor_type="phone", phone="15551234567", friendly_name="mine")
-    shown = done(api, "PUT", path(user, factor), {"phone": "+1976154321"})
+    shown = expect_success(api, "PUT", path(user, factor), {"phone": "+1976154321"})
     assert (shown["phone"], shown["friendly_name"]) == ("1976154321", "mine")
 
 
@@ -131,7 +131,7 @@ def test_pending_code_of_previous_phone_is_invalid(
     use_texts(auth_config)
     owner = make_owner(factor_type="phone", phone=PHONE)
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
-    done(api, "PUT", path(owner.user, owner.factor), body)
+    expect_success(api, "PUT", path(owner.user, owner.factor), body)
     response = factor_requests.verify(
         api, owner.token, owner.factor.id, challenge_id, mailbox.texts[0].variables["Code"]
     )
@@ -145,7 +145,7 @@ def test_verified_challenge_survives_phone_change(api: Api, auth_config: ChangeC
     owner = make_owner(factor_type="phone", phone=PHONE)
     at = timezone.now()
     answered = FactorChallenge.objects.create(factor=owner.factor, created_at=at, verified_at=at)
-    done(api, "PUT", path(owner.user, owner.factor), {"phone": "15557654321"})
+    expect_success(api, "PUT", path(owner.user, owner.factor), {"phone": "15557654321"})
     assert list(FactorChallenge.objects.all()) == [answered]
 
 
@@ -195,7 +195,7 @@ def test_removal_lowers_sessions_of_factor(api: Api, factor_type: str, method: s
     at = timezone.now()
     for session in stepped_up:
         AmrClaim.objects.create(session=session, authentication_method=method, created_at=at, updated_at=at)
-    shown = done(api, "DELETE", path(user, factor))
+    shown = expect_success(api, "DELETE", path(user, factor))
     assert (shown["id"], shown["friendly_name"], shown["status"]) == (str(factor.id), "lost", "verified")
     assert [each.friendly_name for each in Factor.objects.all()] == ["kept"]
     lost, kept = (Session.objects.get(id=session.id) for session in stepped_up)
@@ -214,5 +214,5 @@ def test_audit_entry_of_removal_contains_ip_address(api: Api) -> None:
     user = make_user()
     factor = make_factor(user)
     ask(api, "DELETE", path(user, factor), headers={"X-Forwarded-For": "203.0.113.7"})
-    [entry] = done(api, "GET", "/admin/audit")
+    [entry] = expect_success(api, "GET", "/admin/audit")
     assert entry["ip_address"] == "203.0.113.7"

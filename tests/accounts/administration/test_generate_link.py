@@ -14,7 +14,7 @@ from accounts.models import User
 from accounts.passwords import hashing
 from authsvc.conf import Rate
 from authsvc.messaging import EmailKind
-from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox, read_success
 from tests.factories import make_session, make_user
 from tests.observations import assert_error, audit_payloads, table_contents
 from tokens.jwt import access_tokens
@@ -38,10 +38,8 @@ def generate(api: Api, admin: str, type: str, email: str = EMAIL, **body: Any) -
     return api.post("/admin/generate_link", {"type": type, "email": email, **body}, bearer=admin)
 
 
-def made(api: Api, admin: str, type: str, email: str = EMAIL, **body: Any) -> dict[str, Any]:
-    response = generate(api, admin, type, email, **body)
-    assert response.status_code == 200, response.content
-    return response.json()  # type: ignore[no-any-return]
+def expect_link(api: Api, admin: str, type: str, email: str = EMAIL, **body: Any) -> dict[str, Any]:
+    return read_success(generate(api, admin, type, email, **body))
 
 
 def query_of(url: str) -> dict[str, str]:
@@ -74,7 +72,7 @@ def test_response_contains_link_parts_and_only_invitation_is_mailed(
 ) -> None:
     if exists:
         make_user(email=EMAIL)
-    shown = made(api, admin, type, password=PASSWORD, new_email=NEW_EMAIL)
+    shown = expect_link(api, admin, type, password=PASSWORD, new_email=NEW_EMAIL)
     assert shown["verification_type"] == type
     assert shown["email"] == EMAIL
     assert query_of(shown["action_link"]) == {
@@ -93,7 +91,7 @@ def test_response_contains_link_parts_and_only_invitation_is_mailed(
 
 
 def test_response_is_user_with_five_more_members(api: Api, admin: str) -> None:
-    shown = made(api, admin, "signup", password=PASSWORD, data={"status": "alpha"})
+    shown = expect_link(api, admin, "signup", password=PASSWORD, data={"status": "alpha"})
     beside = set(shown) - LINK_FIELDS
     assert beside == {
         "id", "aud", "role", "email", "phone", "confirmation_sent_at", "app_metadata", "user_metadata", "identities",
@@ -108,7 +106,7 @@ def test_response_is_user_with_five_more_members(api: Api, admin: str) -> None:
 def test_link_and_code_sign_in_once(api: Api, admin: str, type: str, by_link: bool) -> None:
     if type in ("magiclink", "recovery"):
         make_user(email=EMAIL)
-    shown = made(api, admin, type, password=PASSWORD)
+    shown = expect_link(api, admin, type, password=PASSWORD)
     code = {"type": type, "email": EMAIL, "token": shown["email_otp"]}
     if by_link:
         assert follow(api, shown["action_link"])["type"] == type
@@ -121,7 +119,7 @@ def test_link_and_code_sign_in_once(api: Api, admin: str, type: str, by_link: bo
 
 def test_the_hash_of_a_link_can_be_redeemed_by_a_client(api: Api, admin: str) -> None:
     make_user(email=EMAIL)
-    token = made(api, admin, "magiclink")["hashed_token"]
+    token = expect_link(api, admin, "magiclink")["hashed_token"]
     assert api.post("/verify", {"type": "magiclink", "token_hash": token}).status_code == 200
 
 
@@ -129,7 +127,7 @@ def test_invitation_is_not_mailed_when_disabled(
     api: Api, admin: str, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
     auth_config(mailer={"generate_link_invite_enabled": False}, limits={"email_sent": Rate(events=0)})
-    assert made(api, admin, "invite")["invited_at"]
+    assert expect_link(api, admin, "invite")["invited_at"]
     assert mailbox.emails == []
 
 
@@ -142,7 +140,7 @@ def test_only_mailed_invitation_uses_quota(api: Api, admin: str, auth_config: Ch
 
 
 def test_a_magic_link_for_an_unknown_address_creates_an_account(api: Api, admin: str, mailbox: Mailbox) -> None:
-    shown = made(api, admin, "magiclink", data={"a": 1})
+    shown = expect_link(api, admin, "magiclink", data={"a": 1})
     assert (shown["verification_type"], shown["user_metadata"]) == ("signup", {"a": 1})
     assert "email_confirmed_at" not in shown
     assert query_of(shown["action_link"])["type"] == "signup"
@@ -228,8 +226,8 @@ def test_invalid_email_change_is_rejected(
 
 def test_email_change_needs_both_links(api: Api, admin: str) -> None:
     user = make_user(email=EMAIL)
-    current = made(api, admin, "email_change_current", new_email=NEW_EMAIL)
-    new = made(api, admin, "email_change_new", new_email=NEW_EMAIL)
+    current = expect_link(api, admin, "email_change_current", new_email=NEW_EMAIL)
+    new = expect_link(api, admin, "email_change_new", new_email=NEW_EMAIL)
     assert (current["new_email"], new["new_email"]) == (NEW_EMAIL, NEW_EMAIL)
     assert "access_token" not in follow(api, current["action_link"])
     assert follow(api, new["action_link"])["type"] == "email_change"
@@ -240,9 +238,9 @@ def test_email_change_needs_both_links(api: Api, admin: str) -> None:
 def test_a_link_for_one_new_address_does_not_confirm_another(api: Api, admin: str, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"secure_email_change_enabled": False})
     user = make_user(email=EMAIL)
-    first = made(api, admin, "email_change_new", new_email=NEW_EMAIL)
+    first = expect_link(api, admin, "email_change_new", new_email=NEW_EMAIL)
     auth_config(mailer={"secure_email_change_enabled": True})
-    made(api, admin, "email_change_current", new_email="ann@third.example.com")
+    expect_link(api, admin, "email_change_current", new_email="ann@third.example.com")
     auth_config(mailer={"secure_email_change_enabled": False})
     assert follow(api, first["action_link"])["error_code"] == "otp_expired"
     user.refresh_from_db()
@@ -253,7 +251,7 @@ def test_link_removes_password_of_earlier_sign_up(api: Api, admin: str) -> None:
     assert api.post("/signup", {"email": EMAIL, "password": OTHER_PASSWORD}).status_code == 200
     stranger = User.objects.get(email=EMAIL)
     strangers_session = make_session(stranger).session
-    shown = made(api, admin, "signup", password=PASSWORD, data={"b": 2})
+    shown = expect_link(api, admin, "signup", password=PASSWORD, data={"b": 2})
     assert shown["user_metadata"]["b"] == 2
     assert follow(api, shown["action_link"])["type"] == "signup"
     assert sign_in(api, OTHER_PASSWORD) == 400
@@ -263,7 +261,7 @@ def test_link_removes_password_of_earlier_sign_up(api: Api, admin: str) -> None:
 
 def test_link_without_password_removes_password_of_earlier_sign_up(api: Api, admin: str) -> None:
     make_user(email=EMAIL, confirmed=False, password_hash=hashing.hash_password(OTHER_PASSWORD))
-    shown = made(api, admin, "signup")
+    shown = expect_link(api, admin, "signup")
     assert follow(api, shown["action_link"])["type"] == "signup"
     assert sign_in(api, OTHER_PASSWORD) == 400
 
@@ -271,18 +269,18 @@ def test_link_without_password_removes_password_of_earlier_sign_up(api: Api, adm
 @pytest.mark.parametrize("type", ["magiclink", "recovery"])
 def test_sign_in_link_is_recorded_for_the_administrator(api: Api, admin: str, type: str) -> None:
     user = make_user(email=EMAIL)
-    assert made(api, admin, type)["recovery_sent_at"]
+    assert expect_link(api, admin, type)["recovery_sent_at"]
     (entry,) = audit_payloads()
     assert (entry["action"], entry["actor_username"]) == ("user_recovery_requested", "service_role")
     assert entry["traits"] == {"user_id": str(user.id), "user_email": EMAIL, "link_type": type}
 
 
 def test_invitation_and_sign_up_are_recorded_for_the_administrator(api: Api, admin: str) -> None:
-    made(api, admin, "signup", password=PASSWORD)
+    expect_link(api, admin, "signup", password=PASSWORD)
     (entry,) = audit_payloads()
     assert (entry["action"], entry["actor_username"]) == ("user_confirmation_requested", "service_role")
     assert (entry["traits"]["user_email"], entry["traits"]["link_type"]) == (EMAIL, "signup")
-    user_id = made(api, admin, "invite", "bob@example.com")["id"]
+    user_id = expect_link(api, admin, "invite", "bob@example.com")["id"]
     entry = audit_payloads()[-1]
     assert (entry["action"], entry["actor_username"]) == ("user_invited", "service_role")
     assert entry["traits"] == {"user_id": user_id, "user_email": "bob@example.com"}
@@ -336,5 +334,5 @@ def test_links_require_the_token_of_an_administrator(api: Api) -> None:
 
 def test_null_members_count_as_absent(api: Api, admin: str) -> None:
     make_user(email=EMAIL)
-    shown = made(api, admin, "magiclink", new_email=None, password=None, data=None, redirect_to=None)
+    shown = expect_link(api, admin, "magiclink", new_email=None, password=None, data=None, redirect_to=None)
     assert shown["verification_type"] == "magiclink"

@@ -18,7 +18,7 @@ from accounts.users.search import filters, listing, queries
 from accounts.users.search.filters import Cursor, UserFilter
 from authsvc.db import sql as db
 from tests.accounts.administration import admin_requests
-from tests.accounts.administration.admin_requests import ask, done
+from tests.accounts.administration.admin_requests import ask, expect_success
 from tests.conftest import Api, ChangeConfig
 from tests.factories import make_factor, make_user
 from tests.observations import assert_error, replace_table
@@ -50,10 +50,10 @@ def make_users(number: int, **columns: Any) -> list[str]:
 
 
 def ids(api: Api, query: str = "") -> list[str]:
-    return [user["id"] for user in done(api, "GET", f"/admin/users{query}")["users"]]
+    return [user["id"] for user in expect_success(api, "GET", f"/admin/users{query}")["users"]]
 
 
-def listed(api: Api, query: str = "") -> tuple[str, str]:
+def read_list_headers(api: Api, query: str = "") -> tuple[str, str]:
     response = ask(api, "GET", f"/admin/users{query}")
     assert response.status_code == 200, response.content
     return response.headers["Link"], response.headers["X-Total-Count"]
@@ -97,7 +97,7 @@ def test_empty_list(api: Api) -> None:
 )
 def test_the_links_lead_to_the_next_and_the_last_page(api: Api, number: int, query: str, link: str) -> None:
     make_users(number)
-    assert listed(api, query)[0] == link
+    assert read_list_headers(api, query)[0] == link
 
 
 def test_trailing_slash_is_kept_in_links(api: Api) -> None:
@@ -108,7 +108,7 @@ def test_pages_contain_each_user_once(api: Api) -> None:
     made = make_users(7)
     shown = [each for page in range(1, 5) for each in ids(api, f"?page={page}&per_page=2")]
     assert shown == made[::-1]
-    assert listed(api, "?page=4&per_page=2")[1] == "7"
+    assert read_list_headers(api, "?page=4&per_page=2")[1] == "7"
     assert ids(api, "?page=0&per_page=2") == ids(api, "?page=1&per_page=2")
     assert ids(api, "?page=5&per_page=2") == []
 
@@ -117,7 +117,7 @@ def test_page_size_is_fifty(api: Api) -> None:
     make_users(51)
     assert len(ids(api)) == 50
     assert len(ids(api, "?per_page=1000000")) == 51
-    assert listed(api) == ('</admin/users?page=2>; rel="next", </admin/users?page=2>; rel="last"', "51")
+    assert read_list_headers(api) == ('</admin/users?page=2>; rel="next", </admin/users?page=2>; rel="last"', "51")
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_malformed_parameter_is_rejected(api: Api, query: str, text: str) -> Non
 )
 def test_largest_page_number_is_accepted(api: Api, query: str) -> None:
     make_users(2)
-    assert listed(api, query)[1] == "2"
+    assert read_list_headers(api, query)[1] == "2"
 
 
 def test_parameter_of_gateways_is_ignored(api: Api) -> None:
@@ -230,12 +230,12 @@ def test_filter_matches_part_of_address_or_name(api: Api, filter: str, expected:
 def test_filtered_list_has_pages(api: Api) -> None:
     make_users(5)
     make_user(email="other@example.org")
-    assert listed(api, "?filter=user&per_page=2&page=3") == (
+    assert read_list_headers(api, "?filter=user&per_page=2&page=3") == (
         '</admin/users?filter=user&page=3&per_page=2>; rel="last"',
         "5",
     )
     assert [len(ids(api, f"?filter=user&per_page=2&page={page}")) for page in (1, 2, 3, 4)] == [2, 2, 1, 0]
-    assert listed(api, "?filter=user&per_page=2&page=4")[1] == "5"
+    assert read_list_headers(api, "?filter=user&per_page=2&page=4")[1] == "5"
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_exact_conditions_match_user(api: Api, query: str) -> None:
     make_user(email="joann@example.com")
     condition = query.format(id=user.id, hex=user.id.hex)
     assert ids(api, f"?{condition}") == [str(user.id)]
-    assert listed(api, f"?{condition}")[1] == "1"
+    assert read_list_headers(api, f"?{condition}")[1] == "1"
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_exact_conditions_match_user(api: Api, query: str) -> None:
 def test_exact_conditions_match_whole_value(api: Api, query: str) -> None:
     make_user(email="ann@example.com", phone="15551234567")
     assert ids(api, f"?{query}") == []
-    assert listed(api, f"?{query}")[1] == "0"
+    assert read_list_headers(api, f"?{query}")[1] == "0"
 
 
 def test_email_condition_matches_sso_users(api: Api) -> None:
@@ -291,9 +291,9 @@ def test_sso_user_with_several_identities_is_listed_once(api: Api) -> None:
             updated_at=START,
             identity_data={"sub": "x", "email": "ann@example.com"},
         )
-    (shown,) = done(api, "GET", "/admin/users?email=ann@example.com")["users"]
+    (shown,) = expect_success(api, "GET", "/admin/users?email=ann@example.com")["users"]
     assert len(shown["identities"]) == Identity.objects.filter(user=user).count()
-    assert listed(api, "?email=ann@example.com")[1] == "1"
+    assert read_list_headers(api, "?email=ann@example.com")[1] == "1"
 
 
 def test_list_contains_one_audience(api: Api) -> None:
@@ -311,9 +311,9 @@ def test_list_contains_complete_users(api: Api) -> None:
     user = make_user(email="ann@example.com", data={"a": [1.5, None, {"b": "ü"}]}, banned_until=START)
     make_factor(user, friendly_name="phone", secret="hidden")
     make_user(email="bob@example.com", deleted_at=START)
-    shown = {each["email"]: each for each in done(api, "GET", "/admin/users")["users"]}
+    shown = {each["email"]: each for each in expect_success(api, "GET", "/admin/users")["users"]}
     for each in User.objects.all():
-        assert shown[each.email or ""] == done(api, "GET", f"/admin/users/{each.id}")
+        assert shown[each.email or ""] == expect_success(api, "GET", f"/admin/users/{each.id}")
     assert len(shown["ann@example.com"]["identities"]) == 1
     assert shown["ann@example.com"]["factors"][0]["friendly_name"] == "phone"
     assert "factors" not in shown["bob@example.com"]
@@ -369,7 +369,7 @@ def test_a_page_by_cursor_has_up_to_a_thousand(api: Api, auth_config: ChangeConf
 def test_page_parameter_disables_cursors(api: Api, auth_config: ChangeConfig, query: str) -> None:
     auth_config(experimental={"cursor_pagination_enabled": True})
     make_users(2)
-    assert listed(api, query)[1] == "2"
+    assert read_list_headers(api, query)[1] == "2"
 
 
 def _encoded(cursor: object) -> str:
@@ -490,7 +490,7 @@ def test_large_lists_are_sorted_for_each_query_plan(api: Api, query: str, sort: 
         )
         if part in (email or "") or part in (name or "").lower()
     ]
-    shown = done(api, "GET", f"/admin/users?page={page}&per_page=20&sort=created_at+{sort}{query}")["users"]
+    shown = expect_success(api, "GET", f"/admin/users?page={page}&per_page=20&sort=created_at+{sort}{query}")["users"]
     assert [user["email"] for user in shown] == expected[(page - 1) * 20 : page * 20]
 
 
@@ -531,8 +531,8 @@ def test_user_without_times_equals_listed_user(api: Api) -> None:
     user = make_user()
     User.objects.update(created_at=None, updated_at=None)
     Identity.objects.update(created_at=None, updated_at=None)
-    shown = done(api, "GET", f"/admin/users/{user.id}")
-    assert [shown] == done(api, "GET", "/admin/users")["users"]
+    shown = expect_success(api, "GET", f"/admin/users/{user.id}")
+    assert [shown] == expect_success(api, "GET", "/admin/users")["users"]
     for part in (shown, *shown["identities"]):
         assert part["created_at"] is part["updated_at"] is None
 

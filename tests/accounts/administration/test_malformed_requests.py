@@ -41,8 +41,8 @@ NOT_JSON = [
 ]
 
 
-def answered(api: Api, method: str, path: str, body: Any) -> tuple[int, str]:
-    """Status and code of an answer that is a documented one, and that has written nothing unless it is a success."""
+def assert_handled(api: Api, method: str, path: str, body: Any) -> tuple[int, str]:
+    """Status and code of a response that is a documented one, and that has written nothing unless it is a success."""
     before = table_contents()
     response = ask(api, method, path, body)
     assert response.status_code < 500, response.content
@@ -66,7 +66,7 @@ def paths() -> list[tuple[str, str]]:
 @pytest.mark.parametrize("body", NOT_JSON)
 def test_a_body_must_be_a_json_object(api: Api, body: bytes) -> None:
     for method, path in paths():
-        assert answered(api, method, path, body) == (400, "bad_json")
+        assert assert_handled(api, method, path, body) == (400, "bad_json")
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -75,7 +75,7 @@ def test_a_value_must_be_of_its_type(api: Api, name: str) -> None:
         if method == "PUT" and name not in (*CHANGED, *FLAGS, *OBJECTS):
             continue
         for value in WRONG[name]:
-            assert answered(api, method, path, {"email": "ann@example.com", name: value}) == (400, "bad_json")
+            assert assert_handled(api, method, path, {"email": "ann@example.com", name: value}) == (400, "bad_json")
 
 
 @pytest.mark.parametrize("name", TEXT)
@@ -85,14 +85,14 @@ def test_unusual_texts_are_rejected_or_stored_unchanged(api: Api, name: str) -> 
             body = {"email": "ann@example.com", name: value}
             # Lone surrogates cannot be sent by a proper writer of JSON.
             sent = body if value != "\ud800" else b'{"email":"ann@example.com","%s":"\\ud800"}' % name.encode()
-            answered(api, method, path, sent)
+            assert_handled(api, method, path, sent)
 
 
 @pytest.mark.parametrize("value", ["\0", "%00", "%ff", "x" * 10_000, "..%2f", "%7b%7d", "None", "*", "1 OR 1=1"])
 def test_malformed_ids_are_rejected(api: Api, value: str) -> None:
     path = f"/admin/users/{value.replace(chr(0), '%00')}"
     for method in ("GET", "PUT", "DELETE", "POST"):
-        assert answered(api, method, path, {"email": "ann@example.com"}) in {
+        assert assert_handled(api, method, path, {"email": "ann@example.com"}) in {
             (404, "validation_failed"),
             (404, "unknown"),
         }

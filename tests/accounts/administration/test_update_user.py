@@ -16,7 +16,7 @@ from tests.accounts.administration.admin_requests import (
     USER_NOT_FOUND,
     ask,
     can_sign_in,
-    done,
+    expect_success,
 )
 from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import PASSWORD, make_factor, make_flow, make_one_time_token, make_session, make_user
@@ -50,14 +50,16 @@ def test_get_returns_complete_user_without_changes(api: Api) -> None:
 
 def test_user_of_other_audience_is_returned_by_id(api: Api) -> None:
     user = make_user(audience="other")
-    assert done(api, "GET", path(user))["aud"] == "other"
-    assert done(api, "PUT", path(user), {"role": "editor"})["role"] == "editor"
+    assert expect_success(api, "GET", path(user))["aud"] == "other"
+    assert expect_success(api, "PUT", path(user), {"role": "editor"})["role"] == "editor"
 
 
 @pytest.mark.parametrize("written", ["{id}", "{hex}", "%7B{id}%7D", "urn:uuid:{id}", "{id}/"])
 def test_an_id_can_be_written_in_several_ways(api: Api, written: str) -> None:
     user = make_user()
-    assert done(api, "GET", f"/admin/users/{written.format(id=user.id, hex=user.id.hex)}")["id"] == str(user.id)
+    assert expect_success(api, "GET", f"/admin/users/{written.format(id=user.id, hex=user.id.hex)}")["id"] == str(
+        user.id
+    )
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
@@ -78,7 +80,7 @@ def test_several_changes_in_one_request(api: Api, mailbox: Mailbox) -> None:
         "email": "New@Example.com",
         "phone": "+234567890",
     }
-    shown = done(api, "PUT", path(user), changes)
+    shown = expect_success(api, "PUT", path(user), changes)
     assert (shown["role"], shown["email"], shown["phone"]) == ("testing", "new@example.com", "234567890")
     assert shown["app_metadata"] == {"provider": "email", "providers": ["email"], "roles": ["writer", "editor"]}
     assert "banned_until" in shown
@@ -92,7 +94,7 @@ def test_several_changes_in_one_request(api: Api, mailbox: Mailbox) -> None:
         "phone_verified": False,
     }
     assert {each["id"] for each in shown["identities"]} == {str(user.id)}
-    assert shown == done(api, "GET", path(user))
+    assert shown == expect_success(api, "GET", path(user))
     assert (mailbox.emails, mailbox.texts) == ([], [])
     (entry,) = audit_payloads()
     recorded = entry["traits"].pop("changes")
@@ -126,8 +128,8 @@ def test_several_changes_in_one_request(api: Api, mailbox: Mailbox) -> None:
 def test_an_empty_request_changes_nothing(api: Api, changes: Any) -> None:
     user = make_user(banned_until=timezone.now() + timedelta(hours=1))
     make_session(user)
-    before = done(api, "GET", path(user))
-    after = done(api, "PUT", path(user), changes)
+    before = expect_success(api, "GET", path(user))
+    after = expect_success(api, "PUT", path(user), changes)
     assert {**after, "updated_at": ""} == {**before, "updated_at": ""}
     assert Session.objects.count() == 1
     assert [action for action, _ in audit_trail()] == ["user_modified"]
@@ -183,7 +185,7 @@ def test_new_password_revokes_sessions_and_secrets(api: Api) -> None:
         make_one_time_token(user, token_type)
     make_flow(user)
     bystander = make_session()
-    shown = done(api, "PUT", path(user), {"password": "newsecret"})
+    shown = expect_success(api, "PUT", path(user), {"password": "newsecret"})
     assert "recovery_sent_at" not in shown
     assert "new_email" not in shown
     assert list(Session.objects.values_list("id", flat=True)) == [bystander.session.id]
@@ -200,13 +202,13 @@ def test_user_can_be_banned_and_unbanned(api: Api) -> None:
     user = make_user(email=EMAIL)
     made = make_session(user)
     at = timezone.now()
-    assert "banned_until" in done(api, "PUT", path(user), {"ban_duration": "2h45m"})
+    assert "banned_until" in expect_success(api, "PUT", path(user), {"ban_duration": "2h45m"})
     banned_until = User.objects.get().banned_until
     assert banned_until is not None
     assert timedelta(hours=2, minutes=45) <= banned_until - at < timedelta(hours=2, minutes=46)
     assert_error(api.get("/user", bearer=made.access_token), 403, "user_banned", "User is banned")
     assert not can_sign_in(api, PASSWORD, email=EMAIL)
-    assert "banned_until" not in done(api, "PUT", path(user), {"ban_duration": "none"})
+    assert "banned_until" not in expect_success(api, "PUT", path(user), {"ban_duration": "none"})
     assert api.get("/user", bearer=made.access_token).status_code == 200
     assert can_sign_in(api, PASSWORD, email=EMAIL)
 
@@ -226,14 +228,16 @@ def test_user_can_be_banned_and_unbanned(api: Api) -> None:
 )
 def test_metadata_are_merged(api: Api, stored: Any, sent: Any, merged: Any) -> None:
     user = make_user(raw_app_meta_data=stored, raw_user_meta_data=stored)
-    shown = done(api, "PUT", path(user), {"app_metadata": sent, "user_metadata": sent})
+    shown = expect_success(api, "PUT", path(user), {"app_metadata": sent, "user_metadata": sent})
     assert (shown["app_metadata"], shown["user_metadata"]) == (merged, merged)
 
 
 def test_email_and_phone_can_be_confirmed(api: Api) -> None:
     user = make_user(email=EMAIL, phone=PHONE, confirmed=False)
     make_one_time_token(user, TokenType.CONFIRMATION)
-    shown = done(api, "PUT", path(user), {"email_confirm": True, "phone_confirm": True, "user_metadata": {"b": 1}})
+    shown = expect_success(
+        api, "PUT", path(user), {"email_confirm": True, "phone_confirm": True, "user_metadata": {"b": 1}}
+    )
     assert shown["email_confirmed_at"] == shown["phone_confirmed_at"] == shown["updated_at"]
     assert shown["user_metadata"]["email_verified"] is True
     assert shown["user_metadata"]["b"] == 1
@@ -243,14 +247,14 @@ def test_email_and_phone_can_be_confirmed(api: Api) -> None:
 
 def test_confirmation_cannot_be_withdrawn(api: Api) -> None:
     user = make_user()
-    assert "email_confirmed_at" in done(api, "PUT", path(user), {"email_confirm": False})
+    assert "email_confirmed_at" in expect_success(api, "PUT", path(user), {"email_confirm": False})
 
 
 def test_unchanged_email_stays_confirmed(api: Api) -> None:
     user = make_user(email=EMAIL)
     Identity.objects.update(identity_data={"sub": str(user.id), "email": EMAIL, "email_verified": True})
     secret = make_one_time_token(user)
-    shown = done(api, "PUT", path(user), {"email": EMAIL, "role": "editor"})
+    shown = expect_success(api, "PUT", path(user), {"email": EMAIL, "role": "editor"})
     assert shown["identities"][0]["identity_data"]["email_verified"] is True
     assert api.post("/verify", {"type": "recovery", "token_hash": secret.link_token}).status_code == 200
 
@@ -260,14 +264,14 @@ def test_secrets_of_previous_address_are_invalid(api: Api, changes: dict[str, st
     user = make_user(email=EMAIL, phone="15557654321")
     secret = make_one_time_token(user)
     flow = make_flow(user)
-    done(api, "PUT", path(user), changes)
+    expect_success(api, "PUT", path(user), changes)
     response = api.post("/verify", {"type": "recovery", "token_hash": secret.link_token})
     assert response.json()["error_code"] == "otp_expired"
     assert not FlowState.objects.filter(id=flow.id).exists()
 
 
 def test_email_can_be_changed_and_confirmed_together(api: Api) -> None:
-    shown = done(api, "PUT", path(make_user()), {"email": EMAIL, "email_confirm": True})
+    shown = expect_success(api, "PUT", path(make_user()), {"email": EMAIL, "email_confirm": True})
     assert shown["identities"][0]["identity_data"]["email_verified"] is True
     assert shown["user_metadata"]["email_verified"] is True
 
@@ -286,7 +290,7 @@ def test_an_anonymous_user_becomes_permanent(
 ) -> None:
     user = make_user(email="", password="", is_anonymous=True, raw_app_meta_data={})
     user.identities.all().delete()
-    shown = done(api, "PUT", path(user), changes)
+    shown = expect_success(api, "PUT", path(user), changes)
     assert (shown["is_anonymous"], [each["provider"] for each in shown["identities"]]) == (is_anonymous, [provider])
     assert shown["app_metadata"] == {}
 
@@ -316,20 +320,20 @@ def test_the_present_address_of_the_user_is_accepted(api: Api) -> None:
     Identity.objects.create(
         provider="google", provider_id="7", user=user, identity_data=identity_data, created_at=at, updated_at=at
     )
-    assert done(api, "PUT", path(user), {"email": "at.google@example.com", "phone": PHONE})["phone"] == PHONE
+    assert expect_success(api, "PUT", path(user), {"email": "at.google@example.com", "phone": PHONE})["phone"] == PHONE
 
 
 def test_users_of_sso_may_share_an_address(api: Api) -> None:
     make_user(email=EMAIL)
     user = make_user(is_sso_user=True)
-    assert done(api, "PUT", path(user), {"email": EMAIL})["email"] == EMAIL
+    assert expect_success(api, "PUT", path(user), {"email": EMAIL})["email"] == EMAIL
 
 
 def test_first_password_creates_email_identity_when_enabled(api: Api, auth_config: ChangeConfig) -> None:
     user = make_user(email=EMAIL, password="", raw_app_meta_data={"provider": "google", "providers": ["google"]})
     Identity.objects.update(provider="google", provider_id=str(uuid4()))
     auth_config(experimental={"email_identity_on_password_enabled": True})
-    shown = done(api, "PUT", path(user), {"password": "newsecret", "app_metadata": {"plan": "pro"}})
+    shown = expect_success(api, "PUT", path(user), {"password": "newsecret", "app_metadata": {"plan": "pro"}})
     assert [each["provider"] for each in shown["identities"]] == ["google", "email"]
     assert shown["identities"][1]["identity_data"]["email_verified"] is True
     assert shown["app_metadata"] == {"provider": "google", "providers": ["google", "email"], "plan": "pro"}
@@ -350,7 +354,7 @@ def test_first_password_creates_no_identity_by_default(
     user = make_user(email=EMAIL, password="", **columns)
     Identity.objects.update(provider="google", provider_id=str(uuid4()))
     auth_config(experimental={"email_identity_on_password_enabled": enabled})
-    shown = done(api, "PUT", path(user), {"password": "newsecret"})
+    shown = expect_success(api, "PUT", path(user), {"password": "newsecret"})
     assert [each["provider"] for each in shown["identities"]] == ["google"]
 
 
@@ -358,16 +362,16 @@ def test_second_password_creates_no_identity(api: Api, auth_config: ChangeConfig
     user = make_user(email=EMAIL)
     Identity.objects.update(provider="google", provider_id=str(uuid4()))
     auth_config(experimental={"email_identity_on_password_enabled": True})
-    shown = done(api, "PUT", path(user), {"password": "newsecret"})
+    shown = expect_success(api, "PUT", path(user), {"password": "newsecret"})
     assert [each["provider"] for each in shown["identities"]] == ["google"]
 
 
 def test_new_role_applies_to_next_token(api: Api) -> None:
     user = make_user(email=EMAIL)
     before = make_session(user)
-    done(api, "PUT", path(user), {"role": " svc_admin "})
+    expect_success(api, "PUT", path(user), {"role": " svc_admin "})
     assert api.get("/admin/users", bearer=before.access_token).status_code == 403
     tokens = api.post("/token?grant_type=password", {"email": EMAIL, "password": PASSWORD}).json()
     assert api.get("/admin/users", bearer=tokens["access_token"]).status_code == 200
-    done(api, "PUT", path(user), {"role": "authenticated"})
+    expect_success(api, "PUT", path(user), {"role": "authenticated"})
     assert api.get("/admin/users", bearer=tokens["access_token"]).status_code == 403

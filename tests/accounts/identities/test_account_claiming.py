@@ -119,7 +119,7 @@ def test_the_owners_sign_up_removes_an_earlier_external_identity(api: Api, mailb
 
 def test_owners_invitation_removes_earlier_external_identity(api: Api) -> None:
     user = make_planted_account()
-    admin_requests.done(api, "POST", "/invite", {"email": EMAIL})
+    admin_requests.expect_success(api, "POST", "/invite", {"email": EMAIL})
     assert_access_is_removed(user)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -17,7 +18,6 @@ from authsvc.conf import AuthConfig, Rate
 from authsvc.errors import UnexpectedFailure
 from authsvc.messaging import EmailKind, Sender
 from authsvc.models import RateLimit
-from authsvc.outgoing import http
 from tests.conftest import Api, Mailbox
 from tests.factories import PASSWORD, make_user
 from tests.fakes.dns_server import FakeDns
@@ -206,27 +206,15 @@ def test_failing_name_server_accepts_address(names: FakeDns) -> None:
 
 
 def test_silent_name_server_and_silent_service_time_out_after_three_seconds_together(
-    names: FakeDns, service: HttpPeer, monkeypatch: pytest.MonkeyPatch
+    names: FakeDns, service: HttpPeer
 ) -> None:
-    timeouts: list[float] = []
-    resolve, send = dns.resolver.resolve, http.send
-
-    def resolve_and_record(host: str, kind: Any, *, lifetime: float, **options: Any) -> Any:
-        timeouts.append(lifetime)
-        return resolve(host, kind, lifetime=lifetime / 10, **options)
-
-    def send_and_record(*arguments: Any, timeout: timedelta, **options: Any) -> Any:
-        timeouts.append(timeout.total_seconds())
-        return send(*arguments, timeout=timeout / 10, **options)
-
-    monkeypatch.setattr(dns.resolver, "resolve", resolve_and_record)
-    monkeypatch.setattr(http, "send", send_and_record)
     names.silent.add("h.org")
     service.respond(Response(hang=True))
+    started = time.monotonic()
     validate("a@h.org")
-    assert len(timeouts) == 2
-    assert max(timeouts) == 3
-    assert all(0 < timeout <= 3 for timeout in timeouts)
+    assert 3 <= time.monotonic() - started < 5
+    assert names.questions
+    service.wait_for_requests(1)
 
 
 def test_without_name_server_every_host_is_accepted(names: FakeDns, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,7 +300,7 @@ PASSES: dict[str, Response] = {
 
 
 @pytest.mark.parametrize("response", PASSES.values(), ids=PASSES)
-def test_service_accepts_address_with_any_other_answer(service: HttpPeer, response: Response) -> None:
+def test_service_accepts_address_with_any_other_response(service: HttpPeer, response: Response) -> None:
     service.respond(response)
     validate(EMAIL)
     assert len(service.received) == 1

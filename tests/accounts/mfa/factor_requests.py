@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from accounts.mfa import totp_algorithm
 from accounts.models import Factor, User
-from tests.conftest import Api, ApiResponse
+from tests.conftest import Api, ApiResponse, read_success
 from tests.factories import make_factor, make_session, make_user
 from tokens.models import AmrClaim, Session
 
@@ -64,7 +64,7 @@ def challenge(api: Api, token: str, factor_id: object, body: Any = None, **optio
 
 def challenged(api: Api, token: str, factor_id: object, body: Any = None) -> str:
     """The id of a new challenge."""
-    return str(done(challenge(api, token, factor_id, body))["id"])
+    return str(read_success(challenge(api, token, factor_id, body))["id"])
 
 
 def verify(api: Api, token: str, factor_id: object, challenge_id: object, code: object, **options: Any) -> ApiResponse:
@@ -75,17 +75,11 @@ def verify(api: Api, token: str, factor_id: object, challenge_id: object, code: 
 def step_up(api: Api, owner: Owner) -> dict[str, Any]:
     """The token response for a correct code."""
     challenge_id = challenged(api, owner.token, owner.factor.id)
-    return done(verify(api, owner.token, owner.factor.id, challenge_id, code()))
+    return read_success(verify(api, owner.token, owner.factor.id, challenge_id, code()))
 
 
 def unenroll(api: Api, token: str, factor_id: object) -> ApiResponse:
     return api.delete(f"/factors/{factor_id}", bearer=token)
-
-
-def done(response: ApiResponse) -> dict[str, Any]:
-    assert response.status_code == 200, response.content
-    body: dict[str, Any] = response.json()
-    return body
 
 
 def methods(session: Session) -> list[str]:

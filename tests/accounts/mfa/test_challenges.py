@@ -13,8 +13,8 @@ from authsvc.conf import Secret, Twilio
 from authsvc.messaging import SmsKind
 from authsvc.security import encryption
 from tests.accounts.mfa import factor_requests
-from tests.accounts.mfa.factor_requests import PHONE, Owner, done, make_owner
-from tests.conftest import Api, ChangeConfig, Mailbox
+from tests.accounts.mfa.factor_requests import PHONE, Owner, make_owner
+from tests.conftest import Api, ChangeConfig, Mailbox, read_success
 from tests.factories import make_session
 from tests.observations import assert_error, audit_payloads, audit_trail, backdate_rate_limits, table_contents
 
@@ -50,7 +50,7 @@ def test_totp_challenge_sends_no_message(api: Api, mailbox: Mailbox, status: str
     response = factor_requests.challenge(
         api, owner.token, owner.factor.id, body, headers={"X-Forwarded-For": "203.0.113.7"}
     )
-    shown = done(response)
+    shown = read_success(response)
     challenge = FactorChallenge.objects.get()
     assert shown == {
         "id": str(challenge.id),
@@ -69,7 +69,7 @@ def test_totp_challenge_sends_no_message(api: Api, mailbox: Mailbox, status: str
 def test_several_challenges_can_be_pending(api: Api) -> None:
     owner = make_owner()
     for _ in range(3):
-        done(factor_requests.challenge(api, owner.token, owner.factor.id))
+        read_success(factor_requests.challenge(api, owner.token, owner.factor.id))
     assert FactorChallenge.objects.count() == 3
 
 
@@ -112,7 +112,7 @@ def test_challenges_of_client_are_rate_limited(api: Api) -> None:
     options = {"headers": {"X-Forwarded-For": "203.0.113.44"}}
     statuses = [factor_requests.challenge(api, owner.token, owner.factor.id, **options).status_code for _ in range(31)]
     assert statuses == [200] * 30 + [429]
-    done(factor_requests.challenge(api, owner.token, owner.factor.id))
+    read_success(factor_requests.challenge(api, owner.token, owner.factor.id))
 
 
 # Phones
@@ -120,7 +120,7 @@ def test_challenges_of_client_are_rate_limited(api: Api) -> None:
 
 @pytest.mark.parametrize("channel", [None, "", "sms", "whatsapp"])
 def test_phone_challenge_sends_sms_code(api: Api, mailbox: Mailbox, mobile: Owner, channel: str | None) -> None:
-    shown = done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {"channel": channel}))
+    shown = read_success(factor_requests.challenge(api, mobile.token, mobile.factor.id, {"channel": channel}))
     challenge = FactorChallenge.objects.get()
     assert (shown["id"], shown["type"]) == (str(challenge.id), "phone")
     (text,) = mailbox.texts
@@ -137,7 +137,7 @@ def test_the_length_of_the_code_is_a_setting(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, mobile: Owner
 ) -> None:
     auth_config(mfa={"phone_otp_length": 9})
-    done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
+    read_success(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
     assert len(mailbox.texts[0].variables["Code"]) == 9
 
 
@@ -152,11 +152,11 @@ def test_code_is_encrypted_with_column_encryption(
     code = mailbox.texts[0].variables["Code"]
     assert code not in (challenge.otp_code or "")
     assert encryption.decrypt(challenge.otp_code or "", bound_to=challenge.id) == code
-    done(factor_requests.verify(api, mobile.token, mobile.factor.id, challenge_id, code))
+    read_success(factor_requests.verify(api, mobile.token, mobile.factor.id, challenge_id, code))
 
 
 def test_phone_challenges_have_minimum_interval(api: Api, mailbox: Mailbox, mobile: Owner) -> None:
-    done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
+    read_success(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
     response = factor_requests.challenge(api, mobile.token, mobile.factor.id, {})
     assert_error(
         response,
@@ -166,32 +166,32 @@ def test_phone_challenges_have_minimum_interval(api: Api, mailbox: Mailbox, mobi
     )
     assert len(mailbox.texts) == FactorChallenge.objects.count() == 1
     backdate_rate_limits(timedelta(seconds=61))
-    done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
+    read_success(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
 
 
 @pytest.mark.parametrize("written", [f"+{PHONE}", f" {PHONE[:1]} {PHONE[1:]} "], ids=["plain", "with blanks"])
 def test_interval_applies_after_new_enrolment_of_phone(api: Api, mailbox: Mailbox, mobile: Owner, written: str) -> None:
-    done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
-    done(factor_requests.unenroll(api, mobile.token, mobile.factor.id))
-    again = done(factor_requests.enroll(api, mobile.token, factor_type="phone", phone=written))["id"]
+    read_success(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
+    read_success(factor_requests.unenroll(api, mobile.token, mobile.factor.id))
+    again = read_success(factor_requests.enroll(api, mobile.token, factor_type="phone", phone=written))["id"]
     response = factor_requests.challenge(api, mobile.token, again, {})
     assert (response.status_code, response.json()["error_code"]) == (429, "over_sms_send_rate_limit")
     assert len(mailbox.texts) == 1
     backdate_rate_limits(timedelta(seconds=61))
-    done(factor_requests.challenge(api, mobile.token, again, {}))
+    read_success(factor_requests.challenge(api, mobile.token, again, {}))
 
 
 def test_interval_applies_per_phone(api: Api, mailbox: Mailbox, mobile: Owner) -> None:
-    done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
-    other = done(
+    read_success(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
+    other = read_success(
         factor_requests.enroll(api, mobile.token, factor_type="phone", phone="+15557654321", friendly_name="other")
     )["id"]
-    done(factor_requests.challenge(api, mobile.token, other, {}))
+    read_success(factor_requests.challenge(api, mobile.token, other, {}))
     stranger = make_owner(factor_type="phone", status="unverified", phone=PHONE)
     response = factor_requests.challenge(api, stranger.token, stranger.factor.id, {})
     assert (response.status_code, response.json()["error_code"]) == (429, "over_sms_send_rate_limit")
     backdate_rate_limits(timedelta(seconds=61))
-    done(factor_requests.challenge(api, stranger.token, stranger.factor.id, {}))
+    read_success(factor_requests.challenge(api, stranger.token, stranger.factor.id, {}))
     assert [text.to for text in mailbox.texts] == [PHONE, "15557654321", PHONE]
 
 
@@ -202,7 +202,7 @@ def test_rejected_challenge_starts_no_interval(
     auth_config(sms={"provider": ""})
     assert factor_requests.challenge(api, mobile.token, mobile.factor.id, {}).status_code == 500
     auth_config(sms={"provider": "twilio"})
-    done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
+    read_success(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
     assert len(mailbox.texts) == 1
 
 
@@ -210,7 +210,7 @@ def test_test_codes_do_not_apply_to_factors(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox, mobile: Owner
 ) -> None:
     auth_config(sms={"test_codes": {PHONE: "000000"}})
-    done(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
+    read_success(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
     assert len(mailbox.texts) == 1
 
 

@@ -17,10 +17,10 @@ from authsvc import audit
 from authsvc.caller import Caller
 from authsvc.conf import Secret, Twilio
 from tests.accounts.mfa import factor_requests
-from tests.accounts.mfa.factor_requests import Owner, done, make_owner
+from tests.accounts.mfa.factor_requests import Owner, make_owner
 from tests.accounts.passkeys import passkey_requests
 from tests.concurrency import wait_for_lock_waiters
-from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox, read_success
 from tests.factories import make_factor, make_session
 from tests.fakes.authenticator import Authenticator
 from tests.observations import assert_error, table_contents
@@ -118,7 +118,7 @@ def register_passkey(api: Api, owner: Owner) -> Call:
 
 
 def remove_passkey(api: Api, owner: Owner) -> Call:
-    made = done(passkey_requests.register(api, owner.token, Authenticator()))
+    made = read_success(passkey_requests.register(api, owner.token, Authenticator()))
     return partial(api.delete, f"/passkeys/{made['id']}", bearer=owner.token)
 
 
@@ -165,7 +165,7 @@ def test_request_at_aal2_is_rejected_after_concurrent_factor_removal(
 
 def test_metadata_can_change_without_a_second_factor(api: Api, owner: Owner) -> None:
     response = respond_after(owner.user, change({"data": {"a": 1}}, api, owner), remove(owner))  # type: ignore[dict-item]
-    assert done(response)["user_metadata"]["a"] == 1
+    assert read_success(response)["user_metadata"]["a"] == 1
 
 
 def test_recovery_codes_are_not_created_after_concurrent_reset(api: Api, owner: Owner) -> None:
@@ -175,7 +175,7 @@ def test_recovery_codes_are_not_created_after_concurrent_reset(api: Api, owner: 
 
 
 def test_recovery_code_is_rejected_after_concurrent_reset(api: Api, owner: Owner) -> None:
-    codes = done(api.post(CODES, bearer=owner.token))["codes"]
+    codes = read_success(api.post(CODES, bearer=owner.token))["codes"]
     low = make_session(owner.user)
     call = partial(api.post, f"{CODES}/verify", {"code": codes[0]}, bearer=low.access_token)
     assert_error(

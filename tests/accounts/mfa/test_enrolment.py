@@ -15,9 +15,9 @@ from authsvc.api.renderers import rfc3339
 from authsvc.conf import Secret
 from authsvc.security import encryption
 from tests.accounts.mfa import factor_requests
-from tests.accounts.mfa.factor_requests import PHONE, done
-from tests.accounts.mfa.test_totp import decoded
-from tests.conftest import Api, ChangeConfig
+from tests.accounts.mfa.factor_requests import PHONE
+from tests.accounts.mfa.test_totp import decode_image
+from tests.conftest import Api, ChangeConfig, read_success
 from tests.factories import backdate, make_factor, make_session, make_user
 from tests.observations import assert_error, audit_payloads, audit_trail, table_contents
 
@@ -43,7 +43,7 @@ def every_type(auth_config: ChangeConfig) -> None:
 
 def test_totp_enrolment_returns_secret_uri_and_qr_code(api: Api) -> None:
     made = make_session(make_user(email="user@example.com"))
-    shown = done(factor_requests.enroll(api, made.access_token, friendly_name="phone app"))
+    shown = read_success(factor_requests.enroll(api, made.access_token, friendly_name="phone app"))
     factor = Factor.objects.get()
     secret = shown["totp"]["secret"]
     assert re.fullmatch("[A-Z2-7]{32}", secret)
@@ -58,7 +58,7 @@ def test_totp_enrolment_returns_secret_uri_and_qr_code(api: Api) -> None:
             "qr_code": shown["totp"]["qr_code"],
         },
     }
-    assert decoded(shown["totp"]["qr_code"]) == shown["totp"]["uri"]
+    assert decode_image(shown["totp"]["qr_code"]) == shown["totp"]["uri"]
     assert (factor.status, factor.secret, factor.phone, factor.user_id) == ("unverified", secret, None, made.user.id)
     entry = audit_payloads()[-1]
     assert (entry["action"], entry["log_type"]) == ("factor_in_progress", "factor")
@@ -81,21 +81,21 @@ def test_totp_enrolment_returns_secret_uri_and_qr_code(api: Api) -> None:
 )
 def test_totp_account_name_is_first_identifier_of_user(api: Api, user: dict[str, Any], account: str | None) -> None:
     made = make_session(make_user(**user))
-    uri = done(factor_requests.enroll(api, made.access_token, issuer="My & Co."))["totp"]["uri"]
+    uri = read_success(factor_requests.enroll(api, made.access_token, issuer="My & Co."))["totp"]["uri"]
     parts = urlsplit(uri)
     assert parts.path == f"/My%20%26%20Co.:{account or made.user.id}"
     assert parse_qs(parts.query)["issuer"] == ["My & Co."]
 
 
 def test_empty_name_is_accepted_and_returned(api: Api) -> None:
-    assert done(factor_requests.enroll(api, make_session().access_token))["friendly_name"] == ""
+    assert read_success(factor_requests.enroll(api, make_session().access_token))["friendly_name"] == ""
 
 
 def test_secret_is_encrypted_with_column_encryption(api: Api, auth_config: ChangeConfig) -> None:
     key = Secret("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8")
     auth_config(database={"encrypt": True, "encryption_key_id": "k1", "encryption_key": key,
                           "decryption_keys": {"k1": key}})  # fmt: skip
-    secret = done(factor_requests.enroll(api, make_session().access_token))["totp"]["secret"]
+    secret = read_success(factor_requests.enroll(api, make_session().access_token))["totp"]["secret"]
     factor = Factor.objects.get()
     assert secret not in (factor.secret or "")
     assert encryption.decrypt(factor.secret or "", bound_to=factor.id) == secret
@@ -138,18 +138,18 @@ def test_disabled_factor_type_cannot_be_enrolled(
 @pytest.mark.parametrize("name", ["mary", "", "  "])
 def test_name_of_other_factor_is_rejected(api: Api, name: str) -> None:
     token = make_session().access_token
-    done(factor_requests.enroll(api, token, friendly_name=name))
+    read_success(factor_requests.enroll(api, token, friendly_name=name))
     before = table_contents()
     assert_error(
         factor_requests.enroll(api, token, friendly_name=name), 422, "mfa_factor_name_conflict", NAME_TAKEN.format(name)
     )
     assert table_contents() == before
-    done(factor_requests.enroll(api, make_session().access_token, friendly_name=name))
+    read_success(factor_requests.enroll(api, make_session().access_token, friendly_name=name))
 
 
 def test_name_too_long_for_index_is_rejected(api: Api) -> None:
     token = make_session().access_token
-    done(factor_requests.enroll(api, token, friendly_name="ü" * 255))
+    read_success(factor_requests.enroll(api, token, friendly_name="ü" * 255))
     assert_error(
         factor_requests.enroll(api, token, friendly_name="x" * 256),
         400,
@@ -190,7 +190,7 @@ def test_both_limits_are_configurable(
         make_factor(made.user, status=status, friendly_name=str(number))
     assert_error(factor_requests.enroll(api, made.access_token), *TOO_MANY)
     auth_config(mfa={name: number + 1 for name, number in limits.items()})
-    done(factor_requests.enroll(api, made.access_token))
+    read_success(factor_requests.enroll(api, made.access_token))
 
 
 @pytest.mark.parametrize(("aal", "is_let_in"), [("aal1", False), (None, False), ("aal2", True)])
@@ -199,7 +199,7 @@ def test_further_factor_requires_aal2(api: Api, aal: str | None, is_let_in: bool
     make_factor(made.user, friendly_name="first")
     response = factor_requests.enroll(api, made.access_token, friendly_name="second")
     if is_let_in:
-        done(response)
+        read_success(response)
     else:
         assert_error(response, 403, "insufficient_aal", "AAL2 required to enroll a new factor")
         assert Factor.objects.count() == 1
@@ -234,7 +234,7 @@ def test_body_of_other_type_is_rejected(api: Api, body: Any) -> None:
 @pytest.mark.parametrize("number", [f"+{PHONE}", PHONE, "+1 234 567 7889"])
 def test_phone_is_returned_unchanged_and_stored_as_digits(api: Api, number: str) -> None:
     made = make_session()
-    shown = done(
+    shown = read_success(
         factor_requests.enroll(api, made.access_token, factor_type="phone", friendly_name="mobile", phone=number)
     )
     factor = Factor.objects.get()
@@ -259,9 +259,9 @@ def test_malformed_phone_is_rejected(api: Api, number: str | None, text: str) ->
 def test_new_enrolment_of_phone_replaces_unfinished_one(api: Api) -> None:
     token = make_session().access_token
     for name in ("one", "two", "two"):
-        done(factor_requests.enroll(api, token, factor_type="phone", phone=f"+{PHONE}", friendly_name=name))
+        read_success(factor_requests.enroll(api, token, factor_type="phone", phone=f"+{PHONE}", friendly_name=name))
     assert [factor.friendly_name for factor in Factor.objects.all()] == ["two"]
-    done(factor_requests.enroll(api, token, factor_type="phone", phone="+4915100000", friendly_name="three"))
+    read_success(factor_requests.enroll(api, token, factor_type="phone", phone="+4915100000", friendly_name="three"))
     assert Factor.objects.count() == 2
 
 
@@ -273,7 +273,7 @@ def test_verified_phone_cannot_be_enrolled_again(api: Api) -> None:
         *TAKEN,
     )
     assert Factor.objects.count() == 1
-    done(factor_requests.enroll(api, make_session().access_token, factor_type="phone", phone=f"+{PHONE}"))
+    read_success(factor_requests.enroll(api, make_session().access_token, factor_type="phone", phone=f"+{PHONE}"))
 
 
 # Unfinished enrolments
@@ -293,7 +293,7 @@ def test_abandoned_enrolments_are_deleted(api: Api, auth_config: ChangeConfig) -
     made = make_session(make_user(), aal="aal1")
     mine = make_factor(made.user, friendly_name="again", status="unverified")
     backdate(mine, by=timedelta(minutes=11))
-    done(factor_requests.enroll(api, made.access_token, friendly_name="again"))
+    read_success(factor_requests.enroll(api, made.access_token, friendly_name="again"))
     assert {factor.friendly_name for factor in Factor.objects.filter(user=other)} == {"challenged", "verified", "young"}
     assert Factor.objects.filter(user=made.user).count() == 1
 

@@ -17,9 +17,9 @@ from accounts.mfa import verification
 from accounts.models import Factor, FactorChallenge, RecoveryCode, User
 from authsvc.conf import Secret, Twilio
 from tests.accounts.mfa import factor_requests
-from tests.accounts.mfa.factor_requests import PHONE, done, make_owner
+from tests.accounts.mfa.factor_requests import PHONE, make_owner
 from tests.concurrency import lock_session, run_concurrently, status_counts
-from tests.conftest import Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ChangeConfig, Mailbox, read_success
 from tests.factories import make_factor, make_session
 from tests.live import servers
 from tests.tokens.token_requests import refresh
@@ -93,7 +93,7 @@ def test_verification_waits_for_concurrent_refresh(api: Api) -> None:
     owner = make_owner()
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
     with lock_session(owner.session, seconds=0.5):
-        done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()))
+        read_success(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()))
     assert Session.objects.get().aal == "aal2"
 
 
@@ -106,7 +106,7 @@ def test_verification_of_locked_session_keeps_code_and_challenge(api: Api, monke
     with lock_session(owner.session):
         response = factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code)
     assert (response.status_code, response.json()["error_code"]) == (409, "conflict")
-    done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code))
+    read_success(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code))
 
 
 def test_concurrent_refreshes_and_verification_leave_one_valid_refresh_token(api: Api) -> None:
@@ -213,7 +213,7 @@ def test_concurrent_phone_challenges_send_one_sms(api: Api, mailbox: Mailbox) ->
 def test_concurrent_uses_of_recovery_code_succeed_once(api: Api) -> None:
     owner = make_owner()
     raised = factor_requests.step_up(api, owner)["access_token"]
-    codes = done(api.post("/factors/recovery_codes", bearer=raised))["codes"]
+    codes = read_success(api.post("/factors/recovery_codes", bearer=raised))["codes"]
     responses = run_concurrently(
         *[lambda: api.post("/factors/recovery_codes/verify", {"code": codes[0]}, bearer=raised)] * 8
     )

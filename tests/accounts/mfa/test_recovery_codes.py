@@ -13,8 +13,8 @@ from accounts.models import Factor, RecoveryCode
 from authsvc.conf import Secret, Twilio
 from authsvc.messaging import EmailKind
 from tests.accounts.mfa import factor_requests
-from tests.accounts.mfa.factor_requests import PHONE, Owner, done, make_owner
-from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
+from tests.accounts.mfa.factor_requests import PHONE, Owner, make_owner
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox, read_success
 from tests.factories import make_factor, make_session
 from tests.observations import assert_error, audit_payloads, audit_trail, backdate_rate_limits, table_contents
 from tests.tokens.token_requests import read_claims, session_exists
@@ -37,7 +37,7 @@ def enabled(auth_config: ChangeConfig) -> None:
 
 def make_codes(api: Api, owner: Owner) -> list[str]:
     raised = factor_requests.step_up(api, owner)["access_token"]
-    codes: list[str] = done(api.post(PATH, bearer=raised))["codes"]
+    codes: list[str] = read_success(api.post(PATH, bearer=raised))["codes"]
     return codes
 
 
@@ -46,7 +46,7 @@ def use(api: Api, token: str, code: Any, **options: Any) -> ApiResponse:
 
 
 def remaining(api: Api, token: str) -> int:
-    return int(done(api.get(PATH, bearer=token))["remaining"])
+    return int(read_success(api.get(PATH, bearer=token))["remaining"])
 
 
 def test_codes_are_returned_once_and_stored_as_digests(api: Api) -> None:
@@ -68,18 +68,18 @@ def test_codes_are_returned_once_and_stored_as_digests(api: Api) -> None:
 def test_a_new_set_replaces_the_old_one(api: Api) -> None:
     owner = make_owner()
     old = make_codes(api, owner)
-    new = done(api.post(PATH, bearer=owner.token))["codes"]
+    new = read_success(api.post(PATH, bearer=owner.token))["codes"]
     assert not set(old) & set(new)
     low = make_session(owner.user)
     assert_error(use(api, low.access_token, old[0]), *INVALID)
-    done(use(api, low.access_token, new[0]))
+    read_success(use(api, low.access_token, new[0]))
 
 
 def test_code_steps_up_session(api: Api, mailbox: Mailbox) -> None:
     owner = make_owner()
     codes = make_codes(api, owner)
     low, other = make_session(owner.user), make_session(owner.user)
-    shown = done(use(api, low.access_token, codes[3].upper()))
+    shown = read_success(use(api, low.access_token, codes[3].upper()))
     session = Session.objects.get(id=low.session.id)
     assert (session.aal, session.factor_id, session.refresh_token_counter) == ("aal2", None, 2)
     claims = read_claims(shown["access_token"])
@@ -92,8 +92,8 @@ def test_code_steps_up_session(api: Api, mailbox: Mailbox) -> None:
     (mail,) = mailbox.emails
     assert (mail.kind, mail.to, mail.variables["Remaining"]) == (EmailKind.RECOVERY_CODE_USED, owner.user.email, "9")
     # The session can now replace the lost factor.
-    done(factor_requests.unenroll(api, shown["access_token"], owner.factor.id))
-    done(factor_requests.enroll(api, shown["access_token"], friendly_name="new phone"))
+    read_success(factor_requests.unenroll(api, shown["access_token"], owner.factor.id))
+    read_success(factor_requests.enroll(api, shown["access_token"], friendly_name="new phone"))
 
 
 def test_email_is_sent_regardless_of_notification_settings(api: Api, auth_config: ChangeConfig) -> None:
@@ -101,16 +101,16 @@ def test_email_is_sent_regardless_of_notification_settings(api: Api, auth_config
     owner = make_owner()
     codes = make_codes(api, owner)
     before = table_contents()["procrastinate_jobs"][0]
-    done(use(api, make_session(owner.user).access_token, codes[0]))
+    read_success(use(api, make_session(owner.user).access_token, codes[0]))
     assert table_contents()["procrastinate_jobs"][0] == before + 1
 
 
 def test_a_code_is_used_once(api: Api) -> None:
     owner = make_owner()
     codes = make_codes(api, owner)
-    done(use(api, owner.token, codes[0]))
+    read_success(use(api, owner.token, codes[0]))
     assert_error(use(api, owner.token, codes[0]), *INVALID)
-    done(use(api, owner.token, codes[1]))
+    read_success(use(api, owner.token, codes[1]))
 
 
 @pytest.mark.parametrize("code", ["x", "0000-0000-0000-0000", "é", " "])
@@ -153,7 +153,7 @@ def test_wrong_codes_are_counted_over_all_addresses(api: Api, auth_config: Chang
     Factor.objects.update(last_totp_step=None)
     factor_requests.step_up(api, owner)
     backdate_rate_limits(timedelta(seconds=1201))
-    done(use(api, owner.token, codes[0]))
+    read_success(use(api, owner.token, codes[0]))
 
 
 @pytest.mark.usefixtures("slow_refill")
@@ -182,8 +182,8 @@ def test_codes_are_deleted_with_last_verified_factor(api: Api) -> None:
     owner = make_owner()
     codes = make_codes(api, owner)
     by_code = make_session(owner.user)
-    raised = done(use(api, by_code.access_token, codes[0]))["access_token"]
-    done(factor_requests.unenroll(api, raised, owner.factor.id))
+    raised = read_success(use(api, by_code.access_token, codes[0]))["access_token"]
+    read_success(factor_requests.unenroll(api, raised, owner.factor.id))
     assert not RecoveryCode.objects.exists()
     assert set(Session.objects.values_list("aal", flat=True)) == {"aal1"}
 
@@ -206,7 +206,7 @@ def test_codes_of_removed_factors_are_deleted_by_next_first_factor(
     assert_error(use(api, owner.token, code), *INVALID)
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
     proof = mailbox.texts[-1].variables["Code"] if mailbox.texts else factor_requests.code()
-    done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, proof))
+    read_success(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, proof))
     assert not RecoveryCode.objects.exists()
 
 
@@ -215,9 +215,9 @@ def test_additional_factor_keeps_codes(api: Api) -> None:
     codes = make_codes(api, owner)
     second = make_factor(owner.user, friendly_name="second", status="unverified", secret=factor_requests.SECRET)
     challenge_id = factor_requests.challenged(api, owner.token, second.id)
-    done(factor_requests.verify(api, owner.token, second.id, challenge_id, factor_requests.code()))
+    read_success(factor_requests.verify(api, owner.token, second.id, challenge_id, factor_requests.code()))
     assert remaining(api, owner.token) == 10
-    done(use(api, make_session(owner.user).access_token, codes[0]))
+    read_success(use(api, make_session(owner.user).access_token, codes[0]))
 
 
 def test_recovery_codes_are_disabled_by_default(api: Api, auth_config: ChangeConfig) -> None:

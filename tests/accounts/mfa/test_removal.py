@@ -16,9 +16,9 @@ from authsvc.errors import ApiError
 from authsvc.messaging import EmailKind
 from tests.accounts.administration import admin_requests
 from tests.accounts.mfa import factor_requests
-from tests.accounts.mfa.factor_requests import done, make_owner
+from tests.accounts.mfa.factor_requests import make_owner
 from tests.authsvc.console.conftest import Console
-from tests.conftest import Api, Mailbox
+from tests.conftest import Api, Mailbox, read_success
 from tests.factories import PASSWORD, make_factor, make_session, make_user
 from tests.observations import assert_error, audit_payloads, audit_trail, table_contents
 from tests.tokens.token_requests import read_claims, refresh
@@ -34,7 +34,9 @@ NOT_FOUND = (404, "mfa_factor_not_found", "Factor not found")
 def test_removal_of_a_factor_lowers_its_sessions(api: Api, mailbox: Mailbox) -> None:
     owner = make_owner()
     raised = factor_requests.step_up(api, owner)
-    assert done(factor_requests.unenroll(api, raised["access_token"], owner.factor.id)) == {"id": str(owner.factor.id)}
+    assert read_success(factor_requests.unenroll(api, raised["access_token"], owner.factor.id)) == {
+        "id": str(owner.factor.id)
+    }
     assert not Factor.objects.exists()
     assert not FactorChallenge.objects.exists()
     session = Session.objects.get()
@@ -48,7 +50,7 @@ def test_removal_of_a_factor_lowers_its_sessions(api: Api, mailbox: Mailbox) -> 
     assert (mail.kind, mail.to, mail.variables["FactorType"]) == (
         EmailKind.FACTOR_UNENROLLED, owner.user.email, "totp",
     )  # fmt: skip
-    lowered = done(refresh(api, raised["refresh_token"]))
+    lowered = read_success(refresh(api, raised["refresh_token"]))
     assert read_claims(lowered["access_token"])["aal"] == "aal1"
 
 
@@ -59,7 +61,7 @@ def test_removal_keeps_sessions_stepped_up_by_other_factor(api: Api) -> None:
     at = timezone.now()
     AmrClaim.objects.create(session=by_other.session, authentication_method="mfa/phone", created_at=at, updated_at=at)
     raised = factor_requests.step_up(api, owner)
-    done(factor_requests.unenroll(api, raised["access_token"], owner.factor.id))
+    read_success(factor_requests.unenroll(api, raised["access_token"], owner.factor.id))
     own = Session.objects.get(id=owner.session.id)
     kept = Session.objects.get(id=by_other.session.id)
     assert (own.aal, factor_requests.methods(own)) == ("aal1", ["password"])
@@ -72,13 +74,13 @@ def test_session_stepped_up_twice_is_lowered_with_later_factor(api: Api) -> None
     done_first = factor_requests.step_up(api, owner)
     other = make_factor(owner.user, friendly_name="other", secret=factor_requests.SECRET)
     challenge_id = factor_requests.challenged(api, done_first["access_token"], other.id)
-    raised = done(
+    raised = read_success(
         factor_requests.verify(api, done_first["access_token"], other.id, challenge_id, factor_requests.code())
     )
-    done(factor_requests.unenroll(api, raised["access_token"], other.id))
+    read_success(factor_requests.unenroll(api, raised["access_token"], other.id))
     session = Session.objects.get()
     assert (session.aal, factor_requests.methods(session)) == ("aal1", ["password"])
-    lowered = done(refresh(api, raised["refresh_token"]))
+    lowered = read_success(refresh(api, raised["refresh_token"]))
     assert read_claims(lowered["access_token"])["aal"] == "aal1"
 
 
@@ -94,7 +96,7 @@ def test_removal_of_verified_factor_requires_aal2(api: Api, aal: str | None) -> 
 def test_unverified_factor_can_be_removed_at_aal1(api: Api, mailbox: Mailbox) -> None:
     owner = make_owner(status="unverified")
     make_factor(owner.user, friendly_name="first")
-    done(factor_requests.unenroll(api, owner.token, owner.factor.id))
+    read_success(factor_requests.unenroll(api, owner.token, owner.factor.id))
     assert [factor.friendly_name for factor in Factor.objects.all()] == ["first"]
     assert audit_trail()[-1][1] == {
         "factor_id": str(owner.factor.id), "factor_status": "unverified", "session_id": str(owner.session.id),
@@ -121,10 +123,10 @@ def test_a_lowered_session_loses_its_permissions(api: Api, mailbox: Mailbox, by_
     raised = factor_requests.step_up(api, owner)["access_token"]
     change = {"password": f"{PASSWORD} and more"}
     if by_admin:
-        admin_requests.done(api, "DELETE", f"/admin/users/{owner.user.id}/factors/{owner.factor.id}")
+        admin_requests.expect_success(api, "DELETE", f"/admin/users/{owner.user.id}/factors/{owner.factor.id}")
         assert not mailbox.emails
     else:
-        done(factor_requests.unenroll(api, raised, owner.factor.id))
+        read_success(factor_requests.unenroll(api, raised, owner.factor.id))
     # The token still contains aal2, but the level of the session counts.
     assert read_claims(raised)["aal"] == "aal2"
     assert factor_requests.enroll(api, raised, friendly_name="new").json()["error_code"] == "insufficient_aal"
@@ -158,7 +160,7 @@ def test_administrator_removes_all_factors(api: Api, mailbox: Mailbox) -> None:
     assert not RecoveryCode.objects.exists()
     for session in Session.objects.filter(user=owner.user):
         assert (session.aal, session.factor_id, factor_requests.methods(session)) == ("aal1", None, ["password"])
-    assert "factors" not in done(api.get("/user", bearer=raised))
+    assert "factors" not in read_success(api.get("/user", bearer=raised))
     entries = [entry for entry in audit_payloads() if entry["action"] == "factor_deleted"]
     assert len(entries) == left
     assert {(entry["actor_username"], entry["traits"]["user_id"]) for entry in entries} == {

@@ -108,10 +108,10 @@ def test_qr_code_is_readable_by_decoder(account: str, issuer: str) -> None:
     assert "%" not in svg
     assert svg.startswith("<svg ")
     assert svg.endswith("</svg>")
-    assert decoded(svg, level="H" if len(uri) <= 300 else "L") == uri
+    assert decode_image(svg, level="H" if len(uri) <= 300 else "L") == uri
 
 
-def decoded(svg: str, *, level: str = "H") -> str:
+def decode_image(svg: str, *, level: str = "H") -> str:
     """The text of the QR code, which has this level of error correction."""
     root = ET.fromstring(svg)
     side = int(root.attrib["width"])

@@ -15,8 +15,8 @@ from authsvc.conf import Secret, Twilio
 from authsvc.messaging import EmailKind
 from authsvc.security import encryption
 from tests.accounts.mfa import factor_requests
-from tests.accounts.mfa.factor_requests import PHONE, SECRET, Owner, done, make_owner
-from tests.conftest import Api, ChangeConfig, Mailbox
+from tests.accounts.mfa.factor_requests import PHONE, SECRET, Owner, make_owner
+from tests.conftest import Api, ChangeConfig, Mailbox, read_success
 from tests.factories import backdate, make_factor, make_legacy_tokens, make_session
 from tests.fakes.http_peer import MockedServer, in_json
 from tests.mailer.sms.conftest import UseGateway, gateway, use_gateway
@@ -69,7 +69,7 @@ def test_correct_code_steps_up_session(api: Api, status: str) -> None:
     owner = make_owner(status=status, friendly_name="phone app")
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
     response = factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, f" {factor_requests.code()} ")
-    shown = done(response)
+    shown = read_success(response)
     session = Session.objects.get()
     assert (session.id, session.aal, session.factor_id) == (owner.session.id, "aal2", owner.factor.id)
     assert (session.refresh_token_counter, session.refreshed_at) == (2, None)
@@ -92,7 +92,7 @@ def test_correct_code_steps_up_session(api: Api, status: str) -> None:
 def test_refreshed_token_keeps_aal2_and_previous_refresh_token_revokes_session(api: Api) -> None:
     owner = make_owner()
     raised = factor_requests.step_up(api, owner)
-    next_pair = done(refresh(api, raised["refresh_token"]))
+    next_pair = read_success(refresh(api, raised["refresh_token"]))
     assert read_claims(next_pair["access_token"])["aal"] == "aal2"
     assert_error(refresh(api, owner.refresh_token), *USED)
     assert not Session.objects.exists()
@@ -111,7 +111,7 @@ def test_previous_refresh_token_is_rejected_when_reuse_is_tolerated(
         "refresh_token_not_found",
         "Invalid Refresh Token: Refresh Token Not Found",
     )
-    assert read_claims(done(refresh(api, raised["refresh_token"]))["access_token"])["aal"] == "aal2"
+    assert read_claims(read_success(refresh(api, raised["refresh_token"]))["access_token"])["aal"] == "aal2"
 
 
 @pytest.mark.parametrize(
@@ -131,12 +131,14 @@ def test_imported_session_is_converted_and_its_token_is_invalid(
     access_token = signed(read_claims(owner.token) | {"session_id": str(imported.session.id)})
     auth_config(refresh=config)
     challenge_id = factor_requests.challenged(api, access_token, owner.factor.id)
-    raised = done(factor_requests.verify(api, access_token, owner.factor.id, challenge_id, factor_requests.code()))
+    raised = read_success(
+        factor_requests.verify(api, access_token, owner.factor.id, challenge_id, factor_requests.code())
+    )
     session = Session.objects.get(id=imported.session.id)
     assert (session.aal, session.refresh_token_counter) == ("aal2", 2)
     assert not LegacyRefreshToken.objects.filter(revoked=False).exists()
     assert [entry["action"] for entry in audit_payloads()[-2:]] == ["verification_attempted", "token_revoked"]
-    assert read_claims(done(refresh(api, raised["refresh_token"]))["access_token"])["aal"] == "aal2"
+    assert read_claims(read_success(refresh(api, raised["refresh_token"]))["access_token"])["aal"] == "aal2"
     assert refresh(api, imported.token or "").json()["error_code"] == code
 
 
@@ -163,7 +165,7 @@ def test_new_sign_in_starts_at_aal1_and_keeps_other_session(api: Api) -> None:
     raised = factor_requests.step_up(api, owner)
     low = make_session(owner.user)
     assert read_claims(low.access_token)["aal"] == "aal1"
-    assert done(api.get("/user", bearer=raised["access_token"]))["id"] == str(owner.user.id)
+    assert read_success(api.get("/user", bearer=raised["access_token"]))["id"] == str(owner.user.id)
 
 
 def test_repeated_method_keeps_its_amr_row(api: Api) -> None:
@@ -205,7 +207,7 @@ def test_only_the_first_verification_sends_an_email(api: Api, mailbox: Mailbox, 
         backdate_rate_limits(timedelta(minutes=2))
         challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
         code = mailbox.texts[-1].variables["Code"] if mailbox.texts else factor_requests.code()
-        done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code))
+        read_success(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code))
     (mail,) = mailbox.emails
     assert (mail.kind, mail.to, mail.user_id) == (EmailKind.FACTOR_ENROLLED, owner.user.email, owner.user.id)
     assert mail.variables["FactorType"] == factor_type
@@ -255,7 +257,7 @@ def test_a_challenge_is_verified_in_the_session_that_requested_it(api: Api) -> N
         factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()), *UNKNOWN
     )
     FactorChallenge.objects.update(session_id=None)  # as it was imported
-    done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()))
+    read_success(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()))
 
 
 def test_factor_of_other_user_is_not_found(api: Api) -> None:
@@ -272,14 +274,14 @@ def test_factor_of_other_user_is_not_found(api: Api) -> None:
 def test_challenge_is_bound_to_ip_address(api: Api, made_at: str, used_at: str) -> None:
     owner = make_owner()
     options = {"headers": {"X-Forwarded-For": made_at}}
-    challenge_id = done(factor_requests.challenge(api, owner.token, owner.factor.id, **options))["id"]
+    challenge_id = read_success(factor_requests.challenge(api, owner.token, owner.factor.id, **options))["id"]
     for address, is_let_in in ((used_at, False), (made_at, True)):
         elsewhere = {"headers": {"X-Forwarded-For": address}}
         response = factor_requests.verify(
             api, owner.token, owner.factor.id, challenge_id, factor_requests.code(), **elsewhere
         )
         if is_let_in:
-            done(response)
+            read_success(response)
         else:
             assert_error(response, *ELSEWHERE)
 
@@ -288,8 +290,10 @@ def test_challenge_is_bound_to_ip_address(api: Api, made_at: str, used_at: str) 
 def test_ip_addresses_are_compared_by_value(api: Api, address: str) -> None:
     owner = make_owner()
     options = {"headers": {"X-Forwarded-For": address}}
-    challenge_id = done(factor_requests.challenge(api, owner.token, owner.factor.id, **options))["id"]
-    done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code(), **options))
+    challenge_id = read_success(factor_requests.challenge(api, owner.token, owner.factor.id, **options))["id"]
+    read_success(
+        factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code(), **options)
+    )
 
 
 def test_expired_challenge_is_rejected_and_deleted(api: Api) -> None:
@@ -311,7 +315,7 @@ def test_challenge_lifetime_is_configurable(api: Api, auth_config: ChangeConfig)
     owner = make_owner()
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
     backdate(FactorChallenge.objects.get(), by=timedelta(seconds=890))
-    done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()))
+    read_success(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()))
 
 
 @pytest.mark.parametrize(
@@ -325,13 +329,13 @@ def test_wrong_code_keeps_challenge_pending(api: Api, wrong: Any) -> None:
     assert (challenge.verified_at, challenge.attempts) == (None, 1)
     assert Factor.objects.get().status == "unverified"
     assert Session.objects.get().aal == "aal1"
-    done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()))
+    read_success(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()))
 
 
 def test_used_challenge_is_rejected(api: Api) -> None:
     owner = make_owner()
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)
-    done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()))
+    read_success(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()))
     before = table_contents()
     assert_error(
         factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()), *ELSEWHERE
@@ -342,8 +346,8 @@ def test_used_challenge_is_rejected(api: Api) -> None:
 def test_code_of_enrolment_is_accepted_once_more(api: Api) -> None:
     owner = make_owner(status="unverified")
     code = factor_requests.code()
-    done(try_code(api, owner, code))
-    done(try_code(api, owner, code))
+    read_success(try_code(api, owner, code))
+    read_success(try_code(api, owner, code))
     before = Session.objects.get().refresh_token_counter
     assert_error(try_code(api, owner, code), *WRONG_TOTP)
     assert Session.objects.get().refresh_token_counter == before
@@ -352,9 +356,9 @@ def test_code_of_enrolment_is_accepted_once_more(api: Api) -> None:
 def test_code_invalidates_earlier_codes(api: Api) -> None:
     owner = make_owner()
     earlier, present = factor_requests.code(steps=-1), factor_requests.code()
-    done(try_code(api, owner, present))
+    read_success(try_code(api, owner, present))
     assert_error(try_code(api, owner, earlier), *WRONG_TOTP)
-    done(try_code(api, owner, factor_requests.code(steps=1)))
+    read_success(try_code(api, owner, factor_requests.code(steps=1)))
 
 
 @pytest.mark.usefixtures("slow_refill")
@@ -393,7 +397,7 @@ def test_wrong_codes_are_limited_per_factor_over_challenges_and_ip_addresses(
     owner = make_owner()
     for number in range(3):
         options = {"headers": {"X-Forwarded-For": f"203.0.113.{number}"}}
-        challenge_id = done(factor_requests.challenge(api, owner.token, owner.factor.id, **options))["id"]
+        challenge_id = read_success(factor_requests.challenge(api, owner.token, owner.factor.id, **options))["id"]
         response = factor_requests.verify(
             api, owner.token, owner.factor.id, challenge_id, factor_requests.wrong_code(), **options
         )
@@ -402,14 +406,14 @@ def test_wrong_codes_are_limited_per_factor_over_challenges_and_ip_addresses(
     assert_error(response, *TOO_OFTEN)
     assert 1100 < int(response.headers["Retry-After"]) <= 1200
     backdate_rate_limits(timedelta(seconds=1201))
-    done(try_code(api, owner, factor_requests.code()))
+    read_success(try_code(api, owner, factor_requests.code()))
 
 
 def test_correct_codes_are_not_counted(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(codes={"max_attempts": 2})
     owner = make_owner()
     for _ in range(4):
-        done(try_code(api, owner, factor_requests.code()))
+        read_success(try_code(api, owner, factor_requests.code()))
         Factor.objects.update(last_totp_step=None)
     for _ in range(2):
         assert_error(try_code(api, owner, factor_requests.wrong_code()), *WRONG_TOTP)
@@ -421,7 +425,7 @@ def test_wrong_codes_are_counted_per_factor(api: Api, auth_config: ChangeConfig)
     owner, other = make_owner(), make_owner()
     assert_error(try_code(api, owner, factor_requests.wrong_code()), *WRONG_TOTP)
     assert_error(try_code(api, owner, factor_requests.code()), *TOO_OFTEN)
-    done(try_code(api, other, factor_requests.code()))
+    read_success(try_code(api, other, factor_requests.code()))
 
 
 def test_limit_of_wrong_codes_can_be_disabled(api: Api, auth_config: ChangeConfig) -> None:
@@ -433,7 +437,7 @@ def test_limit_of_wrong_codes_can_be_disabled(api: Api, auth_config: ChangeConfi
             factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.wrong_code()),
             *WRONG_TOTP,
         )
-    done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()))
+    read_success(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, factor_requests.code()))
 
 
 # Phones
@@ -445,7 +449,7 @@ def test_sms_code_verifies_phone_factor(api: Api, mailbox: Mailbox) -> None:
     code = mailbox.texts[0].variables["Code"]
     for wrong in (code + "0", f" {code}", code[:5]):
         assert_error(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, wrong), *WRONG_PHONE)
-    shown = done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code))
+    shown = read_success(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code))
     claims = read_claims(shown["access_token"])
     assert (claims["aal"], claims["amr"][0]["method"]) == ("aal2", "mfa/phone")
     assert (Factor.objects.get().status, Session.objects.get().factor_id) == ("verified", owner.factor.id)
@@ -473,7 +477,7 @@ def test_gateway_verifies_its_own_codes(
     (received,) = gateway.received
     assert received.form["To"] == f"+{PHONE}"
     if is_approved:
-        done(response)
+        read_success(response)
     else:
         assert_error(response, 403, "otp_expired", "Token has expired or is invalid")
 
@@ -501,7 +505,7 @@ def test_sms_code_is_encrypted_at_wrong_attempt(api: Api, auth_config: ChangeCon
     code = mailbox.texts[0].variables["Code"]
     assert code not in stored
     assert encryption.decrypt(stored, bound_to=FactorChallenge.objects.get().id) == code
-    done(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code))
+    read_success(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code))
 
 
 @pytest.mark.parametrize("broken", ["another row", "no base32"])

@@ -14,10 +14,10 @@ from accounts.models import Factor, FactorChallenge, Passkey
 from authsvc.messaging import EmailKind
 from tests.accounts.administration import admin_requests
 from tests.accounts.mfa import factor_requests
-from tests.accounts.mfa.factor_requests import NIL, Owner, done, make_owner
+from tests.accounts.mfa.factor_requests import NIL, Owner, make_owner
 from tests.accounts.passkeys import passkey_requests
 from tests.accounts.passkeys.passkey_requests import PARTY
-from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox, read_success
 from tests.factories import backdate, make_factor, make_session, make_user
 from tests.fakes.authenticator import BE, UP, UV, Authenticator, encode
 from tests.observations import assert_error, audit_trail, table_contents
@@ -44,7 +44,7 @@ def webauthn(auth_config: ChangeConfig) -> None:
 
 def start_challenge(api: Api, token: str, factor_id: object) -> dict[str, Any]:
     """A new challenge; its options are under `options`."""
-    shown = done(factor_requests.challenge(api, token, factor_id, {}))
+    shown = read_success(factor_requests.challenge(api, token, factor_id, {}))
     return {**shown, "options": shown["webauthn"]["credential_options"]["publicKey"]}
 
 
@@ -74,7 +74,7 @@ def make_unverified() -> Owner:
 def make_verified(api: Api) -> tuple[Owner, Authenticator]:
     """A user with a verified key, in a new session at `aal1`."""
     owner, device = make_unverified(), Authenticator()
-    done(create(api, owner, device, transports=["usb"]))
+    read_success(create(api, owner, device, transports=["usb"]))
     again = make_session(owner.user)
     owner = Owner(
         user=owner.user,
@@ -91,7 +91,7 @@ def make_verified(api: Api) -> tuple[Owner, Authenticator]:
 
 def test_enrolment_returns_no_secret(api: Api) -> None:
     made = make_session()
-    shown = done(factor_requests.enroll(api, made.access_token, factor_type="webauthn", friendly_name="key"))
+    shown = read_success(factor_requests.enroll(api, made.access_token, factor_type="webauthn", friendly_name="key"))
     factor = Factor.objects.get()
     assert shown == {"id": str(factor.id), "type": "webauthn", "friendly_name": "key"}
     assert (factor.status, factor.secret, factor.web_authn_credential) == ("unverified", "", None)
@@ -109,7 +109,9 @@ def test_disabled_enrolment_is_rejected(api: Api, auth_config: ChangeConfig) -> 
 
 def test_unverified_factor_is_challenged_with_creation(api: Api) -> None:
     owner = make_unverified()
-    shown = done(factor_requests.challenge(api, owner.token, owner.factor.id, {"webauthn": {"rpId": "evil.example"}}))
+    shown = read_success(
+        factor_requests.challenge(api, owner.token, owner.factor.id, {"webauthn": {"rpId": "evil.example"}})
+    )
     challenge = FactorChallenge.objects.get()
     assert set(shown) == {"id", "type", "expires_at", "webauthn"}
     assert (shown["id"], shown["type"]) == (str(challenge.id), "webauthn")
@@ -180,7 +182,7 @@ def test_new_key_steps_up_session_and_is_stored(api: Api, mailbox: Mailbox, auth
     owner, device = make_unverified(), Authenticator(aaguid=MAKE, flags=UP | BE)
     challenge = start_challenge(api, owner.token, owner.factor.id)
     credential = device.create(challenge["options"], transports=["usb", "cable"])
-    shown = done(
+    shown = read_success(
         verify(
             api,
             owner.token,
@@ -229,7 +231,7 @@ def test_new_key_steps_up_session_and_is_stored(api: Api, mailbox: Mailbox, auth
 
 def test_known_key_steps_up_session(api: Api) -> None:
     owner, device = make_verified(api)
-    shown = done(use(api, owner.token, owner.factor.id, device))
+    shown = read_success(use(api, owner.token, owner.factor.id, device))
     assert read_claims(shown["access_token"])["aal"] == "aal2"
     factor = Factor.objects.get()
     assert factor.last_webauthn_challenge_data is not None
@@ -239,17 +241,17 @@ def test_known_key_steps_up_session(api: Api) -> None:
 
 def test_signature_counter_must_increase(api: Api) -> None:
     owner, device = make_verified(api)
-    done(use(api, owner.token, owner.factor.id, device, count=9))
+    read_success(use(api, owner.token, owner.factor.id, device, count=9))
     for count in (9, 8, 0):
         answered = use(api, owner.token, owner.factor.id, device, count=count)
         assert (answered.status_code, answered.json()["error_code"]) == (422, "mfa_verification_failed")
-    done(use(api, owner.token, owner.factor.id, device, count=10))
+    read_success(use(api, owner.token, owner.factor.id, device, count=10))
 
 
 def test_key_without_counter_can_be_reused(api: Api) -> None:
     owner, device = make_verified(api)
     for _ in range(2):
-        done(use(api, owner.token, owner.factor.id, device, count=0))
+        read_success(use(api, owner.token, owner.factor.id, device, count=0))
 
 
 def test_any_verified_key_is_accepted(api: Api) -> None:
@@ -259,9 +261,9 @@ def test_any_verified_key_is_accepted(api: Api) -> None:
     device = Authenticator()
     challenge = start_challenge(api, owner.token, second.id)
     credential = {"type": "create", "credential_response": device.create(challenge["options"])}
-    done(verify(api, owner.token, second.id, challenge["id"], credential))
-    done(use(api, owner.token, owner.factor.id, device))
-    done(use(api, owner.token, second.id, first))
+    read_success(verify(api, owner.token, second.id, challenge["id"], credential))
+    read_success(use(api, owner.token, owner.factor.id, device))
+    read_success(use(api, owner.token, second.id, first))
 
 
 @pytest.mark.parametrize("removed", ["challenged", "used"])
@@ -273,16 +275,16 @@ def test_session_is_lowered_with_used_key(api: Api, removed: str, by_admin: bool
     device = Authenticator()
     challenge = start_challenge(api, owner.token, used.id)
     credential = {"type": "create", "credential_response": device.create(challenge["options"])}
-    done(verify(api, owner.token, used.id, challenge["id"], credential))
+    read_success(verify(api, owner.token, used.id, challenge["id"], credential))
     low, other = make_session(owner.user), make_session(owner.user, aal="aal2", factor_id=used.id)
     # The one factor is challenged, the key of the other is at hand.
-    raised = done(use(api, low.access_token, owner.factor.id, device))["access_token"]
+    raised = read_success(use(api, low.access_token, owner.factor.id, device))["access_token"]
     assert Session.objects.get(id=low.session.id).factor_id == used.id
     factor = owner.factor if removed == "challenged" else used
     if by_admin:
-        admin_requests.done(api, "DELETE", f"/admin/users/{owner.user.id}/factors/{factor.id}")
+        admin_requests.expect_success(api, "DELETE", f"/admin/users/{owner.user.id}/factors/{factor.id}")
     else:
-        done(factor_requests.unenroll(api, other.access_token, factor.id))
+        read_success(factor_requests.unenroll(api, other.access_token, factor.id))
     session = Session.objects.get(id=low.session.id)
     if removed == "challenged":
         assert (session.aal, session.factor_id) == ("aal2", used.id)
@@ -308,7 +310,7 @@ def test_imported_credential_is_accepted(api: Api) -> None:
     challenge = start_challenge(api, owner.token, owner.factor.id)
     assert challenge["options"]["allowCredentials"] == [{"type": "public-key", "id": encode(device.newest.id)}]
     credential = {"type": "request", "credential_response": device.get(challenge["options"], names_user=False, count=8)}
-    done(verify(api, owner.token, owner.factor.id, challenge["id"], credential))
+    read_success(verify(api, owner.token, owner.factor.id, challenge["id"], credential))
 
 
 # Rejected responses
@@ -361,7 +363,7 @@ def test_rejected_creation_keeps_challenge_pending(api: Api, changes: dict[str, 
     assert_error(verify(api, owner.token, owner.factor.id, challenge["id"], garbage), *MALFORMED)
     assert table_contents() == before
     good = {"type": "create", "credential_response": device.create(challenge["options"])}
-    done(verify(api, owner.token, owner.factor.id, challenge["id"], good))
+    read_success(verify(api, owner.token, owner.factor.id, challenge["id"], good))
 
 
 @pytest.mark.parametrize("changes", [*BENT, {"signature": b"x"}, {"flags": UP | BE}, {"user_handle": b"unknown"}])
@@ -386,7 +388,7 @@ def test_response_must_have_type_of_challenge(api: Api) -> None:
 def test_creation_challenge_is_rejected_after_verification(api: Api) -> None:
     owner, device = make_unverified(), Authenticator()
     old = start_challenge(api, owner.token, owner.factor.id)
-    done(create(api, owner, device))
+    read_success(create(api, owner, device))
     kept = Factor.objects.get().web_authn_credential
     for credential in (
         {"type": "create", "credential_response": Authenticator().create(old["options"])},
@@ -421,7 +423,7 @@ def test_passkey_is_rejected_as_second_factor(api: Api, auth_config: ChangeConfi
     auth_config(passkeys={"enabled": True})
     owner, device = make_verified(api)
     Session.objects.update(aal="aal2")
-    done(passkey_requests.register(api, owner.token, device))
+    read_success(passkey_requests.register(api, owner.token, device))
     Session.objects.update(aal="aal1")
     passkey, key = device.credentials[1], device.credentials[0]
     assert_error(use(api, owner.token, owner.factor.id, device, credential=passkey), *INVALID)
@@ -435,7 +437,7 @@ def test_response_is_accepted_once(api: Api) -> None:
     owner, device = make_verified(api)
     challenge = start_challenge(api, owner.token, owner.factor.id)
     credential = {"type": "request", "credential_response": device.get(challenge["options"], flags=UP | UV)}
-    done(verify(api, owner.token, owner.factor.id, challenge["id"], credential))
+    read_success(verify(api, owner.token, owner.factor.id, challenge["id"], credential))
     assert_error(verify(api, owner.token, owner.factor.id, challenge["id"], credential), *UNKNOWN)
 
 

@@ -15,7 +15,7 @@ from authsvc.conf import Secret, Vonage
 from tests import factories
 from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import PASSWORD
-from tests.page_browser import ACCOUNT, SIGN_IN, PageBrowser
+from tests.page_browser import ACCOUNT, SIGN_IN, PageBrowser, read_location
 from tokens.jwt import access_tokens
 from tokens.models import AmrClaim, OneTimeToken, Session
 
@@ -38,10 +38,6 @@ def code(mailbox: Mailbox) -> str:
     return str(mailbox.emails[-1].variables["Token"])
 
 
-def location(response: ApiResponse) -> tuple[int, str]:
-    return response.status_code, response.headers.get("Location", response.content.decode())
-
-
 def without_token(response: ApiResponse) -> str:
     return re.sub(r'csrfmiddlewaretoken" value="[^"]+', "", response.content.decode())
 
@@ -49,7 +45,7 @@ def without_token(response: ApiResponse) -> str:
 @pytest.mark.parametrize("by", ["link", "link in another browser", "code"])
 def test_a_sign_up_is_confirmed(browser: PageBrowser, mailbox: Mailbox, by: str) -> None:
     response = browser.submit(f"{SIGN_UP}?next=/oauth/device", name="New@Example.com", password=PASSWORD)
-    assert location(response) == (303, f"{CONFIRM}?next=%2Foauth%2Fdevice")
+    assert read_location(response) == (303, f"{CONFIRM}?next=%2Foauth%2Fdevice")
     assert "New@Example.com" in browser.text(response.headers["Location"])
     assert not Session.objects.exists()
     if by == "code":
@@ -62,7 +58,7 @@ def test_a_sign_up_is_confirmed(browser: PageBrowser, mailbox: Mailbox, by: str)
         assert "new@example.com" in page
         assert not Session.objects.exists()  # a scanner that opens the link does not redeem it
         response = browser.submit(link(mailbox), to=CONFIRM)
-    assert location(response) == (303, "/oauth/device")
+    assert read_location(response) == (303, "/oauth/device")
     assert browser.is_in
     user = User.objects.get()
     assert user.email_confirmed_at is not None
@@ -120,7 +116,7 @@ def test_a_link_of_another_account_says_so(inside: PageBrowser, mailbox: Mailbox
     assert "eve@example.com" in page
     assert "signed out if you continue" in page
     first = Session.objects.get()
-    assert location(inside.submit(link(mailbox), to=CONFIRM)) == (303, ACCOUNT)
+    assert read_location(inside.submit(link(mailbox), to=CONFIRM)) == (303, ACCOUNT)
     assert not Session.objects.filter(id=first.id).exists()
 
 
@@ -130,12 +126,12 @@ def test_a_duplicate_sign_up_looks_like_a_new_one(user: User, mailbox: Mailbox) 
         browser = PageBrowser()
         response = browser.submit(SIGN_UP, name=address, password=PASSWORD)
         page = browser.get(response.headers["Location"])
-        pages.append((location(response), page.status_code, without_token(page).replace(address, "")))
+        pages.append((read_location(response), page.status_code, without_token(page).replace(address, "")))
     assert pages[0] == pages[1]
     assert [message.to for message in mailbox.emails] == ["new@example.com"]
 
 
-def test_an_unknown_address_gets_the_same_answer_to_a_recovery(user: User, mailbox: Mailbox) -> None:
+def test_an_unknown_address_gets_the_same_response_to_a_recovery(user: User, mailbox: Mailbox) -> None:
     pages = []
     for address in ("ada@example.com", "unknown@example.com"):
         browser = PageBrowser()
@@ -143,14 +139,14 @@ def test_an_unknown_address_gets_the_same_answer_to_a_recovery(user: User, mailb
         page = browser.get(response.headers["Location"])
         wrong = browser.submit(response.headers["Location"], code="000000")
         texts = [without_token(each).replace(address, "") for each in (page, wrong)]
-        pages.append((location(response), wrong.status_code, texts))
+        pages.append((read_location(response), wrong.status_code, texts))
     assert pages[0] == pages[1]
     assert [message.to for message in mailbox.emails] == ["ada@example.com"]
 
 
 def test_a_sign_up_that_is_confirmed_at_once_signs_in(browser: PageBrowser, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"autoconfirm": True})
-    assert location(browser.submit(SIGN_UP, name="new@example.com", password=PASSWORD)) == (303, ACCOUNT)
+    assert read_location(browser.submit(SIGN_UP, name="new@example.com", password=PASSWORD)) == (303, ACCOUNT)
     assert browser.is_in
     duplicate = PageBrowser().submit(SIGN_UP, name="new@example.com", password=PASSWORD)
     assert (duplicate.status_code, "There is an account" in duplicate.content.decode()) == (422, True)
@@ -187,17 +183,17 @@ def test_disabled_features_are_hidden_and_refused(browser: PageBrowser, auth_con
 @pytest.mark.parametrize("by", ["link", "code"])
 def test_a_user_signs_in_without_a_password(browser: PageBrowser, user: User, mailbox: Mailbox, by: str) -> None:
     response = browser.submit(f"{CODE}?next=/account/profile", name="ada@example.com")
-    assert location(response) == (303, f"{CONFIRM}?next=%2Faccount%2Fprofile")
+    assert read_location(response) == (303, f"{CONFIRM}?next=%2Faccount%2Fprofile")
     page = response.headers["Location"]
     assert browser.submit(page, code="wrong").status_code == 403
     done = browser.submit(page, code=code(mailbox)) if by == "code" else browser.submit(link(mailbox), to=CONFIRM)
-    assert location(done) == (303, "/account/profile")
+    assert read_location(done) == (303, "/account/profile")
     assert browser.is_in
 
 
 def test_a_code_signs_a_new_user_up(browser: PageBrowser, mailbox: Mailbox) -> None:
     response = browser.submit(CODE, name="new@example.com")
-    assert location(browser.submit(response.headers["Location"], code=code(mailbox))) == (303, ACCOUNT)
+    assert read_location(browser.submit(response.headers["Location"], code=code(mailbox))) == (303, ACCOUNT)
     assert browser.is_in
 
 
@@ -210,7 +206,9 @@ def test_a_user_signs_in_by_sms(browser: PageBrowser, mailbox: Mailbox, auth_con
     response = browser.submit(CODE, name="+1 555 123 4567")
     page = browser.text(response.headers["Location"])
     assert "Check your phone" in page
-    assert location(browser.submit(response.headers["Location"], code=str(mailbox.texts[-1].variables["Code"]))) == (
+    assert read_location(
+        browser.submit(response.headers["Location"], code=str(mailbox.texts[-1].variables["Code"]))
+    ) == (
         303,
         ACCOUNT,
     )
@@ -225,10 +223,10 @@ def test_a_recovery_ends_with_a_new_password(browser: PageBrowser, user: User, m
     page = response.headers["Location"]
     done = browser.submit(page, code=code(mailbox)) if by == "code" else browser.submit(link(mailbox), to=CONFIRM)
     target = f"{NEW_PASSWORD}?next=%2Foauth%2Fdevice"
-    assert location(done) == (303, target)
+    assert read_location(done) == (303, target)
     weak = browser.submit(target, password="abc")
     assert weak.status_code == 422
-    assert location(browser.submit(target, password="another-password-1")) == (303, "/oauth/device")
+    assert read_location(browser.submit(target, password="another-password-1")) == (303, "/oauth/device")
     assert "The password is changed." in browser.text(ACCOUNT)
     assert not elsewhere.is_in
     assert elsewhere.sign_in("ada@example.com").status_code == 400
@@ -242,7 +240,7 @@ def test_a_recovery_needs_no_nonce_and_ends_all_sessions_then(
     browser.submit(RECOVER, email="ada@example.com")
     response = browser.submit(link(mailbox), to=CONFIRM)
     done = browser.submit(response.headers["Location"], password="another-password-1")
-    assert location(done) == (303, SIGN_IN)
+    assert read_location(done) == (303, SIGN_IN)
     assert "Sign in with the new one" in browser.text(SIGN_IN)
     assert not Session.objects.exists()
     assert browser.sign_in("ada@example.com", "another-password-1").status_code == 303
@@ -255,14 +253,14 @@ def test_an_old_recovery_does_not_replace_the_nonce(
     browser.submit(RECOVER, email="ada@example.com")
     browser.submit(link(mailbox), to=CONFIRM)
     AmrClaim.objects.update(updated_at=timezone.now() - timedelta(days=2))
-    assert location(browser.get(NEW_PASSWORD)) == (303, "/account/password")
+    assert read_location(browser.get(NEW_PASSWORD)) == (303, "/account/password")
     response = browser.submit("/account/profile", to=NEW_PASSWORD, password="another-password-1")
-    assert location(response) == (303, "/account/password")
+    assert read_location(response) == (303, "/account/password")
     assert 'name="nonce"' in browser.text("/account/password")
 
 
 def test_the_new_password_needs_a_recovery(inside: PageBrowser) -> None:
-    assert location(inside.get(f"{NEW_PASSWORD}?next=/account/profile")) == (303, "/account/profile")
+    assert read_location(inside.get(f"{NEW_PASSWORD}?next=/account/profile")) == (303, "/account/profile")
     assert PageBrowser().get(NEW_PASSWORD).headers["Location"] == f"{SIGN_IN}?next=%2Faccount%2Fnew-password"
 
 
@@ -273,8 +271,8 @@ def test_an_invited_user_chooses_a_password(browser: PageBrowser, mailbox: Mailb
     assert Api().post(f"/invite?redirect_to={target}", body, bearer=service).status_code == 200
     assert "Accept the invitation" in browser.text(link(mailbox))
     response = browser.submit(link(mailbox), to=CONFIRM)
-    assert location(response) == (303, NEW_PASSWORD)
-    assert location(browser.submit(NEW_PASSWORD, password="another-password-1")) == (303, ACCOUNT)
+    assert read_location(response) == (303, NEW_PASSWORD)
+    assert read_location(browser.submit(NEW_PASSWORD, password="another-password-1")) == (303, ACCOUNT)
     assert PageBrowser().sign_in("guest@example.com", "another-password-1").status_code == 303
 
 
@@ -283,10 +281,10 @@ def test_another_confirmation_is_sent(browser: PageBrowser, mailbox: Mailbox, au
     response = browser.submit(SIGN_UP, name="new@example.com", password=PASSWORD)
     page = response.headers["Location"]
     again = browser.submit(page, resend="1")
-    assert location(again) == (303, page)
+    assert read_location(again) == (303, page)
     assert "Another message is on its way." in browser.text(page)
     assert len(mailbox.emails) == 2
-    assert location(browser.submit(page, code=code(mailbox))) == (303, ACCOUNT)
+    assert read_location(browser.submit(page, code=code(mailbox))) == (303, ACCOUNT)
 
 
 def test_messages_that_follow_too_soon_say_when(browser: PageBrowser, user: User) -> None:
@@ -316,7 +314,7 @@ def test_a_link_of_the_api_that_leads_to_a_page_is_redeemed_before_it(
     assert sent.startswith(f"{path}/account/confirm?next={quote_plus(path)}%2Faccount%2F&token=")
     assert "Reset your password" in browser.text(sent.removeprefix(path))
     response = browser.submit(sent.removeprefix(path), to=CONFIRM)
-    assert location(response) == (303, f"{path}{NEW_PASSWORD}?next={quote_plus(path)}%2Faccount%2F")
+    assert read_location(response) == (303, f"{path}{NEW_PASSWORD}?next={quote_plus(path)}%2Faccount%2F")
 
 
 def test_links_lead_below_the_path_of_the_service(
@@ -324,7 +322,7 @@ def test_links_lead_below_the_path_of_the_service(
 ) -> None:
     auth_config(api={"external_url": "http://127.0.0.1:8081/auth"})
     response = browser.submit(f"{RECOVER}?next=/auth/account/profile", email="ada@example.com")
-    assert location(response) == (303, "/auth/account/confirm?next=%2Fauth%2Faccount%2Fprofile")
+    assert read_location(response) == (303, "/auth/account/confirm?next=%2Fauth%2Faccount%2Fprofile")
     assert link(mailbox).startswith("/auth/account/confirm?next=%2Fauth%2Faccount%2Fprofile&token=")
 
 
@@ -338,7 +336,7 @@ def test_a_confirmed_change_of_the_address_keeps_the_session(
     Api().put(f"/user?redirect_to={target}", {"email": "eva@example.com"}, bearer=signed_in["access_token"])
     assert "eva@example.com" in inside.text(link(mailbox))
     sessions = set(Session.objects.values_list("id", flat=True))
-    assert location(inside.submit(link(mailbox), to=CONFIRM)) == (303, ACCOUNT)
+    assert read_location(inside.submit(link(mailbox), to=CONFIRM)) == (303, ACCOUNT)
     assert set(Session.objects.values_list("id", flat=True)) == sessions
     page = inside.text(ACCOUNT)
     assert "eva@example.com" in page
@@ -350,10 +348,10 @@ def test_two_confirmations_of_a_change(inside: PageBrowser, user: User, mailbox:
     target = "http://127.0.0.1:8081/account/confirm"
     Api().put(f"/user?redirect_to={target}", {"email": "eva@example.com"}, bearer=signed_in["access_token"])
     assert len(mailbox.emails) == 2
-    assert location(inside.submit(link(mailbox), to=CONFIRM)) == (303, ACCOUNT)
+    assert read_location(inside.submit(link(mailbox), to=CONFIRM)) == (303, ACCOUNT)
     assert "Open the link in the other email" in inside.text(ACCOUNT)
     mailbox.emails.reverse()
-    assert location(inside.submit(link(mailbox), to=CONFIRM)) == (303, ACCOUNT)
+    assert read_location(inside.submit(link(mailbox), to=CONFIRM)) == (303, ACCOUNT)
     assert User.objects.get().email == "eva@example.com"
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from accounts.models import Passkey, User
-from tests.conftest import Api, ApiResponse
+from tests.conftest import Api, ApiResponse, read_success
 from tests.factories import SignIn, make_session
 from tests.fakes.authenticator import Authenticator
 
@@ -38,7 +38,7 @@ def begin(api: Api, token: str, body: Any = None) -> ApiResponse:
 
 
 def start_registration(api: Api, token: str) -> dict[str, Any]:
-    return done(begin(api, token))
+    return read_success(begin(api, token))
 
 
 def complete(api: Api, token: str, challenge_id: object, credential: object) -> ApiResponse:
@@ -47,21 +47,21 @@ def complete(api: Api, token: str, challenge_id: object, credential: object) -> 
 
 
 def register(api: Api, token: str, device: Authenticator, **changes: Any) -> ApiResponse:
-    """Runs both steps; the authenticator completes the second."""
+    """Run both steps; the authenticator completes the second."""
     challenge = start_registration(api, token)
     return complete(api, token, challenge["challenge_id"], device.create(challenge["options"], **changes))
 
 
 def make_owner(api: Api, sign_in: SignIn | None = None, device: Authenticator | None = None) -> PasskeyOwner:
     sign_in, device = sign_in or make_session(), device or Authenticator()
-    made = done(register(api, sign_in.access_token, device))
+    made = read_success(register(api, sign_in.access_token, device))
     passkey = Passkey.objects.get(id=made["id"])
     return PasskeyOwner(user=sign_in.user, token=sign_in.access_token, device=device, passkey=passkey)
 
 
 def start_authentication(api: Api, **options: Any) -> dict[str, Any]:
     """The options of a sign-in."""
-    return done(api.post("/passkeys/authentication/options", **options))
+    return read_success(api.post("/passkeys/authentication/options", **options))
 
 
 def finish_authentication(api: Api, challenge_id: object, credential: object, **options: Any) -> ApiResponse:
@@ -70,12 +70,6 @@ def finish_authentication(api: Api, challenge_id: object, credential: object, **
 
 
 def sign_in(api: Api, device: Authenticator, **changes: Any) -> ApiResponse:
-    """Runs both steps; the authenticator completes the second."""
+    """Run both steps; the authenticator completes the second."""
     challenge = start_authentication(api)
     return finish_authentication(api, challenge["challenge_id"], device.get(challenge["options"], **changes))
-
-
-def done(response: ApiResponse) -> dict[str, Any]:
-    assert response.status_code == 200, response.content
-    body: dict[str, Any] = response.json()
-    return body

@@ -18,16 +18,14 @@ from tests.accounts.passkeys.passkey_requests import (
     CHALLENGE_EXPIRED,
     CHALLENGE_NOT_FOUND,
     MALFORMED,
-    PARTY,
     REFUSED,
-    done,
     finish_authentication,
     make_owner,
     sign_in,
     start_authentication,
     start_registration,
 )
-from tests.conftest import Api, ChangeConfig
+from tests.conftest import Api, ChangeConfig, read_success
 from tests.factories import backdate, make_factor, make_session, make_user
 from tests.fakes.authenticator import BE, UP, UV, Authenticator, encode
 from tests.fakes.http_peer import HttpPeer, in_json
@@ -39,11 +37,6 @@ pytestmark = pytest.mark.django_db
 
 OPTIONS, VERIFY = "/passkeys/authentication/options", "/passkeys/authentication/verify"
 NIL = "00000000-0000-0000-0000-000000000000"
-
-
-@pytest.fixture(autouse=True)
-def passkeys(auth_config: ChangeConfig) -> None:
-    auth_config(passkeys={"enabled": True}, webauthn=PARTY)
 
 
 # The options
@@ -122,7 +115,9 @@ def test_a_passkey_signs_its_user_in(api: Api) -> None:
     holder = make_owner(api)
     challenge = start_authentication(api)
     credential = holder.device.get(challenge["options"])
-    shown = done(finish_authentication(api, challenge["challenge_id"], credential, headers={"User-Agent": "Phone"}))
+    shown = read_success(
+        finish_authentication(api, challenge["challenge_id"], credential, headers={"User-Agent": "Phone"})
+    )
     claims = read_claims(shown["access_token"])
     assert (claims["sub"], claims["aal"]) == (str(holder.user.id), "aal1")
     assert [entry["method"] for entry in claims["amr"]] == ["passkey"]
@@ -139,13 +134,13 @@ def test_a_passkey_signs_its_user_in(api: Api) -> None:
     assert (entry["action"], entry["log_type"], entry["actor_id"]) == ("login", "account", str(holder.user.id))
     assert entry["traits"] == {"passkey_id": str(passkey.id)}
     assert not PasskeyChallenge.objects.exists()
-    done(refresh(api, shown["refresh_token"]))
+    read_success(refresh(api, shown["refresh_token"]))
 
 
 def test_session_starts_at_aal1_despite_second_factor(api: Api) -> None:
     holder = make_owner(api)
     make_factor(holder.user)
-    shown = done(sign_in(api, holder.device))
+    shown = read_success(sign_in(api, holder.device))
     assert read_claims(shown["access_token"])["aal"] == "aal1"
 
 
@@ -153,7 +148,7 @@ def test_one_authenticator_can_hold_passkeys_of_several_users(api: Api) -> None:
     device = Authenticator()
     first, second = make_owner(api, device=device), make_owner(api, device=device)
     for holder, credential in ((first, device.credentials[0]), (second, device.credentials[1])):
-        assert done(sign_in(api, device, credential=credential))["user"]["id"] == str(holder.user.id)
+        assert read_success(sign_in(api, device, credential=credential))["user"]["id"] == str(holder.user.id)
 
 
 # Rejected responses
@@ -183,7 +178,7 @@ def test_response_is_accepted_once(api: Api) -> None:
     holder = make_owner(api)
     challenge = start_authentication(api)
     credential = holder.device.get(challenge["options"])
-    done(finish_authentication(api, challenge["challenge_id"], credential))
+    read_success(finish_authentication(api, challenge["challenge_id"], credential))
     assert_error(finish_authentication(api, challenge["challenge_id"], credential), *CHALLENGE_NOT_FOUND)
     other = start_authentication(api)
     assert_error(finish_authentication(api, other["challenge_id"], credential), *REFUSED)
@@ -298,7 +293,7 @@ def test_account_errors_are_reported_after_verification(
 def test_increased_signature_counter_is_stored(api: Api, stored: int, count: int) -> None:
     holder = make_owner(api)
     Passkey.objects.update(sign_count=stored)
-    done(sign_in(api, holder.device, count=count))
+    read_success(sign_in(api, holder.device, count=count))
     assert Passkey.objects.get().sign_count == count
 
 
@@ -318,6 +313,6 @@ def test_signature_counter_must_increase(api: Api, caplog: pytest.LogCaptureFixt
 def test_sign_in_keeps_other_sessions(api: Api) -> None:
     holder = make_owner(api)
     other = make_session(holder.user, aal="aal2")
-    done(sign_in(api, holder.device))
+    read_success(sign_in(api, holder.device))
     assert session_exists(other.session)
     assert Session.objects.count() == 3

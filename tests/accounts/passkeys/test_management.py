@@ -10,8 +10,8 @@ import pytest
 from accounts.models import Passkey
 from authsvc.api.renderers import rfc3339
 from tests.accounts.administration import admin_requests
-from tests.accounts.passkeys.passkey_requests import NEEDS_AAL2, NOT_FOUND, PARTY, done, make_owner, register, sign_in
-from tests.conftest import Api, ChangeConfig
+from tests.accounts.passkeys.passkey_requests import NEEDS_AAL2, NOT_FOUND, make_owner, register, sign_in
+from tests.conftest import Api, ChangeConfig, read_success
 from tests.factories import make_factor, make_session, make_user
 from tests.fakes.authenticator import Authenticator
 from tests.observations import assert_error, audit_payloads, table_contents
@@ -32,11 +32,6 @@ ROUTES = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def passkeys(auth_config: ChangeConfig) -> None:
-    auth_config(passkeys={"enabled": True}, webauthn=PARTY)
-
-
 # The switch
 
 
@@ -53,7 +48,7 @@ def test_administrators_list_passkeys_while_disabled(api: Api, auth_config: Chan
     holder = make_owner(api)
     auth_config(passkeys={"enabled": False})
     path = f"/admin/users/{holder.user.id}/passkeys"
-    (shown,) = admin_requests.done(api, "GET", path)
+    (shown,) = admin_requests.expect_success(api, "GET", path)
     assert shown["id"] == str(holder.passkey.id)
     assert admin_requests.ask(api, "DELETE", f"{path}/{holder.passkey.id}").status_code == 204
 
@@ -70,7 +65,7 @@ def test_a_new_user_has_no_passkeys_even_if_anonymous(api: Api) -> None:
 
 def test_own_passkeys_are_listed_oldest_first(api: Api) -> None:
     holder = make_owner(api)
-    done(register(api, holder.token, holder.device))
+    read_success(register(api, holder.token, holder.device))
     make_owner(api)
     second = Passkey.objects.filter(user=holder.user).latest("created_at")
     assert api.get("/passkeys", bearer=holder.token).json() == [
@@ -81,7 +76,7 @@ def test_own_passkeys_are_listed_oldest_first(api: Api) -> None:
 
 def test_used_passkey_has_time_of_last_use(api: Api) -> None:
     holder = make_owner(api)
-    done(sign_in(api, holder.device))
+    read_success(sign_in(api, holder.device))
     (shown,) = api.get("/passkeys", bearer=holder.token).json()
     used_at = Passkey.objects.get().last_used_at
     assert used_at is not None
@@ -102,7 +97,7 @@ def test_unnamed_passkey_has_no_friendly_name(api: Api) -> None:
 def test_passkey_can_be_renamed(api: Api, name: str) -> None:
     holder = make_owner(api)
     make_factor(holder.user)  # asks for nothing here
-    shown = done(api.patch(f"/passkeys/{holder.passkey.id}", {"friendly_name": name}, bearer=holder.token))
+    shown = read_success(api.patch(f"/passkeys/{holder.passkey.id}", {"friendly_name": name}, bearer=holder.token))
     passkey = Passkey.objects.get()
     assert shown == {"id": str(passkey.id), "friendly_name": name, "created_at": rfc3339(passkey.created_at)}
     assert passkey.friendly_name == name
@@ -144,14 +139,14 @@ def test_passkey_of_other_user_cannot_be_renamed(api: Api) -> None:
 
 def test_removal_keeps_sessions(api: Api) -> None:
     holder = make_owner(api)
-    signed_in = done(sign_in(api, holder.device))
+    signed_in = read_success(sign_in(api, holder.device))
     response = api.delete(f"/passkeys/{holder.passkey.id}", bearer=holder.token)
     assert (response.status_code, response.content) == (204, b"")
     assert not Passkey.objects.exists()
     entry = audit_payloads()[-1]
     assert (entry["action"], entry["actor_id"]) == ("passkey_deleted", str(holder.user.id))
     assert entry["traits"] == {"passkey_id": str(holder.passkey.id)}
-    done(refresh(api, signed_in["refresh_token"]))
+    read_success(refresh(api, signed_in["refresh_token"]))
 
 
 def test_removal_requires_aal2_with_second_factor(api: Api) -> None:
@@ -179,13 +174,13 @@ def test_administrators_list_and_remove(api: Api) -> None:
     holder = make_owner(api)
     make_factor(holder.user)
     path = f"/admin/users/{holder.user.id}/passkeys"
-    assert admin_requests.done(api, "GET", path) == api.get("/passkeys", bearer=holder.token).json()
+    assert admin_requests.expect_success(api, "GET", path) == api.get("/passkeys", bearer=holder.token).json()
     response = admin_requests.ask(api, "DELETE", f"{path}/{holder.passkey.id}")
     assert (response.status_code, response.content) == (204, b"")
     entry = audit_payloads()[-1]
     assert (entry["action"], entry["actor_username"]) == ("passkey_deleted", "service_role")
     assert entry["traits"] == {"user_id": str(holder.user.id), "passkey_id": str(holder.passkey.id)}
-    assert admin_requests.done(api, "GET", path) == []
+    assert admin_requests.expect_success(api, "GET", path) == []
 
 
 def test_administrators_address_passkey_by_its_user(api: Api) -> None:
@@ -212,5 +207,5 @@ def test_administrators_address_passkey_by_its_user(api: Api) -> None:
 def test_passkeys_are_deleted_with_user(api: Api) -> None:
     device = Authenticator()
     holder = make_owner(api, device=device)
-    admin_requests.done(api, "DELETE", f"/admin/users/{holder.user.id}", {"should_soft_delete": True})
+    admin_requests.expect_success(api, "DELETE", f"/admin/users/{holder.user.id}", {"should_soft_delete": True})
     assert not Passkey.objects.exists()

@@ -6,7 +6,6 @@ import pytest
 
 from accounts.models import Passkey
 from tests.accounts.passkeys.passkey_requests import (
-    PARTY,
     complete,
     finish_authentication,
     make_owner,
@@ -20,11 +19,6 @@ from tests.fakes.authenticator import Authenticator
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def passkeys(auth_config: ChangeConfig) -> None:
-    auth_config(passkeys={"enabled": True}, webauthn=PARTY)
 
 
 def test_credential_response_is_accepted_once(api: Api) -> None:

@@ -18,18 +18,16 @@ from tests.accounts.passkeys.passkey_requests import (
     CHALLENGE_NOT_FOUND,
     MALFORMED,
     NEEDS_AAL2,
-    PARTY,
     REFUSED,
     TOO_MANY,
     begin,
     complete,
-    done,
     make_owner,
     register,
     start_authentication,
     start_registration,
 )
-from tests.conftest import Api, ChangeConfig
+from tests.conftest import Api, ChangeConfig, read_success
 from tests.factories import backdate, make_factor, make_session, make_user
 from tests.fakes.authenticator import BE, BS, UP, Authenticator, encode
 from tests.observations import assert_error, audit_payloads, table_contents
@@ -40,11 +38,6 @@ pytestmark = pytest.mark.django_db
 EXISTS = (422, "webauthn_credential_exists", "This credential is already registered")
 NIL = "00000000-0000-0000-0000-000000000000"
 BITWARDEN = UUID("d548826e-79b4-db40-a3d8-11116f7e8349")
-
-
-@pytest.fixture(autouse=True)
-def passkeys(auth_config: ChangeConfig) -> None:
-    auth_config(passkeys={"enabled": True}, webauthn=PARTY)
 
 
 # The options
@@ -137,7 +130,7 @@ def test_registration_requires_aal2_with_second_factor(api: Api) -> None:
     assert_error(api.post("/passkeys/registration/verify", "no JSON", bearer=low.access_token), *NEEDS_AAL2)
     assert PasskeyChallenge.objects.count() == 1
     Session.objects.update(aal="aal2")
-    done(complete(api, low.access_token, before["challenge_id"], credential))
+    read_success(complete(api, low.access_token, before["challenge_id"], credential))
 
 
 def test_unverified_factor_does_not_require_aal2(api: Api) -> None:
@@ -153,7 +146,7 @@ def test_credential_is_stored(api: Api) -> None:
     made = make_session()
     device = Authenticator(aaguid=BITWARDEN, flags=UP | BE | BS)
     response = register(api, made.access_token, device, transports=["internal", "cable"])
-    shown = done(response)
+    shown = read_success(response)
     passkey = Passkey.objects.get()
     assert shown == {
         "id": str(passkey.id), "friendly_name": "Bitwarden", "created_at": rfc3339(passkey.created_at),
@@ -261,7 +254,7 @@ def test_number_of_passkeys_is_limited(api: Api, auth_config: ChangeConfig) -> N
     made = make_session()
     first, second = start_registration(api, made.access_token), start_registration(api, made.access_token)
     device = Authenticator()
-    done(complete(api, made.access_token, first["challenge_id"], device.create(first["options"])))
+    read_success(complete(api, made.access_token, first["challenge_id"], device.create(first["options"])))
     assert_error(complete(api, made.access_token, second["challenge_id"], device.create(second["options"])), *TOO_MANY)
     assert_error(begin(api, made.access_token), *TOO_MANY)
     assert Passkey.objects.count() == 1

@@ -45,7 +45,7 @@ KNOWN = list_of(f"{SUFFIX}:3")
 
 @pytest.fixture
 def _enabled(auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Enables the look-up without results of other tests, and waits for calls that a test has left pending."""
+    """Enable the look-up without results of other tests, and wait for calls that a test has left pending."""
     auth_config(breaches={"enabled": True})
     monkeypatch.setattr(breaches, "_no_advice_before", 0.0)
     breaches._bloom.cache_clear()

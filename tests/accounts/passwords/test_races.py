@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -46,17 +46,17 @@ def test_concurrent_hashes_are_limited_to_number_of_cores() -> None:
 
 
 def test_concurrent_look_ups_of_one_range_share_call(service: MockedServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    joined, all_joined, share = [], threading.Event(), breaches._shared_call
+    waiting, all_wait, result = [], threading.Event(), Future.result
 
-    def share_and_count(prefix: str) -> Any:
-        call = share(prefix)
-        joined.append(prefix)
-        if len(joined) == 20:
-            all_joined.set()
-        return call
+    def count_and_wait(call: Future[Any], timeout: float | None = None) -> Any:
+        if timeout is not None:  # a look-up, not the test
+            waiting.append(call)
+            if len(waiting) == 20:
+                all_wait.set()
+        return result(call, timeout)
 
-    monkeypatch.setattr(breaches, "_shared_call", share_and_count)
-    service.respond(Response(body=KNOWN.body, before=all_joined.wait))
+    monkeypatch.setattr(Future, "result", count_and_wait)
+    service.respond(Response(body=KNOWN.body, before=all_wait.wait))
     with ThreadPoolExecutor(20) as executor:
         assert list(executor.map(breaches.is_breached, [PWNED] * 20)) == [True] * 20
     assert len(service.received) == 1

@@ -17,7 +17,7 @@ from authsvc.api.renderers import rfc3339
 from authsvc.conf import Rate, Secret
 from authsvc.messaging import EmailKind
 from authsvc.security import encryption
-from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox, read_success
 from tests.factories import (
     PASSWORD,
     SignIn,
@@ -49,12 +49,6 @@ def put(api: Api, made: SignIn, body: Any, **current: Any) -> ApiResponse:
     return api.put("/user", body, bearer=made.access_token, **current)
 
 
-def changed(response: ApiResponse) -> dict[str, Any]:
-    assert response.status_code == 200, response.content
-    shown: dict[str, Any] = response.json()
-    return shown
-
-
 def sign_in(api: Api, password: str, **user: str) -> int:
     return api.post("/token?grant_type=password", {"password": password, **(user or {"email": EMAIL})}).status_code
 
@@ -72,7 +66,7 @@ def test_data_is_merged_and_null_removes_a_key(api: Api) -> None:
     made = make_session(make_user(email=EMAIL, data={"a": 1, "b": {"x": 1}, "gone": 1}))
     response = put(api, made, {"data": {"b": {"y": [None, "ü"]}, "c": 1.5, "gone": None, "never": None}})
 
-    shown = changed(response)
+    shown = read_success(response)
     known = {"sub": str(made.user.id), "email": EMAIL, "email_verified": True, "phone_verified": False}
     assert shown["user_metadata"] == {**known, "a": 1, "b": {"y": [None, "ü"]}, "c": 1.5}
     assert response.headers["Cache-Control"] == "no-store"
@@ -85,7 +79,7 @@ def test_data_is_merged_and_null_removes_a_key(api: Api) -> None:
 
 def test_data_is_stored_in_row_without_metadata(api: Api) -> None:
     made = make_session(make_user(email=EMAIL, raw_user_meta_data=None, raw_app_meta_data=None))
-    assert changed(put(api, made, {"data": {"a": 1, "b": None}}))["user_metadata"] == {"a": 1}
+    assert read_success(put(api, made, {"data": {"a": 1, "b": None}}))["user_metadata"] == {"a": 1}
 
 
 @pytest.mark.parametrize(
@@ -102,7 +96,7 @@ def test_data_is_stored_in_row_without_metadata(api: Api) -> None:
 def test_unchanged_values_update_only_the_time(api: Api, mailbox: Mailbox, body: Any) -> None:
     made = make_session(make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=timezone.now()))
     before = api.get("/user", bearer=made.access_token).json()
-    shown = changed(put(api, made, body))
+    shown = read_success(put(api, made, body))
     assert {**shown, "updated_at": ""} == {**before, "updated_at": ""}
     assert audit_trail() == [MODIFIED]
     assert (mailbox.emails, mailbox.texts) == ([], [])
@@ -134,9 +128,9 @@ def test_changes_of_one_client_are_limited_before_the_body_is_read(api: Api) -> 
 
 def test_administrators_can_merge_app_metadata(api: Api) -> None:
     made = make_session(make_user(email=EMAIL, role="admin"))
-    shown = changed(put(api, made, {"app_metadata": {"plan": "gold", "gone": None}}))
+    shown = read_success(put(api, made, {"app_metadata": {"plan": "gold", "gone": None}}))
     assert shown["app_metadata"] == {"provider": "email", "providers": ["email"], "plan": "gold"}
-    assert changed(put(api, made, {"app_metadata": {"plan": None}}))["app_metadata"] == {
+    assert read_success(put(api, made, {"app_metadata": {"plan": None}}))["app_metadata"] == {
         "provider": "email", "providers": ["email"],
     }  # fmt: skip
     assert audit_trail() == [MODIFIED] * 2
@@ -180,7 +174,7 @@ def test_new_password_revokes_other_sessions_and_secrets(api: Api, mailbox: Mail
     older, made, stranger = make_session(user), make_session(user), make_session()
     make_one_time_token(stranger.user)
 
-    shown = changed(put(api, made, {"password": NEW_PASSWORD}))
+    shown = read_success(put(api, made, {"password": NEW_PASSWORD}))
 
     assert not {f"{name}_sent_at" for name in SENT_TIMES} & set(shown)
     after = User.objects.get(id=user.id)
@@ -202,7 +196,7 @@ def test_new_password_revokes_other_sessions_and_secrets(api: Api, mailbox: Mail
 
 def test_new_password_withdraws_pending_change(api: Api) -> None:
     made = make_session(make_user(email=EMAIL, email_change="new@example.com", phone_change=PHONE))
-    shown = changed(put(api, made, {"password": NEW_PASSWORD}))
+    shown = read_success(put(api, made, {"password": NEW_PASSWORD}))
     assert {"new_email", "new_phone"}.isdisjoint(shown)
 
 
@@ -219,7 +213,7 @@ def test_token_without_session_revokes_all_sessions(api: Api) -> None:
 def test_a_user_without_a_password_gets_the_first_one(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(passwords={"update_requires_current": True})
     made = make_session(make_user(email=EMAIL, password=""))
-    changed(put(api, made, {"password": NEW_PASSWORD}))
+    read_success(put(api, made, {"password": NEW_PASSWORD}))
     assert sign_in(api, NEW_PASSWORD) == 200
 
 
@@ -234,13 +228,13 @@ def test_a_notification_is_queued_when_enabled(
     made = make_session(user)
     auth_config(mailer={"notifications": frozenset({"password_changed"} if switched_on else ())})
     before = queued_jobs()
-    changed(put(api, made, {"password": NEW_PASSWORD}))
+    read_success(put(api, made, {"password": NEW_PASSWORD}))
     assert queued_jobs() - before == int(has_address and switched_on)
 
 
 def test_exhausted_quota_does_not_prevent_password_change(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"notifications": frozenset({"password_changed"})}, limits={"email_sent": Rate(events=0)})
-    changed(put(api, make_session(), {"password": NEW_PASSWORD}))
+    read_success(put(api, make_session(), {"password": NEW_PASSWORD}))
 
 
 @pytest.mark.parametrize(
@@ -267,7 +261,7 @@ def test_the_current_password_of_an_imported_hash_is_recognised(api: Api, auth_c
     auth_config(passwords={"update_requires_current": True})
     response = put(api, made, {"password": NEW_PASSWORD, "current_password": "Test"})
     assert_error(response, 400, "current_password_invalid", CURRENT_PASSWORD)
-    changed(put(api, made, {"password": NEW_PASSWORD, "current_password": "test"}))
+    read_success(put(api, made, {"password": NEW_PASSWORD, "current_password": "test"}))
     assert sign_in(api, NEW_PASSWORD) == 200
 
 
@@ -298,7 +292,7 @@ def test_the_current_password_can_be_required(api: Api, current: dict[str, str],
         assert_error(response, 400, error_code, CURRENT_PASSWORD)
         assert table_contents() == before
     else:
-        changed(response)
+        read_success(response)
 
 
 @pytest.mark.usefixtures("requires_current")
@@ -312,7 +306,7 @@ def test_a_session_by_recovery_needs_no_current_password(api: Api, method: str, 
 
 @pytest.mark.usefixtures("requires_current")
 def test_other_changes_need_no_current_password(api: Api) -> None:
-    changed(put(api, make_session(), {"data": {"a": 1}}))
+    read_success(put(api, make_session(), {"data": {"a": 1}}))
 
 
 # Second factors
@@ -329,7 +323,7 @@ def test_user_with_second_factor_needs_aal2(
     before = table_contents()
     response = put(api, made, body)
     if second or status == "unverified":
-        changed(response)
+        read_success(response)
     else:
         text = "AAL2 session is required to update email or password when MFA is enabled."
         assert_error(response, 401, "insufficient_aal", text)
@@ -339,7 +333,7 @@ def test_user_with_second_factor_needs_aal2(
 def test_metadata_needs_no_second_factor(api: Api) -> None:
     made = make_session(make_user(email=EMAIL))
     make_factor(made.user)
-    changed(put(api, made, {"data": {"a": 1}, "email": EMAIL}))
+    read_success(put(api, made, {"data": {"a": 1}, "email": EMAIL}))
 
 
 # The order of errors
@@ -506,7 +500,7 @@ def test_several_changes_are_applied_together(api: Api, auth_config: ChangeConfi
     auth_config(sms={"test_codes": {PHONE: "123456"}})
     made = make_session(make_user(email=EMAIL))
     body = {"email": "new@example.com", "phone": PHONE, "password": NEW_PASSWORD, "data": {"name": "Ada"}}
-    shown = changed(put(api, made, body))
+    shown = read_success(put(api, made, body))
     assert (shown["email"], shown["new_email"]) == (EMAIL, "new@example.com")
     assert (shown["phone"], shown["new_phone"]) == ("", PHONE)
     assert shown["user_metadata"]["name"] == "Ada"
@@ -533,7 +527,7 @@ def test_hash_is_encrypted_with_column_encryption(
     )
     credentials = {"email": EMAIL, "password": NEW_PASSWORD}
     if written_by == "change":
-        changed(put(api, make_session(make_user(email=EMAIL)), {"password": NEW_PASSWORD}))
+        read_success(put(api, make_session(make_user(email=EMAIL)), {"password": NEW_PASSWORD}))
     elif written_by == "invitation":
         user = make_user(email=EMAIL, password="", confirmed=False, invited_at=timezone.now())
         secret = make_one_time_token(user, TokenType.CONFIRMATION)
@@ -551,7 +545,7 @@ def test_hash_is_encrypted_with_column_encryption(
 
 def test_the_next_token_contains_the_changes(api: Api) -> None:
     made = make_session(make_user(email=EMAIL))
-    changed(put(api, made, {"data": {"plan": "free"}}))
+    read_success(put(api, made, {"data": {"plan": "free"}}))
     response = api.post("/token?grant_type=refresh_token", {"refresh_token": made.refresh_token})
     payload = jwt.decode(response.json()["access_token"], options={"verify_signature": False})
     assert payload["user_metadata"]["plan"] == "free"

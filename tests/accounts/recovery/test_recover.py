@@ -13,7 +13,8 @@ from django.utils import timezone
 from accounts.models import User
 from authsvc.conf import AuthConfig, Rate
 from authsvc.messaging import EmailKind
-from tests.conftest import Api, ApiResponse, Mailbox
+from tests.accounts.response_checks import assert_accepted
+from tests.conftest import Api, Mailbox
 from tests.factories import CHALLENGE, make_one_time_token, make_user
 from tests.observations import (
     SECURITY_HEADERS,
@@ -32,14 +33,10 @@ ChangeConfig = Callable[..., AuthConfig]
 EMAIL = "user@example.com"
 
 
-def accepted(response: ApiResponse) -> None:
-    assert (response.status_code, response.json()) == (200, {})
-
-
 def test_an_account_is_mailed_a_link_and_a_code(api: Api, mailbox: Mailbox) -> None:
     user = make_user(email=EMAIL, at=timezone.now() - timedelta(days=1))
     body: dict[str, Any] = {"email": "User@Example.com", "gotrue_meta_security": {}, "code_challenge": None}
-    accepted(api.post("/recover?redirect_to=http://localhost:3000/reset", body))
+    assert_accepted(api.post("/recover?redirect_to=http://localhost:3000/reset", body))
 
     after = User.objects.get()
     row = OneTimeToken.objects.get()
@@ -59,7 +56,9 @@ def test_an_account_is_mailed_a_link_and_a_code(api: Api, mailbox: Mailbox) -> N
 
 def test_challenge_starts_flow(api: Api, mailbox: Mailbox) -> None:
     user = make_user(email=EMAIL)
-    accepted(api.post("/recover", {"email": EMAIL, "code_challenge": CHALLENGE, "code_challenge_method": "s256"}))
+    assert_accepted(
+        api.post("/recover", {"email": EMAIL, "code_challenge": CHALLENGE, "code_challenge_method": "s256"})
+    )
     flow = FlowState.objects.get()
     assert (flow.user_id, flow.provider_type, flow.authentication_method) == (user.id, "recovery", "recovery")
     assert OneTimeToken.objects.get().token_hash.startswith("pkce_")
@@ -78,14 +77,14 @@ def test_challenge_starts_flow(api: Api, mailbox: Mailbox) -> None:
         ({"audience": "staff"}, 0),
     ],
 )
-def test_the_answer_reveals_nothing_about_the_address(
+def test_the_response_reveals_nothing_about_the_address(
     api: Api, mailbox: Mailbox, columns: dict[str, Any] | None, mails: int
 ) -> None:
     if columns is not None:
         make_user(email=EMAIL, **columns)
     before = table_contents()
     first = api.post("/recover", {"email": EMAIL})
-    accepted(first)
+    assert_accepted(first)
     assert {**first.headers} == {
         "Content-Type": "application/json",
         "Cache-Control": "no-store",
@@ -108,13 +107,13 @@ def test_the_answer_reveals_nothing_about_the_address(
     backdate_rate_limits(timedelta(seconds=58))
     assert api.post("/recover", {"email": EMAIL}).status_code == 429
     backdate_rate_limits(timedelta(minutes=20))
-    accepted(api.post("/recover", {"email": EMAIL}))
+    assert_accepted(api.post("/recover", {"email": EMAIL}))
     assert len(mailbox.emails) == 2 * mails
 
 
 def test_interval_is_configurable(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(smtp={"max_frequency": timedelta(seconds=5)})
-    accepted(api.post("/recover", {"email": EMAIL}))
+    assert_accepted(api.post("/recover", {"email": EMAIL}))
     text = "For security purposes, you can only request this after 4 seconds."
     assert_error(api.post("/recover", {"email": EMAIL}), 429, "over_email_send_rate_limit", text)
 
@@ -130,7 +129,7 @@ def test_two_requests_leave_one_secret(api: Api, mailbox: Mailbox) -> None:
     user = make_user(email=EMAIL)
     make_one_time_token(user, TokenType.REAUTHENTICATION)
     for _ in range(2):
-        accepted(api.post("/recover", {"email": EMAIL}))
+        assert_accepted(api.post("/recover", {"email": EMAIL}))
         backdate_rate_limits(timedelta(minutes=2))
     rows = OneTimeToken.objects.values_list("token_type", flat=True)
     assert sorted(rows) == ["reauthentication_token", "recovery_token"]
@@ -174,7 +173,7 @@ def test_errors_have_documented_order_and_change_nothing(
     assert table_contents() == before
     assert mailbox.emails == []
     auth_config(signup={"email_enabled": True})
-    accepted(api.post("/recover", {"email": EMAIL}))  # malformed requests do not start the interval
+    assert_accepted(api.post("/recover", {"email": EMAIL}))  # malformed requests do not start the interval
 
 
 @pytest.mark.parametrize("autoconfirm", [False, True])
@@ -190,8 +189,8 @@ def test_zero_quota_rejects_email(api: Api, auth_config: ChangeConfig, mailbox: 
 def test_the_quota_is_shared_by_all_kinds_of_email(api: Api, auth_config: ChangeConfig) -> None:
     make_user(email=EMAIL)
     auth_config(limits={"email_sent": Rate(events=2)})
-    accepted(api.post("/recover", {"email": EMAIL}))
-    accepted(api.post("/magiclink", {"email": "new@example.com"}, headers={"X-Forwarded-For": "198.51.100.7"}))
+    assert_accepted(api.post("/recover", {"email": EMAIL}))
+    assert_accepted(api.post("/magiclink", {"email": "new@example.com"}, headers={"X-Forwarded-For": "198.51.100.7"}))
     response = api.post("/signup", {"email": "other@example.com", "password": "password"})
     assert_error(response, 429, "over_email_send_rate_limit", "email rate limit exceeded")
 

@@ -101,7 +101,7 @@ def test_challenge_is_validated_without_starting_flow(api: Api) -> None:
 
 
 @pytest.mark.parametrize("columns", [None, {}, {"phone_confirmed_at": None}, {"audience": "staff"}])
-def test_the_answer_has_the_same_form_for_every_phone(
+def test_the_response_has_the_same_form_for_every_phone(
     api: Api, mailbox: Mailbox, columns: dict[str, Any] | None
 ) -> None:
     if columns is not None:

@@ -10,7 +10,7 @@ import pytest
 from accounts.models import Identity, User
 from authsvc.conf import Rate, Secret, Vonage
 from authsvc.messaging import EmailKind
-from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox, read_success
 from tests.factories import CHALLENGE, VERIFIER, make_user
 from tests.observations import assert_error, audit_trail, redirect_query, table_contents
 from tokens.models import AmrClaim, OneTimeToken, Session
@@ -33,20 +33,11 @@ def anonymous_sign_ins_enabled(auth_config: ChangeConfig) -> None:
 
 def sign_in_anonymously(api: Api, **data: Any) -> dict[str, Any]:
     """The session of a new anonymous user."""
-    response = api.post("/signup", {"data": data})
-    assert response.status_code == 200, response.content
-    session: dict[str, Any] = response.json()
-    return session
+    return read_success(api.post("/signup", {"data": data}))
 
 
 def put(api: Api, session: dict[str, Any], body: dict[str, Any]) -> ApiResponse:
     return api.put("/user", body, bearer=session["access_token"])
-
-
-def changed(response: ApiResponse) -> dict[str, Any]:
-    assert response.status_code == 200, response.content
-    shown: dict[str, Any] = response.json()
-    return shown
 
 
 def claims(session: dict[str, Any]) -> dict[str, Any]:
@@ -56,18 +47,12 @@ def claims(session: dict[str, Any]) -> dict[str, Any]:
 
 def confirm_email(api: Api, mailbox: Mailbox) -> dict[str, Any]:
     code = mailbox.emails[-1].variables["Token"]
-    response = api.post("/verify", {"type": "email_change", "email": EMAIL, "token": code})
-    assert response.status_code == 200, response.content
-    session: dict[str, Any] = response.json()
-    return session
+    return read_success(api.post("/verify", {"type": "email_change", "email": EMAIL, "token": code}))
 
 
 def confirm_phone(api: Api, mailbox: Mailbox) -> dict[str, Any]:
     code = mailbox.texts[-1].variables["Code"]
-    response = api.post("/verify", {"type": "phone_change", "phone": PHONE, "token": code})
-    assert response.status_code == 200, response.content
-    session: dict[str, Any] = response.json()
-    return session
+    return read_success(api.post("/verify", {"type": "phone_change", "phone": PHONE, "token": code}))
 
 
 def test_an_anonymous_user_has_a_session_that_can_be_refreshed(api: Api) -> None:
@@ -84,7 +69,7 @@ def test_an_anonymous_user_has_a_session_that_can_be_refreshed(api: Api) -> None
 
 def test_an_anonymous_user_may_change_metadata(api: Api) -> None:
     session = sign_in_anonymously(api, theme="dark")
-    shown = changed(put(api, session, {"data": {"theme": None, "name": "Ada"}}))
+    shown = read_success(put(api, session, {"data": {"theme": None, "name": "Ada"}}))
     assert (shown["user_metadata"], shown["app_metadata"], shown["is_anonymous"]) == ({"name": "Ada"}, {}, True)
 
 
@@ -99,7 +84,7 @@ def test_an_anonymous_user_without_email_or_phone_cannot_set_a_password(api: Api
 
 def test_a_confirmed_address_makes_an_anonymous_user_permanent(api: Api, mailbox: Mailbox) -> None:
     anonymous = sign_in_anonymously(api, theme="dark")
-    shown = changed(put(api, anonymous, {"email": EMAIL, "password": PASSWORD, "data": {"name": "Ada"}}))
+    shown = read_success(put(api, anonymous, {"email": EMAIL, "password": PASSWORD, "data": {"name": "Ada"}}))
 
     assert (shown["email"], shown["new_email"], shown["is_anonymous"]) == ("", EMAIL, True)
     assert shown["identities"] == []
@@ -131,7 +116,7 @@ def test_a_confirmed_address_makes_an_anonymous_user_permanent(api: Api, mailbox
 
 def test_a_confirmed_phone_makes_an_anonymous_user_permanent(api: Api, mailbox: Mailbox) -> None:
     anonymous = sign_in_anonymously(api)
-    shown = changed(put(api, anonymous, {"phone": PHONE, "password": PASSWORD}))
+    shown = read_success(put(api, anonymous, {"phone": PHONE, "password": PASSWORD}))
     assert (shown["phone"], shown["new_phone"], shown["is_anonymous"]) == ("", PHONE, True)
     user = confirm_phone(api, mailbox)["user"]
     assert (user["id"], user["is_anonymous"], user["phone"]) == (anonymous["user"]["id"], False, PHONE)
@@ -145,7 +130,7 @@ def test_a_confirmed_phone_makes_an_anonymous_user_permanent(api: Api, mailbox: 
 
 def test_link_of_flow_makes_anonymous_user_permanent(api: Api, mailbox: Mailbox) -> None:
     anonymous = sign_in_anonymously(api)
-    changed(put(api, anonymous, {"email": EMAIL, "code_challenge": CHALLENGE, "code_challenge_method": "s256"}))
+    read_success(put(api, anonymous, {"email": EMAIL, "code_challenge": CHALLENGE, "code_challenge_method": "s256"}))
     link = mailbox.emails[0].variables["ConfirmationURL"].removeprefix("http://127.0.0.1:8081")
     code = redirect_query(api.get(link))["code"]
     session = api.post("/token?grant_type=pkce", {"auth_code": code, "code_verifier": VERIFIER}).json()
@@ -154,9 +139,9 @@ def test_link_of_flow_makes_anonymous_user_permanent(api: Api, mailbox: Mailbox)
 
 def test_email_and_phone_are_added_to_one_account(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     anonymous = sign_in_anonymously(api)
-    changed(put(api, anonymous, {"phone": PHONE}))
+    read_success(put(api, anonymous, {"phone": PHONE}))
     session = confirm_phone(api, mailbox)
-    changed(put(api, session, {"email": EMAIL}))
+    read_success(put(api, session, {"email": EMAIL}))
     user = confirm_email(api, mailbox)["user"]
     assert user["id"] == anonymous["user"]["id"]
     assert user["app_metadata"] == {"provider": "phone", "providers": ["phone", "email"]}
@@ -171,7 +156,7 @@ def test_auto_confirm_applies_email_of_anonymous_user_immediately(
 ) -> None:
     auth_config(mailer={"autoconfirm": True}, limits={"email_sent": Rate(events=0)})
     anonymous = sign_in_anonymously(api)
-    shown = changed(put(api, anonymous, {"email": EMAIL, "password": PASSWORD}))
+    shown = read_success(put(api, anonymous, {"email": EMAIL, "password": PASSWORD}))
     assert (shown["id"], shown["email"], shown["is_anonymous"]) == (anonymous["user"]["id"], EMAIL, False)
     assert "new_email" not in shown
     assert "email_change_sent_at" not in shown
@@ -189,7 +174,7 @@ def test_auto_confirm_applies_phone_of_anonymous_user_immediately(
     api: Api, auth_config: ChangeConfig, mailbox: Mailbox
 ) -> None:
     auth_config(sms={"autoconfirm": True})
-    shown = changed(put(api, sign_in_anonymously(api), {"phone": PHONE, "email": EMAIL}))
+    shown = read_success(put(api, sign_in_anonymously(api), {"phone": PHONE, "email": EMAIL}))
     assert (shown["phone"], shown["is_anonymous"], shown["new_email"]) == (PHONE, False, EMAIL)
     assert mailbox.texts == []
     user = confirm_email(api, mailbox)["user"]
@@ -211,7 +196,7 @@ def test_an_anonymous_user_cannot_take_a_used_email_or_phone(
 
 
 def test_a_pending_address_of_an_anonymous_user_is_still_available(api: Api, mailbox: Mailbox) -> None:
-    changed(put(api, sign_in_anonymously(api), {"email": EMAIL}))
+    read_success(put(api, sign_in_anonymously(api), {"email": EMAIL}))
     pending = mailbox.emails[0]
     made = api.post("/signup", {"email": EMAIL, "password": PASSWORD}).json()
     response = api.post("/verify", {"type": "email_change", "token_hash": pending.variables["TokenHash"]})
@@ -228,7 +213,7 @@ def test_anonymous_users_cannot_reauthenticate(api: Api) -> None:
 
 
 def test_the_session_of_an_anonymous_user_keeps_its_method(api: Api, mailbox: Mailbox) -> None:
-    changed(put(api, sign_in_anonymously(api), {"email": EMAIL}))
+    read_success(put(api, sign_in_anonymously(api), {"email": EMAIL}))
     confirm_email(api, mailbox)
     methods = AmrClaim.objects.order_by("created_at").values_list("authentication_method", flat=True)
     assert list(methods) == ["anonymous", "email_change"]

@@ -13,6 +13,7 @@ from accounts.passwords import hashing
 from authsvc.conf import Rate, Secret, Twilio, Vonage
 from authsvc.messaging import SmsKind
 from authsvc.security import crypto
+from tests.accounts.response_checks import read_code, read_session
 from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import PASSWORD, backdate, make_one_time_token, make_user
 from tests.observations import assert_error, audit_payloads, audit_trail, backdate_rate_limits, table_contents
@@ -41,18 +42,6 @@ def numbers_enabled(auth_config: ChangeConfig) -> None:
 
 def confirm(api: Api, code: str, phone: str = PHONE) -> ApiResponse:
     return api.post("/verify", {"type": "sms", "phone": phone, "token": code})
-
-
-def signed_in(response: ApiResponse) -> dict[str, Any]:
-    assert response.status_code == 200, response.content
-    session: dict[str, Any] = response.json()
-    assert "type" not in session
-    return session
-
-
-def code_in(mailbox: Mailbox) -> str:
-    code: str = mailbox.texts[-1].variables["Code"]
-    return code
 
 
 def sign_in(api: Api, password: str = PASSWORD, phone: str = PHONE) -> ApiResponse:
@@ -91,7 +80,7 @@ def test_a_new_phone_creates_an_unconfirmed_account_and_gets_an_sms(api: Api, ma
 
 def test_the_code_confirms_the_phone_and_signs_in(api: Api, mailbox: Mailbox) -> None:
     made = api.post("/signup", SIGN_UP).json()
-    session = signed_in(confirm(api, code_in(mailbox), "+1 555 1234567"))
+    session = read_session(confirm(api, read_code(mailbox), "+1 555 1234567"))
 
     shown = session["user"]
     assert shown["id"] == made["id"]
@@ -100,7 +89,7 @@ def test_the_code_confirms_the_phone_and_signs_in(api: Api, mailbox: Mailbox) ->
     assert list(AmrClaim.objects.values_list("authentication_method", flat=True)) == ["otp"]
     assert audit_trail() == [REQUESTED, SIGNED_UP]
     assert api.get("/user", bearer=session["access_token"]).json() == shown
-    assert_error(confirm(api, code_in(mailbox)), *CODE_DEAD)
+    assert_error(confirm(api, read_code(mailbox)), *CODE_DEAD)
     assert sign_in(api, phone="+1 5551234567").status_code == 200
 
 
@@ -114,8 +103,8 @@ def test_an_unconfirmed_phone_does_not_sign_in_by_password(api: Api) -> None:
 def test_codes_have_the_configured_length(api: Api, auth_config: ChangeConfig, mailbox: Mailbox, length: int) -> None:
     auth_config(sms={"otp_length": length})
     api.post("/signup", SIGN_UP)
-    assert len(code_in(mailbox)) == length
-    assert code_in(mailbox).isdigit()
+    assert len(read_code(mailbox)) == length
+    assert read_code(mailbox).isdigit()
 
 
 # Refused codes
@@ -127,7 +116,7 @@ def test_malformed_phone_is_rejected(api: Api, phone: str) -> None:
     assert_error(confirm(api, "123456", phone), 400, "validation_failed", text)
 
 
-def test_an_unknown_phone_gets_the_answer_of_a_wrong_code(api: Api) -> None:
+def test_an_unknown_phone_gets_the_response_of_a_wrong_code(api: Api) -> None:
     assert_error(confirm(api, "123456"), *CODE_DEAD)
 
 
@@ -135,7 +124,7 @@ def test_an_unknown_phone_gets_the_answer_of_a_wrong_code(api: Api) -> None:
 def test_a_code_is_valid_for_its_type_only(api: Api, mailbox: Mailbox, type: str) -> None:
     api.post("/signup", SIGN_UP)
     before = table_contents()
-    response = api.post("/verify", {"type": type, "phone": PHONE, "token": code_in(mailbox)})
+    response = api.post("/verify", {"type": type, "phone": PHONE, "token": read_code(mailbox)})
     assert_error(response, *CODE_DEAD)
     assert table_contents() == before
 
@@ -148,11 +137,11 @@ def test_an_sms_code_has_no_link(api: Api, type: str) -> None:
 
 def test_ten_wrong_codes_invalidate_code(api: Api, mailbox: Mailbox) -> None:
     api.post("/signup", SIGN_UP)
-    guess = f"{(int(code_in(mailbox)) + 1) % 1_000_000:06d}"
+    guess = f"{(int(read_code(mailbox)) + 1) % 1_000_000:06d}"
     for number in range(10):
         assert_error(confirm(api, guess), *CODE_DEAD)
         assert OneTimeToken.objects.get().attempts == number + 1
-    assert_error(confirm(api, code_in(mailbox)), *CODE_DEAD)
+    assert_error(confirm(api, read_code(mailbox)), *CODE_DEAD)
 
 
 @pytest.mark.parametrize(("age", "alive"), [(timedelta(seconds=55), True), (timedelta(seconds=61), False)])
@@ -160,9 +149,9 @@ def test_code_expires_after_one_minute(api: Api, mailbox: Mailbox, age: timedelt
     api.post("/signup", SIGN_UP)
     backdate(OneTimeToken.objects.get(), by=age)
     before = table_contents()
-    response = confirm(api, code_in(mailbox))
+    response = confirm(api, read_code(mailbox))
     if alive:
-        signed_in(response)
+        read_session(response)
     else:
         assert_error(response, *CODE_DEAD)
         assert table_contents() == before
@@ -171,16 +160,16 @@ def test_code_expires_after_one_minute(api: Api, mailbox: Mailbox, age: timedelt
 def test_a_ban_is_reported_after_the_correct_code(api: Api, mailbox: Mailbox) -> None:
     api.post("/signup", SIGN_UP)
     User.objects.update(banned_until=timezone.now() + timedelta(hours=1))
-    assert_error(confirm(api, f"{(int(code_in(mailbox)) + 1) % 1_000_000:06d}"), *CODE_DEAD)
-    assert_error(confirm(api, code_in(mailbox)), 403, "user_banned", "User is banned")
+    assert_error(confirm(api, f"{(int(read_code(mailbox)) + 1) % 1_000_000:06d}"), *CODE_DEAD)
+    assert_error(confirm(api, read_code(mailbox)), 403, "user_banned", "User is banned")
     assert not Session.objects.exists()
 
 
 def test_a_code_is_valid_in_its_audience_only(api: Api, mailbox: Mailbox) -> None:
     api.post("/signup", SIGN_UP)
-    body = {"type": "sms", "phone": PHONE, "token": code_in(mailbox)}
+    body = {"type": "sms", "phone": PHONE, "token": read_code(mailbox)}
     assert_error(api.post("/verify", body, headers={"X-JWT-AUD": "staff"}), *CODE_DEAD)
-    signed_in(confirm(api, code_in(mailbox)))
+    read_session(confirm(api, read_code(mailbox)))
 
 
 # Phones with a test code
@@ -193,9 +182,9 @@ def test_code_is_not_sent_and_can_be_reused(api: Api, auth_config: ChangeConfig,
     assert OneTimeToken.objects.get().token_hash == crypto.hash_code(PHONE, "123456")
     assert_error(confirm(api, "123457"), *CODE_DEAD)
     backdate(OneTimeToken.objects.get(), by=timedelta(days=9))
-    first = signed_in(confirm(api, "123456"))["user"]
+    first = read_session(confirm(api, "123456"))["user"]
     assert not OneTimeToken.objects.exists()
-    second = signed_in(confirm(api, "123456"))["user"]
+    second = read_session(confirm(api, "123456"))["user"]
     assert second["id"] == first["id"]
     assert audit_trail() == [REQUESTED, SIGNED_UP, SIGNED_UP]
     assert_error(confirm(api, "123457"), *CODE_DEAD)
@@ -219,10 +208,10 @@ def test_codes_can_expire(api: Api, auth_config: ChangeConfig, mailbox: Mailbox)
     auth_config(sms={"test_codes": {PHONE: "123456"}, "test_codes_end_at": past})
     api.post("/signup", SIGN_UP)
     assert len(mailbox.texts) == 1
-    if code_in(mailbox) != "123456":
+    if read_code(mailbox) != "123456":
         assert_error(confirm(api, "123456"), *CODE_DEAD)
     auth_config(sms={"test_codes_end_at": future})
-    signed_in(confirm(api, "123456"))
+    read_session(confirm(api, "123456"))
 
 
 def test_a_phone_with_a_test_code_also_accepts_an_earlier_sent_code(
@@ -230,7 +219,7 @@ def test_a_phone_with_a_test_code_also_accepts_an_earlier_sent_code(
 ) -> None:
     api.post("/signup", SIGN_UP)
     auth_config(sms={"test_codes": {PHONE: "123456"}})
-    signed_in(confirm(api, code_in(mailbox)))
+    read_session(confirm(api, read_code(mailbox)))
 
 
 # Channels, gateways, limits
@@ -349,7 +338,7 @@ def test_a_repeated_sign_up_replaces_data_and_code(api: Api, mailbox: Mailbox) -
     old, new = (text.variables["Code"] for text in mailbox.texts)
     if old != new:
         assert_error(confirm(api, old), *CODE_DEAD)
-    signed_in(confirm(api, new))
+    read_session(confirm(api, new))
     assert sign_in(api).status_code == 200
 
 
@@ -395,7 +384,7 @@ def test_sign_up_cannot_set_password_of_verified_account(api: Api, mailbox: Mail
         assert (after.password, after.raw_user_meta_data) == (before.password, before.raw_user_meta_data)
     assert sign_in(api, strange["password"]).status_code == 400  # type: ignore[arg-type]
     assert sign_in(api).status_code == 200
-    shown = signed_in(confirm(api, code_in(mailbox), "15550000000"))["user"]
+    shown = read_session(confirm(api, read_code(mailbox), "15550000000"))["user"]
     assert shown["id"] not in (str(by_number.id), str(by_address.id))
 
 
@@ -408,7 +397,7 @@ def test_owners_sign_up_drops_password_of_earlier_sign_up(api: Api, mailbox: Mai
     backdate_rate_limits(timedelta(minutes=1))
     body = {"phone": PHONE} if path == "/otp" else SIGN_UP
     assert api.post(path, body).status_code == 200
-    signed_in(confirm(api, code_in(mailbox)))
+    read_session(confirm(api, read_code(mailbox)))
     assert sign_in(api, "chosen by a stranger").status_code == 400
     assert sign_in(api).status_code == 400
 
@@ -418,7 +407,7 @@ def test_a_verified_phone_invalidates_all_other_secrets_of_the_account(api: Api,
     user = User.objects.get()
     make_one_time_token(user, TokenType.REAUTHENTICATION)
     make_one_time_token(make_user())
-    signed_in(confirm(api, code_in(mailbox)))
+    read_session(confirm(api, read_code(mailbox)))
     assert not OneTimeToken.objects.filter(user=user).exists()
     assert OneTimeToken.objects.count() == 1
 
@@ -426,7 +415,7 @@ def test_a_verified_phone_invalidates_all_other_secrets_of_the_account(api: Api,
 def test_the_first_verified_identifier_turns_the_other_one_into_a_pending_change(api: Api) -> None:
     user = make_user(email="ann@example.com", confirmed=False, phone=PHONE)
     secret = make_one_time_token(user, TokenType.CONFIRMATION, identifier=PHONE)
-    shown = signed_in(confirm(api, secret.code))["user"]
+    shown = read_session(confirm(api, secret.code))["user"]
     assert (shown["id"], shown["phone"], "phone_confirmed_at" in shown) == (str(user.id), PHONE, True)
     assert (shown["email"], shown["new_email"], shown["identities"]) == ("", "ann@example.com", [])
     assert Session.objects.count() == 1

@@ -17,7 +17,7 @@ from accounts.passwords import hashing
 from authsvc.api.renderers import rfc3339
 from authsvc.conf import AuthConfig, Rate
 from authsvc.messaging import EmailKind
-from tests.conftest import Api, ApiResponse, Mailbox
+from tests.conftest import Api, ApiResponse, Mailbox, read_success
 from tests.factories import CHALLENGE, PASSWORD, make_factor, make_one_time_token, make_user
 from tests.observations import assert_error, audit_payloads, audit_trail, backdate_rate_limits, table_contents
 from tokens.jwt import access_tokens
@@ -50,10 +50,9 @@ def token_row(email: str = EMAIL) -> OneTimeToken:
     return OneTimeToken.objects.get(user__email=email)
 
 
-def signed_in(response: ApiResponse) -> dict[str, Any]:
-    """The session of an answer that is one."""
-    assert response.status_code == 200, response.content
-    session: dict[str, Any] = response.json()
+def read_session(response: ApiResponse) -> dict[str, Any]:
+    """The session of a response that is one."""
+    session = read_success(response)
     assert list(session) == ["access_token", "token_type", "expires_in", "expires_at", "refresh_token", "user"]
     assert (session["token_type"], session["expires_in"]) == ("bearer", 3600)
     claims = access_tokens.decode(session["access_token"], at=timezone.now())
@@ -193,7 +192,7 @@ def test_the_role_of_a_new_account_is_the_configured_group_without_blanks(api: A
 
 def test_without_an_audience_the_empty_one_is_used(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(jwt={"aud": ""}, mailer={"autoconfirm": True})
-    session = signed_in(api.post("/signup", SIGN_UP))
+    session = read_session(api.post("/signup", SIGN_UP))
     assert session["user"]["aud"] == ""
     assert access_tokens.decode(session["access_token"], at=timezone.now()).raw["aud"] == ""
     assert api.get("/user", bearer=session["access_token"]).status_code == 200
@@ -421,7 +420,7 @@ def test_passwords_of_every_permitted_length_are_accepted(api: Api, password: st
 def test_auto_confirm_signs_new_account_in(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     auth_config(mailer={"autoconfirm": True})
     further = {"data": {"a": 1}, "code_challenge": CHALLENGE, "code_challenge_method": "plain"}
-    session = signed_in(api.post("/signup", {**SIGN_UP, **further}, headers={"User-Agent": "tests"}))
+    session = read_session(api.post("/signup", {**SIGN_UP, **further}, headers={"User-Agent": "tests"}))
 
     shown = session["user"]
     moment = shown["created_at"]
@@ -452,7 +451,7 @@ def test_auto_confirm_confirms_unconfirmed_account(api: Api, auth_config: Change
     make_one_time_token(user, TokenType.CONFIRMATION)
     make_one_time_token(user, TokenType.RECOVERY)
     auth_config(mailer={"autoconfirm": True})
-    shown = signed_in(api.post("/signup", {**SIGN_UP, "data": {"new": 2}}))["user"]
+    shown = read_session(api.post("/signup", {**SIGN_UP, "data": {"new": 2}}))["user"]
 
     assert shown["id"] == str(user.id)
     assert shown["email_confirmed_at"] == shown["last_sign_in_at"] == shown["confirmed_at"]
@@ -480,7 +479,7 @@ def test_an_account_with_another_password_is_an_error_with_auto_confirm(
 
 def test_auto_confirm_signs_new_phone_in(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"phone_enabled": True}, sms={"autoconfirm": True})
-    session = signed_in(api.post("/signup", {"phone": "+1 555 1234567", "password": PASSWORD, "data": {"a": 1}}))
+    session = read_session(api.post("/signup", {"phone": "+1 555 1234567", "password": PASSWORD, "data": {"a": 1}}))
     shown = session["user"]
     known = {"sub": shown["id"], "email_verified": False, "phone_verified": False, "a": 1}
     assert (shown["email"], shown["phone"]) == ("", PHONE)
@@ -756,7 +755,7 @@ def test_anonymous_sign_ins_are_disabled_by_default(api: Api, auth_config: Chang
 
 def test_anonymous_user_has_only_session(api: Api, auth_config: ChangeConfig) -> None:
     auth_config(signup={"anonymous_enabled": True})
-    session = signed_in(api.post("/signup", {"data": {"a": 1, "b": None}, "password": PASSWORD}))
+    session = read_session(api.post("/signup", {"data": {"a": 1, "b": None}, "password": PASSWORD}))
     shown = session["user"]
     assert shown["is_anonymous"] is True
     assert (shown["email"], shown["phone"], shown["identities"]) == ("", "", [])

@@ -13,7 +13,7 @@ from authsvc.conf import Rate, Secret, Vonage
 from authsvc.messaging import EmailKind
 from authsvc.models import RateLimit
 from authsvc.security import rate_limits
-from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox, describe_shape
 from tests.factories import PASSWORD, SignIn, backdate, make_session, make_user
 from tests.observations import assert_error, audit_trail, backdate_rate_limits, table_contents
 from tokens.models import OneTimeToken, Session
@@ -34,15 +34,8 @@ def strict(auth_config: ChangeConfig) -> None:
     )
 
 
-def shape(value: Any) -> Any:
-    """The value with only its keys and the kinds of its values left."""
-    if isinstance(value, dict):
-        return {key: shape(each) for key, each in value.items()}
-    return [shape(each) for each in value] if isinstance(value, list) else type(value)
-
-
 def status_and_body(response: ApiResponse) -> tuple[int, Any]:
-    return response.status_code, shape(response.json())
+    return response.status_code, describe_shape(response.json())
 
 
 # One-time codes

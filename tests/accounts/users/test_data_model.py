@@ -11,8 +11,7 @@ import pytest
 from django.db import DataError, Error, IntegrityError, connection
 from django.utils import timezone
 
-from accounts.models import Factor, FactorChallenge, Identity, Passkey, PasskeyChallenge, RecoveryCode, User
-from accounts.users import queries
+from accounts.models import Factor, FactorChallenge, Identity, Passkey, PasskeyChallenge, RecoveryCode
 from authsvc import audit
 from authsvc.caller import Caller
 from authsvc.security import encryption
@@ -24,6 +23,7 @@ from tests.factories import (
     make_one_time_token,
     make_session,
     make_user,
+    read_record,
 )
 from tests.observations import audit_trail, backdate_rate_limits
 from tokens.models import AmrClaim, FlowState, LegacyRefreshToken, OneTimeToken, Session, TokenType
@@ -274,7 +274,7 @@ def test_deletion_of_an_account_cascades_to_its_own_rows_only(run: Run) -> None:
         PasskeyChallenge.objects.create(user=each, challenge_type="registration", session_data={}, expires_at=TEN)
         make_one_time_token(each)
         make_flow(each)
-    audit.record(audit.Action.LOGIN, actor=_record(user), caller=Caller(), at=timezone.now())
+    audit.record(audit.Action.LOGIN, actor=read_record(user), caller=Caller(), at=timezone.now())
     tables: list[Any] = [
         Identity,
         Session,
@@ -408,9 +408,3 @@ def test_redemption_fills_null_metadata(api: Api) -> None:
     shown = api.post("/verify", {"type": "signup", "token_hash": secret.link_token}).json()["user"]
     assert shown["user_metadata"] == {"email_verified": True}
     assert shown["app_metadata"] == {"provider": "email", "providers": ["email"]}
-
-
-def _record(user: User) -> Any:
-    row = queries.get(user.id)
-    assert row is not None
-    return row

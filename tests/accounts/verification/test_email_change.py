@@ -14,7 +14,7 @@ from accounts.models import Identity, User
 from authsvc.api.renderers import rfc3339
 from authsvc.conf import Rate
 from authsvc.messaging import Email, EmailKind
-from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox, read_success
 from tests.factories import (
     CHALLENGE,
     PASSWORD,
@@ -58,10 +58,7 @@ def made() -> SignIn:
 
 def ask(api: Api, made: SignIn, email: str = NEW, query: str = "", **further: Any) -> dict[str, Any]:
     """Ask for a change; the user as the answer shows it."""
-    response = api.put(f"/user{query}", {"email": email, **further}, bearer=made.access_token)
-    assert response.status_code == 200, response.content
-    shown: dict[str, Any] = response.json()
-    return shown
+    return read_success(api.put(f"/user{query}", {"email": email, **further}, bearer=made.access_token))
 
 
 def change_emails(mailbox: Mailbox) -> tuple[Email, Email]:
@@ -85,13 +82,12 @@ def open_link(api: Api, mail: Email) -> ApiResponse:
     return api.get(mail.variables["ConfirmationURL"].removeprefix("http://127.0.0.1:8081"))
 
 
-def half(response: ApiResponse) -> None:
+def assert_first_confirmation(response: ApiResponse) -> None:
     assert (response.status_code, response.json()) == ACCEPTED
 
 
-def signed_in(response: ApiResponse) -> dict[str, Any]:
-    assert response.status_code == 200, response.content
-    session: dict[str, Any] = response.json()
+def read_session(response: ApiResponse) -> dict[str, Any]:
+    session = read_success(response)
     assert "type" not in session
     assert session["user"]["email"] == NEW
     return session
@@ -150,7 +146,7 @@ def test_a_user_without_an_address_confirms_at_the_new_one(api: Api, mailbox: Ma
     assert (shown["email"], shown["new_email"]) == ("", NEW)
     assert [mail.to for mail in mailbox.emails] == [NEW]
     assert pending_types() == ["email_change_token_new"]
-    session = signed_in(redeem(api, mailbox.emails[0], "code"))
+    session = read_session(redeem(api, mailbox.emails[0], "code"))
     assert session["user"]["app_metadata"] == {"provider": "phone", "providers": ["phone", "email"]}
     assert [mail.kind for mail in mailbox.emails] == [EmailKind.EMAIL_CHANGE]
 
@@ -238,8 +234,8 @@ def test_address_of_sso_account_is_available(api: Api, mailbox: Mailbox, made: S
     make_user(email=NEW, is_sso_user=True)
     ask(api, made)
     present, new = change_emails(mailbox)
-    half(redeem(api, present, "code"))
-    signed_in(redeem(api, new, "code"))
+    assert_first_confirmation(redeem(api, present, "code"))
+    read_session(redeem(api, new, "code"))
 
 
 # Confirming a change
@@ -253,14 +249,14 @@ def test_the_change_takes_effect_when_both_have_confirmed(
     sent_at = ask(api, made)["email_change_sent_at"]
     one, other = change_emails(mailbox) if first == "present" else reversed(change_emails(mailbox))
 
-    half(redeem(api, one, forms[0]))
+    assert_first_confirmation(redeem(api, one, forms[0]))
     between = User.objects.get()
     assert (between.email, between.email_change, between.email_change_confirm_status) == (EMAIL, NEW, 1)
     assert OneTimeToken.objects.get().relates_to == other.to
     assert Session.objects.get() == made.session
     assert audit_trail() == [MODIFIED]
 
-    session = signed_in(redeem(api, other, forms[1]))
+    session = read_session(redeem(api, other, forms[1]))
     shown = session["user"]
     assert shown["id"] == str(made.user.id)
     assert "new_email" not in shown
@@ -289,8 +285,8 @@ def test_the_change_takes_effect_when_both_have_confirmed(
 def test_the_previous_address_is_notified(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made)
     present, new = change_emails(mailbox)
-    half(redeem(api, new, "code"))
-    signed_in(redeem(api, present, "code"))
+    assert_first_confirmation(redeem(api, new, "code"))
+    read_session(redeem(api, present, "code"))
     notice = mailbox.emails[-1]
     assert (notice.kind, notice.to, notice.user_id) == (EmailKind.EMAIL_CHANGED, EMAIL, made.user.id)
     assert (notice.variables["OldEmail"], notice.variables["Email"]) == (EMAIL, NEW)
@@ -304,7 +300,7 @@ def test_one_address_cannot_confirm_for_both(
 ) -> None:
     ask(api, made, **(PKCE if pkce else {}))
     mail = change_emails(mailbox)[which]
-    half(redeem(api, mail, form))
+    assert_first_confirmation(redeem(api, mail, form))
     before = table_contents()
     assert_error(redeem(api, mail, "code"), *CODE_DEAD)
     assert_error(redeem(api, mail, "hash"), *LINK_DEAD)
@@ -317,8 +313,8 @@ def test_confirmation_of_imported_row_is_first_of_two(api: Api, mailbox: Mailbox
     ask(api, made)
     User.objects.update(email_change_confirm_status=None)
     present, new = change_emails(mailbox)
-    half(redeem(api, present, "hash"))
-    signed_in(redeem(api, new, "hash"))
+    assert_first_confirmation(redeem(api, present, "hash"))
+    read_session(redeem(api, new, "hash"))
 
 
 @pytest.mark.parametrize("which", [0, 1])
@@ -330,14 +326,14 @@ def test_one_confirmation_suffices_when_configured(
 ) -> None:
     ask(api, made)
     auth_config(mailer=config)
-    signed_in(redeem(api, change_emails(mailbox)[which], "hash"))
+    read_session(redeem(api, change_emails(mailbox)[which], "hash"))
     assert not OneTimeToken.objects.exists()
 
 
 def test_newer_change_replaces_previous_one(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made, "first@example.com")
     old_present, old_new = mailbox.emails
-    half(redeem(api, old_present, "hash"))
+    assert_first_confirmation(redeem(api, old_present, "hash"))
     backdate(made.user, by=timedelta(minutes=2))
     backdate_rate_limits(timedelta(minutes=2))
     ask(api, made)
@@ -345,8 +341,8 @@ def test_newer_change_replaces_previous_one(api: Api, mailbox: Mailbox, made: Si
     assert_error(redeem(api, old_new, "hash"), *LINK_DEAD)
     assert_error(redeem(api, old_new, "code"), *CODE_DEAD)
     present, new = change_emails(mailbox)
-    half(redeem(api, new, "hash"))
-    signed_in(redeem(api, present, "hash"))
+    assert_first_confirmation(redeem(api, new, "hash"))
+    read_session(redeem(api, present, "hash"))
 
 
 @pytest.mark.parametrize("form", ["code", "hash"])
@@ -391,7 +387,7 @@ def test_a_code_is_valid_with_its_recipients_address(api: Api, mailbox: Mailbox,
         body = {"type": "email_change", "email": NEW, "token": present.variables["Token"]}
         assert_error(api.post("/verify", body), *CODE_DEAD)
     assert User.objects.get().email_change_confirm_status == 0
-    half(redeem(api, present, "code"))
+    assert_first_confirmation(redeem(api, present, "code"))
 
 
 @pytest.mark.parametrize("form", ["code", "hash", "browser"])
@@ -400,7 +396,7 @@ def test_an_address_taken_in_the_meantime_is_not_taken_over(
 ) -> None:
     ask(api, made)
     present, new = change_emails(mailbox)
-    half(redeem(api, present, "hash"))
+    assert_first_confirmation(redeem(api, present, "hash"))
     owner = make_user(email=NEW)
     before = table_contents()
     if form == "browser":
@@ -419,7 +415,7 @@ def test_another_verification_or_password_invalidates_the_confirmations(
 ) -> None:
     ask(api, made)
     present, new = change_emails(mailbox)
-    half(redeem(api, new, "hash"))
+    assert_first_confirmation(redeem(api, new, "hash"))
     if how == "recovery":
         secret = make_one_time_token(made.user)
         assert api.post("/verify", {"type": "recovery", "token_hash": secret.link_token}).status_code == 200
@@ -435,8 +431,8 @@ def test_a_change_adds_a_missing_email_identity(api: Api, mailbox: Mailbox) -> N
     Identity.objects.update(provider="google", provider_id="7", created_at=at)
     ask(api, made)
     present, new = change_emails(mailbox)
-    half(redeem(api, present, "hash"))
-    shown = signed_in(redeem(api, new, "hash"))["user"]
+    assert_first_confirmation(redeem(api, present, "hash"))
+    shown = read_session(redeem(api, new, "hash"))["user"]
     google, email = shown["identities"]
     assert (google["provider"], google["identity_data"]["email"]) == ("google", EMAIL)
     assert (email["provider"], email["id"]) == ("email", shown["id"])
@@ -451,7 +447,7 @@ def test_a_change_confirms_an_unconfirmed_user(api: Api, auth_config: ChangeConf
     auth_config(mailer={"secure_email_change_enabled": False})
     made = make_session(make_user(email=EMAIL, confirmed=False))
     ask(api, made)
-    shown = signed_in(redeem(api, mailbox.emails[0], "code"))["user"]
+    shown = read_session(redeem(api, mailbox.emails[0], "code"))["user"]
     assert shown["email_confirmed_at"] == shown["confirmed_at"] == shown["updated_at"]
     assert shown["user_metadata"]["email_verified"] is True
 
@@ -506,8 +502,8 @@ def test_links_of_a_flow_give_a_code(api: Api, mailbox: Mailbox, made: SignIn) -
 def test_a_code_typed_by_hand_ends_a_flow_in_a_session(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made, **PKCE)
     present, new = change_emails(mailbox)
-    half(redeem(api, present, "code"))
-    signed_in(redeem(api, new, "code"))
+    assert_first_confirmation(redeem(api, present, "code"))
+    read_session(redeem(api, new, "code"))
 
 
 def test_missing_flow_keeps_change_pending(api: Api, mailbox: Mailbox, made: SignIn) -> None:

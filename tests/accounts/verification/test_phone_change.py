@@ -13,7 +13,8 @@ from authsvc.api.renderers import rfc3339
 from authsvc.conf import Rate, Secret, Twilio, Vonage
 from authsvc.messaging import EmailKind, SmsKind
 from authsvc.security import crypto
-from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
+from tests.accounts.response_checks import read_code, read_session
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox, read_success
 from tests.factories import PASSWORD, SignIn, backdate, make_one_time_token, make_session, make_user
 from tests.observations import assert_error, audit_trail, backdate_rate_limits, table_contents
 from tokens.models import OneTimeToken, Session, TokenType
@@ -48,26 +49,11 @@ def put(api: Api, made: SignIn, phone: str = NEW, **further: Any) -> ApiResponse
 
 
 def ask(api: Api, made: SignIn, phone: str = NEW, **further: Any) -> dict[str, Any]:
-    response = put(api, made, phone, **further)
-    assert response.status_code == 200, response.content
-    shown: dict[str, Any] = response.json()
-    return shown
+    return read_success(put(api, made, phone, **further))
 
 
 def confirm(api: Api, code: str, phone: str = NEW) -> ApiResponse:
     return api.post("/verify", {"type": "phone_change", "phone": phone, "token": code})
-
-
-def signed_in(response: ApiResponse) -> dict[str, Any]:
-    assert response.status_code == 200, response.content
-    session: dict[str, Any] = response.json()
-    assert "type" not in session
-    return session
-
-
-def code_in(mailbox: Mailbox) -> str:
-    code: str = mailbox.texts[-1].variables["Code"]
-    return code
 
 
 def test_the_new_phone_gets_a_code(api: Api, mailbox: Mailbox, made: SignIn) -> None:
@@ -79,7 +65,7 @@ def test_the_new_phone_gets_a_code(api: Api, mailbox: Mailbox, made: SignIn) -> 
     assert (text.kind, text.to, text.channel, text.user_id) == (SmsKind.PHONE_CHANGE, NEW, "sms", made.user.id)
     row = OneTimeToken.objects.get()
     assert (row.token_type, row.relates_to) == (TokenType.PHONE_CHANGE, NEW)
-    assert row.token_hash == crypto.hash_code(NEW, code_in(mailbox))
+    assert row.token_hash == crypto.hash_code(NEW, read_code(mailbox))
     assert audit_trail() == [MODIFIED]
     assert mailbox.emails == []
 
@@ -87,7 +73,7 @@ def test_the_new_phone_gets_a_code(api: Api, mailbox: Mailbox, made: SignIn) -> 
 def test_the_code_completes_the_change_and_signs_in(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     sent_at = ask(api, made)["phone_change_sent_at"]
     make_one_time_token(made.user)
-    session = signed_in(confirm(api, code_in(mailbox), f"+{NEW}"))
+    session = read_session(confirm(api, read_code(mailbox), f"+{NEW}"))
 
     shown = session["user"]
     assert (shown["id"], shown["phone"], shown["email"]) == (str(made.user.id), NEW, EMAIL)
@@ -109,7 +95,7 @@ def test_the_code_completes_the_change_and_signs_in(api: Api, mailbox: Mailbox, 
     assert [(mail.kind, mail.to) for mail in mailbox.emails] == [(EmailKind.IDENTITY_LINKED, EMAIL)]
     assert mailbox.emails[0].variables["Provider"] == "phone"
     assert api.get("/user", bearer=session["access_token"]).json() == shown
-    assert_error(confirm(api, code_in(mailbox)), *CODE_DEAD)
+    assert_error(confirm(api, read_code(mailbox)), *CODE_DEAD)
     body = {"phone": NEW, "password": PASSWORD}
     assert api.post("/token?grant_type=password", body).status_code == 200
 
@@ -126,7 +112,7 @@ def test_another_phone_replaces_the_first(api: Api, mailbox: Mailbox, has_addres
     if has_address:
         User.objects.update(email=EMAIL, email_confirmed_at=timezone.now())
     assert ask(api, made)["phone"] == OLD
-    shown = signed_in(confirm(api, code_in(mailbox)))["user"]
+    shown = read_session(confirm(api, read_code(mailbox)))["user"]
     (identity,) = shown["identities"]
     assert identity["identity_data"] == {
         "sub": shown["id"], "phone": NEW, "phone_verified": True, "email_verified": False,
@@ -195,13 +181,13 @@ def test_completing_one_of_two_changes_leaves_the_code_of_the_other(
     ask(api, made, email="new@example.com")
     make_one_time_token(made.user, TokenType.RECOVERY)
     changes = {
-        "phone": {"type": "phone_change", "phone": NEW, "token": code_in(mailbox)},
+        "phone": {"type": "phone_change", "phone": NEW, "token": read_code(mailbox)},
         "email": {"type": "email_change", "token_hash": mailbox.emails[-1].variables["TokenHash"]},
     }
     assert api.post("/verify", changes.pop(first)).status_code == 200
     assert OneTimeToken.objects.filter(token_type=TokenType.RECOVERY).count() == 0
     (second,) = changes.values()
-    shown = signed_in(api.post("/verify", second))["user"]
+    shown = read_session(api.post("/verify", second))["user"]
     assert (shown["email"], shown["phone"]) == ("new@example.com", NEW)
     assert OneTimeToken.objects.count() == 0
 
@@ -225,7 +211,7 @@ def test_a_test_code_confirms_without_a_stored_secret(
     assert mailbox.texts == []
     OneTimeToken.objects.all().delete()
     assert_error(confirm(api, "123457"), *CODE_DEAD)
-    assert signed_in(confirm(api, "123456"))["user"]["phone"] == NEW
+    assert read_session(confirm(api, "123456"))["user"]["phone"] == NEW
     assert_error(confirm(api, "123456"), *CODE_DEAD)
 
 
@@ -243,7 +229,7 @@ def test_an_unreachable_gateway_confirms_nothing(
     ask(api, made)
     account = Twilio(account_sid="", auth_token=Secret(""), message_service_sid="")
     auth_config(sms={"provider": "twilio_verify", "twilio_verify": account})
-    assert_error(confirm(api, code_in(mailbox)), *CODE_DEAD)
+    assert_error(confirm(api, read_code(mailbox)), *CODE_DEAD)
 
 
 # Errors
@@ -266,7 +252,7 @@ def test_a_phone_taken_since_the_request_keeps_its_owner(api: Api, mailbox: Mail
     ask(api, made)
     make_number_user(phone=NEW)
     before = table_contents()
-    assert_error(confirm(api, code_in(mailbox)), *TAKEN)
+    assert_error(confirm(api, read_code(mailbox)), *TAKEN)
     assert table_contents() == before
 
 
@@ -296,7 +282,7 @@ def test_changes_have_minimum_interval_of_one_minute(api: Api, mailbox: Mailbox,
     backdate_rate_limits(timedelta(seconds=61))
     assert ask(api, made, "15559999999")["new_phone"] == "15559999999"
     assert_error(confirm(api, mailbox.texts[0].variables["Code"]), *CODE_DEAD)
-    assert signed_in(confirm(api, code_in(mailbox), "15559999999"))["user"]["phone"] == "15559999999"
+    assert read_session(confirm(api, read_code(mailbox), "15559999999"))["user"]["phone"] == "15559999999"
 
 
 def test_a_change_starts_the_interval_of_resend(api: Api) -> None:
@@ -311,9 +297,9 @@ def test_a_change_starts_the_interval_of_resend(api: Api) -> None:
 def test_code_expires_after_one_minute(api: Api, mailbox: Mailbox, made: SignIn, age: timedelta, alive: bool) -> None:
     ask(api, made)
     backdate(OneTimeToken.objects.get(), by=age)
-    response = confirm(api, code_in(mailbox))
+    response = confirm(api, read_code(mailbox))
     if alive:
-        signed_in(response)
+        read_session(response)
     else:
         assert_error(response, *CODE_DEAD)
 
@@ -321,23 +307,23 @@ def test_code_expires_after_one_minute(api: Api, mailbox: Mailbox, made: SignIn,
 @pytest.mark.parametrize("type", ["sms", "signup", "email_change", "recovery"])
 def test_code_of_change_is_rejected_for_other_types(api: Api, mailbox: Mailbox, made: SignIn, type: str) -> None:
     ask(api, made)
-    response = api.post("/verify", {"type": type, "phone": NEW, "token": code_in(mailbox)})
+    response = api.post("/verify", {"type": type, "phone": NEW, "token": read_code(mailbox)})
     assert_error(response, *CODE_DEAD)
     assert Session.objects.count() == 1
 
 
 def test_ten_wrong_codes_invalidate_code(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made)
-    guess = f"{(int(code_in(mailbox)) + 1) % 1_000_000:06d}"
+    guess = f"{(int(read_code(mailbox)) + 1) % 1_000_000:06d}"
     for _ in range(10):
         assert_error(confirm(api, guess), *CODE_DEAD)
-    assert_error(confirm(api, code_in(mailbox)), *CODE_DEAD)
+    assert_error(confirm(api, read_code(mailbox)), *CODE_DEAD)
 
 
 def test_a_banned_user_changes_nothing(api: Api, mailbox: Mailbox, made: SignIn) -> None:
     ask(api, made)
     User.objects.update(banned_until=timezone.now() + timedelta(hours=1))
-    assert_error(confirm(api, code_in(mailbox)), 403, "user_banned", "User is banned")
+    assert_error(confirm(api, read_code(mailbox)), 403, "user_banned", "User is banned")
     assert User.objects.get().phone is None
 
 
@@ -348,7 +334,7 @@ def test_two_users_who_request_one_phone_get_separate_codes(api: Api, mailbox: M
     ask(api, other)
     first, second = (text.variables["Code"] for text in mailbox.texts)
     if first != second:
-        assert signed_in(confirm(api, second))["user"]["id"] == str(other.user.id)
+        assert read_session(confirm(api, second))["user"]["id"] == str(other.user.id)
         assert_error(confirm(api, first), *TAKEN)
         assert Identity.objects.filter(provider="phone").count() == 1
 

@@ -77,7 +77,7 @@ def test_challenge_starts_flow(api: Api, mailbox: Mailbox) -> None:
         ({"confirmed": False, "audience": "staff"}, 0),
     ],
 )
-def test_the_answer_reveals_nothing_about_the_address(
+def test_the_response_reveals_nothing_about_the_address(
     api: Api, mailbox: Mailbox, columns: dict[str, Any] | None, mails: int
 ) -> None:
     if columns is not None:
@@ -358,7 +358,7 @@ def test_the_code_of_a_pending_phone_is_resent(api: Api, mailbox: Mailbox, known
         ({"banned_until": timezone.now() + timedelta(days=1)}, 1),
     ],
 )
-def test_the_answer_reveals_nothing_about_the_phone(
+def test_the_response_reveals_nothing_about_the_phone(
     api: Api, mailbox: Mailbox, columns: dict[str, Any] | None, texts: int
 ) -> None:
     if columns is not None:

@@ -16,7 +16,7 @@ from accounts.passwords import hashing
 from authsvc.api.renderers import rfc3339
 from authsvc.conf import AuthConfig
 from authsvc.security import crypto
-from tests.conftest import Api, ApiResponse, Mailbox
+from tests.conftest import Api, ApiResponse, Mailbox, read_success
 from tests.factories import (
     CHALLENGE,
     PASSWORD,
@@ -95,10 +95,9 @@ def session_fragment(response: ApiResponse, type: str) -> dict[str, str]:
     return fragment
 
 
-def signed_in(response: ApiResponse, type: str | None) -> dict[str, Any]:
-    """The session of an answer that is one, and of this type."""
-    assert response.status_code == 200, response.content
-    session: dict[str, Any] = response.json()
+def read_session(response: ApiResponse, type: str | None) -> dict[str, Any]:
+    """The session of a response that is one, and of this type."""
+    session = read_success(response)
     assert list(session) == SESSION_KEYS + (["type"] if type else [])
     assert session.get("type") == type
     return session
@@ -457,14 +456,14 @@ def test_the_type_email_does_not_open_pkce_links(api: Api) -> None:
 @pytest.mark.parametrize("type", ["magiclink", "recovery", "email"])
 def test_posted_pkce_link_returns_session(api: Api, type: str) -> None:
     token = make_one_time_token(make_user(email=EMAIL), pkce=True).link_token
-    signed_in(api.post("/verify", {"type": type, "token_hash": token}), "recovery" if type == "recovery" else None)
+    read_session(api.post("/verify", {"type": type, "token_hash": token}), "recovery" if type == "recovery" else None)
 
 
 def test_a_code_typed_by_hand_ends_a_pkce_flow_in_a_session(api: Api, mailbox: Mailbox) -> None:
     make_user(email=EMAIL)
     api.post("/magiclink", {"email": EMAIL, "code_challenge": CHALLENGE, "code_challenge_method": "s256"})
     body = {"type": "magiclink", "email": EMAIL, "token": mailbox.emails[0].variables["Token"]}
-    signed_in(api.post("/verify", body), None)
+    read_session(api.post("/verify", body), None)
 
 
 # Posting
@@ -493,7 +492,7 @@ def test_every_form_of_verification_signs_in(
         "token_hash": {"token_hash": secret.link_token},
         "token": {"token": secret.link_token, "redirect_to": SITE},
     }
-    session = signed_in(api.post("/verify", {"type": type, **forms[form]}), returned_type)
+    session = read_session(api.post("/verify", {"type": type, **forms[form]}), returned_type)
     shown = session["user"]
     claims = access_tokens.decode(session["access_token"], at=timezone.now())
     assert [entry.method for entry in claims.amr] == ["otp"]
@@ -588,7 +587,7 @@ def test_wrong_code_is_counted_and_redeems_nothing(api: Api) -> None:
     assert_error(api.post("/verify", body), *CODE_DEAD)
     assert OneTimeToken.objects.get().attempts == 1
     assert audit_trail() == []
-    signed_in(api.post("/verify", {**body, "token": secret.code}), "recovery")
+    read_session(api.post("/verify", {**body, "token": secret.code}), "recovery")
 
 
 def test_wrong_code_is_counted_on_all_compared_secrets(api: Api) -> None:
@@ -610,10 +609,10 @@ def test_too_many_wrong_codes_invalidate_code_and_keep_link(
     secret = make_one_time_token(make_user(email=EMAIL), attempts=attempts)
     response = api.post("/verify", {"type": "recovery", "email": EMAIL, "token": secret.code})
     if alive:
-        signed_in(response, "recovery")
+        read_session(response, "recovery")
     else:
         assert_error(response, *CODE_DEAD)
-        signed_in(api.post("/verify", {"type": "recovery", "token_hash": secret.link_token}), "recovery")
+        read_session(api.post("/verify", {"type": "recovery", "token_hash": secret.link_token}), "recovery")
 
 
 def test_ten_wrong_codes_invalidate_code(api: Api, auth_config: ChangeConfig) -> None:
@@ -631,7 +630,7 @@ def test_a_new_email_invalidates_the_previous_code_and_link(api: Api, mailbox: M
     old, new = (mail.variables for mail in mailbox.emails)
     assert OneTimeToken.objects.count() == 1
     assert_link_error(open_link(api, old["TokenHash"], "recovery"), "otp_expired", LINK_DEAD[2])
-    signed_in(api.post("/verify", {"type": "recovery", "email": EMAIL, "token": new["Token"]}), "recovery")
+    read_session(api.post("/verify", {"type": "recovery", "email": EMAIL, "token": new["Token"]}), "recovery")
 
 
 @pytest.mark.parametrize("first", ["code", "link"])
@@ -640,7 +639,7 @@ def test_code_and_link_are_one_secret(api: Api, first: str) -> None:
     by_code = {"type": "recovery", "email": EMAIL, "token": secret.code}
     by_link = {"type": "recovery", "token_hash": secret.link_token}
     one, other = (by_code, by_link) if first == "code" else (by_link, by_code)
-    signed_in(api.post("/verify", one), "recovery")
+    read_session(api.post("/verify", one), "recovery")
     assert_error(api.post("/verify", other), *(LINK_DEAD if other is by_link else CODE_DEAD))
     assert_error(api.post("/verify", one), *(LINK_DEAD if one is by_link else CODE_DEAD))
 
@@ -651,7 +650,7 @@ def test_a_verification_invalidates_the_other_secrets_of_that_user_only(api: Api
     for purpose in (TokenType.EMAIL_CHANGE_NEW, TokenType.EMAIL_CHANGE_CURRENT, TokenType.REAUTHENTICATION):
         make_one_time_token(user, purpose)
     make_one_time_token(other)
-    signed_in(api.post("/verify", {"type": "recovery", "token_hash": secret.link_token}), "recovery")
+    read_session(api.post("/verify", {"type": "recovery", "token_hash": secret.link_token}), "recovery")
     assert list(OneTimeToken.objects.values_list("user_id", flat=True)) == [other.id]
 
 
@@ -661,14 +660,14 @@ def test_a_code_is_valid_with_its_address_only(api: Api) -> None:
     assert_error(
         api.post("/verify", {"type": "recovery", "email": "other@example.com", "token": secret.code}), *CODE_DEAD
     )
-    signed_in(api.post("/verify", {"type": "recovery", "email": EMAIL, "token": secret.code}), "recovery")
+    read_session(api.post("/verify", {"type": "recovery", "email": EMAIL, "token": secret.code}), "recovery")
 
 
 def test_a_code_is_valid_in_its_audience_only(api: Api) -> None:
     secret = make_one_time_token(make_user(email=EMAIL))
     body = {"type": "recovery", "email": EMAIL, "token": secret.code}
     assert_error(api.post("/verify", body, headers={"X-JWT-AUD": "staff"}), *CODE_DEAD)
-    signed_in(api.post("/verify", body), "recovery")
+    read_session(api.post("/verify", body), "recovery")
 
 
 def test_code_of_sso_account_is_rejected(api: Api) -> None:
@@ -694,7 +693,7 @@ def test_confirmation_precedes_recovery_with_same_code(api: Api) -> None:
     user = make_user(email=EMAIL, confirmed=False)
     secret = make_one_time_token(user, TokenType.CONFIRMATION)
     make_one_time_token(user, token_hash=OneTimeToken.objects.get().token_hash)
-    signed_in(api.post("/verify", {"type": "email", "email": EMAIL, "token": secret.code}), "signup")
+    read_session(api.post("/verify", {"type": "email", "email": EMAIL, "token": secret.code}), "signup")
 
 
 # Accounts without a password
@@ -712,7 +711,7 @@ def test_the_first_password_can_be_set_during_verification(api: Api, type: str, 
     secret = make_one_time_token(user, TokenType.CONFIRMATION)
     proof = {"token_hash": secret.link_token} if form == "token_hash" else {"token": secret.code, "email": EMAIL}
     response = api.post("/verify", {"type": type, "password": PASSWORD, **proof})
-    shown = signed_in(response, "invite" if type == "invite" else "signup")["user"]
+    shown = read_session(response, "invite" if type == "invite" else "signup")["user"]
     assert [name for name in shown if name.endswith("_sent_at")] == ["confirmation_sent_at"]
     assert Session.objects.count() == 1
     assert User.objects.get().confirmation_sent_at == user.confirmation_sent_at
@@ -751,7 +750,7 @@ def test_an_account_of_a_provider_needs_no_password(api: Api) -> None:
         provider="google", provider_id="7", user=user, identity_data={"sub": "7"}, created_at=at, updated_at=at
     )
     secret = make_one_time_token(user, TokenType.CONFIRMATION)
-    signed_in(api.post("/verify", {"type": "signup", "token_hash": secret.link_token}), "signup")
+    read_session(api.post("/verify", {"type": "signup", "token_hash": secret.link_token}), "signup")
     assert User.objects.get().password == ""
 
 
@@ -765,7 +764,7 @@ def test_an_invited_account_gets_an_unusable_password(api: Api, how: str) -> Non
         session_fragment(open_link(api, secret.link_token, type), type)
     else:
         response = api.post("/verify", {"type": type, "token_hash": secret.link_token})
-        signed_in(response, "invite" if type == "invite" else "signup")
+        read_session(response, "invite" if type == "invite" else "signup")
     after = User.objects.get()
     assert after.password is not None
     assert after.password.startswith("$argon2id$")
@@ -782,7 +781,7 @@ def test_account_without_invitation_gets_no_password(api: Api, how: str) -> None
         session_fragment(open_link(api, secret.link_token, type), type)
     else:
         response = api.post("/verify", {"type": type, "token_hash": secret.link_token})
-        signed_in(response, "invite" if type == "invite" else "signup")
+        read_session(response, "invite" if type == "invite" else "signup")
     assert User.objects.get().password == ""
 
 

@@ -8,11 +8,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from tests.accounts.verification.test_wrong_codes import CLAIMED, CODE_DEAD, EMAIL, LIMIT, by_code, other_than
-from tests.concurrency import run_concurrently, wait_for_lock_waiters
+from tests.concurrency import run_concurrently, run_in_own_connection, wait_for_lock_waiters
 from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import make_session, make_user
 from tests.observations import assert_error, table_contents
@@ -49,13 +49,6 @@ def by_nonce(api: Api, mailbox: Mailbox) -> Callable[[str], ApiResponse]:
 JOURNEYS = [(by_code, CODE_DEAD), (by_first_confirmation, CODE_DEAD), (by_nonce, NONCE_DEAD)]
 
 
-def in_thread(call: Callable[[], ApiResponse]) -> ApiResponse:
-    try:
-        return call()
-    finally:
-        connection.close()
-
-
 @pytest.mark.parametrize(("journey", "refusal"), JOURNEYS)
 @pytest.mark.parametrize(("counted", "accepted"), [(LIMIT - 1, True), (LIMIT, False)])
 def test_attempts_counted_after_code_was_read_are_respected(
@@ -74,7 +67,7 @@ def test_attempts_counted_after_code_was_read_are_respected(
             # The wrong attempts are not committed yet, so the correct attempt reads a code without attempts.
             OneTimeToken.objects.update(attempts=counted)
             before = table_contents()
-            response = thread.submit(in_thread, lambda: present(code))
+            response = thread.submit(run_in_own_connection, lambda: present(code))
             wait_for_lock_waiters(1)
         result = response.result()
     if accepted:

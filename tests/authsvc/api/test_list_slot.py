@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,32 +23,37 @@ Start = Callable[[Callable[[], int]], "Future[int]"]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Starts a function in a separate thread."""
+    """Start a function in a separate thread."""
     with ThreadPoolExecutor(8) as threads:
         yield threads.submit
 
 
-class RecordingSlot:
-    """A slot that counts its requests and is acquired after `release`."""
+class OccupiedSlot:
+    """The slot for lists, occupied until `release`, and the number of requests for it since."""
 
     def __init__(self) -> None:
+        self._holder = contextlib.ExitStack()
+        self._holder.enter_context(throttling.list_slot())
         self.requested = 0
-        self._is_free = threading.Event()
-
-    def acquire(self, timeout: float) -> bool:
-        self.requested += 1
-        return self._is_free.wait(TIMEOUT_SECONDS)
 
     def release(self) -> None:
-        self._is_free.set()
+        self._holder.close()
 
 
 @pytest.fixture
-def slot(monkeypatch: pytest.MonkeyPatch) -> RecordingSlot:
-    """The slot for lists, occupied until the test releases it."""
-    slot = RecordingSlot()
-    monkeypatch.setattr(throttling, "_list_slot", slot)
-    return slot
+def slot(monkeypatch: pytest.MonkeyPatch) -> Iterator[OccupiedSlot]:
+    """The occupied slot; lists wait for it as long as the test needs."""
+    slot, acquire = OccupiedSlot(), threading.Semaphore.acquire
+
+    def acquire_at_leisure(semaphore: threading.Semaphore, blocking: bool = True, timeout: float | None = None) -> bool:
+        if semaphore is not throttling._list_slot:
+            return acquire(semaphore, blocking, timeout)
+        slot.requested += 1
+        return acquire(semaphore, timeout=TIMEOUT_SECONDS)
+
+    monkeypatch.setattr(threading.Semaphore, "acquire", acquire_at_leisure)
+    yield slot
+    slot.release()
 
 
 def get(path: str, bearer: str = "") -> int:
@@ -112,7 +118,7 @@ def test_a_failed_list_releases_the_slot() -> None:
     ],
 )
 def test_other_requests_are_served_while_a_list_waits(
-    auth_config: ChangeConfig, start: Start, slot: RecordingSlot, path: str, by_cursor: bool
+    auth_config: ChangeConfig, start: Start, slot: OccupiedSlot, path: str, by_cursor: bool
 ) -> None:
     auth_config(experimental={"cursor_pagination_enabled": by_cursor})
     user = make_session().access_token
@@ -138,7 +144,7 @@ def test_other_requests_are_served_while_a_list_waits(
     ],
 )
 def test_a_search_for_one_user_and_an_invalid_request_need_no_slot(
-    auth_config: ChangeConfig, slot: RecordingSlot, query: str, status: int, by_cursor: bool
+    auth_config: ChangeConfig, slot: OccupiedSlot, query: str, status: int, by_cursor: bool
 ) -> None:
     auth_config(experimental={"cursor_pagination_enabled": by_cursor})
     assert Api().get(f"/admin/users?{query}", bearer=admin_requests.token()).status_code == status
@@ -146,7 +152,7 @@ def test_a_search_for_one_user_and_an_invalid_request_need_no_slot(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_no_transaction_is_open_while_a_list_waits(start: Start, slot: RecordingSlot) -> None:
+def test_no_transaction_is_open_while_a_list_waits(start: Start, slot: OccupiedSlot) -> None:
     # The session of this administrator is read before the list waits.
     administrator = make_session(make_user(role="svc_admin")).access_token
     list_request = start(lambda: get("/admin/users", bearer=administrator))

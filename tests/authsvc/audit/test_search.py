@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from authsvc.audit import Action, search
 from authsvc.models import AuditLogEntry
-from tests.accounts.administration.admin_requests import done
+from tests.accounts.administration.admin_requests import expect_success
 from tests.conftest import Api
 from tests.factories import make_session, make_user
 
@@ -28,9 +28,9 @@ TIMES = ("infinity", "-infinity", "0044-03-15 BC", "1999-01-01Z", "2026-01-01Z",
 def test_entries_about_user_are_read_by_index(api: Api) -> None:
     user, other = make_user(), make_user()
     api.post("/logout", bearer=make_session(user).access_token)
-    done(api, "PUT", f"/admin/users/{other.id}", {})
-    done(api, "PUT", f"/admin/users/{user.id}", {})
-    done(api, "DELETE", f"/admin/users/{user.id}")
+    expect_success(api, "PUT", f"/admin/users/{other.id}", {})
+    expect_success(api, "PUT", f"/admin/users/{user.id}", {})
+    expect_success(api, "DELETE", f"/admin/users/{user.id}")
     entries = search.entries_about_user(user.id, limit=3)
     assert [entry.payload_json.count("user_deleted") for entry in entries] == [1, 0, 0]
     assert "logout" in entries[-1].payload_json

@@ -66,6 +66,20 @@ def timeline_of(user: User, query: str = "") -> str:
     return f"{USERS}{user.pk}/timeline/{query}"
 
 
+def sign_in_as(role: str) -> Console:
+    """The browser of a new operator with that role."""
+    factories.make_user(email=f"{role}@staff.example", role=role)
+    console = Console()
+    assert console.sign_in(f"{role}@staff.example").status_code == 302
+    return console
+
+
+def remove_tokens(response: ApiResponse) -> tuple[int, list[str], set[str]]:
+    """The status, the lines without the CSRF token, and the names of the headers."""
+    lines = [line for line in response.content.decode().splitlines() if "csrfmiddlewaretoken" not in line]
+    return response.status_code, lines, set(response.headers)
+
+
 @pytest.fixture
 def console() -> Console:
     return Console()

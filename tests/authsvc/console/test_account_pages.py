@@ -22,6 +22,7 @@ from tests.conftest import ChangeConfig, Mailbox
 from tests.factories import PASSWORD
 from tests.fakes.authenticator import Authenticator
 from tests.observations import audit_payloads
+from tests.page_browser import read_challenge
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db
@@ -66,7 +67,7 @@ def secret_in(page: str) -> str:
 
 
 def enrol_app(console: Console, name: str = "phone") -> str:
-    """Enrol an authenticator app; returns its secret."""
+    """Enrol an authenticator app and return its secret."""
     assert console.submit(APP, name=name).headers["Location"] == APP_CODE
     secret = secret_in(console.text(APP_CODE))
     assert console.submit(APP_CODE, code=factor_requests.code(secret=secret)).headers["Location"] == ACCOUNT
@@ -74,11 +75,11 @@ def enrol_app(console: Console, name: str = "phone") -> str:
 
 
 def add_passkey(console: Console, name: str = "laptop") -> Authenticator:
-    """Register a passkey; returns the device that has it."""
+    """Register a passkey and return the device that has it."""
     device = new_device()
     prompt = console.submit(PASSKEY, name=name)
     credential = json.dumps(device.create(options_in(prompt)))
-    added = console.submit(PASSKEY, name=name, challenge=challenge_in(prompt), credential=credential)
+    added = console.submit(PASSKEY, name=name, challenge=read_challenge(prompt), credential=credential)
     assert added.headers["Location"] == ACCOUNT
     return device
 
@@ -86,13 +87,7 @@ def add_passkey(console: Console, name: str = "laptop") -> Authenticator:
 def passkey_response(console: Console, device: Authenticator) -> dict[str, str]:
     """The form fields of a sign-in with the device."""
     prompt = console.submit(SIGN_IN, ask="passkey")
-    return {"challenge": challenge_in(prompt), "credential": json.dumps(device.get(options_in(prompt)))}
-
-
-def challenge_in(page: Any) -> str:
-    match = re.search(r'name="challenge" value="([^"]+)"', page.content.decode())
-    assert match, page.content
-    return match[1]
+    return {"challenge": read_challenge(prompt), "credential": json.dumps(device.get(options_in(prompt)))}
 
 
 def entries(action: str) -> list[dict[str, Any]]:
@@ -423,7 +418,7 @@ def test_a_name_that_is_too_long_registers_no_passkey(inside: Console) -> None:
     prompt = inside.submit(PASSKEY, name="laptop")
     credential = json.dumps(new_device().create(options_in(prompt)))
     for name in ("é" * 61, ""):
-        refused = inside.submit(PASSKEY, name=name, challenge=challenge_in(prompt), credential=credential)
+        refused = inside.submit(PASSKEY, name=name, challenge=read_challenge(prompt), credential=credential)
         assert refused.status_code == 400
     assert not Passkey.objects.exists()
 

@@ -26,7 +26,7 @@ LIST = "/operator/core/auditlogentry/"
 
 
 def record_entry(name: str, *, action: Action = Action.MODIFIED, at: datetime | None = None, **traits: Any) -> UUID:
-    """Record an administrator's entry about a user of that name, which need not exist; returns the user ID."""
+    """Record an administrator's entry about a user of that name, which need not exist, and return the user ID."""
     user_id = uuid4()
     audit.record(
         action,
@@ -38,7 +38,7 @@ def record_entry(name: str, *, action: Action = Action.MODIFIED, at: datetime | 
     return user_id
 
 
-def shown(console: Console, **query: Any) -> set[str]:
+def list_names(console: Console, **query: Any) -> set[str]:
     """The names in the rows that a list shows."""
     response: Any = console.client.get(LIST, query)
     assert response.status_code == 200, response.content
@@ -61,8 +61,8 @@ def test_the_list_shows_action_actor_and_subject(inside: Console) -> None:
 def test_entries_are_filtered_by_action(inside: Console) -> None:
     record_entry("ada", action=Action.DELETED)
     record_entry("bob", action=Action.INVITED)
-    assert shown(inside, payload__action="user_deleted") == {"ada"}
-    assert shown(inside, payload__action="token_revoked") == set()
+    assert list_names(inside, payload__action="user_deleted") == {"ada"}
+    assert list_names(inside, payload__action="token_revoked") == set()
 
 
 def test_entries_are_filtered_by_day(inside: Console) -> None:
@@ -71,10 +71,10 @@ def test_entries_are_filtered_by_day(inside: Console) -> None:
     record_entry("bob", at=today - timedelta(days=1))
     long_ago = datetime(2024, 2, 29, 12, tzinfo=UTC)
     record_entry("eve", at=long_ago)
-    assert shown(inside) == {"ada", "bob", "eve"}
-    assert shown(inside, day=today.date().isoformat()) == {"ada"}
-    assert shown(inside, day=(today - timedelta(days=1)).date().isoformat()) == {"bob"}
-    assert shown(inside, day="2024-02-29") == {"eve"}
+    assert list_names(inside) == {"ada", "bob", "eve"}
+    assert list_names(inside, day=today.date().isoformat()) == {"ada"}
+    assert list_names(inside, day=(today - timedelta(days=1)).date().isoformat()) == {"bob"}
+    assert list_names(inside, day="2024-02-29") == {"eve"}
     assert "2024-02-29" in inside.get(f"{LIST}?day=2024-02-29").content.decode()
 
 
@@ -93,13 +93,13 @@ def test_without_a_day_only_the_latest_rows_are_read(inside: Console) -> None:
     user_id = record_entry("ada", action=Action.DELETED, at=before)
     payload = {"action": "user_modified", "traits": {"user_id": str(uuid4()), "user_email": "bob@example.com"}}
     factories.make_audit_entries(filters.MAX_LATEST_ROWS, payload=payload, at=before + timedelta(days=1))
-    assert shown(inside) == {"bob"}
-    assert shown(inside, payload__action="user_deleted") == set()
-    assert shown(inside, q="ada@") == set()
-    assert shown(inside, day=day) == {"ada"}
-    assert shown(inside, q="ada@", day=day) == {"ada"}
-    assert shown(inside, q=str(user_id)) == {"ada"}
-    assert shown(inside, payload__action="user_deleted", created_at__gte=before.isoformat()) == {"ada"}
+    assert list_names(inside) == {"bob"}
+    assert list_names(inside, payload__action="user_deleted") == set()
+    assert list_names(inside, q="ada@") == set()
+    assert list_names(inside, day=day) == {"ada"}
+    assert list_names(inside, q="ada@", day=day) == {"ada"}
+    assert list_names(inside, q=str(user_id)) == {"ada"}
+    assert list_names(inside, payload__action="user_deleted", created_at__gte=before.isoformat()) == {"ada"}
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_entries_are_found_by_their_text(inside: Console, typed: str, expected: 
     record_entry("bob", action=Action.INVITED)
     record_entry("eve")
     AuditLogEntry.objects.filter(payload__traits__user_email="eve@example.com").update(ip_address="192.0.2.9")
-    assert shown(inside, q=typed) == expected
+    assert list_names(inside, q=typed) == expected
 
 
 def test_entries_about_a_user_have_the_user_as_actor_or_subject(inside: Console) -> None:

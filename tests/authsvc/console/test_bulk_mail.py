@@ -26,7 +26,7 @@ INVITE = f"{USERS}invite/"
 
 
 def post(console: Console, action: str, *users: User, whole_list: bool = False, **fields: str) -> str:
-    """Choose an action for ticked users or the whole list; returns the page that follows."""
+    """Choose an action for ticked users or the whole list, and return the page that follows."""
     token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', console.text(USERS))
     assert token
     form = {

@@ -16,7 +16,7 @@ from authsvc.messaging import EmailKind
 from tests import factories
 from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.factor_requests import SECRET
-from tests.authsvc.console.conftest import SIGN_IN, START, Console
+from tests.authsvc.console.conftest import SIGN_IN, START, Console, remove_tokens
 from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import PASSWORD
 from tests.observations import audit_payloads, audit_trail, backdate_rate_limits
@@ -191,11 +191,6 @@ def test_links_of_users_open_nothing_and_stay_valid(console: Console, api: Api, 
     assert not Session.objects.exists()
 
 
-def without_tokens(response: ApiResponse) -> tuple[int, list[str], set[str]]:
-    lines = [line for line in response.content.decode().splitlines() if "csrfmiddlewaretoken" not in line]
-    return response.status_code, lines, set(response.headers)
-
-
 def test_the_response_reveals_no_account(operator: User, mailbox: Mailbox) -> None:
     factories.make_user(email="user@example.com")
     factories.make_user(email="unproven@example.com", role="svc_admin", confirmed=False)
@@ -207,7 +202,7 @@ def test_the_response_reveals_no_account(operator: User, mailbox: Mailbox) -> No
     for name in addresses:
         console = Console()
         with CaptureQueriesContext(connection) as captured:
-            responses.append(without_tokens(ask(console, f"{name}@example.com")))
+            responses.append(remove_tokens(ask(console, f"{name}@example.com")))
         statements.append([sql.split()[0] for sql in counted_statements(captured)])
     assert [response[0] for response in responses] == [200] * len(addresses)
     assert all(response == responses[0] for response in responses)

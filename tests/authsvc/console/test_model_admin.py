@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from typing import Any
 from uuid import uuid4
@@ -11,8 +11,9 @@ from uuid import uuid4
 import pytest
 from django import forms
 from django.db import connection
-from django.db.models import BooleanField
+from django.db.models import BooleanField, QuerySet
 from django.db.models.expressions import RawSQL
+from django.http import HttpRequest
 from django.test.utils import CaptureQueriesContext
 from django.urls import NoReverseMatch, path, reverse
 from pytest_django import Settings
@@ -79,9 +80,29 @@ class UserPage(OperatorAdmin):
         yield DashboardStat(label="Wrong users", count=1, url=self.list_url(role="wrong"), is_alarming=True)
 
 
+class SlowPage(UserPage):
+    def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
+        return User.objects.filter(RawSQL("SELECT pg_sleep(60) IS NOT NULL", [], output_field=BooleanField()))
+
+
 site = OperatorSite()
 site.register(User, UserPage)
 urlpatterns = [path("operator/", site.urls)]
+
+
+Show = Callable[[type[UserPage]], None]
+
+
+@pytest.fixture
+def show(settings: Settings) -> Show:
+    """Replace the page of users by a subclass."""
+
+    def register(page: type[UserPage]) -> None:
+        changed = OperatorSite()
+        changed.register(User, page)
+        settings.ROOT_URLCONF = (path("operator/", changed.urls),)
+
+    return register
 
 
 @pytest.fixture
@@ -162,9 +183,11 @@ def test_a_list_is_counted_up_to_a_limit(inside: Console) -> None:
     assert len(statements) <= 9
 
 
-def test_a_longer_list_has_an_estimated_number(inside: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(UserPage, "max_paged", 1_000)
-    monkeypatch.setattr(UserPage, "max_sorted", 1_100)
+def test_a_longer_list_has_an_estimated_number(inside: Console, show: Show) -> None:
+    class ShortListPage(UserPage):
+        max_paged, max_sorted = 1_000, 1_100
+
+    show(ShortListPage)
     factories.make_plain_users(1_234)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE users")
@@ -178,10 +201,12 @@ def test_a_longer_list_has_an_estimated_number(inside: Console, monkeypatch: pyt
     assert "cannot have this order" not in inside.text(f"{LIST}?role=svc_admin&o=3")
 
 
-def test_many_matches_of_a_search_are_not_sorted_by_address(inside: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(UserPage, "max_paged", 5)
-    monkeypatch.setattr(UserPage, "max_sorted", 5)
-    monkeypatch.setattr(UserPage, "indexed_columns", frozenset({"created_at", "email"}))
+def test_many_matches_of_a_search_are_not_sorted_by_address(inside: Console, show: Show) -> None:
+    class IndexedPage(UserPage):
+        max_paged = max_sorted = 5
+        indexed_columns = frozenset({"created_at", "email"})
+
+    show(IndexedPage)
     factories.make_plain_users(30)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE users")
@@ -190,8 +215,11 @@ def test_many_matches_of_a_search_are_not_sorted_by_address(inside: Console, mon
         assert "cannot have this order" not in inside.text(f"{LIST}?{query}")
 
 
-def test_an_export_has_a_limit(inside: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(UserPage, "max_export_rows", 2)
+def test_an_export_has_a_limit(inside: Console, show: Show) -> None:
+    class ShortExportPage(UserPage):
+        max_export_rows = 2
+
+    show(ShortExportPage)
     factories.make_plain_users(3)
     response = inside.submit(LIST, to=f"{LIST}export/?o=2")
     assert response.headers["Location"] == f"{LIST}?o=2"
@@ -218,9 +246,8 @@ def test_headers_sort_by_one_column(inside: Console, operator: User, query: str,
     assert "".join(re.findall(r"([abc])@sorted\.example\.com", text.partition("<tbody>")[2])) == expected
 
 
-def test_a_slow_list_is_ended(inside: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    slow = RawSQL("SELECT pg_sleep(60) IS NULL", [], output_field=BooleanField())
-    monkeypatch.setattr(UserPage, "get_queryset", lambda page, request: User.objects.filter(slow))
+def test_a_slow_list_is_ended(inside: Console, show: Show) -> None:
+    show(SlowPage)
     page = inside.get(LIST)
     assert page.status_code == 422
     assert b"takes too long" in page.content
@@ -364,13 +391,12 @@ def test_an_action_on_a_list_has_no_more_rows_than_the_operator_has_confirmed(in
     assert len(DONE) == 2
 
 
-def test_an_action_on_a_slow_list_is_ended(inside: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    slow = RawSQL("SELECT pg_sleep(60) IS NOT NULL", [], output_field=BooleanField())
+def test_an_action_on_a_slow_list_is_ended(inside: Console, show: Show) -> None:
     form = {"action": "mark", "select_across": "1"}
     confirmation = inside.submit(LIST, to=LIST, **form)
     results = re.search(rb'name="results" value="([^"]+)"', confirmation.content)
     assert results
-    monkeypatch.setattr(UserPage, "get_queryset", lambda page, request: User.objects.filter(slow))
+    show(SlowPage)
     for further in ({}, {"confirmed": "1", "results": results[1].decode()}):
         assert inside.submit("/operator/", to=LIST, **form, **further).status_code == 422
     assert not DONE
@@ -388,8 +414,11 @@ def test_an_action_on_a_list_can_be_stopped(inside: Console) -> None:
     assert len(DONE) == 100
 
 
-def test_an_action_on_a_list_has_a_limit(inside: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(UserPage, "max_list_rows", 3)
+def test_an_action_on_a_list_has_a_limit(inside: Console, show: Show) -> None:
+    class ShortActionPage(UserPage):
+        max_list_rows = 3
+
+    show(ShortActionPage)
     factories.make_plain_users(3)
     [refused] = do_list(inside, "", "mark")
     assert "more than 3 users" in result_text(inside, refused)

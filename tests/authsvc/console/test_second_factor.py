@@ -19,7 +19,7 @@ from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa import test_webauthn_factor as keys
 from tests.accounts.mfa.factor_requests import PHONE, SECRET, Owner
 from tests.authsvc.console.conftest import SIGN_IN, START, Console
-from tests.conftest import Api, ChangeConfig, Mailbox
+from tests.conftest import Api, ChangeConfig, Mailbox, read_success
 from tests.fakes.authenticator import Authenticator
 from tests.observations import audit_trail
 from tokens.models import Session
@@ -265,7 +265,7 @@ def make_key(api: Api, user: User, device: Authenticator) -> Factor:
         token=signed_in.access_token,
         refresh_token=signed_in.refresh_token,
     )
-    factor_requests.done(keys.create(api, owner, device))
+    read_success(keys.create(api, owner, device))
     Session.objects.filter(user=user).delete()
     return factor
 

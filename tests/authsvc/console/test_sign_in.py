@@ -18,8 +18,8 @@ from accounts.models import User
 from authsvc.console.sign_in import console_session
 from authsvc.models import AuditLogEntry
 from tests import factories
-from tests.authsvc.console.conftest import SIGN_IN, START, Console
-from tests.conftest import Api, ApiResponse, ChangeConfig
+from tests.authsvc.console.conftest import SIGN_IN, START, Console, remove_tokens
+from tests.conftest import Api, ChangeConfig
 from tests.factories import PASSWORD
 from tokens.models import Session
 
@@ -96,15 +96,10 @@ def test_a_failed_sign_in_creates_no_session(
     assert not console.is_in
 
 
-def without_tokens(response: ApiResponse) -> tuple[int, list[str], set[str]]:
-    lines = [line for line in response.content.decode().splitlines() if "csrfmiddlewaretoken" not in line]
-    return response.status_code, lines, set(response.headers)
-
-
 def test_users_who_are_not_operators_get_the_error_of_a_wrong_password(operator: User) -> None:
     factories.make_user(email="ua@example.com")
     responses = [
-        without_tokens(Console().sign_in(name, password))
+        remove_tokens(Console().sign_in(name, password))
         for name, password in (("ua@example.com", PASSWORD), ("ua@example.com", "wrong"))
     ]
     assert responses[0] == responses[1]

@@ -45,7 +45,7 @@ def press(console: Console, user: User, action: str, **fields: str) -> ApiRespon
 
 
 def run_action(console: Console, user: User, action: str, **fields: str) -> str:
-    """Run and confirm an action; returns the text that the operator sees."""
+    """Run and confirm an action, and return the text that the operator sees."""
     done = press(console, user, action, confirm="1", **fields)
     assert done.status_code == 302, done.content
     return console.text(done.headers["Location"])

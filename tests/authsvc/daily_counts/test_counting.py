@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import pytest
 from django.db import connection
 from django.utils import timezone
@@ -16,7 +17,6 @@ from authsvc import daily_counts
 from authsvc.daily_counts import Series, counting
 from authsvc.daily_counts.counting import Source
 from authsvc.daily_counts.models import CountProgress, DailyCount
-from authsvc.db.sql import fetch_rows
 from authsvc.models import AuditLogEntry
 from mailer.models import Attempt, Outcome
 from tests import factories
@@ -46,7 +46,7 @@ def count(at: datetime = NOON) -> int:
 
 
 def set_batch_size(monkeypatch: pytest.MonkeyPatch, size: int) -> Source:
-    """Makes the audit trail, in batches of `size` rows, the only source."""
+    """Make the audit trail, in batches of `size` rows, the only source."""
     [entries] = [source for source in counting.sources if source.table == "audit_log_entries"]
     source = dataclasses.replace(entries, batch_size=size)
     monkeypatch.setattr(counting, "sources", [source])
@@ -79,15 +79,20 @@ def test_rows_count_once_while_the_job_counts_them(monkeypatch: pytest.MonkeyPat
     count()
     make_entries(LOGIN, LOGIN, at=NOON)
     times = [NOON + timedelta(minutes=10), NOON + timedelta(minutes=20)]
+    execute = psycopg.Cursor.execute
 
-    def read_after_the_job(sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
-        at = times.pop(0)
-        count(at)
-        make_entries(LOGIN, at=at)
-        return fetch_rows(sql, parameters)
+    def execute_after_the_job(cursor: psycopg.Cursor, *arguments: Any, **options: Any) -> psycopg.Cursor:
+        if times:
+            at = times.pop(0)
+            with monkeypatch.context() as job:
+                job.setattr(psycopg.Cursor, "execute", execute)
+                count(at)
+                make_entries(LOGIN, at=at)
+        return execute(cursor, *arguments, **options)
 
-    monkeypatch.setattr(counting, "fetch_rows", read_after_the_job)
+    monkeypatch.setattr(psycopg.Cursor, "execute", execute_after_the_job)
     assert totals(NOON + timedelta(hours=1)) == {("sign_ins", ""): AuditLogEntry.objects.count()}
+    assert times == []
 
 
 def test_messages_count_by_their_last_outcome() -> None:

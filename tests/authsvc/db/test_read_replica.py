@@ -193,7 +193,7 @@ def test_another_replica_is_read_while_one_is_skipped(replica: Any, recorded: Re
         assert read_replica.read(number_of_users) == 0
 
 
-def test_a_statement_without_an_answer_is_not_repeated(replica: Any, auth_config: ChangeConfig) -> None:
+def test_a_statement_without_a_response_is_not_repeated(replica: Any, auth_config: ChangeConfig) -> None:
     auth_config(api={"max_request_duration": timedelta(milliseconds=1)})
     ran: list[int] = []
 

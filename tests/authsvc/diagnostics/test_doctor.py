@@ -47,12 +47,6 @@ def run_diagnostic(diagnostic: Diagnostic, *, url: str = "") -> list[CheckResult
     return list(diagnostic.run(DiagnosticContext(public_url=url)))
 
 
-@pytest.fixture
-def peer() -> Iterator[HttpPeer]:
-    with HttpPeer() as running:
-        yield running
-
-
 @pytest.mark.django_db
 def test_a_ready_database_has_no_findings() -> None:
     result = outcomes(DatabaseDiagnostic())

@@ -44,7 +44,7 @@ print(json.dumps({"results": checked, "loaded": loaded}))
 
 @pytest.fixture
 def collector() -> Iterator[socket.socket]:
-    """Accepts connections and sends nothing."""
+    """A server that accepts connections and sends nothing."""
     with socket.create_server((HOST, 0)) as listening:
         yield listening
 

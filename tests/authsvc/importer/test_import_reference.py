@@ -22,7 +22,7 @@ from tests import factories
 from tests.accounts.mfa import factor_requests
 from tests.authsvc.importer.conftest import run
 from tests.authsvc.importer.reference import NIL, Reference
-from tests.conftest import Api
+from tests.conftest import Api, read_success
 from tests.factories import PASSWORD
 from tests.tokens.token_requests import error_of, read_claims, refresh, rotate, session_exists
 from tokens.models import AmrClaim, FlowState, LegacyRefreshToken, OneTimeToken, Session
@@ -523,8 +523,8 @@ def test_an_imported_authenticator_app_works(reference: Reference, api: Api) -> 
     run(reference.url)
     User.objects.update(email_confirmed_at=reference.at, aud="authenticated")
     body = {"email": "ada@example.com", "password": PASSWORD}
-    signed_in = factor_requests.done(api.post("/token?grant_type=password", body))
+    signed_in = read_success(api.post("/token?grant_type=password", body))
     (factor,) = signed_in["user"]["factors"]
     challenge_id = factor_requests.challenged(api, signed_in["access_token"], factor["id"])
     raised = factor_requests.verify(api, signed_in["access_token"], factor["id"], challenge_id, factor_requests.code())
-    assert read_claims(factor_requests.done(raised)["access_token"])["aal"] == "aal2"
+    assert read_claims(read_success(raised)["access_token"])["aal"] == "aal2"

@@ -41,7 +41,7 @@ def legacy(*, used: datetime, revoked: bool = False, **columns: Any) -> LegacyRe
     return made
 
 
-def imported(*, used: datetime, **columns: Any) -> Session:
+def import_session(*, used: datetime, **columns: Any) -> Session:
     session = legacy(used=used, **columns).session
     assert session is not None
     return session
@@ -144,8 +144,8 @@ CASES: dict[str, tuple[Make, Make]] = {
         lambda: session(created_at=AT - 3 * DAY + HOUR),
     ),
     "an imported session, counted from its live token": (
-        lambda: imported(created_at=AT - 6 * DAY, used=AT - 3 * DAY - HOUR),
-        lambda: imported(created_at=AT - 6 * DAY, used=AT - 3 * DAY + HOUR),
+        lambda: import_session(created_at=AT - 6 * DAY, used=AT - 3 * DAY - HOUR),
+        lambda: import_session(created_at=AT - 6 * DAY, used=AT - 3 * DAY + HOUR),
     ),
 }
 

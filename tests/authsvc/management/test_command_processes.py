@@ -37,7 +37,7 @@ def run(*arguments: str, database_url: str, stdin: str = "") -> subprocess.Compl
 
 
 def converse(*arguments: str, database_url: str, responses: list[tuple[str, str]]) -> tuple[int, str]:
-    """Run a command on a separate terminal and answer its questions; returns exit status and output.
+    """Run a command on a separate terminal, answer its questions, and return exit status and output.
 
     `answers` are pairs of the end of what is asked and the line to type.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import re
 import secrets
 import stat
@@ -13,6 +14,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import orjson
+import psycopg
 import pytest
 from django.apps import apps
 from django.core.management import CommandError, call_command
@@ -92,7 +94,7 @@ ROWS_OF_USER = {
 
 @pytest.fixture(autouse=True)
 def empty_queue() -> None:
-    """Empties the queue, which rollbacks of other tests do not cover."""
+    """Empty the queue, which rollbacks of other tests do not cover."""
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM procrastinate_jobs")
 
@@ -452,17 +454,18 @@ def test_an_interrupted_erasure_is_finished_by_another_run(monkeypatch: pytest.M
     user = make_user()
     entries = 4 + 500
     make_audit_entries(500, payload={"action": "login", "actor_id": str(user.id)}, at=timezone.now())
-    reported: list[int] = []
+    execute, batches = psycopg.Cursor.execute, itertools.count(1)
 
-    def interrupt(number: int) -> None:
-        reported.append(number)
-        raise KeyboardInterrupt
+    def interrupt_second_batch(cursor: psycopg.Cursor, sql: str, *arguments: Any, **options: Any) -> psycopg.Cursor:
+        if f"UPDATE {TRAIL} " in sql and next(batches) == 2:
+            raise KeyboardInterrupt
+        return execute(cursor, sql, *arguments, **options)
 
     with monkeypatch.context() as interrupted:
-        interrupted.setattr("authsvc.management.progress.Progress.advance", lambda _, number: interrupt(number))
+        interrupted.setattr(psycopg.Cursor, "execute", interrupt_second_batch)
         with pytest.raises(CommandError, match="interrupted"):
             erase(EMAIL)
-    assert reported == [500]
+    assert next(batches) == 3
     assert tables_with(user.id).keys() == {TRAIL}
 
     with pytest.raises(CommandError, match="specify the user id that it printed"):

@@ -18,7 +18,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def _slow_items(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Advances the clock by a minute at each reading."""
+    """Advance the clock by a minute at each reading."""
     minutes = itertools.count()
     monkeypatch.setattr(time, "monotonic", lambda: 60.0 * next(minutes))
 

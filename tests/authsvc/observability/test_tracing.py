@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any
@@ -165,7 +166,7 @@ def test_a_call_continues_the_trace_of_the_client(tracer: trace.Tracer) -> None:
 
 @pytest.mark.usefixtures("instrumented_requests")
 def test_unconfigured_hosts_get_no_trace_headers(tracer: trace.Tracer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("authsvc.outgoing.connections.is_public", lambda _address: True)
+    monkeypatch.setattr(ipaddress.IPv4Address, "is_global", True)
     with HttpPeer() as peer, tracer.start_as_current_span("api", kind=SpanKind.SERVER):
         http.send("GET", peer.url, timeout=timedelta(seconds=5), max_bytes=1000, public_only=True)
     assert "traceparent" not in peer.received[0].headers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from io import StringIO
 from typing import Any
 from uuid import uuid4
@@ -11,6 +12,7 @@ from uuid import uuid4
 import pytest
 import requests
 from django.core.management import CommandError, call_command
+from django.db import transaction
 from django.db.models import Model
 from django.utils import timezone
 
@@ -18,6 +20,7 @@ from accounts.models import Factor, FactorStatus, FactorType, User
 from authsvc.conf import Secret
 from authsvc.security import crypto, encrypted_columns, encryption
 from tests import factories
+from tests.concurrency import run_in_own_connection, wait_for_lock_waiters
 from tests.conftest import Api, ChangeConfig
 from tests.live.servers import LiveServer
 from tokens.models import Session
@@ -145,17 +148,20 @@ def test_without_encryption_the_command_encrypts_keys_only() -> None:
     assert after == {name: values for name, values in before.items() if name != "key"}
 
 
-def test_a_concurrently_changed_value_is_kept(encrypt_with: Encrypt, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.django_db(transaction=True)
+def test_a_concurrently_changed_value_is_kept(encrypt_with: Encrypt) -> None:
     user = factories.make_user()
     encrypt_with("new")
-    encrypt = encryption.encrypt
 
-    def change_password_first(text: str, **options: Any) -> str:
-        User.objects.update(password="another")
-        return encrypt(text, **options)
+    def reencrypt_passwords() -> encrypted_columns.ReencryptionResult:
+        return encrypted_columns.reencrypt(column(User), report_progress=lambda _: None)
 
-    monkeypatch.setattr(encryption, "encrypt", change_password_first)
-    outcome = encrypted_columns.reencrypt(column(User), report_progress=lambda _: None)
+    with ThreadPoolExecutor(1) as threads:
+        with transaction.atomic():
+            User.objects.update(password="another")
+            reencrypting = threads.submit(run_in_own_connection, reencrypt_passwords)
+            wait_for_lock_waiters(1)  # it has read the value before the change
+        outcome = reencrypting.result()
     assert (outcome.reencrypted, outcome.unreadable) == (0, 0)
     assert User.objects.get(id=user.id).password == "another"
 

@@ -153,7 +153,7 @@ def test_a_signal_reloads_and_a_later_process_starts_with_the_new_settings(
 
 @pytest.fixture
 def reloader(folder: Path) -> Iterator[Reloader]:
-    """Reloads the settings of this process from `folder`; the previous ones are restored afterwards."""
+    """Reload the settings of this process from `folder`; the previous ones are restored afterwards."""
     before = settings.AUTH
     yield Reloader(folder, RequestSlots(4))
     settings.AUTH = before

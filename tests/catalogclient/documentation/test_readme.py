@@ -28,7 +28,7 @@ ENVIRONMENT = {
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Starts the server with the command of the README on free ports. Returns its base URL."""
+    """Start the server with the command of the README on free ports and return its base URL."""
     folder = tmp_path_factory.mktemp("readme")
     [block] = [text for text in blocks.blocks(blocks.README, "sh") if "weed mini" in text]
     words = shlex.split(block.replace("\\\n", " "))
@@ -54,7 +54,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def printed(address: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Runs the Python examples as one program. Returns its output."""
+    """Run the Python examples as one program and return its output."""
     script = tmp_path_factory.mktemp("examples") / "examples.py"
     script.write_text("\n".join(blocks.blocks(blocks.README, "python")).replace(ADDRESS, address))
     run = subprocess.run(

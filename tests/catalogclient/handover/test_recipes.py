@@ -38,7 +38,7 @@ def catalog(seaweedfs: CatalogServer) -> Iterator[RestCatalog]:
 
 
 def _run(catalog: RestCatalog, monkeypatch: pytest.MonkeyPatch, *titles: str) -> dict[str, Any]:
-    """Runs the examples of the sections in order without other credentials. Returns their names."""
+    """Run the examples of the sections in order without other credentials, and return their names."""
     for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")

@@ -15,7 +15,7 @@ SCHEMA: types.Schema = {
 
 
 def table(name: str, **more: str) -> types.CreateTableRequest:
-    """Returns a request to create a table with properties `more`."""
+    """Return a request to create a table with properties `more`."""
     request: types.CreateTableRequest = {"name": name, "schema": SCHEMA}
     if more:
         request["properties"] = more
@@ -34,7 +34,7 @@ def version(number: int, sql: str, *, namespace: str) -> types.ViewVersion:
 
 
 def view(name: str, *, namespace: str) -> types.CreateViewRequest:
-    """Returns a request to create a view."""
+    """Return a request to create a view."""
     return {
         "name": name,
         "schema": SCHEMA,

@@ -9,11 +9,11 @@ from tests.catalogclient.servers.running import CatalogServer
 
 
 def connect(server: CatalogServer) -> Catalog:
-    """Returns a PyIceberg catalog of the server."""
+    """Return a PyIceberg catalog of the server."""
     return load_catalog(server.name, **server.pyiceberg_properties())
 
 
 def rows(*ids: int) -> pa.Table:
-    """Returns rows for the schema of the test tables."""
+    """Return rows for the schema of the test tables."""
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("town", pa.string())])
     return pa.table({"id": ids, "town": [f"town {number}" for number in ids]}, schema=schema)

@@ -23,7 +23,7 @@ SNAPSHOT = {
 
 
 def table(snapshots: int) -> dict[str, Any]:
-    """Returns the load result of a table with that many snapshots."""
+    """Return the load result of a table with that many snapshots."""
     history = [{**SNAPSHOT, "snapshot-id": SNAPSHOT["snapshot-id"] + number} for number in range(snapshots)]  # type: ignore[operator]
     metadata = {
         "format-version": 2,
@@ -82,7 +82,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self.bodies[snapshots]
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Does not log."""
+        """Log nothing."""
 
 
 class _Server(ThreadingHTTPServer):
@@ -92,7 +92,7 @@ class _Server(ThreadingHTTPServer):
 
 @contextlib.contextmanager
 def serve() -> Iterator[str]:
-    """Runs the server inside the block and yields its base URL."""
+    """Run the server inside the block and yield its base URL."""
     process = subprocess.Popen([sys.executable, "-m", __name__], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

@@ -19,7 +19,7 @@ SNAPSHOTS = 18_000
 
 
 def _peak(call: Callable[[], T]) -> tuple[T, int]:
-    """Returns the result of a call and its peak memory in bytes, including the result."""
+    """Return the result of a call and its peak memory in bytes, including the result."""
     tracemalloc.start()
     try:
         return call(), tracemalloc.get_traced_memory()[1]

@@ -17,7 +17,7 @@ OLDEST_JAVA = 17
 
 
 def _locked() -> dict[str, str]:
-    """Returns the coordinates and the SHA-256 of every jar."""
+    """Return the coordinates and the SHA-256 of every jar."""
     lines = [line.split() for line in LOCK.read_text().splitlines() if not line.startswith("#")]
     return {coordinates: digest for coordinates, digest in lines}  # noqa: C416  (pairs by shape, not by type)
 
@@ -45,7 +45,7 @@ ABILITIES = {
 
 @contextlib.contextmanager
 def serve(folder: Path, *, cache: Path) -> Iterator[dict[str, CatalogServer]]:
-    """Runs the three catalogs in `folder` inside the block. Yields them by name."""
+    """Run the three catalogs in `folder` inside the block and yield them by name."""
     java = maven.java(OLDEST_JAVA, server="Apache's server")
     jars = maven.class_path(_locked(), cache, server="Apache's server")
     warehouse = folder / "warehouse"

@@ -20,13 +20,13 @@ LAYER = "bronze"
 
 
 def program() -> str | None:
-    """Returns the path of its program, or None if it is not installed."""
+    """Return the path of its program, or None if it is not installed."""
     return shutil.which("lakana")
 
 
 @contextlib.contextmanager
 def serve(folder: Path) -> Iterator[CatalogServer]:
-    """Runs the server in `folder` inside the block."""
+    """Run the server in `folder` inside the block."""
     [port] = process.free_ports(1)
     base_url = f"http://127.0.0.1:{port}"
     command = [program() or "", "server", "start", "--local", "--port", str(port), "--data-dir", str(folder / "data")]
@@ -46,7 +46,7 @@ def _home(folder: Path) -> dict[str, str]:
 
 
 def _token(folder: Path) -> str:
-    """Returns the token that the server creates at its first start, or an empty string before."""
+    """Return the token that the server creates at its first start, or an empty string before."""
     config = folder / ".config" / "lakana" / "config.toml"
     if not config.exists():
         return ""

@@ -21,7 +21,7 @@ FETCH_SECONDS = 100.0
 
 
 def java(oldest: int, *, server: str) -> str:
-    """Returns the path of a Java runtime of version `oldest` or later. Skips the test if there is none."""
+    """Return the path of a Java runtime of version `oldest` or later. Skip the test if there is none."""
     for program in _runtimes():
         output = subprocess.run([program, "-version"], capture_output=True, text=True, check=True, timeout=60).stderr
         if int(output.split('"')[1].split(".")[0]) >= oldest:
@@ -30,7 +30,7 @@ def java(oldest: int, *, server: str) -> str:
 
 
 def _runtimes() -> Iterator[str]:
-    """Yields the runtimes on the path, in JAVA_HOME and where Linux distributions install them."""
+    """Yield the runtimes on the path, in JAVA_HOME and where Linux distributions install them."""
     homes = [Path(home) for home in [os.environ.get("JAVA_HOME")] if home]
     on_path = shutil.which("java")
     if on_path:
@@ -42,10 +42,10 @@ def _runtimes() -> Iterator[str]:
 
 
 def class_path(jars: Mapping[str, str], cache: Path, *, server: str, seconds: float = FETCH_SECONDS) -> str:
-    """Returns the class path of `jars` in Maven's local repository.
+    """Return the class path of `jars` in Maven's local repository.
 
     `jars` maps `group:artifact:version[:classifier]` to the SHA-256 of the jar. Maven runs once per content of `jars`,
-    and its result is stored in `cache`. The jars are verified every time. Skips the test if Maven cannot fetch them
+    and its result is stored in `cache`. The jars are verified every time. Skip the test if Maven cannot fetch them
     within `seconds`. Test processes that need the same jars wait for one download.
     """
     give_up = time.monotonic() + seconds
@@ -66,7 +66,7 @@ def _digest(jar: Path) -> str:
 
 
 def _pom(jars: Mapping[str, str]) -> str:
-    """Returns a POM with the jars, without their dependencies."""
+    """Return a POM with the jars, without their dependencies."""
     dependencies = ""
     for coordinates in jars:
         group, artifact, version, *classifier = coordinates.split(":")
@@ -86,7 +86,7 @@ def _pom(jars: Mapping[str, str]) -> str:
 
 @contextlib.contextmanager
 def _locked(file: Path, give_up: float, *, server: str) -> Iterator[None]:
-    """Holds the lock of `file` inside the block. Skips the test if another process holds it until `give_up`."""
+    """Hold the lock of `file` inside the block. Skip the test if another process holds it until `give_up`."""
     with file.open("w") as lock:
         while True:
             try:

@@ -24,7 +24,7 @@ BRANCH = "main"
 
 @contextlib.contextmanager
 def serve(folder: Path, *, cache: Path, storage: Mapping[str, str]) -> Iterator[CatalogServer]:
-    """Runs the server in `folder` inside the block, with its files in S3 `storage`."""
+    """Run the server in `folder` inside the block, with its files in S3 `storage`."""
     java = maven.java(OLDEST_JAVA, server="Nessie")
     jar = maven.class_path(JAR, cache, server="Nessie")
     port, management_port = process.free_ports(2)

@@ -16,7 +16,7 @@ STOP_SECONDS = 30
 
 
 def free_ports(count: int, *, beside: int = 0) -> list[int]:
-    """Returns ports without a listener. With `beside`, the port that much higher is free too.
+    """Return ports without a listener. With `beside`, the port that much higher is free too.
 
     They lie below the range from which the system gives ports to clients, so that none is taken before its server
     starts.
@@ -43,7 +43,7 @@ def _is_free(port: int) -> bool:
 def running(
     command: Sequence[str], *, folder: Path, is_ready: Callable[[], bool], env: Mapping[str, str] | None = None
 ) -> Iterator[None]:
-    """Runs `command` in `folder` inside the block, which is entered when `is_ready()` returns True."""
+    """Run `command` in `folder` inside the block, which is entered when `is_ready()` returns True."""
     log = folder / "server.log"
     with log.open("wb") as output:
         process = subprocess.Popen(

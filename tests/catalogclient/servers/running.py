@@ -72,7 +72,7 @@ class CatalogServer:
         return ability in self.abilities
 
     def need(self, ability: Ability) -> None:
-        """Skips the test if the server lacks the ability."""
+        """Skip the test if the server lacks the ability."""
         if not self.can(ability):
             pytest.skip(f"{self.name} cannot do it: {ability.name}")
 
@@ -89,12 +89,12 @@ class CatalogServer:
         }
 
     def connect(self, **options: Any) -> RestCatalog:
-        """Returns a catalog of this server. The caller closes it."""
+        """Return a catalog of this server. The caller closes it."""
         usual = {"warehouse": self.warehouse, "prefix": self.prefix, "auth": self.auth()}
         return RestCatalog(self.base_url, **{**usual, **options})
 
     def pyiceberg_properties(self) -> dict[str, str]:
-        """Returns the properties for `load_catalog` of PyIceberg, with storage keys if the server has storage."""
+        """Return the properties for `load_catalog` of PyIceberg, with storage keys if the server has storage."""
         properties = {"type": "rest", "uri": self.base_url}
         if self.warehouse:
             properties["warehouse"] = self.warehouse

@@ -63,7 +63,7 @@ IDENTITIES = {
 
 
 def program() -> str:
-    """Returns the path of `weed`."""
+    """Return the path of `weed`."""
     beside = Path(sys.executable).with_name("weed")
     result = str(beside) if beside.exists() else shutil.which("weed")
     if result:
@@ -75,7 +75,7 @@ def program() -> str:
 
 @contextlib.contextmanager
 def serve(folder: Path) -> Iterator[CatalogServer]:
-    """Runs the server in `folder` inside the block."""
+    """Run the server in `folder` inside the block."""
     ports = dict(zip(PORTS, process.free_ports(len(PORTS), beside=GRPC_OFFSET), strict=True))
     identities = folder / "identities.json"
     identities.write_text(json.dumps(IDENTITIES))
@@ -122,7 +122,7 @@ def serve(folder: Path) -> Iterator[CatalogServer]:
 
 
 def remove_sockets(ports: Iterable[int]) -> None:
-    """Removes the sockets that the server leaves in /tmp."""
+    """Remove the sockets that the server leaves in /tmp."""
     for port in ports:
         for number in (port, port + GRPC_OFFSET):
             for socket in Path("/tmp").glob(f"seaweedfs-*-{number}.sock"):
@@ -130,7 +130,7 @@ def remove_sockets(ports: Iterable[int]) -> None:
 
 
 def is_ready(base_url: str, *, client_id: str, client_secret: str) -> bool:
-    """Returns True if the warehouse exists. The configuration is available earlier."""
+    """Return True if the warehouse exists. The configuration is available earlier."""
     form = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": client_secret}
     try:
         response = requests.post(f"{base_url}/v1/oauth/tokens", data=form, timeout=5)

@@ -40,6 +40,12 @@ class Slots:
         self.held -= 1
 
 
+class OccupiedSlots(Slots):
+    """The slots of a server whose threads may not wait."""
+
+    max_waiting_threads = 0
+
+
 @pytest.fixture
 def slots(set_hook: SetHook) -> Iterator[Slots]:
     set_hook(HTTP, uri="https://hooks.example.com/", timeout=SHORT)
@@ -48,6 +54,13 @@ def slots(set_hook: SetHook) -> Iterator[Slots]:
     bulkhead.set_slots(slots)
     yield slots
     bulkhead.set_slots(None)
+
+
+@pytest.fixture
+def occupied_slots(slots: Slots) -> Slots:
+    occupied = OccupiedSlots()
+    bulkhead.set_slots(occupied)
+    return occupied
 
 
 def occupy(hook: Hook, count: int, release: threading.Event) -> list[threading.Thread]:
@@ -160,18 +173,16 @@ def test_the_wait_for_a_reservation_counts_as_time_of_the_call(
     thread.join()
 
 
-def test_calls_without_a_slot_leave_threads_to_other_requests(slots: Slots, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Slots, "max_waiting_threads", 0)
+def test_calls_without_a_slot_leave_threads_to_other_requests(occupied_slots: Slots) -> None:
     with pytest.raises(ServiceBusy), concurrency.call(HTTP):
         pass
-    assert slots.held == 1
+    assert occupied_slots.held == 1
     with concurrency.reserve(HTTP), transaction.atomic(), concurrency.call(HTTP):
-        assert slots.held == 1
+        assert occupied_slots.held == 1
 
 
-def test_too_many_waiting_requests(slots: Slots, auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_waiting_requests(occupied_slots: Slots, auth_config: ChangeConfig) -> None:
     auth_config(hook_calls={"max_concurrency": 1})
-    monkeypatch.setattr(Slots, "max_waiting_threads", 0)
     release = threading.Event()
     [thread] = occupy(HTTP, 1, release)
     try:
@@ -180,7 +191,7 @@ def test_too_many_waiting_requests(slots: Slots, auth_config: ChangeConfig, monk
     finally:
         release.set()
         thread.join()
-    assert slots.held == 1
+    assert occupied_slots.held == 1
 
 
 def test_a_failure_ends_its_reservation(slots: Slots, auth_config: ChangeConfig) -> None:

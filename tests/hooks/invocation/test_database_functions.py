@@ -48,7 +48,7 @@ def test_types_of_the_argument(argument: str) -> None:
     assert invoke(HOOK, PAYLOAD) == {"seen": "u"}
 
 
-def test_no_answer() -> None:
+def test_no_response() -> None:
     create("RETURN NULL;")
     assert invoke(HOOK, PAYLOAD) is NO_RESPONSE
 
@@ -90,7 +90,7 @@ def test_a_missing_function() -> None:
         ("RAISE EXCEPTION 'nope';", 500, {"code": "P0001", "message": "nope"}),
     ],
 )
-def test_an_exception_of_the_function_is_the_answer(
+def test_an_exception_of_the_function_is_the_response(
     api: Api, statement: str, status: int, body: dict[str, Any]
 ) -> None:
     factories.make_user(email="ada@example.com")

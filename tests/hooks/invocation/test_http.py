@@ -84,7 +84,7 @@ def test_unsigned_request_has_no_signature_header(set_hook: SetHook, peer: HttpP
         (Response(headers=JSON, body=b'"'.join([b'{"a":', b"x" * (204_800 - 8), b"}"])), ...),
     ],
 )
-def test_accepted_answers(set_hook: SetHook, peer: HttpPeer, response: Response, expected: object) -> None:
+def test_accepted_responses(set_hook: SetHook, peer: HttpPeer, response: Response, expected: object) -> None:
     set_hook(HOOK, uri=peer.url)
     peer.respond(response)
     received: Any = invoke(HOOK, PAYLOAD)
@@ -202,7 +202,7 @@ def test_time_limit_covers_pauses(set_hook: SetHook) -> None:
 
 
 @pytest.mark.parametrize("response", [Response(hang=True), Response(drip=0.2, headers=JSON, body=b"{}" * 100)], ids=str)
-def test_slow_answers(set_hook: SetHook, peer: HttpPeer, response: Response) -> None:
+def test_slow_responses(set_hook: SetHook, peer: HttpPeer, response: Response) -> None:
     peer.respond(response)
     error = failure(set_hook, peer.url, timeout=timedelta(milliseconds=500))
     assert described(error) == (

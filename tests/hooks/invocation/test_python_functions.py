@@ -29,7 +29,7 @@ def uri(name: str) -> str:
     return f"python:tests.hooks.invocation.functions:{name}"
 
 
-def test_answers(set_hook: SetHook) -> None:
+def test_responses(set_hook: SetHook) -> None:
     set_hook(HOOK, uri=uri("respond"))
     assert invoke(HOOK, PAYLOAD) == {"name": "after-user-created"}
     set_hook(HOOK, uri=uri("accept"))
@@ -55,7 +55,7 @@ def test_an_exception_is_logged_without_the_payload(set_hook: SetHook, caplog: p
     assert "secret@example.com" not in json.dumps([record.__dict__ for record in caplog.records], default=str)
 
 
-def test_an_answer_that_is_no_json(set_hook: SetHook) -> None:
+def test_a_response_that_is_no_json(set_hook: SetHook) -> None:
     set_hook(HOOK, uri=uri("answer_badly"))
     with pytest.raises(InvalidHookResponse):
         invoke(HOOK, PAYLOAD)

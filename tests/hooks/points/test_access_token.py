@@ -153,7 +153,7 @@ def test_required_claims_are_named_in_the_order_of_the_schema() -> None:
         ({"claims": 7}, InvalidHookResponse, "Error unmarshaling JSON output."),
     ],
 )
-def test_answers_without_claims_are_refused(response: Any, error: type[HookFailed], text: str) -> None:
+def test_responses_without_claims_are_refused(response: Any, error: type[HookFailed], text: str) -> None:
     with pytest.raises(error) as raised:
         read_claims(response, issued=ISSUED)
     assert (raised.value.status, raised.value.error_code, raised.value.message) == (500, "unexpected_failure", text)

@@ -227,6 +227,6 @@ def test_messages_are_exported_without_their_call_and_erased(
 def test_a_deleted_user_gets_no_message(api: Api, queue: Queue, use_message_hook: UseMessageHook) -> None:
     hook = use_message_hook(Hook.SEND_EMAIL)
     user = recover(api)
-    admin_requests.done(api, "DELETE", f"/admin/users/{user.id}")
+    admin_requests.expect_success(api, "DELETE", f"/admin/users/{user.id}")
     assert queue.jobs() == []
     assert hook.received == []

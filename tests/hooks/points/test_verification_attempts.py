@@ -107,7 +107,7 @@ def test_a_rejected_password_on_the_hosted_page(
 
 
 @pytest.mark.parametrize("response", [{"decision": "continue"}, {"decision": "else", "message": "x"}, {}, None])
-def test_other_answers_keep_the_result(
+def test_other_responses_keep_the_result(
     api: Api, user: User, password_hook: HttpPeer, response: dict[str, Any] | None
 ) -> None:
     password_hook.respond(in_json(response))
@@ -123,7 +123,7 @@ def test_an_error_of_the_hook_keeps_the_sessions(api: Api, user: User, password_
 
 
 @pytest.mark.parametrize("document", [{"decision": 1}, {"decision": "reject", "message": []}])
-def test_answers_of_another_shape(
+def test_responses_of_another_shape(
     api: Api, user: User, password_hook: HttpPeer, document: dict[str, Any], recorded: RecordedMetrics
 ) -> None:
     password_hook.respond(in_json(document))
@@ -165,7 +165,7 @@ def test_a_rejected_code_ends_all_sessions(api: Api, set_hook: SetHook, peer: Ht
     assert failed_attempts.read_count(owner.user.id) == (0 if is_valid else 1)
 
 
-def test_other_answers_keep_the_result_of_a_code(api: Api, set_hook: SetHook, peer: HttpPeer) -> None:
+def test_other_responses_keep_the_result_of_a_code(api: Api, set_hook: SetHook, peer: HttpPeer) -> None:
     owner = factor_requests.make_owner()
     set_hook(Hook.MFA_VERIFICATION_ATTEMPT, uri=peer.url)
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id)

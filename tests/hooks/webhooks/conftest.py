@@ -21,7 +21,7 @@ def _enabled(auth_config: ChangeConfig) -> Iterator[None]:
 
 @pytest.fixture
 def receiver() -> Iterator[HttpPeer]:
-    """Accepts every webhook unless a test sets other answers."""
+    """A server that accepts every webhook unless a test sets other responses."""
     with HttpPeer() as running:
         running.respond(Response(status=204))
         yield running

@@ -50,7 +50,7 @@ def record(event_type: EventType = EventType.USER_UPDATED, *, user_id: UUID | No
 
 
 def deliver(dispatcher: Dispatcher | None = None) -> None:
-    """Attempts every delivery that is due, until none is."""
+    """Attempt every delivery that is due, until none is."""
     running = dispatcher or Dispatcher()
     count = -1
     while count != (count := sum(WebhookDelivery.objects.values_list("attempts", flat=True))):
@@ -68,7 +68,7 @@ def statuses() -> list[str]:
 
 
 def backdate(by: timedelta) -> None:
-    """Lets `by` pass for deliveries and endpoints."""
+    """Let `by` pass for deliveries and endpoints."""
     WebhookDelivery.objects.update(
         next_attempt_at=F("next_attempt_at") - by,
         leased_until=F("leased_until") - by,

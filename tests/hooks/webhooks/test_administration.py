@@ -51,7 +51,7 @@ def ask(api: Api, method: str, path: str, body: Any = None) -> ApiResponse:
     return response
 
 
-def done(api: Api, method: str, path: str, body: Any = None, *, status: int = 200) -> Any:
+def expect_success(api: Api, method: str, path: str, body: Any = None, *, status: int = 200) -> Any:
     response = ask(api, method, path, body)
     assert response.status_code == status, response.content
     return response.json()
@@ -91,7 +91,7 @@ class TestAccess:
 class TestEndpoints:
     def test_creation(self, api: Api) -> None:
         body = {"url": URL, "event_types": ["user.*", "session.revoked"], "description": "CRM"}
-        created = done(api, "POST", "endpoints", body, status=201)
+        created = expect_success(api, "POST", "endpoints", body, status=201)
 
         secret = created.pop("secret")
         assert len(base64.b64decode(secret.removeprefix("whsec_"), validate=True)) == 32
@@ -104,16 +104,16 @@ class TestEndpoints:
             "id": str(row.id), **body, "disabled": False, "disabled_reason": None, "failing_since": None,
             "has_previous_secret": False,
         }  # fmt: skip
-        shown = done(api, "GET", f"endpoints/{row.id}")
+        shown = expect_success(api, "GET", f"endpoints/{row.id}")
         assert shown == {**created, **times}
-        assert done(api, "GET", "endpoints") == {"endpoints": [shown]}
+        assert expect_success(api, "GET", "endpoints") == {"endpoints": [shown]}
         ((action, traits),) = audit_trail()
         assert (action, traits and traits["endpoint_id"]) == ("webhook_endpoint_created", str(row.id))
         assert URL not in str(traits)
 
     def test_every_type_by_default(self, api: Api, auth_config: ChangeConfig) -> None:
         auth_config(webhooks={"allow_private_networks": False})
-        created = done(api, "POST", "endpoints", {"url": URL, "secret": SECRET, "disabled": True}, status=201)
+        created = expect_success(api, "POST", "endpoints", {"url": URL, "secret": SECRET, "disabled": True}, status=201)
         assert (created["event_types"], created["secret"]) == (["*"], SECRET)
         assert (created["disabled"], created["disabled_reason"]) == (True, "manual")
 
@@ -157,19 +157,19 @@ class TestEndpoints:
         error = (400, "over_webhook_endpoint_quota", "Maximum number of webhook endpoints reached")
         assert_error(ask(api, "POST", "endpoints", {"url": URL}), *error)
         assert ask(api, "DELETE", f"endpoints/{endpoint_id}").status_code == 204
-        done(api, "POST", "endpoints", {"url": URL}, status=201)
+        expect_success(api, "POST", "endpoints", {"url": URL}, status=201)
 
     def test_changes(self, api: Api) -> None:
         endpoint_id = make_endpoint(URL).endpoint.id
         path = f"endpoints/{endpoint_id}"
         assert_error(ask(api, "PUT", path, {}), 400, "validation_failed", "No fields provided for update")
-        assert done(api, "PUT", path, {"description": "New"})["url"] == URL
-        changed = done(api, "PUT", path, {"event_types": ["user.created"], "disabled": True})
+        assert expect_success(api, "PUT", path, {"description": "New"})["url"] == URL
+        changed = expect_success(api, "PUT", path, {"event_types": ["user.created"], "disabled": True})
         assert (changed["description"], changed["event_types"]) == ("New", ["user.created"])
         assert (changed["disabled"], changed["disabled_reason"]) == (True, "manual")
         assert_error(ask(api, "POST", f"{path}/ping"), *INACTIVE)
         WebhookEndpoint.objects.update(disabled_reason="failing", failing_since=timezone.now())
-        enabled = done(api, "PUT", path, {"disabled": False})
+        enabled = expect_success(api, "PUT", path, {"disabled": False})
         assert (enabled["disabled"], enabled["disabled_reason"], enabled["failing_since"]) == (False, None, None)
         assert [action for action, _ in audit_trail()] == ["webhook_endpoint_created"] + [
             "webhook_endpoint_updated"
@@ -180,7 +180,7 @@ class TestEndpoints:
         receiver.respond(Response(status=500))
         record()
         deliver()
-        done(api, "PUT", f"endpoints/{endpoint_id}", {"disabled": True})
+        expect_success(api, "PUT", f"endpoints/{endpoint_id}", {"disabled": True})
         deliver()
         assert statuses() == ["cancelled"]
 
@@ -195,19 +195,19 @@ class TestEndpoints:
         assert (response.status_code, response.content) == (204, b"")
         assert_error(ask(api, "GET", f"endpoints/{endpoint_id}"), *NO_ENDPOINT)
         assert_error(ask(api, "GET", f"deliveries/{delivery_id}"), *NO_DELIVERY)
-        assert done(api, "GET", "deliveries") == {"deliveries": []}
+        assert expect_success(api, "GET", "deliveries") == {"deliveries": []}
         cleanup.run(at=timezone.now(), only_mandatory=True)
         assert (WebhookEndpoint.objects.count(), WebhookDelivery.objects.count()) == (0, 0)
         assert audit_trail()[-1][0] == "webhook_endpoint_deleted"
 
     def test_event_types(self, api: Api) -> None:
-        assert done(api, "GET", "event_types") == {"event_types": [member.value for member in EventType]}
+        assert expect_success(api, "GET", "event_types") == {"event_types": [member.value for member in EventType]}
 
 
 class TestSecrets:
     def test_both_secrets_sign_during_the_grace_period(self, receiver: HttpPeer, api: Api) -> None:
         endpoint_id = make_endpoint(receiver.url).endpoint.id
-        rotated = done(api, "POST", f"endpoints/{endpoint_id}/rotate_secret", {"grace": "1h"})
+        rotated = expect_success(api, "POST", f"endpoints/{endpoint_id}/rotate_secret", {"grace": "1h"})
         assert rotated["has_previous_secret"] is True
         assert rotated["secret"] != SECRET
         record()
@@ -219,13 +219,13 @@ class TestSecrets:
         first, second = receiver.received
         assert first.headers["webhook-signature"] == f"{signature(first, rotated['secret'])} {signature(first)}"
         assert second.headers["webhook-signature"] == signature(second, rotated["secret"])
-        assert done(api, "GET", f"endpoints/{endpoint_id}")["has_previous_secret"] is False
+        assert expect_success(api, "GET", f"endpoints/{endpoint_id}")["has_previous_secret"] is False
         assert audit_trail()[-1] == ("webhook_endpoint_secret_rotated", {"endpoint_id": str(endpoint_id)})
 
     def test_the_former_secret_ends_at_once_without_grace(self, receiver: HttpPeer, api: Api) -> None:
         endpoint_id = make_endpoint(receiver.url).endpoint.id
         new = "whsec_" + base64.b64encode(bytes(range(32))).decode()
-        rotated = done(api, "POST", f"endpoints/{endpoint_id}/rotate_secret", {"grace": "0", "secret": new})
+        rotated = expect_success(api, "POST", f"endpoints/{endpoint_id}/rotate_secret", {"grace": "0", "secret": new})
         assert (rotated["secret"], rotated["has_previous_secret"]) == (new, False)
         record()
         deliver()
@@ -252,7 +252,7 @@ class TestDeliveries:
     def test_ping_reaches_one_endpoint(self, receiver: HttpPeer, api: Api) -> None:
         make_endpoint(f"{receiver.url}/all")
         endpoint_id = make_endpoint(f"{receiver.url}/users", "user.*").endpoint.id
-        response = done(api, "POST", f"endpoints/{endpoint_id}/ping", status=202)
+        response = expect_success(api, "POST", f"endpoints/{endpoint_id}/ping", status=202)
 
         deliver()
 
@@ -272,7 +272,7 @@ class TestDeliveries:
         deliver()
         (row,) = rows()
 
-        details = done(api, "GET", f"deliveries/{row.id}")
+        details = expect_success(api, "GET", f"deliveries/{row.id}")
 
         assert details["event"]["data"]["user"]["email"] == "user@example.com"
         (attempt,) = details["attempts_log"]
@@ -280,8 +280,8 @@ class TestDeliveries:
         event_id = f"evt_{row.event_id}"
         viewed = {"event_id": event_id, "event_type": "user.updated", "user_id": str(user_id)}
         assert audit_trail()[-1] == ("webhook_event_viewed", viewed)
-        assert done(api, "GET", f"events/{event_id}") == details["event"]
-        assert done(api, "GET", f"events/{row.event_id}") == details["event"]
+        assert expect_success(api, "GET", f"events/{event_id}") == details["event"]
+        assert expect_success(api, "GET", f"events/{row.event_id}") == details["event"]
         assert [action for action, _ in audit_trail()].count("webhook_event_viewed") == 3
 
     def test_list(self, receiver: HttpPeer, api: Api) -> None:
@@ -293,7 +293,7 @@ class TestDeliveries:
         created, updated, started = (str(row.id) for row in rows())
 
         def found(**parameters: str) -> list[str]:
-            listed = done(api, "GET", f"deliveries?{urlencode(parameters)}")["deliveries"]
+            listed = expect_success(api, "GET", f"deliveries?{urlencode(parameters)}")["deliveries"]
             return [delivery["id"] for delivery in listed]
 
         assert found() == [started, updated, created]
@@ -335,7 +335,7 @@ class TestDeliveries:
         deliver()
         assert statuses() == ["failed"]
 
-        shown = done(api, "POST", f"deliveries/{rows()[0].id}/retry", status=202)
+        shown = expect_success(api, "POST", f"deliveries/{rows()[0].id}/retry", status=202)
 
         assert (shown["status"], shown["attempts"]) == ("pending", 2)
         deliver()
@@ -359,7 +359,7 @@ class TestDeliveries:
         assert statuses() == ["failed", "pending"]
         receiver.respond(Response(status=200))
 
-        done(api, "POST", f"deliveries/{rows()[0].id}/retry", status=202)
+        expect_success(api, "POST", f"deliveries/{rows()[0].id}/retry", status=202)
         deliver()
 
         assert numbers(receiver.received) == [1, 2, 1, 2]
@@ -368,7 +368,7 @@ class TestDeliveries:
         endpoint_id = make_endpoint(receiver.url).endpoint.id
         record()
         deliver()
-        done(api, "PUT", f"endpoints/{endpoint_id}", {"disabled": True})
+        expect_success(api, "PUT", f"endpoints/{endpoint_id}", {"disabled": True})
         assert_error(ask(api, "POST", f"deliveries/{rows()[0].id}/retry"), *INACTIVE)
         since = {"since": "2020-01-01T00:00:00Z"}
         assert_error(ask(api, "POST", f"endpoints/{endpoint_id}/replay", since), *INACTIVE)
@@ -377,7 +377,7 @@ class TestDeliveries:
 class TestReplay:
     def replay(self, api: Api, endpoint_id: Any, **body: Any) -> int:
         body = {"since": "2020-01-01T00:00:00Z", **body}
-        return int(done(api, "POST", f"endpoints/{endpoint_id}/replay", body, status=202)["count"])
+        return int(expect_success(api, "POST", f"endpoints/{endpoint_id}/replay", body, status=202)["count"])
 
     def test_failed_deliveries_are_repeated(self, receiver: HttpPeer, api: Api, auth_config: ChangeConfig) -> None:
         auth_config(webhooks={"retry_schedule": ()})

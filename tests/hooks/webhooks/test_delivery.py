@@ -388,7 +388,7 @@ def test_a_redirect_is_a_failure(receiver: HttpPeer) -> None:
     assert (row.status, row.last_status, len(receiver.received)) == ("pending", 302, 1)
 
 
-def test_the_answer_is_kept_without_secrets(receiver: HttpPeer) -> None:
+def test_the_response_is_kept_without_secrets(receiver: HttpPeer) -> None:
     make_endpoint(receiver.url)
     token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl"
     body = f'{{"seen":"{SECRET}","access_token":"opaque value","jwt":"{token}","ok":true}}'.encode()
@@ -418,7 +418,7 @@ def test_redaction(text: str, kept: str) -> None:
     assert sending.redact(text.encode()) == kept
 
 
-def test_an_answer_that_is_too_long_is_cut(receiver: HttpPeer) -> None:
+def test_a_response_that_is_too_long_is_cut(receiver: HttpPeer) -> None:
     make_endpoint(receiver.url)
     receiver.respond(Response(status=200, body=b"x" * 1_000_000))
     record()

@@ -13,13 +13,14 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from authsvc import events
+from authsvc.caller import Caller
 from authsvc.events import Actor, ActorType, EventType, RequestInfo
 from hooks.models import WebhookDelivery, WebhookEvent
-from hooks.webhooks import queries, subscriptions
+from hooks.webhooks import endpoints, queries, subscriptions
 from hooks.webhooks.dispatcher import Dispatcher
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import HttpPeer, Response
-from tests.hooks.webhooks.deliveries import deliver, make_endpoint, numbers, record, rows
+from tests.hooks.webhooks.deliveries import ADMIN, SECRET, deliver, make_endpoint, numbers, record, rows
 
 URL = "https://hooks.example.com/"
 
@@ -162,12 +163,8 @@ def test_other_processes_learn_of_a_change_after_some_seconds(monkeypatch: pytes
     monkeypatch.setattr("hooks.webhooks.subscriptions.time.monotonic", lambda: now[0])
     subscriptions.cache.clear()
     assert not subscriptions.is_subscribed("user.created")
-    # Another process creates an endpoint, so that the cache of this one is not cleared.
-    clear, subscriptions.cache.clear = subscriptions.cache.clear, lambda: None  # type: ignore[method-assign]
-    try:
-        make_endpoint(URL)
-    finally:
-        subscriptions.cache.clear = clear  # type: ignore[method-assign]
+    # Without a commit in this process, its cache is not cleared: as if another process created the endpoint.
+    endpoints.create(url=URL, event_types=["*"], secret=SECRET, actor=ADMIN, caller=Caller(), at=timezone.now())
     assert not subscriptions.is_subscribed("user.created")
     now[0] += subscriptions.MAX_AGE + 1
     assert subscriptions.is_subscribed("user.created")

@@ -120,6 +120,12 @@ class Chromium:
     def wait_for_in_frame(self, expression: str, *, seconds: float = 60) -> Any:
         return self._wait(lambda: self.evaluate_in_frame(expression), expression, seconds)
 
+    def fill(self, **fields: str) -> None:
+        """Write into the fields with these names."""
+        for name, text in fields.items():
+            self.wait_for(f"!!document.querySelector('[name={name}]')")
+            self.evaluate(f"document.querySelector('[name={name}]').value = {json.dumps(text)}")
+
     def click(self, selector: str) -> None:
         """Click the middle of an element after it has become visible. Raises TimeoutError."""
         self._press(**self.wait_for(_MIDDLE % json.dumps(selector)))

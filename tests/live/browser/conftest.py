@@ -51,7 +51,7 @@ class _SitePage(BaseHTTPRequestHandler):
         self.wfile.write(self.server.page)
 
     def log_message(self, *_: object) -> None:
-        """Logs nothing; the browser shows errors."""
+        """Log nothing; the browser shows errors."""
 
 
 @pytest.fixture(scope="package")

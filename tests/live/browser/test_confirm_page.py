@@ -13,7 +13,7 @@ from tests.live.browser.conftest import Site
 EMAIL = "ada@example.com"
 
 
-def mailed_link(service: str) -> str:
+def read_mailed_link(service: str) -> str:
     """The link of the only email, after its delivery."""
     deadline = time.monotonic() + 60
     while not (messages := requests.get(f"{service}/inbox/messages.json", timeout=60).json()):
@@ -27,7 +27,7 @@ def test_the_button_redirects_to_the_site_with_a_session(
 ) -> None:
     service = start_service(AUTH_MAILER_LINK_CONFIRM_PAGE_ENABLED="true")
     requests.post(f"{service}/signup", json={"email": EMAIL, "password": "correct horse 1"}, timeout=60)
-    link = mailed_link(service)
+    link = read_mailed_link(service)
     # A link scanner.
     for _ in range(3):
         assert requests.get(link, timeout=60).status_code == 200

@@ -15,13 +15,6 @@ from tests.live.browser.chromium import Chromium
 EMAIL, PASSWORD, NEW_PASSWORD = "ada@example.com", "correct horse 1", "a quite different phrase 7"
 
 
-def fill(browser: Chromium, **fields: str) -> None:
-    """Write into the fields with these names."""
-    for name, text in fields.items():
-        browser.wait_for(f"!!document.querySelector('[name={name}]')")
-        browser.evaluate(f"document.querySelector('[name={name}]').value = {json.dumps(text)}")
-
-
 def arrive(browser: Chromium, path: str, text: str = "") -> None:
     """Wait for a page and a text on it; nothing may be wider than the window."""
     browser.wait_for(
@@ -57,10 +50,10 @@ def test_a_user_manages_and_deletes_the_account(browser: Chromium, start_service
     browser.resize(width=390, height=800)
 
     browser.open(f"{service}/account/profile")
-    fill(browser, name=EMAIL, password=PASSWORD)
+    browser.fill(name=EMAIL, password=PASSWORD)
     submit(browser)
     arrive(browser, "/account/profile", "Language")
-    fill(browser, name="Ada Lovelace")
+    browser.fill(name="Ada Lovelace")
     submit(browser)
     arrive(browser, "/account/profile", "Your profile is saved.")
     browser.click("nav.account a[href='/account']")
@@ -68,7 +61,7 @@ def test_a_user_manages_and_deletes_the_account(browser: Chromium, start_service
 
     browser.click("nav.account a[href='/account/password']")
     arrive(browser, "/account/password")
-    fill(browser, current_password=PASSWORD, password=NEW_PASSWORD)
+    browser.fill(current_password=PASSWORD, password=NEW_PASSWORD)
     submit(browser)
     arrive(browser, "/account/password", "Your password is changed.")
     account["password"] = NEW_PASSWORD
@@ -81,7 +74,7 @@ def test_a_user_manages_and_deletes_the_account(browser: Chromium, start_service
     arrive(browser, "/account/factors/app/code")
     assert browser.evaluate("document.querySelector('.qr svg').getBoundingClientRect().width") > 100
     secret = browser.evaluate("document.querySelector('main code').innerText")
-    fill(browser, code=totp_algorithm.code_at(int(time.time()) // 30, secret=secret))
+    browser.fill(code=totp_algorithm.code_at(int(time.time()) // 30, secret=secret))
     submit(browser)
     arrive(browser, "/account/factors", "Your second factor is added.")
     browser.click("a[href='/account/factors/recovery-codes']")
@@ -91,7 +84,7 @@ def test_a_user_manages_and_deletes_the_account(browser: Chromium, start_service
 
     browser.open(f"{service}/account/passkeys/new")
     arrive(browser, "/account/passkeys/new")
-    fill(browser, name="My laptop")
+    browser.fill(name="My laptop")
     submit(browser)
     arrive(browser, "/account/passkeys", "My laptop")
 
@@ -112,7 +105,7 @@ def test_a_user_manages_and_deletes_the_account(browser: Chromium, start_service
     assert downloaded == EMAIL
     browser.click("a[href='/account/deletion']")
     arrive(browser, "/account/deletion")
-    fill(browser, address=EMAIL)
+    browser.fill(address=EMAIL)
     submit(browser)
     arrive(browser, "/account/deleted", "Goodbye")
     assert requests.post(f"{service}/token?grant_type=password", json=account, timeout=60).status_code == 400

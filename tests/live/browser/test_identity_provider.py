@@ -62,13 +62,6 @@ def running_shop(folder: Path, *, service: str, port: int, client_id: str, secre
         process.communicate()
 
 
-def fill(browser: Chromium, **fields: str) -> None:
-    """Write into the fields with these names."""
-    for name, text in fields.items():
-        browser.wait_for(f"!!document.querySelector('[name={name}]')")
-        browser.evaluate(f"document.querySelector('[name={name}]').value = {json.dumps(text)}")
-
-
 def wait_for_text(browser: Chromium, text: str) -> None:
     browser.wait_for(f"document.readyState === 'complete' && document.body.innerText.includes({json.dumps(text)})")
 
@@ -114,9 +107,9 @@ def test_tutorial_signs_a_user_in_through_openid_client(
 
     # Register the application.
     browser.open(f"{service}/operator/oauthserver/oauthclient/register/")
-    fill(browser, name=OPERATOR, password=PASSWORD)
+    browser.fill(name=OPERATOR, password=PASSWORD)
     browser.click("button.default")
-    fill(browser, client_name="Shop", redirect_uris="http://localhost:3000/callback")
+    browser.fill(client_name="Shop", redirect_uris="http://localhost:3000/callback")
     browser.click("#confirm-action button.default")
     wait_for_text(browser, "Settings of the application")
     client_id, secret = browser.evaluate("[shown_1.value, shown_2.value]")
@@ -134,7 +127,7 @@ def test_tutorial_signs_a_user_in_through_openid_client(
         browser.open(shop)
         browser.click("a")
         wait_for_text(browser, "Sign in")
-        fill(browser, name=ADA, password=PASSWORD)
+        browser.fill(name=ADA, password=PASSWORD)
         browser.click("main button.primary")
         wait_for_text(browser, "Allow access to your account?")
         assert browser.evaluate("document.querySelector('.target').innerText") == f"localhost:{shop_port}"
@@ -148,7 +141,7 @@ def test_tutorial_signs_a_user_in_through_openid_client(
         browser.click("main button.primary")
         wait_for_text(browser, "signed out")
         browser.open(f"{shop}/sign-in")
-        fill(browser, name=ADA, password=PASSWORD)
+        browser.fill(name=ADA, password=PASSWORD)
         browser.click("main button.primary")
         wait_for_text(browser, f"Signed in as {ADA}")
 

@@ -91,7 +91,7 @@ def sign_in_there(browser: Chromium, name: str) -> None:
     browser.wait_for(f"!{LOGIN} && document.querySelector('input[name=prompt][value=consent]') !== null")
 
 
-def landed(browser: Chromium, site: Site) -> dict[str, Any]:
+def wait_for_session(browser: Chromium, site: Site) -> dict[str, Any]:
     """The session that the site has received with the redirect."""
     seen: dict[str, Any] = browser.wait_for("window.seen")
     assert browser.evaluate("location.origin") == site.url
@@ -106,7 +106,7 @@ def test_a_provider_sign_in_starts_a_session(browser: Chromium, federation: Fede
     browser.open(f"{service}/authorize?provider=keycloak&scopes=openid")
     sign_in_there(browser, "ada")
     submit(browser)
-    first = landed(browser, site)
+    first = wait_for_session(browser, site)
     assert (first["body"]["email"], first["given"]["provider"]) == (ADA, "keycloak")
     assert first["body"]["email_confirmed_at"]
 
@@ -117,7 +117,7 @@ def test_a_provider_sign_in_starts_a_session(browser: Chromium, federation: Fede
 
     # The provider still knows them, and that they agreed.
     browser.open(f"{service}/authorize?provider=keycloak&scopes=openid")
-    second = landed(browser, site)
+    second = wait_for_session(browser, site)
     assert second["body"]["id"] == first["body"]["id"]
 
     definition = {
@@ -144,12 +144,12 @@ def test_a_provider_sign_in_starts_a_session(browser: Chromium, federation: Fede
     browser.open(f"{service}/health")
     browser.wait_for("location.pathname === '/health'")
     browser.open(browser.evaluate(f"{request}.then(answer => answer.json()).then(answer => answer.url)"))
-    linked = landed(browser, site)
+    linked = wait_for_session(browser, site)
     assert linked["body"]["id"] == first["body"]["id"]
     assert [each["provider"] for each in linked["body"]["identities"]] == ["keycloak", "custom:corp"]
 
     browser.open(f"{service}/authorize?provider=custom:corp")
-    assert landed(browser, site)["body"]["id"] == first["body"]["id"]
+    assert wait_for_session(browser, site)["body"]["id"] == first["body"]["id"]
 
 
 def sign_in_to_the_console(browser: Chromium, federation: Federation) -> None:
@@ -216,7 +216,7 @@ def test_a_custom_provider_is_managed_in_the_console(browser: Chromium, federati
     browser.open(sign_in_url)
     sign_in_there(browser, "eve")
     submit(browser)
-    user = landed(browser, federation.site)["body"]
+    user = wait_for_session(browser, federation.site)["body"]
     assert [each["provider"] for each in user["identities"]] == ["custom:console"]
 
     browser.open(f"{service}{page}")

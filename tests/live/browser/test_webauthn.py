@@ -50,7 +50,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(PAGE.encode() if is_page else file.read_bytes() if file.is_file() else b"")
 
     def log_message(self, *_: object) -> None:
-        """Logs nothing; the browser shows errors."""
+        """Log nothing; the browser shows errors."""
 
 
 @pytest.fixture

@@ -90,4 +90,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(json.dumps(asdict(email)).encode())
 
     def log_message(self, *_: object) -> None:
-        """Logs nothing, to keep the test output readable."""
+        """Log nothing, to keep the test output readable."""

@@ -62,7 +62,7 @@ def pooling_settings(*, has_prepared_statements: bool) -> dict[str, str]:
     return {"AUTH_DB_PREPARED_STATEMENTS_ENABLED": "false"}
 
 
-def changed(document: str, changes: dict[str, str]) -> str:
+def replace_texts(document: str, changes: dict[str, str]) -> str:
     """The document with each key of `changes` replaced by its value; every key must occur."""
     for old, new in changes.items():
         assert old in document, old
@@ -79,7 +79,7 @@ def running(
     env: dict[str, str] | None = None,
     stop_signal: int = signal.SIGTERM,
 ) -> Iterator[int]:
-    """Run the program during the block, once it listens on `port` of 127.0.0.1; yields its process ID."""
+    """Run the program during the block, once it listens on `port` of 127.0.0.1, and yield its process ID."""
     with (
         log.open("wb") as output,
         subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=env) as process,

@@ -39,7 +39,7 @@ def _configure(folder: Path, port: int) -> proxy_client.Proxy:
     _, authority = smtp.server_tls(folder, host=proxy_client.NAME)
     own = ports.free_port()
     certificate = folder / f"{proxy_client.NAME}.pem"
-    document = programs.changed(
+    document = programs.replace_texts(
         (programs.DEPLOY / "Caddyfile").read_text(),
         {
             "\n{\n": "\n{\n\tadmin off\n\tauto_https off\n",

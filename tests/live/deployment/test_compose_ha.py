@@ -128,7 +128,7 @@ def nodes() -> Iterator[tuple[Node, Node]]:
 @contextlib.contextmanager
 def pooler(folder: Path, node: Node, port: int) -> Iterator[None]:
     """PgBouncer in front of this server."""
-    document = programs.changed(
+    document = programs.replace_texts(
         (programs.DEPLOY / "pgbouncer.ini").read_text(),
         {
             "host=127.0.0.1 port=5432": f"host=127.0.0.1 port={node.port}",

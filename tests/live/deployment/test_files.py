@@ -33,7 +33,7 @@ def test_unit_stop_timeout_covers_running_requests() -> None:
 def test_systemd_accepts_unit_and_rates_it_as_confined(tmp_path: Path) -> None:
     program = programs.find("systemd-analyze")
     # systemd-analyze checks that the program exists, which is not installed here.
-    document = programs.changed(UNIT.read_text(), {"/opt/authsvc/.venv/bin/python": "/bin/sh"})
+    document = programs.replace_texts(UNIT.read_text(), {"/opt/authsvc/.venv/bin/python": "/bin/sh"})
     copy = tmp_path / "authsvc.service"
     copy.write_text(document)
     for question in (["verify"], ["security", "--offline=true", "--threshold=15"]):

@@ -77,7 +77,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def _configure(folder: Path, server_ports: list[int]) -> proxy_client.Proxy:
     _, authority = smtp.server_tls(folder, host=proxy_client.NAME)
     port, plain_port = ports.free_port(), ports.free_port()
-    document = programs.changed(
+    document = programs.replace_texts(
         (programs.DEPLOY / "nginx.conf").read_text(),
         {
             "listen 80;": f"listen 127.0.0.1:{plain_port};",

@@ -50,7 +50,7 @@ def pooler(tmp_path: Path, fresh_database_url: str, has_prepared_statements: boo
     users = tmp_path / "userlist.txt"
     users.write_text(f'"{target["user"]}" "{PASSWORD}"\n')
     address = " ".join(f"{name}={target[name]}" for name in ("host", "port", "dbname") if name in target)
-    document = programs.changed(
+    document = programs.replace_texts(
         (programs.DEPLOY / "pgbouncer.ini").read_text(),
         {
             "authsvc = host=127.0.0.1 port=5432 dbname=authsvc": f"authsvc = {address}",

@@ -132,7 +132,7 @@ def test_hook_tutorial_creates_the_function(installation: Installation, tmp_path
 
 
 def test_restored_dump_keeps_sessions(installation: Installation, tmp_path: Path) -> None:
-    refresh_token = signed_in(installation, "eve@example.com")
+    refresh_token = sign_in(installation, "eve@example.com")
     name = f"restored_{secrets.token_hex(4)}"
     url = installation.variables["DATABASE_URL"]
     variables = {
@@ -200,7 +200,7 @@ def test_a_dump_of_an_own_schema_holds_the_extension_of_its_search_indexes(tmp_p
         assert response.json()["user"]["email"] == "eve@example.com"
 
 
-def signed_in(installation: Installation, email: str) -> str:
+def sign_in(installation: Installation, email: str) -> str:
     """The refresh token of a user who followed the link in the confirmation email."""
     url = f"http://localhost:{installation.port}"
     requests.post(f"{url}/signup", json={"email": email, "password": "correct horse 1"}, timeout=60)

@@ -38,7 +38,7 @@ def test_application_compiles_and_signs_users_in(installation: Installation, tmp
 
 
 def write_application(folder: Path, *, prefixed_url: str) -> list[str]:
-    """Write the files of the guide to a directory with the packages that they import; returns those to compile."""
+    """Write the files of the guide to a directory with the packages that they import, and return those to compile."""
     (folder / "node_modules").mkdir()
     for package in (node.FOLDER / "node_modules").iterdir():
         (folder / "node_modules" / package.name).symlink_to(package)

@@ -60,7 +60,7 @@ def sign_up(server: LiveServer, email: str) -> requests.Response | None:
 
 
 def sign_up_to_sign_in(server: LiveServer, post: Postbox, email: str) -> str:
-    """Sign up, open the link in the email and sign in. Returns the access token."""
+    """Sign up, open the link in the email and sign in; return the access token."""
     made = sign_up(server, email)
     assert made is not None
     assert made.status_code == 200, made.text

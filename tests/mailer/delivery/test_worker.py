@@ -189,7 +189,7 @@ def test_jobs_of_another_installation_are_not_run(
 
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Removes the tasks that a test registers."""
+    """Remove the tasks that a test registers."""
     monkeypatch.setattr(registry, "tasks", dict(registry.tasks))
     monkeypatch.setattr(registry, "periodic_tasks", dict(registry.periodic_tasks))
 
@@ -355,7 +355,7 @@ def test_a_worker_finishes_the_running_delivery_after_a_signal(
 
 @contextlib.contextmanager
 def outage() -> Iterator[None]:
-    """Ends all database connections but the one of this test and rejects new ones, like a database that restarts."""
+    """End all database connections but the one of this test and reject new ones, like a database that restarts."""
     name = connection.settings_dict["NAME"]
     with psycopg.connect(servers.server_url(), autocommit=True) as other:
         allow = sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}")

@@ -103,7 +103,7 @@ def send(peer: FakeSmtp, message: Email) -> Received | None:
 
 
 def assert_sound(received: Received, message: Email, *, headers: list[str] = HEADERS) -> EmailMessage:
-    """Assert that the only email to the only recipient is well-formed for strict and lenient parsers; returns it."""
+    """Assert that the only email to the only recipient is well-formed for strict and lenient parsers, and return it."""
     local, _, domain = message.to.rpartition("@")
     assert received.recipients == [f"{local}@{punycode(domain)}"]
     content = received.content

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from authsvc.messaging import EmailKind
@@ -16,12 +14,6 @@ from tests.ports import free_port
 KIND = EmailKind.CONFIRMATION
 HTTP_ERROR = "templatemailer_template_body_http_error"
 PARSE_ERROR = "templatemailer_template_body_parse_error"
-
-
-@pytest.fixture
-def peer() -> Iterator[HttpPeer]:
-    with HttpPeer() as running:
-        yield running
 
 
 def loaded(kind: EmailKind = KIND) -> renderer.Rendered:

@@ -7,11 +7,11 @@ import responses
 
 from oauthproviders.models import CustomProvider
 from tests.accounts.administration.admin_requests import ask
-from tests.authsvc.console.conftest import Console
+from tests.authsvc.console.conftest import Console, sign_in_as
 from tests.conftest import Api, ChangeConfig
 from tests.fakes.http_peer import MockedServer, in_json
 from tests.fakes.issuer import Issuer, SigningKey
-from tests.oauthproviders.admin.console_pages import ACME, signed_in
+from tests.oauthproviders.admin.console_pages import ACME
 
 KEY = SigningKey()
 
@@ -19,7 +19,7 @@ KEY = SigningKey()
 @pytest.fixture
 def console() -> Console:
     """The console of a signed-in administrator."""
-    return signed_in("svc_admin")
+    return sign_in_as("svc_admin")
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from typing import Any
 
 from authsvc.models import AuditLogEntry
 from oauthproviders.models import CustomProvider
-from tests import factories
 from tests.authsvc.console.conftest import START, Console
 from tests.conftest import ApiResponse
+from tests.page_browser import read_text
 
 LIST = f"{START}oauthproviders/customprovider/"
 BUILT_IN = f"{LIST}built-in/"
@@ -22,13 +22,6 @@ ACME = {"identifier": "custom:acme", "name": "Acme", "client_id": "i", "client_s
 ROLES = {"helpdesk": "support", "auditor": "viewer"}
 
 
-def signed_in(role: str) -> Console:
-    factories.make_user(email=f"{role}@staff.example", role=role)
-    console = Console()
-    assert console.sign_in(f"{role}@staff.example").status_code == 302
-    return console
-
-
 def page_of(row: CustomProvider) -> str:
     return f"{LIST}{row.pk}/change/"
 
@@ -37,13 +30,9 @@ def edit_page(row: CustomProvider) -> str:
     return f"{LIST}{row.pk}/edit/"
 
 
-def text_of(response: ApiResponse) -> str:
-    return html.unescape(response.content.decode())
-
-
 def text_after(console: Console, response: ApiResponse) -> str:
     assert response.status_code == 302, response.content
-    return text_of(console.get(response.headers["Location"]))
+    return read_text(console.get(response.headers["Location"]))
 
 
 def fields_of(page: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from accounts.models import Identity
 from oauthproviders.custom import custom_providers
 from oauthproviders.models import CustomProvider
 from tests import factories
-from tests.authsvc.console.conftest import START, Console
+from tests.authsvc.console.conftest import START, Console, sign_in_as
 from tests.conftest import ChangeConfig
 from tests.fakes.issuer import Issuer
 from tests.oauthproviders.admin.console_pages import (
@@ -28,10 +28,9 @@ from tests.oauthproviders.admin.console_pages import (
     last_entry,
     page_of,
     run,
-    signed_in,
     text_after,
-    text_of,
 )
+from tests.page_browser import read_text
 
 pytestmark = pytest.mark.django_db
 
@@ -49,7 +48,7 @@ def test_the_pages_show_providers_without_secrets(console: Console, acme: Custom
 
 
 def test_a_page_shows_the_values_of_its_type(console: Console, acme: CustomProvider) -> None:
-    page = text_of(console.get(page_of(acme)))
+    page = read_text(console.get(page_of(acme)))
     for text in ("OAuth 2.0", "Yes, S256", "Are refused", '"name": "nick"', f"{PUBLIC}/t", "Token endpoint"):
         assert text in page
     for text in ("Issuer", "Pkce", "Client id", "Nonce"):
@@ -57,7 +56,7 @@ def test_a_page_shows_the_values_of_its_type(console: Console, acme: CustomProvi
     CustomProvider.objects.update(
         provider_type="oidc", issuer=PUBLIC, pkce_enabled=False, email_optional=True, skip_nonce_check=True
     )
-    page = text_of(console.get(page_of(acme)))
+    page = read_text(console.get(page_of(acme)))
     for text in ("OpenID Connect", "May sign in", "Not compared", "Issuer", "Further client IDs"):
         assert text in page
     assert "Token endpoint" not in page
@@ -76,7 +75,7 @@ def test_a_page_has_the_urls_to_copy(console: Console, acme: CustomProvider, aut
 @pytest.mark.parametrize("role", ROLES)
 def test_support_and_viewers_only_read(acme: CustomProvider, auth_config: ChangeConfig, role: str) -> None:
     auth_config(console={"roles": ROLES})
-    console = signed_in(role)
+    console = sign_in_as(role)
     pages = console.text(LIST) + console.text(page_of(acme))
     assert "custom:acme" in pages
     assert not re.search(r"create/|/edit/|value=\"(enable|disable|delete)\"", pages)
@@ -157,14 +156,14 @@ def test_an_invalid_provider_is_reported_with_the_texts_of_the_api(
 ) -> None:
     page = console.submit(CREATE_OAUTH2, **{**ACME, **changes})
     assert page.status_code == 400
-    assert problem in text_of(page)
-    assert SECRET not in text_of(page)
+    assert problem in read_text(page)
+    assert SECRET not in read_text(page)
     assert not CustomProvider.objects.exists()
 
 
 def test_an_existing_identifier_and_an_unknown_type_are_errors(console: Console, acme: CustomProvider) -> None:
     page = console.submit(CREATE_OAUTH2, **ACME)
-    assert "A custom OAuth provider with this identifier already exists" in text_of(page)
+    assert "A custom OAuth provider with this identifier already exists" in read_text(page)
     assert console.get(f"{LIST}create/saml/").status_code == 404
 
 
@@ -172,7 +171,7 @@ def test_an_unreadable_discovery_document_is_reported(console: Console, issuer: 
     issuer.publish_discovery(token_endpoint=None)
     fields = {"identifier": "custom:corp", "name": "Corp", "client_id": "i", "client_secret": "s"}
     page = console.submit(CREATE_OIDC, **fields, issuer=issuer.name)
-    assert "OIDC discovery document is missing required fields: token_endpoint" in text_of(page)
+    assert "OIDC discovery document is missing required fields: token_endpoint" in read_text(page)
 
 
 # Editing
@@ -226,7 +225,7 @@ def test_invalid_changes_are_reported(
 ) -> None:
     page = edit(console, acme, **fields)
     assert page.status_code == 400
-    assert problem in text_of(page)
+    assert problem in read_text(page)
     assert acme.updated_at == CustomProvider.objects.get().updated_at
 
 
@@ -251,7 +250,7 @@ def test_removing_the_discovery_url_restores_that_of_the_issuer(console: Console
 
 
 def test_disable_and_enable(console: Console, acme: CustomProvider) -> None:
-    assert "Users cannot sign in through a disabled provider" in text_of(run(console, acme, "disable"))
+    assert "Users cannot sign in through a disabled provider" in read_text(run(console, acme, "disable"))
     page = text_after(console, run(console, acme, "disable", confirmed="1", reason="an incident"))
     assert "Disabled: custom:acme" in page
     assert 'value="enable"' in page
@@ -269,11 +268,11 @@ def test_deletion_shows_the_linked_users_and_needs_the_typed_name(console: Conso
             Identity.objects.create(
                 user=user, provider=provider, provider_id=f"{email} {provider_id}", identity_data={"sub": email}
             )
-    question = text_of(run(console, acme, "delete"))
+    question = read_text(run(console, acme, "delete"))
     assert "Users with an identity of custom:acme: 2." in question
     assert "Type <strong>custom:acme</strong>" in question
     refused = run(console, acme, "delete", confirmed="1", typed_name="acme")
-    assert "The typed text differs" in text_of(refused)
+    assert "The typed text differs" in read_text(refused)
     assert CustomProvider.objects.exists()
     done = run(console, acme, "delete", confirmed="1", typed_name="custom:acme", reason="left")
     assert "Deleted: custom:acme" in text_after(console, done)

@@ -13,7 +13,7 @@ from authsvc.outgoing import bulkhead
 from authsvc.security import encryption
 from oauthproviders import registry
 from oauthproviders.models import CustomProvider
-from tests.authsvc.console.conftest import START, Console
+from tests.authsvc.console.conftest import START, Console, sign_in_as
 from tests.conftest import ApiResponse, ChangeConfig
 from tests.fakes.issuer import Issuer
 from tests.oauthproviders.admin.console_pages import (
@@ -28,11 +28,10 @@ from tests.oauthproviders.admin.console_pages import (
     fields_of,
     last_entry,
     page_of,
-    signed_in,
     text_after,
-    text_of,
 )
 from tests.oauthproviders.browser import provider_settings
+from tests.page_browser import read_text
 
 pytestmark = pytest.mark.django_db
 
@@ -55,7 +54,7 @@ def run_test(console: Console, row: CustomProvider) -> ApiResponse:
 
 def results(response: ApiResponse) -> dict[str, str]:
     """The result of each step on a page."""
-    rows = re.findall(r"<tr><td>([^<]+)</td><td><span[^>]*>([^<]+)</span>", text_of(response))
+    rows = re.findall(r"<tr><td>([^<]+)</td><td><span[^>]*>([^<]+)</span>", read_text(response))
     return dict(rows)
 
 
@@ -65,11 +64,11 @@ def results(response: ApiResponse) -> dict[str, str]:
 def test_a_test_shows_each_step_and_is_recorded(console: Console, corp: CustomProvider) -> None:
     page = run_test(console, corp)
     assert page.status_code == 200
-    assert "Test passed" in text_of(page)
+    assert "Test passed" in read_text(page)
     assert len(results(page)) == 12
     assert set(results(page).values()) == {"passed"}
-    assert re.search(r"<td>[\d,]+ ms</td>", text_of(page))
-    assert "s&c" not in text_of(page)
+    assert re.search(r"<td>[\d,]+ ms</td>", read_text(page))
+    assert "s&c" not in read_text(page)
     entry = last_entry()
     assert entry["action"] == "provider_tested"
     assert entry["actor_username"] == "svc_admin@staff.example"
@@ -82,11 +81,11 @@ def test_a_test_shows_each_step_and_is_recorded(console: Console, corp: CustomPr
 def test_a_failing_step_has_a_remedy(console: Console, corp: CustomProvider, issuer: Issuer) -> None:
     issuer.publish_discovery(issuer="https://<b>evil</b>.example/\u202e")
     page = run_test(console, corp)
-    assert "Test failed: 1 step" in text_of(page)
+    assert "Test failed: 1 step" in read_text(page)
     assert results(page)["Issuer"] == "failed"
-    assert "set the issuer to the exact text of the document" in text_of(page)
+    assert "set the issuer to the exact text of the document" in read_text(page)
     assert b"<b>evil</b>" not in page.content
-    assert "\u202e" not in text_of(page)
+    assert "\u202e" not in read_text(page)
     assert last_entry()["traits"]["failed_steps"] == ["Issuer"]
 
 
@@ -120,7 +119,7 @@ def test_a_busy_service_is_a_failed_step(console: Console, corp: CustomProvider)
             waiting.enter_context(bulkhead.wait_for(f"server{number}.example.com"))
         bulkhead.set_slots(Slots())
         page = run_test(console, corp)
-    assert "too many requests wait for other servers" in text_of(page)
+    assert "too many requests wait for other servers" in read_text(page)
     assert results(page)["DNS"] == "failed"
 
 
@@ -130,7 +129,7 @@ def test_support_and_viewers_run_no_test(
 ) -> None:
     auth_config(console={"roles": ROLES}, providers={"github": provider_settings()})
     requests = len(issuer.server.received)
-    other = signed_in(role)
+    other = sign_in_as(role)
     assert "/test/" not in other.text(page_of(corp)) + other.text(f"{BUILT_IN}github/")
     for path in (f"{LIST}{corp.pk}/test/", f"{BUILT_IN}github/test/"):
         assert other.submit(START, to=path).status_code == 403
@@ -147,9 +146,9 @@ def test_a_test_needs_a_form_of_this_site(console: Console, corp: CustomProvider
 
 def test_unsaved_values_are_tested_and_not_stored(console: Console, issuer: Issuer) -> None:
     page = console.submit(CREATE_OIDC, **CORP, issuer=issuer.name, test="1")
-    assert "Test passed" in text_of(page)
+    assert "Test passed" in read_text(page)
     assert results(page)[CLIENT] == "passed"
-    assert "s&c" not in text_of(page)
+    assert "s&c" not in read_text(page)
     assert fields_of(page.content.decode())["issuer"] == issuer.name
     assert not CustomProvider.objects.exists()
     assert last_entry()["action"] == "provider_tested"
@@ -158,9 +157,9 @@ def test_unsaved_values_are_tested_and_not_stored(console: Console, issuer: Issu
 def test_invalid_values_are_reported_instead_of_a_test(console: Console, issuer: Issuer) -> None:
     page = console.submit(CREATE_OIDC, **{**CORP, "identifier": "corp"}, issuer=issuer.name, test="1")
     assert page.status_code == 400
-    assert "identifier must start with 'custom:' prefix" in text_of(page)
+    assert "identifier must start with 'custom:' prefix" in read_text(page)
     page = console.submit(CREATE_OAUTH2, **ACME, authorization_params="{", test="1")
-    assert "JSON): Enter a valid JSON." in text_of(page)
+    assert "JSON): Enter a valid JSON." in read_text(page)
     assert issuer.server.received == []
 
 

@@ -19,7 +19,7 @@ from accounts.models import Identity, User
 from authsvc.conf import Provider
 from authsvc.models import AuditLogEntry
 from oauthproviders.oidc import openid_connect
-from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox, read_success
 from tests.factories import SignIn, make_session, make_user
 from tests.fakes.http_peer import FakeServer, HttpPeer, MockedServer, in_json
 from tests.fakes.http_peer import Response as PeerResponse
@@ -82,12 +82,6 @@ def exchange(api: Api, id_token: str | None, *, bearer: str = "", **parameters: 
     )
 
 
-def assert_signed_in(response: ApiResponse) -> dict[str, Any]:
-    assert response.status_code == 200, response.content
-    body: dict[str, Any] = response.json()
-    return body
-
-
 def parse_error(response: ApiResponse) -> tuple[int, Any, Any]:
     body = response.json()
     assert set(body) == {"error", "error_description"}
@@ -102,7 +96,7 @@ def invalid(description: str) -> tuple[int, str, str]:
 
 
 def test_a_new_user_gets_an_account_and_a_session(api: Api, issuer: Issuer) -> None:
-    body = assert_signed_in(exchange(api, issuer.token()))
+    body = read_success(exchange(api, issuer.token()))
 
     assert set(body) == {"access_token", "token_type", "expires_in", "expires_at", "refresh_token", "user"}
     user = User.objects.get()
@@ -130,8 +124,8 @@ def test_a_new_user_gets_an_account_and_a_session(api: Api, issuer: Issuer) -> N
 
 
 def test_a_returning_user_gets_the_same_account(api: Api, issuer: Issuer) -> None:
-    first = assert_signed_in(exchange(api, issuer.token()))
-    second = assert_signed_in(exchange(api, issuer.token(name="Ada Lovelace")))
+    first = read_success(exchange(api, issuer.token()))
+    second = read_success(exchange(api, issuer.token(name="Ada Lovelace")))
     assert second["user"]["id"] == first["user"]["id"]
     assert second["user"]["identities"][0]["identity_data"]["name"] == "Ada Lovelace"
     assert (User.objects.count(), Identity.objects.count(), Session.objects.count()) == (1, 1, 2)
@@ -139,20 +133,20 @@ def test_a_returning_user_gets_the_same_account(api: Api, issuer: Issuer) -> Non
 
 def test_a_verified_address_matches_an_account(api: Api, issuer: Issuer) -> None:
     user = make_user(email="ada@example.com")
-    body = assert_signed_in(exchange(api, issuer.token(email="ADA@example.com")))
+    body = read_success(exchange(api, issuer.token(email="ADA@example.com")))
     assert body["user"]["id"] == str(user.id)
     assert body["user"]["app_metadata"]["providers"] == ["email", "keycloak"]
     assert [identity["provider"] for identity in body["user"]["identities"]] == ["email", "keycloak"]
 
 
 def test_subjects_that_differ_in_case_are_different_users(api: Api, issuer: Issuer) -> None:
-    one = assert_signed_in(exchange(api, issuer.token(sub="ada", email="a@example.com")))
-    other = assert_signed_in(exchange(api, issuer.token(sub="ADA", email="b@example.com")))
+    one = read_success(exchange(api, issuer.token(sub="ada", email="a@example.com")))
+    other = read_success(exchange(api, issuer.token(sub="ADA", email="b@example.com")))
     assert one["user"]["id"] != other["user"]["id"]
 
 
 def test_email_verified_may_be_a_text(api: Api, issuer: Issuer) -> None:
-    assert assert_signed_in(exchange(api, issuer.token(email_verified="true")))["user"]["email_confirmed_at"]
+    assert read_success(exchange(api, issuer.token(email_verified="true")))["user"]["email_confirmed_at"]
 
 
 @pytest.mark.parametrize("claim", [False, "false", "True", "1", 1, None])
@@ -176,7 +170,7 @@ def test_an_account_without_an_address_needs_verification(api: Api, issuer: Issu
 def test_an_address_may_be_optional(api: Api, issuer: Issuer, auth_config: ChangeConfig) -> None:
     optional = Provider(enabled=True, client_ids=("cid",), url=issuer.name, email_optional=True)
     auth_config(providers={"keycloak": optional})
-    assert assert_signed_in(exchange(api, issuer.token(email=None)))["user"]["email"] == ""
+    assert read_success(exchange(api, issuer.token(email=None)))["user"]["email"] == ""
 
 
 # Required parameters
@@ -213,7 +207,7 @@ def test_a_malformed_body_is_an_error(api: Api, issuer: Issuer, body: str) -> No
 
 def test_no_captcha_is_required(api: Api, issuer: Issuer, auth_config: ChangeConfig) -> None:
     auth_config(captcha={"enabled": True})
-    assert_signed_in(exchange(api, issuer.token()))
+    read_success(exchange(api, issuer.token()))
 
 
 # The token
@@ -268,13 +262,13 @@ def test_a_token_for_another_audience_is_an_error(api: Api, issuer: Issuer, aud:
 
 @pytest.mark.parametrize("aud", ["cid", "second", ["other", "second"]])
 def test_every_client_id_is_an_accepted_audience(api: Api, issuer: Issuer, aud: Any) -> None:
-    assert_signed_in(exchange(api, issuer.token(aud=aud)))
+    read_success(exchange(api, issuer.token(aud=aud)))
 
 
 def test_the_access_token_must_match_at_hash(api: Api, issuer: Issuer) -> None:
     token = issuer.token(at_hash=at_hash("t"))
-    assert_signed_in(exchange(api, token, access_token="t"))
-    assert_signed_in(exchange(api, token))
+    read_success(exchange(api, token, access_token="t"))
+    read_success(exchange(api, token))
     assert parse_error(exchange(api, token, access_token="u")) == invalid("Bad ID token")
 
 
@@ -310,7 +304,7 @@ def test_the_nonce_must_match(
     auth_config(providers={"keycloak": provider})
     response = exchange(api, issuer.token(**claims), **parameters)
     if error is None or is_skipped:
-        assert_signed_in(response)
+        read_success(response)
     else:
         assert parse_error(response) == error
 
@@ -372,7 +366,7 @@ def test_a_provider_is_selected_by_name_or_issuer(
     if name == "facebook":  # its addresses are unverified
         assert_error(response, 422, "provider_email_needs_verification", UNVERIFIED_FACEBOOK)
     else:
-        assert_signed_in(response)
+        read_success(response)
     user = User.objects.get()
     assert (user.email, [identity.provider for identity in user.identities.all()]) == ("ada@example.com", [name])
 
@@ -428,7 +422,7 @@ def test_only_issuers_of_the_configured_tenant_are_accepted(
     auth_config(providers={"azure": Provider(enabled=True, client_ids=("cid",), url=url)})
     response = exchange(api, publish_issuer(iss).token(xms_edov=True), provider="azure")
     if is_accepted:
-        assert assert_signed_in(response)["user"]["app_metadata"]["provider"] == "azure"
+        assert read_success(response)["user"]["app_metadata"]["provider"] == "azure"
     else:
         assert_error(response, *VALIDATION, NOT_AZURES)
         assert not User.objects.exists()
@@ -437,24 +431,24 @@ def test_only_issuers_of_the_configured_tenant_are_accepted(
 def test_vercel_uses_its_own_claims(api: Api, publish_issuer: PublishIssuer) -> None:
     claims: dict[str, Any] = {"user_email": "ada@example.com", "global_user_id": "g1", "email": None}
     token = publish_issuer("https://marketplace.vercel.com").token(**claims)
-    body = assert_signed_in(exchange(api, token, provider="vercel_marketplace"))
+    body = read_success(exchange(api, token, provider="vercel_marketplace"))
     assert body["user"]["identities"][0]["id"] == "global_user_id:g1"
 
 
 def test_keycloak_is_selected_by_the_url_of_the_realm(api: Api, issuer: Issuer) -> None:
-    body = assert_signed_in(exchange(api, issuer.token(), provider=None, client_id="x", issuer=issuer.name))
+    body = read_success(exchange(api, issuer.token(), provider=None, client_id="x", issuer=issuer.name))
     assert body["user"]["app_metadata"]["provider"] == "keycloak"
 
 
 def test_the_alternative_issuer_of_google_is_accepted(api: Api, publish_issuer: PublishIssuer) -> None:
     token = publish_issuer("https://accounts.google.com").token(iss="accounts.google.com", hd="example.com")
-    body = assert_signed_in(exchange(api, token, provider="google"))
+    body = read_success(exchange(api, token, provider="google"))
     assert body["user"]["identities"][0]["identity_data"]["custom_claims"] == {"hd": "example.com"}
 
 
 def test_the_ios_bundle_id_is_an_audience_of_apple_only(api: Api, publish_issuer: PublishIssuer) -> None:
     token = publish_issuer("https://appleid.apple.com").token(aud="com.example.app")
-    assert_signed_in(exchange(api, token, provider="apple"))
+    read_success(exchange(api, token, provider="apple"))
     response = exchange(api, publish_issuer("https://accounts.google.com").token(aud="com.example.app"),
                      provider="google")  # fmt: skip
     assert parse_error(response) == invalid("Unacceptable audience in id_token: [com.example.app]")
@@ -538,7 +532,7 @@ def test_a_configured_issuer_is_accepted_for_its_configured_audiences(
         }
     )
     parameters: dict[str, Any] = {"provider": None, "issuer": other.name}
-    body = assert_signed_in(exchange(api, other.token(aud="app"), client_id="app", **parameters))
+    body = read_success(exchange(api, other.token(aud="app"), client_id="app", **parameters))
     assert body["user"]["app_metadata"]["provider"] == other.name
     for client_id in ("another", "second"):
         response = exchange(api, other.token(aud="app"), client_id=client_id, **parameters)
@@ -557,26 +551,26 @@ def signed_in(issuer: Issuer) -> SignIn:
 
 
 def test_an_identity_is_linked(api: Api, issuer: Issuer, signed_in: SignIn) -> None:
-    body = assert_signed_in(exchange(api, issuer.token(), bearer=signed_in.access_token, link_identity=True))
+    body = read_success(exchange(api, issuer.token(), bearer=signed_in.access_token, link_identity=True))
     assert (body["user"]["id"], body["user"]["email"]) == (str(signed_in.user.id), "bob@example.com")
     assert [identity["provider"] for identity in body["user"]["identities"]] == ["email", "keycloak"]
     assert body["user"]["app_metadata"]["providers"] == ["email", "keycloak"]
     assert Session.objects.filter(user=signed_in.user).count() == 2
     assert [action for action, _ in audit_trail()] == ["identity_linked"]
 
-    again = assert_signed_in(exchange(api, issuer.token()))
+    again = read_success(exchange(api, issuer.token()))
     assert again["user"]["id"] == str(signed_in.user.id)
 
 
 def test_an_identity_of_another_user_is_an_error(api: Api, issuer: Issuer, signed_in: SignIn) -> None:
-    assert_signed_in(exchange(api, issuer.token()))
+    read_success(exchange(api, issuer.token()))
     response = exchange(api, issuer.token(), bearer=signed_in.access_token, link_identity=True)
     assert_error(response, 422, "identity_already_exists", "Identity is already linked to another user")
 
 
 def test_linking_makes_an_anonymous_user_permanent(api: Api, issuer: Issuer) -> None:
     anonymous = make_session(make_user(email="", is_anonymous=True))
-    body = assert_signed_in(exchange(api, issuer.token(), bearer=anonymous.access_token, link_identity=True))
+    body = read_success(exchange(api, issuer.token(), bearer=anonymous.access_token, link_identity=True))
     assert (body["user"]["id"], body["user"]["is_anonymous"]) == (str(anonymous.user.id), False)
 
 
@@ -593,7 +587,7 @@ def test_linking_requires_a_valid_session(api: Api, issuer: Issuer, signed_in: S
 
 
 def test_a_bearer_token_without_link_identity_does_not_link(api: Api, issuer: Issuer, signed_in: SignIn) -> None:
-    body = assert_signed_in(exchange(api, issuer.token(), bearer=signed_in.access_token))
+    body = read_success(exchange(api, issuer.token(), bearer=signed_in.access_token))
     assert body["user"]["id"] != str(signed_in.user.id)
 
 
@@ -601,7 +595,7 @@ def test_a_bearer_token_without_link_identity_does_not_link(api: Api, issuer: Is
 
 
 def test_a_banned_user_is_an_error(api: Api, issuer: Issuer) -> None:
-    assert_signed_in(exchange(api, issuer.token()))
+    read_success(exchange(api, issuer.token()))
     User.objects.update(banned_until=timezone.now() + timedelta(hours=1))
     before = table_contents()
     assert_error(exchange(api, issuer.token()), 403, "user_banned", "User is banned")
@@ -614,7 +608,7 @@ def test_with_sign_up_disabled_a_new_user_is_an_error(api: Api, issuer: Issuer, 
     auth_config(signup={"disabled": True})
     assert_error(exchange(api, issuer.token()), 422, "signup_disabled", "Signups not allowed for this instance")
     make_user(email="ada@example.com")
-    assert_signed_in(exchange(api, issuer.token()))
+    read_success(exchange(api, issuer.token()))
 
 
 def test_a_database_error_is_an_oauth_error(

@@ -241,7 +241,7 @@ def test_a_logout_keeps_the_linking_flow_of_another_user(github: GitHub, browser
 def test_a_user_banned_during_the_flow_is_an_error(github: GitHub, browser: Browser, api: Api) -> None:
     signed_in = factories.make_session()
     state = start_link_flow(api, signed_in.access_token)
-    admin_requests.done(api, "PUT", f"/admin/users/{signed_in.user.id}", {"ban_duration": "1h"})
+    admin_requests.expect_success(api, "PUT", f"/admin/users/{signed_in.user.id}", {"ban_duration": "1h"})
 
     assert_error_redirect(browser.callback(state), "access_denied", "user_banned", "User is banned")
 

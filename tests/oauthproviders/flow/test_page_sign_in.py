@@ -12,9 +12,9 @@ import pytest
 from accounts.models import User
 from oauthproviders.models import CustomProvider
 from tests import factories
-from tests.conftest import ApiResponse, ChangeConfig
+from tests.conftest import ChangeConfig
 from tests.oauthproviders.browser import GitHub
-from tests.page_browser import ACCOUNT, SIGN_IN, PageBrowser
+from tests.page_browser import ACCOUNT, SIGN_IN, PageBrowser, read_location
 from tokens.models import FlowState, Session
 
 pytestmark = pytest.mark.django_db
@@ -34,7 +34,7 @@ def pages(github: GitHub) -> PageBrowser:
 
 
 def start(browser: PageBrowser, *, query: str = "") -> str:
-    """Press the button of GitHub; returns the URL of the page there."""
+    """Press the button of GitHub and return the URL of the page there."""
     response = browser.submit(f"{SIGN_IN}{query}", to=PROVIDER, provider="github")
     assert response.status_code == 200
     refresh = re.search(r'http-equiv="refresh" content="0; url=([^"]+)"', response.content.decode())
@@ -43,7 +43,7 @@ def start(browser: PageBrowser, *, query: str = "") -> str:
 
 
 def return_from(url: str, browser: PageBrowser, **query: str) -> str:
-    """The provider sends the browser to `/callback`; returns where that leads."""
+    """Send the browser to `/callback` as the provider does, and return where that leads."""
     state = parse_qs(urlsplit(url).query)["state"][0]
     response: Any = browser.client.get("/callback", {"state": state, "code": "authcode", **query})
     assert response.status_code == 302
@@ -52,17 +52,13 @@ def return_from(url: str, browser: PageBrowser, **query: str) -> str:
     return f"{target.path}?{target.query}"
 
 
-def location(response: ApiResponse) -> tuple[int, str]:
-    return response.status_code, response.headers.get("Location", response.content.decode())
-
-
 def test_a_user_signs_in_at_a_provider(pages: PageBrowser) -> None:
     url = start(pages, query="?next=/oauth/device")
     assert parse_qs(urlsplit(url).query)["client_id"] == ["cid"]
     back = return_from(url, pages)
     assert set(parse_qs(urlsplit(back).query)) == {"code"}
     response = pages.get(back)
-    assert location(response) == (303, "/oauth/device")
+    assert read_location(response) == (303, "/oauth/device")
     assert response.headers["Referrer-Policy"] == "strict-origin"
     assert pages.is_in
     assert "ada@example.com" in pages.text(ACCOUNT)
@@ -75,7 +71,7 @@ def test_a_configured_redirect_of_all_providers_is_not_that_of_the_pages(
     pages: PageBrowser, auth_config: ChangeConfig
 ) -> None:
     auth_config(federation={"redirect_url": "https://app.example.com/welcome"})
-    assert location(pages.get(return_from(start(pages), pages))) == (303, ACCOUNT)
+    assert read_location(pages.get(return_from(start(pages), pages))) == (303, ACCOUNT)
 
 
 def test_a_code_works_in_no_other_browser(pages: PageBrowser) -> None:
@@ -105,7 +101,7 @@ def test_a_second_factor_is_still_required(pages: PageBrowser) -> None:
     factories.make_factor(User.objects.get())
     other = PageBrowser()
     response = other.get(return_from(start(other, query="?next=/account/profile"), other))
-    assert location(response) == (303, "/account/second-factor?next=%2Faccount%2Fprofile")
+    assert read_location(response) == (303, "/account/second-factor?next=%2Faccount%2Fprofile")
 
 
 def test_only_enabled_providers_have_a_button(pages: PageBrowser, auth_config: ChangeConfig) -> None:
@@ -134,7 +130,7 @@ def test_only_enabled_providers_have_a_button(pages: PageBrowser, auth_config: C
 
 
 def test_a_flow_starts_by_a_form_of_this_service_only(pages: PageBrowser) -> None:
-    assert location(pages.get(f"{PROVIDER}?provider=github&next=/oauth/device")) == (
+    assert read_location(pages.get(f"{PROVIDER}?provider=github&next=/oauth/device")) == (
         303,
         "/account/sign-in?next=%2Foauth%2Fdevice",
     )

@@ -22,6 +22,7 @@ from authsvc.db.sql import fetch_rows
 from oauthproviders.models import ClientState
 from tests import factories
 from tests.accounts.administration import admin_requests
+from tests.concurrency import run_in_own_connection
 from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import AUDIENCE, CHALLENGE, SignIn, make_user
 from tests.fakes.http_peer import MockedServer, in_json
@@ -161,20 +162,13 @@ def test_an_account_confirmed_during_the_callback_is_not_claimed(github: GitHub,
 
 
 def _sign_in_during_a_change(sign_in: Callable[[], ApiResponse], user: User, **changes: Any) -> ApiResponse:
-    """Runs `sign_in` while another transaction changes `user`: the sign-in finds the account as it was before."""
+    """Run `sign_in` while another transaction changes `user`: the sign-in finds the account as it was before."""
     with ThreadPoolExecutor(1) as threads:
         with transaction.atomic():
             User.objects.filter(id=user.id).update(**changes)
-            signing_in = threads.submit(_in_own_connection, sign_in)
+            signing_in = threads.submit(run_in_own_connection, sign_in)
             wait_until(is_waiting_for_lock)
         return signing_in.result()
-
-
-def _in_own_connection(call: Callable[[], ApiResponse]) -> ApiResponse:
-    try:
-        return call()
-    finally:
-        connection.close()
 
 
 def test_a_sign_in_whose_account_changes_sends_the_confirmation_email_of_the_new_account(
@@ -221,7 +215,7 @@ def sign_out(signed_in: SignIn) -> None:
 
 
 def ban(signed_in: SignIn) -> None:
-    admin_requests.done(Api(), "PUT", f"/admin/users/{signed_in.user.id}", {"ban_duration": "1h"})
+    admin_requests.expect_success(Api(), "PUT", f"/admin/users/{signed_in.user.id}", {"ban_duration": "1h"})
 
 
 def end_session(signed_in: SignIn) -> None:
@@ -272,7 +266,7 @@ def test_a_session_that_ends_during_the_request_token_call_starts_no_flow(
         return api.get("/user/identities/authorize?provider=twitter", bearer=signed_in.access_token)
 
     with ThreadPoolExecutor(1) as threads:
-        authorizing = threads.submit(_in_own_connection, authorize)
+        authorizing = threads.submit(run_in_own_connection, authorize)
         with pause:
             ENDINGS[ending](signed_in)
         response = authorizing.result()
@@ -305,7 +299,7 @@ def test_a_session_that_ends_during_the_calls_to_the_issuer_links_no_identity(
         return api.post("/token?grant_type=id_token", body, bearer=signed_in.access_token)
 
     with ThreadPoolExecutor(1) as threads:
-        signing_in = threads.submit(_in_own_connection, sign_in)
+        signing_in = threads.submit(run_in_own_connection, sign_in)
         with pause:
             assert fetch_rows(_BUSY, []) == []
             ENDINGS[ending](signed_in)

@@ -27,7 +27,7 @@ Resources:
 - https://example.com/my-web2-claim.json"""
 
 
-def replaced(old: str, new: str) -> str:
+def replace_text(old: str, new: str) -> str:
     assert old in TEXT
     return TEXT.replace(old, new)
 
@@ -53,17 +53,17 @@ def test_all_parts() -> None:
 
 
 def test_a_message_without_a_statement() -> None:
-    text = replaced("I accept the terms: https://service.org/tos\n\n", "")
+    text = replace_text("I accept the terms: https://service.org/tos\n\n", "")
     assert messages.parse(text, ETHEREUM).statement is None
 
 
 def test_times_with_a_fraction_and_a_zone() -> None:
-    text = replaced("2021-09-30T16:25:24Z", "2021-09-30T18:25:24.123456789+02:00")
+    text = replace_text("2021-09-30T16:25:24Z", "2021-09-30T18:25:24.123456789+02:00")
     assert messages.parse(text, ETHEREUM).issued_at == datetime(2021, 9, 30, 16, 25, 24, 123456, tzinfo=UTC)
 
 
 def test_a_heading_of_resources_without_a_colon() -> None:
-    text = replaced("Resources:", "Resources")
+    text = replace_text("Resources:", "Resources")
     assert messages.parse(text, ETHEREUM) == messages.parse(TEXT, ETHEREUM)
 
 
@@ -107,24 +107,24 @@ def test_a_heading_of_resources_without_a_colon() -> None:
     ],
 )
 def test_faults(old: str, new: str, text: str) -> None:
-    assert error(replaced(old, new)).startswith(f"siwe: {text}")
+    assert error(replace_text(old, new)).startswith(f"siwe: {text}")
 
 
 def test_short_messages_and_addresses_of_solana() -> None:
     assert error("x" * 100) == "siwe: message needs at least 6 lines"
-    text = replaced("Ethereum", "Solana").replace(ADDRESS, "0x12")
+    text = replace_text("Ethereum", "Solana").replace(ADDRESS, "0x12")
     assert error(text, SOLANA) == "siws: wallet address is not in base58 format"
 
 
 def test_chain_ids_of_solana() -> None:
-    text = replaced("Ethereum", "Solana").replace(ADDRESS, "1" * 32)
+    text = replace_text("Ethereum", "Solana").replace(ADDRESS, "1" * 32)
     for good in ("", "solana:mainnet", "solana:localnet"):
         messages.parse(text.replace("Chain ID: 1", f"Chain ID: {good}"), SOLANA)
     assert error(text, SOLANA) == "siws: Chain ID is not valid"
 
 
 def test_a_statement_adds_no_fields() -> None:
-    text = replaced("I accept the terms: https://service.org/tos", "URI: https://evil.example")
+    text = replace_text("I accept the terms: https://service.org/tos", "URI: https://evil.example")
     message = messages.parse(text, ETHEREUM)
     assert (message.uri, message.statement) == ("https://service.org/login", "URI: https://evil.example")
 

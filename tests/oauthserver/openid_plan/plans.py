@@ -27,7 +27,7 @@ class Module(NamedTuple):
 
 
 def module(name: str, result: Result = Result.PASSED) -> Callable[[Test], Test]:
-    """Marks the test that stands for a module."""
+    """Mark the test that stands for a module."""
 
     def mark(test: Test) -> Test:
         test.__dict__[_ATTRIBUTE] = Module(name, result)

@@ -9,7 +9,7 @@ from typing import Any
 
 import jwt
 
-from tests.conftest import Api
+from tests.conftest import Api, read_success
 from tests.factories import SignIn, make_session
 from tests.oauthserver import client_application
 from tests.oauthserver.client_application import CALLBACK, Application, query_of
@@ -133,10 +133,7 @@ class RelyingParty:
         return claims
 
     def refresh(self, tokens: Tokens) -> dict[str, Any]:
-        response = client_application.refresh(self.application, tokens.refresh_token)
-        assert response.status_code == 200, response.content
-        content: dict[str, Any] = response.json()
-        return content
+        return read_success(client_application.refresh(self.application, tokens.refresh_token))
 
 
 def unsigned_jwt(claims: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
+import jwt
 import pytest
 
 from oauthserver.models import OAuthClient
@@ -62,7 +63,8 @@ def test_discovery(dynamic_party: RelyingParty, api: Api) -> None:
 def test_rs256(api: Api) -> None:
     """oidcc-idtoken-rs256: a client that asks for RS256 gets it."""
     application = register_dynamically(api, id_token_signed_response_alg="RS256")
-    RelyingParty(api=api, application=application).sign_in()
+    tokens = RelyingParty(api=api, application=application).sign_in()
+    assert jwt.get_unverified_header(tokens.response["id_token"])["alg"] == "RS256"
 
 
 @module("oidcc-userinfo-rs256", Result.SKIPPED)

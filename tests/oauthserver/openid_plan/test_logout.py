@@ -18,7 +18,7 @@ from tests.fakes.http_peer import HttpPeer
 from tests.oauthserver.client_application import CALLBACK, query_of, register
 from tests.oauthserver.openid_plan.plans import module
 from tests.oauthserver.openid_plan.relying_party import STATE, RelyingParty, Tokens, flip_signature
-from tests.oauthserver.test_logout import browser_of, queued, session_of
+from tests.oauthserver.test_logout import browser_of, read_queue, session_of
 from tests.page_browser import PageBrowser
 
 pytestmark = pytest.mark.django_db
@@ -185,7 +185,7 @@ def test_backchannel_logout(api: Api, peer: HttpPeer) -> None:
         api, backchannel_logout_uri=f"{peer.url}/logout", backchannel_logout_session_required=True
     )
     party.request_logout(id_token_hint=party.id_token, post_logout_redirect_uri=AFTER, state=STATE)
-    (job,) = [job for job in queued() if job["session_id"] == session_of(party.tokens.response)]
+    (job,) = [job for job in read_queue() if job["session_id"] == session_of(party.tokens.response)]
     tasks.send_logout_token.function(Run(attempt=1, retry_delay=None), **job)
 
     (received,) = peer.received

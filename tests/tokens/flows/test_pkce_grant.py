@@ -28,7 +28,7 @@ SECOND = timedelta(seconds=1)
 
 
 def open_link(api: Api, mailbox: Mailbox) -> str:
-    """Opens the link of the newest email; returns the code in its redirect."""
+    """Open the link of the newest email and return the code in its redirect."""
     link = urlsplit(mailbox.emails[-1].variables["ConfirmationURL"])
     response = api.get(f"{link.path}?{link.query}")
     assert response.status_code == 303, response.content

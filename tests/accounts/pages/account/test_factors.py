@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from typing import Any
@@ -16,9 +15,9 @@ from tests import factories
 from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.test_challenges import TWILIO
 from tests.authsvc.console.test_second_factor import ORIGIN, new_device, options_in
-from tests.conftest import ApiResponse, ChangeConfig, Mailbox
+from tests.conftest import ChangeConfig, Mailbox
 from tests.observations import audit_payloads
-from tests.page_browser import ACCOUNT, PageBrowser
+from tests.page_browser import ACCOUNT, PageBrowser, read_text
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db
@@ -50,16 +49,12 @@ def secret_in(page: str) -> str:
 
 
 def enrol_app(browser: PageBrowser, name: str = "my app") -> str:
-    """Enrol an authenticator app; returns its secret."""
+    """Enrol an authenticator app and return its secret."""
     assert browser.submit(APP, name=name).headers["Location"] == f"{APP}/code"
     secret = secret_in(browser.text(f"{APP}/code"))
     response = browser.submit(f"{APP}/code", code=factor_requests.code(secret=secret))
     assert response.headers["Location"] == FACTORS
     return secret
-
-
-def text_of(response: ApiResponse) -> str:
-    return html.unescape(response.content.decode())
 
 
 def entries(action: str) -> list[dict[str, Any]]:
@@ -81,7 +76,11 @@ def test_an_app_is_enrolled_by_qr_code_and_asked_for_at_sign_in(
     assert " style=" not in text
     assert "unsafe-inline" not in page.headers["Content-Security-Policy"]
     wrong = inside.submit(f"{APP}/code", code=factor_requests.wrong_code())
-    assert (wrong.status_code, "The code is wrong." in text_of(wrong), secret in text_of(wrong)) == (422, True, True)
+    assert (wrong.status_code, "The code is wrong." in read_text(wrong), secret in read_text(wrong)) == (
+        422,
+        True,
+        True,
+    )
     assert inside.submit(f"{APP}/code", code=factor_requests.code(secret=secret)).headers["Location"] == FACTORS
     assert "my app" in inside.text(FACTORS)
     assert Session.objects.get().aal == "aal2"
@@ -114,7 +113,7 @@ def test_names_are_unique_and_changed(inside: PageBrowser, user: User) -> None:
     enrol_app(inside, "Authenticator app")
     assert 'value="Authenticator app 2"' in inside.text(APP)
     taken = inside.submit(APP, name="Authenticator app")
-    assert (taken.status_code, "Choose another name." in text_of(taken)) == (422, True)
+    assert (taken.status_code, "Choose another name." in read_text(taken)) == (422, True)
     page = f"{FACTORS}/{Factor.objects.get().id}/name"
     assert inside.submit(page, name="").status_code == 400
     assert inside.submit(page, name="<b>old</b>").headers["Location"] == FACTORS
@@ -164,7 +163,7 @@ def test_a_phone_is_enrolled_with_the_code_of_a_message(inside: PageBrowser, mai
 def test_a_security_key_is_enrolled(inside: PageBrowser) -> None:
     device = new_device()
     prompt = inside.submit(KEY, name="blue key")
-    assert 'data-ceremony="create"' in text_of(prompt)
+    assert 'data-ceremony="create"' in read_text(prompt)
     bad = inside.submit(KEY, credential="{}")
     assert bad.status_code == 400
     options = options_in(inside.submit(KEY, name="blue key"))
@@ -179,7 +178,7 @@ def test_recovery_codes_are_shown_once(inside: PageBrowser) -> None:
     assert refused.status_code == 422  # without a factor
     enrol_app(inside)
     assert "Create recovery codes" in inside.text(FACTORS)
-    shown = text_of(inside.submit(CODES))
+    shown = read_text(inside.submit(CODES))
     codes = re.findall(r"(?:[0-9a-z]{4}-){3}[0-9a-z]{4}", shown)
     assert len(codes) == recovery_codes.SET_SIZE == RecoveryCode.objects.count()
     assert "10 codes are left" in inside.text(FACTORS)

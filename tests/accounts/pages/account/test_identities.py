@@ -35,7 +35,7 @@ def github(server: MockedServer, auth_config: ChangeConfig) -> GitHub:
 
 
 def start(browser: PageBrowser) -> dict[str, str]:
-    """Start linking; returns the parameters of the request to the provider."""
+    """Start linking and return the parameters of the request to the provider."""
     response = browser.submit(IDENTITIES, provider="github")
     assert response.status_code == 200, response.content
     refresh = re.search(r'content="0; url=([^"]+)"', response.content.decode())

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import html
 import json
-import re
 from datetime import timedelta
 
 import pytest
 
 from accounts.models import Passkey, User
 from tests.authsvc.console.test_second_factor import ORIGIN, new_device, options_in
-from tests.conftest import ApiResponse, ChangeConfig
+from tests.conftest import ChangeConfig
 from tests.fakes.authenticator import Authenticator
 from tests.observations import audit_payloads
-from tests.page_browser import PageBrowser
+from tests.page_browser import PageBrowser, read_challenge
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db
@@ -31,18 +30,12 @@ def _passkeys(auth_config: ChangeConfig) -> None:
     )
 
 
-def challenge_in(page: ApiResponse) -> str:
-    match = re.search(r'name="challenge" value="([^"]+)"', page.content.decode())
-    assert match, page.content
-    return match[1]
-
-
 def add(browser: PageBrowser, name: str = "laptop") -> Authenticator:
-    """Register a passkey; returns the device that has it."""
+    """Register a passkey and return the device that has it."""
     device = new_device()
     prompt = browser.submit(NEW, name=name)
     credential = json.dumps(device.create(options_in(prompt)))
-    added = browser.submit(NEW, name=name, challenge=challenge_in(prompt), credential=credential)
+    added = browser.submit(NEW, name=name, challenge=read_challenge(prompt), credential=credential)
     assert added.headers["Location"] == PASSKEYS
     return device
 
@@ -69,7 +62,7 @@ def test_a_passkey_is_added_renamed_and_removed(inside: PageBrowser, user: User)
 def test_a_response_counts_once_and_for_its_user(inside: PageBrowser) -> None:
     device = new_device()
     prompt = inside.submit(NEW, name="laptop")
-    fields = {"name": "laptop", "challenge": challenge_in(prompt)}
+    fields = {"name": "laptop", "challenge": read_challenge(prompt)}
     bad = inside.submit(NEW, **fields, credential="{}")
     assert (bad.status_code, "was not accepted" in html.unescape(bad.content.decode())) == (400, True)
     used = inside.submit(NEW, **fields, credential=json.dumps(device.create(options_in(prompt))))

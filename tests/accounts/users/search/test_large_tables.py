@@ -14,7 +14,7 @@ from accounts.models import User
 from accounts.users.search import filters, listing, queries
 from accounts.users.search.filters import Cursor, UserFilter
 from authsvc.api.pagination import PageRequest
-from tests.accounts.administration.admin_requests import ask, done
+from tests.accounts.administration.admin_requests import ask, expect_success
 from tests.conftest import Api
 from tests.factories import make_user
 
@@ -64,7 +64,7 @@ def test_filter_with_overestimated_matches_returns_all_of_them(api: Api, partner
 
 
 def test_filter_with_many_matches_returns_full_page(api: Api) -> None:
-    shown = done(api, "GET", "/admin/users?filter=user&per_page=3")["users"]
+    shown = expect_success(api, "GET", "/admin/users?filter=user&per_page=3")["users"]
     assert [user["email"] for user in shown] == [f"user{USERS - n}@example.com" for n in range(3)]
 
 
