@@ -15,6 +15,7 @@ from django.core import mail
 
 from authsvc import conf
 from authsvc.messaging import DeliveryFailed, Email, EmailKind
+from mailer.email.smtp import EmailBackend
 from mailer.rendering import renderer
 
 _CHARSET = Charset("utf-8")
@@ -106,10 +107,12 @@ def _added_headers(kind: EmailKind) -> dict[str, tuple[str, ...]]:
 
 def _deliver(outgoing: OutgoingEmail) -> str:
     config = conf.current().mailer
-    backend = config.backend or "mailer.email.smtp.EmailBackend"
-    connection = mail.get_connection(backend, fail_silently=False, **config.backend_options)
+    if config.backend:
+        connection = mail.get_connection(config.backend, fail_silently=False, **config.backend_options)
+    else:
+        connection = EmailBackend()
     if not connection.send_messages([outgoing]):
-        raise DeliveryFailed(f"{backend} did not accept the message")
+        raise DeliveryFailed(f"{config.backend} did not accept the message")
     # Anymail's back ends store the gateway's response on the message.
     gateway_id = getattr(getattr(outgoing, "anymail_status", None), "message_id", None)
     return outgoing.smtp_reply if gateway_id is None else str(gateway_id)

@@ -66,6 +66,13 @@ def test_an_email_arrives_with_both_bodies_and_all_headers(auth_config: ChangeCo
     assert (plain, html) == (RENDERED.text, RENDERED.html)
 
 
+def test_options_without_a_backend_have_no_effect(auth_config: ChangeConfig) -> None:
+    with FakeSmtp() as server:
+        use(auth_config, server)
+        auth_config(mailer={"backend_options": {"host": "mail.example.com", "unknown": 1}})
+        assert sender.send(MESSAGE, RENDERED, at=NOW) == "2.0.0 Ok: queued as 1"
+
+
 def test_the_reply_of_the_server_is_returned(auth_config: ChangeConfig) -> None:
     with FakeSmtp() as server:
         use(auth_config, server)
