@@ -51,6 +51,7 @@ _UNAVAILABLE_STATES = (
     "53",  # insufficient resources: connections, disk, memory
     "57P",  # the server shuts down, starts or recovers
     "25006",  # the server is read-only: a standby
+    "25P03",  # the server has ended a transaction that was idle for too long
 )
 
 

@@ -96,11 +96,11 @@ def _table_of(month: datetime) -> str:
 def create_month(cursor: CursorWrapper, start: datetime) -> None:
     """Make the partition of the month that begins at `start`. Must run inside a transaction.
 
-    Entries of the month leave the default partition, which is locked.
+    Entries of the month leave the default partition, which is locked. Reads of it wait only while PostgreSQL scans it.
     """
     table, default = namespaced("audit_log_entries"), namespaced("audit_log_entries_default")
     name, end = _table_of(start), next_month(start)
-    cursor.execute(f"LOCK TABLE {default}")
+    cursor.execute(f"LOCK TABLE {default} IN SHARE ROW EXCLUSIVE MODE")
     cursor.execute(f"CREATE TABLE {name} (LIKE {table} INCLUDING DEFAULTS INCLUDING INDEXES)")
     cursor.execute(
         f"WITH moved AS (DELETE FROM {default} WHERE created_at >= %s AND created_at < %s RETURNING *)"

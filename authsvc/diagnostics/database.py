@@ -135,13 +135,15 @@ def _pooler(connection: BaseDatabaseWrapper, cursor: CursorWrapper) -> CheckResu
             " or AUTH_DB_PREPARED_STATEMENTS_ENABLED=false; in session mode, or with address translation only, no"
             " change is needed.",
         )
-    [timeout] = _row(cursor, "SELECT current_setting('idle_in_transaction_session_timeout')")
+    timeout, role = _row(
+        cursor, "SELECT current_setting('idle_in_transaction_session_timeout'), quote_ident(current_user)"
+    )
     if timeout == "0":
         return warning(
             "pooler",
             "a pooler is in use, and transactions of a frozen server would keep their locks",
-            f"ALTER ROLE {cursor.db.settings_dict['USER']} SET idle_in_transaction_session_timeout = '40s'; and"
-            " client_connection_check_interval = '5s'.",
+            f"ALTER ROLE {role} SET idle_in_transaction_session_timeout = '40s';"
+            f" ALTER ROLE {role} SET client_connection_check_interval = '5s';",
         )
     return ok("pooler", "a pooler or address translation is in use, and the service uses no sessions")
 

@@ -107,7 +107,7 @@ def open_kept_connection() -> BaseDatabaseWrapper:
 
 
 def read_state() -> State:
-    """The state now. Raises django.db errors."""
+    """The state now. Replaces the default connection of the thread. Raises django.db errors."""
     started = time.monotonic()
     # `transaction.atomic` uses the thread's default connection.
     connections[DEFAULT_DB_ALIAS] = connection = open_kept_connection()

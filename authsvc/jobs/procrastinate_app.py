@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
@@ -25,9 +26,11 @@ from authsvc.observability import telemetry
 
 OUTAGE_SECONDS = 600.0
 """Longest outage of the database after which the jobs under way are finished. After a longer one they run again."""
-# The attempts stay: the task has not run.
+# The attempts stay: the task has not run. The pause grows with the age of the job, since its version may be gone.
 _PUT_BACK = """
-    UPDATE procrastinate_jobs SET status = 'todo', scheduled_at = now() + interval '10 seconds', worker_id = NULL
+    UPDATE procrastinate_jobs AS job
+       SET status = 'todo', worker_id = NULL, scheduled_at = now() + greatest(interval '10 seconds', least(
+           interval '1 hour', (SELECT now() - min(at) FROM procrastinate_events WHERE job_id = job.id)))
      WHERE id = %(id)s AND status = 'doing'
 """
 
@@ -82,8 +85,8 @@ class _ReconnectingJobManager(JobManager):
             if job.task_name not in self._unknown_tasks:
                 self._unknown_tasks.add(job.task_name)
                 logger.warning("job of an unknown task", extra={"task": job.task_name, "job": job.id})
-            # Without a connection the job is reclaimed.
-            await self.connector.execute_query_async(_PUT_BACK, id=job.id)
+            put_back = functools.partial(self.connector.execute_query_async, _PUT_BACK, id=job.id)
+            await _retry_until_connected(put_back, seconds=OUTAGE_SECONDS)
             return
         await _retry_until_connected(super().finish_job, job, status, delete_job, seconds=OUTAGE_SECONDS)
 

@@ -26,7 +26,6 @@ from psycopg_pool import AsyncConnectionPool
 
 from authsvc import conf
 from authsvc.db.postgresql import response_timeout
-from authsvc.db.postgresql.base import SESSION_SETTINGS
 from authsvc.jobs import procrastinate_app, registry
 
 POLL_SECONDS = 2.0
@@ -156,6 +155,7 @@ class Worker:
     async def _run_jobs(self, pool: AsyncConnectionPool) -> None:
         worker = procrastinate.worker.Worker(
             app=self._app,
+            name=None,  # its logger is then the one with the filter
             queues=[self._queue],
             install_signal_handlers=False,
             delete_jobs="successful",
@@ -173,21 +173,30 @@ class Worker:
         self._request_stop = lambda: loop.call_soon_threadsafe(worker.stop)
         if self._stopping.is_set():
             return
-        reclaiming = asyncio.create_task(self._supervise(pool))
+        supervising = asyncio.create_task(self._supervise(pool))
         # The task ends if clocks differ, or if it loses its connection; the worker has probably lost its own too.
-        reclaiming.add_done_callback(lambda _: worker.stop())  # type: ignore[no-untyped-call]  # by the library
+        supervising.add_done_callback(lambda _: worker.stop())  # type: ignore[no-untyped-call]  # by the library
+        pending = {supervising, asyncio.create_task(self._send_heartbeats(worker))}
         try:
             await worker.run()  # type: ignore[no-untyped-call]  # by the library
         finally:
-            while not reclaiming.done():
+            while pending:
                 # Repeated, because before Python 3.12 a cancellation is lost if it meets a result.
-                reclaiming.cancel()
-                await asyncio.wait({reclaiming}, timeout=1)
-            lost = None if reclaiming.cancelled() else reclaiming.exception()
+                for task in pending:
+                    task.cancel()
+                _, pending = await asyncio.wait(pending, timeout=1)
+            lost = None if supervising.cancelled() else supervising.exception()
         if isinstance(lost, _ClocksDiffer):
             raise lost
         if not self._stopping.is_set():
             raise ConnectionError("the worker ended unexpectedly") from lost
+
+    async def _send_heartbeats(self, worker: procrastinate.worker.Worker) -> None:
+        """Send heartbeats until cancelled; those of the library end before the running job of a worker that stops."""
+        while True:
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+            if worker.worker_id is not None:
+                await self._app.job_manager.update_heartbeat(worker.worker_id)
 
     async def _supervise(self, pool: AsyncConnectionPool) -> None:
         """Every few seconds until cancelled, compare clocks and reclaim jobs. Raises _ClocksDiffer, psycopg errors.
@@ -201,7 +210,7 @@ class Worker:
             async with pool.connection() as connection:
                 await _compare_clocks(connection, limit=self._max_clock_difference)
                 last_answered_at, answered_at = answered_at, loop.time()
-                if answered_at - last_answered_at > 2 * RECLAIM_SECONDS:
+                if answered_at - last_answered_at > RECLAIM_SECONDS + 1:
                     # The database was away, or this process was frozen: live workers need time for a heartbeat.
                     steady_since = answered_at
                 if answered_at - steady_since > STALE_AFTER.total_seconds():
@@ -217,20 +226,20 @@ class _ClocksDiffer(Exception):
 
 
 async def _compare_clocks(connection: AsyncConnection[Any], *, limit: timedelta) -> None:
-    """Raises _ClocksDiffer, psycopg errors."""
+    """Compare the clocks. Raises _ClocksDiffer, psycopg errors."""
+    before = timezone.now()
     cursor = await connection.execute("SELECT clock_timestamp()")
     ((of_database,),) = await cursor.fetchall()
-    of_host, of_database = timezone.now(), of_database.astimezone(UTC)
-    if abs(of_host - of_database) > limit:
+    # Both ends, because the response may have been under way for long: this process may have been frozen.
+    if not before - limit <= of_database <= timezone.now() + limit:
         raise _ClocksDiffer(
-            f"the clock of this host says {of_host:%F %T}, that of the database {of_database:%F %T} UTC"
+            f"the clock of this host says {before:%F %T}, that of the database {of_database.astimezone(UTC):%F %T} UTC"
         )
 
 
 async def _configure(connection: AsyncConnection[Any]) -> None:
-    if conf.current().database.has_sessions:
-        await connection.execute(f"SELECT {SESSION_SETTINGS}")
-        await connection.commit()
+    # Each statement is a transaction, so that a frozen process holds no lock between a statement and its commit.
+    await connection.set_autocommit(True)
 
 
 def _is_not_about_job(record: logging.LogRecord) -> bool:

@@ -7,6 +7,7 @@ import smtplib
 import ssl
 from collections.abc import Iterator, Sequence
 from email.utils import parseaddr
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,8 +23,8 @@ CONNECT_SECONDS = 10.0
 REPLY_SECONDS = 60.0
 """Timeout for the message itself, which servers scan before they answer."""
 IMPLICIT_TLS_PORT = 465
-_DIGEST = "CRAM-MD5"
-"""The mechanism that does not send the password (RFC 2195)."""
+_MECHANISMS = ("CRAM-MD5", "PLAIN", "LOGIN")
+"""In the order of preference. The first one does not send the password (RFC 2195)."""
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 _PERMANENT_REJECTION = 55
 """First digits of the codes for a permanent rejection of the message.
@@ -31,14 +32,14 @@ _PERMANENT_REJECTION = 55
 Codes that begin with 50 and 53 concern the client's commands (RFC 5321 §4.2.1, RFC 4954 §6).
 """
 
+_TOO_LARGE = 552
+"""Also of MAIL, which announces the size of the message (RFC 1870 §6.1)."""
+
 
 class _Client(smtplib.SMTP):
-    """A client that names the service in EHLO and keeps the server's reply to the last message."""
+    """A client that keeps the server's reply to the last message."""
 
     reply = ""
-
-    def __init__(self, host: str, port: int, *, local_hostname: str, **options: Any) -> None:
-        super().__init__(host, port, local_hostname=urlsplit(conf.current().api.external_url).hostname, **options)
 
     def data(self, content: Any) -> tuple[int, bytes]:
         code, reply = super().data(content)
@@ -60,34 +61,28 @@ class EmailBackend(smtp.EmailBackend):
 
     def __init__(self, **options: Any) -> None:
         config = conf.current().smtp
-        # Django would log in before the connection is encrypted.
-        super().__init__(
-            host=config.host,
-            port=config.port,
-            username="",
-            password="",
-            use_ssl=config.port == IMPLICIT_TLS_PORT,
-            timeout=CONNECT_SECONDS,
-            **options,
-        )
-
-    @property
-    def connection_class(self) -> type[smtplib.SMTP]:
-        return _TlsClient if self.use_ssl else _Client
+        super().__init__(host=config.host, port=config.port, use_ssl=config.port == IMPLICIT_TLS_PORT, **options)
 
     def open(self) -> bool:
-        """Connect, encrypt and log in; returns false if the connection is open already."""
-        if not super().open():
+        """Connect, encrypt and log in; return False if the connection is open already.
+
+        Django would take the EHLO name from DNS, and log in before the connection is encrypted.
+        """
+        if self.connection:
             return False
-        with contextlib.ExitStack() as on_error:
-            on_error.callback(self.close)
+        connect = partial(_TlsClient, context=self.ssl_context) if self.use_ssl else _Client
+        name = urlsplit(conf.current().api.external_url).hostname
+        self.connection = connect(self.host, self.port, local_hostname=name, timeout=CONNECT_SECONDS)
+        try:
             self.connection.ehlo_or_helo_if_needed()
             if not self.use_ssl and self.connection.has_extn("starttls"):
                 self.connection.starttls(context=self.ssl_context)
                 self.connection.ehlo_or_helo_if_needed()
             _log_in(self.connection)
             self.connection.sock.settimeout(REPLY_SECONDS)
-            on_error.pop_all()
+        except BaseException:
+            self.close()
+            raise
         return True
 
     def close(self) -> None:
@@ -127,7 +122,8 @@ def _delivery_errors() -> Iterator[None]:
         [(code, reply)] = error.recipients.values()
         raise DeliveryFailed(f"{code} {_text(reply)}", permanent=code // 10 == _PERMANENT_REJECTION) from error
     except smtplib.SMTPResponseException as error:
-        is_permanent = isinstance(error, smtplib.SMTPDataError) and error.smtp_code // 10 == _PERMANENT_REJECTION
+        is_of_message = isinstance(error, smtplib.SMTPDataError) or error.smtp_code == _TOO_LARGE
+        is_permanent = is_of_message and error.smtp_code // 10 == _PERMANENT_REJECTION
         raise DeliveryFailed(f"{error.smtp_code} {_text(error.smtp_error)}", permanent=is_permanent) from error
     except (OSError, ValueError) as error:
         # Errors of the connection and of TLS; characters that SMTP commands cannot contain.
@@ -139,12 +135,12 @@ def _log_in(client: smtplib.SMTP) -> None:
     config = conf.current().smtp
     if not config.user or not client.has_extn("auth"):
         return
-    mechanisms = client.esmtp_features["auth"].upper()
-    if not _is_encrypted(client) and config.host not in _LOCAL:
-        if _DIGEST not in mechanisms.split():
-            raise DeliveryFailed("the server offers no encryption, so the password is not sent")
-        mechanisms = _DIGEST
-    client.esmtp_features["auth"] = mechanisms
+    offered = client.esmtp_features["auth"].upper().split()
+    mechanism = next((name for name in _MECHANISMS if name in offered), "")
+    if mechanism != _MECHANISMS[0] and not _is_encrypted(client) and config.host not in _LOCAL:
+        raise DeliveryFailed("the server offers no encryption, so the password is not sent")
+    # A wrong password is tried once, because providers lock accounts.
+    client.esmtp_features["auth"] = mechanism
     client.login(config.user, config.password.reveal())
 
 

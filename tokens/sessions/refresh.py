@@ -72,12 +72,19 @@ class RotationDecision(Enum):
     """The key is right, but the counter was never reached."""
 
 
+_MAX_WAIT = timedelta(minutes=1)
+"""A request that waits for another one is older than the rotation, but not by more."""
+
+
 def decide_rotation(*, behind: int, age: timedelta, refresh: conf.Refresh) -> RotationDecision:
-    """`behind`: newest counter minus presented one; `age`: time since the last rotation.
+    """`behind`: newest counter minus presented one; `age`: time since the last rotation, by clocks that may differ.
 
     With rotation enabled, only the immediate predecessor, and only inside the reuse interval, gets the newest token
     again (RFC 9700 §4.14.2); every older token is an attack.
     """
+    if age < -_MAX_WAIT:
+        # The clock of the other server is ahead. Its distance is the only known age.
+        age = -age
     if behind < 0:
         return RotationDecision.AHEAD
     if behind == 0:
@@ -202,7 +209,7 @@ def _rotate(
             transaction.set_rollback(True)
             return None
         counter, rotated_at = locked
-        decision = decide_rotation(behind=counter - presented_counter, age=abs(at - rotated_at), refresh=config)
+        decision = decide_rotation(behind=counter - presented_counter, age=at - rotated_at, refresh=config)
         match decision:
             case RotationDecision.REJECTED:
                 raise errors.RefreshTokenReused

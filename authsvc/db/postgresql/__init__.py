@@ -70,7 +70,8 @@ def settings_from(database: conf.Database, *, has_metrics: bool = False, is_repl
     """One entry of Django's DATABASES for a libpq URL or `embedded:<folder>`; opens and starts nothing.
 
     With `has_metrics` connections and statements are counted. Every libpq query item is honoured, and `search_path` as
-    a short form of `options=-c search_path=…`. Raises ImproperlyConfigured without the URL, which holds a password.
+    a short form of `options=-c search_path=…`; `base` sets some limits of the session itself. Raises
+    ImproperlyConfigured without the URL, which holds a password.
     """
     setting = "AUTH_DB_READ_REPLICA_URL" if is_replica else "DATABASE_URL"
     parameters = _parameters(database.url.reveal(), setting=setting)

@@ -18,21 +18,18 @@ from authsvc.db.postgresql.client import DatabaseClient
 from authsvc.db.postgresql.sql_log import logging_cursor
 from authsvc.db.timestamps import TimestampLoader
 
-SESSION_SETTINGS = ", ".join(
-    f"set_config('{name}', '{value}', false)"
-    for name, value in {
-        # Longer than a hook may take in the transaction of a sign-in.
-        "idle_in_transaction_session_timeout": "40s",
-        "client_connection_check_interval": "5s",
-        "tcp_keepalives_idle": "15",
-        "tcp_keepalives_interval": "5",
-        "tcp_keepalives_count": "3",
-    }.items()
-)
-"""What PostgreSQL does about a process of the service that is frozen or lost, or has closed the connection.
+# 40 s are longer than a hook may take in the transaction of a sign-in. On some systems, such as macOS in version 14,
+# PostgreSQL cannot check connections and refuses the setting.
+_LIMIT_SESSION = """
+    SELECT set_config('idle_in_transaction_session_timeout', '40s', false),
+           set_config('client_connection_check_interval', CASE WHEN version() ~ 'linux' THEN '5s' ELSE '0' END, false),
+           set_config('tcp_keepalives_idle', '15', false),
+           set_config('tcp_keepalives_interval', '5', false),
+           set_config('tcp_keepalives_count', '3', false)
+"""
+"""Lets PostgreSQL end transactions and statements of a process that is frozen, lost, or has closed its connection.
 
-It ends the transaction, whose locks would stop other processes, and the statement, which would wait on and keep its
-connection. The defaults are never, never, and two hours for a lost host.
+Their locks would stop other processes, and each keeps a connection. By default they stay for ever, or for two hours.
 """
 LOCK_SECONDS = 2
 """Longest wait of a migration for a table lock, because later statements on the table queue behind it."""
@@ -121,7 +118,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         super().init_connection_state()
         if conf.current().database.has_sessions:
             with self.cursor() as cursor:
-                cursor.execute(f"SELECT {SESSION_SETTINGS}")
+                cursor.execute(_LIMIT_SESSION)
 
     @property
     def _url_hosts(self) -> tuple[str, str]:

@@ -34,6 +34,8 @@ class Command(ServiceCommand):
         with transaction.atomic(durable=True):
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+                # A pager or a slow pipe may stop the output for long.
+                cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
             data_subject = user_lookup.data_subject(user_lookup.get(user))
             progress = Progress(sys.stderr, noun="rows")
             with self._open(output) as write:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -10,10 +11,11 @@ from typing import Any
 import psycopg
 import pytest
 from django.core.exceptions import ImproperlyConfigured
-from django.db import InternalError, OperationalError, connection, connections
+from django.db import DatabaseError, InternalError, OperationalError, connection, connections, transaction
 from django.test.utils import CaptureQueriesContext
 
 from authsvc import conf
+from authsvc.api.exception_handler import is_unavailable
 from authsvc.db import postgresql
 from authsvc.db.postgresql import response_timeout
 from authsvc.db.postgresql.base import DatabaseWrapper
@@ -138,6 +140,23 @@ def test_the_server_ends_the_transactions_of_a_process_that_is_frozen_or_gone(
             " current_setting('client_connection_check_interval')"
         )
         assert cursor.fetchone() == expected
+    connection.close()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_transaction_that_the_server_has_ended_makes_a_request_repeatable() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET idle_in_transaction_session_timeout = '50ms'")
+
+    def run_slow_transaction() -> None:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+            time.sleep(0.3)
+            cursor.execute("SELECT 1")
+
+    with pytest.raises(DatabaseError) as ended:
+        run_slow_transaction()
+    assert is_unavailable(ended.value)
     connection.close()
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import logging
 import os
 import signal
 import subprocess
@@ -232,7 +234,10 @@ def test_a_job_does_not_wait_forever_for_the_database(queue: Queue, registered: 
     assert seen == ["the server has not answered for 1 s", "answered"]
 
 
-def test_a_job_of_a_task_of_a_newer_version_waits_for_that_version(queue: Queue, registered: None) -> None:
+def test_a_job_of_a_task_of_a_newer_version_waits_for_that_version(
+    queue: Queue, registered: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
     runs: list[int] = []
 
     @jobs.task(name="tests.newer")
@@ -246,6 +251,7 @@ def test_a_job_of_a_task_of_a_newer_version_waits_for_that_version(queue: Queue,
     wait_until(lambda: any(job["scheduled_at"] for job in queue.jobs()))
     assert [(job["status"], job["attempts"]) for job in queue.jobs()] == [("todo", 0)]
     assert older_version.stop(seconds=WAIT_SECONDS)
+    assert [record.message for record in caplog.records if "task" in record.message] == ["job of an unknown task"]
 
     registry.tasks["tests.newer"] = newer
     queue.make_due()
@@ -260,7 +266,7 @@ def test_no_job_runs_while_the_clocks_of_host_and_database_differ(
     queue: Queue, smtp: FakeSmtp, caplog: pytest.LogCaptureFixture
 ) -> None:
     message = post()
-    running = jobs.Worker(max_clock_difference=timedelta(0))
+    running = jobs.Worker(max_clock_difference=timedelta(seconds=-1))
     running.start()
     wait_until(lambda: "no jobs are run" in caplog.messages)
     assert running.stop(seconds=WAIT_SECONDS)
@@ -423,6 +429,30 @@ def test_a_worker_gives_the_others_time_for_a_heartbeat_before_it_takes_their_jo
         wait_until(lambda: not queue.jobs())
         assert other.stop(seconds=WAIT_SECONDS)
     assert message_ids(smtp) == [message.id]
+
+
+class SlowSmtp(FakeSmtp):
+    """Checks each message for longer than a worker may be without a heartbeat."""
+
+    async def fault(self, moment: str, server: Any) -> str | None:
+        if moment == "DATA":
+            await asyncio.sleep(worker_module.STALE_AFTER.total_seconds() + 2 * worker_module.RECLAIM_SECONDS)
+        return await super().fault(moment, server)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_worker_takes_the_job_of_one_that_stops(queue: Queue, auth_config: ChangeConfig) -> None:
+    with SlowSmtp() as smtp:
+        auth_config(smtp={"host": smtp.host, "port": smtp.port, "admin_email": "noreply@example.com"})
+        post()
+        stopping = jobs.Worker()
+        stopping.start()
+        wait_until(lambda: smtp.transmitted)
+        other = jobs.Worker()
+        other.start()
+        assert stopping.stop(seconds=WAIT_SECONDS)
+        assert other.stop(seconds=WAIT_SECONDS)
+    assert (len(smtp.transmitted), queue.outcomes()) == (1, [(1, "delivered")])
 
 
 # --- workers of a server ----------------------------------------------------------------------------------------------

@@ -51,6 +51,9 @@ def test_older_token_repeats_newest_token_with_reuse_allowed(refresh: Refresh, b
         (NO_REUSE_INTERVAL, 1, SECOND / 1000, RotationDecision.REUSED),
         # The time of the rotation may be later than `at` of a request that waited for it.
         (ROTATION, 1, -SECOND, RotationDecision.REPEAT),
+        (NO_REUSE_INTERVAL, 1, -SECOND, RotationDecision.REPEAT),
+        # The clock of the server that has rotated is an hour ahead.
+        (ROTATION, 1, -3600 * SECOND, RotationDecision.REUSED),
         (NO_ROTATION, 1, 1000 * INTERVAL, RotationDecision.REPEAT),
         (NO_ROTATION, 2, INTERVAL - SECOND, RotationDecision.REPEAT),
         (NO_ROTATION, 2, INTERVAL, RotationDecision.REJECTED),
