@@ -26,12 +26,15 @@ from authsvc.observability import telemetry
 
 OUTAGE_SECONDS = 600.0
 """Longest outage of the database after which the jobs under way are finished. After a longer one they run again."""
-# The attempts stay: the task has not run. The pause grows with the age of the job, since its version may be gone.
+# The attempts stay: the task has not run. The pause grows with the time since a worker first took the job, since its
+# version may be gone.
 _PUT_BACK = """
     UPDATE procrastinate_jobs AS job
-       SET status = 'todo', worker_id = NULL, scheduled_at = now() + greatest(interval '10 seconds', least(
-           interval '1 hour', (SELECT now() - min(at) FROM procrastinate_events WHERE job_id = job.id)))
-     WHERE id = %(id)s AND status = 'doing'
+       SET status = 'todo', worker_id = NULL, abort_requested = false,
+           scheduled_at = now() + greatest(interval '10 seconds', least(interval '1 hour', (
+               SELECT coalesce(now() - min(at), interval '0')
+                 FROM procrastinate_events WHERE job_id = job.id AND type = 'started')))
+     WHERE id = %(id)s AND status = 'doing' AND worker_id = %(worker)s
 """
 
 logger = logging.getLogger(__name__)
@@ -85,7 +88,7 @@ class _ReconnectingJobManager(JobManager):
             if job.task_name not in self._unknown_tasks:
                 self._unknown_tasks.add(job.task_name)
                 logger.warning("job of an unknown task", extra={"task": job.task_name, "job": job.id})
-            put_back = functools.partial(self.connector.execute_query_async, _PUT_BACK, id=job.id)
+            put_back = functools.partial(self.connector.execute_query_async, _PUT_BACK, id=job.id, worker=job.worker_id)
             await _retry_until_connected(put_back, seconds=OUTAGE_SECONDS)
             return
         await _retry_until_connected(super().finish_job, job, status, delete_job, seconds=OUTAGE_SECONDS)

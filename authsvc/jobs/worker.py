@@ -8,24 +8,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import math
 import os
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, timedelta
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 
 import procrastinate.worker
 from django.db import connections
 from django.utils import timezone
 from procrastinate.contrib.django.utils import connector_params
+from procrastinate.exceptions import ConnectorException
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
 from authsvc import conf
 from authsvc.db.postgresql import response_timeout
+from authsvc.db.postgresql.base import LIMIT_SESSION
 from authsvc.jobs import procrastinate_app, registry
 
 POLL_SECONDS = 2.0
@@ -57,7 +58,7 @@ _RECLAIM = """
              FROM procrastinate_jobs AS job
              LEFT JOIN procrastinate_workers AS worker ON worker.id = job.worker_id
             WHERE job.status = 'doing' AND job.queue_name = %(queue)s
-              AND (worker.id IS NULL OR worker.last_heartbeat < now() - %(stale)s)
+              AND (worker.id IS NULL OR worker.last_heartbeat < %(stale_since)s)
               FOR UPDATE OF job SKIP LOCKED)
 """
 
@@ -196,7 +197,9 @@ class Worker:
         while True:
             await asyncio.sleep(HEARTBEAT_SECONDS)
             if worker.worker_id is not None:
-                await self._app.job_manager.update_heartbeat(worker.worker_id)
+                # Such as of a database that is read-only for a while.
+                with contextlib.suppress(ConnectorException):
+                    await self._app.job_manager.update_heartbeat(worker.worker_id)
 
     async def _supervise(self, pool: AsyncConnectionPool) -> None:
         """Every few seconds until cancelled, compare clocks and reclaim jobs. Raises _ClocksDiffer, psycopg errors.
@@ -204,17 +207,17 @@ class Worker:
         The library does not return the running jobs of dead workers to the queue. A worker is dead `STALE_AFTER` its
         last heartbeat, if the database has accepted heartbeats since. A reclaimed job has used up one attempt.
         """
-        loop = asyncio.get_running_loop()
-        answered_at = steady_since = -math.inf
+        # Times of the database, whose clock goes on while this process or its machine is suspended.
+        answered_at = steady_since = datetime.min.replace(tzinfo=UTC)
         while True:
             async with pool.connection() as connection:
-                await _compare_clocks(connection, limit=self._max_clock_difference)
-                last_answered_at, answered_at = answered_at, loop.time()
-                if answered_at - last_answered_at > RECLAIM_SECONDS + 1:
+                last_answered_at = answered_at
+                answered_at = await _compare_clocks(connection, limit=self._max_clock_difference)
+                if not timedelta() <= answered_at - last_answered_at <= timedelta(seconds=RECLAIM_SECONDS + 1):
                     # The database was away, or this process was frozen: live workers need time for a heartbeat.
                     steady_since = answered_at
-                if answered_at - steady_since > STALE_AFTER.total_seconds():
-                    parameters = {"queue": self._queue, "stale": STALE_AFTER}
+                if answered_at - steady_since > STALE_AFTER:
+                    parameters = {"queue": self._queue, "stale_since": answered_at - STALE_AFTER}
                     reclaimed = (await connection.execute(_RECLAIM, parameters)).rowcount
                     if reclaimed:
                         logger.info("jobs of a dead worker reclaimed", extra={"jobs": reclaimed})
@@ -225,8 +228,8 @@ class _ClocksDiffer(Exception):
     """The clocks of this host and of the database differ."""
 
 
-async def _compare_clocks(connection: AsyncConnection[Any], *, limit: timedelta) -> None:
-    """Compare the clocks. Raises _ClocksDiffer, psycopg errors."""
+async def _compare_clocks(connection: AsyncConnection[Any], *, limit: timedelta) -> datetime:
+    """Compare the clocks; return the time of the database. Raises _ClocksDiffer, psycopg errors."""
     before = timezone.now()
     cursor = await connection.execute("SELECT clock_timestamp()")
     ((of_database,),) = await cursor.fetchall()
@@ -235,11 +238,14 @@ async def _compare_clocks(connection: AsyncConnection[Any], *, limit: timedelta)
         raise _ClocksDiffer(
             f"the clock of this host says {before:%F %T}, that of the database {of_database.astimezone(UTC):%F %T} UTC"
         )
+    return cast("datetime", of_database)
 
 
 async def _configure(connection: AsyncConnection[Any]) -> None:
     # Each statement is a transaction, so that a frozen process holds no lock between a statement and its commit.
     await connection.set_autocommit(True)
+    if conf.current().database.has_sessions:
+        await connection.execute(LIMIT_SESSION)
 
 
 def _is_not_about_job(record: logging.LogRecord) -> bool:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, Literal, Protocol, TypeAlias
 from uuid import UUID, uuid4
 
-from django.db import OperationalError, transaction
+from django.db import InterfaceError, InternalError, OperationalError, transaction
 from django.dispatch import Signal
 
 from authsvc import conf, languages
@@ -179,8 +179,8 @@ message_hook: MessageHook | None = None
 def send(*messages: Message) -> None:
     """Hand the messages of one operation to the mailer, or to an enabled hook, inside the caller's transaction.
 
-    Raises MessageNotAccepted, OperationalError, or the error of a hook that is called at once; all roll the caller
-    back. Raises RuntimeError outside a transaction, because the messages could not be rolled back there.
+    Raises MessageNotAccepted, errors of a database that is away, or the error of a hook that is called at once; all
+    roll the caller back. Raises RuntimeError outside a transaction, because messages could not be rolled back there.
     """
     if not transaction.get_connection().in_atomic_block:
         raise RuntimeError("messages must be sent inside the transaction that causes them")
@@ -193,7 +193,7 @@ def send(*messages: Message) -> None:
         for message in accepted:
             signal = email_requested if isinstance(message, Email) else sms_requested
             signal.send(sender=type(message), message=message)
-    except (RecursionError, ApiError, OperationalError):
+    except (RecursionError, ApiError, InterfaceError, InternalError, OperationalError):
         raise  # the caller's data is nested too deeply, a hook has refused the message, or the database is away
     except Exception as error:
         raise MessageNotAccepted(messages[0].kind) from error

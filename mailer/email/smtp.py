@@ -33,7 +33,7 @@ Codes that begin with 50 and 53 concern the client's commands (RFC 5321 §4.2.1,
 """
 
 _TOO_LARGE = 552
-"""Also of MAIL, which announces the size of the message (RFC 1870 §6.1)."""
+"""Rejects the message also in the reply to MAIL, which announces its size (RFC 1870 §6.1)."""
 
 
 class _Client(smtplib.SMTP):

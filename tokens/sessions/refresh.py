@@ -73,7 +73,7 @@ class RotationDecision(Enum):
 
 
 _MAX_WAIT = timedelta(minutes=1)
-"""A request that waits for another one is older than the rotation, but not by more."""
+"""Longest time by which a request that has waited for another one can be older than its rotation."""
 
 
 def decide_rotation(*, behind: int, age: timedelta, refresh: conf.Refresh) -> RotationDecision:

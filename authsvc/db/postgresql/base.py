@@ -18,9 +18,9 @@ from authsvc.db.postgresql.client import DatabaseClient
 from authsvc.db.postgresql.sql_log import logging_cursor
 from authsvc.db.timestamps import TimestampLoader
 
-# 40 s are longer than a hook may take in the transaction of a sign-in. On some systems, such as macOS in version 14,
-# PostgreSQL cannot check connections and refuses the setting.
-_LIMIT_SESSION = """
+# 40 s are longer than a hook may take in the transaction of a sign-in. On some systems, such as macOS with
+# PostgreSQL 14, the server cannot check connections and refuses the setting.
+LIMIT_SESSION = """
     SELECT set_config('idle_in_transaction_session_timeout', '40s', false),
            set_config('client_connection_check_interval', CASE WHEN version() ~ 'linux' THEN '5s' ELSE '0' END, false),
            set_config('tcp_keepalives_idle', '15', false),
@@ -118,7 +118,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         super().init_connection_state()
         if conf.current().database.has_sessions:
             with self.cursor() as cursor:
-                cursor.execute(_LIMIT_SESSION)
+                cursor.execute(LIMIT_SESSION)
 
     @property
     def _url_hosts(self) -> tuple[str, str]:

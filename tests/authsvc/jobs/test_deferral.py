@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
-from django.db import OperationalError, connection, connections, transaction
+from django.db import DatabaseError, connection, connections, transaction
 
 from authsvc import messaging
 from authsvc.api.exception_handler import to_api_error
@@ -19,6 +20,18 @@ def defer_job() -> None:
 
 def send_email() -> None:
     messaging.send(Email(kind=EmailKind.REAUTHENTICATION, to="ada@example.com", variables={"Token": "987654"}))
+
+
+def run_in_an_ended_transaction(change: Callable[[], None]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET idle_in_transaction_session_timeout = '50ms'")
+    try:
+        with transaction.atomic():
+            connection.cursor().execute("SELECT 1")
+            time.sleep(0.3)
+            change()
+    finally:
+        connection.close()
 
 
 def run_on_a_lost_connection(change: Callable[[], None]) -> None:
@@ -36,7 +49,10 @@ def run_on_a_lost_connection(change: Callable[[], None]) -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("change", [defer_job, send_email])
-def test_a_lost_connection_is_an_error_of_the_database(change: Callable[[], None]) -> None:
-    with pytest.raises(OperationalError) as caught:
-        run_on_a_lost_connection(change)
+@pytest.mark.parametrize("run", [run_on_a_lost_connection, run_in_an_ended_transaction])
+def test_a_lost_connection_is_an_error_of_the_database(
+    run: Callable[[Callable[[], None]], None], change: Callable[[], None]
+) -> None:
+    with pytest.raises(DatabaseError) as caught:
+        run(change)
     assert to_api_error(caught.value).status == 503
