@@ -15,6 +15,8 @@ from accounts.models import FactorStatus, FactorType
 from accounts.users.records import FactorRecord, UserRecord
 from authsvc import conf
 
+CODE_ATTRIBUTES = {"autocomplete": "one-time-code", "autocapitalize": "none", "spellcheck": "false"}
+"""HTML attributes of an input for a code."""
 RECOVERY_CODE = "recovery"
 """The choice of a recovery code in place of a factor."""
 _CODE_TYPES = (FactorType.TOTP, FactorType.PHONE)
@@ -25,14 +27,7 @@ class CodeForm(forms.Form):
     code = forms.CharField(
         label=_("Code"),
         max_length=255,
-        widget=forms.TextInput(
-            attrs={
-                "autofocus": True,
-                "autocomplete": "one-time-code",
-                "autocapitalize": "none",
-                "spellcheck": "false",
-            }
-        ),
+        widget=forms.TextInput(attrs={"autofocus": True, **CODE_ATTRIBUTES}),
     )
 
     def __init__(

@@ -16,9 +16,9 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from accounts.mfa.code_form import CODE_ATTRIBUTES
 from accounts.pages import browser_session, destinations
 from accounts.pages.completion import complete_sign_in
-from accounts.pages.forms import CODE_ATTRIBUTES
 from accounts.pages.page import Page
 from accounts.profile import proofs
 from accounts.verification import redemption, resending

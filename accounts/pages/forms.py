@@ -11,7 +11,6 @@ from django.utils.translation import gettext_lazy as _
 from accounts.passwords import policy
 from authsvc import conf
 
-CODE_ATTRIBUTES = {"autocomplete": "one-time-code", "autocapitalize": "none", "spellcheck": "false"}
 _IDENTIFIER_ATTRIBUTES = {"autocomplete": "username", "autocapitalize": "none", "spellcheck": "false"}
 
 

@@ -31,7 +31,6 @@ _PERMANENT_REJECTION = 55
 
 Codes that begin with 50 and 53 concern the client's commands (RFC 5321 §4.2.1, RFC 4954 §6).
 """
-
 _TOO_LARGE = 552
 """Rejects the message also in the reply to MAIL, which announces its size (RFC 1870 §6.1)."""
 
@@ -95,7 +94,7 @@ class EmailBackend(smtp.EmailBackend):
             return super().send_messages(email_messages)
 
     def check(self) -> str:
-        """Connect, encrypt, log in and quit; returns a summary."""
+        """Connect, encrypt, log in and quit; return a summary."""
         with _delivery_errors():
             self.open()
         parts = ["encrypted" if _is_encrypted(self.connection) else "not encrypted"]

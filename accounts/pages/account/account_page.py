@@ -13,7 +13,7 @@ from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from accounts.pages.forms import CODE_ATTRIBUTES
+from accounts.mfa.code_form import CODE_ATTRIBUTES
 from accounts.pages.page import Page
 from accounts.passwords import change_proofs
 from accounts.profile import reauthentication

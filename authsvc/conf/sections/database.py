@@ -27,7 +27,7 @@ def _check_replica_url(url: Secret) -> str:
 def _check_namespace(namespace: str) -> str:
     if _NAMESPACE.fullmatch(namespace):
         return ""
-    return "must be at most 26 letters, digits and underscores, and must not begin with a digit"
+    return "must consist of at most 26 letters, digits and underscores, and must not begin with a digit"
 
 
 # Connections of a serving process beside those of its threads.

@@ -57,8 +57,8 @@ def test_a_problem_names_the_variable_that_is_set(name: str) -> None:
             "conf: session allow low AAL duration must be positive when set, was 0s",
         ),
         ({"AUTH_URI_ALLOW_LIST": "https://ok/*,https://[x"}, 'invalid pattern "https://[x": '),
-        ({"AUTH_DB_NAMESPACE": "1a"}, "AUTH_DB_NAMESPACE: must be at most 26 letters"),
-        ({"AUTH_DB_NAMESPACE": "a" * 27}, "AUTH_DB_NAMESPACE: must be at most 26 letters"),
+        ({"AUTH_DB_NAMESPACE": "1a"}, "AUTH_DB_NAMESPACE: must consist of at most 26 letters"),
+        ({"AUTH_DB_NAMESPACE": "a" * 27}, "AUTH_DB_NAMESPACE: must consist of at most 26 letters"),
         ({"AUTH_DB_READ_REPLICA_URL": "embedded:/srv/pg"}, "AUTH_DB_READ_REPLICA_URL: must be postgres://…"),
         (
             {"AUTH_DB_MAX_POOL_SIZE": "5"},
@@ -76,7 +76,7 @@ def test_a_problem_names_the_variable_that_is_set(name: str) -> None:
             },
             "AUTH_DB_MAX_POOL_SIZE: must be at least 9 connections, or 0 for no limit, was 8",
         ),
-        ({"AUTH_DB_NAMESPACE": 'a"b'}, "AUTH_DB_NAMESPACE: must be at most 26 letters"),
+        ({"AUTH_DB_NAMESPACE": 'a"b'}, "AUTH_DB_NAMESPACE: must consist of at most 26 letters"),
         (
             {"AUTH_MAILER_AUTOCONFIRM": "1", "AUTH_MAILER_ALLOW_UNVERIFIED_EMAIL_SIGN_INS": "1"},
             "cannot enable both AUTH_MAILER_AUTOCONFIRM and AUTH_MAILER_ALLOW_UNVERIFIED_EMAIL_SIGN_INS",
