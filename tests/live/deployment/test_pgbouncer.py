@@ -107,6 +107,32 @@ def test_servers_and_worker_run_behind_transaction_pooler(
     assert _transactions(pooler) > 100
 
 
+def test_doctor_asks_for_the_limits_of_sessions_behind_the_pooler(
+    tmp_path: Path, pooler: Pooler, has_prepared_statements: bool
+) -> None:
+    def advises() -> bool:
+        doctor = live.LiveServer(
+            folder=tmp_path,
+            database_url=pooler.url,
+            env=programs.pooling_settings(has_prepared_statements=has_prepared_statements),
+            command=(str(live.PROJECT / "manage.py"), "doctor"),
+        )
+        doctor.launch()
+        doctor.process.wait(timeout=60)
+        output = doctor.log.read_text()
+        assert "pooler: a pooler" in output
+        return "SET idle_in_transaction_session_timeout = '40s'" in output
+
+    assert advises()
+    with psycopg.connect(pooler.direct_url, autocommit=True) as database:
+        # Of this database only, because other tests use the role.
+        name = sql.Identifier(database.info.dbname)
+        database.execute(sql.SQL("ALTER DATABASE {} SET idle_in_transaction_session_timeout = '40s'").format(name))
+    with psycopg.connect(pooler.admin_url, autocommit=True) as console, psycopg.ClientCursor(console) as cursor:
+        cursor.execute("RECONNECT")
+    assert not advises()
+
+
 def _use_account(server: live.LiveServer, post: Postbox, email: str) -> None:
     """Sign up, open the link, sign in, read the user and refresh, more often than the pooler has connections."""
     access = robust.sign_up_to_sign_in(server, post, email)
