@@ -179,7 +179,7 @@ class HttpPeer(FakeServer):
     def __enter__(self) -> Self:
         self._server = _Server(self, self._tls)
         self.port = self._server.server_address[1]
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
         return self
 
     def __exit__(
