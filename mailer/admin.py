@@ -17,12 +17,13 @@ from django.utils.safestring import SafeString
 
 from authsvc.console import filters, formatting, model_admin, operators, personal_data
 from authsvc.console.actions import ActionContext, action, create_context, form_page
-from authsvc.console.formatting import EMPTY, Tone
+from authsvc.console.formatting import Tone
 from authsvc.console.model_admin import DashboardStat, OperatorAdmin
-from authsvc.console.operators import Access
 from authsvc.console.timeline import Event, Kind, Position
+from authsvc.display_text import EMPTY, short_text
 from authsvc.jobs.queued_jobs import Status
 from authsvc.messaging import Email, EmailKind, Sms, SmsKind
+from authsvc.operator_access import Access
 from mailer.delivery import undelivered_messages
 from mailer.models import Attempt, Message, Outcome
 
@@ -50,7 +51,7 @@ def _kind_label(name: str) -> str:
 
 
 def _event_title(kind: str, channel: str, state: SafeString) -> SafeString:
-    text = formatting.short_text(f"{_CHANNELS.get(channel, channel)}: {_kind_label(kind)}")
+    text = short_text(f"{_CHANNELS.get(channel, channel)}: {_kind_label(kind)}")
     return format_html("{} {}", text, state)
 
 
@@ -283,7 +284,7 @@ class AttemptAdmin(OperatorAdmin):
             if is_hidden:
                 self.hide_personal_data(attempt)
             number = f"attempt {attempt.attempt}" if attempt.attempt > 1 else ""
-            response = formatting.short_text(self.response(attempt))
+            response = short_text(self.response(attempt))
             yield Event(
                 at=attempt.created_at,
                 id=attempt.id,

@@ -16,10 +16,11 @@ from django.utils.text import slugify
 from authsvc import conf
 from authsvc.console import actions, formatting, operators
 from authsvc.console.actions import ActionContext, ShownOnce, action
-from authsvc.console.formatting import EMPTY, Tone
+from authsvc.console.formatting import Tone
 from authsvc.console.model_admin import OperatorAdmin
-from authsvc.console.operators import Access
+from authsvc.display_text import EMPTY
 from authsvc.errors import ApiError
+from authsvc.operator_access import Access
 from oauthserver.clients import clients
 from oauthserver.clients.client_metadata import (
     AUTHORIZATION_CODE,

@@ -16,13 +16,15 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 
-from authsvc.console import filters, formatting, personal_data, user_agents
+from authsvc import user_agents
+from authsvc.console import filters, formatting, personal_data
 from authsvc.console.actions import MAX_ACTION_ROWS, ActionContext, action, is_whole_list
 from authsvc.console.formatting import Tone
 from authsvc.console.lists import FilteredList
 from authsvc.console.model_admin import DashboardStat, OperatorAdmin, bounded_count
-from authsvc.console.operators import Access
 from authsvc.console.user_panels import MAX_PANEL_ROWS, Button, Panel, PanelRow
+from authsvc.display_text import EMPTY
+from authsvc.operator_access import Access
 from tokens.models import Session
 from tokens.sessions import impersonation, revocation, users
 
@@ -113,7 +115,7 @@ class SessionAdmin(OperatorAdmin):
                 PanelRow(
                     cells=(
                         self.device(row),
-                        row.ip or formatting.EMPTY,
+                        row.ip or EMPTY,
                         row.created_at,
                         self.age(row),
                         self.last_used(row),
@@ -144,7 +146,7 @@ class SessionAdmin(OperatorAdmin):
 
     @admin.display(description="age", ordering="-created_at")
     def age(self, row: Session) -> str:
-        return timesince(row.created_at, timezone.now(), depth=1) if row.created_at else formatting.EMPTY
+        return timesince(row.created_at, timezone.now(), depth=1) if row.created_at else EMPTY
 
     @admin.display(description="last used", ordering="refreshed_at")
     def last_used(self, row: Session) -> str:
@@ -156,7 +158,7 @@ class SessionAdmin(OperatorAdmin):
 
     @admin.display(description="signed in by")
     def methods(self, row: Session) -> str:
-        return ", ".join(claim.authentication_method for claim in row.amr_claims.all()) or formatting.EMPTY
+        return ", ".join(claim.authentication_method for claim in row.amr_claims.all()) or EMPTY
 
     @admin.display(description="impersonated by")
     def impersonator(self, row: Any) -> SafeString | str:

@@ -15,9 +15,8 @@ from accounts.administration import notes
 from accounts.administration.user_administration import UserChanges
 from accounts.models import User
 from accounts.users import identifiers
-from authsvc import conf
+from authsvc import conf, operator_access
 from authsvc.api.parsing import StrictJSONParser
-from authsvc.console import operators
 from authsvc.errors import BadJson
 from authsvc.security import redirects
 
@@ -87,15 +86,15 @@ class RoleForm(forms.Form):
         ordinary = conf.current().jwt.default_group_name
         staff = [
             (role, f"{role} ({access.name.lower()})")
-            for role in operators.roles()
-            if (access := operators.access_of(role))
+            for role in operator_access.roles()
+            if (access := operator_access.access_of(role))
         ]
         choices = [*([(ordinary, ordinary)] if ordinary else []), *staff]
         self.fields["role"].choices = choices  # type: ignore[attr-defined]  # of a ChoiceField
 
     def clean(self) -> dict[str, Any]:
         values = super().clean() or {}
-        if operators.access_of(values.get("role")) is not None and not values.get("grants_access"):
+        if operator_access.access_of(values.get("role")) is not None and not values.get("grants_access"):
             self.add_error("grants_access", "This role grants operator access. Tick the box to confirm.")
         return values
 

@@ -22,13 +22,13 @@ from accounts.models import User
 from accounts.passwords import policy
 from accounts.users import identifiers, queries
 from accounts.users.records import UserRecord
-from authsvc import conf, messaging
+from authsvc import conf, messaging, operator_access
 from authsvc.console import actions, operators
 from authsvc.console.actions import ActionContext
 from authsvc.console.bulk_results import BulkResults
 from authsvc.console.model_admin import OperatorAdmin
-from authsvc.console.operators import Access
 from authsvc.errors import ApiError
+from authsvc.operator_access import Access
 
 _MAX_SECONDS = 5.0
 """Time for the invitations of one request, whose recipients may be checked over the network."""
@@ -160,7 +160,7 @@ def _page_after(page: OperatorAdmin, addresses: list[str]) -> str:
 def _refuse_operator(email: str) -> None:
     """Raise EmailExists for the address of an operator: the invitation to an unconfirmed account resets it."""
     user = queries.find_by("email", identifiers.email(email), aud=None)
-    if user is not None and operators.access_of(user.role) is not None:
+    if user is not None and operator_access.access_of(user.role) is not None:
         raise account_errors.EmailExists
 
 

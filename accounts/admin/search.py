@@ -14,8 +14,8 @@ from accounts.models import User
 from accounts.users import identifiers, queries
 from accounts.users.search import listing, words
 from accounts.users.search import queries as queries_of_list
-from authsvc import conf
-from authsvc.console import filters, operators
+from authsvc import conf, operator_access
+from authsvc.console import filters
 from authsvc.errors import ApiError
 
 _UNCONFIRMED_FOR = timedelta(days=30)
@@ -38,7 +38,7 @@ class StateFilter(filters.ChoiceFilter):
             "banned": Q(banned_until__gt=at),
             "unconfirmed": Q(confirmed_at=None, is_anonymous=False, created_at__gte=at - _UNCONFIRMED_FOR),
             "anonymous": Q(is_anonymous=True),
-            "operators": Q(role__in=operators.roles()),
+            "operators": Q(role__in=operator_access.roles()),
             "deleted": Q(deleted_at__isnull=False),
         }
         return queryset.filter(conditions[value])

@@ -34,7 +34,7 @@ from authsvc import conf
 from authsvc.console import formatting, operators
 from authsvc.console.actions import ActionContext, ShownOnce, action
 from authsvc.console.model_admin import OperatorAdmin
-from authsvc.console.operators import Access
+from authsvc.operator_access import Access
 from tokens.sessions import impersonation as impersonation_sessions
 from tokens.sessions import revocation
 

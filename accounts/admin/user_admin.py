@@ -19,9 +19,10 @@ from accounts.admin.user_actions import UserActions
 from accounts.models import User
 from accounts.users import failed_attempts
 from authsvc.console import filters, formatting, operators, personal_data, user_panels
-from authsvc.console.formatting import EMPTY, Tone
-from authsvc.console.operators import Access
+from authsvc.console.formatting import Tone
 from authsvc.console.timeline import Event, Kind, Position
+from authsvc.display_text import EMPTY, short_text
+from authsvc.operator_access import Access
 
 _PERMANENT_BAN = timedelta(days=10 * 365)
 
@@ -139,7 +140,7 @@ class UserAdmin(UserActions):
     @admin.display(description="name")
     def full_name(self, row: User) -> str:
         metadata = row.raw_user_meta_data if isinstance(row.raw_user_meta_data, dict) else {}
-        return formatting.short_text(metadata.get("full_name") or metadata.get("name"))
+        return short_text(metadata.get("full_name") or metadata.get("name"))
 
     @admin.display(description="audience")
     def audience(self, row: User) -> str:

@@ -22,14 +22,13 @@ from accounts.administration import errors, support_messages
 from accounts.models import User
 from accounts.users import queries
 from accounts.users.records import UserRecord
-from authsvc import conf, jobs
+from authsvc import conf, jobs, operator_access
 from authsvc.audit import Administrator
 from authsvc.caller import AuditContext, Caller
-from authsvc.console import operators
-from authsvc.console.operators import Access
 from authsvc.errors import ApiError, EmailRateExceeded, SmsRateExceeded
 from authsvc.jobs import queued_jobs
 from authsvc.messaging.quotas import QuotaLevel, read_levels
+from authsvc.operator_access import Access
 
 _HOUR = timedelta(hours=1)
 _COLUMNS = (
@@ -242,13 +241,13 @@ def send(
 
 
 def _may_send(operator: UserRecord, *, at: datetime) -> bool:
-    access = operators.access_of(operator.role)
+    access = operator_access.access_of(operator.role)
     return access is not None and access >= Access.SUPPORT and not operator.is_banned(at) and not operator.deleted_at
 
 
 def _may_send_to(user: UserRecord, operator: UserRecord) -> bool:
     """False for the account of an operator, which administrators change; its role may have changed meanwhile."""
-    return operators.access_of(user.role) is None or operators.access_of(operator.role) == Access.ADMIN
+    return operator_access.access_of(user.role) is None or operator_access.access_of(operator.role) == Access.ADMIN
 
 
 def _was_sent(message: BulkMessage, user: UserRecord, *, since: datetime) -> bool:

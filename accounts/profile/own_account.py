@@ -12,10 +12,9 @@ from accounts import errors as account_errors
 from accounts.profile import errors, proofs
 from accounts.users import deletion
 from accounts.users.records import UserRecord
-from authsvc import audit, personal_data
+from authsvc import audit, operator_access, personal_data
 from authsvc.api.renderers import rfc3339
 from authsvc.caller import Caller
-from authsvc.console import operators
 from authsvc.errors import RequestRateExceeded
 from authsvc.personal_data import DataSubject, Row
 from authsvc.security import rate_limits
@@ -56,7 +55,7 @@ def export(signed_in: SignedInUser, user: UserRecord, *, caller: Caller, at: dat
 
 def is_operator(user: UserRecord) -> bool:
     """True for an account with access to the console, which another operator deletes there."""
-    return operators.access_of(user.role) is not None
+    return operator_access.access_of(user.role) is not None
 
 
 def needs_proof(signed_in: SignedInUser, *, at: datetime) -> bool:

@@ -11,10 +11,9 @@ from accounts.messages import confirmation_emails, notification_emails
 from accounts.users import queries
 from accounts.users.records import UserRecord
 from accounts.verification import errors
-from authsvc import audit, conf, messaging
+from authsvc import audit, conf, messaging, operator_access
 from authsvc.audit import Action, Administrator
 from authsvc.caller import Caller
-from authsvc.console import operators
 from authsvc.security import redirects
 from tokens.sessions import impersonation, lifecycle
 from tokens.sessions.issuing import token_transaction
@@ -27,7 +26,7 @@ def find_refusal(user: UserRecord, *, at: datetime) -> str:
     """The reason why no operator can impersonate a user; empty if there is none."""
     if not impersonation.is_enabled():
         return "Impersonation is disabled"
-    if operators.access_of(user.role) is not None:
+    if operator_access.access_of(user.role) is not None:
         return "Operators cannot be impersonated"
     if user.deleted_at is not None:
         return "Deleted users cannot be impersonated"

@@ -12,14 +12,16 @@ from django.db.models.functions import Cast
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
+from authsvc import user_agents
 from authsvc.audit import Action, search
 from authsvc.audit.search import EntryKind
-from authsvc.console import filters, formatting, personal_data, user_agents
-from authsvc.console.formatting import EMPTY, Tone
+from authsvc.console import filters, formatting, personal_data
+from authsvc.console.formatting import Tone
 from authsvc.console.model_admin import OperatorAdmin
 from authsvc.console.read_only_admin import MAX_COUNTED
 from authsvc.console.timeline import Event, Kind, Position
 from authsvc.db.fields import parse_json
+from authsvc.display_text import EMPTY, short_text
 from authsvc.models import AuditLogEntry
 
 _HIDDEN_TRAITS = ("user_id", "user_email", "user_phone", "changes")
@@ -248,15 +250,15 @@ def _changes(payload: Mapping[str, Any]) -> dict[str, Any]:
 def _title(row: AuditLogEntry) -> str:
     action = str(_payload(row).get("action", "unknown"))
     known = action in set(Action)
-    return _TITLES.get(Action(action), action) if known else formatting.short_text(action.replace("_", " "))
+    return _TITLES.get(Action(action), action) if known else short_text(action.replace("_", " "))
 
 
 def _actor_name(payload: Mapping[str, Any]) -> str:
     if payload.get("action") == Action.SIGN_IN_REFUSED:
         return _short(payload.get("actor_username")) or "unknown account"
-    name = formatting.short_text(payload.get("actor_username") or payload.get("actor_id"))
+    name = short_text(payload.get("actor_username") or payload.get("actor_id"))
     if subject := payload.get("actor_sub"):
-        name = f"{name}, {formatting.short_text(subject)}"
+        name = f"{name}, {short_text(subject)}"
     is_administrator = "actor_role" in payload or payload.get("actor_id") == str(UUID(int=0))
     return f"{name} (administrator)" if is_administrator else _add_impersonator(name, payload)
 
@@ -264,7 +266,7 @@ def _actor_name(payload: Mapping[str, Any]) -> str:
 def _add_impersonator(name: str, payload: Mapping[str, Any]) -> str:
     """The name of a user, with the operator who impersonated the user, if any."""
     impersonator = payload.get("impersonator_username")
-    return f"{name} (impersonated by {formatting.short_text(impersonator)})" if impersonator else name
+    return f"{name} (impersonated by {short_text(impersonator)})" if impersonator else name
 
 
 def _device(row: AuditLogEntry) -> str:
@@ -279,7 +281,7 @@ def _detail_lines(row: AuditLogEntry) -> list[str]:
     if reason := _payload(row).get("reason"):
         traits["reason"] = reason
     details = [
-        f"{formatting.short_text(name.replace('_', ' '))}: {formatting.short_text(value)}"
+        f"{short_text(name.replace('_', ' '))}: {short_text(value)}"
         for name, value in list(traits.items())[:_MAX_DETAILS]
     ]
     changes = list(_changes(_payload(row)).items())
@@ -287,12 +289,12 @@ def _detail_lines(row: AuditLogEntry) -> list[str]:
 
 
 def _describe_change(name: str, change: Any) -> str:
-    title = formatting.short_text(name.replace("_", " "))
+    title = short_text(name.replace("_", " "))
     if not isinstance(change, dict):
         return title
-    old, new = ("none" if change.get(key) is None else formatting.short_text(change[key]) for key in ("old", "new"))
+    old, new = ("none" if change.get(key) is None else short_text(change[key]) for key in ("old", "new"))
     return f"{title}: {old} → {new}"
 
 
 def _short(value: object) -> str:
-    return formatting.short_text(value) if value else ""
+    return short_text(value) if value else ""

@@ -27,8 +27,9 @@ from authsvc.caller import Caller, caller_of
 from authsvc.console import bulk_results, lists, operators
 from authsvc.console.bulk_results import BulkResults
 from authsvc.console.confirmation_form import ConfirmationForm
-from authsvc.console.operators import Access, actor_of
+from authsvc.console.operators import actor_of
 from authsvc.errors import ApiError
+from authsvc.operator_access import Access
 
 if TYPE_CHECKING:
     from authsvc.console.model_admin import OperatorAdmin

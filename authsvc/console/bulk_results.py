@@ -11,7 +11,7 @@ from django.core import signing
 from django.core.exceptions import SuspiciousOperation
 from django.db.models import QuerySet
 
-from authsvc.console.formatting import short_text
+from authsvc.display_text import short_text
 
 _SALT = "authsvc.console.bulk_results"
 _MAX_AGE_SECONDS = 3600

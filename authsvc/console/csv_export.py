@@ -21,9 +21,9 @@ from django.views.decorators.http import require_POST
 from authsvc import audit
 from authsvc.console import lists, operators
 from authsvc.console.actions import create_context
-from authsvc.console.formatting import EMPTY
-from authsvc.console.operators import Access
 from authsvc.db import read_replica
+from authsvc.display_text import EMPTY
+from authsvc.operator_access import Access
 
 if TYPE_CHECKING:
     from authsvc.console.model_admin import OperatorAdmin

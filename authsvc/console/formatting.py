@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -17,13 +16,9 @@ from django.utils.safestring import SafeString
 
 from authsvc import conf
 from authsvc.conf import value_types
+from authsvc.display_text import EMPTY, without_invisible_characters
 
-EMPTY = "–"
-_MAX_TEXT_LENGTH = 200
 _MAX_BLOCK_LENGTH = 100_000
-# Control characters, and marks that change the direction of the text around a value.
-_INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
-_INVISIBLE_EXCEPT_BREAKS = re.compile(f"(?![\n\r\t]){_INVISIBLE.pattern}")
 
 
 class Tone(StrEnum):
@@ -38,20 +33,9 @@ def badge(text: object, tone: Tone) -> SafeString:
     return format_html('<span class="badge {}">{}</span>', tone.value, text)
 
 
-def short_text(value: object) -> str:
-    """A value that a client has chosen, in one short line; `EMPTY` for an empty one."""
-    if not value:
-        return EMPTY
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    cut = f"{text[:_MAX_TEXT_LENGTH]}…" if len(text) > _MAX_TEXT_LENGTH else text
-    return _INVISIBLE.sub("\N{REPLACEMENT CHARACTER}", cut)
-
-
 def long_text(text: str) -> SafeString:
     """A text of several lines that an operator has written."""
-    return format_html(
-        '<span class="long-text">{}</span>', _INVISIBLE_EXCEPT_BREAKS.sub("\N{REPLACEMENT CHARACTER}", text)
-    )
+    return format_html('<span class="long-text">{}</span>', without_invisible_characters(text))
 
 
 def json_block(value: Any) -> SafeString | str:

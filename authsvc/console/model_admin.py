@@ -21,8 +21,9 @@ from django.utils.safestring import SafeString
 from authsvc.console import csv_export, personal_data
 from authsvc.console.actions import SOURCE_ROW, is_whole_list
 from authsvc.console.lists import FilteredList, OperatorChangeList
-from authsvc.console.operators import Access, access_of, operator_of
+from authsvc.console.operators import operator_of
 from authsvc.console.read_only_admin import MAX_COUNTED, SECRET_COLUMNS, ReadOnly
+from authsvc.operator_access import Access, access_of
 
 _NO_FILTER = "There is no such filter."
 

@@ -1,47 +1,18 @@
-"""The operators of the console, and the access that their roles give."""
+"""The operators of the console."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import ClassVar, cast
 from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 
-from authsvc import audit, conf
+from authsvc import audit
+from authsvc.operator_access import Access
 
 MAX_REASON_LENGTH = 500
-
-
-class Access(IntEnum):
-    """The actions that an operator may run in the console; each level includes those before it."""
-
-    VIEWER = 1
-    """Reads. Personal data is hidden until the operator asks for it, which the audit trail records."""
-    SUPPORT = 2
-    """Helps ordinary users: no deletion, no roles, no configuration."""
-    ADMIN = 3
-
-
-def access_of(role: str | None) -> Access | None:
-    """The access of a user's role; None for a role without access to the console."""
-    config = conf.current()
-    if not role:
-        return None
-    if role in config.jwt.admin_roles:
-        return Access.ADMIN
-    # A wrong setting must not give every user access.
-    name = None if role == config.jwt.default_group_name else config.console.roles.get(role)
-    return Access[name.upper()] if name else None
-
-
-def roles() -> tuple[str, ...]:
-    """All roles with access to the console."""
-    config = conf.current()
-    named = [role for role in config.console.roles if access_of(role) is not None]
-    return tuple(dict.fromkeys([*config.jwt.admin_roles, *named]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,8 @@ from typing import Any
 from django.http import HttpRequest
 from django.utils import timezone
 
-from authsvc.console.operators import Access, operator_of
+from authsvc.console.operators import operator_of
+from authsvc.operator_access import Access
 
 HIDDEN = "•••"
 SHOWN_FOR = timedelta(minutes=15)

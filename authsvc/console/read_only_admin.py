@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib import admin
 from django.contrib.admin.options import BaseModelAdmin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
@@ -45,11 +44,3 @@ class ReadOnly(BaseModelAdmin):  # type: ignore[type-arg]  # generic in its stub
         queryset = super().get_queryset(request)
         names = {column.name for column in queryset.model._meta.concrete_fields}
         return queryset.defer(*(SECRET_COLUMNS & names))
-
-
-class OperatorInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg]  # generic in its stubs only
-    """Rows of another table on a row's page. Subclasses set `model` and `fields`."""
-
-    extra = 0
-    can_delete = False
-    show_change_link = True

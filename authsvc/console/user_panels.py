@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.http import HttpRequest
 
-from authsvc.console import formatting
+from authsvc.display_text import short_text
 
 MAX_PANEL_ROWS = 20
 
@@ -34,7 +34,7 @@ class PanelRow:
     button: Button | None = None
 
     def __post_init__(self) -> None:
-        shortened = [formatting.short_text(cell) if type(cell) is str and cell else cell for cell in self.cells]
+        shortened = [short_text(cell) if type(cell) is str and cell else cell for cell in self.cells]
         object.__setattr__(self, "cells", shortened)
 
 

@@ -17,9 +17,10 @@ from django.utils.safestring import SafeString
 from authsvc import conf, events
 from authsvc.console import filters, formatting, model_admin
 from authsvc.console.actions import ActionContext, action
-from authsvc.console.formatting import EMPTY, Tone
+from authsvc.console.formatting import Tone
 from authsvc.console.model_admin import DashboardStat, OperatorAdmin
 from authsvc.console.user_panels import Panel
+from authsvc.display_text import EMPTY
 from hooks.models import DeliveryStatus, WebhookAttempt, WebhookDelivery, WebhookEndpoint, WebhookEvent
 from hooks.webhooks import deliveries
 from hooks.webhooks.errors import WebhooksDisabled

@@ -19,9 +19,9 @@ from authsvc.console import actions, formatting, model_admin, operators
 from authsvc.console.actions import ActionContext, ShownOnce, action
 from authsvc.console.formatting import Tone
 from authsvc.console.model_admin import DashboardStat, OperatorAdmin
-from authsvc.console.operators import Access
 from authsvc.console.read_only_admin import MAX_COUNTED
 from authsvc.errors import ApiError
+from authsvc.operator_access import Access
 from hooks.admin import hook_pages
 from hooks.models import DeliveryStatus, DisabledReason, WebhookDelivery, WebhookEndpoint
 from hooks.webhooks import deliveries, endpoints

@@ -14,9 +14,10 @@ from authsvc import conf
 from authsvc.conf.sections.hooks import Hook, HookSettings
 from authsvc.conf.value_types import DURATION
 from authsvc.console import formatting
-from authsvc.console.formatting import EMPTY, Tone
+from authsvc.console.formatting import Tone
 from authsvc.console.model_admin import OperatorAdmin
 from authsvc.console.user_panels import Panel, PanelRow
+from authsvc.display_text import EMPTY, short_text
 from hooks import settings
 
 _TITLE = "Hooks"
@@ -72,10 +73,10 @@ def _state(config: HookSettings) -> SafeString:
 def _target(uri: str) -> str:
     """A URI without a user name, password and query, where some receivers expect keys."""
     if not uri or uri.startswith("python:"):
-        return formatting.short_text(uri)
+        return short_text(uri)
     parts = urlsplit(uri)
     query = "?…" if parts.query else ""
-    return formatting.short_text(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}{query}")
+    return short_text(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}{query}")
 
 
 def _call(hook: Hook) -> str:

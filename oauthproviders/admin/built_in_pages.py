@@ -16,10 +16,11 @@ from authsvc.conf import declaration
 from authsvc.conf.declaration import Setting
 from authsvc.conf.types import Secret
 from authsvc.console import actions, formatting, operators
-from authsvc.console.formatting import EMPTY, Tone
+from authsvc.console.formatting import Tone
 from authsvc.console.model_admin import OperatorAdmin
-from authsvc.console.operators import Access
 from authsvc.console.user_panels import Panel, PanelRow
+from authsvc.display_text import EMPTY, short_text
+from authsvc.operator_access import Access
 from oauthproviders import provider_checks, registry
 from oauthproviders.admin import provider_tests
 
@@ -134,7 +135,7 @@ def _value(name: str, field: str, setting: Setting) -> SafeString | str:
         return formatting.badge("missing", Tone.WAITING)
     if isinstance(value, Secret):
         return "set, hidden"
-    return formatting.short_text(setting.type.format(value))
+    return short_text(setting.type.format(value))
 
 
 def _state(name: str) -> SafeString:

@@ -12,9 +12,10 @@ from django.utils.safestring import SafeString
 from authsvc import conf
 from authsvc.console import filters, formatting, operators
 from authsvc.console.actions import ActionContext, action
-from authsvc.console.formatting import EMPTY, Tone
+from authsvc.console.formatting import Tone
 from authsvc.console.model_admin import OperatorAdmin
-from authsvc.console.operators import Access
+from authsvc.display_text import EMPTY, short_text
+from authsvc.operator_access import Access
 from oauthproviders import registry
 from oauthproviders.admin import built_in_pages, editing
 from oauthproviders.custom import custom_providers, provider
@@ -158,11 +159,11 @@ class CustomProviderAdmin(OperatorAdmin):
 
     @admin.display(description="further claims")
     def claims(self, row: CustomProvider) -> str:
-        return formatting.short_text(", ".join(row.custom_claims_allowlist))
+        return short_text(", ".join(row.custom_claims_allowlist))
 
     @admin.display(description="address")
     def address(self, row: CustomProvider) -> str:
-        return formatting.short_text(row.issuer or row.authorization_url)
+        return short_text(row.issuer or row.authorization_url)
 
     @admin.display(description="linked users")
     def users(self, row: CustomProvider) -> str:

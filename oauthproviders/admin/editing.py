@@ -12,9 +12,9 @@ from django.views.decorators.http import require_POST
 
 from authsvc.console import actions, operators
 from authsvc.console.model_admin import OperatorAdmin
-from authsvc.console.operators import Access
 from authsvc.console.user_panels import Panel
 from authsvc.errors import ApiError, ValidationFailed
+from authsvc.operator_access import Access
 from oauthproviders import provider_checks
 from oauthproviders.admin import forms, provider_tests
 from oauthproviders.admin.forms import ProviderForm

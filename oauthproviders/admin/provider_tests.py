@@ -14,6 +14,7 @@ from authsvc.console.formatting import Tone
 from authsvc.console.model_admin import OperatorAdmin
 from authsvc.console.user_panels import Panel, PanelRow
 from authsvc.diagnostics.registry import Outcome
+from authsvc.display_text import EMPTY
 from oauthproviders.provider_checks import Step
 
 _BADGES = {
@@ -64,4 +65,4 @@ def _text(step: Step) -> SafeString:
 
 
 def _seconds(step: Step) -> str:
-    return formatting.EMPTY if step.seconds is None else f"{step.seconds * 1000:,.0f} ms"
+    return EMPTY if step.seconds is None else f"{step.seconds * 1000:,.0f} ms"

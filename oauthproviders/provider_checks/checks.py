@@ -10,8 +10,8 @@ from typing import Any
 
 from authsvc import audit, conf
 from authsvc.caller import Caller
-from authsvc.console.formatting import short_text
 from authsvc.diagnostics.registry import Outcome
+from authsvc.display_text import short_text
 from oauthproviders import registry
 from oauthproviders.base import deadline
 from oauthproviders.custom import provider

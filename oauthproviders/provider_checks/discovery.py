@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from authsvc.console.formatting import short_text
+from authsvc.display_text import short_text
 from authsvc.outgoing import http
 from oauthproviders.oidc import openid_connect
 from oauthproviders.oidc.openid_connect import Discovery, Issuer

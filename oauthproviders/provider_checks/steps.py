@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from authsvc.console.formatting import short_text
 from authsvc.diagnostics.registry import CheckResult, failure, ok, unused, warning
+from authsvc.display_text import short_text
 from authsvc.errors import ServiceBusy
 from oauthproviders.base.contract import InvalidProviderResponse, ProviderUnavailable
 

@@ -14,12 +14,11 @@ from uuid import UUID
 
 from django.db import transaction
 
-from authsvc import audit, conf
+from authsvc import audit, conf, operator_access
 from authsvc.audit import Action, Administrator
 from authsvc.caller import Caller
-from authsvc.console import operators
-from authsvc.console.operators import Access
 from authsvc.db.sql import fetch_row, namespaced
+from authsvc.operator_access import Access
 from authsvc.security import crypto
 from tokens.models import ImpersonationLink, Session
 from tokens.sessions import aal, errors, session_events, session_limits, users
@@ -86,7 +85,7 @@ def find_operator(session_id: UUID, *, at: datetime) -> tuple[TokenUser, Session
         return None
     user, session = found.user, found.session
     is_banned = user.banned_until is not None and at < user.banned_until
-    if operators.access_of(user.role) is not ACCESS or is_banned or session.aal < aal.highest_aal(user):
+    if operator_access.access_of(user.role) is not ACCESS or is_banned or session.aal < aal.highest_aal(user):
         return None
     try:
         # The console counts inactivity in its cookie.
@@ -104,7 +103,7 @@ def is_active(signed_in: SignedInUser, *, caller: Caller, at: datetime) -> bool:
     session = signed_in.session
     if session is None or session.impersonator_session_id is None:
         return True
-    if operators.access_of(signed_in.user.role) is not None:
+    if operator_access.access_of(signed_in.user.role) is not None:
         return False  # the user has become an operator
     operator = find_operator(session.impersonator_session_id, at=at)
     if operator is None or operator[0].id != session.impersonator_id:

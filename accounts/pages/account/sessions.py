@@ -15,10 +15,10 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from accounts.pages.account.account_page import AccountPage, QuestionPage
+from authsvc import user_agents
 from authsvc.api.throttling import Bucket
 from authsvc.audit import Action, search
 from authsvc.audit.search import EntryKind
-from authsvc.console import user_agents
 from authsvc.db.fields import parse_json
 from tokens.models import Session
 from tokens.sessions import listing, revocation, session_limits

@@ -21,6 +21,7 @@ from authsvc.console.account.account_view import render_page
 from authsvc.console.formatting import Tone
 from authsvc.console.sign_in import console_session
 from authsvc.console.user_panels import MAX_PANEL_ROWS, Button, Panel, PanelRow
+from authsvc.display_text import EMPTY
 from tokens.models import Session
 from tokens.sessions.users import SignedInUser
 
@@ -129,7 +130,7 @@ def _sessions(request: HttpRequest, current: SignedInUser) -> Panel:
             PanelRow(
                 cells=(
                     page.device(row),
-                    row.ip or formatting.EMPTY,
+                    row.ip or EMPTY,
                     page.age(row),
                     page.last_used(row),
                     page.methods(row),
@@ -153,4 +154,4 @@ def _remove(url: str) -> Button:
 
 
 def _day(factor: FactorRecord) -> str:
-    return (factor.created_at or "")[:10] or formatting.EMPTY
+    return (factor.created_at or "")[:10] or EMPTY

@@ -9,9 +9,8 @@ from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
 from django.utils import timezone
 
-from authsvc import conf
+from authsvc import conf, operator_access
 from authsvc.caller import caller_of
-from authsvc.console import operators
 from authsvc.console.operators import Operator
 from authsvc.events import Actor, ActorType
 from tokens.sessions import aal, browser_sessions
@@ -99,7 +98,7 @@ def user(request: HttpRequest) -> Operator | AnonymousUser:
     if current is None or current.session is None or next_step(current):
         return AnonymousUser()
     subject = current.user
-    access = operators.access_of(subject.role)
+    access = operator_access.access_of(subject.role)
     if access is None:
         return AnonymousUser()
     return Operator(
@@ -118,7 +117,7 @@ def _find(request: HttpRequest, *, at: datetime) -> SignedInUser | None:
     seen_at = datetime.fromtimestamp(request.session.get(_SEEN_AT, 0), UTC)
     if (
         current is None
-        or operators.access_of(current.user.role) is None
+        or operator_access.access_of(current.user.role) is None
         or not browser_sessions.is_valid(request, current, at=at, last_used_at=seen_at)
     ):
         request.session.flush()

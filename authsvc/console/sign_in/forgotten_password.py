@@ -20,12 +20,12 @@ from accounts.profile import profile
 from accounts.recovery import recovery_emails
 from accounts.users.queries import get_user_record
 from accounts.verification import redemption
-from authsvc import conf
+from authsvc import conf, operator_access
 from authsvc.api import throttling
 from authsvc.api.exception_handler import with_error
 from authsvc.api.throttling import Bucket
 from authsvc.caller import caller_of, page_caller_of
-from authsvc.console import operators, pages
+from authsvc.console import pages
 from authsvc.console.sign_in import console_session
 from authsvc.console.sign_in.new_password_form import NewPasswordForm
 from authsvc.errors import ApiError
@@ -61,7 +61,7 @@ def request_link(request: HttpRequest) -> HttpResponse:
             return _address_page(request, form, status=400)
         recovery_emails.send_operator_recovery_email(
             email=form.cleaned_data["email"],
-            roles=operators.roles(),
+            roles=operator_access.roles(),
             # Not the host of the request, which an attacker may choose.
             page=urljoin(conf.origin(conf.current()), reverse("admin:reset_password")),
             caller=caller_of(request),
@@ -92,7 +92,7 @@ def redeem_link(request: HttpRequest) -> HttpResponse:
             password=None,
             caller=page_caller_of(request),
             at=at,
-            roles=operators.roles(),
+            roles=operator_access.roles(),
             not_after=at + _MAX_AGE,
         )
     except ApiError as error:

@@ -9,8 +9,8 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from accounts.passkeys import authentication, form
+from authsvc import operator_access
 from authsvc.caller import page_caller_of
-from authsvc.console import operators
 from tokens.sessions import refresh_tokens
 
 
@@ -22,7 +22,11 @@ def start_sign_in() -> dict[str, str]:
 def sign_in(request: HttpRequest, *, not_after: datetime, at: datetime) -> UUID:
     """Start a session of the operator whose passkey responded; returns its id. Raises the errors of the API."""
     signed_in = authentication.complete(
-        form.read_response(request), caller=page_caller_of(request), at=at, roles=operators.roles(), not_after=not_after
+        form.read_response(request),
+        caller=page_caller_of(request),
+        at=at,
+        roles=operator_access.roles(),
+        not_after=not_after,
     )
     # The tokens are discarded: the browser gets the cookie only.
     return refresh_tokens.decode(signed_in.tokens.refresh_token).session_id

@@ -12,11 +12,12 @@ from django.views.decorators.http import require_POST
 
 from accounts.passkeys import form as passkey_form
 from accounts.sign_in import password as password_sign_in
+from authsvc import operator_access
 from authsvc.api import throttling
 from authsvc.api.exception_handler import with_error
 from authsvc.api.throttling import Bucket
 from authsvc.caller import caller_of, page_caller_of
-from authsvc.console import operators, pages
+from authsvc.console import pages
 from authsvc.console.sign_in import console_session, passkey
 from authsvc.errors import ApiError
 from tokens.sessions import refresh_tokens, revocation
@@ -102,7 +103,7 @@ def _start_session(request: HttpRequest, *, name: str, password: str) -> None:
         password=password,
         caller=page_caller_of(request),
         at=at,
-        roles=operators.roles(),
+        roles=operator_access.roles(),
         not_after=at + console_session.MAX_AGE,
     )
     # The tokens are discarded: the browser gets the cookie only.

@@ -11,8 +11,8 @@ from accounts.administration import user_administration
 from accounts.administration.user_administration import NewUser, UserChanges
 from accounts.passwords import policy
 from accounts.users import identifiers
+from authsvc import operator_access
 from authsvc.conf.sources import process_environment
-from authsvc.console import operators
 from authsvc.management import user_lookup
 from authsvc.management.service_command import ACTOR, ServiceCommand
 
@@ -41,7 +41,7 @@ class Command(ServiceCommand):
     def handle(
         self, *_: Any, email: str, password_file: str, noinput: bool, role: str, promote: bool, **__: Any
     ) -> None:
-        roles = operators.roles()
+        roles = operator_access.roles()
         if role not in roles:
             raise CommandError(f"{role} is not an operator role: use one of {', '.join(roles)} with --role")
         if noinput:

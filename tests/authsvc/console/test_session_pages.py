@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from authsvc.console import user_agents
+from authsvc import user_agents
 from authsvc.models import AuditLogEntry
 from tests import factories
 from tests.authsvc.console.conftest import Console

@@ -20,7 +20,17 @@ def everything() -> list[Path]:
         *sorted(DOCS.rglob("*.md")),
         *(
             PROJECT / name
-            for name in ("README.md", ".env.example", "compose.yaml", "compose.ha.yaml", "Dockerfile", "Makefile")
+            for name in (
+                "README.md",
+                "ARCHITECTURE.md",
+                "CONTRIBUTING.md",
+                "SECURITY.md",
+                ".env.example",
+                "compose.yaml",
+                "compose.ha.yaml",
+                "Dockerfile",
+                "Makefile",
+            )
         ),
         *sorted(file for file in (PROJECT / "deploy").rglob("*") if file.is_file()),
     ]

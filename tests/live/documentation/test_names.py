@@ -18,7 +18,9 @@ _COMMAND = re.compile(r"manage\.py ([a-z][a-z_]+)\b(?!\.)")
 # At the start of a line; a comment at the end of one is an argument in zsh.
 _PROMPT = re.compile(r"^\s*(?:[$%>]|>>>|\w*=[#>]) |\S[ ]{2,}# ", re.MULTILINE)
 _ROOT_PROMPT = re.compile(r"^\s*# ", re.MULTILINE)
-_FOLDERS = "deploy|authsvc|accounts|tokens|mailer|oauthproviders|oauthserver|tests|docs"
+_FOLDERS = (
+    "deploy|authsvc|accounts|tokens|mailer|oauthproviders|oauthserver|hooks|catalogclient|templates|locale|tests|docs"
+)
 _FILE = re.compile(rf"`((?:{_FOLDERS})/(?!\d)[\w./-]+|\.env\.example)`")
 
 

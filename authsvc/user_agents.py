@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from authsvc.console import formatting
+from authsvc.display_text import short_text
 
 _MAX_LENGTH = 60
 # The first match counts: a browser also names the browsers that it descends from.
@@ -45,6 +45,6 @@ def parse(user_agent: str | None) -> tuple[str, str]:
     """
     text = user_agent or ""
     if not text.startswith("Mozilla/"):
-        return formatting.short_text(text[:_MAX_LENGTH]) if text else "", ""
+        return short_text(text[:_MAX_LENGTH]) if text else "", ""
     browser = next((name for token, name in _BROWSERS if token in text), "Browser")
     return browser, next((name for token, name in _SYSTEMS if token in text), "")
