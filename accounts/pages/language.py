@@ -8,8 +8,8 @@ from django.urls import reverse
 from django.utils import translation
 from django.utils.translation import gettext_lazy as _
 
-from accounts.pages import browser_session, destinations
-from accounts.pages.page import Page, remember_language
+from accounts.pages import browser_session, destinations, language_choice
+from accounts.pages.page import Page
 from accounts.profile import profile
 from accounts.users.queries import get_user_record
 from authsvc import languages
@@ -35,7 +35,7 @@ class LanguagePage(Page):
         code: str = form.cleaned_data["language"]
         self._save(code)
         response = self.redirect(destinations.own_page(self.request) or reverse("pages:account"))
-        remember_language(response, code)
+        language_choice.remember(response, code)
         return response
 
     def _save(self, code: str) -> None:

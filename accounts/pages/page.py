@@ -22,7 +22,7 @@ the template. URLs come from `reverse` or `{% url %}`; redirects that parameters
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cached_property
 from typing import Any, ClassVar, cast
 
@@ -42,7 +42,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views import View
 
-from accounts.pages import browser_session, destinations, registry, theme
+from accounts.pages import browser_session, destinations, language_choice, registry, theme
 from accounts.pages.error_texts import error_text
 from accounts.users.queries import get_user_record
 from accounts.users.records import UserRecord
@@ -50,15 +50,13 @@ from authsvc import conf, languages
 from authsvc.api import captcha, exception_handler, throttling
 from authsvc.api.renderers import NO_STORE, SeeOther
 from authsvc.api.throttling import Bucket
-from authsvc.caller import Caller, client_address, page_caller_of
-from authsvc.db.fields import parse_json
+from authsvc.caller import Caller, page_caller_of
 from authsvc.errors import ApiError, BodyTooLarge
 from tokens.sessions import browser_sessions
 from tokens.sessions.users import SignedInUser
 
 _MAX_FORM_BYTES = 262_144
 _CSRF_SECRET = "csrf"
-_LANGUAGE_AGE = timedelta(days=365)
 _HEADERS = {
     "Cache-Control": NO_STORE,
     "X-Frame-Options": "DENY",
@@ -100,7 +98,7 @@ class Page(View):
         def respond(request: HttpRequest) -> HttpResponse:
             return self._respond(request, *args, **kwargs)
 
-        with destinations.below_external_path(request), languages.use(choose_language(request)):
+        with destinations.below_external_path(request), languages.use(language_choice.choose(request)):
             browser_session.load(request)
             response = MessageMiddleware(respond)(request)
             assert isinstance(response, HttpResponse)  # noqa: S101  (narrowing; `respond` is synchronous)
@@ -143,12 +141,7 @@ class Page(View):
         if self.bucket is not None:
             throttling.check(self.bucket, self.request)
         if self.captcha:
-            self.check_captcha()
-
-    def check_captcha(self) -> None:
-        """Require a solved captcha, if captchas are enabled. Raises the errors of the captcha."""
-        if widget := captcha.widget():
-            captcha.verify(token=self.request.POST.get(widget.field, ""), client_ip=client_address(self.request))
+            captcha.check_form(self.request)
 
     def show(
         self,
@@ -219,7 +212,7 @@ class Page(View):
 
     def _respond(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         def view(request: HttpRequest) -> HttpResponse:
-            with languages.use(_choose_language_of_user(request)):
+            with languages.use(language_choice.choose_for_user(request)):
                 return self.redirect_before_page() or cast(
                     HttpResponse, super(Page, self).dispatch(request, *args, **kwargs)
                 )
@@ -290,44 +283,6 @@ class _PageCsrf(CsrfViewMiddleware):
     def _reject(self, request: HttpRequest, reason: str) -> HttpResponse:
         text = gettext("The form has expired or came from another site. Go back, reload the page and try again.")
         return _message_page(request, 403, gettext("Form expired"), text)
-
-
-def language_cookie_name() -> str:
-    """The name of the cookie that stores the chosen language."""
-    return "__Host-account_language" if conf.is_https(conf.current()) else "account_language"
-
-
-def remember_language(response: HttpResponse, code: str) -> None:
-    """Store the choice of the user in the browser; empty: the language of the browser."""
-    response.set_cookie(
-        language_cookie_name(),
-        code,
-        max_age=_LANGUAGE_AGE if code else 0,
-        path="/",
-        secure=conf.is_https(conf.current()),
-        httponly=True,
-        samesite="Lax",
-    )
-
-
-def chosen_language(request: HttpRequest) -> str:
-    """The language that the user has chosen in this browser; empty without a choice."""
-    chosen = request.COOKIES.get(language_cookie_name(), "")
-    return chosen if chosen in languages.offered() else ""
-
-
-def choose_language(request: HttpRequest) -> str:
-    """The language chosen in this browser, else the best of Accept-Language, else the default."""
-    return chosen_language(request) or languages.of_request()
-
-
-def _choose_language_of_user(request: HttpRequest) -> str:
-    """The same, with the language of the signed-in user before Accept-Language."""
-    current = None
-    if len(languages.offered()) > 1 and not chosen_language(request):
-        current = browser_session.signed_in(request)
-    of_user = languages.of_user(parse_json(current.user.user_metadata_json)) if current is not None else ""
-    return of_user or choose_language(request)
 
 
 def render(request: HttpRequest, template: str, context: dict[str, Any], *, status: int = 200) -> HttpResponse:

@@ -18,7 +18,7 @@ from accounts.passkeys import authentication
 from accounts.passkeys import form as passkey_form
 from accounts.sign_in import password as password_sign_in
 from authsvc import conf
-from authsvc.api import throttling
+from authsvc.api import captcha, throttling
 from authsvc.api.throttling import Bucket
 from authsvc.security import redirects
 from tokens.sessions import revocation
@@ -68,7 +68,7 @@ class SignInPage(Page):
     def check_limits(self) -> None:
         if self._asks_for_passkey:
             throttling.check(Bucket.PASSKEY_AUTHENTICATION, self.request)
-            self.check_captcha()
+            captcha.check_form(self.request)
         elif self._has_passkey_response:
             throttling.check(Bucket.TOKEN, self.request)
         else:

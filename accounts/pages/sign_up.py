@@ -9,10 +9,10 @@ from django.http import HttpResponse
 from django.utils.translation import gettext_lazy as _
 
 from accounts import errors as account_errors
-from accounts.pages import confirmation, registry
+from accounts.pages import confirmation, language_choice, registry
 from accounts.pages.completion import complete_sign_in
 from accounts.pages.forms import IdentifierForm, describe_password
-from accounts.pages.page import Page, chosen_language
+from accounts.pages.page import Page
 from accounts.sign_up import sign_up
 from authsvc import conf
 from authsvc.api.throttling import Bucket
@@ -50,7 +50,7 @@ class SignUpPage(Page):
         result = sign_up.sign_up(
             **form.identifier,
             password=form.cleaned_data["password"],
-            data={"locale": language} if (language := chosen_language(self.request)) else {},
+            data={"locale": language} if (language := language_choice.chosen(self.request)) else {},
             channel="",
             code_challenge=None,
             code_challenge_method=None,

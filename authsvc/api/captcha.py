@@ -108,6 +108,12 @@ def check(request: Request) -> None:
     verify(token=(security and security.captcha_token) or "", client_ip=client_address(request))
 
 
+def check_form(request: HttpRequest) -> None:
+    """Require a solved captcha in a form of a page, if captchas are enabled. Raises the errors of `verify`."""
+    if shown := widget():
+        verify(token=request.POST.get(shown.field, ""), client_ip=client_address(request))
+
+
 def verify(*, token: str, client_ip: str) -> None:
     """Verify the captcha token of a client. Raises CaptchaFailed or CaptchaUnavailable."""
     configured = conf.current().captcha

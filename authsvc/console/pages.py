@@ -17,7 +17,6 @@ from django.views.decorators import csrf
 
 from authsvc import conf
 from authsvc.api import captcha, exception_handler
-from authsvc.caller import client_address
 from authsvc.errors import ApiError
 
 _NOT_FOUND = "This page does not exist. Its row may have been deleted."
@@ -79,12 +78,6 @@ def render_standalone(request: HttpRequest, template: str, *, status: int = 200,
     """A page without navigation, which runs no database query."""
     site = {"site_title": admin.site.site_title, "site_header": admin.site.site_header}
     return render(request, template, {**site, **context}, status=status)
-
-
-def check_captcha(request: HttpRequest) -> None:
-    """Require a solved captcha, if captchas are enabled. Raises CaptchaFailed or CaptchaUnavailable."""
-    if widget := captcha.widget():
-        captcha.verify(token=request.POST.get(widget.field, ""), client_ip=client_address(request))
 
 
 def render_with_captcha(request: HttpRequest, template: str, *, status: int = 200, **context: Any) -> HttpResponse:

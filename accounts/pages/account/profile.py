@@ -8,8 +8,8 @@ from django import forms
 from django.http import HttpResponse, QueryDict
 from django.utils.translation import gettext_lazy as _
 
+from accounts.pages import language_choice
 from accounts.pages.account.account_page import AccountPage
-from accounts.pages.page import remember_language
 from accounts.profile import profile
 from accounts.profile.profile import UserUpdateRequest
 from authsvc import languages
@@ -63,7 +63,7 @@ class ProfilePage(AccountPage):
             profile.update_user(self.current, self.user, request, redirect_to="", caller=self.caller, at=self.at)
         response = self.done(_("Your profile is saved."))
         if "locale" in form.changed_data:
-            remember_language(response, form.cleaned_data["locale"])
+            language_choice.remember(response, form.cleaned_data["locale"])
         return response
 
     def _values(self) -> dict[str, str]:

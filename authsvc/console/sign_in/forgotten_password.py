@@ -21,7 +21,7 @@ from accounts.recovery import recovery_emails
 from accounts.users.queries import get_user_record
 from accounts.verification import redemption
 from authsvc import conf, operator_access
-from authsvc.api import throttling
+from authsvc.api import captcha, throttling
 from authsvc.api.exception_handler import with_error
 from authsvc.api.throttling import Bucket
 from authsvc.caller import caller_of, page_caller_of
@@ -56,7 +56,7 @@ def request_link(request: HttpRequest) -> HttpResponse:
         return _address_page(request, form)
     try:
         throttling.check(Bucket.RECOVER, request)
-        pages.check_captcha(request)
+        captcha.check_form(request)
         if not form.is_valid():
             return _address_page(request, form, status=400)
         recovery_emails.send_operator_recovery_email(

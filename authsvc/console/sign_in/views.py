@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST
 from accounts.passkeys import form as passkey_form
 from accounts.sign_in import password as password_sign_in
 from authsvc import operator_access
-from authsvc.api import throttling
+from authsvc.api import captcha, throttling
 from authsvc.api.exception_handler import with_error
 from authsvc.api.throttling import Bucket
 from authsvc.caller import caller_of, page_caller_of
@@ -46,7 +46,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
     form = SignInForm(request.POST)
     try:
         throttling.check(Bucket.TOKEN, request)
-        pages.check_captcha(request)
+        captcha.check_form(request)
         if not form.is_valid():
             return _page(request, form, status=400)
         _start_session(request, name=form.cleaned_data["name"], password=form.cleaned_data["password"])
@@ -73,7 +73,7 @@ def _sign_in_with_passkey(request: HttpRequest) -> HttpResponse:
     try:
         if "ask" in request.POST:
             throttling.check(Bucket.PASSKEY_AUTHENTICATION, request)
-            pages.check_captcha(request)
+            captcha.check_form(request)
             return pages.render_standalone(
                 request,
                 "operator/passkey.html",
