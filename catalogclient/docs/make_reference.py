@@ -52,7 +52,7 @@ def _function(name: str, function: Callable[..., Any], *, level: str) -> str:
 
 
 def _attributes(found: type) -> dict[str, str]:
-    """Returns a line for each annotated name, with the docstring that follows it in the source."""
+    """Return a line for each annotated name, with the docstring that follows it in the source."""
     [definition] = ast.parse(textwrap.dedent(inspect.getsource(found))).body
     body = typing.cast(ast.ClassDef, definition).body
     lines = {}

@@ -13,7 +13,7 @@ except ModuleNotFoundError as missing:
 
 
 def script() -> None:
-    """Entry point of the console script."""
+    """Run the console script."""
     sys.exit(main(sys.argv[1:]))
 
 

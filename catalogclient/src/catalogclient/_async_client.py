@@ -34,7 +34,7 @@ class AsyncRestCatalog(CatalogConstructors, CatalogOperations):
         Core.__init__(self, options, AsyncioRuntime(AsyncTransport(options)), auth=auth, owns_auth=owns_auth)
 
     def with_auth(self, auth: AuthConfig | AuthManager) -> Self:
-        """Returns a catalog with other credentials. It shares connections and configuration. Close it separately."""
+        """Return a catalog with other credentials. It shares connections and configuration. Close it separately."""
         manager, owns_auth = open_auth(auth)
         return self._sibling(manager, owns_auth=owns_auth)
 

@@ -42,7 +42,7 @@ class AsyncTransport:
         self._tls: ssl.SSLContext | None = None
 
     async def exchange(self, request: PreparedRequest, limits: Timeout, deadline: float | None) -> Reply:
-        """Sends `request` once and reads the whole response. Redirects are not followed.
+        """Send `request` once and read the whole response. Redirects are not followed.
 
         Raises NetworkError if no complete response was received, InvalidResponseError if it exceeds
         `max_response_bytes`, and UnexpectedRedirectError for a redirect. Cancellation closes the connection.
@@ -142,7 +142,7 @@ class AsyncTransport:
         )
 
     def _proxy(self, url: str) -> str | None:
-        """Returns the proxy for a URL: of the options, else of the environment. The lookup is cached per origin."""
+        """Return the proxy for a URL: of the options, else of the environment. The lookup is cached per origin."""
         origin = _urls.origin(url)
         if origin not in self._proxies:
             scheme, host, _ = origin

@@ -29,7 +29,7 @@ class CallScope:
     """Bearer token of the last request."""
 
     def remaining(self) -> float | None:
-        """Returns the seconds until the deadline. Raises RequestTimeoutError after the deadline."""
+        """Return the seconds until the deadline. Raises RequestTimeoutError after the deadline."""
         if self.deadline is None:
             return None
         left = self.deadline - time.monotonic()
@@ -39,7 +39,7 @@ class CallScope:
 
 
 def sleep(seconds: float, closed: threading.Event) -> None:
-    """Blocks the thread. Raises ClientClosedError if `closed` is set meanwhile."""
+    """Block the thread. Raises ClientClosedError if `closed` is set meanwhile."""
     if closed.wait(min(seconds, threading.TIMEOUT_MAX)):
         raise ClientClosedError("the catalog was closed")
 
@@ -48,13 +48,13 @@ _current: ContextVar[CallScope | None] = ContextVar("catalogclient_call_scope", 
 
 
 def current() -> CallScope | None:
-    """Returns the scope of the running call, or None outside a call."""
+    """Return the scope of the running call, or None outside a call."""
     return _current.get()
 
 
 @contextlib.contextmanager
 def enter(timeout: Timeout, total_timeout: float | None, closed: threading.Event) -> Iterator[CallScope]:
-    """Starts a call. A call inside another call keeps the deadline of the outer call if it is earlier."""
+    """Start a call. A call inside another call keeps the deadline of the outer call if it is earlier."""
     outer = _current.get()
     deadline = None if total_timeout is None else time.monotonic() + total_timeout
     if outer is not None and outer.deadline is not None:

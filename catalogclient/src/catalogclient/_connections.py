@@ -29,7 +29,7 @@ class Exchange:
     """True once the first byte of the request was sent. None if it is unknown."""
 
     def remaining(self, limit: float | None) -> float | None:
-        """Returns `limit` cut to the time until the deadline. Raises TimeoutError after the deadline."""
+        """Return `limit` cut to the time until the deadline. Raises TimeoutError after the deadline."""
         if self.deadline is None:
             return limit
         left = self.deadline - time.monotonic()
@@ -46,7 +46,7 @@ _thread = _Thread()
 
 
 def begin(exchange: Exchange) -> None:
-    """Assigns `exchange` to the connections that this thread uses from now on."""
+    """Assign `exchange` to the connections that this thread uses from now on."""
     _thread.exchange = exchange
 
 

@@ -25,7 +25,7 @@ class CatalogConstructors:
     def __init__(self, base_url: RestCatalogOptions, /) -> None: ...
 
     def __init__(self, base_url: str | RestCatalogOptions, **more: Any) -> None:
-        """Takes `base_url` with any field of RestCatalogOptions as a keyword, or RestCatalogOptions."""
+        """Create a client from `base_url` and fields of RestCatalogOptions as keywords, or from RestCatalogOptions."""
         if isinstance(base_url, RestCatalogOptions):
             if more:
                 raise InvalidArgumentError("pass either options or keywords")
@@ -37,11 +37,11 @@ class CatalogConstructors:
     if TYPE_CHECKING:
 
         def _open(self, options: RestCatalogOptions) -> None:
-            """Creates the connections and the authentication manager. Both clients define it."""
+            """Create the connections and the authentication manager. Both clients define it."""
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], *, name: str | None = None) -> Self:
-        """Creates a catalog from properties of PyIceberg and the Java client: `uri`, `token`, `credential` and others.
+        """Create a catalog from properties of PyIceberg and the Java client: `uri`, `token`, `credential` and others.
 
         The server's configuration is always requested. Raises InvalidArgumentError for an invalid property.
         """
@@ -54,5 +54,5 @@ class CatalogConstructors:
 
 
 def open_auth(auth: AuthConfig | AuthManager | None) -> tuple[AuthManager, bool]:
-    """Returns the manager for `auth`, and True if the catalog must close it."""
+    """Return the manager for `auth`, and True if the catalog must close it."""
     return create_manager(auth), not isinstance(auth, AuthManager)

@@ -176,6 +176,6 @@ DEFAULT_ENDPOINTS = frozenset(
 
 
 def parse(listed: str) -> str | None:
-    """Converts an entry of a server's endpoint list to the form of `Endpoint`. Returns None for an invalid entry."""
+    """Convert an entry of a server's endpoint list to the form of `Endpoint`. Returns None for an invalid entry."""
     parts = listed.split()
     return " ".join(parts) if len(parts) == 2 and parts[1].startswith("/") else None

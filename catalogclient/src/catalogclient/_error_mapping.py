@@ -50,7 +50,7 @@ _BY_STATUS: dict[int, type[CatalogError]] = {
 
 
 def error_from_reply(reply: Reply, operation: Operation) -> CatalogError:
-    """Returns the exception for a response of status 400 or above."""
+    """Return the exception for a response of status 400 or above."""
     body = parse_error_body(_body(reply))
     return _error_class(reply.status, body.type, operation)(
         body.message or f"Request failed with status {reply.status}",
@@ -65,12 +65,12 @@ def error_from_reply(reply: Reply, operation: Operation) -> CatalogError:
 
 
 def request_id(reply: Reply) -> str | None:
-    """Returns the request id of the server, if it sent one."""
+    """Return the request id of the server, if it sent one."""
     return next((reply.headers[name] for name in _REQUEST_IDS if name in reply.headers), None)
 
 
 def parse_error_body(body: Any) -> CatalogError:
-    """Returns an error body, in any of the forms that servers use, as an error without status."""
+    """Return an error body, in any of the forms that servers use, as an error without status."""
     if isinstance(body, str):
         plain = body.strip()
         # HTML pages are not used as a message.
@@ -95,7 +95,7 @@ def parse_error_body(body: Any) -> CatalogError:
 
 
 def parse_retry_after(retry_after: str | None) -> float | None:
-    """Converts `Retry-After` (RFC 9110 §10.2.3), a number or an HTTP date, to seconds. Returns None if invalid."""
+    """Convert `Retry-After` (RFC 9110 §10.2.3), a number or an HTTP date, to seconds. Returns None if invalid."""
     if retry_after is None:
         return None
     text = retry_after.strip()

@@ -14,7 +14,7 @@ from catalogclient.errors import CatalogError, InvalidArgumentError
 def converted(
     message: str = "invalid argument", error_class: type[CatalogError] = InvalidArgumentError, *, status: int = 0
 ) -> Iterator[None]:
-    """Raises `error_class` for any exception except CatalogError and MemoryError. Usable as a decorator."""
+    """Raise `error_class` for any exception except CatalogError and MemoryError. Usable as a decorator."""
     try:
         yield
     except (CatalogError, MemoryError):
@@ -25,7 +25,7 @@ def converted(
 
 
 def guard_public_functions(module: dict[str, Any]) -> None:
-    """Applies `converted` to the public functions that a module defines. `module` is its `globals()`."""
+    """Apply `converted` to the public functions that a module defines. `module` is its `globals()`."""
     for name, value in list(module.items()):
         if isinstance(value, FunctionType) and value.__module__ == module["__name__"] and not name.startswith("_"):
             module[name] = converted()(value)

@@ -20,7 +20,7 @@ _FORBIDDEN = re.compile(r"[\r\n\0]")
 
 
 def check(fields: Mapping[str, str]) -> None:
-    """Raises InvalidArgumentError if a name is reserved or invalid, or a value is invalid."""
+    """Raise InvalidArgumentError if a name is reserved or invalid, or a value is invalid."""
     for name, value in fields.items():
         check_name(name)
         if name.lower() in RESERVED:
@@ -29,13 +29,13 @@ def check(fields: Mapping[str, str]) -> None:
 
 
 def check_name(name: object) -> None:
-    """Raises InvalidArgumentError unless `name` is a field name (RFC 9110 §5.1)."""
+    """Raise InvalidArgumentError unless `name` is a field name (RFC 9110 §5.1)."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidArgumentError("the name of a header field is invalid")
 
 
 def check_value(value: object) -> None:
-    """Raises InvalidArgumentError unless `value` is a Latin-1 string without CR, LF and NUL."""
+    """Raise InvalidArgumentError unless `value` is a Latin-1 string without CR, LF and NUL."""
     if not isinstance(value, str) or _FORBIDDEN.search(value):
         raise InvalidArgumentError("the value of a header field must be a string on one line")
     try:
@@ -45,7 +45,7 @@ def check_value(value: object) -> None:
 
 
 def is_acceptable(name: str, value: str) -> bool:
-    """Returns True if a field that the server's configuration requests may be sent."""
+    """Return True if a field that the server's configuration requests may be sent."""
     try:
         check({name: value})
     except InvalidArgumentError:
@@ -54,7 +54,7 @@ def is_acceptable(name: str, value: str) -> bool:
 
 
 def basic(*, user_agent: str | None, transport: str) -> dict[str, str]:
-    """Returns the fields that every request carries. `transport` is the name and version of the HTTP library."""
+    """Return the fields that every request carries. `transport` is the name and version of the HTTP library."""
     python = f"python/{sys.version_info.major}.{sys.version_info.minor}"
     own = f"catalogclient/{__version__} {python} {transport}"
     return {
@@ -66,7 +66,7 @@ def basic(*, user_agent: str | None, transport: str) -> dict[str, str]:
 
 
 def merged(*layers: Mapping[str, str]) -> dict[str, str]:
-    """Merges mappings. Later mappings replace fields of earlier ones. Names are compared without case."""
+    """Merge mappings. Later mappings replace fields of earlier ones. Names are compared without case."""
     found: dict[str, tuple[str, str]] = {}
     for layer in layers:
         for name, value in layer.items():

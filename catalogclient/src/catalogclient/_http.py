@@ -22,14 +22,14 @@ _MAX_ERROR_BYTES = 1_048_576
 
 
 def check_redirect(status: int, location: str | None) -> None:
-    """Raises UnexpectedRedirectError for a redirect."""
+    """Raise UnexpectedRedirectError for a redirect."""
     if 300 <= status < 400 and status != 304:
         shown = _redact.url_without_secrets(location or "")
         raise UnexpectedRedirectError("the server sent a redirect", status=status, location=shown)
 
 
 def append(body: io.BytesIO, chunk: bytes, *, status: int, limit: int | None) -> bool:
-    """Adds a chunk to the body. Returns False if the rest of an error response is ignored.
+    """Add a chunk to the body. Returns False if the rest of an error response is ignored.
 
     Raises InvalidResponseError if the body exceeds `limit`.
     """
@@ -45,7 +45,7 @@ def append(body: io.BytesIO, chunk: bytes, *, status: int, limit: int | None) ->
 def network_error(
     error: Exception, *, sent: bool, deadline: float | None, is_timeout: Callable[[BaseException], bool]
 ) -> NetworkError:
-    """Converts an exception of the HTTP library."""
+    """Convert an exception of the HTTP library."""
     chain = list(causes(error))
     text = f"Network request failed: {_reason(chain, is_timeout)}"
     found: NetworkError
@@ -64,7 +64,7 @@ def network_error(
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yields the error and its causes: `reason`, arguments, `__cause__` and `__context__`."""
+    """Yield the error and its causes: `reason`, arguments, `__cause__` and `__context__`."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -74,7 +74,7 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _reason(chain: list[BaseException], is_timeout: Callable[[BaseException], bool]) -> str:
-    """Describes the root cause without data of the request. Messages of the libraries may contain its URL."""
+    """Describe the root cause without data of the request. Messages of the libraries may contain its URL."""
     for cause in reversed(chain):
         if isinstance(cause, ssl.SSLError):
             return f"TLS: {getattr(cause, 'verify_message', '') or cause.reason or type(cause).__name__}"

@@ -12,7 +12,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 def generate_idempotency_key(*, now_ms: int | None = None, rand: bytes | None = None) -> str:
-    """Returns a new key: a UUID version 7 in lower case, 36 characters.
+    """Return a new key: a UUID version 7 in lower case, 36 characters.
 
     `now_ms` (milliseconds since 1970) and `rand` (10 bytes) replace the clock and the random number generator.
     """
@@ -26,7 +26,7 @@ def generate_idempotency_key(*, now_ms: int | None = None, rand: bytes | None = 
 
 
 def validate(key: object) -> str:
-    """Returns `key`. Raises InvalidArgumentError unless it is a UUID of 36 characters."""
+    """Return `key`. Raises InvalidArgumentError unless it is a UUID of 36 characters."""
     if not isinstance(key, str) or not _UUID.fullmatch(key):
         raise InvalidArgumentError("an idempotency key must be a UUID of 36 characters")
     return key

@@ -16,7 +16,7 @@ class NamespaceIdentifier:
     namespace: tuple[str, ...]
 
     def to_dict(self) -> dict[str, list[str]]:
-        """Returns `{"namespace": [...]}`."""
+        """Return `{"namespace": [...]}`."""
         return {"namespace": list(self.namespace)}
 
     def __str__(self) -> str:
@@ -31,7 +31,7 @@ class TableIdentifier:
     name: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns `{"namespace": [...], "name": "..."}`."""
+        """Return `{"namespace": [...], "name": "..."}`."""
         return {"namespace": list(self.namespace), "name": self.name}
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ TableLike: TypeAlias = str | Sequence[str] | TableIdentifier | Mapping[str, Any]
 
 
 def namespace(given: NamespaceLike) -> NamespaceIdentifier:
-    """Converts `given` to an identifier. Raises InvalidArgumentError if it is invalid or has no level."""
+    """Convert `given` to an identifier. Raises InvalidArgumentError if it is invalid or has no level."""
     if isinstance(given, NamespaceIdentifier):
         levels: Any = given.namespace
     elif isinstance(given, str):
@@ -63,7 +63,7 @@ def namespace(given: NamespaceLike) -> NamespaceIdentifier:
 
 
 def parent(given: NamespaceLike | None) -> NamespaceIdentifier | None:
-    """Converts `given` to an identifier. Returns None for None and for an identifier without levels."""
+    """Convert `given` to an identifier. Returns None for None and for an identifier without levels."""
     if given is None or given in ("", [], ()):
         return None
     if isinstance(given, Mapping) and given.get("namespace") in ([], ()):
@@ -74,7 +74,7 @@ def parent(given: NamespaceLike | None) -> NamespaceIdentifier | None:
 
 
 def table(given: TableLike) -> TableIdentifier:
-    """Converts `given` to the identifier of a table, view or function. Raises InvalidArgumentError if it is invalid."""
+    """Convert `given` to the identifier of a table, view or function. Raises InvalidArgumentError if it is invalid."""
     if isinstance(given, TableIdentifier):
         levels, name = _levels(given.namespace, "an identifier"), given.name
     elif isinstance(given, Mapping):
@@ -100,7 +100,7 @@ def _levels(given: Any, subject: str) -> tuple[str, ...]:
 
 
 def check_name(part: object) -> str:
-    """Returns a name or level. Raises InvalidArgumentError if it is invalid."""
+    """Return a name or level. Raises InvalidArgumentError if it is invalid."""
     if not isinstance(part, str):
         raise InvalidArgumentError("names and levels must be strings")
     # Proxies resolve "." and "..", which changes the path (RFC 3986 §5.2.4).

@@ -24,7 +24,7 @@ class LazyTransport:
             self._transport.close()
 
     def get(self) -> Transport:
-        """Returns the transport."""
+        """Return the transport."""
         if self._transport is None:
             # Importing requests takes longer than importing this whole library.
             from catalogclient import _transport  # noqa: PLC0415  (imports requests)

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def encode_json(document: Any) -> bytes:
-    """Encodes `document` as compact JSON in UTF-8. Raises InvalidArgumentError if JSON cannot express it (NaN)."""
+    """Encode `document` as compact JSON in UTF-8. Raises InvalidArgumentError if JSON cannot express it (NaN)."""
     try:
         return json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
@@ -70,11 +70,11 @@ class Reply:
         return self._body.getvalue()
 
     def start(self, size: int) -> bytes:
-        """Returns the first `size` bytes of the body."""
+        """Return the first `size` bytes of the body."""
         return bytes(self._body.getbuffer()[:size])
 
     def document(self) -> Any:
-        """Parses the body as JSON. It can be called once, because the bytes are released to limit peak memory.
+        """Parse the body as JSON. It can be called once, because the bytes are released to limit peak memory.
 
         Raises ValueError if the body is not JSON in UTF-8, and RecursionError if it is nested too deeply.
         """
@@ -125,7 +125,7 @@ class RawResponse:
         return self.content.decode("utf-8-sig", "replace")
 
     def json(self) -> Any:
-        """Parses the body as JSON. Raises ValueError if it is not JSON."""
+        """Parse the body as JSON. Raises ValueError if it is not JSON."""
         return json.loads(self.content.decode("utf-8-sig"))
 
     def __repr__(self) -> str:

@@ -39,13 +39,13 @@ def _positive(number: object, name: str) -> None:
 
 
 def positive_int(number: object, name: str) -> None:
-    """Raises InvalidArgumentError unless `number` is an integer above 0."""
+    """Raise InvalidArgumentError unless `number` is an integer above 0."""
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise InvalidArgumentError(f"{name} must be an integer above 0")
 
 
 def time_limit(seconds: object, name: str) -> float | None:
-    """Returns seconds as a float, or None for no limit. Raises InvalidArgumentError unless `seconds` is positive."""
+    """Return seconds as a float, or None for no limit. Raises InvalidArgumentError unless `seconds` is positive."""
     if seconds is None:
         return None
     _positive(seconds, name)
@@ -65,7 +65,7 @@ class Timeout:
 
     @classmethod
     def parse(cls, value: TimeoutLike) -> Timeout:
-        """Converts one number for both timeouts, a pair, a Timeout, or None for no limit."""
+        """Convert one number for both timeouts, a pair, a Timeout, or None for no limit."""
         if isinstance(value, Timeout):
             return value
         if isinstance(value, tuple):
@@ -75,7 +75,7 @@ class Timeout:
         return cls(value, value)
 
     def at_most(self, other: Timeout) -> Timeout:
-        """Returns the shorter of both timeouts."""
+        """Return the shorter of both timeouts."""
         return Timeout(_shorter(self.connect, other.connect), _shorter(self.read, other.read))
 
 
@@ -118,7 +118,7 @@ CALL_OPTIONS = frozenset(("timeout", "headers", "idempotency_key"))
 
 
 def without_key(call: MutationOptions) -> CallOptions:
-    """Returns the options for a read that is part of a change."""
+    """Return the options for a read that is part of a change."""
     return cast(CallOptions, {name: value for name, value in call.items() if name != "idempotency_key"})
 
 
@@ -149,7 +149,7 @@ class RetryPolicy:
             _positive(getattr(self, name), name)
 
     def delay(self, attempt: int) -> float:
-        """Returns the delay after a failed attempt, in seconds. The first attempt is 1."""
+        """Return the delay after a failed attempt, in seconds. The first attempt is 1."""
         delay = self.backoff_base
         for _ in range(min(attempt - 1, 64)):
             delay *= self.backoff_factor
@@ -169,7 +169,7 @@ def _check_text(value: object, name: str) -> None:
 
 
 def check_file(path: str, name: str) -> None:
-    """Raises InvalidArgumentError unless `path` exists."""
+    """Raise InvalidArgumentError unless `path` exists."""
     if not Path(path).exists():
         raise InvalidArgumentError(f"{name} is {path!r}, which does not exist")
 
@@ -308,7 +308,7 @@ class RestCatalogOptions:
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> Self:
-        """Creates options from a mapping. `baseUrl`, `catalogName` and `accessDelegation` are accepted as keys too."""
+        """Create options from a mapping. `baseUrl`, `catalogName` and `accessDelegation` are accepted as keys too."""
         known = {each.name for each in fields(cls)}
         given = {_OTHER_SPELLINGS.get(name, name): value for name, value in mapping.items()}
         unknown = sorted(set(given) - known)

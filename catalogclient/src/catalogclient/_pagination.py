@@ -31,7 +31,7 @@ async def items(
     page_size: int | None,
     default_size: Callable[[], Awaitable[int | None]],
 ) -> AsyncGenerator[T, None]:
-    """Yields the items of all pages. `fetch` takes page size and page token.
+    """Yield the items of all pages. `fetch` takes page size and page token.
 
     Raises InvalidResponseError if the server never ends the list.
     """
@@ -55,7 +55,7 @@ async def items(
 async def breadth_first(
     children: Callable[[NamespaceLike | None], AsyncGenerator[NamespaceIdentifier, None]], start: NamespaceLike | None
 ) -> AsyncGenerator[NamespaceIdentifier, None]:
-    """Yields all namespaces below `start`, each once, because some servers list all levels at the top."""
+    """Yield all namespaces below `start`, each once, because some servers list all levels at the top."""
     seen: set[NamespaceIdentifier] = set()
     waiting: deque[NamespaceLike | None] = deque([start])
     while waiting:

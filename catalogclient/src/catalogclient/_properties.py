@@ -17,7 +17,7 @@ _DELEGATION = "x-iceberg-access-delegation"
 
 
 def options(properties: Mapping[str, str]) -> RestCatalogOptions:
-    """Converts `properties` to options. Raises InvalidArgumentError for invalid values."""
+    """Convert `properties` to options. Raises InvalidArgumentError for invalid values."""
     if not properties.get("uri"):
         raise InvalidArgumentError("the property uri is required")
     fields = {name.removeprefix(_HEADER): value for name, value in properties.items() if name.startswith(_HEADER)}

@@ -8,13 +8,13 @@ _MAX_LENGTH = 500
 
 
 def one_line(text: str) -> str:
-    """Returns `text` cut to 500 characters, with control characters escaped so that it cannot forge log lines."""
+    """Return `text` cut to 500 characters, with control characters escaped so that it cannot forge log lines."""
     cut = text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}…"
     return cut if cut.isprintable() else "".join(each if each.isprintable() else _escaped(each) for each in cut)
 
 
 def url_without_secrets(url: str) -> str:
-    """Returns `url` without user, password, query and fragment."""
+    """Return `url` without user, password, query and fragment."""
     try:
         parts = urlsplit(url)
     except ValueError:

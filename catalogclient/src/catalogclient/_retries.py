@@ -52,23 +52,23 @@ class RetryState:
     _uncounted: int = field(default=0, init=False)
 
     def begin_attempt(self, *, now: float) -> None:
-        """Counts one more attempt. Raises RequestTimeoutError after the deadline."""
+        """Count one more attempt. Raises RequestTimeoutError after the deadline."""
         if self.deadline is not None and now >= self.deadline:
             raise self.final(RequestTimeoutError("Network request failed: deadline exceeded", phase="total"))
         self.number += 1
 
     def should_refresh_credentials(self, error: CatalogError) -> bool:
-        """Returns True for the first 401 or 419 of a call."""
+        """Return True for the first 401 or 419 of a call."""
         should = self.may_refresh and isinstance(error, UnauthorizedError)
         self.may_refresh = self.may_refresh and not should
         return should
 
     def credentials_refreshed(self) -> None:
-        """Excludes the attempt with expired credentials from `max_attempts`."""
+        """Exclude the attempt with expired credentials from `max_attempts`."""
         self._uncounted = 1
 
     def next_delay(self, error: CatalogError, *, now: float) -> float:
-        """Returns the seconds until the next attempt. Raises the final error of the call if there is none."""
+        """Return the seconds until the next attempt. Raises the final error of the call if there is none."""
         delay = self._delay(error)
         starts_at = now + (delay or 0.0)
         max_attempts = self.policy.max_attempts if self.policy else 1
@@ -80,7 +80,7 @@ class RetryState:
         return delay or 0.0
 
     def final(self, error: CatalogError, *, before_sending: bool = False) -> CatalogError:
-        """Returns the error of the call whose last failure is `error`.
+        """Return the error of the call whose last failure is `error`.
 
         `before_sending` means that `error` occurred before the last attempt was sent.
         """
@@ -99,7 +99,7 @@ class RetryState:
         return outcome
 
     def _is_ambiguous(self, error: CatalogError) -> bool:
-        """Returns True if the failed attempt may have been applied."""
+        """Return True if the failed attempt may have been applied."""
         if self.operation.effect not in (Effect.CHANGE, Effect.COMMIT):
             return False
         if isinstance(error, NetworkError):
@@ -109,14 +109,14 @@ class RetryState:
         return error.status in (500, 502, 503, 504) and not self._is_busy(error)
 
     def _is_busy(self, error: CatalogError) -> bool:
-        """Returns True if the server did not process the request: 429, or 503 with Retry-After except for commits."""
+        """Return True if the server did not process the request: 429, or 503 with Retry-After except for commits."""
         is_overloaded = (
             error.status == 503 and error.retry_after is not None and self.operation.effect is not Effect.COMMIT
         )
         return is_overloaded or error.status == 429
 
     def _is_conclusive(self, error: CatalogError) -> bool:
-        """Returns True if the response is valid for all attempts, because the server recognises the key."""
+        """Return True if the response is valid for all attempts, because the server recognises the key."""
         processed = 400 <= error.status < 500 and error.status not in _REJECTED_BEFORE_PROCESSING
         return processed and self.key_lifetime is not None
 
@@ -131,7 +131,7 @@ class RetryState:
         return error.status in _RETRYABLE_STATUSES and (effect is Effect.NONE or self._is_key_valid(at))
 
     def _is_key_valid(self, at: float) -> bool:
-        """Returns True if a repeated request at that time is safe: the key is valid, or `retry_commits` is set."""
+        """Return True if a repeated request at that time is safe: the key is valid, or `retry_commits` is set."""
         if self.operation.effect is Effect.COMMIT and self.policy and self.policy.retry_commits:
             return True
         return self.key_lifetime is not None and at - self.started_at < self.key_lifetime.total_seconds()

@@ -37,7 +37,7 @@ class Route:
     lists_endpoints: bool = False
 
     def lacks(self, operation: Operation) -> bool:
-        """Returns True if the server lists its endpoints and `operation` is not in the list."""
+        """Return True if the server lists its endpoints and `operation` is not in the list."""
         return self.lists_endpoints and operation.listed not in self.supported
 
     @property
@@ -50,20 +50,20 @@ def warehouse(options: RestCatalogOptions) -> str | None:
 
 
 def initial(options: RestCatalogOptions) -> Route:
-    """Returns the route of requests that do not depend on the configuration."""
+    """Return the route of requests that do not depend on the configuration."""
     separator = Separator.parse(options.namespace_separator) if options.namespace_separator else UNIT_SEPARATOR
     return Route(root=_urls.root(options.base_url), separator=separator)
 
 
 def without_config(options: RestCatalogOptions) -> Route:
-    """Returns the route for a server without configuration: the warehouse, if set, is a segment of every path."""
+    """Return the route for a server without configuration: the warehouse, if set, is a segment of every path."""
     literal = warehouse(options)
     prefix = _urls.prefix(options.prefix) if options.prefix is not None else quote(literal or "", safe="")
     return _with(initial(options), options, {}, prefix=prefix, config=None)
 
 
 def from_config(options: RestCatalogOptions, config: CatalogConfig) -> Route:
-    """Returns the route for the server's configuration. Raises InvalidResponseError for an invalid prefix."""
+    """Return the route for the server's configuration. Raises InvalidResponseError for an invalid prefix."""
     first = initial(options)
     if options.config_mode == "never":
         # load_config() in this mode is for information and must not change the route.
@@ -80,7 +80,7 @@ def from_config(options: RestCatalogOptions, config: CatalogConfig) -> Route:
 
 
 def is_lacking(error: CatalogError, options: RestCatalogOptions) -> bool:
-    """Returns True if a failed configuration request means that the server has no configuration endpoint."""
+    """Return True if a failed configuration request means that the server has no configuration endpoint."""
     if options.config_fallback == "never":
         return False
     if options.config_fallback == "any":

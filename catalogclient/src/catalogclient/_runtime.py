@@ -33,29 +33,29 @@ class Runtime(Protocol):
         ...
 
     async def exchange(self, request: PreparedRequest, limits: Timeout, deadline: float | None) -> Reply:
-        """Sends a request once and reads the whole response. Raises CatalogError."""
+        """Send a request once and read the whole response. Raises CatalogError."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Waits. Raises ClientClosedError if the catalog is closed meanwhile."""
+        """Wait. Raises ClientClosedError if the catalog is closed meanwhile."""
 
     async def call(self, function: Callable[[], T], *, may_block: bool) -> T:
-        """Calls a function of an authentication manager."""
+        """Call a function of an authentication manager."""
         ...
 
     async def wait(self, flight: Future[T]) -> T:
-        """Waits for a fetch of another caller. Raises RequestTimeoutError after the deadline of the call."""
+        """Wait for a fetch of another caller. Raises RequestTimeoutError after the deadline of the call."""
         ...
 
     def sibling(self) -> Self:
-        """Returns a runtime with the same transport for another catalog."""
+        """Return a runtime with the same transport for another catalog."""
         ...
 
     def close(self) -> None:
-        """Ends all delays of the catalog."""
+        """End all delays of the catalog."""
 
     async def close_transport(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
 
 
 class BlockingRuntime:
@@ -92,7 +92,7 @@ class BlockingRuntime:
 
 
 def wait_blocking(flight: Future[T]) -> T:
-    """Blocks until the fetch has ended. Raises RequestTimeoutError after the deadline of the call."""
+    """Block until the fetch has ended. Raises RequestTimeoutError after the deadline of the call."""
     scope = _call_scope.current()
     try:
         return flight.result(scope.remaining() if scope else None)
@@ -103,7 +103,7 @@ def wait_blocking(flight: Future[T]) -> T:
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Returns the result of a coroutine that never suspends."""
+    """Return the result of a coroutine that never suspends."""
     try:
         coroutine.send(None)
     except StopIteration as done:
@@ -113,7 +113,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def iterate(items: AsyncGenerator[T, None]) -> Iterator[T]:
-    """Yields the items of an asynchronous generator that never suspends."""
+    """Yield the items of an asynchronous generator that never suspends."""
     try:
         while True:
             try:

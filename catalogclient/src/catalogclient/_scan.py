@@ -85,7 +85,7 @@ class AsyncScanPlan:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Stops the iteration and cancels the plan if the server still holds it."""
+        """Stop the iteration and cancel the plan if the server still holds it."""
         await self._tasks.aclose()
         await self._cancel()
 
@@ -179,12 +179,12 @@ class ScanPlan:
         self.close()
 
     def close(self) -> None:
-        """Stops the iteration and cancels the plan if the server still holds it."""
+        """Stop the iteration and cancel the plan if the server still holds it."""
         run(self._plan.aclose())
 
 
 def resolved(part: ScanTasks) -> Iterator[Task]:
-    """Yields the tasks of one response with the delete files that they reference by index."""
+    """Yield the tasks of one response with the delete files that they reference by index."""
     deletes = part.delete_files
     for task in part.file_scan_tasks:
         numbers: Any = task.get("delete-file-references") or []

@@ -42,7 +42,7 @@ class Sender:
         headers: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
     ) -> T:
-        """Sends `call` along `route` within the limits of `scope`. Raises CatalogError."""
+        """Send `call` along `route` within the limits of `scope`. Raises CatalogError."""
         retries = RetryState(
             operation=call.operation,
             policy=self._options.retry,
@@ -129,7 +129,7 @@ def _request(
     key: str | None,
     access_delegation: Sequence[str] | None,
 ) -> PreparedRequest:
-    """Builds a request. `basic` are default fields, `extra` the caller's fields.
+    """Build a request. `basic` are default fields, `extra` the caller's fields.
 
     `access_delegation` is the default from the options.
     """
@@ -170,7 +170,7 @@ def _key(operation: Operation, given: str | None) -> str | None:
 
 
 def _rejection(call: Call[T], reply: Reply) -> CatalogError | None:
-    """Returns the error of a response that is not a success, or None."""
+    """Return the error of a response that is not a success, or None."""
     try:
         if reply.status >= 400:
             with converted("the error response is invalid", InvalidResponseError, status=reply.status):

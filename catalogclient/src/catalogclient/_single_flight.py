@@ -23,7 +23,7 @@ class SingleFlight(Generic[T]):
         self._process = os.getpid()
 
     def run(self, fetch: Callable[[], T], *, unless: Callable[[], T | None] = lambda: None) -> T:
-        """Does the same as `run_async`, blocking the thread."""
+        """Do the same as `run_async`, blocking the thread."""
 
         async def fetch_blocking() -> T:
             return fetch()
@@ -40,7 +40,7 @@ class SingleFlight(Generic[T]):
         unless: Callable[[], T | None],
         wait: Callable[[Future[T | None]], Awaitable[T | None]],
     ) -> T:
-        """Returns the result of `unless` if it is not None, else of a fetch by this or another caller.
+        """Return the result of `unless` if it is not None, else of a fetch by this or another caller.
 
         `unless` is called before a fetch begins, so that a fetch that has just ended is not repeated. `wait` returns
         the result of the fetch of another caller.
@@ -81,13 +81,13 @@ class SingleFlight(Generic[T]):
         return result
 
     def _finish(self, flight: Future[T | None]) -> Future[T | None]:
-        """Lets the next caller begin a new fetch."""
+        """Let the next caller begin a new fetch."""
         with self._lock:
             self._flight = None
         return flight
 
     def _reset_after_fork(self) -> None:
-        """Resets the state in a child process, where the fetching thread does not exist and the lock may be held."""
+        """Reset the state in a child process, where the fetching thread does not exist and the lock may be held."""
         if self._process != os.getpid():
             self._lock = threading.Lock()
             self._flight = None
@@ -95,5 +95,5 @@ class SingleFlight(Generic[T]):
 
 
 def _belongs_to_caller(error: Exception) -> bool:
-    """Returns True if the fetch failed because of the deadline or the closing of the leading caller."""
+    """Return True if the fetch failed because of the deadline or the closing of the leading caller."""
     return isinstance(error, ClientClosedError) or (isinstance(error, RequestTimeoutError) and error.phase == "total")

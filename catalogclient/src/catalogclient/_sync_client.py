@@ -59,14 +59,14 @@ class RestCatalog(CatalogConstructors):
         self._operations = CatalogOperations(options, runtime, auth=auth, owns_auth=owns_auth)
 
     def with_auth(self, auth: AuthConfig | AuthManager) -> Self:
-        """Returns a catalog with other credentials. It shares connections and configuration. Close it separately."""
+        """Return a catalog with other credentials. It shares connections and configuration. Close it separately."""
         sibling = type(self).__new__(type(self))
         manager, owns_auth = open_auth(auth)
         sibling._operations = self._operations._sibling(manager, owns_auth=owns_auth)
         return sibling
 
     def close(self) -> None:
-        """Ends delays between attempts and closes connections. Later calls raise ClientClosedError."""
+        """End delays between attempts and close connections. Later calls raise ClientClosedError."""
         run(self._operations.aclose())
 
     def __enter__(self) -> Self:
@@ -86,7 +86,7 @@ class RestCatalog(CatalogConstructors):
         poll_timeout: float = 300.0,
         **call: Unpack[CallOptions],
     ) -> ScanPlan:
-        """Plans a scan, polls the plan and fetches its tasks as files are consumed. Use it in a `with` statement.
+        """Plan a scan, poll the plan and fetch its tasks as files are consumed. Use it in a `with` statement.
 
         `poll_timeout` is in seconds. Iterating raises PlanFailedError, PlanCancelledError, PlanTimeoutError.
         """

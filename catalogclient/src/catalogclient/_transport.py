@@ -37,7 +37,7 @@ class Transport:
         self._open()
 
     def exchange(self, request: PreparedRequest, *, timeout: Timeout, deadline: float | None) -> Reply:
-        """Sends `request` once and reads the whole response. Redirects are not followed.
+        """Send `request` once and read the whole response. Redirects are not followed.
 
         `deadline` is a time of the monotonic clock. Raises NetworkError if no complete response was received,
         InvalidResponseError if it exceeds `max_response_bytes`, and UnexpectedRedirectError for a redirect.
@@ -90,7 +90,7 @@ class Transport:
         return body
 
     def _environment(self, url: str) -> dict[str, Any]:
-        """Returns proxies, CA bundle and client certificate for a URL. The slow lookup is cached per origin."""
+        """Return proxies, CA bundle and client certificate for a URL. The slow lookup is cached per origin."""
         origin = _urls.origin(url)
         found = self._environments.get(origin)
         if found is None:
@@ -131,7 +131,7 @@ def _session(options: RestCatalogOptions) -> requests.Session:
 
 
 def _prepared(request: PreparedRequest) -> requests.PreparedRequest:
-    """Builds the request without `prepare()`, which would decode `%2E` in the URL and read `.netrc`."""
+    """Build the request without `prepare()`, which would decode `%2E` in the URL and read `.netrc`."""
     prepared = requests.PreparedRequest()
     prepared.method = request.method
     prepared.url = request.url
@@ -145,7 +145,7 @@ def _prepared(request: PreparedRequest) -> requests.PreparedRequest:
 
 
 def _failure(error: Exception, exchange: _connections.Exchange) -> CatalogError:
-    """Converts an exception of requests, urllib3 or the standard library."""
+    """Convert an exception of requests, urllib3 or the standard library."""
     chain = list(_http.causes(error))
     sent = exchange.sent
     if sent is None:

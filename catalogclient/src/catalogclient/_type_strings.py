@@ -25,13 +25,13 @@ class FixedType(NamedTuple):
 
 
 def parse_decimal_type(text: str) -> DecimalType | None:
-    """Parses `decimal(P,S)`. Returns None for another type."""
+    """Parse `decimal(P,S)`. Returns None for another type."""
     match = _DECIMAL.fullmatch(text)
     return DecimalType(int(match[1]), int(match[2])) if match else None
 
 
 def parse_fixed_type(text: str) -> FixedType | None:
-    """Parses `fixed[L]`. Returns None for another type."""
+    """Parse `fixed[L]`. Returns None for another type."""
     match = _FIXED.fullmatch(text)
     return FixedType(int(match[1])) if match else None
 
@@ -45,7 +45,7 @@ def is_fixed_type(text: str) -> bool:
 
 
 def types_equal(one: str, other: str) -> bool:
-    """Returns True if both strings name the same type. Spaces inside decimal and fixed types are ignored."""
+    """Return True if both strings name the same type. Spaces inside decimal and fixed types are ignored."""
     decimals = parse_decimal_type(one), parse_decimal_type(other)
     if None not in decimals:
         return decimals[0] == decimals[1]

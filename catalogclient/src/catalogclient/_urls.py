@@ -51,7 +51,7 @@ class Separator:
 
     @classmethod
     def parse(cls, text: str) -> Separator:
-        """Parses a separator from a server or caller, percent-encoded or not. `text` must not be empty."""
+        """Parse a separator from a server or caller, percent-encoded or not. `text` must not be empty."""
         encoded = text if unquote(text) != text else quote(text, safe="")
         # quote() does not encode unreserved characters (RFC 3986 §2.3), which would be part of a level.
         return cls(encoded if "%" in encoded else "".join(f"%{octet:02X}" for octet in encoded.encode()))
@@ -64,7 +64,7 @@ class Separator:
         return self.encoded.join(quote(level, safe="") for level in levels)
 
     def in_query(self, levels: Sequence[str]) -> str:
-        """Joins the levels without encoding them.
+        """Join the levels without encoding them.
 
         Servers decode a query value before they split it. If they would split these levels elsewhere, U+001F joins
         them, which all servers accept.
@@ -79,7 +79,7 @@ UNIT_SEPARATOR = Separator("%1F")
 
 
 def root(base_url: str) -> str:
-    """Returns `base_url` without trailing slashes.
+    """Return `base_url` without trailing slashes.
 
     Raises InvalidArgumentError unless it is an http or https URL without user, query and fragment.
     """
@@ -90,7 +90,7 @@ def root(base_url: str) -> str:
 
 
 def check(url: object, *, name: str) -> None:
-    """Raises InvalidArgumentError unless `url` is an http or https URL without user and fragment."""
+    """Raise InvalidArgumentError unless `url` is an http or https URL without user and fragment."""
     problem = _problem(url)
     if problem:
         # The message does not contain the URL, which may contain a password.
@@ -119,13 +119,13 @@ def _problem(url: object) -> str:
 
 
 def origin(url: str) -> tuple[str, str, int]:
-    """Returns scheme, host and port."""
+    """Return scheme, host and port."""
     parts = urlsplit(url)
     return parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def is_loopback(url: str) -> bool:
-    """Returns True if the host of `url` is this machine."""
+    """Return True if the host of `url` is this machine."""
     host = urlsplit(url).hostname or ""
     return (
         host in ("localhost", "::1") or host.endswith(".localhost") or re.fullmatch(r"127(\.\d+){3}", host) is not None
@@ -133,7 +133,7 @@ def is_loopback(url: str) -> bool:
 
 
 def prefix(given: str) -> str:
-    """Percent-encodes a prefix from a server or caller. Raises InvalidResponseError for segments `.` and `..`."""
+    """Percent-encode a prefix from a server or caller. Raises InvalidResponseError for segments `.` and `..`."""
     cleaned = quote(_LONE_PERCENT.sub("%25", given.strip("/")), safe=_PATH_SAFE)
     if _has_dot_segment(cleaned):
         raise InvalidResponseError("the prefix contains '.' or '..' as a segment")
@@ -141,7 +141,7 @@ def prefix(given: str) -> str:
 
 
 def is_sendable_path(text: str) -> bool:
-    """Returns True if `text` is a percent-encoded path (RFC 3986 §3.3) without segments `.` and `..`."""
+    """Return True if `text` is a percent-encoded path (RFC 3986 §3.3) without segments `.` and `..`."""
     return not _has_dot_segment(text) and _PATH.fullmatch(text) is not None
 
 
@@ -150,7 +150,7 @@ def _has_dot_segment(path: str) -> bool:
 
 
 def path(template: str, values: Mapping[str, PathValue], *, prefix: str, separator: Separator) -> str:
-    """Fills the placeholders of `template` with encoded values and returns the path."""
+    """Fill the placeholders of `template` with encoded values and return the path."""
 
     def fill(match: re.Match[str]) -> str:
         value = values[match[1]]
@@ -160,7 +160,7 @@ def path(template: str, values: Mapping[str, PathValue], *, prefix: str, separat
 
 
 def query(parameters: Iterable[tuple[str, QueryValue]], *, separator: Separator) -> str:
-    """Returns `?name=value&...`, or an empty string without parameters."""
+    """Return `?name=value&...`, or an empty string without parameters."""
     pairs = [f"{quote(name, safe='')}={_query_value(value, separator)}" for name, value in parameters]
     return f"?{'&'.join(pairs)}" if pairs else ""
 

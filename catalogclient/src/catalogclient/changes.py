@@ -60,7 +60,7 @@ class Draft:
         return self.last_column_id
 
     def updates(self) -> list[types.TableUpdate]:
-        """Returns the updates of all changes. Empty if the table already is in the new state."""
+        """Return the updates of all changes. Empty if the table already is in the new state."""
         before = Draft.of(self.metadata)
         found: list[types.TableUpdate] = []
         if self.fields != before.fields:
@@ -101,7 +101,7 @@ Change: TypeAlias = Callable[[Draft], None]
 def updates_for(
     metadata: types.TableMetadata, changes: Iterable[Change | types.TableUpdate]
 ) -> list[types.TableUpdate]:
-    """Returns the updates for changes and plain updates that are based on `metadata`.
+    """Return the updates for changes and plain updates that are based on `metadata`.
 
     Raises InvalidArgumentError if a change does not apply.
     """
@@ -119,7 +119,7 @@ def updates_for(
 
 
 def add_column(column: Column, type: types.IcebergType, *, doc: str | None = None) -> Change:
-    """Adds an optional column at the end of the table or of a struct. Ids are assigned, also in nested types."""
+    """Add an optional column at the end of the table or of a struct. Ids are assigned, also in nested types."""
 
     def change(draft: Draft) -> None:
         *parent, name = _path(column)
@@ -133,7 +133,7 @@ def add_column(column: Column, type: types.IcebergType, *, doc: str | None = Non
 
 
 def rename_column(column: Column, name: str) -> Change:
-    """Renames a column. `name` is the new last part of its path."""
+    """Rename a column. `name` is the new last part of its path."""
 
     def change(draft: Draft) -> None:
         *parent, _ = _path(column)
@@ -148,7 +148,7 @@ def rename_column(column: Column, name: str) -> Change:
 
 
 def widen_type(column: Column, type: str) -> Change:
-    """Changes int to long, float to double, or a decimal to a higher precision with the same scale."""
+    """Change int to long, float to double, or a decimal to a higher precision with the same scale."""
 
     def change(draft: Draft) -> None:
         holder, key = _holder(draft, column)
@@ -162,7 +162,7 @@ def widen_type(column: Column, type: str) -> Change:
 
 
 def make_optional(column: Column) -> Change:
-    """Allows null values in a required column."""
+    """Allow null values in a required column."""
 
     def change(draft: Draft) -> None:
         holder, key = _holder(draft, column)
@@ -176,7 +176,7 @@ def make_optional(column: Column) -> Change:
 
 
 def drop_column(column: Column) -> Change:
-    """Drops a column. Identifier fields and sources of the partition spec or sort order cannot be dropped."""
+    """Drop a column. Identifier fields and sources of the partition spec or sort order cannot be dropped."""
 
     def change(draft: Draft) -> None:
         *parent, _ = _path(column)
@@ -197,7 +197,7 @@ def drop_column(column: Column) -> Change:
 
 
 def add_partition_field(column: Column, transform: str = "identity", *, name: str | None = None) -> Change:
-    """Adds a partition field. `transform` is identity, year, month, day, hour, bucket[N] or truncate[W]."""
+    """Add a partition field. `transform` is identity, year, month, day, hour, bucket[N] or truncate[W]."""
 
     def change(draft: Draft) -> None:
         source = _field(draft, column)
@@ -224,7 +224,7 @@ def add_partition_field(column: Column, transform: str = "identity", *, name: st
 
 
 def drop_partition_field(name: str) -> Change:
-    """Drops a partition field by its name. In format version 1 its transform becomes void."""
+    """Drop a partition field by its name. In format version 1 its transform becomes void."""
 
     def change(draft: Draft) -> None:
         found = next((each for each in draft.spec if each["name"] == name and each["transform"] != "void"), None)
@@ -245,7 +245,7 @@ def sort_by(
     transform: str = "identity",
     null_order: Literal["nulls-first", "nulls-last"] | None = None,
 ) -> Change:
-    """Adds a field to the end of the sort order. Nulls are first if ascending and last if descending by default."""
+    """Add a field to the end of the sort order. Nulls are first if ascending and last if descending by default."""
 
     def change(draft: Draft) -> None:
         if direction not in ("asc", "desc") or null_order not in (None, "nulls-first", "nulls-last"):
@@ -268,7 +268,7 @@ def sort_by(
 
 
 def unsorted() -> Change:
-    """Removes all fields of the sort order. Changes with sort_by after it build a new order."""
+    """Remove all fields of the sort order. Changes with sort_by after it build a new order."""
 
     def change(draft: Draft) -> None:
         draft.order.clear()
@@ -288,7 +288,7 @@ def _shown(column: Column) -> str:
 
 
 def _step(fields: list[Any], path: Sequence[str]) -> tuple[dict[str, Any], str]:
-    """Returns the document and the key that hold the type at a path."""
+    """Return the document and the key that hold the type at a path."""
     holder: dict[str, Any] = next((each for each in fields if each["name"] == path[0]), {})
     key = "type"
     for number, name in enumerate(path[1:], start=1):
@@ -311,7 +311,7 @@ def _holder(draft: Draft, column: Column) -> tuple[dict[str, Any], str]:
 
 
 def _field(draft: Draft, column: Column) -> dict[str, Any]:
-    """Returns a field of the table or of a struct. Raises InvalidArgumentError for other paths."""
+    """Return a field of the table or of a struct. Raises InvalidArgumentError for other paths."""
     holder, key = _holder(draft, column)
     if key != "type":
         raise InvalidArgumentError(f"{_shown(column)} is a list element, map key or map value")
@@ -374,7 +374,7 @@ def _can_widen(old: Any, new: str) -> bool:
 
 
 def _suffix(transform: str, type: Any) -> str:
-    """Returns the suffix of the default name. Raises InvalidArgumentError if the transform does not accept the type."""
+    """Return the suffix of the default name. Raises InvalidArgumentError if the transform does not accept the type."""
     match = re.fullmatch(r"(identity|year|month|day|hour|bucket|truncate)(?:\[([1-9]\d{0,8})\])?", transform)
     kind = match[1] if match else ""
     if not match or bool(match[2]) != (kind in ("bucket", "truncate")):
@@ -395,7 +395,7 @@ def _suffix(transform: str, type: Any) -> str:
 
 
 def _partition_id(draft: Draft, source_id: int, transform: str) -> int:
-    """Returns the id of an equal field of any spec, as format version 2 requires, or a new id."""
+    """Return the id of an equal field of any spec, as format version 2 requires, or a new id."""
     for spec in draft.metadata.get("partition-specs") or ():
         for each in spec["fields"]:
             if (each["source-id"], each["transform"]) == (source_id, transform) and "field-id" in each:

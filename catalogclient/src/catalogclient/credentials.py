@@ -15,25 +15,25 @@ _YEAR_9999 = 253_370_764_800_000
 
 
 def select_credential(credentials: Sequence[StorageCredential], location: str) -> StorageCredential | None:
-    """Returns the credential with the longest `prefix` of `location`, the first one on a tie, or None."""
+    """Return the credential with the longest `prefix` of `location`, the first one on a tie, or None."""
     matches = [each for each in credentials if location.startswith(each.prefix)]
     return max(matches, key=lambda each: len(each.prefix), default=None)
 
 
 def effective_config(result: LoadTableResult, location: str | None = None) -> SecretDict:
-    """Returns `result.config` updated by the credential for `location`. The default is the table's location."""
+    """Return `result.config` updated by the credential for `location`. The default is the table's location."""
     prefix = (result.metadata.get("location") or "") if location is None else location
     chosen = select_credential(result.storage_credentials, prefix)
     return SecretDict({**result.config, **(chosen.config if chosen else {})})
 
 
 def for_location(result: LoadTableResult, location: str) -> SecretDict:
-    """Returns the configuration for files at `location`, for example as properties of PyIceberg's FileIO."""
+    """Return the configuration for files at `location`, for example as properties of PyIceberg's FileIO."""
     return effective_config(result, location)
 
 
 def expires_at(config: SecretDict) -> datetime | None:
-    """Returns the earliest expiry of the temporary credentials in `config`, or None if the server sent none."""
+    """Return the earliest expiry of the temporary credentials in `config`, or None if the server sent none."""
     found = [value for name, value in config.items() if name in _EXPIRIES or name.startswith(_AZURE_EXPIRY)]
     moments = [int(value) for value in found if value.isascii() and value.isdigit() and len(value) < 16]
     return datetime.fromtimestamp(min(moments) / 1000, UTC) if moments and min(moments) < _YEAR_9999 else None

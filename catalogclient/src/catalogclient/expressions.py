@@ -18,12 +18,12 @@ Value: TypeAlias = bool | int | float | str
 
 
 def and_(left: Expression, right: Expression, *more: Expression) -> Expression:
-    """Combines filters: all must match."""
+    """Combine filters: all must match."""
     return _joined("and", (left, right, *more))
 
 
 def or_(left: Expression, right: Expression, *more: Expression) -> Expression:
-    """Combines filters: at least one must match."""
+    """Combine filters: at least one must match."""
     return _joined("or", (left, right, *more))
 
 

@@ -10,69 +10,69 @@ from catalogclient.errors import InvalidArgumentError
 
 
 def assert_create() -> types.AssertCreate:
-    """Requires that the table does not exist."""
+    """Require that the table does not exist."""
     return {"type": "assert-create"}
 
 
 def assert_table_uuid(uuid: str) -> types.AssertTableUuid:
-    """Requires that the table has this UUID."""
+    """Require that the table has this UUID."""
     return {"type": "assert-table-uuid", "uuid": uuid}
 
 
 def assert_ref_snapshot_id(ref: str, snapshot_id: int | None) -> types.AssertRefSnapshotId:
-    """Requires that a branch or tag points to this snapshot, or does not exist if `snapshot_id` is None."""
+    """Require that a branch or tag points to this snapshot, or does not exist if `snapshot_id` is None."""
     return {"type": "assert-ref-snapshot-id", "ref": ref, "snapshot-id": snapshot_id}
 
 
 def assert_last_assigned_field_id(field_id: int) -> types.AssertLastAssignedFieldId:
-    """Requires that no column was added after this field id."""
+    """Require that no column was added after this field id."""
     return {"type": "assert-last-assigned-field-id", "last-assigned-field-id": field_id}
 
 
 def assert_current_schema_id(schema_id: int) -> types.AssertCurrentSchemaId:
-    """Requires that this schema is the current schema."""
+    """Require that this schema is the current schema."""
     return {"type": "assert-current-schema-id", "current-schema-id": schema_id}
 
 
 def assert_last_assigned_partition_id(partition_id: int) -> types.AssertLastAssignedPartitionId:
-    """Requires that no partition field was added after this id."""
+    """Require that no partition field was added after this id."""
     return {"type": "assert-last-assigned-partition-id", "last-assigned-partition-id": partition_id}
 
 
 def assert_default_spec_id(spec_id: int) -> types.AssertDefaultSpecId:
-    """Requires that this partition spec is the default."""
+    """Require that this partition spec is the default."""
     return {"type": "assert-default-spec-id", "default-spec-id": spec_id}
 
 
 def assert_default_sort_order_id(sort_order_id: int) -> types.AssertDefaultSortOrderId:
-    """Requires that this sort order is the default."""
+    """Require that this sort order is the default."""
     return {"type": "assert-default-sort-order-id", "default-sort-order-id": sort_order_id}
 
 
 def assert_view_uuid(uuid: str) -> types.AssertViewUuid:
-    """Requires that the view has this UUID."""
+    """Require that the view has this UUID."""
     return {"type": "assert-view-uuid", "uuid": uuid}
 
 
 def combine(*conditions: types.TableRequirement) -> list[types.TableRequirement]:
-    """Returns requirements as a list whose type needs no annotation."""
+    """Return requirements as a list whose type needs no annotation."""
     return list(conditions)
 
 
 def for_create() -> list[types.TableRequirement]:
-    """Returns the requirements of a commit that creates a staged table."""
+    """Return the requirements of a commit that creates a staged table."""
     return [assert_create()]
 
 
 def for_replace_view(metadata: types.ViewMetadata) -> list[types.ViewRequirement]:
-    """Returns the requirements of a commit on a view that was loaded as `metadata`."""
+    """Return the requirements of a commit on a view that was loaded as `metadata`."""
     return [assert_view_uuid(metadata["view-uuid"])]
 
 
 def for_update(
     metadata: types.TableMetadata, updates: Iterable[types.TableUpdate], *, replace: bool = False
 ) -> list[types.TableRequirement]:
-    """Derives the requirements for `updates` that are based on `metadata`, each requirement once.
+    """Derive the requirements for `updates` that are based on `metadata`, each requirement once.
 
     `replace=True` is for replacing a whole table: concurrent changes of its schema, specs and references are ignored.
     Raises InvalidArgumentError if the metadata lacks a key that an update needs.

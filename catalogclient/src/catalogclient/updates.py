@@ -134,12 +134,12 @@ def set_current_view_version(view_version_id: int = LAST_ADDED) -> types.SetCurr
 
 
 def combine(*changes: types.TableUpdate) -> list[types.TableUpdate]:
-    """Returns updates as a list whose type needs no annotation."""
+    """Return updates as a list whose type needs no annotation."""
     return list(changes)
 
 
 def from_staged(metadata: types.TableMetadata) -> list[types.TableUpdate]:
-    """Returns the updates that create a table from the metadata of a staged create. Commit with `assert_create`."""
+    """Return the updates that create a table from the metadata of a staged create. Commit with `assert_create`."""
     found: list[types.TableUpdate] = [
         assign_uuid(metadata["table-uuid"]),
         upgrade_format_version(metadata["format-version"]),
@@ -162,7 +162,7 @@ def from_staged(metadata: types.TableMetadata) -> list[types.TableUpdate]:
 
 
 def _highest_id(type: Any) -> int:
-    """Returns the highest field id in a type. It is 0 for a primitive type."""
+    """Return the highest field id in a type. It is 0 for a primitive type."""
     if not isinstance(type, dict):
         return 0
     fields = type.get("fields", ())

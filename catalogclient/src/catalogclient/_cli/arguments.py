@@ -66,7 +66,7 @@ class _RejectSecret(argparse.Action):
 
 
 def identifier(text: str) -> tuple[str, ...]:
-    """Parses `a.b.c` or a JSON list of names."""
+    """Parse `a.b.c` or a JSON list of names."""
     if not text.startswith("["):
         return tuple(text.split("."))
     try:
@@ -79,7 +79,7 @@ def identifier(text: str) -> tuple[str, ...]:
 
 
 def table_identifier(text: str) -> tuple[str, ...]:
-    """Parses an identifier that has a namespace."""
+    """Parse an identifier that has a namespace."""
     names = identifier(text)
     if len(names) < 2:
         raise argparse.ArgumentTypeError(f"the namespace is missing: NAMESPACE.{text}")
@@ -87,7 +87,7 @@ def table_identifier(text: str) -> tuple[str, ...]:
 
 
 def pair(text: str) -> tuple[str, str]:
-    """Parses `KEY=VALUE`."""
+    """Parse `KEY=VALUE`."""
     key, equals, value = text.partition("=")
     if not key or not equals:
         raise argparse.ArgumentTypeError(f"not KEY=VALUE: {text}")
@@ -95,7 +95,7 @@ def pair(text: str) -> tuple[str, str]:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parses the arguments. Exits with `Status.USAGE` if they are wrong."""
+    """Parse the arguments. Exits with `Status.USAGE` if they are wrong."""
     top = argparse.ArgumentParser(
         prog="catalogclient",
         description="Show and change an Iceberg REST catalog.",

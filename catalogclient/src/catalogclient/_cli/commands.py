@@ -166,7 +166,7 @@ def create(catalog: RestCatalog, given: argparse.Namespace) -> Output:
 
 
 def _request(file: Path) -> types.CreateTableRequest:
-    """Reads a create request from a file that contains the request or only its schema."""
+    """Read a create request from a file that contains the request or only its schema."""
     try:
         document = json.loads(sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8"))
     except OSError as error:

@@ -34,7 +34,7 @@ class Output:
 
 
 def name(levels: Iterable[str]) -> str:
-    """Formats a name in a form that the command line accepts."""
+    """Format a name in a form that the command line accepts."""
     names = list(levels)
     if any("." in each or each.startswith("[") for each in names):
         return json.dumps(names, ensure_ascii=False)
@@ -42,7 +42,7 @@ def name(levels: Iterable[str]) -> str:
 
 
 def printable(value: object) -> str:
-    """Formats a cell. Control characters are escaped, because they could control the terminal."""
+    """Format a cell. Control characters are escaped, because they could control the terminal."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -28,7 +28,7 @@ from catalogclient._guards import converted
 
 
 def main(given: Sequence[str]) -> int:
-    """Returns the exit status. Wrong arguments exit at once."""
+    """Return the exit status. Wrong arguments exit at once."""
     parsed = arguments.parse(given)
     warnings.showwarning = _show_warning
     # A lone surrogate becomes its JSON escape.

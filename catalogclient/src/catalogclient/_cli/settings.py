@@ -14,7 +14,7 @@ _SHORT_NAMES = {"CATALOG_URI": "uri", "CATALOG_WAREHOUSE": "warehouse", "CATALOG
 
 
 def properties(name: str | None, environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns the properties of a named catalog, or of the default catalog if `name` is None.
+    """Return the properties of a named catalog, or of the default catalog if `name` is None.
 
     Environment variables override `catalogclient.toml`, which overrides `.pyiceberg.yaml`. Raises InvalidArgumentError
     for an unknown name or an invalid file, and OSError for a file that cannot be read.
@@ -38,7 +38,7 @@ def properties(name: str | None, environment: Mapping[str, str]) -> dict[str, st
 
 
 def short_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns the properties from CATALOG_URI and the other variables of a single catalog."""
+    """Return the properties from CATALOG_URI and the other variables of a single catalog."""
     found = {property_: environment[name] for name, property_ in _SHORT_NAMES.items() if environment.get(name)}
     if environment.get("CATALOG_CREDENTIAL") and "token" not in found:
         found["credential"] = environment["CATALOG_CREDENTIAL"]

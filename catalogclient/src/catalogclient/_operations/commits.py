@@ -32,7 +32,7 @@ class CommitOperations(TableOperations):
         updates: Sequence[types.TableUpdate] = (),
         **call: Unpack[MutationOptions],
     ) -> CommitTableResult:
-        """Changes a table if all requirements hold. Without requirements it overwrites concurrent changes.
+        """Change a table if all requirements hold. Without requirements it overwrites concurrent changes.
 
         Raises NoSuchTableError, CommitFailedError if a requirement does not hold, and CommitStateUnknownError if the
         change may have been applied. In the last case do not resend it without its key and do not delete the files
@@ -54,7 +54,7 @@ class CommitOperations(TableOperations):
     async def commit(
         self, table: TableLike, *changes: Change | types.TableUpdate, **call: Unpack[CallOptions]
     ) -> CommitTableResult:
-        """Loads a table, commits changes with the derived requirements, and repeats both after a conflict.
+        """Load a table, commit changes with the derived requirements, and repeat both after a conflict.
 
         `changes` are updates and the changes of `catalogclient.changes`. The number of attempts and the delays are
         those of `retry`. After an unknown outcome the table is loaded: the result is returned if the changes are in
@@ -92,7 +92,7 @@ class CommitOperations(TableOperations):
     async def commit_transaction(
         self, table_changes: Sequence[types.CommitTableRequest], **call: Unpack[MutationOptions]
     ) -> None:
-        """Changes all tables or none. Each change has the `identifier` of its table. Raises as update_table."""
+        """Change all tables or none. Each change has the `identifier` of its table. Raises as update_table."""
         if not table_changes:
             raise InvalidArgumentError("a transaction needs at least one change")
         changes = [_commit(each) for each in table_changes]
@@ -104,7 +104,7 @@ class CommitOperations(TableOperations):
     async def reconcile_commit(
         self, table: TableLike, request: types.CommitTableRequest, **call: Unpack[CallOptions]
     ) -> CommitTableResult | None:
-        """Checks after CommitStateUnknownError if a commit was applied. Returns the table, or None if it is uncertain.
+        """Check after CommitStateUnknownError if a commit was applied. Returns the table, or None if it is uncertain.
 
         Only a commit that adds one snapshot, optionally as `main`, can be recognised.
         """
@@ -128,7 +128,7 @@ def _as_commit_result(result: LoadTableResult) -> CommitTableResult:
 
 
 def _is_applied(sent: Sequence[types.TableUpdate], metadata: types.TableMetadata) -> bool:
-    """Returns True if the metadata certainly contains the effects of all updates."""
+    """Return True if the metadata certainly contains the effects of all updates."""
     document: Any = metadata
     schema: Any = _metadata.get_current_schema(metadata) or {}
     properties = metadata.get("properties") or {}
@@ -174,7 +174,7 @@ def _commit(request: types.CommitTableRequest) -> dict[str, Any]:
 
 
 def _only_snapshot(request: types.CommitTableRequest) -> int | None:
-    """Returns the id of the snapshot if the commit only adds one snapshot, optionally as `main`."""
+    """Return the id of the snapshot if the commit only adds one snapshot, optionally as `main`."""
     updates = list(request.get("updates") or ())
     added = [each["snapshot"]["snapshot-id"] for each in updates if each["action"] == "add-snapshot"]
     if len(added) != 1:

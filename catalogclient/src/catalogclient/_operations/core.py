@@ -50,7 +50,7 @@ _MAX_TOKEN_RESPONSE = 1_048_576
 
 
 def operation(method: Method) -> Method:
-    """Runs a method as one call: with one deadline for all its requests, and with CatalogError as its only error."""
+    """Run a method as one call: with one deadline for all its requests, and with CatalogError as its only error."""
 
     code = method.__code__
     keywords = {*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], *CALL_OPTIONS}
@@ -82,7 +82,7 @@ class SharedState:
             self._users.add(user)
 
     def leave(self, user: object) -> bool:
-        """Returns True if `user` was the last user."""
+        """Return True if `user` was the last user."""
         with self._lock:
             self._users.discard(user)
             return not self._users
@@ -127,7 +127,7 @@ class Core:
         return sibling
 
     async def aclose(self) -> None:
-        """Ends delays between attempts and closes connections. Later calls raise ClientClosedError."""
+        """End delays between attempts and close connections. Later calls raise ClientClosedError."""
         self._runtime.close()
         if self._shared.leave(self):
             await self._runtime.close_transport()
@@ -141,7 +141,7 @@ class Core:
 
     @operation
     async def load_config(self, *, refresh: bool = False, **call: Unpack[CallOptions]) -> CatalogConfig:
-        """Returns the server's configuration, which is requested once. `refresh` requests it again.
+        """Return the server's configuration, which is requested once. `refresh` requests it again.
 
         Raises NoSuchWarehouseError and the errors of the request. A failed refresh keeps the known configuration.
         Source: OpenAPI, `getConfig`.
@@ -162,12 +162,12 @@ class Core:
 
     @operation
     async def prefix(self) -> str:
-        """Returns the percent-encoded prefix of all paths, which follows `/v1/`. Empty if there is none."""
+        """Return the percent-encoded prefix of all paths, which follows `/v1/`. Empty if there is none."""
         return (await self._route()).prefix
 
     @operation
     async def supports(self, endpoint: Endpoint | str) -> bool:
-        """Returns True if the server lists an endpoint.
+        """Return True if the server lists an endpoint.
 
         For a server that lists no endpoints, the default set of the OpenAPI document applies. Requests the
         configuration if it is unknown, and raises as load_config does.
@@ -187,7 +187,7 @@ class Core:
         prefixed: bool = True,
         **call: Unpack[MutationOptions],
     ) -> RawResponse:
-        """Sends a request to an endpoint that this library has no method for.
+        """Send a request to an endpoint that this library has no method for.
 
         `path` is percent-encoded and follows `/v1/` and the prefix, or the base URL if `prefixed` is False. `mutation`
         means that the request must not be repeated without an idempotency key, and adds a key to POST and DELETE. The
@@ -246,7 +246,7 @@ class Core:
         access_delegation: Sequence[str] | Unset | None = UNSET,
         **call: Unpack[MutationOptions],
     ) -> T:
-        """Sends one request. `values` are the placeholders of the path. `page` is size and token. `body` is JSON."""
+        """Send one request. `values` are the placeholders of the path. `page` is size and token. `body` is JSON."""
         prepared = Call(
             operation=OPERATIONS[endpoint],
             values=values or {},
@@ -260,7 +260,7 @@ class Core:
     def _items(
         self, fetch: Callable[..., Awaitable[Page[T]]], page_size: int | None, call: CallOptions
     ) -> AsyncGenerator[T, None]:
-        """Iterates over all pages of a list. `fetch` takes the keywords page_size and page_token."""
+        """Iterate over all pages of a list. `fetch` takes the keywords page_size and page_token."""
         return _pagination.items(
             lambda size, token: fetch(page_size=size, page_token=token, **call),
             page_size=page_size,
@@ -278,7 +278,7 @@ class Core:
         load: Callable[[], Awaitable[object]],
         **call: Unpack[CallOptions],
     ) -> bool:
-        """Sends a HEAD request, or calls `load` if the server does not support it. Returns False for status 404."""
+        """Send a HEAD request, or call `load` if the server does not support it. Returns False for status 404."""
         head = Call(operation=OPERATIONS[endpoint], values=values, read=responses.nothing)
         route = await self._route()
         try:

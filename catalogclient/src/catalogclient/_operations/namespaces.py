@@ -32,7 +32,7 @@ class NamespaceOperations(Core):
         page_token: str | None = None,
         **call: Unpack[CallOptions],
     ) -> NamespacePage:
-        """Returns a page of the top-level namespaces, or of the children of `parent`.
+        """Return a page of the top-level namespaces, or of the children of `parent`.
 
         Raises NoSuchNamespaceError for an unknown parent.
         """
@@ -53,7 +53,7 @@ class NamespaceOperations(Core):
         recursive: bool = False,
         **call: Unpack[CallOptions],
     ) -> AsyncGenerator[NamespaceIdentifier, None]:
-        """Iterates over the top-level namespaces, or the children of `parent`. `recursive` adds all descendants.
+        """Iterate over the top-level namespaces, or the children of `parent`. `recursive` adds all descendants.
 
         Pages are requested on demand. Namespaces that are dropped meanwhile are skipped. Raises as list_namespaces,
         and InvalidResponseError for a server that never ends the list.
@@ -68,7 +68,7 @@ class NamespaceOperations(Core):
     async def create_namespace(
         self, namespace: NamespaceLike, properties: Mapping[str, str] | None = None, **call: Unpack[MutationOptions]
     ) -> NamespaceMetadata:
-        """Creates a namespace. Raises AlreadyExistsError. Source: OpenAPI, `createNamespace`."""
+        """Create a namespace. Raises AlreadyExistsError. Source: OpenAPI, `createNamespace`."""
         levels = _identifiers.namespace(namespace).namespace
         document: dict[str, Any] = {"namespace": list(levels)}
         if properties is not None:
@@ -85,7 +85,7 @@ class NamespaceOperations(Core):
     async def create_namespace_if_not_exists(
         self, namespace: NamespaceLike, properties: Mapping[str, str] | None = None, **call: Unpack[MutationOptions]
     ) -> NamespaceMetadata | None:
-        """Creates a namespace. Returns None if it exists, and does not change its properties then."""
+        """Create a namespace. Returns None if it exists, and does not change its properties then."""
         try:
             return await self.create_namespace(namespace, properties, **call)
         except CatalogError as error:
@@ -95,7 +95,7 @@ class NamespaceOperations(Core):
 
     @operation
     async def load_namespace_metadata(self, namespace: NamespaceLike, **call: Unpack[CallOptions]) -> NamespaceMetadata:
-        """Returns a namespace with its properties. Raises NoSuchNamespaceError."""
+        """Return a namespace with its properties. Raises NoSuchNamespaceError."""
         levels = _identifiers.namespace(namespace).namespace
 
         def read(reply: Reply) -> NamespaceMetadata:
@@ -105,7 +105,7 @@ class NamespaceOperations(Core):
 
     @operation
     async def namespace_exists(self, namespace: NamespaceLike, **call: Unpack[CallOptions]) -> bool:
-        """Returns True if the namespace exists."""
+        """Return True if the namespace exists."""
         return await self._exists(
             Endpoint.NAMESPACE_EXISTS,
             namespace_path(namespace),
@@ -115,7 +115,7 @@ class NamespaceOperations(Core):
 
     @operation
     async def drop_namespace(self, namespace: NamespaceLike, **call: Unpack[MutationOptions]) -> None:
-        """Drops an empty namespace. Raises NoSuchNamespaceError, NamespaceNotEmptyError."""
+        """Drop an empty namespace. Raises NoSuchNamespaceError, NamespaceNotEmptyError."""
         await self._call(Endpoint.DROP_NAMESPACE, responses.nothing, namespace_path(namespace), **call)
 
     @operation
@@ -128,7 +128,7 @@ class NamespaceOperations(Core):
         removals: Iterable[str] | None = None,
         **call: Unpack[MutationOptions],
     ) -> UpdateNamespacePropertiesResult:
-        """Sets and removes properties. Takes a request or the keywords.
+        """Set and remove properties. Takes a request or the keywords.
 
         Raises NoSuchNamespaceError, and UnprocessableEntityError for a name that is set and removed. Source: OpenAPI,
         `updateProperties`.

@@ -16,18 +16,18 @@ from catalogclient.errors import InvalidArgumentError
 
 
 def namespace_path(namespace: NamespaceLike) -> dict[str, PathValue]:
-    """Returns the path values of a namespace."""
+    """Return the path values of a namespace."""
     return {"namespace": _identifiers.namespace(namespace).namespace}
 
 
 def object_path(identifier: TableLike, kind: str = "table", **more: str) -> dict[str, PathValue]:
-    """Returns the path values of a table, view or function. `kind` is the name of the placeholder."""
+    """Return the path values of a table, view or function. `kind` is the name of the placeholder."""
     found = _identifiers.table(identifier)
     return {"namespace": found.namespace, kind: found.name, **more}
 
 
 def page_parameters(page_size: int | None, page_token: str | None) -> tuple[tuple[str, QueryValue], ...]:
-    """Returns `pageToken` and `pageSize`, each only if given."""
+    """Return `pageToken` and `pageSize`, each only if given."""
     parameters: list[tuple[str, QueryValue]] = []
     if page_token is not None:
         parameters.append(("pageToken", page_token))
@@ -38,7 +38,7 @@ def page_parameters(page_size: int | None, page_token: str | None) -> tuple[tupl
 
 
 def references(referenced_by: Sequence[TableLike] | None) -> tuple[tuple[str, QueryValue], ...]:
-    """Returns the parameter `referenced-by`, if there are views."""
+    """Return the parameter `referenced-by`, if there are views."""
     if not referenced_by:
         return ()
     if isinstance(referenced_by, str):
@@ -47,7 +47,7 @@ def references(referenced_by: Sequence[TableLike] | None) -> tuple[tuple[str, Qu
 
 
 def named(request: Any) -> Any:
-    """Returns a request to create an object. Raises InvalidArgumentError unless it has a valid name."""
+    """Return a request to create an object. Raises InvalidArgumentError unless it has a valid name."""
     if not isinstance(request, Mapping):
         raise InvalidArgumentError("the request must be a mapping")
     _identifiers.check_name(request.get("name"))
@@ -55,7 +55,7 @@ def named(request: Any) -> Any:
 
 
 def rename(source: Any, destination: TableLike | None, endpoint: Endpoint) -> Call[None]:
-    """Builds a rename from two identifiers, or from a whole request as `source`."""
+    """Build a rename from two identifiers, or from a whole request as `source`."""
     if destination is None:
         if not isinstance(source, Mapping) or not {"source", "destination"} <= set(source):
             raise InvalidArgumentError("a rename request needs source and destination")
@@ -70,7 +70,7 @@ def rename(source: Any, destination: TableLike | None, endpoint: Endpoint) -> Ca
 
 
 def with_plain_identifier(request: Any) -> dict[str, Any]:
-    """Returns a copy of a commit whose `identifier`, if any, is converted to a plain document."""
+    """Return a copy of a commit whose `identifier`, if any, is converted to a plain document."""
     if not isinstance(request, Mapping):
         raise InvalidArgumentError("a commit must be a mapping with requirements and updates")
     document = dict(request)

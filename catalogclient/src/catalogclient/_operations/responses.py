@@ -24,16 +24,16 @@ T = TypeVar("T")
 
 
 def nothing(_reply: Reply) -> None:
-    """Ignores the body."""
+    """Ignore the body."""
 
 
 def raw(reply: Reply) -> RawResponse:
-    """Returns the response unparsed."""
+    """Return the response unparsed."""
     return RawResponse(reply.status, reply.headers, reply.content)
 
 
 def document(reply: Reply) -> dict[str, Any]:
-    """Parses the body as a JSON object."""
+    """Parse the body as a JSON object."""
     if not looks_like_json(reply):
         raise InvalidResponseError("the response is not a JSON document", status=reply.status)
     try:
@@ -49,13 +49,13 @@ def document(reply: Reply) -> dict[str, Any]:
 
 
 def looks_like_json(reply: Reply) -> bool:
-    """Returns True if the body is declared as JSON or begins like a JSON object."""
+    """Return True if the body is declared as JSON or begins like a JSON object."""
     start = reply.start(_PEEK).removeprefix(b"\xef\xbb\xbf").lstrip()
     return bool(start) and ("json" in reply.headers.get("Content-Type", "").lower() or start.startswith(b"{"))
 
 
 def items(body: Mapping[str, Any], key: str, kind: type[T]) -> list[T]:
-    """Returns the list of strings or objects at `key`. Missing or null means empty."""
+    """Return the list of strings or objects at `key`. Missing or null means empty."""
     found = body.get(key)
     if found is None:
         return []
@@ -65,14 +65,14 @@ def items(body: Mapping[str, Any], key: str, kind: type[T]) -> list[T]:
 
 
 def levels(found: Any) -> tuple[str, ...]:
-    """Returns the levels of an identifier."""
+    """Return the levels of an identifier."""
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
         raise InvalidResponseError("an identifier in the response is not a list of strings")
     return tuple(found)
 
 
 def token(body: Mapping[str, Any]) -> str | None:
-    """Returns the token of the next page. None and the empty string mean that there is no next page."""
+    """Return the token of the next page. None and the empty string mean that there is no next page."""
     found = body.get("next-page-token")
     if found is not None and not isinstance(found, str):
         raise InvalidResponseError("next-page-token in the response is not a string")
@@ -80,7 +80,7 @@ def token(body: Mapping[str, Any]) -> str | None:
 
 
 def mapping(body: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """Returns the object at `key`."""
+    """Return the object at `key`."""
     found = body.get(key)
     if not isinstance(found, dict):
         raise InvalidResponseError(f"the response has no valid {key}")
@@ -88,7 +88,7 @@ def mapping(body: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def text(body: Mapping[str, Any], key: str) -> str:
-    """Returns the string at `key`."""
+    """Return the string at `key`."""
     found = body.get(key)
     if not isinstance(found, str):
         raise InvalidResponseError(f"the response has no valid {key}")
@@ -96,7 +96,7 @@ def text(body: Mapping[str, Any], key: str) -> str:
 
 
 def metadata(body: Mapping[str, Any]) -> Any:
-    """Returns the metadata document, which is not validated further."""
+    """Return the metadata document, which is not validated further."""
     return mapping(body, "metadata")
 
 
@@ -111,7 +111,7 @@ def optional_object(body: Mapping[str, Any], key: str) -> Any:
 
 
 def secrets(body: dict[str, Any], key: str) -> results.SecretDict:
-    """Returns the strings at `key` and hides them in `body` as well. Missing or null means empty."""
+    """Return the strings at `key` and hide them in `body` as well. Missing or null means empty."""
     found = body.get(key)
     if found is None:
         return results.SecretDict()
@@ -122,13 +122,13 @@ def secrets(body: dict[str, Any], key: str) -> results.SecretDict:
 
 
 def credentials(body: dict[str, Any]) -> list[results.StorageCredential]:
-    """Returns the storage credentials and hides them in `body` as well."""
+    """Return the storage credentials and hide them in `body` as well."""
     found = items(body, "storage-credentials", dict)
     return [results.StorageCredential(text(each, "prefix"), secrets(each, "config")) for each in found]
 
 
 def etag(reply: Reply) -> str | None:
-    """Returns the ETag without the suffix (`--gzip`) that some servers add to compressed responses.
+    """Return the ETag without the suffix (`--gzip`) that some servers add to compressed responses.
 
     Such a server does not recognise the ETag with the suffix in If-None-Match.
     """
@@ -141,7 +141,7 @@ def etag(reply: Reply) -> str | None:
 
 
 def config(reply: Reply) -> results.CatalogConfig:
-    """Parses the configuration (OpenAPI, `CatalogConfig`)."""
+    """Parse the configuration (OpenAPI, `CatalogConfig`)."""
     body = document(reply)
     listed = [_endpoints.parse(each) for each in items(body, "endpoints", str)]
     return results.CatalogConfig(
@@ -154,7 +154,7 @@ def config(reply: Reply) -> results.CatalogConfig:
 
 
 def duration(text: object) -> timedelta | None:
-    """Parses an ISO 8601 duration of weeks, days, hours, minutes and seconds. Returns None for anything else."""
+    """Parse an ISO 8601 duration of weeks, days, hours, minutes and seconds. Returns None for anything else."""
     if text is None:
         return None
     match = _DURATION.fullmatch(text) if isinstance(text, str) and len(text) < 64 else None
@@ -169,25 +169,25 @@ def duration(text: object) -> timedelta | None:
 
 
 def table_page(reply: Reply) -> results.TablePage:
-    """Parses a page of tables."""
+    """Parse a page of tables."""
     body = document(reply)
     return results.TablePage(_identifiers(body), token(body))
 
 
 def view_page(reply: Reply) -> results.ViewPage:
-    """Parses a page of views."""
+    """Parse a page of views."""
     body = document(reply)
     return results.ViewPage(_identifiers(body), token(body))
 
 
 def function_page(reply: Reply) -> results.FunctionPage:
-    """Parses a page of functions."""
+    """Parse a page of functions."""
     body = document(reply)
     return results.FunctionPage([levels(each) for each in items(body, "identifiers", object)], token(body))
 
 
 def namespace_page(reply: Reply) -> results.NamespacePage:
-    """Parses a page of namespaces."""
+    """Parse a page of namespaces."""
     body = document(reply)
     return results.NamespacePage(
         [NamespaceIdentifier(levels(each)) for each in items(body, "namespaces", object)], token(body)
@@ -195,7 +195,7 @@ def namespace_page(reply: Reply) -> results.NamespacePage:
 
 
 def namespace(body: dict[str, Any], requested: tuple[str, ...]) -> results.NamespaceMetadata:
-    """Parses the metadata of the namespace that was requested."""
+    """Parse the metadata of the namespace that was requested."""
     properties = body.get("properties")
     return results.NamespaceMetadata(
         raw=body,
@@ -206,7 +206,7 @@ def namespace(body: dict[str, Any], requested: tuple[str, ...]) -> results.Names
 
 
 def namespace_properties(reply: Reply) -> results.UpdateNamespacePropertiesResult:
-    """Parses the result of an update of namespace properties."""
+    """Parse the result of an update of namespace properties."""
     body = document(reply)
     return results.UpdateNamespacePropertiesResult(
         raw=body,
@@ -217,7 +217,7 @@ def namespace_properties(reply: Reply) -> results.UpdateNamespacePropertiesResul
 
 
 def table(reply: Reply) -> results.LoadTableResult:
-    """Parses a load result."""
+    """Parse a load result."""
     body = document(reply)
     return results.LoadTableResult(
         raw=body,
@@ -231,7 +231,7 @@ def table(reply: Reply) -> results.LoadTableResult:
 
 
 def unregistered_table(reply: Reply) -> results.UnregisterTableResult:
-    """Parses the result of unregistering a table."""
+    """Parse the result of unregistering a table."""
     body = document(reply)
     return results.UnregisterTableResult(
         raw=body, metadata=metadata(body), metadata_location=text(body, "metadata-location")
@@ -239,7 +239,7 @@ def unregistered_table(reply: Reply) -> results.UnregisterTableResult:
 
 
 def commit(reply: Reply) -> results.CommitTableResult:
-    """Parses the result of a commit."""
+    """Parse the result of a commit."""
     body = document(reply)
     location = optional_text(body, "metadata-location")
     if not location:
@@ -251,7 +251,7 @@ def commit(reply: Reply) -> results.CommitTableResult:
 
 
 def view(reply: Reply) -> results.LoadViewResult:
-    """Parses a load result of a view."""
+    """Parse a load result of a view."""
     body = document(reply)
     return results.LoadViewResult(
         raw=body,
@@ -262,7 +262,7 @@ def view(reply: Reply) -> results.LoadViewResult:
 
 
 def function(reply: Reply) -> results.LoadFunctionResult:
-    """Parses a load result of a function."""
+    """Parse a load result of a function."""
     body = document(reply)
     return results.LoadFunctionResult(
         raw=body, metadata=metadata(body), metadata_location=optional_text(body, "metadata-location")
@@ -270,7 +270,7 @@ def function(reply: Reply) -> results.LoadFunctionResult:
 
 
 def plan(reply: Reply) -> results.PlanResult:
-    """Parses the state of a scan plan."""
+    """Parse the state of a scan plan."""
     body = document(reply)
     status = body.get("status")
     if status not in ("completed", "submitted", "cancelled", "failed"):
@@ -286,7 +286,7 @@ def plan(reply: Reply) -> results.PlanResult:
 
 
 def new_plan(reply: Reply) -> results.PlanResult:
-    """Parses the state of a plan that was just created."""
+    """Parse the state of a plan that was just created."""
     result = plan(reply)
     if result.status == "cancelled":
         raise InvalidResponseError("the server returned a new plan as cancelled", status=reply.status)
@@ -296,13 +296,13 @@ def new_plan(reply: Reply) -> results.PlanResult:
 
 
 def scan_tasks(reply: Reply) -> results.ScanTasks:
-    """Parses the files of a plan task."""
+    """Parse the files of a plan task."""
     body = document(reply)
     return results.ScanTasks(raw=body, **_tasks(body))
 
 
 def signature(reply: Reply) -> results.RemoteSignResult:
-    """Parses a signed storage request."""
+    """Parse a signed storage request."""
     body = document(reply)
     found = mapping(body, "headers")
     if not all(isinstance(values, list) for values in found.values()):

@@ -27,7 +27,7 @@ class ScanOperations(TableOperations):
     async def plan_table_scan(
         self, table: TableLike, request: types.PlanTableScanRequest | None = None, **call: Unpack[MutationOptions]
     ) -> PlanResult:
-        """Starts planning a scan; plan_scan does all steps. Raises NoSuchTableError. Source: `planTableScan`."""
+        """Start planning a scan; plan_scan does all steps. Raises NoSuchTableError. Source: `planTableScan`."""
         document = dict(request or {})
         between = {"start-snapshot-id", "end-snapshot-id"} & set(document)
         if "snapshot-id" in document and between:
@@ -38,21 +38,21 @@ class ScanOperations(TableOperations):
 
     @operation
     async def fetch_planning_result(self, table: TableLike, plan_id: str, **call: Unpack[CallOptions]) -> PlanResult:
-        """Returns the state of a plan. Raises NoSuchPlanIdError. Source: OpenAPI, `fetchPlanningResult`."""
+        """Return the state of a plan. Raises NoSuchPlanIdError. Source: OpenAPI, `fetchPlanningResult`."""
         return await self._call(
             Endpoint.FETCH_PLANNING_RESULT, responses.plan, object_path(table, **{"plan-id": _segment(plan_id)}), **call
         )
 
     @operation
     async def cancel_planning(self, table: TableLike, plan_id: str, **call: Unpack[MutationOptions]) -> None:
-        """Cancels a plan. Raises NoSuchPlanIdError. Source: OpenAPI, `cancelPlanning`."""
+        """Cancel a plan. Raises NoSuchPlanIdError. Source: OpenAPI, `cancelPlanning`."""
         await self._call(
             Endpoint.CANCEL_PLANNING, responses.nothing, object_path(table, **{"plan-id": _segment(plan_id)}), **call
         )
 
     @operation
     async def fetch_scan_tasks(self, table: TableLike, plan_task: str, **call: Unpack[MutationOptions]) -> ScanTasks:
-        """Returns the files of a plan task. Raises NoSuchPlanTaskError. Source: OpenAPI, `fetchScanTasks`."""
+        """Return the files of a plan task. Raises NoSuchPlanTaskError. Source: OpenAPI, `fetchScanTasks`."""
         return await self._call(
             Endpoint.FETCH_SCAN_TASKS, responses.scan_tasks, object_path(table), body={"plan-task": plan_task}, **call
         )
@@ -65,7 +65,7 @@ class ScanOperations(TableOperations):
         poll_timeout: float = 300.0,
         **call: Unpack[CallOptions],
     ) -> AsyncScanPlan:
-        """Plans a scan, polls the plan and fetches its tasks as files are consumed. Use it in a `with` statement.
+        """Plan a scan, poll the plan and fetch its tasks as files are consumed. Use it in a `with` statement.
 
         `poll_timeout` is in seconds. Iterating raises PlanFailedError, PlanCancelledError, PlanTimeoutError.
         """
@@ -81,7 +81,7 @@ class ScanOperations(TableOperations):
         fallback: bool = False,
         **call: Unpack[CallOptions],
     ) -> list[StorageCredential]:
-        """Returns new credentials for the files of a table. Raises NoSuchTableError.
+        """Return new credentials for the files of a table. Raises NoSuchTableError.
 
         `fallback` uses the credentials of a load if the server has no credentials endpoint. Source: OpenAPI,
         `loadCredentials`.
@@ -114,7 +114,7 @@ class ScanOperations(TableOperations):
         signing_config: types.RemoteSigningConfig | None = None,
         **call: Unpack[CallOptions],
     ) -> RemoteSignResult:
-        """Requests the server to sign a storage request. `signing_config` is part of the load result.
+        """Request the server to sign a storage request. `signing_config` is part of the load result.
 
         Source: OpenAPI, `signRequest`.
         """
@@ -140,7 +140,7 @@ class ScanOperations(TableOperations):
     async def report_metrics(
         self, table: TableLike, report: types.ReportMetricsRequest, **call: Unpack[CallOptions]
     ) -> None:
-        """Sends a metrics report of a scan or commit, without retries. Raises NoSuchTableError.
+        """Send a metrics report of a scan or commit, without retries. Raises NoSuchTableError.
 
         Source: OpenAPI, `reportMetrics`.
         """
@@ -179,7 +179,7 @@ def _segment(plan_id: object) -> str:
 
 
 def _is_unknown_endpoint(error: CatalogError) -> bool:
-    """Returns True if the server does not know the path, in contrast to the table."""
+    """Return True if the server does not know the path, in contrast to the table."""
     is_unknown_route = error.status in (400, 404) and error.type not in (
         "NoSuchTableException",
         "NoSuchNamespaceException",

@@ -33,7 +33,7 @@ class TableOperations(NamespaceOperations):
         page_token: str | None = None,
         **call: Unpack[CallOptions],
     ) -> TablePage:
-        """Returns a page of the tables of a namespace. Raises NoSuchNamespaceError."""
+        """Return a page of the tables of a namespace. Raises NoSuchNamespaceError."""
         return await self._call(
             Endpoint.LIST_TABLES, responses.table_page, namespace_path(namespace), page=(page_size, page_token), **call
         )
@@ -41,7 +41,7 @@ class TableOperations(NamespaceOperations):
     def iter_tables(
         self, namespace: NamespaceLike, *, page_size: int | None = None, **call: Unpack[CallOptions]
     ) -> AsyncGenerator[TableIdentifier, None]:
-        """Iterates over all tables of a namespace. Pages are requested on demand. Raises as list_tables."""
+        """Iterate over all tables of a namespace. Pages are requested on demand. Raises as list_tables."""
         return self._items(functools.partial(self.list_tables, namespace), page_size, call)
 
     @operation
@@ -53,7 +53,7 @@ class TableOperations(NamespaceOperations):
         access_delegation: Sequence[str] | Unset | None = UNSET,
         **call: Unpack[MutationOptions],
     ) -> types.TableMetadata:
-        """Creates a table, or with `"stage-create": True` prepares it for a commit. Raises as create_table_result."""
+        """Create a table, or with `"stage-create": True` prepare it for a commit. Raises as create_table_result."""
         result = await self.create_table_result(namespace, request, access_delegation=access_delegation, **call)
         return result.metadata
 
@@ -66,7 +66,7 @@ class TableOperations(NamespaceOperations):
         access_delegation: Sequence[str] | Unset | None = UNSET,
         **call: Unpack[MutationOptions],
     ) -> LoadTableResult:
-        """Does the same as create_table and returns configuration and credentials as well.
+        """Do the same as create_table and return configuration and credentials as well.
 
         Raises NoSuchNamespaceError, and AlreadyExistsError if a table or view has that name. Source: OpenAPI,
         `createTable`.
@@ -85,7 +85,7 @@ class TableOperations(NamespaceOperations):
     async def create_table_if_not_exists(
         self, namespace: NamespaceLike, request: types.CreateTableRequest, **call: Unpack[MutationOptions]
     ) -> types.TableMetadata:
-        """Creates a table, or loads the table with that name. It may have another schema.
+        """Create a table, or load the table with that name. It may have another schema.
 
         Raises NoSuchTableError if a view has that name.
         """
@@ -109,7 +109,7 @@ class TableOperations(NamespaceOperations):
     async def load_table(
         self, table: TableLike, *, if_none_match: str | None = None, **load: Unpack[LoadOptions]
     ) -> types.TableMetadata | None:
-        """Returns the metadata of a table, or None if its ETag still is `if_none_match`. Raises NoSuchTableError.
+        """Return the metadata of a table, or None if its ETag still is `if_none_match`. Raises NoSuchTableError.
 
         Takes the same keywords as load_table_result.
         """
@@ -140,7 +140,7 @@ class TableOperations(NamespaceOperations):
     async def load_table_result(
         self, table: TableLike, *, if_none_match: str | None = None, raw: bool = False, **load: Unpack[LoadOptions]
     ) -> LoadTableResult | RawResponse | None:
-        """Does the same as load_table and returns configuration, credentials and ETag as well.
+        """Do the same as load_table and return configuration, credentials and ETag as well.
 
         `snapshots="refs"` omits snapshots without a branch or tag. `referenced_by` are the views through which the
         table is read, outermost first. `access_delegation` replaces that of the options. `raw` returns the response
@@ -177,13 +177,13 @@ class TableOperations(NamespaceOperations):
 
     @operation
     async def table_exists(self, table: TableLike, **call: Unpack[CallOptions]) -> bool:
-        """Returns True if the table exists."""
+        """Return True if the table exists."""
         load = functools.partial(self._load, responses.table, table, None, snapshots="refs", access_delegation=None)
         return await self._exists(Endpoint.TABLE_EXISTS, object_path(table), lambda: load(**call), **call)
 
     @operation
     async def drop_table(self, table: TableLike, *, purge: bool = False, **call: Unpack[MutationOptions]) -> None:
-        """Drops a table. `purge` requests the server to delete its files. Raises NoSuchTableError."""
+        """Drop a table. `purge` requests the server to delete its files. Raises NoSuchTableError."""
         await self._call(
             Endpoint.DROP_TABLE, responses.nothing, object_path(table), query=(("purgeRequested", bool(purge)),), **call
         )
@@ -192,14 +192,14 @@ class TableOperations(NamespaceOperations):
     async def register_table(
         self, namespace: NamespaceLike, request: types.RegisterTableRequest, **call: Unpack[MutationOptions]
     ) -> types.TableMetadata:
-        """Creates a table from an existing metadata file. Raises as register_table_result."""
+        """Create a table from an existing metadata file. Raises as register_table_result."""
         return (await self.register_table_result(namespace, request, **call)).metadata
 
     @operation
     async def register_table_result(
         self, namespace: NamespaceLike, request: types.RegisterTableRequest, **call: Unpack[MutationOptions]
     ) -> LoadTableResult:
-        """Does the same as register_table and returns configuration and credentials as well.
+        """Do the same as register_table and return configuration and credentials as well.
 
         Raises AlreadyExistsError and NoSuchNamespaceError. Some servers answer 404 for a missing metadata file, which
         raises NoSuchNamespaceError too: see its message and `type`. Source: OpenAPI, `registerTable`.
@@ -210,7 +210,7 @@ class TableOperations(NamespaceOperations):
 
     @operation
     async def unregister_table(self, table: TableLike, **call: Unpack[MutationOptions]) -> UnregisterTableResult:
-        """Removes a table from the catalog and keeps its files. Raises NoSuchTableError."""
+        """Remove a table from the catalog and keep its files. Raises NoSuchTableError."""
         return await self._call(Endpoint.UNREGISTER_TABLE, responses.unregistered_table, object_path(table), **call)
 
     @overload
@@ -229,7 +229,7 @@ class TableOperations(NamespaceOperations):
         /,
         **call: Unpack[MutationOptions],
     ) -> None:
-        """Renames a table or moves it to another namespace.
+        """Rename a table or move it to another namespace.
 
         Raises NoSuchTableError, AlreadyExistsError, and UnsupportedOperationError if the server does not move tables.
         """

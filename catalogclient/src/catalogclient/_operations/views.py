@@ -36,7 +36,7 @@ class ViewOperations(NamespaceOperations):
         page_token: str | None = None,
         **call: Unpack[CallOptions],
     ) -> ViewPage:
-        """Returns a page of the views of a namespace. Raises NoSuchNamespaceError."""
+        """Return a page of the views of a namespace. Raises NoSuchNamespaceError."""
         return await self._call(
             Endpoint.LIST_VIEWS, responses.view_page, namespace_path(namespace), page=(page_size, page_token), **call
         )
@@ -44,21 +44,21 @@ class ViewOperations(NamespaceOperations):
     def iter_views(
         self, namespace: NamespaceLike, *, page_size: int | None = None, **call: Unpack[CallOptions]
     ) -> AsyncGenerator[TableIdentifier, None]:
-        """Iterates over all views of a namespace. Pages are requested on demand. Raises as list_views."""
+        """Iterate over all views of a namespace. Pages are requested on demand. Raises as list_views."""
         return self._items(functools.partial(self.list_views, namespace), page_size, call)
 
     @operation
     async def create_view(
         self, namespace: NamespaceLike, request: types.CreateViewRequest, **call: Unpack[MutationOptions]
     ) -> types.ViewMetadata:
-        """Creates a view. Raises NoSuchNamespaceError, and AlreadyExistsError if a table or view has that name."""
+        """Create a view. Raises NoSuchNamespaceError, and AlreadyExistsError if a table or view has that name."""
         return (await self.create_view_result(namespace, request, **call)).metadata
 
     @operation
     async def create_view_result(
         self, namespace: NamespaceLike, request: types.CreateViewRequest, **call: Unpack[MutationOptions]
     ) -> LoadViewResult:
-        """Does the same as create_view and returns location and configuration. Source: OpenAPI, `createView`."""
+        """Do the same as create_view and return location and configuration. Source: OpenAPI, `createView`."""
         return await self._call(
             Endpoint.CREATE_VIEW, responses.view, namespace_path(namespace), body=named(request), **call
         )
@@ -67,14 +67,14 @@ class ViewOperations(NamespaceOperations):
     async def load_view(
         self, view: TableLike, *, referenced_by: Sequence[TableLike] | None = None, **call: Unpack[CallOptions]
     ) -> types.ViewMetadata:
-        """Returns the metadata of a view. Raises NoSuchViewError."""
+        """Return the metadata of a view. Raises NoSuchViewError."""
         return (await self.load_view_result(view, referenced_by=referenced_by, **call)).metadata
 
     @operation
     async def load_view_result(
         self, view: TableLike, *, referenced_by: Sequence[TableLike] | None = None, **call: Unpack[CallOptions]
     ) -> LoadViewResult:
-        """Does the same as load_view and returns location and configuration as well.
+        """Do the same as load_view and return location and configuration as well.
 
         `referenced_by` are the views through which the view is read, outermost first. Source: OpenAPI, `loadView`.
         """
@@ -86,14 +86,14 @@ class ViewOperations(NamespaceOperations):
     async def replace_view(
         self, view: TableLike, request: types.CommitViewRequest, **call: Unpack[MutationOptions]
     ) -> types.ViewMetadata:
-        """Changes a view. Raises NoSuchViewError, CommitFailedError, CommitStateUnknownError."""
+        """Change a view. Raises NoSuchViewError, CommitFailedError, CommitStateUnknownError."""
         return (await self.replace_view_result(view, request, **call)).metadata
 
     @operation
     async def replace_view_result(
         self, view: TableLike, request: types.CommitViewRequest, **call: Unpack[MutationOptions]
     ) -> LoadViewResult:
-        """Does the same as replace_view and returns location and configuration. Source: OpenAPI, `replaceView`."""
+        """Do the same as replace_view and return location and configuration. Source: OpenAPI, `replaceView`."""
         return await self._call(
             Endpoint.REPLACE_VIEW,
             responses.view,
@@ -104,14 +104,14 @@ class ViewOperations(NamespaceOperations):
 
     @operation
     async def view_exists(self, view: TableLike, **call: Unpack[CallOptions]) -> bool:
-        """Returns True if the view exists."""
+        """Return True if the view exists."""
         return await self._exists(
             Endpoint.VIEW_EXISTS, object_path(view, "view"), lambda: self.load_view_result(view, **call), **call
         )
 
     @operation
     async def drop_view(self, view: TableLike, **call: Unpack[MutationOptions]) -> None:
-        """Drops a view. Raises NoSuchViewError."""
+        """Drop a view. Raises NoSuchViewError."""
         await self._call(Endpoint.DROP_VIEW, responses.nothing, object_path(view, "view"), **call)
 
     @overload
@@ -130,21 +130,21 @@ class ViewOperations(NamespaceOperations):
         /,
         **call: Unpack[MutationOptions],
     ) -> None:
-        """Renames a view or moves it to another namespace. Raises NoSuchViewError, AlreadyExistsError."""
+        """Rename a view or move it to another namespace. Raises NoSuchViewError, AlreadyExistsError."""
         await self._send(rename(source, destination, Endpoint.RENAME_VIEW), **call)
 
     @operation
     async def register_view(
         self, namespace: NamespaceLike, request: types.RegisterViewRequest, **call: Unpack[MutationOptions]
     ) -> types.ViewMetadata:
-        """Creates a view from an existing metadata file. Raises NoSuchNamespaceError, AlreadyExistsError."""
+        """Create a view from an existing metadata file. Raises NoSuchNamespaceError, AlreadyExistsError."""
         return (await self.register_view_result(namespace, request, **call)).metadata
 
     @operation
     async def register_view_result(
         self, namespace: NamespaceLike, request: types.RegisterViewRequest, **call: Unpack[MutationOptions]
     ) -> LoadViewResult:
-        """Does the same as register_view and returns location and configuration. Source: OpenAPI, `registerView`."""
+        """Do the same as register_view and return location and configuration. Source: OpenAPI, `registerView`."""
         return await self._call(
             Endpoint.REGISTER_VIEW, responses.view, namespace_path(namespace), body=named(request), **call
         )
@@ -158,7 +158,7 @@ class ViewOperations(NamespaceOperations):
         page_token: str | None = None,
         **call: Unpack[CallOptions],
     ) -> FunctionPage:
-        """Returns a page of the functions of a namespace. Raises NoSuchNamespaceError."""
+        """Return a page of the functions of a namespace. Raises NoSuchNamespaceError."""
         return await self._call(
             Endpoint.LIST_FUNCTIONS,
             responses.function_page,
@@ -170,15 +170,15 @@ class ViewOperations(NamespaceOperations):
     def iter_functions(
         self, namespace: NamespaceLike, *, page_size: int | None = None, **call: Unpack[CallOptions]
     ) -> AsyncGenerator[tuple[str, ...], None]:
-        """Iterates over all functions of a namespace as tuples of levels and name. Pages are requested on demand."""
+        """Iterate over all functions of a namespace as tuples of levels and name. Pages are requested on demand."""
         return self._items(functools.partial(self.list_functions, namespace), page_size, call)
 
     @operation
     async def load_function(self, function: TableLike, **call: Unpack[CallOptions]) -> types.FunctionMetadata:
-        """Returns the metadata of a function. Raises NoSuchFunctionError, NoSuchNamespaceError."""
+        """Return the metadata of a function. Raises NoSuchFunctionError, NoSuchNamespaceError."""
         return (await self.load_function_result(function, **call)).metadata
 
     @operation
     async def load_function_result(self, function: TableLike, **call: Unpack[CallOptions]) -> LoadFunctionResult:
-        """Does the same as load_function and returns the location as well. Source: OpenAPI, `loadFunction`."""
+        """Do the same as load_function and return the location as well. Source: OpenAPI, `loadFunction`."""
         return await self._call(Endpoint.LOAD_FUNCTION, responses.function, object_path(function, "function"), **call)

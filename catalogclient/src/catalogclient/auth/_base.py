@@ -16,25 +16,25 @@ class AuthManager(ABC):
     """Adds credentials to requests. Any number of threads may use one object."""
 
     def attach(self, options: RestCatalogOptions) -> None:  # noqa: B027  (an optional method)
-        """Called once by each catalog that uses this object, before the first request.
+        """Prepare for a catalog. Each catalog that uses this object calls it once, before the first request.
 
         `options` are the options of the catalog without `auth` and `session`, for managers that send requests.
         """
 
     def may_block(self) -> bool:
-        """Returns False if `apply` and `refresh` do not block now, so that AsyncRestCatalog needs no worker thread."""
+        """Return False if `apply` and `refresh` do not block now, so that AsyncRestCatalog needs no worker thread."""
         return True
 
     @abstractmethod
     def apply(self, request: PreparedRequest) -> None:
-        """Sets header fields of `request`. Called for every attempt, after all other fields are set."""
+        """Set header fields of `request`. The catalog calls it for every attempt, after all other fields are set."""
 
     def refresh(self, *, reason: int) -> bool:
-        """Called after status 401 or 419 (`reason`). Returns True if new credentials are available for a retry."""
+        """Renew the credentials after status 401 or 419 (`reason`). Returns True if a retry can use new credentials."""
         return False
 
     def close(self) -> None:  # noqa: B027  (an optional method)
-        """Closes connections."""
+        """Close connections."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -48,11 +48,11 @@ class TokenAuth(AuthManager):
 
     @abstractmethod
     def token(self) -> str:
-        """Returns the current token."""
+        """Return the current token."""
 
     @abstractmethod
     def renew(self, *, rejected: str | None) -> str:
-        """Returns a token other than `rejected`, or `rejected` if there is no other token."""
+        """Return a token other than `rejected`, or `rejected` if there is no other token."""
 
     def apply(self, request: PreparedRequest) -> None:
         token = validate_token(self.token())
@@ -68,14 +68,14 @@ class TokenAuth(AuthManager):
 
 
 def validate_token(token: object) -> str:
-    """Returns `token`. Raises InvalidArgumentError if it is empty or contains other than visible ASCII characters."""
+    """Return `token`. Raises InvalidArgumentError if it is empty or contains other than visible ASCII characters."""
     if not isinstance(token, str) or not token or not all("!" <= each <= "~" for each in token):
         raise InvalidArgumentError("a token must be a non-empty string of visible ASCII characters")
     return token
 
 
 def import_extra(name: str, *, extra: str) -> Any:
-    """Imports a module. Raises InvalidArgumentError that names the extra if it is not installed."""
+    """Import a module. Raises InvalidArgumentError that names the extra if it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:

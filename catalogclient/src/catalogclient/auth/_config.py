@@ -128,7 +128,7 @@ _KINDS: dict[str, Callable[..., AuthManager]] = {
 
 
 def create_manager(auth: AuthConfig | AuthManager | None) -> AuthManager:
-    """Returns `auth` or the manager that it configures. Raises InvalidArgumentError for an invalid mapping."""
+    """Return `auth` or the manager that it configures. Raises InvalidArgumentError for an invalid mapping."""
     if auth is None:
         return NoAuth()
     if isinstance(auth, AuthManager):

@@ -57,7 +57,7 @@ class SigV4Auth(AuthManager):
 
     @classmethod
     def from_botocore(cls, region: str, service: str = "execute-api", *, profile: str | None = None) -> Self:
-        """Uses the credential chain of the AWS tools. Requires the extra `aws`."""
+        """Use the credential chain of the AWS tools. Requires the extra `aws`."""
         found = import_extra("botocore.session", extra="aws").Session(profile=profile).get_credentials()
         if found is None:
             raise InvalidArgumentError("botocore found no AWS credentials")
@@ -115,7 +115,7 @@ class SigV4Auth(AuthManager):
         )
 
     def refresh(self, *, reason: int) -> bool:
-        """Returns True if `credentials` is a callable or the delegate has new credentials."""
+        """Return True if `credentials` is a callable or the delegate has new credentials."""
         renewed = self._delegate.refresh(reason=reason) if self._delegate is not None else False
         return self._can_change or renewed
 
@@ -137,13 +137,13 @@ class SigV4Auth(AuthManager):
 
 
 def canonical_path(url: str, *, service: str) -> str:
-    """Returns the path with every segment encoded again, as all services except S3 require."""
+    """Return the path with every segment encoded again, as all services except S3 require."""
     path = urlsplit(url).path or "/"
     return path if service == "s3" else quote(path, safe="/-._~")
 
 
 def canonical_query(url: str) -> str:
-    """Returns the query parameters sorted by name and value."""
+    """Return the query parameters sorted by name and value."""
     pairs = [part.partition("=") for part in urlsplit(url).query.split("&") if part]
     return "&".join(f"{name}={value}" for name, value in sorted((name, value) for name, _, value in pairs))
 

@@ -18,7 +18,7 @@ class NoAuth(AuthManager):
         return False
 
     def apply(self, request: PreparedRequest) -> None:
-        """Sets nothing."""
+        """Set nothing."""
 
 
 class BearerAuth(TokenAuth):
@@ -99,5 +99,5 @@ class BasicAuth(AuthManager):
 
 
 def basic(username: str, password: str) -> str:
-    """Returns the value of the Authorization header for basic authentication."""
+    """Return the value of the Authorization header for basic authentication."""
     return f"Basic {base64.b64encode(f'{username}:{password}'.encode()).decode()}"

@@ -50,7 +50,7 @@ def request_token(
     margin: float,
     default_expires_in: float | None,
 ) -> Token:
-    """Requests a token. `margin` is the number of seconds before expiry at which the token is renewed.
+    """Request a token. `margin` is the number of seconds before expiry at which the token is renewed.
 
     Raises OAuthError for an error response, InvalidResponseError for a response without a token, and NetworkError or
     ServerError if all attempts failed.
@@ -148,7 +148,7 @@ def _seconds(value: object) -> float | None:
 
 
 def _until_exp(token: str) -> float | None:
-    """Returns the seconds until the `exp` claim of a JWT. The signature is not verified, because the server does."""
+    """Return the seconds until the `exp` claim of a JWT. The signature is not verified, because the server does."""
     parts = token.split(".")
     if len(parts) != 3:
         return None
