@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import logging
 import pkgutil
 import subprocess
@@ -52,6 +53,14 @@ def test_every_public_method_has_a_docstring() -> None:
     for name in dir(catalogclient.RestCatalog):
         if not name.startswith("_") and callable(getattr(catalogclient.RestCatalog, name)):
             assert getattr(catalogclient.RestCatalog, name).__doc__, name
+
+
+@pytest.mark.parametrize("module", ["", ".changes", ".credentials", ".expressions", ".requirements", ".updates"])
+def test_every_public_function_has_a_docstring(module: str) -> None:
+    names = vars(importlib.import_module(f"catalogclient{module}")).items()
+    functions = {name: value for name, value in names if inspect.isfunction(value) and not name.startswith("_")}
+    assert functions
+    assert not [name for name, function in functions.items() if not function.__doc__]
 
 
 def test_keywords_of_the_catalog_are_the_fields_of_the_options() -> None:

@@ -54,11 +54,14 @@ class RetryInfo(RequestInfo):
 class RequestHook(Protocol):
     """Observer of requests, called in the thread of the call. Exceptions of a hook are logged and suppressed."""
 
-    def on_request(self, info: RequestInfo) -> None: ...
+    def on_request(self, info: RequestInfo) -> None:
+        """Observe the start of an attempt."""
 
-    def on_response(self, info: ResponseInfo) -> None: ...
+    def on_response(self, info: ResponseInfo) -> None:
+        """Observe the end of an attempt, with or without a response."""
 
-    def on_retry(self, info: RetryInfo) -> None: ...
+    def on_retry(self, info: RetryInfo) -> None:
+        """Observe the start of a delay before the next attempt."""
 
 
 class AttemptReporter:

@@ -37,10 +37,12 @@ def parse_fixed_type(text: str) -> FixedType | None:
 
 
 def is_decimal_type(text: str) -> bool:
+    """Return True for `decimal(P,S)`."""
     return parse_decimal_type(text) is not None
 
 
 def is_fixed_type(text: str) -> bool:
+    """Return True for `fixed[L]`."""
     return parse_fixed_type(text) is not None
 
 

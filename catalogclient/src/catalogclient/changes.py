@@ -40,6 +40,7 @@ class Draft:
 
     @classmethod
     def of(cls, metadata: types.TableMetadata) -> Draft:
+        """Create a draft of the current state. Raises InvalidArgumentError if the metadata has no current schema."""
         schema = get_current_schema(metadata)
         if schema is None or "last-column-id" not in metadata:
             raise InvalidArgumentError("the metadata has no current schema or no last-column-id")
@@ -56,6 +57,7 @@ class Draft:
         )
 
     def new_id(self) -> int:
+        """Assign the next column id."""
         self.last_column_id += 1
         return self.last_column_id
 

@@ -28,62 +28,77 @@ def or_(left: Expression, right: Expression, *more: Expression) -> Expression:
 
 
 def not_(child: Expression) -> Expression:
+    """Negate a filter: `child` must not match."""
     return {"type": "not", "child": child}
 
 
 def is_null(column: str, *, style: Style = "legacy") -> Expression:
+    """Match rows in which the column is null."""
     return _unary("is-null", column, style)
 
 
 def not_null(column: str, *, style: Style = "legacy") -> Expression:
+    """Match rows in which the column is not null."""
     return _unary("not-null", column, style)
 
 
 def is_nan(column: str, *, style: Style = "legacy") -> Expression:
+    """Match rows in which the column, of type float or double, is NaN."""
     return _unary("is-nan", column, style)
 
 
 def not_nan(column: str, *, style: Style = "legacy") -> Expression:
+    """Match rows in which the column, of type float or double, is not NaN."""
     return _unary("not-nan", column, style)
 
 
 def lt(column: str, value: Value, *, style: Style = "legacy") -> Expression:
+    """Match rows in which the column is less than `value`."""
     return _compared("lt", column, value, style)
 
 
 def lt_eq(column: str, value: Value, *, style: Style = "legacy") -> Expression:
+    """Match rows in which the column is less than or equal to `value`."""
     return _compared("lt-eq", column, value, style)
 
 
 def gt(column: str, value: Value, *, style: Style = "legacy") -> Expression:
+    """Match rows in which the column is greater than `value`."""
     return _compared("gt", column, value, style)
 
 
 def gt_eq(column: str, value: Value, *, style: Style = "legacy") -> Expression:
+    """Match rows in which the column is greater than or equal to `value`."""
     return _compared("gt-eq", column, value, style)
 
 
 def eq(column: str, value: Value, *, style: Style = "legacy") -> Expression:
+    """Match rows in which the column equals `value`."""
     return _compared("eq", column, value, style)
 
 
 def not_eq(column: str, value: Value, *, style: Style = "legacy") -> Expression:
+    """Match rows in which the column does not equal `value`."""
     return _compared("not-eq", column, value, style)
 
 
 def starts_with(column: str, value: str, *, style: Style = "legacy") -> Expression:
+    """Match rows in which the string column begins with `value`."""
     return _compared("starts-with", column, value, style)
 
 
 def not_starts_with(column: str, value: str, *, style: Style = "legacy") -> Expression:
+    """Match rows in which the string column does not begin with `value`."""
     return _compared("not-starts-with", column, value, style)
 
 
 def is_in(column: str, values: Iterable[Value], *, style: Style = "legacy") -> Expression:
+    """Match rows in which the column equals one of `values`."""
     return _listed("in", column, values, style)
 
 
 def not_in(column: str, values: Iterable[Value], *, style: Style = "legacy") -> Expression:
+    """Match rows in which the column equals none of `values`."""
     return _listed("not-in", column, values, style)
 
 
