@@ -15,7 +15,7 @@ from requests.structures import CaseInsensitiveDict
 
 from catalogclient import CatalogError, Endpoint, _error_mapping, errors
 from catalogclient._endpoints import OPERATIONS
-from catalogclient._messages import Reply
+from catalogclient._messages import HttpResponse
 from tests.catalogclient.conftest import untimed
 
 
@@ -23,7 +23,7 @@ def mapped(status: int, body: Any = b"", *, by: Endpoint = Endpoint.LOAD_TABLE, 
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     kind = {} if isinstance(body, bytes) else {"Content-Type": "application/json"}
     headers = CaseInsensitiveDict({**kind, **{name.replace("_", "-"): value for name, value in fields.items()}})
-    return _error_mapping.error_from_reply(Reply(status, headers, io.BytesIO(content)), OPERATIONS[by])
+    return _error_mapping.error_from_response(HttpResponse(status, headers, io.BytesIO(content)), OPERATIONS[by])
 
 
 def error_document(kind: Any, message: str = "m", code: int = 404) -> dict[str, Any]:

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from requests.structures import CaseInsensitiveDict
 
 from catalogclient import CatalogError, ScanTasks
-from catalogclient._messages import Reply
+from catalogclient._messages import HttpResponse
 from catalogclient._operations import responses
 from catalogclient._scan import resolved
 from tests.catalogclient.conftest import untimed
 
-PARSERS: list[Callable[[Reply], Any]] = [
+PARSERS: list[Callable[[HttpResponse], Any]] = [
     *(responses.config, responses.namespace_page, responses.namespace_properties, responses.table_page),
     *(responses.table, responses.unregistered_table, responses.commit, responses.view_page, responses.view),
     *(responses.function_page, responses.function, responses.plan, responses.new_plan, responses.scan_tasks),
@@ -44,10 +44,10 @@ DOCUMENTS = st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=8) | VALUES
 @pytest.mark.parametrize("parse", PARSERS)
 @given(document=DOCUMENTS)
 @settings(untimed, max_examples=30)
-def test_any_document_is_a_result_or_a_catalog_error(parse: Callable[[Reply], Any], document: Any) -> None:
+def test_any_document_is_a_result_or_a_catalog_error(parse: Callable[[HttpResponse], Any], document: Any) -> None:
     body = io.BytesIO(json.dumps(document).encode())
     with contextlib.suppress(CatalogError):
-        result = parse(Reply(200, CaseInsensitiveDict({"Content-Type": "application/json"}), body))
+        result = parse(HttpResponse(200, CaseInsensitiveDict({"Content-Type": "application/json"}), body))
         assert repr(result)
         if isinstance(result, ScanTasks):
             assert len(list(resolved(result))) == len(result.file_scan_tasks)
@@ -58,4 +58,4 @@ def test_any_document_is_a_result_or_a_catalog_error(parse: Callable[[Reply], An
 def test_any_bytes_are_a_result_or_a_catalog_error(content: bytes, kind: str) -> None:
     for parse in PARSERS:
         with contextlib.suppress(CatalogError):
-            assert repr(parse(Reply(200, CaseInsensitiveDict({"Content-Type": kind}), io.BytesIO(content))))
+            assert repr(parse(HttpResponse(200, CaseInsensitiveDict({"Content-Type": kind}), io.BytesIO(content))))

@@ -19,7 +19,7 @@ import certifi
 import httpx
 
 from catalogclient import _call_scope, _http, _urls
-from catalogclient._messages import PreparedRequest, Reply
+from catalogclient._messages import HttpResponse, PreparedRequest
 from catalogclient._options import RestCatalogOptions, Timeout, check_file
 from catalogclient.errors import CatalogError, ClientClosedError, InvalidArgumentError, RequestTimeoutError
 
@@ -41,7 +41,7 @@ class AsyncTransport:
         self._proxies: dict[tuple[str, str, int], str | None] = {}
         self._tls: ssl.SSLContext | None = None
 
-    async def exchange(self, request: PreparedRequest, limits: Timeout, deadline: float | None) -> Reply:
+    async def exchange(self, request: PreparedRequest, limits: Timeout, deadline: float | None) -> HttpResponse:
         """Send `request` once and read the whole response. Redirects are not followed.
 
         Raises NetworkError if no complete response was received, InvalidResponseError if it exceeds
@@ -79,7 +79,7 @@ class AsyncTransport:
                 for transport in transports:
                     await transport.aclose()
 
-    async def _exchange(self, request: PreparedRequest, limits: Timeout, extensions: dict[str, Any]) -> Reply:
+    async def _exchange(self, request: PreparedRequest, limits: Timeout, extensions: dict[str, Any]) -> HttpResponse:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             # Connections belong to the event loop that opened them.
@@ -102,7 +102,7 @@ class AsyncTransport:
         limits: Timeout,
         extensions: dict[str, Any],
         proxy: str | None,
-    ) -> Reply:
+    ) -> HttpResponse:
         parts = urlsplit(request.url)
         path = f"{parts.path}?{parts.query}" if parts.query else parts.path
         # A proxy for http requires the absolute form (RFC 9112 §3.2.2).
@@ -128,7 +128,7 @@ class AsyncTransport:
             async for chunk in response.aiter_bytes():
                 if not _http.append(body, chunk, status=status, limit=self._options.max_response_bytes):
                     break
-            return Reply(status, response.headers, body)
+            return HttpResponse(status, response.headers, body)
         finally:
             await response.aclose()
 
@@ -181,7 +181,7 @@ class AsyncioRuntime:
         self._transport = transport
         self._sleepers: set[asyncio.Future[None]] = set()
 
-    async def exchange(self, request: PreparedRequest, limits: Timeout, deadline: float | None) -> Reply:
+    async def exchange(self, request: PreparedRequest, limits: Timeout, deadline: float | None) -> HttpResponse:
         return await self._transport.exchange(request, limits, deadline)
 
     async def sleep(self, seconds: float) -> None:

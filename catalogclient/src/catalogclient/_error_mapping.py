@@ -10,7 +10,7 @@ from typing import Any
 
 from catalogclient import errors
 from catalogclient._endpoints import Operation
-from catalogclient._messages import Reply
+from catalogclient._messages import HttpResponse
 from catalogclient.errors import CatalogError
 
 _MAX_DETAILS = 2_000
@@ -49,24 +49,24 @@ _BY_STATUS: dict[int, type[CatalogError]] = {
 }
 
 
-def error_from_reply(reply: Reply, operation: Operation) -> CatalogError:
+def error_from_response(response: HttpResponse, operation: Operation) -> CatalogError:
     """Return the exception for a response of status 400 or above."""
-    body = parse_error_body(_body(reply))
-    return _error_class(reply.status, body.type, operation)(
-        body.message or f"Request failed with status {reply.status}",
-        status=reply.status,
+    body = parse_error_body(_body(response))
+    return _error_class(response.status, body.type, operation)(
+        body.message or f"Request failed with status {response.status}",
+        status=response.status,
         type=body.type,
         code=body.code,
         stack=body.stack,
         details=body.details,
-        request_id=request_id(reply),
-        retry_after=parse_retry_after(reply.headers.get("Retry-After")),
+        request_id=request_id(response),
+        retry_after=parse_retry_after(response.headers.get("Retry-After")),
     )
 
 
-def request_id(reply: Reply) -> str | None:
+def request_id(response: HttpResponse) -> str | None:
     """Return the request id of the server, if it sent one."""
-    return next((reply.headers[name] for name in _REQUEST_IDS if name in reply.headers), None)
+    return next((response.headers[name] for name in _REQUEST_IDS if name in response.headers), None)
 
 
 def parse_error_body(body: Any) -> CatalogError:
@@ -120,9 +120,9 @@ def _error_class(status: int, error_type: str | None, operation: Operation) -> t
     return _BY_STATUS.get(status) or (errors.ServerError if status >= 500 else errors.ResponseError)
 
 
-def _body(reply: Reply) -> Any:
-    text = reply.content.decode("utf-8-sig", "replace")
-    if "json" in reply.headers.get("Content-Type", "").lower() or text.lstrip().startswith("{"):
+def _body(response: HttpResponse) -> Any:
+    text = response.content.decode("utf-8-sig", "replace")
+    if "json" in response.headers.get("Content-Type", "").lower() or text.lstrip().startswith("{"):
         try:
             return json.loads(text)
         except (ValueError, RecursionError):

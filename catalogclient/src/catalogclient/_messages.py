@@ -53,8 +53,8 @@ class PreparedRequest:
         return f"PreparedRequest({self.method})"
 
 
-class Reply:
-    """A response with an unparsed body."""
+class HttpResponse:
+    """A response whose body is not parsed yet. Operations return it to callers as RawResponse."""
 
     __slots__ = ("_body", "headers", "status")
     status: int
@@ -84,7 +84,7 @@ class Reply:
         return json.loads(text)
 
     def __repr__(self) -> str:
-        return f"Reply({self.status})"
+        return f"HttpResponse({self.status})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class Call(Generic[T]):
     """An operation with its arguments: the content of the request and the function that parses the response."""
 
     operation: Operation
-    read: Callable[[Reply], T]
+    read: Callable[[HttpResponse], T]
     """Parses a successful response. Raises InvalidResponseError."""
     values: Mapping[str, PathValue] = field(default_factory=dict)
     """Values of the placeholders of the path."""

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from catalogclient import _call_scope
-from catalogclient._messages import PreparedRequest, Reply
+from catalogclient._messages import HttpResponse, PreparedRequest
 from catalogclient._options import Timeout
 from catalogclient.errors import RequestTimeoutError
 
@@ -32,7 +32,7 @@ class Runtime(Protocol):
         """Name and version of the HTTP library for the User-Agent header."""
         ...
 
-    async def exchange(self, request: PreparedRequest, limits: Timeout, deadline: float | None) -> Reply:
+    async def exchange(self, request: PreparedRequest, limits: Timeout, deadline: float | None) -> HttpResponse:
         """Send a request once and read the whole response. Raises CatalogError."""
         ...
 
@@ -69,7 +69,7 @@ class BlockingRuntime:
     def name(self) -> str:
         return self._transport.get().name
 
-    async def exchange(self, request: PreparedRequest, limits: Timeout, deadline: float | None) -> Reply:
+    async def exchange(self, request: PreparedRequest, limits: Timeout, deadline: float | None) -> HttpResponse:
         return self._transport.get().exchange(request, timeout=limits, deadline=deadline)
 
     async def sleep(self, seconds: float) -> None:

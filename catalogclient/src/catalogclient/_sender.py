@@ -12,7 +12,7 @@ from catalogclient._endpoints import Operation
 from catalogclient._event_hooks import AttemptReporter
 from catalogclient._guards import converted
 from catalogclient._log import AUTH
-from catalogclient._messages import Call, PreparedRequest, Reply, Unset
+from catalogclient._messages import Call, HttpResponse, PreparedRequest, Unset
 from catalogclient._options import RestCatalogOptions
 from catalogclient._retries import RetryState
 from catalogclient._routing import Route
@@ -75,15 +75,15 @@ class Sender:
                 raise error from failure
             reporter = AttemptReporter(self._options.hooks, call.operation, request, retries.number)
             try:
-                reply = await self._runtime.exchange(request, scope.timeout, scope.deadline)
+                response = await self._runtime.exchange(request, scope.timeout, scope.deadline)
             except CatalogError as failure:
                 reporter.ended(failure.status, error=failure)
                 error = failure
             else:
-                reporter.ended(reply.status, request_id=_error_mapping.request_id(reply))
-                rejection = _rejection(call, reply)
+                reporter.ended(response.status, request_id=_error_mapping.request_id(response))
+                rejection = _rejection(call, response)
                 if rejection is None:
-                    return _parse(call, reply, request, retries)
+                    return _parse(call, response, request, retries)
                 error = rejection
             _add_location(error, request, call.operation)
             if retries.should_refresh_credentials(error) and await self._refresh_credentials(error):
@@ -169,27 +169,27 @@ def _key(operation: Operation, given: str | None) -> str | None:
     return _idempotency.generate_idempotency_key() if operation.keyed else None
 
 
-def _rejection(call: Call[T], reply: Reply) -> CatalogError | None:
+def _rejection(call: Call[T], response: HttpResponse) -> CatalogError | None:
     """Return the error of a response that is not a success, or None."""
     try:
-        if reply.status >= 400:
-            with converted("the error response is invalid", InvalidResponseError, status=reply.status):
-                return _error_mapping.error_from_reply(reply, call.operation)
+        if response.status >= 400:
+            with converted("the error response is invalid", InvalidResponseError, status=response.status):
+                return _error_mapping.error_from_response(response, call.operation)
     except InvalidResponseError as error:
         return error
-    if reply.status < 200:
-        return InvalidResponseError(f"the final response has status {reply.status}", status=reply.status)
-    if reply.status == 304 and "If-None-Match" not in call.headers:
+    if response.status < 200:
+        return InvalidResponseError(f"the final response has status {response.status}", status=response.status)
+    if response.status == 304 and "If-None-Match" not in call.headers:
         return InvalidResponseError("the server returned 304 to an unconditional request", status=304)
     return None
 
 
-def _parse(call: Call[T], reply: Reply, request: PreparedRequest, retries: RetryState) -> T:
+def _parse(call: Call[T], response: HttpResponse, request: PreparedRequest, retries: RetryState) -> T:
     try:
-        with converted("the response is invalid", InvalidResponseError, status=reply.status):
-            return call.read(reply)
+        with converted("the response is invalid", InvalidResponseError, status=response.status):
+            return call.read(response)
     except CatalogError as error:
-        error.status = error.status or reply.status
+        error.status = error.status or response.status
         _add_location(error, request, call.operation)
         # Sets `maybe_applied`. A success status keeps the class of the error.
         retries.final(error)

@@ -13,7 +13,7 @@ from requests.adapters import HTTPAdapter
 from requests.structures import CaseInsensitiveDict
 
 from catalogclient import _connections, _http, _redact, _urls
-from catalogclient._messages import PreparedRequest, Reply
+from catalogclient._messages import HttpResponse, PreparedRequest
 from catalogclient._options import RestCatalogOptions, Timeout, check_file
 from catalogclient.errors import CatalogError, InvalidArgumentError
 
@@ -36,7 +36,7 @@ class Transport:
         self._options = options
         self._open()
 
-    def exchange(self, request: PreparedRequest, *, timeout: Timeout, deadline: float | None) -> Reply:
+    def exchange(self, request: PreparedRequest, *, timeout: Timeout, deadline: float | None) -> HttpResponse:
         """Send `request` once and read the whole response. Redirects are not followed.
 
         `deadline` is a time of the monotonic clock. Raises NetworkError if no complete response was received,
@@ -62,7 +62,7 @@ class Transport:
         self._environments: dict[tuple[str, str, int], dict[str, Any]] = {}
         self._session = self._options.session or _session(self._options)
 
-    def _exchange(self, request: PreparedRequest, exchange: _connections.Exchange, timeout: Timeout) -> Reply:
+    def _exchange(self, request: PreparedRequest, exchange: _connections.Exchange, timeout: Timeout) -> HttpResponse:
         adapter = self._session.get_adapter(request.url)
         _connections.begin(exchange)
         exchange.sent = False if isinstance(adapter, _Adapter) else None
@@ -77,7 +77,7 @@ class Transport:
         try:
             status = response.status_code
             _http.check_redirect(status, response.headers.get("Location"))
-            return Reply(status, response.headers, self._body(response, status))
+            return HttpResponse(status, response.headers, self._body(response, status))
         finally:
             response.close()
 

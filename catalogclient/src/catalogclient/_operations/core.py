@@ -14,7 +14,7 @@ from catalogclient._call_scope import CallScope
 from catalogclient._endpoints import OPERATIONS, Effect, Endpoint, Operation
 from catalogclient._guards import converted
 from catalogclient._log import CONFIG, HTTP
-from catalogclient._messages import UNSET, Call, RawResponse, Reply, Unset, encode_json
+from catalogclient._messages import UNSET, Call, HttpResponse, RawResponse, Unset, encode_json
 from catalogclient._operations import requests, responses
 from catalogclient._options import (
     CALL_OPTIONS,
@@ -236,7 +236,7 @@ class Core:
     async def _call(
         self,
         endpoint: Endpoint,
-        read: Callable[[Reply], T],
+        read: Callable[[HttpResponse], T],
         values: Mapping[str, PathValue] | None = None,
         /,
         *,

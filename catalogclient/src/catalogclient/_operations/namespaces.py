@@ -9,7 +9,7 @@ from typing import Any, Unpack
 from catalogclient import _identifiers, _pagination
 from catalogclient._endpoints import Endpoint
 from catalogclient._identifiers import NamespaceIdentifier, NamespaceLike
-from catalogclient._messages import Reply
+from catalogclient._messages import HttpResponse
 from catalogclient._operations import responses
 from catalogclient._operations.core import Core, operation
 from catalogclient._operations.requests import namespace_path
@@ -74,10 +74,10 @@ class NamespaceOperations(Core):
         if properties is not None:
             document["properties"] = dict(properties)
 
-        def read(reply: Reply) -> NamespaceMetadata:
+        def read(response: HttpResponse) -> NamespaceMetadata:
             # Some servers send no body.
-            has_body = responses.looks_like_json(reply)
-            return responses.namespace(responses.document(reply) if has_body else dict(document), levels)
+            has_body = responses.looks_like_json(response)
+            return responses.namespace(responses.document(response) if has_body else dict(document), levels)
 
         return await self._call(Endpoint.CREATE_NAMESPACE, read, body=document, **call)
 
@@ -98,8 +98,8 @@ class NamespaceOperations(Core):
         """Return a namespace with its properties. Raises NoSuchNamespaceError."""
         levels = _identifiers.namespace(namespace).namespace
 
-        def read(reply: Reply) -> NamespaceMetadata:
-            return responses.namespace(responses.document(reply), levels)
+        def read(response: HttpResponse) -> NamespaceMetadata:
+            return responses.namespace(responses.document(response), levels)
 
         return await self._call(Endpoint.LOAD_NAMESPACE_METADATA, read, {"namespace": levels}, **call)
 

@@ -11,7 +11,7 @@ from catalogclient import _endpoints, _error_mapping
 from catalogclient import _results as results
 from catalogclient._identifiers import NamespaceIdentifier, TableIdentifier, new_identifier, set_name, set_namespace
 from catalogclient._log import CONFIG
-from catalogclient._messages import RawResponse, Reply
+from catalogclient._messages import HttpResponse, RawResponse
 from catalogclient.errors import CatalogError, InvalidResponseError
 
 # ISO 8601 without years and months, because their length depends on the calendar.
@@ -23,35 +23,35 @@ _KINDS: dict[type, str] = {str: " of strings", dict: " of objects"}
 T = TypeVar("T")
 
 
-def nothing(_reply: Reply) -> None:
+def nothing(_response: HttpResponse) -> None:
     """Ignore the body."""
 
 
-def raw(reply: Reply) -> RawResponse:
+def raw(response: HttpResponse) -> RawResponse:
     """Return the response unparsed."""
-    return RawResponse(reply.status, reply.headers, reply.content)
+    return RawResponse(response.status, response.headers, response.content)
 
 
-def document(reply: Reply) -> dict[str, Any]:
+def document(response: HttpResponse) -> dict[str, Any]:
     """Parse the body as a JSON object."""
-    if not looks_like_json(reply):
-        raise InvalidResponseError("the response is not a JSON document", status=reply.status)
+    if not looks_like_json(response):
+        raise InvalidResponseError("the response is not a JSON document", status=response.status)
     try:
-        found = reply.document()
+        found = response.document()
     except (ValueError, RecursionError) as error:
         # The message of the JSON parser contains parts of the document, possibly a credential.
         raise InvalidResponseError(
-            f"the response cannot be parsed: {type(error).__name__}", status=reply.status
+            f"the response cannot be parsed: {type(error).__name__}", status=response.status
         ) from None
     if not isinstance(found, dict):
-        raise InvalidResponseError("the response is not a JSON object", status=reply.status)
+        raise InvalidResponseError("the response is not a JSON object", status=response.status)
     return found
 
 
-def looks_like_json(reply: Reply) -> bool:
+def looks_like_json(response: HttpResponse) -> bool:
     """Return True if the body is declared as JSON or begins like a JSON object."""
-    start = reply.start(_PEEK).removeprefix(b"\xef\xbb\xbf").lstrip()
-    return bool(start) and ("json" in reply.headers.get("Content-Type", "").lower() or start.startswith(b"{"))
+    start = response.start(_PEEK).removeprefix(b"\xef\xbb\xbf").lstrip()
+    return bool(start) and ("json" in response.headers.get("Content-Type", "").lower() or start.startswith(b"{"))
 
 
 def items(body: Mapping[str, Any], key: str, kind: type[T]) -> list[T]:
@@ -127,22 +127,22 @@ def credentials(body: dict[str, Any]) -> list[results.StorageCredential]:
     return [results.StorageCredential(text(each, "prefix"), secrets(each, "config")) for each in found]
 
 
-def etag(reply: Reply) -> str | None:
+def etag(response: HttpResponse) -> str | None:
     """Return the ETag without the suffix (`--gzip`) that some servers add to compressed responses.
 
     Such a server does not recognise the ETag with the suffix in If-None-Match.
     """
-    tag = reply.headers.get("ETag")
-    encoding = reply.headers.get("Content-Encoding", "").strip().lower()
+    tag = response.headers.get("ETag")
+    encoding = response.headers.get("Content-Encoding", "").strip().lower()
     if not tag or not encoding:
         return tag
     quote = '"' if tag.endswith('"') else ""
     return tag.removesuffix(quote).removesuffix(f"--{encoding}") + quote
 
 
-def config(reply: Reply) -> results.CatalogConfig:
+def config(response: HttpResponse) -> results.CatalogConfig:
     """Parse the configuration (OpenAPI, `CatalogConfig`)."""
-    body = document(reply)
+    body = document(response)
     listed = [_endpoints.parse(each) for each in items(body, "endpoints", str)]
     return results.CatalogConfig(
         raw=body,
@@ -168,27 +168,27 @@ def duration(text: object) -> timedelta | None:
         return None
 
 
-def table_page(reply: Reply) -> results.TablePage:
+def table_page(response: HttpResponse) -> results.TablePage:
     """Parse a page of tables."""
-    body = document(reply)
+    body = document(response)
     return results.TablePage(_identifiers(body), token(body))
 
 
-def view_page(reply: Reply) -> results.ViewPage:
+def view_page(response: HttpResponse) -> results.ViewPage:
     """Parse a page of views."""
-    body = document(reply)
+    body = document(response)
     return results.ViewPage(_identifiers(body), token(body))
 
 
-def function_page(reply: Reply) -> results.FunctionPage:
+def function_page(response: HttpResponse) -> results.FunctionPage:
     """Parse a page of functions."""
-    body = document(reply)
+    body = document(response)
     return results.FunctionPage([levels(each) for each in items(body, "identifiers", object)], token(body))
 
 
-def namespace_page(reply: Reply) -> results.NamespacePage:
+def namespace_page(response: HttpResponse) -> results.NamespacePage:
     """Parse a page of namespaces."""
-    body = document(reply)
+    body = document(response)
     return results.NamespacePage(
         [NamespaceIdentifier(levels(each)) for each in items(body, "namespaces", object)], token(body)
     )
@@ -205,9 +205,9 @@ def namespace(body: dict[str, Any], requested: tuple[str, ...]) -> results.Names
     )
 
 
-def namespace_properties(reply: Reply) -> results.UpdateNamespacePropertiesResult:
+def namespace_properties(response: HttpResponse) -> results.UpdateNamespacePropertiesResult:
     """Parse the result of an update of namespace properties."""
-    body = document(reply)
+    body = document(response)
     return results.UpdateNamespacePropertiesResult(
         raw=body,
         updated=items(body, "updated", str),
@@ -216,9 +216,9 @@ def namespace_properties(reply: Reply) -> results.UpdateNamespacePropertiesResul
     )
 
 
-def table(reply: Reply) -> results.LoadTableResult:
+def table(response: HttpResponse) -> results.LoadTableResult:
     """Parse a load result."""
-    body = document(reply)
+    body = document(response)
     return results.LoadTableResult(
         raw=body,
         metadata=metadata(body),
@@ -226,33 +226,33 @@ def table(reply: Reply) -> results.LoadTableResult:
         config=secrets(body, "config"),
         storage_credentials=credentials(body),
         remote_signing_config=optional_object(body, "remote-signing-config"),
-        etag=etag(reply),
+        etag=etag(response),
     )
 
 
-def unregistered_table(reply: Reply) -> results.UnregisterTableResult:
+def unregistered_table(response: HttpResponse) -> results.UnregisterTableResult:
     """Parse the result of unregistering a table."""
-    body = document(reply)
+    body = document(response)
     return results.UnregisterTableResult(
         raw=body, metadata=metadata(body), metadata_location=text(body, "metadata-location")
     )
 
 
-def commit(reply: Reply) -> results.CommitTableResult:
+def commit(response: HttpResponse) -> results.CommitTableResult:
     """Parse the result of a commit."""
-    body = document(reply)
+    body = document(response)
     location = optional_text(body, "metadata-location")
     if not location:
         raise InvalidResponseError(
-            f"Server returned {reply.status} without required `metadata-location` field on CommitTableResponse",
-            status=reply.status,
+            f"Server returned {response.status} without required `metadata-location` field on CommitTableResponse",
+            status=response.status,
         )
-    return results.CommitTableResult(raw=body, metadata=metadata(body), metadata_location=location, etag=etag(reply))
+    return results.CommitTableResult(raw=body, metadata=metadata(body), metadata_location=location, etag=etag(response))
 
 
-def view(reply: Reply) -> results.LoadViewResult:
+def view(response: HttpResponse) -> results.LoadViewResult:
     """Parse a load result of a view."""
-    body = document(reply)
+    body = document(response)
     return results.LoadViewResult(
         raw=body,
         metadata=metadata(body),
@@ -261,20 +261,20 @@ def view(reply: Reply) -> results.LoadViewResult:
     )
 
 
-def function(reply: Reply) -> results.LoadFunctionResult:
+def function(response: HttpResponse) -> results.LoadFunctionResult:
     """Parse a load result of a function."""
-    body = document(reply)
+    body = document(response)
     return results.LoadFunctionResult(
         raw=body, metadata=metadata(body), metadata_location=optional_text(body, "metadata-location")
     )
 
 
-def plan(reply: Reply) -> results.PlanResult:
+def plan(response: HttpResponse) -> results.PlanResult:
     """Parse the state of a scan plan."""
-    body = document(reply)
+    body = document(response)
     status = body.get("status")
     if status not in ("completed", "submitted", "cancelled", "failed"):
-        raise InvalidResponseError("the response has no known plan status", status=reply.status)
+        raise InvalidResponseError("the response has no known plan status", status=response.status)
     return results.PlanResult(
         raw=body,
         status=status,
@@ -285,30 +285,30 @@ def plan(reply: Reply) -> results.PlanResult:
     )
 
 
-def new_plan(reply: Reply) -> results.PlanResult:
+def new_plan(response: HttpResponse) -> results.PlanResult:
     """Parse the state of a plan that was just created."""
-    result = plan(reply)
+    result = plan(response)
     if result.status == "cancelled":
-        raise InvalidResponseError("the server returned a new plan as cancelled", status=reply.status)
+        raise InvalidResponseError("the server returned a new plan as cancelled", status=response.status)
     if result.status == "submitted" and not result.plan_id:
-        raise InvalidResponseError("the response has no plan-id", status=reply.status)
+        raise InvalidResponseError("the response has no plan-id", status=response.status)
     return result
 
 
-def scan_tasks(reply: Reply) -> results.ScanTasks:
+def scan_tasks(response: HttpResponse) -> results.ScanTasks:
     """Parse the files of a plan task."""
-    body = document(reply)
+    body = document(response)
     return results.ScanTasks(raw=body, **_tasks(body))
 
 
-def signature(reply: Reply) -> results.RemoteSignResult:
+def signature(response: HttpResponse) -> results.RemoteSignResult:
     """Parse a signed storage request."""
-    body = document(reply)
+    body = document(response)
     found = mapping(body, "headers")
     if not all(isinstance(values, list) for values in found.values()):
-        raise InvalidResponseError("the values of headers in the response are not lists", status=reply.status)
+        raise InvalidResponseError("the values of headers in the response are not lists", status=response.status)
     return results.RemoteSignResult(
-        uri=text(body, "uri"), headers=found, cacheable="private" in reply.headers.get("Cache-Control", "").lower()
+        uri=text(body, "uri"), headers=found, cacheable="private" in response.headers.get("Cache-Control", "").lower()
     )
 
 

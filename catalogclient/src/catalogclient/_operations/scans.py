@@ -90,7 +90,7 @@ class ScanOperations(TableOperations):
             operation=OPERATIONS[Endpoint.LOAD_CREDENTIALS],
             values=object_path(table),
             query=(*((("planId", plan_id),) if plan_id is not None else ()), *references(referenced_by)),
-            read=lambda reply: responses.credentials(responses.document(reply)),
+            read=lambda response: responses.credentials(responses.document(response)),
         )
         route = await self._route()
         is_listed = route.lists_endpoints and not route.lacks(prepared.operation)

@@ -9,7 +9,7 @@ from typing import Literal, TypeVar, Unpack, overload
 from catalogclient import _identifiers, types
 from catalogclient._endpoints import OPERATIONS, Endpoint
 from catalogclient._identifiers import NamespaceLike, TableIdentifier, TableLike
-from catalogclient._messages import UNSET, Call, RawResponse, Reply, Unset
+from catalogclient._messages import UNSET, Call, HttpResponse, RawResponse, Unset
 from catalogclient._operations import responses
 from catalogclient._operations.core import operation
 from catalogclient._operations.namespaces import NamespaceOperations
@@ -152,7 +152,7 @@ class TableOperations(NamespaceOperations):
 
     async def _load(
         self,
-        parse: Callable[[Reply], T],
+        parse: Callable[[HttpResponse], T],
         table: TableLike,
         if_none_match: str | None,
         /,
@@ -171,7 +171,7 @@ class TableOperations(NamespaceOperations):
             wants_default_snapshots=snapshots is None,
             headers={"If-None-Match": if_none_match} if if_none_match else {},
             access_delegation=access_delegation,
-            read=lambda reply: None if reply.status == 304 else parse(reply),
+            read=lambda response: None if response.status == 304 else parse(response),
         )
         return await self._send(prepared, **call)
 

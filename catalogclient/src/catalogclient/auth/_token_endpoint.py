@@ -14,7 +14,7 @@ from urllib.parse import quote_plus, urlencode
 
 from catalogclient import _call_scope, _error_mapping, _headers, _redact
 from catalogclient._endpoints import OPERATIONS, Endpoint
-from catalogclient._messages import PreparedRequest, Reply
+from catalogclient._messages import HttpResponse, PreparedRequest
 from catalogclient._operations import responses
 from catalogclient._options import RetryPolicy, Timeout
 from catalogclient._retries import RetryState
@@ -69,14 +69,16 @@ def request_token(
         }
     request = PreparedRequest("POST", url, fields, urlencode(form).encode())
     try:
-        reply = _sent(transport, request, timeout=timeout, retry=retry)
-        return _token(reply, margin=margin, default_expires_in=default_expires_in)
+        response = _sent(transport, request, timeout=timeout, retry=retry)
+        return _token(response, margin=margin, default_expires_in=default_expires_in)
     except CatalogError as error:
         error.method, error.url, error.operation = "POST", _redact.url_without_secrets(url), _OPERATION.name
         raise
 
 
-def _sent(transport: Transport, request: PreparedRequest, *, timeout: Timeout, retry: RetryPolicy | None) -> Reply:
+def _sent(
+    transport: Transport, request: PreparedRequest, *, timeout: Timeout, retry: RetryPolicy | None
+) -> HttpResponse:
     now = time.monotonic()
     deadline = now + _TOTAL_TIMEOUT
     scope = _call_scope.current()
@@ -90,20 +92,20 @@ def _sent(transport: Transport, request: PreparedRequest, *, timeout: Timeout, r
         retries.begin_attempt(now=time.monotonic())
         error: CatalogError
         try:
-            reply = transport.exchange(request, timeout=timeout, deadline=deadline)
+            response = transport.exchange(request, timeout=timeout, deadline=deadline)
         except CatalogError as failure:
             error = failure
         else:
-            if reply.status < 400:
-                return reply
-            error = _error(reply)
+            if response.status < 400:
+                return response
+            error = _error(response)
         delay = retries.next_delay(error, now=time.monotonic())
         _call_scope.sleep(delay, scope.closed if scope else threading.Event())
 
 
-def _error(reply: Reply) -> CatalogError:
-    found = _error_mapping.error_from_reply(reply, _OPERATION)
-    if reply.status >= 500:
+def _error(response: HttpResponse) -> CatalogError:
+    found = _error_mapping.error_from_response(response, _OPERATION)
+    if response.status >= 500:
         return found
     body: Any = found.details if isinstance(found.details, dict) else {}
     code = body.get("error")
@@ -121,14 +123,14 @@ def _error(reply: Reply) -> CatalogError:
     )
 
 
-def _token(reply: Reply, *, margin: float, default_expires_in: float | None) -> Token:
-    body = responses.document(reply)
+def _token(response: HttpResponse, *, margin: float, default_expires_in: float | None) -> Token:
+    body = responses.document(response)
     token = body.get("access_token")
     if not isinstance(token, str) or not token:
-        raise InvalidResponseError("the response has no access_token", status=reply.status)
+        raise InvalidResponseError("the response has no access_token", status=response.status)
     kind = body.get("token_type", "bearer")
     if not isinstance(kind, str) or kind.lower() not in ("bearer", "n_a"):
-        raise InvalidResponseError("the response has a token_type other than bearer", status=reply.status)
+        raise InvalidResponseError("the response has a token_type other than bearer", status=response.status)
     lifetime = _seconds(body.get("expires_in"))
     if lifetime is None:
         lifetime = _until_exp(token)
