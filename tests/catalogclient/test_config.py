@@ -19,7 +19,7 @@ from catalogclient import (
     UnauthorizedError,
     UnsupportedEndpointError,
 )
-from catalogclient._operations import responses
+from catalogclient._operations import parsing
 from tests.catalogclient.conftest import Connect
 from tests.fakes.http_peer import HttpPeer, Response, in_json
 
@@ -310,7 +310,7 @@ def test_header_fields_of_the_configuration_are_sent_unless_reserved(
     ],
 )
 def test_durations(text: object, expected: timedelta | None) -> None:
-    assert responses.duration(text) == expected
+    assert parsing.duration(text) == expected
 
 
 def test_secrets_of_the_configuration_are_hidden(peer: HttpPeer, connect: Connect) -> None:

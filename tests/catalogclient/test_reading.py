@@ -15,15 +15,15 @@ from requests.structures import CaseInsensitiveDict
 
 from catalogclient import CatalogError, ScanTasks
 from catalogclient._messages import HttpResponse
-from catalogclient._operations import responses
+from catalogclient._operations import parsing
 from catalogclient._scan import resolved
 from tests.catalogclient.conftest import untimed
 
 PARSERS: list[Callable[[HttpResponse], Any]] = [
-    *(responses.config, responses.namespace_page, responses.namespace_properties, responses.table_page),
-    *(responses.table, responses.unregistered_table, responses.commit, responses.view_page, responses.view),
-    *(responses.function_page, responses.function, responses.plan, responses.new_plan, responses.scan_tasks),
-    *(responses.signature,),
+    *(parsing.config, parsing.namespace_page, parsing.namespace_properties, parsing.table_page),
+    *(parsing.table, parsing.unregistered_table, parsing.commit, parsing.view_page, parsing.view),
+    *(parsing.function_page, parsing.function, parsing.plan, parsing.new_plan, parsing.scan_tasks),
+    parsing.signature,
 ]
 KEYS = [
     *("defaults", "overrides", "endpoints", "idempotency-key-lifetime", "namespaces", "identifiers", "next-page-token"),

@@ -54,7 +54,7 @@ class PreparedRequest:
 
 
 class HttpResponse:
-    """A response whose body is not parsed yet. Operations return it to callers as RawResponse."""
+    """A response whose body is not parsed yet. RawResponse is its public form."""
 
     __slots__ = ("_body", "headers", "status")
     status: int

@@ -8,9 +8,9 @@ from typing import Any, Unpack
 from catalogclient import _metadata, types
 from catalogclient._endpoints import Endpoint
 from catalogclient._identifiers import TableLike
-from catalogclient._operations import responses
+from catalogclient._operations import parsing
 from catalogclient._operations.core import operation
-from catalogclient._operations.requests import object_path, with_plain_identifier
+from catalogclient._operations.request_parts import object_path, with_plain_identifier
 from catalogclient._operations.tables import TableOperations
 from catalogclient._options import CallOptions, MutationOptions
 from catalogclient._results import CommitTableResult, LoadTableResult
@@ -42,7 +42,7 @@ class CommitOperations(TableOperations):
             raise InvalidArgumentError("pass either the request or requirements and updates")
         return await self._call(
             Endpoint.UPDATE_TABLE,
-            responses.commit,
+            parsing.commit,
             object_path(table),
             body=_commit(request or {"requirements": [*requirements], "updates": [*updates]}),
             **call,
@@ -98,7 +98,7 @@ class CommitOperations(TableOperations):
         changes = [_commit(each) for each in table_changes]
         if not all("identifier" in each for each in changes):
             raise InvalidArgumentError("every change of a transaction needs the identifier of its table")
-        await self._call(Endpoint.COMMIT_TRANSACTION, responses.nothing, body={"table-changes": changes}, **call)
+        await self._call(Endpoint.COMMIT_TRANSACTION, parsing.nothing, body={"table-changes": changes}, **call)
 
     @operation
     async def reconcile_commit(

@@ -15,7 +15,7 @@ from catalogclient._endpoints import OPERATIONS, Effect, Endpoint, Operation
 from catalogclient._guards import converted
 from catalogclient._log import CONFIG, HTTP
 from catalogclient._messages import UNSET, Call, HttpResponse, RawResponse, Unset, encode_json
-from catalogclient._operations import requests, responses
+from catalogclient._operations import parsing, request_parts
 from catalogclient._options import (
     CALL_OPTIONS,
     CallOptions,
@@ -209,7 +209,7 @@ class Core:
             operation=custom,
             query=tuple((params or {}).items()),
             body=None if json is None else encode_json(json),
-            read=responses.raw,
+            read=parsing.raw,
         )
         return await self._send(prepared, None if prefixed else _routing.initial(self._options), **call)
 
@@ -250,7 +250,7 @@ class Core:
         prepared = Call(
             operation=OPERATIONS[endpoint],
             values=values or {},
-            query=(*query, *requests.page_parameters(*page)),
+            query=(*query, *request_parts.page_parameters(*page)),
             body=None if body is None else encode_json(body),
             access_delegation=access_delegation,
             read=read,
@@ -279,7 +279,7 @@ class Core:
         **call: Unpack[CallOptions],
     ) -> bool:
         """Send a HEAD request, or call `load` if the server does not support it. Returns False for status 404."""
-        head = Call(operation=OPERATIONS[endpoint], values=values, read=responses.nothing)
+        head = Call(operation=OPERATIONS[endpoint], values=values, read=parsing.nothing)
         route = await self._route()
         try:
             if route.lacks(head.operation):
@@ -329,7 +329,7 @@ class Core:
         prepared = Call(
             operation=OPERATIONS[Endpoint.LOAD_CONFIG],
             query=(("warehouse", warehouse),) if warehouse is not None else (),
-            read=responses.config,
+            read=parsing.config,
         )
         config = await self._sender.send(
             prepared, _routing.initial(self._options), _scope(), headers=call.get("headers")

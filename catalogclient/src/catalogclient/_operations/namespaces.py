@@ -10,9 +10,9 @@ from catalogclient import _identifiers, _pagination
 from catalogclient._endpoints import Endpoint
 from catalogclient._identifiers import NamespaceIdentifier, NamespaceLike
 from catalogclient._messages import HttpResponse
-from catalogclient._operations import responses
+from catalogclient._operations import parsing
 from catalogclient._operations.core import Core, operation
-from catalogclient._operations.requests import namespace_path
+from catalogclient._operations.request_parts import namespace_path
 from catalogclient._options import CallOptions, MutationOptions
 from catalogclient._results import NamespaceMetadata, NamespacePage, UpdateNamespacePropertiesResult
 from catalogclient._urls import Levels
@@ -39,7 +39,7 @@ class NamespaceOperations(Core):
         above = _identifiers.parent(parent)
         return await self._call(
             Endpoint.LIST_NAMESPACES,
-            responses.namespace_page,
+            parsing.namespace_page,
             query=(("parent", Levels(above.namespace)),) if above else (),
             page=(page_size, page_token),
             **call,
@@ -76,8 +76,8 @@ class NamespaceOperations(Core):
 
         def read(response: HttpResponse) -> NamespaceMetadata:
             # Some servers send no body.
-            has_body = responses.looks_like_json(response)
-            return responses.namespace(responses.document(response) if has_body else dict(document), levels)
+            has_body = parsing.looks_like_json(response)
+            return parsing.namespace(parsing.document(response) if has_body else dict(document), levels)
 
         return await self._call(Endpoint.CREATE_NAMESPACE, read, body=document, **call)
 
@@ -99,7 +99,7 @@ class NamespaceOperations(Core):
         levels = _identifiers.namespace(namespace).namespace
 
         def read(response: HttpResponse) -> NamespaceMetadata:
-            return responses.namespace(responses.document(response), levels)
+            return parsing.namespace(parsing.document(response), levels)
 
         return await self._call(Endpoint.LOAD_NAMESPACE_METADATA, read, {"namespace": levels}, **call)
 
@@ -116,7 +116,7 @@ class NamespaceOperations(Core):
     @operation
     async def drop_namespace(self, namespace: NamespaceLike, **call: Unpack[MutationOptions]) -> None:
         """Drop an empty namespace. Raises NoSuchNamespaceError, NamespaceNotEmptyError."""
-        await self._call(Endpoint.DROP_NAMESPACE, responses.nothing, namespace_path(namespace), **call)
+        await self._call(Endpoint.DROP_NAMESPACE, parsing.nothing, namespace_path(namespace), **call)
 
     @operation
     async def update_namespace_properties(
@@ -146,7 +146,7 @@ class NamespaceOperations(Core):
             document["removals"] = list(dict.fromkeys(document["removals"]))
         return await self._call(
             Endpoint.UPDATE_NAMESPACE_PROPERTIES,
-            responses.namespace_properties,
+            parsing.namespace_properties,
             namespace_path(namespace),
             body=document,
             **call,

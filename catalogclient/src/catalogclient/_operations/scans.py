@@ -10,9 +10,9 @@ from catalogclient import _headers, types
 from catalogclient._endpoints import OPERATIONS, Endpoint
 from catalogclient._identifiers import TableLike
 from catalogclient._messages import Call, encode_json
-from catalogclient._operations import responses
+from catalogclient._operations import parsing
 from catalogclient._operations.core import operation
-from catalogclient._operations.requests import object_path, references
+from catalogclient._operations.request_parts import object_path, references
 from catalogclient._operations.tables import TableOperations
 from catalogclient._options import CallOptions, MutationOptions
 from catalogclient._results import PlanResult, RemoteSignResult, ScanTasks, StorageCredential
@@ -34,27 +34,27 @@ class ScanOperations(TableOperations):
             raise InvalidArgumentError("a scan reads one snapshot or the changes between two, not both")
         if between == {"start-snapshot-id"}:
             raise InvalidArgumentError("start-snapshot-id requires end-snapshot-id")
-        return await self._call(Endpoint.PLAN_TABLE_SCAN, responses.new_plan, object_path(table), body=document, **call)
+        return await self._call(Endpoint.PLAN_TABLE_SCAN, parsing.new_plan, object_path(table), body=document, **call)
 
     @operation
     async def fetch_planning_result(self, table: TableLike, plan_id: str, **call: Unpack[CallOptions]) -> PlanResult:
         """Return the state of a plan. Raises NoSuchPlanIdError. Source: OpenAPI, `fetchPlanningResult`."""
         return await self._call(
-            Endpoint.FETCH_PLANNING_RESULT, responses.plan, object_path(table, **{"plan-id": _segment(plan_id)}), **call
+            Endpoint.FETCH_PLANNING_RESULT, parsing.plan, object_path(table, **{"plan-id": _segment(plan_id)}), **call
         )
 
     @operation
     async def cancel_planning(self, table: TableLike, plan_id: str, **call: Unpack[MutationOptions]) -> None:
         """Cancel a plan. Raises NoSuchPlanIdError. Source: OpenAPI, `cancelPlanning`."""
         await self._call(
-            Endpoint.CANCEL_PLANNING, responses.nothing, object_path(table, **{"plan-id": _segment(plan_id)}), **call
+            Endpoint.CANCEL_PLANNING, parsing.nothing, object_path(table, **{"plan-id": _segment(plan_id)}), **call
         )
 
     @operation
     async def fetch_scan_tasks(self, table: TableLike, plan_task: str, **call: Unpack[MutationOptions]) -> ScanTasks:
         """Return the files of a plan task. Raises NoSuchPlanTaskError. Source: OpenAPI, `fetchScanTasks`."""
         return await self._call(
-            Endpoint.FETCH_SCAN_TASKS, responses.scan_tasks, object_path(table), body={"plan-task": plan_task}, **call
+            Endpoint.FETCH_SCAN_TASKS, parsing.scan_tasks, object_path(table), body={"plan-task": plan_task}, **call
         )
 
     def plan_scan(
@@ -90,7 +90,7 @@ class ScanOperations(TableOperations):
             operation=OPERATIONS[Endpoint.LOAD_CREDENTIALS],
             values=object_path(table),
             query=(*((("planId", plan_id),) if plan_id is not None else ()), *references(referenced_by)),
-            read=lambda response: responses.credentials(responses.document(response)),
+            read=lambda response: parsing.credentials(parsing.document(response)),
         )
         route = await self._route()
         is_listed = route.lists_endpoints and not route.lacks(prepared.operation)
@@ -131,7 +131,7 @@ class ScanOperations(TableOperations):
                 values=object_path(table),
                 body=encode_json(document),
                 headers=fields,
-                read=responses.signature,
+                read=parsing.signature,
             ),
             **call,
         )
@@ -144,7 +144,7 @@ class ScanOperations(TableOperations):
 
         Source: OpenAPI, `reportMetrics`.
         """
-        await self._call(Endpoint.REPORT_METRICS, responses.nothing, object_path(table), body=report, **call)
+        await self._call(Endpoint.REPORT_METRICS, parsing.nothing, object_path(table), body=report, **call)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from catalogclient import _identifiers, types
 from catalogclient._endpoints import OPERATIONS, Endpoint
 from catalogclient._identifiers import NamespaceLike, TableIdentifier, TableLike
 from catalogclient._messages import UNSET, Call, HttpResponse, RawResponse, Unset
-from catalogclient._operations import responses
+from catalogclient._operations import parsing
 from catalogclient._operations.core import operation
 from catalogclient._operations.namespaces import NamespaceOperations
-from catalogclient._operations.requests import named, namespace_path, object_path, references, rename
+from catalogclient._operations.request_parts import named, namespace_path, object_path, references, rename
 from catalogclient._options import CallOptions, LoadOptions, MutationOptions, Snapshots, without_key
 from catalogclient._results import LoadTableResult, TablePage, UnregisterTableResult
 from catalogclient.errors import CatalogError, InvalidArgumentError
@@ -35,7 +35,7 @@ class TableOperations(NamespaceOperations):
     ) -> TablePage:
         """Return a page of the tables of a namespace. Raises NoSuchNamespaceError."""
         return await self._call(
-            Endpoint.LIST_TABLES, responses.table_page, namespace_path(namespace), page=(page_size, page_token), **call
+            Endpoint.LIST_TABLES, parsing.table_page, namespace_path(namespace), page=(page_size, page_token), **call
         )
 
     def iter_tables(
@@ -73,7 +73,7 @@ class TableOperations(NamespaceOperations):
         """
         return await self._call(
             Endpoint.CREATE_TABLE,
-            responses.table,
+            parsing.table,
             namespace_path(namespace),
             # Nessie rejects a request without this key.
             body={"stage-create": False, **named(request)},
@@ -113,7 +113,7 @@ class TableOperations(NamespaceOperations):
 
         Takes the same keywords as load_table_result.
         """
-        result = await self._load(responses.table, table, if_none_match, **load)
+        result = await self._load(parsing.table, table, if_none_match, **load)
         return None if result is None else result.metadata
 
     @overload
@@ -147,8 +147,8 @@ class TableOperations(NamespaceOperations):
         unparsed, for metadata that does not fit into memory as objects. Source: OpenAPI, `loadTable`.
         """
         if raw:
-            return await self._load(responses.raw, table, if_none_match, **load)
-        return await self._load(responses.table, table, if_none_match, **load)
+            return await self._load(parsing.raw, table, if_none_match, **load)
+        return await self._load(parsing.table, table, if_none_match, **load)
 
     async def _load(
         self,
@@ -178,14 +178,14 @@ class TableOperations(NamespaceOperations):
     @operation
     async def table_exists(self, table: TableLike, **call: Unpack[CallOptions]) -> bool:
         """Return True if the table exists."""
-        load = functools.partial(self._load, responses.table, table, None, snapshots="refs", access_delegation=None)
+        load = functools.partial(self._load, parsing.table, table, None, snapshots="refs", access_delegation=None)
         return await self._exists(Endpoint.TABLE_EXISTS, object_path(table), lambda: load(**call), **call)
 
     @operation
     async def drop_table(self, table: TableLike, *, purge: bool = False, **call: Unpack[MutationOptions]) -> None:
         """Drop a table. `purge` requests the server to delete its files. Raises NoSuchTableError."""
         await self._call(
-            Endpoint.DROP_TABLE, responses.nothing, object_path(table), query=(("purgeRequested", bool(purge)),), **call
+            Endpoint.DROP_TABLE, parsing.nothing, object_path(table), query=(("purgeRequested", bool(purge)),), **call
         )
 
     @operation
@@ -205,13 +205,13 @@ class TableOperations(NamespaceOperations):
         raises NoSuchNamespaceError too: see its message and `type`. Source: OpenAPI, `registerTable`.
         """
         return await self._call(
-            Endpoint.REGISTER_TABLE, responses.table, namespace_path(namespace), body=named(request), **call
+            Endpoint.REGISTER_TABLE, parsing.table, namespace_path(namespace), body=named(request), **call
         )
 
     @operation
     async def unregister_table(self, table: TableLike, **call: Unpack[MutationOptions]) -> UnregisterTableResult:
         """Remove a table from the catalog and keep its files. Raises NoSuchTableError."""
-        return await self._call(Endpoint.UNREGISTER_TABLE, responses.unregistered_table, object_path(table), **call)
+        return await self._call(Endpoint.UNREGISTER_TABLE, parsing.unregistered_table, object_path(table), **call)
 
     @overload
     async def rename_table(self, request: types.RenameTableRequest, /, **call: Unpack[MutationOptions]) -> None: ...

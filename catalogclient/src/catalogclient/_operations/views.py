@@ -9,10 +9,10 @@ from typing import Unpack, overload
 from catalogclient import types
 from catalogclient._endpoints import Endpoint
 from catalogclient._identifiers import NamespaceLike, TableIdentifier, TableLike
-from catalogclient._operations import responses
+from catalogclient._operations import parsing
 from catalogclient._operations.core import operation
 from catalogclient._operations.namespaces import NamespaceOperations
-from catalogclient._operations.requests import (
+from catalogclient._operations.request_parts import (
     named,
     namespace_path,
     object_path,
@@ -38,7 +38,7 @@ class ViewOperations(NamespaceOperations):
     ) -> ViewPage:
         """Return a page of the views of a namespace. Raises NoSuchNamespaceError."""
         return await self._call(
-            Endpoint.LIST_VIEWS, responses.view_page, namespace_path(namespace), page=(page_size, page_token), **call
+            Endpoint.LIST_VIEWS, parsing.view_page, namespace_path(namespace), page=(page_size, page_token), **call
         )
 
     def iter_views(
@@ -60,7 +60,7 @@ class ViewOperations(NamespaceOperations):
     ) -> LoadViewResult:
         """Do the same as create_view and return location and configuration. Source: OpenAPI, `createView`."""
         return await self._call(
-            Endpoint.CREATE_VIEW, responses.view, namespace_path(namespace), body=named(request), **call
+            Endpoint.CREATE_VIEW, parsing.view, namespace_path(namespace), body=named(request), **call
         )
 
     @operation
@@ -79,7 +79,7 @@ class ViewOperations(NamespaceOperations):
         `referenced_by` are the views through which the view is read, outermost first. Source: OpenAPI, `loadView`.
         """
         return await self._call(
-            Endpoint.LOAD_VIEW, responses.view, object_path(view, "view"), query=references(referenced_by), **call
+            Endpoint.LOAD_VIEW, parsing.view, object_path(view, "view"), query=references(referenced_by), **call
         )
 
     @operation
@@ -96,7 +96,7 @@ class ViewOperations(NamespaceOperations):
         """Do the same as replace_view and return location and configuration. Source: OpenAPI, `replaceView`."""
         return await self._call(
             Endpoint.REPLACE_VIEW,
-            responses.view,
+            parsing.view,
             object_path(view, "view"),
             body=with_plain_identifier(request),
             **call,
@@ -112,7 +112,7 @@ class ViewOperations(NamespaceOperations):
     @operation
     async def drop_view(self, view: TableLike, **call: Unpack[MutationOptions]) -> None:
         """Drop a view. Raises NoSuchViewError."""
-        await self._call(Endpoint.DROP_VIEW, responses.nothing, object_path(view, "view"), **call)
+        await self._call(Endpoint.DROP_VIEW, parsing.nothing, object_path(view, "view"), **call)
 
     @overload
     async def rename_view(self, request: types.RenameTableRequest, /, **call: Unpack[MutationOptions]) -> None: ...
@@ -146,7 +146,7 @@ class ViewOperations(NamespaceOperations):
     ) -> LoadViewResult:
         """Do the same as register_view and return location and configuration. Source: OpenAPI, `registerView`."""
         return await self._call(
-            Endpoint.REGISTER_VIEW, responses.view, namespace_path(namespace), body=named(request), **call
+            Endpoint.REGISTER_VIEW, parsing.view, namespace_path(namespace), body=named(request), **call
         )
 
     @operation
@@ -161,7 +161,7 @@ class ViewOperations(NamespaceOperations):
         """Return a page of the functions of a namespace. Raises NoSuchNamespaceError."""
         return await self._call(
             Endpoint.LIST_FUNCTIONS,
-            responses.function_page,
+            parsing.function_page,
             namespace_path(namespace),
             page=(page_size, page_token),
             **call,
@@ -181,4 +181,4 @@ class ViewOperations(NamespaceOperations):
     @operation
     async def load_function_result(self, function: TableLike, **call: Unpack[CallOptions]) -> LoadFunctionResult:
         """Do the same as load_function and return the location as well. Source: OpenAPI, `loadFunction`."""
-        return await self._call(Endpoint.LOAD_FUNCTION, responses.function, object_path(function, "function"), **call)
+        return await self._call(Endpoint.LOAD_FUNCTION, parsing.function, object_path(function, "function"), **call)

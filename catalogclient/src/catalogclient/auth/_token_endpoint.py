@@ -15,7 +15,7 @@ from urllib.parse import quote_plus, urlencode
 from catalogclient import _call_scope, _error_mapping, _headers, _redact
 from catalogclient._endpoints import OPERATIONS, Endpoint
 from catalogclient._messages import HttpResponse, PreparedRequest
-from catalogclient._operations import responses
+from catalogclient._operations import parsing
 from catalogclient._options import RetryPolicy, Timeout
 from catalogclient._retries import RetryState
 from catalogclient.auth._static import basic
@@ -112,8 +112,8 @@ def _error(response: HttpResponse) -> CatalogError:
     return OAuthError(
         found.message,
         error=code if isinstance(code, str) else "",
-        error_description=responses.optional_text(body, "error_description"),
-        error_uri=responses.optional_text(body, "error_uri"),
+        error_description=parsing.optional_text(body, "error_description"),
+        error_uri=parsing.optional_text(body, "error_uri"),
         status=found.status,
         type=found.type,
         code=found.code,
@@ -124,7 +124,7 @@ def _error(response: HttpResponse) -> CatalogError:
 
 
 def _token(response: HttpResponse, *, margin: float, default_expires_in: float | None) -> Token:
-    body = responses.document(response)
+    body = parsing.document(response)
     token = body.get("access_token")
     if not isinstance(token, str) or not token:
         raise InvalidResponseError("the response has no access_token", status=response.status)

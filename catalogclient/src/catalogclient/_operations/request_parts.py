@@ -9,7 +9,7 @@ from catalogclient import _identifiers
 from catalogclient._endpoints import OPERATIONS, Endpoint
 from catalogclient._identifiers import NamespaceLike, TableIdentifier, TableLike
 from catalogclient._messages import Call, encode_json
-from catalogclient._operations import responses
+from catalogclient._operations import parsing
 from catalogclient._options import positive_int
 from catalogclient._urls import PathValue, QueryValue, References
 from catalogclient.errors import InvalidArgumentError
@@ -65,7 +65,7 @@ def rename(source: Any, destination: TableLike | None, endpoint: Endpoint) -> Ca
         body=encode_json(
             {"source": _identifiers.table(source).to_dict(), "destination": _identifiers.table(destination).to_dict()}
         ),
-        read=responses.nothing,
+        read=parsing.nothing,
     )
 
 
