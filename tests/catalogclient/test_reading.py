@@ -16,7 +16,7 @@ from requests.structures import CaseInsensitiveDict
 from catalogclient import CatalogError, ScanTasks
 from catalogclient._messages import HttpResponse
 from catalogclient._operations import parsing
-from catalogclient._scan import resolved
+from catalogclient._scan import resolve_tasks
 from tests.catalogclient.conftest import untimed
 
 PARSERS: list[Callable[[HttpResponse], Any]] = [
@@ -50,7 +50,7 @@ def test_any_document_is_a_result_or_a_catalog_error(parse: Callable[[HttpRespon
         result = parse(HttpResponse(200, CaseInsensitiveDict({"Content-Type": "application/json"}), body))
         assert repr(result)
         if isinstance(result, ScanTasks):
-            assert len(list(resolved(result))) == len(result.file_scan_tasks)
+            assert len(list(resolve_tasks(result))) == len(result.file_scan_tasks)
 
 
 @settings(untimed, max_examples=30)

@@ -65,7 +65,7 @@ def test_parameters_are_signed_in_order() -> None:
     [("http://h:80/", "h"), ("http://h:8080/", "h:8080"), ("https://H/", "h"), ("https://[::1]:444/", "[::1]:444")],
 )
 def test_the_signed_host_equals_the_sent_host(url: str, host: str) -> None:
-    assert dict(signer()._signed(PreparedRequest("GET", url, {}, None)))["host"] == host
+    assert dict(signer()._signed_fields(PreparedRequest("GET", url, {}, None)))["host"] == host
 
 
 def test_the_authorization_of_a_delegate_is_signed(peer: HttpPeer, connect: Connect) -> None:

@@ -70,7 +70,7 @@ class AsyncTransport:
                 sent = False
             if not isinstance(error, OSError | httpx.HTTPError) and not (is_change and sent):
                 raise InvalidArgumentError(f"the request cannot be sent: {type(error).__name__}") from error
-            raise _http.network_error(error, sent=sent, deadline=deadline, is_timeout=_timed_out) from error
+            raise _http.network_error(error, sent=sent, deadline=deadline, is_timeout=_is_timeout) from error
 
     async def close(self) -> None:
         idle, self._idle = self._idle, {}
@@ -146,11 +146,11 @@ class AsyncTransport:
         origin = _urls.origin(url)
         if origin not in self._proxies:
             scheme, host, _ = origin
-            given = dict(self._options.proxies or {})
-            if not given and self._options.trust_env and not urllib.request.proxy_bypass(host):
-                given = urllib.request.getproxies_environment()
+            proxies = dict(self._options.proxies or {})
+            if not proxies and self._options.trust_env and not urllib.request.proxy_bypass(host):
+                proxies = urllib.request.getproxies_environment()
             keys = (f"{scheme}://{host}", scheme, f"all://{host}", "all")
-            self._proxies[origin] = next((given[key] for key in keys if given.get(key)), None)
+            self._proxies[origin] = next((proxies[key] for key in keys if proxies.get(key)), None)
         return self._proxies[origin]
 
     def _tls_context(self) -> ssl.SSLContext:
@@ -228,5 +228,5 @@ def _wake(sleeper: asyncio.Future[None]) -> None:
         sleeper.set_result(None)
 
 
-def _timed_out(error: BaseException) -> bool:
+def _is_timeout(error: BaseException) -> bool:
     return isinstance(error, TimeoutError | httpx.TimeoutException)

@@ -89,7 +89,7 @@ class Operation:
     """Error class for a 409 without a known `type`."""
 
     @property
-    def listed(self) -> str:
+    def endpoint(self) -> str:
         """Form in which servers list the operation in their configuration."""
         return f"{self.method} {self.template}"
 
@@ -175,7 +175,7 @@ DEFAULT_ENDPOINTS = frozenset(
 """Default endpoints of a server that lists none (OpenAPI, `CatalogConfig.endpoints`)."""
 
 
-def parse(listed: str) -> str | None:
+def parse(entry: str) -> str | None:
     """Convert an entry of a server's endpoint list to the form of `Endpoint`. Returns None for an invalid entry."""
-    parts = listed.split()
+    parts = entry.split()
     return " ".join(parts) if len(parts) == 2 and parts[1].startswith("/") else None

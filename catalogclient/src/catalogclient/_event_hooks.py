@@ -81,7 +81,7 @@ class AttemptReporter:
             info = RequestInfo(**self._fields())
             self._call_hooks(lambda hook: hook.on_request(info))
 
-    def ended(self, status: int, *, error: CatalogError | None = None, request_id: str | None = None) -> None:
+    def report_end(self, status: int, *, error: CatalogError | None = None, request_id: str | None = None) -> None:
         elapsed = time.monotonic() - self._started_at
         if HTTP.isEnabledFor(logging.DEBUG):
             HTTP.debug(
@@ -99,7 +99,7 @@ class AttemptReporter:
             info = ResponseInfo(**self._fields(), status=status, elapsed=elapsed, error=name)
             self._call_hooks(lambda hook: hook.on_response(info))
 
-    def retrying(self, delay: float, error: CatalogError) -> None:
+    def report_retry(self, delay: float, error: CatalogError) -> None:
         HTTP.warning(
             "%s: attempt %d failed with %s (status %d), retrying in %.1f s",
             self._operation.name,

@@ -11,7 +11,7 @@ from catalogclient.errors import CatalogError, InvalidArgumentError
 
 
 @contextlib.contextmanager
-def converted(
+def convert_errors(
     message: str = "invalid argument", error_class: type[CatalogError] = InvalidArgumentError, *, status: int = 0
 ) -> Iterator[None]:
     """Raise `error_class` for any exception except CatalogError and MemoryError. Usable as a decorator."""
@@ -25,7 +25,7 @@ def converted(
 
 
 def guard_public_functions(module: dict[str, Any]) -> None:
-    """Apply `converted` to the public functions that a module defines. `module` is its `globals()`."""
+    """Apply `convert_errors` to the public functions that a module defines. `module` is its `globals()`."""
     for name, value in list(module.items()):
         if isinstance(value, FunctionType) and value.__module__ == module["__name__"] and not name.startswith("_"):
-            module[name] = converted()(value)
+            module[name] = convert_errors()(value)

@@ -65,10 +65,10 @@ def basic(*, user_agent: str | None, transport: str) -> dict[str, str]:
     }
 
 
-def merged(*layers: Mapping[str, str]) -> dict[str, str]:
+def merge(*layers: Mapping[str, str]) -> dict[str, str]:
     """Merge mappings. Later mappings replace fields of earlier ones. Names are compared without case."""
-    found: dict[str, tuple[str, str]] = {}
+    fields: dict[str, tuple[str, str]] = {}
     for layer in layers:
         for name, value in layer.items():
-            found[name.lower()] = name, value
-    return dict(found.values())
+            fields[name.lower()] = name, value
+    return dict(fields.values())

@@ -24,8 +24,8 @@ _MAX_ERROR_BYTES = 1_048_576
 def check_redirect(status: int, location: str | None) -> None:
     """Raise UnexpectedRedirectError for a redirect."""
     if 300 <= status < 400 and status != 304:
-        shown = _redact.url_without_secrets(location or "")
-        raise UnexpectedRedirectError("the server sent a redirect", status=status, location=shown)
+        target = _redact.url_without_secrets(location or "")
+        raise UnexpectedRedirectError("the server sent a redirect", status=status, location=target)
 
 
 def append(body: io.BytesIO, chunk: bytes, *, status: int, limit: int | None) -> bool:
@@ -48,19 +48,19 @@ def network_error(
     """Convert an exception of the HTTP library."""
     chain = list(causes(error))
     text = f"Network request failed: {_reason(chain, is_timeout)}"
-    found: NetworkError
+    failure: NetworkError
     if deadline is not None and time.monotonic() >= deadline:
-        found = RequestTimeoutError(text, phase="total", details=error)
-    elif any(is_timeout(each) for each in chain):
-        found = RequestTimeoutError(text, phase="read" if sent else "connect", details=error)
-    elif any(isinstance(each, ssl.SSLError) for each in chain) and not sent:
-        found = TlsError(text, details=error)
+        failure = RequestTimeoutError(text, phase="total", details=error)
+    elif any(is_timeout(cause) for cause in chain):
+        failure = RequestTimeoutError(text, phase="read" if sent else "connect", details=error)
+    elif any(isinstance(cause, ssl.SSLError) for cause in chain) and not sent:
+        failure = TlsError(text, details=error)
     elif not sent:
-        found = ConnectError(text, details=error)
+        failure = ConnectError(text, details=error)
     else:
-        found = NetworkError(text, details=error)
-    found.sent = sent
-    return found
+        failure = NetworkError(text, details=error)
+    failure.sent = sent
+    return failure
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -69,8 +69,8 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         yield error
-        found = (getattr(error, "reason", None), *error.args, error.__cause__, error.__context__)
-        error = next((each for each in found if isinstance(each, BaseException)), None)
+        candidates = (getattr(error, "reason", None), *error.args, error.__cause__, error.__context__)
+        error = next((candidate for candidate in candidates if isinstance(candidate, BaseException)), None)
 
 
 def _reason(chain: list[BaseException], is_timeout: Callable[[BaseException], bool]) -> str:

@@ -49,50 +49,50 @@ TableLike: TypeAlias = str | Sequence[str] | TableIdentifier | Mapping[str, Any]
 """`"a.b.t"`, `["a", "b", "t"]`, `{"namespace": ["a", "b"], "name": "t"}` or TableIdentifier."""
 
 
-def namespace(given: NamespaceLike) -> NamespaceIdentifier:
-    """Convert `given` to an identifier. Raises InvalidArgumentError if it is invalid or has no level."""
-    if isinstance(given, NamespaceIdentifier):
-        levels: Any = given.namespace
-    elif isinstance(given, str):
-        levels = given.split(".")
-    elif isinstance(given, Mapping):
-        levels = given.get("namespace")
+def namespace(value: NamespaceLike) -> NamespaceIdentifier:
+    """Convert `value` to an identifier. Raises InvalidArgumentError if it is invalid or has no level."""
+    if isinstance(value, NamespaceIdentifier):
+        levels: Any = value.namespace
+    elif isinstance(value, str):
+        levels = value.split(".")
+    elif isinstance(value, Mapping):
+        levels = value.get("namespace")
     else:
-        levels = given
+        levels = value
     return NamespaceIdentifier(_levels(levels, "a namespace"))
 
 
-def parent(given: NamespaceLike | None) -> NamespaceIdentifier | None:
-    """Convert `given` to an identifier. Returns None for None and for an identifier without levels."""
-    if given is None or given in ("", [], ()):
+def parent(value: NamespaceLike | None) -> NamespaceIdentifier | None:
+    """Convert `value` to an identifier. Returns None for None and for an identifier without levels."""
+    if value is None or value in ("", [], ()):
         return None
-    if isinstance(given, Mapping) and given.get("namespace") in ([], ()):
+    if isinstance(value, Mapping) and value.get("namespace") in ([], ()):
         return None
-    if isinstance(given, NamespaceIdentifier) and not given.namespace:
+    if isinstance(value, NamespaceIdentifier) and not value.namespace:
         return None
-    return namespace(given)
+    return namespace(value)
 
 
-def table(given: TableLike) -> TableIdentifier:
-    """Convert `given` to the identifier of a table, view or function. Raises InvalidArgumentError if it is invalid."""
-    if isinstance(given, TableIdentifier):
-        levels, name = _levels(given.namespace, "an identifier"), given.name
-    elif isinstance(given, Mapping):
-        levels, name = _levels(given.get("namespace"), "an identifier"), given.get("name", "")
+def table(value: TableLike) -> TableIdentifier:
+    """Convert `value` to the identifier of a table, view or function. Raises InvalidArgumentError if it is invalid."""
+    if isinstance(value, TableIdentifier):
+        levels, name = _levels(value.namespace, "an identifier"), value.name
+    elif isinstance(value, Mapping):
+        levels, name = _levels(value.get("namespace"), "an identifier"), value.get("name", "")
     else:
-        parts: Any = given.split(".") if isinstance(given, str) else given
+        parts: Any = value.split(".") if isinstance(value, str) else value
         if not isinstance(parts, Sequence) or len(parts) < 2:
             raise InvalidArgumentError("an identifier needs a namespace and a name")
         levels, name = _levels(parts[:-1], "an identifier"), parts[-1]
     return TableIdentifier(levels, check_name(name))
 
 
-def _levels(given: Any, subject: str) -> tuple[str, ...]:
-    if isinstance(given, str) or not isinstance(given, Sequence):
+def _levels(value: Any, subject: str) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
         raise InvalidArgumentError(f"{subject} must be a string, a sequence of strings, a mapping or an identifier")
-    if not given:
+    if not value:
         raise InvalidArgumentError(f"{subject} needs at least one level")
-    levels = tuple(check_name(level) for level in given)
+    levels = tuple(check_name(level) for level in value)
     if any("\x1f" in level for level in levels):
         # Servers take U+001F as the separator, so that the levels would name another namespace.
         raise InvalidArgumentError("a level must not contain U+001F")

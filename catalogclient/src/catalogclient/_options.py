@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypedDict, cast
 
 from catalogclient import _headers, _urls
-from catalogclient._guards import converted
+from catalogclient._guards import convert_errors
 from catalogclient.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ class RestCatalogOptions:
     properties: Mapping[str, str] | None = field(default=None, repr=False)
     """Client properties, merged between the server's defaults and overrides."""
 
-    @converted("invalid option")
+    @convert_errors("invalid option")
     def __post_init__(self) -> None:
         _urls.root(self.base_url)
         for name in ("warehouse", "catalog_name", "prefix", "namespace_separator", "user_agent"):
@@ -309,11 +309,11 @@ class RestCatalogOptions:
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> Self:
         """Create options from a mapping. `baseUrl`, `catalogName` and `accessDelegation` are accepted as keys too."""
-        known = {each.name for each in fields(cls)}
-        given = {_OTHER_SPELLINGS.get(name, name): value for name, value in mapping.items()}
-        unknown = sorted(set(given) - known)
+        names = {option.name for option in fields(cls)}
+        values = {_OTHER_SPELLINGS.get(name, name): value for name, value in mapping.items()}
+        unknown = sorted(set(values) - names)
         if unknown:
             raise InvalidArgumentError(f"unknown options: {', '.join(unknown)}")
-        if "base_url" not in given:
+        if "base_url" not in values:
             raise InvalidArgumentError("base_url is missing")
-        return cls(**given)
+        return cls(**values)

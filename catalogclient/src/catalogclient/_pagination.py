@@ -61,11 +61,11 @@ async def breadth_first(
     while waiting:
         above = waiting.popleft()
         try:
-            async for found in children(above):
-                if found not in seen:
-                    seen.add(found)
-                    waiting.append(found)
-                    yield found
+            async for namespace in children(above):
+                if namespace not in seen:
+                    seen.add(namespace)
+                    waiting.append(namespace)
+                    yield namespace
         except NotFoundError:
             if above is start:
                 raise

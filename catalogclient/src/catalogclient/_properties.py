@@ -22,13 +22,13 @@ def options(properties: Mapping[str, str]) -> RestCatalogOptions:
         raise InvalidArgumentError("the property uri is required")
     fields = {name.removeprefix(_HEADER): value for name, value in properties.items() if name.startswith(_HEADER)}
     delegation = [value for name, value in fields.items() if name.lower() == _DELEGATION]
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "base_url": properties["uri"],
         "warehouse": properties.get("warehouse"),
         "prefix": properties.get("prefix"),
         "auth": _auth(properties),
         "headers": {name: value for name, value in fields.items() if name.lower() != _DELEGATION},
-        "access_delegation": [each.strip() for each in delegation[-1].split(",")] if any(delegation) else None,
+        "access_delegation": [value.strip() for value in delegation[-1].split(",")] if any(delegation) else None,
         "namespace_separator": properties.get("namespace-separator"),
         "config_mode": "always",
         "properties": dict(properties),
@@ -40,8 +40,8 @@ def options(properties: Mapping[str, str]) -> RestCatalogOptions:
         "cert": _certificate(properties),
     }
     if "rest.client.max-retries" in properties:
-        given["retry"] = RetryPolicy(max_attempts=_number(properties, "rest.client.max-retries") + 1)
-    return RestCatalogOptions(**given)
+        arguments["retry"] = RetryPolicy(max_attempts=_number(properties, "rest.client.max-retries") + 1)
+    return RestCatalogOptions(**arguments)
 
 
 def _auth(properties: Mapping[str, str]) -> AuthConfig | AuthManager | None:

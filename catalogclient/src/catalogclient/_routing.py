@@ -38,7 +38,7 @@ class Route:
 
     def lacks(self, operation: Operation) -> bool:
         """Return True if the server lists its endpoints and `operation` is not in the list."""
-        return self.lists_endpoints and operation.listed not in self.supported
+        return self.lists_endpoints and operation.endpoint not in self.supported
 
     @property
     def idempotency_key_lifetime(self) -> timedelta | None:
@@ -96,7 +96,7 @@ def _with(
     route: Route, options: RestCatalogOptions, merged: Mapping[str, str], *, prefix: str, config: CatalogConfig | None
 ) -> Route:
     properties = merged or options.properties or {}
-    listed = config.endpoints if config else None
+    endpoints = config.endpoints if config else None
     assumed: frozenset[str] = _endpoints.DEFAULT_ENDPOINTS
     if properties.get("view-endpoints-supported", "").lower() == "true":
         assumed |= _endpoints.VIEW_ENDPOINTS
@@ -108,8 +108,8 @@ def _with(
         page_size=_page_size(properties.get("rest-page-size")),
         snapshots=_snapshots(properties.get("snapshot-loading-mode")) if options.properties is not None else None,
         config=config,
-        supported=listed or assumed,
-        lists_endpoints=listed is not None,
+        supported=endpoints or assumed,
+        lists_endpoints=endpoints is not None,
     )
 
 
@@ -135,13 +135,13 @@ def _root(root: str, uri: str | None, options: RestCatalogOptions) -> str:
 
 
 def _separator(default: Separator, merged: Mapping[str, str], options: RestCatalogOptions) -> Separator:
-    given = merged.get("namespace-separator")
-    if options.namespace_separator or given is None:
+    text = merged.get("namespace-separator")
+    if options.namespace_separator or text is None:
         return default
-    if not given:
+    if not text:
         CONFIG.warning("ignored the configuration key namespace-separator: it is empty")
         return default
-    return Separator.parse(given)
+    return Separator.parse(text)
 
 
 def _header_fields(config: CatalogConfig) -> dict[str, str]:

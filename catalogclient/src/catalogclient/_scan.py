@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Iterator
 from typing import Any, Protocol, Self, TypeAlias
 
-from catalogclient._guards import converted
+from catalogclient._guards import convert_errors
 from catalogclient._log import HTTP
 from catalogclient._options import time_limit
 from catalogclient._results import PlanResult, ScanTasks, StorageCredential
@@ -52,7 +52,7 @@ class AsyncScanPlan:
     def __init__(self, planner: Planner, *, poll_timeout: float) -> None:
         self._planner = planner
         self._poll_timeout = time_limit(poll_timeout, "poll_timeout")
-        self._held_plan: str | None = None
+        self._plan_to_cancel: str | None = None
         self._plan_id: str | None = None
         self._credentials: list[StorageCredential] = []
         self._tasks = self._all()
@@ -71,7 +71,7 @@ class AsyncScanPlan:
         return self
 
     async def __anext__(self) -> Task:
-        with converted("the response is invalid", InvalidResponseError):
+        with convert_errors("the response is invalid", InvalidResponseError):
             try:
                 return await self._tasks.__anext__()
             except StopAsyncIteration:
@@ -97,7 +97,7 @@ class AsyncScanPlan:
             seen = set(names)
             part: ScanTasks = plan
             while names:
-                for task in resolved(part):
+                for task in resolve_tasks(part):
                     yield task
                 part = await self._planner.tasks(names.popleft())
                 if not seen.isdisjoint(part.plan_tasks):
@@ -105,8 +105,8 @@ class AsyncScanPlan:
                 seen.update(part.plan_tasks)
                 names.extend(part.plan_tasks)
             # All tasks are fetched: there is nothing to cancel.
-            self._held_plan = None
-            for task in resolved(part):
+            self._plan_to_cancel = None
+            for task in resolve_tasks(part):
                 yield task
         finally:
             await self._cancel()
@@ -118,12 +118,12 @@ class AsyncScanPlan:
         while True:
             self._plan_id = plan.plan_id or self._plan_id
             if plan.status == "failed":
-                self._held_plan = None
-                raise _failed(plan)
+                self._plan_to_cancel = None
+                raise _plan_error(plan)
             if plan.status == "cancelled":
-                self._held_plan = None
+                self._plan_to_cancel = None
                 raise PlanCancelledError("the plan was cancelled", operation="plan_scan")
-            self._held_plan = self._plan_id
+            self._plan_to_cancel = self._plan_id
             if plan.status == "completed":
                 return plan
             if deadline is not None and time.monotonic() + delay > deadline:
@@ -132,14 +132,14 @@ class AsyncScanPlan:
                 )
             await self._planner.sleep(delay)
             delay = min(2 * delay, _MAX_DELAY)
-            plan = await self._planner.fetch(self._held_plan or "")
+            plan = await self._planner.fetch(self._plan_to_cancel or "")
 
     async def _cancel(self) -> None:
-        held, self._held_plan = self._held_plan, None
-        if held is None:
+        plan_id, self._plan_to_cancel = self._plan_to_cancel, None
+        if plan_id is None:
             return
         try:
-            await self._planner.cancel(held)
+            await self._planner.cancel(plan_id)
         except CatalogError as error:
             HTTP.warning("cancelling a scan plan failed: %s", type(error).__name__)
 
@@ -183,18 +183,20 @@ class ScanPlan:
         run(self._plan.aclose())
 
 
-def resolved(part: ScanTasks) -> Iterator[Task]:
+def resolve_tasks(part: ScanTasks) -> Iterator[Task]:
     """Yield the tasks of one response with the delete files that they reference by index."""
     deletes = part.delete_files
     for task in part.file_scan_tasks:
         numbers: Any = task.get("delete-file-references") or []
-        is_valid = isinstance(numbers, list) and all(type(each) is int and 0 <= each < len(deletes) for each in numbers)
+        is_valid = isinstance(numbers, list) and all(
+            type(number) is int and 0 <= number < len(deletes) for number in numbers
+        )
         if not is_valid:
             raise InvalidResponseError("a scan task references a delete file that is not in the response")
-        yield task, [deletes[each] for each in numbers]
+        yield task, [deletes[number] for number in numbers]
 
 
-def _failed(plan: PlanResult) -> PlanFailedError:
+def _plan_error(plan: PlanResult) -> PlanFailedError:
     error = plan.error or CatalogError("scan planning failed")
     return PlanFailedError(
         error.message, type=error.type, code=error.code, stack=error.stack, operation="plan_scan", details=error.details

@@ -10,7 +10,7 @@ from catalogclient import _error_mapping, _headers, _idempotency, _redact, _urls
 from catalogclient._call_scope import CallScope
 from catalogclient._endpoints import Operation
 from catalogclient._event_hooks import AttemptReporter
-from catalogclient._guards import converted
+from catalogclient._guards import convert_errors
 from catalogclient._log import AUTH
 from catalogclient._messages import Call, HttpResponse, PreparedRequest, Unset
 from catalogclient._options import RestCatalogOptions
@@ -53,7 +53,7 @@ class Sender:
         )
         if not self._basic_headers:
             self._basic_headers = _headers.basic(user_agent=self._options.user_agent, transport=self._runtime.name)
-        with converted("the request cannot be built"):
+        with convert_errors("the request cannot be built"):
             template = _request(
                 call,
                 route,
@@ -77,10 +77,10 @@ class Sender:
             try:
                 response = await self._runtime.exchange(request, scope.timeout, scope.deadline)
             except CatalogError as failure:
-                reporter.ended(failure.status, error=failure)
+                reporter.report_end(failure.status, error=failure)
                 error = failure
             else:
-                reporter.ended(response.status, request_id=_error_mapping.request_id(response))
+                reporter.report_end(response.status, request_id=_error_mapping.request_id(response))
                 rejection = _rejection(call, response)
                 if rejection is None:
                     return _parse(call, response, request, retries)
@@ -90,20 +90,20 @@ class Sender:
                 retries.credentials_refreshed()
                 continue
             delay = retries.next_delay(error, now=time.monotonic())
-            reporter.retrying(delay, error)
+            reporter.report_retry(delay, error)
             try:
                 await self._runtime.sleep(delay)
             except ClientClosedError as closed:
                 raise retries.final(closed) from error
 
-    def _extra_headers(self, given: Mapping[str, str] | None) -> Mapping[str, str]:
-        if not given:
+    def _extra_headers(self, headers: Mapping[str, str] | None) -> Mapping[str, str]:
+        if not headers:
             return self._options.headers
-        _headers.check(given)
-        return _headers.merged(self._options.headers, given)
+        _headers.check(headers)
+        return _headers.merge(self._options.headers, headers)
 
     async def _authenticate(self, request: PreparedRequest) -> None:
-        with converted("authentication failed", CatalogError):
+        with convert_errors("authentication failed", CatalogError):
             await self._runtime.call(lambda: self._auth.apply(request), may_block=self._auth.may_block())
             for name, value in request.headers.items():
                 _headers.check_name(name)
@@ -148,7 +148,7 @@ def _request(
     return PreparedRequest(
         call.operation.method,
         f"{route.root}{path}{query}",
-        _headers.merged(basic, route.headers, extra, protocol),
+        _headers.merge(basic, route.headers, extra, protocol),
         call.body,
     )
 
@@ -161,11 +161,11 @@ def _delegation(values: Sequence[str]) -> str:
     return value
 
 
-def _key(operation: Operation, given: str | None) -> str | None:
-    if given is not None and not operation.keyed:
+def _key(operation: Operation, key: str | None) -> str | None:
+    if key is not None and not operation.keyed:
         raise InvalidArgumentError(f"{operation.name} does not accept an idempotency key")
-    if given is not None:
-        return _idempotency.validate(given)
+    if key is not None:
+        return _idempotency.validate(key)
     return _idempotency.generate_idempotency_key() if operation.keyed else None
 
 
@@ -173,7 +173,7 @@ def _rejection(call: Call[T], response: HttpResponse) -> CatalogError | None:
     """Return the error of a response that is not a success, or None."""
     try:
         if response.status >= 400:
-            with converted("the error response is invalid", InvalidResponseError, status=response.status):
+            with convert_errors("the error response is invalid", InvalidResponseError, status=response.status):
                 return _error_mapping.error_from_response(response, call.operation)
     except InvalidResponseError as error:
         return error
@@ -186,7 +186,7 @@ def _rejection(call: Call[T], response: HttpResponse) -> CatalogError | None:
 
 def _parse(call: Call[T], response: HttpResponse, request: PreparedRequest, retries: RetryState) -> T:
     try:
-        with converted("the response is invalid", InvalidResponseError, status=response.status):
+        with convert_errors("the response is invalid", InvalidResponseError, status=response.status):
             return call.read(response)
     except CatalogError as error:
         error.status = error.status or response.status

@@ -48,9 +48,9 @@ class SingleFlight(Generic[T]):
         while True:
             self._reset_after_fork()
             with self._lock:
-                found = unless()
-                if found is not None:
-                    return found
+                value = unless()
+                if value is not None:
+                    return value
                 flight, leading = self._flight, self._flight is None
                 if flight is None:
                     flight = self._flight = Future()

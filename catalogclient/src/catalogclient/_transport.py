@@ -67,7 +67,7 @@ class Transport:
         _connections.begin(exchange)
         exchange.sent = False if isinstance(adapter, _Adapter) else None
         response = adapter.send(
-            _prepared(request),
+            _prepare(request),
             stream=True,
             # None is no limit, which the stubs of requests do not permit.
             timeout=(exchange.remaining(timeout.connect), exchange.remaining(timeout.read)),  # type: ignore[arg-type]
@@ -92,11 +92,11 @@ class Transport:
     def _environment(self, url: str) -> dict[str, Any]:
         """Return proxies, CA bundle and client certificate for a URL. The slow lookup is cached per origin."""
         origin = _urls.origin(url)
-        found = self._environments.get(origin)
-        if found is None:
+        environment = self._environments.get(origin)
+        if environment is None:
             session = requests.Session()
             session.trust_env = self._options.trust_env
-            found = dict(
+            environment = dict(
                 session.merge_environment_settings(
                     _redact.url_without_secrets(url),
                     dict(self._options.proxies or {}),
@@ -105,11 +105,11 @@ class Transport:
                     self._options.cert,
                 )
             )
-            found.pop("stream", None)
-            if isinstance(found["verify"], str):
-                check_file(found["verify"], "the CA bundle")
-            self._environments[origin] = found
-        return found
+            environment.pop("stream", None)
+            if isinstance(environment["verify"], str):
+                check_file(environment["verify"], "the CA bundle")
+            self._environments[origin] = environment
+        return environment
 
 
 class _Adapter(HTTPAdapter):
@@ -130,7 +130,7 @@ def _session(options: RestCatalogOptions) -> requests.Session:
     return session
 
 
-def _prepared(request: PreparedRequest) -> requests.PreparedRequest:
+def _prepare(request: PreparedRequest) -> requests.PreparedRequest:
     """Build the request without `prepare()`, which would decode `%2E` in the URL and read `.netrc`."""
     prepared = requests.PreparedRequest()
     prepared.method = request.method
@@ -150,7 +150,7 @@ def _failure(error: Exception, exchange: _connections.Exchange) -> CatalogError:
     sent = exchange.sent
     if sent is None:
         # The session of a caller does not record it: only a connection error proves that nothing was sent.
-        sent = not any(isinstance(each, _NOT_CONNECTED) for each in chain)
+        sent = not any(isinstance(cause, _NOT_CONNECTED) for cause in chain)
     if isinstance(error, requests.RequestException):
         # The request holds the credentials.
         error.request = None
@@ -159,10 +159,10 @@ def _failure(error: Exception, exchange: _connections.Exchange) -> CatalogError:
     )
     if not sent and not is_network_error:
         return InvalidArgumentError(f"the request cannot be sent: {type(error).__name__}")
-    return _http.network_error(error, sent=sent, deadline=exchange.deadline, is_timeout=_timed_out)
+    return _http.network_error(error, sent=sent, deadline=exchange.deadline, is_timeout=_is_timeout)
 
 
-def _timed_out(error: BaseException) -> bool:
+def _is_timeout(error: BaseException) -> bool:
     # NewConnectionError is a subclass of the timeout errors of urllib3.
     refused = isinstance(error, urllib3.exceptions.NewConnectionError)
     return isinstance(error, TimeoutError | urllib3.exceptions.TimeoutError) and not refused

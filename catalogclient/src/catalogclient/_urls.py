@@ -132,9 +132,9 @@ def is_loopback(url: str) -> bool:
     )
 
 
-def prefix(given: str) -> str:
+def prefix(text: str) -> str:
     """Percent-encode a prefix from a server or caller. Raises InvalidResponseError for segments `.` and `..`."""
-    cleaned = quote(_LONE_PERCENT.sub("%25", given.strip("/")), safe=_PATH_SAFE)
+    cleaned = quote(_LONE_PERCENT.sub("%25", text.strip("/")), safe=_PATH_SAFE)
     if _has_dot_segment(cleaned):
         raise InvalidResponseError("the prefix contains '.' or '..' as a segment")
     return cleaned
@@ -167,8 +167,8 @@ def query(parameters: Iterable[tuple[str, QueryValue]], *, separator: Separator)
 
 def _query_value(value: QueryValue, separator: Separator) -> str:
     if isinstance(value, References):
-        each = (separator.in_query((*view.namespace, view.name)) for view in value.views)
-        return ",".join(quote(text, safe="") for text in each)
+        names = (separator.in_query((*view.namespace, view.name)) for view in value.views)
+        return ",".join(quote(name, safe="") for name in names)
     if isinstance(value, Levels):
         return quote(separator.in_query(value.levels), safe="")
     return quote(str(value).lower() if isinstance(value, bool) else str(value), safe="")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast
 
 from catalogclient import _type_strings, types, updates
-from catalogclient._guards import converted
+from catalogclient._guards import convert_errors
 from catalogclient._metadata import get_current_schema
 from catalogclient.errors import InvalidArgumentError
 
@@ -64,34 +64,34 @@ class Draft:
     def updates(self) -> list[types.TableUpdate]:
         """Return the updates of all changes. Empty if the table already is in the new state."""
         before = Draft.of(self.metadata)
-        found: list[types.TableUpdate] = []
+        changes: list[types.TableUpdate] = []
         if self.fields != before.fields:
-            schema_id = 1 + max(each.get("schema-id", 0) for each in self.metadata.get("schemas") or ())
+            schema_id = 1 + max(known.get("schema-id", 0) for known in self.metadata.get("schemas") or ())
             schema: Any = {"type": "struct", "schema-id": schema_id, "fields": self.fields}
             if self.identifier_ids:
                 schema["identifier-field-ids"] = sorted(self.identifier_ids)
-            found += [updates.add_schema(schema, last_column_id=self.last_column_id), updates.set_current_schema()]
+            changes += [updates.add_schema(schema, last_column_id=self.last_column_id), updates.set_current_schema()]
         if self.spec != before.spec:
-            found += self._new_spec()
+            changes += self._new_spec()
         if self.order != before.order:
-            found += self._new_order()
-        return found + self.others
+            changes += self._new_order()
+        return changes + self.others
 
     def _new_spec(self) -> list[types.TableUpdate]:
         specs: list[Any] = [*(self.metadata.get("partition-specs") or ())]
-        known = next((each for each in specs if each["fields"] == self.spec), None)
+        known = next((spec for spec in specs if spec["fields"] == self.spec), None)
         if known is not None:
             return [updates.set_default_spec(known["spec-id"])]
-        spec: types.PartitionSpec = {"spec-id": 1 + max(each["spec-id"] for each in specs), "fields": self.spec}
+        spec: types.PartitionSpec = {"spec-id": 1 + max(spec["spec-id"] for spec in specs), "fields": self.spec}
         return [updates.add_spec(spec), updates.set_default_spec()]
 
     def _new_order(self) -> list[types.TableUpdate]:
         orders = self.metadata.get("sort-orders") or []
-        known = next((each for each in orders if each["fields"] == self.order), None)
+        known = next((order for order in orders if order["fields"] == self.order), None)
         if known is not None:
             return [updates.set_default_sort_order(known["order-id"])]
         # Order 0 is reserved for unsorted tables.
-        number = 1 + max((each["order-id"] for each in orders), default=0) if self.order else 0
+        number = 1 + max((order["order-id"] for order in orders), default=0) if self.order else 0
         order: types.SortOrder = {"order-id": number, "fields": self.order}
         return [updates.add_sort_order(order), updates.set_default_sort_order()]
 
@@ -107,10 +107,10 @@ def updates_for(
 
     Raises InvalidArgumentError if a change does not apply.
     """
-    with converted("the change cannot be applied to the metadata"):
+    with convert_errors("the change cannot be applied to the metadata"):
         parts = list(changes)
-        if not any(callable(each) for each in parts):
-            return [cast(types.TableUpdate, each) for each in parts]
+        if not any(callable(part) for part in parts):
+            return [cast(types.TableUpdate, part) for part in parts]
         draft = Draft.of(metadata)
         for change in parts:
             if callable(change):
@@ -126,10 +126,10 @@ def add_column(column: Column, type: types.IcebergType, *, doc: str | None = Non
     def change(draft: Draft) -> None:
         *parent, name = _path(column)
         siblings = _children(draft, parent)
-        if any(each["name"] == name for each in siblings):
-            raise InvalidArgumentError(f"the column {_shown(column)} exists")
-        added = {"id": draft.new_id(), "name": name, "required": False, "type": _with_new_ids(type, draft)}
-        siblings.append({**added, "doc": doc} if doc is not None else added)
+        if any(sibling["name"] == name for sibling in siblings):
+            raise InvalidArgumentError(f"the column {_format_path(column)} exists")
+        new_field = {"id": draft.new_id(), "name": name, "required": False, "type": _with_new_ids(type, draft)}
+        siblings.append({**new_field, "doc": doc} if doc is not None else new_field)
 
     return change
 
@@ -140,11 +140,11 @@ def rename_column(column: Column, name: str) -> Change:
     def change(draft: Draft) -> None:
         *parent, _ = _path(column)
         siblings = _children(draft, parent)
-        found = _field(draft, column)
-        if any(each["name"] == name for each in siblings if each is not found):
-            raise InvalidArgumentError(f"a column {name} exists beside {_shown(column)}")
+        target = _field(draft, column)
+        if any(sibling["name"] == name for sibling in siblings if sibling is not target):
+            raise InvalidArgumentError(f"a column {name} exists beside {_format_path(column)}")
         _path((name,))
-        found["name"] = name
+        target["name"] = name
 
     return change
 
@@ -157,7 +157,9 @@ def widen_type(column: Column, type: str) -> Change:
         if key == "key" or _is_in_map_key(draft, column):
             raise InvalidArgumentError("the type of a map key cannot be changed")
         if not _can_widen(holder[key], type):
-            raise InvalidArgumentError(f"the type of {_shown(column)} cannot be changed from {holder[key]} to {type}")
+            raise InvalidArgumentError(
+                f"the type of {_format_path(column)} cannot be changed from {holder[key]} to {type}"
+            )
         holder[key] = type
 
     return change
@@ -171,7 +173,7 @@ def make_optional(column: Column) -> Change:
         if key == "key" or _is_in_map_key(draft, column):
             raise InvalidArgumentError("a map key cannot be optional")
         if key == "type" and holder["id"] in draft.identifier_ids:
-            raise InvalidArgumentError(f"{_shown(column)} is an identifier field and cannot be optional")
+            raise InvalidArgumentError(f"{_format_path(column)} is an identifier field and cannot be optional")
         holder["required" if key == "type" else f"{key}-required"] = False
 
     return change
@@ -183,17 +185,17 @@ def drop_column(column: Column) -> Change:
     def change(draft: Draft) -> None:
         *parent, _ = _path(column)
         siblings = _children(draft, parent)
-        found = _field(draft, column)
-        ids = {each["id"] for each in _all_fields([found])}
-        used = {each["source-id"] for each in draft.spec if each["transform"] != "void"}
+        target = _field(draft, column)
+        ids = {child["id"] for child in _all_fields([target])}
+        sources = {partition["source-id"] for partition in draft.spec if partition["transform"] != "void"}
         for users, reason in (
             (draft.identifier_ids, "an identifier field"),
-            (used, "a source of the partition spec"),
-            ({each["source-id"] for each in draft.order}, "a source of the sort order"),
+            (sources, "a source of the partition spec"),
+            ({sort_field["source-id"] for sort_field in draft.order}, "a source of the sort order"),
         ):
             if ids & users:
-                raise InvalidArgumentError(f"{_shown(column)} is {reason} and cannot be dropped")
-        siblings.remove(found)
+                raise InvalidArgumentError(f"{_format_path(column)} is {reason} and cannot be dropped")
+        siblings.remove(target)
 
     return change
 
@@ -205,11 +207,13 @@ def add_partition_field(column: Column, transform: str = "identity", *, name: st
         source = _field(draft, column)
         suffix = _suffix(transform, source["type"])
         chosen = name or "_".join([*_path(column), *([suffix] if suffix else [])])
-        if any(each["source-id"] == source["id"] and each["transform"] == transform for each in draft.spec):
-            raise InvalidArgumentError(f"{_shown(column)} is partitioned by {transform} already")
+        if any(
+            partition["source-id"] == source["id"] and partition["transform"] == transform for partition in draft.spec
+        ):
+            raise InvalidArgumentError(f"{_format_path(column)} is partitioned by {transform} already")
         is_own_name = transform == "identity" and chosen == source["name"]
-        names = {each["name"] for each in draft.spec} | (
-            set() if is_own_name else {each["name"] for each in draft.fields}
+        names = {partition["name"] for partition in draft.spec} | (
+            set() if is_own_name else {field["name"] for field in draft.fields}
         )
         if chosen in names:
             raise InvalidArgumentError(f"the name {chosen} is used by a column or partition field")
@@ -229,13 +233,16 @@ def drop_partition_field(name: str) -> Change:
     """Drop a partition field by its name. In format version 1 its transform becomes void."""
 
     def change(draft: Draft) -> None:
-        found = next((each for each in draft.spec if each["name"] == name and each["transform"] != "void"), None)
-        if found is None:
+        partition = next(
+            (partition for partition in draft.spec if partition["name"] == name and partition["transform"] != "void"),
+            None,
+        )
+        if partition is None:
             raise InvalidArgumentError(f"the partition spec has no field {name}")
         if draft.metadata["format-version"] == 1:
-            found["transform"] = "void"
+            partition["transform"] = "void"
         else:
-            draft.spec.remove(found)
+            draft.spec.remove(partition)
 
     return change
 
@@ -254,8 +261,11 @@ def sort_by(
             raise InvalidArgumentError("direction must be asc or desc, null_order nulls-first or nulls-last")
         source = _field(draft, column)
         _suffix(transform, source["type"])
-        if any(each["source-id"] == source["id"] and each["transform"] == transform for each in draft.order):
-            raise InvalidArgumentError(f"the table is sorted by {_shown(column)} already")
+        if any(
+            sort_field["source-id"] == source["id"] and sort_field["transform"] == transform
+            for sort_field in draft.order
+        ):
+            raise InvalidArgumentError(f"the table is sorted by {_format_path(column)} already")
         default: Literal["nulls-first", "nulls-last"] = "nulls-first" if direction == "asc" else "nulls-last"
         draft.order.append(
             {
@@ -285,18 +295,18 @@ def _path(column: Column) -> list[str]:
     return parts
 
 
-def _shown(column: Column) -> str:
+def _format_path(column: Column) -> str:
     return ".".join(_path(column))
 
 
 def _step(fields: list[Any], path: Sequence[str]) -> tuple[dict[str, Any], str]:
     """Return the document and the key that hold the type at a path."""
-    holder: dict[str, Any] = next((each for each in fields if each["name"] == path[0]), {})
+    holder: dict[str, Any] = next((child for child in fields if child["name"] == path[0]), {})
     key = "type"
     for number, name in enumerate(path[1:], start=1):
         inner = holder.get(key)
         if isinstance(inner, dict) and inner.get("type") == "struct":
-            holder, key = next((each for each in inner["fields"] if each["name"] == name), {}), "type"
+            holder, key = next((child for child in inner["fields"] if child["name"] == name), {}), "type"
         elif isinstance(inner, dict) and name in _NESTED_KEYS.get(inner["type"], ()):
             holder, key = inner, name
         else:
@@ -316,7 +326,7 @@ def _field(draft: Draft, column: Column) -> dict[str, Any]:
     """Return a field of the table or of a struct. Raises InvalidArgumentError for other paths."""
     holder, key = _holder(draft, column)
     if key != "type":
-        raise InvalidArgumentError(f"{_shown(column)} is a list element, map key or map value")
+        raise InvalidArgumentError(f"{_format_path(column)} is a list element, map key or map value")
     return holder
 
 
@@ -339,9 +349,9 @@ def _is_in_map_key(draft: Draft, column: Column) -> bool:
 
 
 def _all_fields(fields: list[Any]) -> Iterator[Any]:
-    for each in fields:
-        yield each
-        yield from _nested_fields(each["type"])
+    for child in fields:
+        yield child
+        yield from _nested_fields(child["type"])
 
 
 def _nested_fields(type: Any) -> Iterator[Any]:
@@ -355,15 +365,15 @@ def _nested_fields(type: Any) -> Iterator[Any]:
 def _with_new_ids(type: Any, draft: Draft) -> Any:
     if not isinstance(type, dict):
         return type
-    found = dict(type)
+    result = dict(type)
     if type["type"] == "struct":
-        numbered = [{**each, "id": draft.new_id()} for each in type["fields"]]
-        found["fields"] = [{**each, "type": _with_new_ids(each["type"], draft)} for each in numbered]
+        numbered = [{**child, "id": draft.new_id()} for child in type["fields"]]
+        result["fields"] = [{**child, "type": _with_new_ids(child["type"], draft)} for child in numbered]
     for key in _NESTED_KEYS.get(type["type"], ()):
-        found[f"{key}-id"] = draft.new_id()
+        result[f"{key}-id"] = draft.new_id()
     for key in _NESTED_KEYS.get(type["type"], ()):
-        found[key] = _with_new_ids(type[key], draft)
-    return found
+        result[key] = _with_new_ids(type[key], draft)
+    return result
 
 
 def _can_widen(old: Any, new: str) -> bool:
@@ -399,12 +409,12 @@ def _suffix(transform: str, type: Any) -> str:
 def _partition_id(draft: Draft, source_id: int, transform: str) -> int:
     """Return the id of an equal field of any spec, as format version 2 requires, or a new id."""
     for spec in draft.metadata.get("partition-specs") or ():
-        for each in spec["fields"]:
-            if (each["source-id"], each["transform"]) == (source_id, transform) and "field-id" in each:
-                return each["field-id"]
+        for partition in spec["fields"]:
+            if (partition["source-id"], partition["transform"]) == (source_id, transform) and "field-id" in partition:
+                return partition["field-id"]
     draft.last_partition_id += 1
     return draft.last_partition_id
 
 
 def _by_id(documents: Iterable[Any] | None, key: str, number: int | None) -> Any:
-    return next((each for each in documents or () if each.get(key) == number), None)
+    return next((document for document in documents or () if document.get(key) == number), None)

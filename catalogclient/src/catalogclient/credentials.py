@@ -16,8 +16,8 @@ _YEAR_9999 = 253_370_764_800_000
 
 def select_credential(credentials: Sequence[StorageCredential], location: str) -> StorageCredential | None:
     """Return the credential with the longest `prefix` of `location`, the first one on a tie, or None."""
-    matches = [each for each in credentials if location.startswith(each.prefix)]
-    return max(matches, key=lambda each: len(each.prefix), default=None)
+    matches = [credential for credential in credentials if location.startswith(credential.prefix)]
+    return max(matches, key=lambda credential: len(credential.prefix), default=None)
 
 
 def effective_config(result: LoadTableResult, location: str | None = None) -> SecretDict:
@@ -34,8 +34,8 @@ def for_location(result: LoadTableResult, location: str) -> SecretDict:
 
 def expires_at(config: SecretDict) -> datetime | None:
     """Return the earliest expiry of the temporary credentials in `config`, or None if the server sent none."""
-    found = [value for name, value in config.items() if name in _EXPIRIES or name.startswith(_AZURE_EXPIRY)]
-    moments = [int(value) for value in found if value.isascii() and value.isdigit() and len(value) < 16]
+    values = [value for name, value in config.items() if name in _EXPIRIES or name.startswith(_AZURE_EXPIRY)]
+    moments = [int(value) for value in values if value.isascii() and value.isdigit() and len(value) < 16]
     return datetime.fromtimestamp(min(moments) / 1000, UTC) if moments and min(moments) < _YEAR_9999 else None
 
 

@@ -124,10 +124,10 @@ class CatalogError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         # `details` is dropped: it may hold a socket, or request data that the server echoed.
         state = {**vars(self), "details": None}
-        return _restored, (type(self), self.message, state)
+        return _restore, (type(self), self.message, state)
 
 
-def _restored(kind: type[CatalogError], message: str, state: dict[str, Any]) -> CatalogError:
+def _restore(kind: type[CatalogError], message: str, state: dict[str, Any]) -> CatalogError:
     error = kind.__new__(kind, message)
     Exception.__init__(error, message)
     vars(error).update(state)

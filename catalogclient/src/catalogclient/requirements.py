@@ -78,11 +78,11 @@ def for_update(
     Raises InvalidArgumentError if the metadata lacks a key that an update needs.
     """
     base: Mapping[str, Any] = {**metadata}
-    found: list[types.TableRequirement] = [assert_table_uuid(metadata["table-uuid"])]
+    conditions: list[types.TableRequirement] = [assert_table_uuid(metadata["table-uuid"])]
 
     def add(requirement: types.TableRequirement) -> None:
-        if requirement not in found:
-            found.append(requirement)
+        if requirement not in conditions:
+            conditions.append(requirement)
 
     def add_branches() -> None:
         # A schema or spec must not be removed if a branch has started to use it.
@@ -115,7 +115,7 @@ def for_update(
                     add(assert_default_sort_order_id(base["default-sort-order-id"]))
     except KeyError as missing:
         raise InvalidArgumentError(f"the metadata has no key {missing}") from None
-    return found
+    return conditions
 
 
 _guards.guard_public_functions(globals())

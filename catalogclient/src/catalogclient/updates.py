@@ -171,25 +171,25 @@ def combine(*changes: types.TableUpdate) -> list[types.TableUpdate]:
 
 def from_staged(metadata: types.TableMetadata) -> list[types.TableUpdate]:
     """Return the updates that create a table from the metadata of a staged create. Commit with `assert_create`."""
-    found: list[types.TableUpdate] = [
+    changes: list[types.TableUpdate] = [
         assign_uuid(metadata["table-uuid"]),
         upgrade_format_version(metadata["format-version"]),
     ]
     for schema in metadata.get("schemas") or ():
         if schema.get("schema-id") == metadata.get("current-schema-id"):
-            found += [add_schema(schema, last_column_id=metadata.get("last-column-id")), set_current_schema()]
+            changes += [add_schema(schema, last_column_id=metadata.get("last-column-id")), set_current_schema()]
     for spec in metadata.get("partition-specs") or ():
         if spec.get("spec-id") == metadata.get("default-spec-id"):
-            found += [add_spec(spec), set_default_spec()]
+            changes += [add_spec(spec), set_default_spec()]
     for order in metadata.get("sort-orders") or ():
         if order["order-id"] == metadata.get("default-sort-order-id"):
-            found += [add_sort_order(order), set_default_sort_order()]
+            changes += [add_sort_order(order), set_default_sort_order()]
     if "location" in metadata:
-        found.append(set_location(metadata["location"]))
+        changes.append(set_location(metadata["location"]))
     properties = metadata.get("properties")
     if properties:
-        found.append(set_properties(properties))
-    return found
+        changes.append(set_properties(properties))
+    return changes
 
 
 def _highest_id(type: Any) -> int:
@@ -197,8 +197,8 @@ def _highest_id(type: Any) -> int:
     if not isinstance(type, dict):
         return 0
     fields = type.get("fields", ())
-    ids = [each["id"] for each in fields] + [type.get(key, 0) for key in ("element-id", "key-id", "value-id")]
-    inner = [each["type"] for each in fields] + [type.get(key) for key in ("element", "key", "value")]
+    ids = [field["id"] for field in fields] + [type.get(key, 0) for key in ("element-id", "key-id", "value-id")]
+    inner = [field["type"] for field in fields] + [type.get(key) for key in ("element", "key", "value")]
     highest: int = max([*ids, *map(_highest_id, inner)])
     return highest
 

@@ -137,58 +137,58 @@ COMMON: Mapping[str, dict[str, Any]] = {
 
 
 def _add_commands(top: argparse.ArgumentParser) -> None:
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    subparsers = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    def command(name: str, summary: str) -> argparse.ArgumentParser:
-        added = commands.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+    def add_command(name: str, summary: str) -> argparse.ArgumentParser:
+        parser = subparsers.add_parser(name, help=summary, description=summary, allow_abbrev=False)
         for option, settings in COMMON.items():
             # Without a default, an option before the command stays valid.
-            added.add_argument(option, **{**settings, "default": argparse.SUPPRESS, "help": argparse.SUPPRESS})
-        return added
+            parser.add_argument(option, **{**settings, "default": argparse.SUPPRESS, "help": argparse.SUPPRESS})
+        return parser
 
-    listed = command("list", "list namespaces, or the content of a namespace")
-    listed.add_argument("namespace", type=identifier, nargs="?", default=(), metavar="NAMESPACE")
-    listed.add_argument("--views", action="store_true", help="views instead of tables")
-    listed.add_argument("--recursive", action="store_true", help="namespaces of all levels")
+    list_names = add_command("list", "list namespaces, or the content of a namespace")
+    list_names.add_argument("namespace", type=identifier, nargs="?", default=(), metavar="NAMESPACE")
+    list_names.add_argument("--views", action="store_true", help="views instead of tables")
+    list_names.add_argument("--recursive", action="store_true", help="namespaces of all levels")
 
-    shown = command("show", "show columns, properties and snapshots of a table")
-    shown.add_argument("table", type=table_identifier, metavar="TABLE")
-    shown.add_argument("--view", action="store_true", help="TABLE is a view")
+    show = add_command("show", "show columns, properties and snapshots of a table")
+    show.add_argument("table", type=table_identifier, metavar="TABLE")
+    show.add_argument("--view", action="store_true", help="TABLE is a view")
 
-    properties = command("properties", "show or change properties of a namespace or table")
+    properties = add_command("properties", "show or change properties of a namespace or table")
     properties.add_argument("name", type=identifier, metavar="NAME")
     properties.add_argument("--table", action="store_true", help="NAME is a table, not a namespace")
     properties.add_argument("--set", type=pair, action="append", default=[], metavar="KEY=VALUE")
     properties.add_argument("--remove", action="append", default=[], metavar="KEY")
 
-    created = command("create", "create a table")
-    created.add_argument("table", type=table_identifier, metavar="TABLE")
-    created.add_argument(
+    create = add_command("create", "create a table")
+    create.add_argument("table", type=table_identifier, metavar="TABLE")
+    create.add_argument(
         "schema",
         type=Path,
         metavar="SCHEMA_FILE",
         help="JSON file with an Iceberg schema or a create request that has a `schema`; - for stdin",
     )
-    created.add_argument("--location", metavar="URI", help="location of the table")
-    created.add_argument("--property", type=pair, action="append", default=[], metavar="KEY=VALUE")
+    create.add_argument("--location", metavar="URI", help="location of the table")
+    create.add_argument("--property", type=pair, action="append", default=[], metavar="KEY=VALUE")
 
-    namespace = command("create-namespace", "create a namespace")
-    namespace.add_argument("namespace", type=identifier, metavar="NAMESPACE")
-    namespace.add_argument("--property", type=pair, action="append", default=[], metavar="KEY=VALUE")
+    create_namespace = add_command("create-namespace", "create a namespace")
+    create_namespace.add_argument("namespace", type=identifier, metavar="NAMESPACE")
+    create_namespace.add_argument("--property", type=pair, action="append", default=[], metavar="KEY=VALUE")
 
-    renamed = command("rename", "rename a table")
-    renamed.add_argument("source", type=table_identifier, metavar="TABLE")
-    renamed.add_argument("destination", type=table_identifier, metavar="NEW_NAME")
-    renamed.add_argument("--view", action="store_true", help="TABLE is a view")
+    rename = add_command("rename", "rename a table")
+    rename.add_argument("source", type=table_identifier, metavar="TABLE")
+    rename.add_argument("destination", type=table_identifier, metavar="NEW_NAME")
+    rename.add_argument("--view", action="store_true", help="TABLE is a view")
 
-    dropped = command("drop", "drop a table from the catalog")
-    dropped.add_argument("table", type=table_identifier, metavar="TABLE")
-    kind = dropped.add_mutually_exclusive_group()
+    drop = add_command("drop", "drop a table from the catalog")
+    drop.add_argument("table", type=table_identifier, metavar="TABLE")
+    kind = drop.add_mutually_exclusive_group()
     kind.add_argument("--view", action="store_true", help="TABLE is a view")
     kind.add_argument("--purge", action="store_true", help="request the server to delete the files of the table")
 
-    emptied = command("drop-namespace", "drop an empty namespace")
-    emptied.add_argument("namespace", type=identifier, metavar="NAMESPACE")
+    drop_namespace = add_command("drop-namespace", "drop an empty namespace")
+    drop_namespace.add_argument("namespace", type=identifier, metavar="NAMESPACE")
 
-    credentials = command("credentials", "show the credentials for the files of a table, with masked secrets")
+    credentials = add_command("credentials", "show the credentials for the files of a table, with masked secrets")
     credentials.add_argument("table", type=table_identifier, metavar="TABLE")

@@ -10,7 +10,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from catalogclient import InvalidArgumentError, RestCatalog, requirements, types, updates
+from catalogclient import (
+    InvalidArgumentError,
+    InvalidResponseError,
+    RestCatalog,
+    get_current_schema,
+    requirements,
+    types,
+    updates,
+)
 from catalogclient._cli.display import Output, Table, name
 
 MASK = "********"
@@ -27,33 +35,33 @@ OPEN_KEYS = frozenset(
 """Keys of a credential whose values are not secret. All other values are masked."""
 
 
-def list_names(catalog: RestCatalog, given: argparse.Namespace) -> Output:
-    namespaces = list(catalog.iter_namespaces(parent=given.namespace or None, recursive=given.recursive))
-    document: dict[str, Any] = {"namespaces": [list(each.namespace) for each in namespaces]}
-    rows = [("namespace", name(each.namespace)) for each in namespaces]
-    if given.namespace:
-        found = catalog.iter_views(given.namespace) if given.views else catalog.iter_tables(given.namespace)
-        held = list(found)
-        document["views" if given.views else "tables"] = [each.to_dict() for each in held]
-        kind = "view" if given.views else "table"
-        rows += [(kind, name((*each.namespace, each.name))) for each in held]
+def list_names(catalog: RestCatalog, arguments: argparse.Namespace) -> Output:
+    namespaces = list(catalog.iter_namespaces(parent=arguments.namespace or None, recursive=arguments.recursive))
+    document: dict[str, Any] = {"namespaces": [list(identifier.namespace) for identifier in namespaces]}
+    rows = [("namespace", name(identifier.namespace)) for identifier in namespaces]
+    if arguments.namespace:
+        list_objects = catalog.iter_views if arguments.views else catalog.iter_tables
+        objects = list(list_objects(arguments.namespace))
+        document["views" if arguments.views else "tables"] = [identifier.to_dict() for identifier in objects]
+        kind = "view" if arguments.views else "table"
+        rows += [(kind, name((*identifier.namespace, identifier.name))) for identifier in objects]
         if not rows:
             # Some servers return an empty list for an unknown namespace.
-            catalog.load_namespace_metadata(given.namespace)
+            catalog.load_namespace_metadata(arguments.namespace)
     return Output(document=document, tables=[Table(title="", columns=("kind", "name"), rows=rows)])
 
 
-def show(catalog: RestCatalog, given: argparse.Namespace) -> Output:
-    if given.view:
-        view = catalog.load_view_result(given.table)
+def show(catalog: RestCatalog, arguments: argparse.Namespace) -> Output:
+    if arguments.view:
+        view = catalog.load_view_result(arguments.table)
         return Output(
             document={"metadata-location": view.metadata_location, "metadata": view.metadata},
-            tables=_view_tables(given.table, view.metadata),
+            tables=_view_tables(arguments.table, view.metadata),
         )
-    table = catalog.load_table_result(given.table)
+    table = catalog.load_table_result(arguments.table)
     return Output(
         document={"metadata-location": table.metadata_location, "metadata": table.metadata},
-        tables=_table_tables(given.table, table.metadata, table.metadata_location),
+        tables=_table_tables(arguments.table, table.metadata, table.metadata_location),
     )
 
 
@@ -65,15 +73,16 @@ def _table_tables(table: tuple[str, ...], metadata: types.TableMetadata, locatio
         ("metadata", location),
         ("last updated", _time(metadata.get("last-updated-ms"))),
     ]
-    schemas = metadata.get("schemas") or ()
-    fields = next(
-        (each["fields"] for each in schemas if each.get("schema-id") == metadata.get("current-schema-id")), []
-    )
+    try:
+        schema = get_current_schema(metadata)
+    except InvalidArgumentError as error:
+        # The metadata is an argument of this function, but comes from the server.
+        raise InvalidResponseError("the response is invalid") from error
     refs = metadata.get("refs") or {}
-    times = {each["snapshot-id"]: _time(each["timestamp-ms"]) for each in metadata.get("snapshots") or ()}
+    times = {snapshot["snapshot-id"]: _time(snapshot["timestamp-ms"]) for snapshot in metadata.get("snapshots") or ()}
     return [
         Table(title=name(table), rows=facts),
-        _columns(fields),
+        _columns(schema["fields"] if schema else []),
         _pairs("properties", metadata.get("properties") or {}),
         Table(
             title="references",
@@ -88,13 +97,17 @@ def _table_tables(table: tuple[str, ...], metadata: types.TableMetadata, locatio
 
 def _view_tables(view: tuple[str, ...], metadata: types.ViewMetadata) -> list[Table]:
     current = next(
-        (each for each in metadata["versions"] if each["version-id"] == metadata["current-version-id"]), None
+        (version for version in metadata["versions"] if version["version-id"] == metadata["current-version-id"]), None
     )
     statements = current["representations"] if current else []
     facts = [("uuid", metadata["view-uuid"]), ("location", metadata["location"])]
     return [
         Table(title=name(view), rows=facts),
-        Table(title="SQL", columns=("dialect", "text"), rows=[(each["dialect"], each["sql"]) for each in statements]),
+        Table(
+            title="SQL",
+            columns=("dialect", "text"),
+            rows=[(statement["dialect"], statement["sql"]) for statement in statements],
+        ),
         _pairs("properties", metadata.get("properties") or {}),
     ]
 
@@ -103,7 +116,9 @@ def _columns(fields: list[types.StructField]) -> Table:
     return Table(
         title="columns",
         columns=("id", "name", "type", "required", "comment"),
-        rows=[(each["id"], each["name"], _type(each["type"]), each["required"], each.get("doc")) for each in fields],
+        rows=[
+            (field["id"], field["name"], _type(field["type"]), field["required"], field.get("doc")) for field in fields
+        ],
     )
 
 
@@ -124,26 +139,26 @@ def _time(milliseconds: int | None) -> str | None:
         return str(milliseconds)
 
 
-def properties(catalog: RestCatalog, given: argparse.Namespace) -> Output:
-    set_, removed = dict(given.set), list(given.remove)
-    if given.table:
-        found = _table_properties(catalog, given.name, set_, removed)
+def properties(catalog: RestCatalog, arguments: argparse.Namespace) -> Output:
+    set_, removals = dict(arguments.set), list(arguments.remove)
+    if arguments.table:
+        pairs = _table_properties(catalog, arguments.name, set_, removals)
     else:
-        if set_ or removed:
-            catalog.update_namespace_properties(given.name, updates=set_, removals=removed)
-        found = catalog.load_namespace_metadata(given.name).properties
-    return Output(document=dict(found), tables=[_pairs(name(given.name), found)])
+        if set_ or removals:
+            catalog.update_namespace_properties(arguments.name, updates=set_, removals=removals)
+        pairs = catalog.load_namespace_metadata(arguments.name).properties
+    return Output(document=dict(pairs), tables=[_pairs(name(arguments.name), pairs)])
 
 
 def _table_properties(
-    catalog: RestCatalog, table: tuple[str, ...], set_: dict[str, str], removed: list[str]
+    catalog: RestCatalog, table: tuple[str, ...], set_: dict[str, str], removals: list[str]
 ) -> dict[str, str]:
     metadata = catalog.load_table(table, snapshots="refs")
     changes: list[types.TableUpdate] = []
     if set_:
         changes.append(updates.set_properties(set_))
-    if removed:
-        changes.append(updates.remove_properties(removed))
+    if removals:
+        changes.append(updates.remove_properties(removals))
     if changes:
         metadata = catalog.update_table(
             table, requirements=requirements.for_update(metadata, changes), updates=changes
@@ -151,17 +166,17 @@ def _table_properties(
     return metadata.get("properties") or {}
 
 
-def create(catalog: RestCatalog, given: argparse.Namespace) -> Output:
-    request = _request(given.schema)
-    request["name"] = given.table[-1]
-    if given.location:
-        request["location"] = given.location
-    if given.property:
-        request["properties"] = {**request.get("properties", {}), **dict(given.property)}
-    made = catalog.create_table_result(given.table[:-1], request)
+def create(catalog: RestCatalog, arguments: argparse.Namespace) -> Output:
+    request = _request(arguments.schema)
+    request["name"] = arguments.table[-1]
+    if arguments.location:
+        request["location"] = arguments.location
+    if arguments.property:
+        request["properties"] = {**request.get("properties", {}), **dict(arguments.property)}
+    result = catalog.create_table_result(arguments.table[:-1], request)
     return Output(
-        document={"metadata-location": made.metadata_location, "metadata": made.metadata},
-        tables=_table_tables(given.table, made.metadata, made.metadata_location),
+        document={"metadata-location": result.metadata_location, "metadata": result.metadata},
+        tables=_table_tables(arguments.table, result.metadata, result.metadata_location),
     )
 
 
@@ -181,49 +196,51 @@ def _request(file: Path) -> types.CreateTableRequest:
     return request
 
 
-def create_namespace(catalog: RestCatalog, given: argparse.Namespace) -> Output:
-    made = catalog.create_namespace(given.namespace, dict(given.property) or None)
+def create_namespace(catalog: RestCatalog, arguments: argparse.Namespace) -> Output:
+    result = catalog.create_namespace(arguments.namespace, dict(arguments.property) or None)
+    levels = result.namespace.namespace
     return Output(
-        document={"namespace": list(made.namespace.namespace), "properties": dict(made.properties)},
-        tables=[_pairs(name(made.namespace.namespace), made.properties)],
+        document={"namespace": list(levels), "properties": dict(result.properties)},
+        tables=[_pairs(name(levels), result.properties)],
     )
 
 
-def rename(catalog: RestCatalog, given: argparse.Namespace) -> Output:
-    if given.view:
-        catalog.rename_view(given.source, given.destination)
+def rename(catalog: RestCatalog, arguments: argparse.Namespace) -> Output:
+    if arguments.view:
+        catalog.rename_view(arguments.source, arguments.destination)
     else:
-        catalog.rename_table(given.source, given.destination)
-    return _done("renamed", given.destination)
+        catalog.rename_table(arguments.source, arguments.destination)
+    return _done("renamed", arguments.destination)
 
 
-def drop(catalog: RestCatalog, given: argparse.Namespace) -> Output:
-    if given.view:
-        catalog.drop_view(given.table)
+def drop(catalog: RestCatalog, arguments: argparse.Namespace) -> Output:
+    if arguments.view:
+        catalog.drop_view(arguments.table)
     else:
-        catalog.drop_table(given.table, purge=given.purge)
-    return _done("dropped", given.table)
+        catalog.drop_table(arguments.table, purge=arguments.purge)
+    return _done("dropped", arguments.table)
 
 
-def drop_namespace(catalog: RestCatalog, given: argparse.Namespace) -> Output:
-    catalog.drop_namespace(given.namespace)
-    return _done("dropped", given.namespace)
+def drop_namespace(catalog: RestCatalog, arguments: argparse.Namespace) -> Output:
+    catalog.drop_namespace(arguments.namespace)
+    return _done("dropped", arguments.namespace)
 
 
 def _done(action: str, subject: tuple[str, ...]) -> Output:
     return Output(document={action: list(subject)}, tables=[Table(title="", rows=[(action, name(subject))])])
 
 
-def credentials(catalog: RestCatalog, given: argparse.Namespace) -> Output:
-    held = [(each.prefix, masked(each.config)) for each in catalog.load_credentials(given.table, fallback=True)]
+def credentials(catalog: RestCatalog, arguments: argparse.Namespace) -> Output:
+    result = catalog.load_credentials(arguments.table, fallback=True)
+    configs = [(credential.prefix, mask(credential.config)) for credential in result]
     return Output(
-        document=[{"prefix": prefix, "config": config} for prefix, config in held],
-        tables=[_pairs(prefix, config) for prefix, config in held]
-        or [Table(title="", rows=[("the server returned no credentials for", name(given.table))])],
+        document=[{"prefix": prefix, "config": config} for prefix, config in configs],
+        tables=[_pairs(prefix, config) for prefix, config in configs]
+        or [Table(title="", rows=[("the server returned no credentials for", name(arguments.table))])],
     )
 
 
-def masked(config: Mapping[str, str]) -> dict[str, str]:
+def mask(config: Mapping[str, str]) -> dict[str, str]:
     return {key: value if key in OPEN_KEYS else MASK for key, value in config.items()}
 
 

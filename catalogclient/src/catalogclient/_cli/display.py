@@ -14,6 +14,8 @@ import rich.console
 import rich.table
 import rich.text
 
+from catalogclient import _redact
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
@@ -36,18 +38,18 @@ class Output:
 def name(levels: Iterable[str]) -> str:
     """Format a name in a form that the command line accepts."""
     names = list(levels)
-    if any("." in each or each.startswith("[") for each in names):
+    if any("." in level or level.startswith("[") for level in names):
         return json.dumps(names, ensure_ascii=False)
     return ".".join(names)
 
 
-def printable(value: object) -> str:
-    """Format a cell. Control characters are escaped, because they could control the terminal."""
+def format_value(value: object) -> str:
+    """Format a cell or a message. Control characters are escaped, because they could control the terminal."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in str(value))
+    return _redact.escape(str(value))
 
 
 def render(output: Output, *, as_json: bool) -> str:
@@ -62,15 +64,15 @@ def render(output: Output, *, as_json: bool) -> str:
 
 
 def _rich_table(table: Table) -> rich.table.Table:
-    drawn = rich.table.Table(
-        title=rich.text.Text(printable(table.title)),
+    rich_table = rich.table.Table(
+        title=rich.text.Text(format_value(table.title)),
         title_justify="left",
         box=rich.box.SIMPLE_HEAD if table.columns else rich.box.SIMPLE,
         show_header=bool(table.columns),
         show_edge=False,
     )
     for column in table.columns or range(max((len(row) for row in table.rows), default=0)):
-        drawn.add_column(str(column), overflow="fold")
+        rich_table.add_column(str(column), overflow="fold")
     for row in table.rows:
-        drawn.add_row(*(rich.text.Text(printable(cell)) for cell in row))
-    return drawn
+        rich_table.add_row(*(rich.text.Text(format_value(cell)) for cell in row))
+    return rich_table

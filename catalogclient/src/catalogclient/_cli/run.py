@@ -24,32 +24,32 @@ from catalogclient import (
 )
 from catalogclient._cli import arguments, commands, display, settings
 from catalogclient._cli.arguments import Status
-from catalogclient._guards import converted
+from catalogclient._guards import convert_errors
 
 
-def main(given: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> int:
     """Return the exit status. Wrong arguments exit at once."""
-    parsed = arguments.parse(given)
+    parsed = arguments.parse(argv)
     warnings.showwarning = _show_warning
     # A lone surrogate becomes its JSON escape.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a TextIOWrapper
     try:
         options = _options(parsed, os.environ)
         as_json = parsed.output == "json" or (parsed.output != "table" and not sys.stdout.isatty())
-        with RestCatalog(options) as catalog, converted("the response is invalid", InvalidResponseError):
+        with RestCatalog(options) as catalog, convert_errors("the response is invalid", InvalidResponseError):
             text = display.render(commands.COMMANDS[parsed.command](catalog, parsed), as_json=as_json)
         sys.stdout.write(text)
         sys.stdout.flush()
     except CatalogError as error:
-        return _failed(str(error), _status(error))
+        return _report_error(str(error), _status(error))
     except BrokenPipeError:
         # The reader has closed the pipe (`| head`). The interpreter must not flush the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Status.DONE
     except OSError as error:
-        return _failed(f"{error.filename}: {error.strerror}", Status.USAGE)
+        return _report_error(f"{error.filename}: {error.strerror}", Status.USAGE)
     except UnicodeDecodeError:
-        return _failed("a file is not UTF-8 text", Status.USAGE)
+        return _report_error("a file is not UTF-8 text", Status.USAGE)
     except KeyboardInterrupt:
         return Status.INTERRUPTED
     return Status.DONE
@@ -110,10 +110,10 @@ def _status(error: CatalogError) -> Status:
     return {404: Status.NOT_FOUND, 409: Status.CONFLICT}.get(error.status, Status.FAILED)
 
 
-def _failed(message: str, status: Status) -> Status:
-    sys.stderr.write(f"error: {display.printable(message)}\n")
+def _report_error(message: str, status: Status) -> Status:
+    sys.stderr.write(f"error: {display.format_value(message)}\n")
     return status
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    sys.stderr.write(f"warning: {display.printable(message)}\n")
+    sys.stderr.write(f"warning: {display.format_value(message)}\n")

@@ -21,35 +21,35 @@ def properties(name: str | None, environment: Mapping[str, str]) -> dict[str, st
     """
     files = [_toml(environment), _pyiceberg(environment)]
     chosen = name or environment.get("CATALOGCLIENT_CATALOG") or str(files[0].get("default") or "default")
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for document, key in ((files[1], "catalog"), (files[0], "catalogs")):
         catalogs = document.get(key) or {}
         entry = catalogs.get(chosen, {}) if isinstance(catalogs, dict) else None
         if not isinstance(entry, dict):
             raise InvalidArgumentError(f"the entry of the catalog {chosen} is not a mapping")
-        found |= {str(property_): _text(value) for property_, value in entry.items()}
+        values |= {str(property_): _text(value) for property_, value in entry.items()}
     prefix = f"{_PREFIX}{chosen.upper().replace('-', '_')}__"
     for variable, value in environment.items():
         if variable.startswith(prefix):
-            found[variable.removeprefix(prefix).lower().replace("__", ".").replace("_", "-")] = value
-    if name and not found:
+            values[variable.removeprefix(prefix).lower().replace("__", ".").replace("_", "-")] = value
+    if name and not values:
         raise InvalidArgumentError(f"no catalog is named {name}; see --help for the files and variables")
-    return found
+    return values
 
 
 def short_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the properties from CATALOG_URI and the other variables of a single catalog."""
-    found = {property_: environment[name] for name, property_ in _SHORT_NAMES.items() if environment.get(name)}
-    if environment.get("CATALOG_CREDENTIAL") and "token" not in found:
-        found["credential"] = environment["CATALOG_CREDENTIAL"]
-    return found
+    values = {property_: environment[name] for name, property_ in _SHORT_NAMES.items() if environment.get(name)}
+    if environment.get("CATALOG_CREDENTIAL") and "token" not in values:
+        values["credential"] = environment["CATALOG_CREDENTIAL"]
+    return values
 
 
 def _toml(environment: Mapping[str, str]) -> dict[str, Any]:
-    given = environment.get("CATALOGCLIENT_CONFIG")
+    config_file = environment.get("CATALOGCLIENT_CONFIG")
     folder = Path(environment.get("XDG_CONFIG_HOME") or _home(environment) / ".config")
-    path = Path(given) if given else folder / "catalogclient.toml"
-    if not given and not path.exists():
+    path = Path(config_file) if config_file else folder / "catalogclient.toml"
+    if not config_file and not path.exists():
         return {}
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
@@ -59,8 +59,8 @@ def _toml(environment: Mapping[str, str]) -> dict[str, Any]:
 
 def _pyiceberg(environment: Mapping[str, str]) -> dict[str, Any]:
     folders = [environment.get("PYICEBERG_HOME"), str(_home(environment)), "."]
-    paths = [Path(each) / ".pyiceberg.yaml" for each in folders if each]
-    path = next((each for each in paths if each.exists()), None)
+    paths = [Path(folder) / ".pyiceberg.yaml" for folder in folders if folder]
+    path = next((path for path in paths if path.exists()), None)
     if path is None:
         return {}
     import yaml  # noqa: PLC0415  (needed for this file only)

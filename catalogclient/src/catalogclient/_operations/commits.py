@@ -67,12 +67,12 @@ class CommitOperations(TableOperations):
         attempt = 1
         while True:
             base = await self.load_table_result(table, **call)
-            found = updates_for(base.metadata, changes)
-            if not found:
+            updates = updates_for(base.metadata, changes)
+            if not updates:
                 return _as_commit_result(base)
             try:
                 return await self.update_table(
-                    table, requirements=for_update(base.metadata, found), updates=found, **call
+                    table, requirements=for_update(base.metadata, updates), updates=updates, **call
                 )
             except CommitFailedError:
                 if policy is None or attempt >= policy.max_attempts:
@@ -84,7 +84,7 @@ class CommitOperations(TableOperations):
                     current = await self.load_table_result(table, snapshots="all", **call)
                 except CatalogError as error:
                     raise unknown from error
-                if not _is_applied(found, current.metadata):
+                if not _is_applied(updates, current.metadata):
                     raise
                 return _as_commit_result(current)
 
@@ -95,10 +95,10 @@ class CommitOperations(TableOperations):
         """Change all tables or none. Each change has the `identifier` of its table. Raises as update_table."""
         if not table_changes:
             raise InvalidArgumentError("a transaction needs at least one change")
-        changes = [_commit(each) for each in table_changes]
-        if not all("identifier" in each for each in changes):
+        changes = [_commit(request) for request in table_changes]
+        if not all("identifier" in change for change in changes):
             raise InvalidArgumentError("every change of a transaction needs the identifier of its table")
-        await self._call(Endpoint.COMMIT_TRANSACTION, parsing.nothing, body={"table-changes": changes}, **call)
+        await self._call(Endpoint.COMMIT_TRANSACTION, parsing.ignore_body, body={"table-changes": changes}, **call)
 
     @operation
     async def reconcile_commit(
@@ -127,19 +127,19 @@ def _as_commit_result(result: LoadTableResult) -> CommitTableResult:
     )
 
 
-def _is_applied(sent: Sequence[types.TableUpdate], metadata: types.TableMetadata) -> bool:
+def _is_applied(updates: Sequence[types.TableUpdate], metadata: types.TableMetadata) -> bool:
     """Return True if the metadata certainly contains the effects of all updates."""
     document: Any = metadata
     schema: Any = _metadata.get_current_schema(metadata) or {}
     properties = metadata.get("properties") or {}
-    for update in sent:
+    for update in updates:
         match update["action"]:
             case "add-schema":
                 applied = schema.get("fields") == update["schema"]["fields"]
             case "add-spec":
-                applied = any(each["fields"] == update["spec"]["fields"] for each in document["partition-specs"])
+                applied = any(spec["fields"] == update["spec"]["fields"] for spec in document["partition-specs"])
             case "add-sort-order":
-                applied = any(each["fields"] == update["sort-order"]["fields"] for each in document["sort-orders"])
+                applied = any(order["fields"] == update["sort-order"]["fields"] for order in document["sort-orders"])
             case "set-current-schema":
                 applied = update["schema-id"] in (-1, metadata.get("current-schema-id"))
             case "set-default-spec":
@@ -176,12 +176,16 @@ def _commit(request: types.CommitTableRequest) -> dict[str, Any]:
 def _only_snapshot(request: types.CommitTableRequest) -> int | None:
     """Return the id of the snapshot if the commit only adds one snapshot, optionally as `main`."""
     updates = list(request.get("updates") or ())
-    added = [each["snapshot"]["snapshot-id"] for each in updates if each["action"] == "add-snapshot"]
-    if len(added) != 1:
+    snapshot_ids = [update["snapshot"]["snapshot-id"] for update in updates if update["action"] == "add-snapshot"]
+    if len(snapshot_ids) != 1:
         return None
-    for each in updates:
-        if each["action"] == "add-snapshot":
+    for update in updates:
+        if update["action"] == "add-snapshot":
             continue
-        if each["action"] != "set-snapshot-ref" or each["ref-name"] != "main" or each["snapshot-id"] != added[0]:
+        if (
+            update["action"] != "set-snapshot-ref"
+            or update["ref-name"] != "main"
+            or update["snapshot-id"] != snapshot_ids[0]
+        ):
             return None
-    return added[0]
+    return snapshot_ids[0]

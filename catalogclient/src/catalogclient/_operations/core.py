@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar, Unpack, cast
 from catalogclient import _call_scope, _pagination, _redact, _routing, _urls
 from catalogclient._call_scope import CallScope
 from catalogclient._endpoints import OPERATIONS, Effect, Endpoint, Operation
-from catalogclient._guards import converted
+from catalogclient._guards import convert_errors
 from catalogclient._log import CONFIG, HTTP
 from catalogclient._messages import UNSET, Call, HttpResponse, RawResponse, Unset, encode_json
 from catalogclient._operations import parsing, request_parts
@@ -135,9 +135,9 @@ class Core:
             await self._runtime.call(self._auth.close, may_block=self._auth.may_block())
 
     def __repr__(self) -> str:
-        shown = _redact.url_without_secrets(self._options.base_url)
+        url = _redact.url_without_secrets(self._options.base_url)
         warehouse = _routing.warehouse(self._options)
-        return f"{type(self).__name__}({shown!r}, warehouse={warehouse!r}, auth={self._auth!r})"
+        return f"{type(self).__name__}({url!r}, warehouse={warehouse!r}, auth={self._auth!r})"
 
     @operation
     async def load_config(self, *, refresh: bool = False, **call: Unpack[CallOptions]) -> CatalogConfig:
@@ -147,18 +147,18 @@ class Core:
         Source: OpenAPI, `getConfig`.
         """
 
-        def known() -> Route | None:
+        def get_known_route() -> Route | None:
             route = self._shared.route
             return route if route is not None and route.config is not None and not refresh else None
 
         self._check_open()
-        found = await self._share(lambda: self._request_config(**call), unless=known)
+        route = await self._share(lambda: self._request_config(**call), unless=get_known_route)
         # The shared request of another call may have ended without a configuration.
-        if found.config is None:
-            found = await self._request_config(**call)
-        if found.config is None:
+        if route.config is None:
+            route = await self._request_config(**call)
+        if route.config is None:
             raise InvalidResponseError("the server has no configuration")
-        return found.config
+        return route.config
 
     @operation
     async def prefix(self) -> str:
@@ -213,10 +213,10 @@ class Core:
         )
         return await self._send(prepared, None if prefixed else _routing.initial(self._options), **call)
 
-    async def _within_limits(self, coroutine: Coroutine[Any, Any, T], given: object) -> T:
+    async def _within_limits(self, coroutine: Coroutine[Any, Any, T], limit: object) -> T:
         try:
-            with converted():
-                limits = self._timeout if isinstance(given, Unset) else Timeout.parse(cast(TimeoutLike, given))
+            with convert_errors():
+                limits = self._timeout if isinstance(limit, Unset) else Timeout.parse(cast(TimeoutLike, limit))
                 with _call_scope.enter(limits, self._total_timeout, self._runtime.closed):
                     return await coroutine
         finally:
@@ -224,13 +224,13 @@ class Core:
 
     async def _send(self, prepared: Call[T], route: Route | None = None, /, **call: Unpack[MutationOptions]) -> T:
         self._check_open()
-        found = route or await self._route()
-        lacks = self._options.endpoint_check == "strict" and found.lacks(prepared.operation)
+        route = route or await self._route()
+        lacks = self._options.endpoint_check == "strict" and route.lacks(prepared.operation)
         if lacks and prepared.operation.name != "request":
             name = prepared.operation.name
-            raise UnsupportedEndpointError(f"the server does not list {prepared.operation.listed}", operation=name)
+            raise UnsupportedEndpointError(f"the server does not list {prepared.operation.endpoint}", operation=name)
         return await self._sender.send(
-            prepared, found, _scope(), headers=call.get("headers"), idempotency_key=call.get("idempotency_key")
+            prepared, route, _scope(), headers=call.get("headers"), idempotency_key=call.get("idempotency_key")
         )
 
     async def _call(
@@ -279,7 +279,7 @@ class Core:
         **call: Unpack[CallOptions],
     ) -> bool:
         """Send a HEAD request, or call `load` if the server does not support it. Returns False for status 404."""
-        head = Call(operation=OPERATIONS[endpoint], values=values, read=parsing.nothing)
+        head = Call(operation=OPERATIONS[endpoint], values=values, read=parsing.ignore_body)
         route = await self._route()
         try:
             if route.lacks(head.operation):
@@ -321,8 +321,8 @@ class Core:
         except CatalogError as error:
             if not _routing.is_lacking(error, self._options):
                 raise
-            self._shared.route = found = _routing.without_config(self._options)
-            return found
+            self._shared.route = route = _routing.without_config(self._options)
+            return route
 
     async def _request_config(self, **call: Unpack[CallOptions]) -> Route:
         warehouse = _routing.warehouse(self._options)
@@ -334,9 +334,9 @@ class Core:
         config = await self._sender.send(
             prepared, _routing.initial(self._options), _scope(), headers=call.get("headers")
         )
-        with converted("the configuration is invalid", InvalidResponseError, status=200):
-            self._shared.route = found = _routing.from_config(self._options, config)
-        return found
+        with convert_errors("the configuration is invalid", InvalidResponseError, status=200):
+            self._shared.route = route = _routing.from_config(self._options, config)
+        return route
 
 
 def _scope() -> CallScope:

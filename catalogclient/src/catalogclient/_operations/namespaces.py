@@ -116,7 +116,7 @@ class NamespaceOperations(Core):
     @operation
     async def drop_namespace(self, namespace: NamespaceLike, **call: Unpack[MutationOptions]) -> None:
         """Drop an empty namespace. Raises NoSuchNamespaceError, NamespaceNotEmptyError."""
-        await self._call(Endpoint.DROP_NAMESPACE, parsing.nothing, namespace_path(namespace), **call)
+        await self._call(Endpoint.DROP_NAMESPACE, parsing.ignore_body, namespace_path(namespace), **call)
 
     @operation
     async def update_namespace_properties(

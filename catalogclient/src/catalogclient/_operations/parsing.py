@@ -23,7 +23,7 @@ _KINDS: dict[type, str] = {str: " of strings", dict: " of objects"}
 T = TypeVar("T")
 
 
-def nothing(_response: HttpResponse) -> None:
+def ignore_body(_response: HttpResponse) -> None:
     """Ignore the body."""
 
 
@@ -37,15 +37,15 @@ def document(response: HttpResponse) -> dict[str, Any]:
     if not looks_like_json(response):
         raise InvalidResponseError("the response is not a JSON document", status=response.status)
     try:
-        found = response.document()
+        body = response.document()
     except (ValueError, RecursionError) as error:
         # The message of the JSON parser contains parts of the document, possibly a credential.
         raise InvalidResponseError(
             f"the response cannot be parsed: {type(error).__name__}", status=response.status
         ) from None
-    if not isinstance(found, dict):
+    if not isinstance(body, dict):
         raise InvalidResponseError("the response is not a JSON object", status=response.status)
-    return found
+    return body
 
 
 def looks_like_json(response: HttpResponse) -> bool:
@@ -56,43 +56,43 @@ def looks_like_json(response: HttpResponse) -> bool:
 
 def items(body: Mapping[str, Any], key: str, kind: type[T]) -> list[T]:
     """Return the list of strings or objects at `key`. Missing or null means empty."""
-    found = body.get(key)
-    if found is None:
+    values = body.get(key)
+    if values is None:
         return []
-    if not isinstance(found, list) or not (kind is object or all(isinstance(each, kind) for each in found)):
+    if not isinstance(values, list) or not (kind is object or all(isinstance(value, kind) for value in values)):
         raise InvalidResponseError(f"{key} in the response is not a list{_KINDS.get(kind, '')}")
-    return found
+    return values
 
 
-def levels(found: Any) -> tuple[str, ...]:
+def levels(value: Any) -> tuple[str, ...]:
     """Return the levels of an identifier."""
-    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+    if not isinstance(value, list) or not all(isinstance(level, str) for level in value):
         raise InvalidResponseError("an identifier in the response is not a list of strings")
-    return tuple(found)
+    return tuple(value)
 
 
 def token(body: Mapping[str, Any]) -> str | None:
     """Return the token of the next page. None and the empty string mean that there is no next page."""
-    found = body.get("next-page-token")
-    if found is not None and not isinstance(found, str):
+    page_token = body.get("next-page-token")
+    if page_token is not None and not isinstance(page_token, str):
         raise InvalidResponseError("next-page-token in the response is not a string")
-    return found or None
+    return page_token or None
 
 
 def mapping(body: Mapping[str, Any], key: str) -> dict[str, Any]:
     """Return the object at `key`."""
-    found = body.get(key)
-    if not isinstance(found, dict):
+    value = body.get(key)
+    if not isinstance(value, dict):
         raise InvalidResponseError(f"the response has no valid {key}")
-    return found
+    return value
 
 
 def text(body: Mapping[str, Any], key: str) -> str:
     """Return the string at `key`."""
-    found = body.get(key)
-    if not isinstance(found, str):
+    value = body.get(key)
+    if not isinstance(value, str):
         raise InvalidResponseError(f"the response has no valid {key}")
-    return found
+    return value
 
 
 def metadata(body: Mapping[str, Any]) -> Any:
@@ -101,30 +101,30 @@ def metadata(body: Mapping[str, Any]) -> Any:
 
 
 def optional_text(body: Mapping[str, Any], key: str) -> str | None:
-    found = body.get(key)
-    return found if isinstance(found, str) else None
+    value = body.get(key)
+    return value if isinstance(value, str) else None
 
 
 def optional_object(body: Mapping[str, Any], key: str) -> Any:
-    found = body.get(key)
-    return found if isinstance(found, dict) else None
+    value = body.get(key)
+    return value if isinstance(value, dict) else None
 
 
 def secrets(body: dict[str, Any], key: str) -> results.SecretDict:
     """Return the strings at `key` and hide them in `body` as well. Missing or null means empty."""
-    found = body.get(key)
-    if found is None:
+    values = body.get(key)
+    if values is None:
         return results.SecretDict()
-    if not isinstance(found, dict):
+    if not isinstance(values, dict):
         raise InvalidResponseError(f"{key} in the response is not an object")
-    body[key] = hidden = results.SecretDict({name: value for name, value in found.items() if isinstance(value, str)})
+    body[key] = hidden = results.SecretDict({name: value for name, value in values.items() if isinstance(value, str)})
     return hidden
 
 
 def credentials(body: dict[str, Any]) -> list[results.StorageCredential]:
     """Return the storage credentials and hide them in `body` as well."""
-    found = items(body, "storage-credentials", dict)
-    return [results.StorageCredential(text(each, "prefix"), secrets(each, "config")) for each in found]
+    entries = items(body, "storage-credentials", dict)
+    return [results.StorageCredential(text(entry, "prefix"), secrets(entry, "config")) for entry in entries]
 
 
 def etag(response: HttpResponse) -> str | None:
@@ -143,12 +143,12 @@ def etag(response: HttpResponse) -> str | None:
 def config(response: HttpResponse) -> results.CatalogConfig:
     """Parse the configuration (OpenAPI, `CatalogConfig`)."""
     body = document(response)
-    listed = [_endpoints.parse(each) for each in items(body, "endpoints", str)]
+    endpoints = [_endpoints.parse(entry) for entry in items(body, "endpoints", str)]
     return results.CatalogConfig(
         raw=body,
         defaults=secrets(body, "defaults"),
         overrides=secrets(body, "overrides"),
-        endpoints=frozenset(each for each in listed if each) or None,
+        endpoints=frozenset(endpoint for endpoint in endpoints if endpoint) or None,
         idempotency_key_lifetime=duration(body.get("idempotency-key-lifetime")),
     )
 
@@ -161,7 +161,7 @@ def duration(text: object) -> timedelta | None:
     if match is None or not any(match.groups()):
         CONFIG.debug("ignored the configuration key idempotency-key-lifetime: not an ISO 8601 duration")
         return None
-    weeks, days, hours, minutes, seconds = (float((each or "0").replace(",", ".")) for each in match.groups())
+    weeks, days, hours, minutes, seconds = (float((number or "0").replace(",", ".")) for number in match.groups())
     try:
         return timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
     except OverflowError:
@@ -183,14 +183,14 @@ def view_page(response: HttpResponse) -> results.ViewPage:
 def function_page(response: HttpResponse) -> results.FunctionPage:
     """Parse a page of functions."""
     body = document(response)
-    return results.FunctionPage([levels(each) for each in items(body, "identifiers", object)], token(body))
+    return results.FunctionPage([levels(identifier) for identifier in items(body, "identifiers", object)], token(body))
 
 
 def namespace_page(response: HttpResponse) -> results.NamespacePage:
     """Parse a page of namespaces."""
     body = document(response)
     return results.NamespacePage(
-        [NamespaceIdentifier(levels(each)) for each in items(body, "namespaces", object)], token(body)
+        [NamespaceIdentifier(levels(identifier)) for identifier in items(body, "namespaces", object)], token(body)
     )
 
 
@@ -304,22 +304,22 @@ def scan_tasks(response: HttpResponse) -> results.ScanTasks:
 def signature(response: HttpResponse) -> results.RemoteSignResult:
     """Parse a signed storage request."""
     body = document(response)
-    found = mapping(body, "headers")
-    if not all(isinstance(values, list) for values in found.values()):
+    fields = mapping(body, "headers")
+    if not all(isinstance(values, list) for values in fields.values()):
         raise InvalidResponseError("the values of headers in the response are not lists", status=response.status)
     return results.RemoteSignResult(
-        uri=text(body, "uri"), headers=found, cacheable="private" in response.headers.get("Cache-Control", "").lower()
+        uri=text(body, "uri"), headers=fields, cacheable="private" in response.headers.get("Cache-Control", "").lower()
     )
 
 
 def _identifiers(body: dict[str, Any]) -> list[TableIdentifier]:
-    found: list[TableIdentifier] = []
+    identifiers: list[TableIdentifier] = []
     previous: Any = None
     namespace_levels: tuple[str, ...] = ()
-    listed: list[Any] = items(body, "identifiers", object)
-    for each in listed:
+    entries: list[Any] = items(body, "identifiers", object)
+    for entry in entries:
         try:
-            namespace_document, name = each["namespace"], each["name"]
+            namespace_document, name = entry["namespace"], entry["name"]
         except (TypeError, KeyError):
             raise InvalidResponseError("identifiers in the response lack a namespace or name") from None
         # The identifiers of a page share their namespace, which is converted once.
@@ -332,13 +332,13 @@ def _identifiers(body: dict[str, Any]) -> list[TableIdentifier]:
         identifier = new_identifier(TableIdentifier)
         set_namespace(identifier, namespace_levels)
         set_name(identifier, name)
-        found.append(identifier)
-    return found
+        identifiers.append(identifier)
+    return identifiers
 
 
 def _plan_error(body: dict[str, Any]) -> CatalogError:
-    found = _error_mapping.parse_error_body(body)
-    return CatalogError(found.message or "scan planning failed", type=found.type, code=found.code, stack=found.stack)
+    error = _error_mapping.parse_error_body(body)
+    return CatalogError(error.message or "scan planning failed", type=error.type, code=error.code, stack=error.stack)
 
 
 def _tasks(body: dict[str, Any]) -> dict[str, Any]:

@@ -22,8 +22,8 @@ def namespace_path(namespace: NamespaceLike) -> dict[str, PathValue]:
 
 def object_path(identifier: TableLike, kind: str = "table", **more: str) -> dict[str, PathValue]:
     """Return the path values of a table, view or function. `kind` is the name of the placeholder."""
-    found = _identifiers.table(identifier)
-    return {"namespace": found.namespace, kind: found.name, **more}
+    object_identifier = _identifiers.table(identifier)
+    return {"namespace": object_identifier.namespace, kind: object_identifier.name, **more}
 
 
 def page_parameters(page_size: int | None, page_token: str | None) -> tuple[tuple[str, QueryValue], ...]:
@@ -43,10 +43,10 @@ def references(referenced_by: Sequence[TableLike] | None) -> tuple[tuple[str, Qu
         return ()
     if isinstance(referenced_by, str):
         raise InvalidArgumentError("referenced_by must be a sequence of identifiers")
-    return (("referenced-by", References(tuple(_identifiers.table(each) for each in referenced_by))),)
+    return (("referenced-by", References(tuple(_identifiers.table(view) for view in referenced_by))),)
 
 
-def named(request: Any) -> Any:
+def require_name(request: Any) -> Any:
     """Return a request to create an object. Raises InvalidArgumentError unless it has a valid name."""
     if not isinstance(request, Mapping):
         raise InvalidArgumentError("the request must be a mapping")
@@ -65,7 +65,7 @@ def rename(source: Any, destination: TableLike | None, endpoint: Endpoint) -> Ca
         body=encode_json(
             {"source": _identifiers.table(source).to_dict(), "destination": _identifiers.table(destination).to_dict()}
         ),
-        read=parsing.nothing,
+        read=parsing.ignore_body,
     )
 
 

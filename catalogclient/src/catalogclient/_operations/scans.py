@@ -47,7 +47,7 @@ class ScanOperations(TableOperations):
     async def cancel_planning(self, table: TableLike, plan_id: str, **call: Unpack[MutationOptions]) -> None:
         """Cancel a plan. Raises NoSuchPlanIdError. Source: OpenAPI, `cancelPlanning`."""
         await self._call(
-            Endpoint.CANCEL_PLANNING, parsing.nothing, object_path(table, **{"plan-id": _segment(plan_id)}), **call
+            Endpoint.CANCEL_PLANNING, parsing.ignore_body, object_path(table, **{"plan-id": _segment(plan_id)}), **call
         )
 
     @operation
@@ -144,7 +144,7 @@ class ScanOperations(TableOperations):
 
         Source: OpenAPI, `reportMetrics`.
         """
-        await self._call(Endpoint.REPORT_METRICS, parsing.nothing, object_path(table), body=report, **call)
+        await self._call(Endpoint.REPORT_METRICS, parsing.ignore_body, object_path(table), body=report, **call)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from catalogclient._messages import UNSET, Call, HttpResponse, RawResponse, Unse
 from catalogclient._operations import parsing
 from catalogclient._operations.core import operation
 from catalogclient._operations.namespaces import NamespaceOperations
-from catalogclient._operations.request_parts import named, namespace_path, object_path, references, rename
+from catalogclient._operations.request_parts import namespace_path, object_path, references, rename, require_name
 from catalogclient._options import CallOptions, LoadOptions, MutationOptions, Snapshots, without_key
 from catalogclient._results import LoadTableResult, TablePage, UnregisterTableResult
 from catalogclient.errors import CatalogError, InvalidArgumentError
@@ -76,7 +76,7 @@ class TableOperations(NamespaceOperations):
             parsing.table,
             namespace_path(namespace),
             # Nessie rejects a request without this key.
-            body={"stage-create": False, **named(request)},
+            body={"stage-create": False, **require_name(request)},
             access_delegation=access_delegation,
             **call,
         )
@@ -185,7 +185,11 @@ class TableOperations(NamespaceOperations):
     async def drop_table(self, table: TableLike, *, purge: bool = False, **call: Unpack[MutationOptions]) -> None:
         """Drop a table. `purge` requests the server to delete its files. Raises NoSuchTableError."""
         await self._call(
-            Endpoint.DROP_TABLE, parsing.nothing, object_path(table), query=(("purgeRequested", bool(purge)),), **call
+            Endpoint.DROP_TABLE,
+            parsing.ignore_body,
+            object_path(table),
+            query=(("purgeRequested", bool(purge)),),
+            **call,
         )
 
     @operation
@@ -205,7 +209,7 @@ class TableOperations(NamespaceOperations):
         raises NoSuchNamespaceError too: see its message and `type`. Source: OpenAPI, `registerTable`.
         """
         return await self._call(
-            Endpoint.REGISTER_TABLE, parsing.table, namespace_path(namespace), body=named(request), **call
+            Endpoint.REGISTER_TABLE, parsing.table, namespace_path(namespace), body=require_name(request), **call
         )
 
     @operation

@@ -13,11 +13,11 @@ from catalogclient._operations import parsing
 from catalogclient._operations.core import operation
 from catalogclient._operations.namespaces import NamespaceOperations
 from catalogclient._operations.request_parts import (
-    named,
     namespace_path,
     object_path,
     references,
     rename,
+    require_name,
     with_plain_identifier,
 )
 from catalogclient._options import CallOptions, MutationOptions
@@ -60,7 +60,7 @@ class ViewOperations(NamespaceOperations):
     ) -> LoadViewResult:
         """Do the same as create_view and return location and configuration. Source: OpenAPI, `createView`."""
         return await self._call(
-            Endpoint.CREATE_VIEW, parsing.view, namespace_path(namespace), body=named(request), **call
+            Endpoint.CREATE_VIEW, parsing.view, namespace_path(namespace), body=require_name(request), **call
         )
 
     @operation
@@ -112,7 +112,7 @@ class ViewOperations(NamespaceOperations):
     @operation
     async def drop_view(self, view: TableLike, **call: Unpack[MutationOptions]) -> None:
         """Drop a view. Raises NoSuchViewError."""
-        await self._call(Endpoint.DROP_VIEW, parsing.nothing, object_path(view, "view"), **call)
+        await self._call(Endpoint.DROP_VIEW, parsing.ignore_body, object_path(view, "view"), **call)
 
     @overload
     async def rename_view(self, request: types.RenameTableRequest, /, **call: Unpack[MutationOptions]) -> None: ...
@@ -146,7 +146,7 @@ class ViewOperations(NamespaceOperations):
     ) -> LoadViewResult:
         """Do the same as register_view and return location and configuration. Source: OpenAPI, `registerView`."""
         return await self._call(
-            Endpoint.REGISTER_VIEW, parsing.view, namespace_path(namespace), body=named(request), **call
+            Endpoint.REGISTER_VIEW, parsing.view, namespace_path(namespace), body=require_name(request), **call
         )
 
     @operation

@@ -69,7 +69,7 @@ class TokenAuth(AuthManager):
 
 def validate_token(token: object) -> str:
     """Return `token`. Raises InvalidArgumentError if it is empty or contains other than visible ASCII characters."""
-    if not isinstance(token, str) or not token or not all("!" <= each <= "~" for each in token):
+    if not isinstance(token, str) or not token or not all("!" <= character <= "~" for character in token):
         raise InvalidArgumentError("a token must be a non-empty string of visible ASCII characters")
     return token
 

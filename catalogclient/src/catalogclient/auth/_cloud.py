@@ -86,8 +86,8 @@ class EntraAuth(TokenAuth):
 
     def _fetch(self) -> _Token:
         try:
-            found = self._credential.get_token(*self._scopes)
+            access_token = self._credential.get_token(*self._scopes)
         except Exception as error:
             raise CatalogError(f"azure-identity returned no token: {type(error).__name__}") from error
-        self._known = token = _Token(found.token, float(found.expires_on))
+        self._known = token = _Token(access_token.token, float(access_token.expires_on))
         return token

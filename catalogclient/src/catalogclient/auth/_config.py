@@ -135,12 +135,12 @@ def create_manager(auth: AuthConfig | AuthManager | None) -> AuthManager:
         return auth
     if not isinstance(auth, Mapping):
         raise InvalidArgumentError("auth must be a mapping or an AuthManager")
-    given: dict[str, Any] = {**auth}
-    kind = _KINDS.get(str(given.pop("type", "")))
+    parameters: dict[str, Any] = {**auth}
+    kind = _KINDS.get(str(parameters.pop("type", "")))
     if kind is None:
         raise InvalidArgumentError(f"auth has an unknown type; known types: {', '.join(_KINDS)}")
     try:
-        return kind(**given)
+        return kind(**parameters)
     except TypeError as error:
         # The message of this TypeError contains names of parameters, not values.
         raise InvalidArgumentError(f"invalid keys for auth of this type: {error}") from None

@@ -23,7 +23,7 @@ ClientAuth = Literal["auto", "post", "basic"]
 _OWN_ENDPOINT = "/v1/oauth/tokens"
 _TYPE_PREFIX = "urn:ietf:params:oauth:token-type:"
 _TYPES = tuple(
-    f"{_TYPE_PREFIX}{each}" for each in ("access_token", "refresh_token", "id_token", "saml1", "saml2", "jwt")
+    f"{_TYPE_PREFIX}{name}" for name in ("access_token", "refresh_token", "id_token", "saml1", "saml2", "jwt")
 )
 ACCESS_TOKEN_TYPE = _TYPES[0]
 
@@ -152,8 +152,8 @@ class _OAuth2(TokenAuth):
         return token
 
     def __repr__(self) -> str:
-        shown = _redact.url_without_secrets(self._url or self._token_url or "")
-        return f"{type(self).__name__}(client_id={self._client_id!r}, token_url={shown!r})"
+        url = _redact.url_without_secrets(self._url or self._token_url or "")
+        return f"{type(self).__name__}(client_id={self._client_id!r}, token_url={url!r})"
 
 
 class OAuth2ClientCredentials(_OAuth2):

@@ -58,12 +58,12 @@ class SigV4Auth(AuthManager):
     @classmethod
     def from_botocore(cls, region: str, service: str = "execute-api", *, profile: str | None = None) -> Self:
         """Use the credential chain of the AWS tools. Requires the extra `aws`."""
-        found = import_extra("botocore.session", extra="aws").Session(profile=profile).get_credentials()
-        if found is None:
+        chain = import_extra("botocore.session", extra="aws").Session(profile=profile).get_credentials()
+        if chain is None:
             raise InvalidArgumentError("botocore found no AWS credentials")
 
         def keys() -> Keys:
-            frozen = found.get_frozen_credentials()
+            frozen = chain.get_frozen_credentials()
             return frozen.access_key, frozen.secret_key, frozen.token
 
         return cls(region, service=service, credentials=keys)
@@ -94,22 +94,22 @@ class SigV4Auth(AuthManager):
         fields["X-Amz-Content-SHA256"] = digest
         if session_token:
             fields["X-Amz-Security-Token"] = session_token
-        signed = self._signed(request)
+        signed_fields = self._signed_fields(request)
         canonical = "\n".join(
             [
                 request.method,
                 canonical_path(request.url, service=self._service),
                 canonical_query(request.url),
-                *(f"{name}:{' '.join(value.split())}" for name, value in signed),
+                *(f"{name}:{' '.join(value.split())}" for name, value in signed_fields),
                 "",
-                ";".join(name for name, _ in signed),
+                ";".join(name for name, _ in signed_fields),
                 digest,
             ]
         )
         scope = f"{moment[:8]}/{self._region}/{self._service}/aws4_request"
         text = "\n".join([_ALGORITHM, moment, scope, hashlib.sha256(canonical.encode()).hexdigest()])
         signature = _mac(_key(secret_key, moment[:8], self._region, self._service), text).hex()
-        names = ";".join(name for name, _ in signed)
+        names = ";".join(name for name, _ in signed_fields)
         fields["Authorization"] = (
             f"{_ALGORITHM} Credential={access_key}/{scope}, SignedHeaders={names}, Signature={signature}"
         )
@@ -123,7 +123,7 @@ class SigV4Auth(AuthManager):
         if self._delegate is not None:
             self._delegate.close()
 
-    def _signed(self, request: PreparedRequest) -> list[tuple[str, str]]:
+    def _signed_fields(self, request: PreparedRequest) -> list[tuple[str, str]]:
         fields = {name.lower(): value for name, value in request.headers.items()}
         chosen = {
             name: value
@@ -150,8 +150,8 @@ def canonical_query(url: str) -> str:
 
 def _host(url: str) -> str:
     scheme, host, port = _urls.origin(url)
-    shown = f"[{host}]" if ":" in host else host
-    return shown if port == (443 if scheme == "https" else 80) else f"{shown}:{port}"
+    name = f"[{host}]" if ":" in host else host
+    return name if port == (443 if scheme == "https" else 80) else f"{name}:{port}"
 
 
 def _key(secret: str, day: str, region: str, service: str) -> bytes:

@@ -26,7 +26,7 @@ class BearerAuth(TokenAuth):
 
     def __init__(self, token: str | Callable[[], str]) -> None:
         self._source: Callable[[], str] | None = None if isinstance(token, str) else token
-        self._given = validate_token(token) if isinstance(token, str) else ""
+        self._token = validate_token(token) if isinstance(token, str) else ""
         if not isinstance(token, str) and not callable(token):
             raise InvalidArgumentError("token must be a string or a callable")
 
@@ -34,7 +34,7 @@ class BearerAuth(TokenAuth):
         return self._source is not None
 
     def token(self) -> str:
-        return self._given if self._source is None else validate_token(self._source())
+        return self._token if self._source is None else validate_token(self._source())
 
     def renew(self, *, rejected: str | None) -> str:
         return self.token()
@@ -71,12 +71,12 @@ class CustomAuth(AuthManager):
 
     def apply(self, request: PreparedRequest) -> None:
         try:
-            found = dict(self._get_headers())
+            fields = dict(self._get_headers())
         except CatalogError:
             raise
         except Exception as error:
             raise CatalogError(f"get_headers raised {type(error).__name__}") from error
-        request.headers.update(found)
+        request.headers.update(fields)
 
 
 class BasicAuth(AuthManager):

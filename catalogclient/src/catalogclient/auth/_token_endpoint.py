@@ -69,14 +69,14 @@ def request_token(
         }
     request = PreparedRequest("POST", url, fields, urlencode(form).encode())
     try:
-        response = _sent(transport, request, timeout=timeout, retry=retry)
+        response = _send(transport, request, timeout=timeout, retry=retry)
         return _token(response, margin=margin, default_expires_in=default_expires_in)
     except CatalogError as error:
         error.method, error.url, error.operation = "POST", _redact.url_without_secrets(url), _OPERATION.name
         raise
 
 
-def _sent(
+def _send(
     transport: Transport, request: PreparedRequest, *, timeout: Timeout, retry: RetryPolicy | None
 ) -> HttpResponse:
     now = time.monotonic()
@@ -104,22 +104,22 @@ def _sent(
 
 
 def _error(response: HttpResponse) -> CatalogError:
-    found = _error_mapping.error_from_response(response, _OPERATION)
+    error = _error_mapping.error_from_response(response, _OPERATION)
     if response.status >= 500:
-        return found
-    body: Any = found.details if isinstance(found.details, dict) else {}
+        return error
+    body: Any = error.details if isinstance(error.details, dict) else {}
     code = body.get("error")
     return OAuthError(
-        found.message,
+        error.message,
         error=code if isinstance(code, str) else "",
         error_description=parsing.optional_text(body, "error_description"),
         error_uri=parsing.optional_text(body, "error_uri"),
-        status=found.status,
-        type=found.type,
-        code=found.code,
-        details=found.details,
-        request_id=found.request_id,
-        retry_after=found.retry_after,
+        status=error.status,
+        type=error.type,
+        code=error.code,
+        details=error.details,
+        request_id=error.request_id,
+        retry_after=error.retry_after,
     )
 
 
