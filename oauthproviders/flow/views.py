@@ -15,7 +15,7 @@ from rest_framework.response import Response
 from accounts.errors import RecentSignInNeeded
 from accounts.identities import errors as identity_errors
 from authsvc import conf
-from authsvc.api import exception_handler
+from authsvc.api import exception_handler, parsing
 from authsvc.api.openapi.document import REDIRECT_TO, Parameter, ResponseDoc, document
 from authsvc.api.parsing import Body
 from authsvc.api.renderers import Found, SeeOther
@@ -130,7 +130,7 @@ class LinkIdentityView(Endpoint):
             linking_to=authentication.get_signed_in_user(request),
             at=timezone.now(),
         )
-        skips_redirect = request.http.GET.get("skip_http_redirect") == "true"
+        skips_redirect = parsing.query_parameter(request.http, "skip_http_redirect") == "true"
         response = Response({"url": start.url}) if skips_redirect else Found(start.url)
         callback.set_flow_cookie(response, flow_id=start.flow_id)
         return response

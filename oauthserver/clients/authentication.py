@@ -43,14 +43,19 @@ class AuthenticatedRequest(NamedTuple):
     client: OAuthClient | None
     parameters: ClientRequest | None
 
-    def require(self) -> tuple[OAuthClient, ClientRequest]:
-        """Both. Raises TokenRequestInvalid for an unreadable body or a repeated parameter, and ClientRequired."""
+    def require_parameters(self) -> ClientRequest:
+        """Raises TokenRequestInvalid for an unreadable body or a repeated parameter."""
         if self.parameters is None:
             raise TokenRequestInvalid("Invalid JSON body")
+        self.parameters.refuse_repetition()
+        return self.parameters
+
+    def require(self) -> tuple[OAuthClient, ClientRequest]:
+        """Both. Raises TokenRequestInvalid as `require_parameters`, and ClientRequired."""
+        parameters = self.require_parameters()
         if self.client is None:
             raise ClientRequired
-        self.parameters.refuse_repetition()
-        return self.client, self.parameters
+        return self.client, parameters
 
 
 def uses_basic(request: HttpRequest) -> bool:

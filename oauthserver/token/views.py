@@ -115,14 +115,11 @@ class TokenView(AuthenticatedClientEndpoint):
         The body may also be JSON.
         """
         at = timezone.now()
-        client, parameters = authentication.authenticate(request.http, TokenForm, at=at)
-        if parameters is None:
-            raise errors.TokenRequestInvalid("Invalid JSON body")
-        grant_type = parameters.get("grant_type")
+        authenticated = authentication.authenticate(request.http, TokenForm, at=at)
+        grant_type = authenticated.require_parameters().get("grant_type")
         if not grant_type:
             raise errors.TokenRequestInvalid("grant_type is required")
-        if client is None:
-            raise errors.ClientRequired
+        client, parameters = authenticated.require()
         if grant_type not in client.grant_type_list:
             raise errors.GrantTypeNotAllowed(grant_type)
         grant = _GRANTS[grant_type]

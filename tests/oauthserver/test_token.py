@@ -129,6 +129,14 @@ def test_unreadable_json_of_an_authenticated_client(api: Api) -> None:
     assert_oauth_error(response, "invalid_request", "Invalid JSON body")
 
 
+def test_repeated_parameters_are_refused(api: Api) -> None:
+    client = register(api)
+    code = approve(api, client, make_session())
+    repeated = request_token(client, grant_type="authorization_code", code=[code, code], code_verifier=VERIFIER)
+    assert_oauth_error(repeated, "invalid_request", "a parameter is included more than once")
+    assert exchange(client, code).status_code == 200
+
+
 def test_grant_types(api: Api) -> None:
     client = register(api)
     assert_oauth_error(request_token(client), "invalid_request", "grant_type is required")
