@@ -46,6 +46,10 @@ class NotConnected(Unreachable):
     """No response began: a failure of network, DNS or TLS."""
 
 
+class TlsFailed(NotConnected):
+    """No response began, because of the certificate or the protocol of TLS."""
+
+
 class TimedOut(Unreachable):
     """The deadline passed."""
 
@@ -267,8 +271,9 @@ def _kind(error: Exception) -> type[Unreachable]:
         return TooLong
     if any(isinstance(cause, TimeoutError | urllib3.exceptions.TimeoutError) for cause in chain):
         return TimedOut
-    # Errors while the body is read are those of urllib3 and of the socket.
-    return NotConnected if isinstance(error, requests.ConnectionError) else Unreachable
+    if not isinstance(error, requests.ConnectionError):
+        return Unreachable  # errors while the body is read are those of urllib3 and of the socket
+    return TlsFailed if any(isinstance(cause, ssl.SSLError) for cause in chain) else NotConnected
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -23,7 +23,7 @@ from authsvc import conf
 from authsvc.outgoing import http
 from authsvc.security import crypto
 from oauthproviders.base import deadline, profiles
-from oauthproviders.base.contract import AuthorizationRequest, InvalidProviderResponse, Token
+from oauthproviders.base.contract import AuthorizationRequest, InvalidProviderResponse, ProviderUnreachable, Token
 
 T = TypeVar("T")
 
@@ -131,7 +131,7 @@ class Backend(BaseAuth[Any]):
         form: Mapping[str, str] | None = None,
         auth: tuple[str, str] | None = None,
     ) -> http.Reply:
-        """Send a request; return any status. Raises InvalidProviderResponse without a response."""
+        """Send a request; return any status. Raises ProviderUnreachable without a response."""
         try:
             return http.send(
                 method,
@@ -144,7 +144,7 @@ class Backend(BaseAuth[Any]):
                 public_only=self.public_only,
             )
         except http.Unreachable as error:
-            raise InvalidProviderResponse(str(error)) from None
+            raise ProviderUnreachable(error) from None
 
     def fetch_document(self, token: Token, url: str, schema: type[T], *, headers: Mapping[str, str] | None = None) -> T:
         """The JSON document at `url`, requested with the token, as `schema`. Raises InvalidProviderResponse."""
@@ -232,7 +232,7 @@ class OAuth2(Backend, BaseOAuth2[Any]):
     def send_token_request(self, url: str, form: Mapping[str, str], *, in_body: bool) -> http.Reply:
         """Send a token request with the client authentication; return any status.
 
-        Raises InvalidProviderResponse without a response.
+        Raises ProviderUnreachable without a response.
         """
         client_id, secret = self.config.client_ids[0], self.config.secret.reveal()
         if in_body:

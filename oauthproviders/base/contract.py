@@ -9,10 +9,19 @@ from uuid import UUID
 
 from accounts.identities.external_identity import ProviderProfile
 from authsvc import conf
+from authsvc.outgoing import http
 
 
 class InvalidProviderResponse(Exception):
     """A provider sent no usable response. The text gives the reason for the log, without content of the response."""
+
+
+class ProviderUnreachable(InvalidProviderResponse):
+    """A provider sent no complete response, for the reason `failure`."""
+
+    def __init__(self, failure: http.Unreachable) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
 
 
 class ProviderUnavailable(Exception):

@@ -9,7 +9,8 @@ from contextvars import ContextVar
 from datetime import timedelta
 
 from authsvc import conf
-from oauthproviders.base.contract import InvalidProviderResponse
+from authsvc.outgoing import http
+from oauthproviders.base.contract import ProviderUnreachable
 
 _SHARE_OF_REQUEST = 0.8
 
@@ -27,13 +28,13 @@ def shared() -> Iterator[None]:
 
 
 def remaining() -> timedelta:
-    """The time left for the next call. Raises InvalidProviderResponse when none is left."""
+    """The time left for the next call. Raises ProviderUnreachable when none is left."""
     ends_at = _ends_at.get()
     if ends_at is None:
         return _timeout()
     seconds = ends_at - time.monotonic()
     if seconds <= 0:
-        raise InvalidProviderResponse("timed out")
+        raise ProviderUnreachable(http.TimedOut("timed out"))
     return timedelta(seconds=seconds)
 
 

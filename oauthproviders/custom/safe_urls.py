@@ -16,6 +16,14 @@ class UnsafeUrl(Exception):
     """The text is part of the response."""
 
 
+class NotPublic(UnsafeUrl):
+    """The host has, or names, an address that is not public."""
+
+
+class Unresolvable(UnsafeUrl):
+    """The host has no address."""
+
+
 def check(url: str, *, private_allowed: bool) -> None:
     """Raises UnsafeUrl. Each call checks the resolved address again, because DNS can change."""
     if not url.startswith("https://"):
@@ -28,16 +36,16 @@ def check(url: str, *, private_allowed: bool) -> None:
     host = parts.hostname or ""
     name = host.rstrip(".")
     if name in _LOCAL_NAMES or name.endswith(".localhost") or _is_loopback(name):
-        raise UnsafeUrl("URL cannot point to localhost or loopback addresses")
+        raise NotPublic("URL cannot point to localhost or loopback addresses")
     try:
         seconds = min(_DNS_TIMEOUT_SECONDS, deadline.remaining().total_seconds())
         with bulkhead.wait_for("dns"):
             addresses = connections.look_up(host, parts.port or 443, seconds=seconds)
     except (OSError, UnicodeError, InvalidProviderResponse):
-        raise UnsafeUrl("Unable to resolve hostname") from None
+        raise Unresolvable("Unable to resolve hostname") from None
     for _family, address in addresses:
         if kind := _forbidden_kind(address[0]):
-            raise UnsafeUrl(f"URL cannot resolve to {kind}")
+            raise NotPublic(f"URL cannot resolve to {kind}")
 
 
 def _is_loopback(name: str) -> bool:

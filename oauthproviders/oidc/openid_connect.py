@@ -19,7 +19,7 @@ from authsvc import conf
 from authsvc.outgoing import http, remote_documents
 from authsvc.security import crypto
 from oauthproviders.base import deadline, profiles
-from oauthproviders.base.contract import InvalidProviderResponse, ProviderUnavailable
+from oauthproviders.base.contract import InvalidProviderResponse, ProviderUnavailable, ProviderUnreachable
 from tokens.jwt import published_keys
 from tokens.jwt.published_keys import PublishedKeys
 
@@ -199,7 +199,7 @@ def _document(url: str, schema: type[T], *, public_only: bool) -> T:
         profiles.check_storable(reply.json())
         return msgspec.json.decode(reply.body, type=schema)
     except http.Unreachable as error:
-        raise InvalidProviderResponse(str(error)) from None
+        raise ProviderUnreachable(error) from None
     except (msgspec.MsgspecError, RecursionError, ValueError):
         raise InvalidProviderResponse("the document is not of the form that was expected") from None
 

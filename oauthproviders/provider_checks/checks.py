@@ -19,7 +19,7 @@ from oauthproviders.models import CustomProvider, ProviderType
 from oauthproviders.oidc.openid_connect import Issuer
 from oauthproviders.provider_checks.client import check_client, check_endpoint
 from oauthproviders.provider_checks.discovery import check_discovery, check_features
-from oauthproviders.provider_checks.requests import Rules, host_of
+from oauthproviders.provider_checks.provider_requests import Rules, host_of
 from oauthproviders.provider_checks.steps import Problem, Step, StepResult, Steps
 
 

@@ -11,9 +11,9 @@ import orjson
 from authsvc.outgoing import http
 from authsvc.security import crypto
 from oauthproviders.base.backends import OAuth2
-from oauthproviders.base.contract import InvalidProviderResponse
-from oauthproviders.provider_checks.requests import REDIRECTS, Rules, remedy_of, request
-from oauthproviders.provider_checks.steps import Problem, StepResult, Steps, quoted
+from oauthproviders.base.contract import ProviderUnreachable
+from oauthproviders.provider_checks.provider_requests import REDIRECTS, Rules, request
+from oauthproviders.provider_checks.steps import Problem, StepResult, Steps, quoted, remedy_of
 
 _MAX_PAGE_BYTES = 65_536
 # RFC 6749 §5.2, and the codes of GitHub.
@@ -28,11 +28,11 @@ def check_endpoint(steps: Steps, subject: str, url: str, rules: Rules, *, is_cal
         rules.check(url)
         try:
             reply = request(url, rules, max_bytes=_MAX_PAGE_BYTES, truncate=True)
-        except Problem as problem:
-            if is_called or problem.message.startswith("TLS"):
+        except ProviderUnreachable as error:
+            if is_called or isinstance(error.failure, http.TlsFailed):
                 raise
-            message = f"this server cannot reach it: {problem.message}"
-            remedy = f"Only browsers open it, so a sign-in may work nevertheless. {problem.remedy}"
+            message = f"this server cannot reach it: {error}"
+            remedy = f"Only browsers open it, so a sign-in may work nevertheless. {remedy_of(error.failure)}"
             return StepResult(value=True, message=message, remedy=remedy)
         message = f"{quoted(url)} answers with status {reply.status}"
         remedy = ""
@@ -69,10 +69,7 @@ def _try_client(backend: OAuth2, url: str, rules: Rules) -> StepResult[bool]:
     }
     refused = []
     for in_body in (True,) if backend.client_in_body else (False, True):
-        try:
-            reply = backend.send_token_request(url, form, in_body=in_body)
-        except InvalidProviderResponse as error:
-            raise Problem(str(error), remedy_of(str(error))) from None
+        reply = backend.send_token_request(url, form, in_body=in_body)
         code = _token_error(reply)
         if code in _CODE_REFUSED:
             way = "in the body" if in_body else "by HTTP Basic"

@@ -11,7 +11,7 @@ from authsvc.display_text import short_text
 from authsvc.outgoing import http
 from oauthproviders.oidc import openid_connect
 from oauthproviders.oidc.openid_connect import Discovery, Issuer
-from oauthproviders.provider_checks.requests import Rules, check_status, check_url, look_up, parse, request
+from oauthproviders.provider_checks.provider_requests import Rules, check_status, check_url, look_up, parse, request
 from oauthproviders.provider_checks.steps import (
     MAX_ITEMS,
     SERVER_REMEDY,

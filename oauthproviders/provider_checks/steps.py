@@ -13,12 +13,13 @@ from typing import Generic, TypeVar
 from authsvc.diagnostics.registry import CheckResult, failure, ok, unused, warning
 from authsvc.display_text import short_text
 from authsvc.errors import ServiceBusy
-from oauthproviders.base.contract import InvalidProviderResponse, ProviderUnavailable
+from authsvc.outgoing import http
+from oauthproviders.base.contract import InvalidProviderResponse, ProviderUnavailable, ProviderUnreachable
 
 T = TypeVar("T")
 
 SERVER_REMEDY = "Correct the configuration of the provider, or ask its operator."
-TIMEOUT_REMEDY = (
+_TIMEOUT_REMEDY = (
     "All steps share the time of one sign-in request (AUTH_INTERNAL_HTTP_TIMEOUT, and four fifths of"
     " AUTH_API_MAX_REQUEST_DURATION). Check the network to the provider, and the load of its server."
 )
@@ -62,8 +63,10 @@ class Steps:
             found = work()
         except Problem as problem:
             result = failure(subject, problem.message, problem.remedy)
+        except ProviderUnreachable as error:
+            result = failure(subject, str(error), remedy_of(error.failure))
         except InvalidProviderResponse as error:
-            result = failure(subject, str(error), TIMEOUT_REMEDY if str(error) == "timed out" else SERVER_REMEDY)
+            result = failure(subject, str(error), SERVER_REMEDY)
         except ProviderUnavailable as error:
             result = failure(subject, str(error), "Correct the values of the provider.")
         except ServiceBusy:
@@ -77,6 +80,19 @@ class Steps:
 
     def skip(self, reason: str, *subjects: str) -> None:
         self.results += [Step(result=unused(subject, reason)) for subject in subjects]
+
+
+def remedy_of(reason: http.Unreachable) -> str:
+    if isinstance(reason, http.TlsFailed):
+        return (
+            "Check the host name, expiry and chain of the certificate. For an authority of your own set"
+            " REQUESTS_CA_BUNDLE."
+        )
+    if isinstance(reason, http.TimedOut):
+        return _TIMEOUT_REMEDY
+    if isinstance(reason, http.TooLong):
+        return "Check that the URL is that of the document."
+    return "Check the host, the port, and the firewall between this server and the provider."
 
 
 def quoted(value: object) -> str:

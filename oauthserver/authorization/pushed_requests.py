@@ -11,8 +11,8 @@ from authsvc import conf
 from authsvc.db.sql import fetch_row, namespaced
 from authsvc.errors import ValidationFailed
 from authsvc.security import crypto
-from oauthserver.authorization import requests
-from oauthserver.authorization.requests import Parameters, RequestRefused, RequestTarget, StartedRequest
+from oauthserver.authorization import authorization_requests
+from oauthserver.authorization.authorization_requests import Parameters, RequestRefused, RequestTarget, StartedRequest
 from oauthserver.clients.client_requests import ClientRequest
 from oauthserver.clients.redirect_uris import is_registered
 from oauthserver.errors import PushedRequestRefused, UnknownClient
@@ -30,12 +30,12 @@ def push(request: ClientRequest, *, client: OAuthClient, at: datetime) -> str:
     """
     if request.get("client_id") not in ("", str(client.id)):
         raise PushedRequestRefused("invalid_request", "client_id is not that of the authenticated client")
-    target = requests.check_redirect_uri(client, request.get)
+    target = authorization_requests.check_redirect_uri(client, request.get)
     request_uri = _PREFIX + crypto.generate_key()
     try:
-        authorization = requests.validate(target, request.get, at=at)
+        authorization = authorization_requests.validate(target, request.get, at=at)
         authorization.request_uri, authorization.expires_at = _digest(request_uri), at + LIFETIME
-        requests.store(authorization)
+        authorization_requests.store(authorization)
     except RequestRefused as error:
         # A request that cannot be stored is one of the client's mistakes here, as no browser waits.
         name = "invalid_request" if error.error == "server_error" else error.error

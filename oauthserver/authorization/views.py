@@ -21,9 +21,9 @@ from authsvc.api.renderers import Found
 from authsvc.api.views import ServiceRequest
 from authsvc.errors import ApiError, BadJson, UnexpectedFailure, ValidationFailed
 from oauthserver import errors, resources
-from oauthserver.authorization import authorizations, pushed_requests, requests, schemas
+from oauthserver.authorization import authorization_requests, authorizations, pushed_requests, schemas
+from oauthserver.authorization.authorization_requests import Parameters, RequestRefused
 from oauthserver.authorization.authorizations import AuthorizationDetails
-from oauthserver.authorization.requests import Parameters, RequestRefused
 from oauthserver.clients import authentication as client_authentication
 from oauthserver.clients import client_requests
 from oauthserver.clients.client_endpoint import AuthenticatedClientEndpoint
@@ -90,7 +90,7 @@ class HasPermittedOrigin(BasePermission):
     documented_errors = (errors.OriginNotAllowed,)
 
     def has_permission(self, request: Request, view: APIView) -> bool:
-        if not requests.is_permitted_origin(request.META.get("HTTP_ORIGIN", "")):
+        if not authorization_requests.is_permitted_origin(request.META.get("HTTP_ORIGIN", "")):
             raise errors.OriginNotAllowed
         return True
 
@@ -146,7 +146,7 @@ class AuthorizeView(OAuthEndpoint):
         """Errors that must not redirect: a page for browsers, if there are hosted pages, and JSON for programs."""
         request = self.request.http
         is_shown = isinstance(exc, ApiError) and exc.status < _SERVER_ERRORS
-        if is_shown and requests.has_hosted_consent_page() and pages.prefers_html(request):
+        if is_shown and authorization_requests.has_hosted_consent_page() and pages.prefers_html(request):
             return _RefusalPage.as_view(error=exc)(request)
         return super().handle_exception(exc)
 
@@ -160,13 +160,13 @@ class AuthorizeView(OAuthEndpoint):
         if pushed_requests.is_pushed(parameter):
             target, started = pushed_requests.take(parameter, at=at)
         else:
-            target = requests.find_target(parameter)
+            target = authorization_requests.find_target(parameter)
         try:
             find_signed_in = partial(_find_signed_in, request.http)
             location = (
-                requests.resume(started, at=at, find_signed_in=find_signed_in)
+                authorization_requests.resume(started, at=at, find_signed_in=find_signed_in)
                 if started
-                else requests.start(target, parameter, at=at, find_signed_in=find_signed_in)
+                else authorization_requests.start(target, parameter, at=at, find_signed_in=find_signed_in)
             )
         except RequestRefused as error:
             request.META["authsvc.error_code"] = error.error

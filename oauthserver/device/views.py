@@ -16,7 +16,7 @@ from oauthserver.clients import authentication
 from oauthserver.clients.client_endpoint import AuthenticatedClientEndpoint
 from oauthserver.clients.client_metadata import DEVICE_CODE
 from oauthserver.clients.client_requests import ClientForm
-from oauthserver.device import requests
+from oauthserver.device import device_requests
 
 
 class DeviceAuthorizationForm(ClientForm, frozen=True):
@@ -66,7 +66,7 @@ class DeviceAuthorizationView(AuthenticatedClientEndpoint):
             raise errors.DeviceRequestRefused(
                 "unauthorized_client", f"Client is not allowed to use grant type: {DEVICE_CODE}"
             )
-        started = requests.start(parameters, client=client, at=at)
+        started = device_requests.start(parameters, client=client, at=at)
         return Response(
             {
                 "device_code": started.device_code,
@@ -74,6 +74,6 @@ class DeviceAuthorizationView(AuthenticatedClientEndpoint):
                 "verification_uri": started.verification_uri,
                 "verification_uri_complete": started.verification_uri_complete,
                 "expires_in": started.expires_in,
-                "interval": requests.POLL_INTERVAL,
+                "interval": device_requests.POLL_INTERVAL,
             }
         )

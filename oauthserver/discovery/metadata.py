@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from authsvc import conf
 from oauthserver import scopes
-from oauthserver.authorization import requests
+from oauthserver.authorization import authorization_requests
 from oauthserver.clients import client_metadata
 from tokens.jwt import published_keys, signing_keys
 from tokens.sessions import aal
@@ -55,7 +55,7 @@ def build() -> dict[str, object]:
         "claims_parameter_supported": False,
         "request_parameter_supported": False,
         "request_uri_parameter_supported": False,
-        "prompt_values_supported": list(requests.PROMPTS),
+        "prompt_values_supported": list(authorization_requests.PROMPTS),
         "acr_values_supported": [aal.AAL1, aal.AAL2],
         "authorization_response_iss_parameter_supported": True,
     }

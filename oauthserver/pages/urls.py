@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from authsvc.api.views import slash_optional
-from oauthserver.authorization.requests import CONSENT_PATH
+from oauthserver.authorization.authorization_requests import CONSENT_PATH
 from oauthserver.pages.applications import ApplicationsPage
 from oauthserver.pages.consent import ConsentPage
 from oauthserver.pages.device import DeviceApprovedPage, DeviceDeniedPage, DevicePage

@@ -12,7 +12,7 @@ from authsvc.db.sql import fetch_row, namespaced
 from authsvc.security import crypto
 from oauthserver import resources
 from oauthserver.clients.client_requests import ClientRequest
-from oauthserver.device.requests import POLL_INTERVAL
+from oauthserver.device.device_requests import POLL_INTERVAL
 from oauthserver.errors import DeviceCodeNotExchanged, InvalidGrant, TokenRequestInvalid
 from oauthserver.models import OAuthClient, Status
 from oauthserver.token import client_sessions

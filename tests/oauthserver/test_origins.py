@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oauthserver.authorization import requests
+from oauthserver.authorization import authorization_requests
 from tests.conftest import ChangeConfig
 
 
@@ -27,4 +27,4 @@ from tests.conftest import ChangeConfig
 def test_origin_of_the_page(origin: str, permitted: bool, auth_config: ChangeConfig) -> None:
     if origin != "http://localhost:3000":
         auth_config(site={"url": "https://app.example.com", "allow_list": ("https://partner.example.net/**",)})
-    assert requests.is_permitted_origin(origin) is permitted
+    assert authorization_requests.is_permitted_origin(origin) is permitted

@@ -324,7 +324,8 @@ def test_certificates_of_an_authority_in_the_environment_are_accepted(
 
 
 def test_a_peer_without_tls_is_reported(peer: HttpPeer) -> None:
-    assert error(peer.url.replace("http:", "https:")).startswith("TLS: ")
+    with pytest.raises(http.TlsFailed, match=r"^TLS: "):
+        send(peer.url.replace("http:", "https:"))
 
 
 # --- redirects --------------------------------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ from authsvc import conf
 from authsvc.db.sql import fetch_row, namespaced
 from authsvc.errors import UnexpectedFailure
 from authsvc.security import crypto
-from oauthserver.authorization import requests
-from oauthserver.authorization.requests import RequestRefused
+from oauthserver.authorization import authorization_requests
+from oauthserver.authorization.authorization_requests import RequestRefused
 from oauthserver.clients.client_requests import ClientRequest
 from oauthserver.device import user_codes
 from oauthserver.errors import DeviceRequestRefused
@@ -46,11 +46,11 @@ def start(request: ClientRequest, *, client: OAuthClient, at: datetime) -> Start
     if not conf.current().pages.enabled:
         raise DeviceRequestRefused("server_error", "the page at which users enter codes is not enabled")
     try:
-        scope = requests.parse_scope(request.get("scope"))
-        requests.check_resource(request.get("resource"))
-        max_age = requests.parse_max_age(request.get("max_age"))
+        scope = authorization_requests.parse_scope(request.get("scope"))
+        authorization_requests.check_resource(request.get("resource"))
+        max_age = authorization_requests.parse_max_age(request.get("max_age"))
         texts = {name: request.get(name) for name in ("resource", "acr_values")}
-        requests.check_lengths({**texts, "scope": scope})
+        authorization_requests.check_lengths({**texts, "scope": scope})
     except RequestRefused as error:
         raise DeviceRequestRefused(error.error, error.description) from None
     ttl = conf.current().oauth_server.authorization_ttl

@@ -11,14 +11,16 @@ import orjson
 
 from authsvc.outgoing import bulkhead, connections, http
 from oauthproviders.base import deadline, profiles
+from oauthproviders.base.contract import ProviderUnreachable
 from oauthproviders.custom import safe_urls
-from oauthproviders.provider_checks.steps import MAX_ITEMS, SERVER_REMEDY, TIMEOUT_REMEDY, Problem, StepResult, quoted
+from oauthproviders.provider_checks.steps import MAX_ITEMS, SERVER_REMEDY, Problem, StepResult, quoted
 
 T = TypeVar("T")
 
 REDIRECTS = range(300, 400)
 _MAX_DOCUMENT_BYTES = 1_048_576
 _MAX_DNS_SECONDS = 5.0
+_DNS_REMEDY = "Check the spelling of the host name, and the DNS of this server."
 _PRIVATE_SETTING = "AUTH_CUSTOM_OAUTH_PRIVATE_NETWORKS_ENABLED"
 
 
@@ -52,13 +54,12 @@ def check_url(url: str, *, private_allowed: bool) -> None:
     try:
         safe_urls.check(url, private_allowed=private_allowed)
     except safe_urls.UnsafeUrl as error:
-        text = str(error)
         remedy = "Check the spelling of the URL."
-        if "point to" in text or "resolve to" in text:
+        if isinstance(error, safe_urls.NotPublic):
             remedy = f"Use a public address. For a provider in your own network set {_PRIVATE_SETTING}=true."
-        elif "resolve hostname" in text:
-            remedy = "Check the spelling of the host name, and the DNS of this server."
-        raise Problem(f"{text}: {quoted(url)}", remedy) from None
+        elif isinstance(error, safe_urls.Unresolvable):
+            remedy = _DNS_REMEDY
+        raise Problem(f"{error}: {quoted(url)}", remedy) from None
 
 
 def look_up(url: str, rules: Rules) -> StepResult[bool]:
@@ -73,15 +74,13 @@ def look_up(url: str, rules: Rules) -> StepResult[bool]:
     except TimeoutError:
         raise Problem("the DNS did not answer in time", "Check the DNS of this server.") from None
     except (OSError, UnicodeError):
-        raise Problem(
-            f"{quoted(host)} has no address", "Check the spelling of the host name, and the DNS of this server."
-        ) from None
+        raise Problem(f"{quoted(host)} has no address", _DNS_REMEDY) from None
     addresses = dict.fromkeys(address[0] for _family, address in found)
     return StepResult(value=True, message=f"{quoted(host)}: {', '.join(list(addresses)[:MAX_ITEMS])}")
 
 
 def request(url: str, rules: Rules, *, max_bytes: int = _MAX_DOCUMENT_BYTES, truncate: bool = False) -> http.Reply:
-    """Raises Problem without a response."""
+    """Raises ProviderUnreachable without a response."""
     try:
         return http.send(
             "GET",
@@ -93,20 +92,7 @@ def request(url: str, rules: Rules, *, max_bytes: int = _MAX_DOCUMENT_BYTES, tru
             public_only=rules.public_only,
         )
     except http.Unreachable as error:
-        raise Problem(str(error), remedy_of(str(error))) from None
-
-
-def remedy_of(reason: str) -> str:
-    if reason.startswith("TLS"):
-        return (
-            "Check the host name, expiry and chain of the certificate. For an authority of your own set"
-            " REQUESTS_CA_BUNDLE."
-        )
-    if reason == "timed out":
-        return TIMEOUT_REMEDY
-    if "too long" in reason:
-        return "Check that the URL is that of the document."
-    return "Check the host, the port, and the firewall between this server and the provider."
+        raise ProviderUnreachable(error) from None
 
 
 def check_status(reply: http.Reply) -> StepResult[http.Reply]:
