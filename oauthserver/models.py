@@ -10,6 +10,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Length, Now
 
 from authsvc.db.sql import namespaced
+from oauthserver import resources
 
 models.TextField.register_lookup(Length)
 
@@ -213,7 +214,7 @@ class OAuthAuthorization(models.Model):
             _at_most("oauth_authorizations", "redirect_uri", 2048),
             _at_most("oauth_authorizations", "scope", 4096),
             _at_most("oauth_authorizations", "state", 4096),
-            _at_most("oauth_authorizations", "resource", 2048),
+            _at_most("oauth_authorizations", "resource", resources.MAX_LENGTH),
             _at_most("oauth_authorizations", "nonce", 255),
             _at_most("oauth_authorizations", "code_challenge", 128),
         ]
@@ -274,7 +275,7 @@ class DeviceAuthorization(models.Model):
                 condition=Q(status__in=Status.values), name=namespaced("oauth_device_auth_status_check")
             ),
             _at_most("oauth_device_authorizations", "scope", 4096),
-            _at_most("oauth_device_authorizations", "resource", 2048),
+            _at_most("oauth_device_authorizations", "resource", resources.MAX_LENGTH),
         ]
 
     def __str__(self) -> str:

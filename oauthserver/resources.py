@@ -6,6 +6,10 @@ Several resources of a request are one text, separated by spaces, which no URI c
 from __future__ import annotations
 
 from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+MAX_LENGTH = 2048
+"""Of the text of all resources of a request."""
 
 
 def join(values: Iterable[str]) -> str:
@@ -21,3 +25,20 @@ def parse(text: str | None) -> list[str]:
 def covers(granted: str | None, requested: str) -> bool:
     """True if every requested resource was granted (RFC 8707 §2.2)."""
     return set(parse(requested)) <= set(parse(granted))
+
+
+def find_refusal(resource: str) -> str:
+    """The reason why a text is no resource (RFC 8707 §2); empty if it is one, or empty itself."""
+    if not resource:
+        return ""
+    try:
+        parts = urlsplit(resource)
+    except ValueError:
+        return "resource must be a valid URI"
+    if not parts.scheme:
+        return "resource must be an absolute URI"
+    if "#" in resource:
+        return "resource must not include a fragment component"
+    if "?" in resource:
+        return "resource must not include a query component"
+    return ""

@@ -24,7 +24,6 @@ from authsvc.security import redirects
 from oauthserver import id_token_hints, resources, scopes
 from oauthserver.authorization import authorizations, responses
 from oauthserver.clients import clients
-from oauthserver.clients.client_metadata import find_resource_refusal
 from oauthserver.clients.redirect_uris import is_registered
 from oauthserver.errors import UnknownClient
 from oauthserver.id_token_hints import IdTokenHintInvalid
@@ -33,7 +32,9 @@ from tokens.models import ChallengeMethod
 from tokens.sessions.users import SignedInUser
 
 _MIN_CHALLENGE, _MAX_CHALLENGE = 43, 128
-_MAX_LENGTHS = {"state": 4096, "scope": 4096, "nonce": 255, "resource": 2048, "login_hint": 255, "acr_values": 255}
+_MAX_LENGTHS = {
+    "state": 4096, "scope": 4096, "nonce": 255, "resource": resources.MAX_LENGTH, "login_hint": 255, "acr_values": 255,
+}  # fmt: skip
 _ID_BYTES = 20
 CONSENT_PATH = "oauth/consent"
 """Path of the hosted consent page."""
@@ -238,7 +239,7 @@ def parse_scope(scope: str) -> str:
 def check_resource(resource: str) -> None:
     """Check the resources of a request (RFC 8707 §2). Raises RequestRefused."""
     for uri in resources.parse(resource):
-        if reason := find_resource_refusal(uri):
+        if reason := resources.find_refusal(uri):
             raise RequestRefused("invalid_request", reason)
 
 

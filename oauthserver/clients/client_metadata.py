@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from authsvc import conf
 from authsvc.api.parsing import Body
-from oauthserver import scopes
+from oauthserver import resources, scopes
 from oauthserver.clients import client_keys, redirect_uris
 from oauthserver.errors import ClientMetadataInvalid, RedirectUriInvalid
 from oauthserver.models import AuthMethod, ClientType, OAuthClient
@@ -186,23 +186,6 @@ def type_of(auth_method: str) -> str:
     return ClientType.PUBLIC.value if auth_method == AuthMethod.NONE else ClientType.CONFIDENTIAL.value
 
 
-def find_resource_refusal(resource: str) -> str:
-    """The reason why a text is no resource (RFC 8707 §2); empty if it is one, or empty itself."""
-    if not resource:
-        return ""
-    try:
-        parts = urlsplit(resource)
-    except ValueError:
-        return "resource must be a valid URI"
-    if not parts.scheme:
-        return "resource must be an absolute URI"
-    if "#" in resource:
-        return "resource must not include a fragment component"
-    if "?" in resource:
-        return "resource must not include a query component"
-    return ""
-
-
 def _to_column(value: Any) -> Any:
     if isinstance(value, list):
         return join(value)
@@ -240,7 +223,7 @@ def _check_values(metadata: ClientRegistration | ClientUpdate, *, grant_types: I
         raise ClientMetadataInvalid(f"invalid backchannel_logout_uri: {reason}")
     _check_keys(metadata)
     resource = metadata.resource or ""
-    if reason := "resource too long" if _bytes(resource) > _MAX_URI_BYTES else find_resource_refusal(resource):
+    if reason := "resource too long" if _bytes(resource) > resources.MAX_LENGTH else resources.find_refusal(resource):
         raise ClientMetadataInvalid(reason)
 
 

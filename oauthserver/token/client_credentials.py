@@ -10,7 +10,6 @@ from django.db import transaction
 from authsvc import audit, conf
 from authsvc.caller import Caller
 from oauthserver import resources, scopes
-from oauthserver.clients.client_metadata import find_resource_refusal
 from oauthserver.clients.client_requests import ClientRequest
 from oauthserver.errors import InvalidScope, InvalidTarget
 from oauthserver.models import OAuthClient
@@ -19,7 +18,6 @@ from tokens.sessions.lifecycle import AccessToken
 
 TOKEN_TYPE = "at+jwt"
 """`typ` in the header (RFC 9068 §2.1). It tells these tokens from ID tokens, which have no session either."""
-_MAX_RESOURCE_LENGTH = 2048
 
 
 def issue(request: ClientRequest, *, client: OAuthClient, caller: Caller, at: datetime) -> tuple[AccessToken, str]:
@@ -32,10 +30,10 @@ def issue(request: ClientRequest, *, client: OAuthClient, caller: Caller, at: da
     if not set(requested) <= set(permitted):
         raise InvalidScope("the client is not registered for a requested scope")
     requested_resources = resources.parse(request.get("resource"))
-    if len(" ".join(requested_resources)) > _MAX_RESOURCE_LENGTH:
+    if len(" ".join(requested_resources)) > resources.MAX_LENGTH:
         raise InvalidTarget("resource too long")
     for uri in requested_resources:
-        if reason := find_resource_refusal(uri):
+        if reason := resources.find_refusal(uri):
             raise InvalidTarget(reason)
     audience = requested_resources or [signing_keys.issuer()]
     scope = " ".join(requested)
