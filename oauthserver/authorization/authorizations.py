@@ -9,23 +9,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, partial
-from typing import NamedTuple
 from uuid import UUID, uuid4
 
 from django.db import transaction
 
 from authsvc import audit, events
 from authsvc.caller import Caller
-from authsvc.db.sql import fetch_row, fetch_rows, namespaced
+from authsvc.db.sql import fetch_rows, namespaced
 from authsvc.errors import ValidationFailed
 from authsvc.events import EventType
 from authsvc.security import crypto
 from oauthserver import scopes
 from oauthserver.authorization import responses
 from oauthserver.authorization.sign_in_requirements import NONE, SignInRequirements, sign_in_time
+from oauthserver.clients.client_summary import ClientSummary
 from oauthserver.clients.redirect_uris import is_registered
 from oauthserver.errors import AuthorizationNotFound
-from oauthserver.models import OAuthAuthorization, OAuthClient, OAuthConsent, RegistrationType, Status
+from oauthserver.models import OAuthAuthorization, OAuthConsent, Status
 from tokens.sessions import aal, users
 from tokens.sessions.errors import ImpersonationNotAllowed
 from tokens.sessions.users import SignedInUser
@@ -34,68 +34,6 @@ DECISIONS = {"approve": True, "deny": False}
 """`action` of a decision, in the API and in the forms of pages → `approves`."""
 _ASKS_AGAIN = frozenset({"consent", "login", "select_account"})
 """Values of `prompt` with which a former consent does not count (OpenID Connect Core §3.1.2.1)."""
-
-
-class _Request(NamedTuple):
-    """A locked request with its client."""
-
-    id: UUID
-    user_id: UUID | None
-    status: str
-    redirect_uri: str
-    scope: str
-    state: str | None
-    prompt: str | None
-    max_age: int | None
-    login_hint: str | None
-    hinted_user_id: UUID | None
-    acr_values: str | None
-    created_at: datetime
-    expires_at: datetime
-    client_id: UUID
-    client_name: str | None
-    client_uri: str | None
-    logo_uri: str | None
-    registration_type: str
-    client_redirect_uris: str
-    client_deleted_at: datetime | None
-
-    @property
-    def has_valid_client(self) -> bool:
-        """True if the client still exists and still has the redirect URI."""
-        return self.client_deleted_at is None and is_registered(self.redirect_uri, self.client_redirect_uris.split(","))
-
-    @property
-    def requirements(self) -> SignInRequirements:
-        return SignInRequirements(
-            prompt=self.prompt or "",
-            max_age=self.max_age,
-            acr_values=self.acr_values or "",
-            user_id=self.hinted_user_id,
-            requested_at=self.created_at,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientSummary:
-    """The client as the user sees it."""
-
-    id: UUID
-    name: str | None
-    uri: str | None
-    logo_uri: str | None
-    is_self_registered: bool
-    """True if no administrator has registered the client, so that its name may be that of another application."""
-
-    @classmethod
-    def of(cls, client: OAuthClient) -> ClientSummary:
-        return cls(
-            id=client.id,
-            name=client.client_name,
-            uri=client.client_uri,
-            logo_uri=client.logo_uri,
-            is_self_registered=client.registration_type == RegistrationType.DYNAMIC,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,9 +62,9 @@ def show(authorization_id: str, *, signed_in: SignedInUser, at: datetime) -> Aut
         if request is not None:
             if request.status != Status.PENDING:
                 raise ValidationFailed("authorization request cannot be processed")
-            if request.user_id not in (None, signed_in.user.id) or not request.has_valid_client:
+            if request.user_id not in (None, signed_in.user.id) or not _has_valid_client(request):
                 raise AuthorizationNotFound
-            required_action = request.requirements.find_required_action(signed_in)
+            required_action = _requirements(request).find_required_action(signed_in)
             if request.user_id is None:
                 redirect = _decide_without_user(request, signed_in, required_action, at=at)
                 if redirect is not None:
@@ -139,13 +77,7 @@ def show(authorization_id: str, *, signed_in: SignedInUser, at: datetime) -> Aut
     return AuthorizationDetails(
         authorization_id=authorization_id,
         redirect_uri=request.redirect_uri,
-        client=ClientSummary(
-            id=request.client_id,
-            name=request.client_name,
-            uri=request.client_uri,
-            logo_uri=request.logo_uri,
-            is_self_registered=request.registration_type == RegistrationType.DYNAMIC,
-        ),
+        client=ClientSummary.of(request.client),
         scope=request.scope,
         prompt=request.prompt,
         login_hint=request.login_hint,
@@ -165,7 +97,7 @@ def decide(authorization_id: str, *, approves: bool, signed_in: SignedInUser, ca
         if request is not None:
             if request.status != Status.PENDING:
                 raise ValidationFailed("authorization request is no longer pending")
-            if request.user_id != signed_in.user.id or not request.has_valid_client:
+            if request.user_id != signed_in.user.id or not _has_valid_client(request):
                 raise AuthorizationNotFound
             decision = partial(
                 record_decision,
@@ -178,7 +110,7 @@ def decide(authorization_id: str, *, approves: bool, signed_in: SignedInUser, ca
             if not approves:
                 decision(audit.Action.OAUTH_GRANT_DENIED)
                 return _refuse(request, signed_in, "access_denied", "User denied the request")
-            request.requirements.check(signed_in)
+            _requirements(request).check(signed_in)
             decision(audit.Action.OAUTH_GRANT_APPROVED)
             return _approve(request, signed_in, stores_consent=True, at=at)
     raise AuthorizationNotFound
@@ -221,11 +153,27 @@ def refuse_impersonation(signed_in: SignedInUser) -> None:
         raise ImpersonationNotAllowed
 
 
+def _has_valid_client(request: OAuthAuthorization) -> bool:
+    """True if the client still exists and still has the redirect URI."""
+    client = request.client
+    return client.deleted_at is None and is_registered(request.redirect_uri, client.redirect_uri_list)
+
+
+def _requirements(request: OAuthAuthorization) -> SignInRequirements:
+    return SignInRequirements(
+        prompt=request.prompt or "",
+        max_age=request.max_age,
+        acr_values=request.acr_values or "",
+        user_id=request.hinted_user_id,
+        requested_at=request.created_at,
+    )
+
+
 def _decide_without_user(
-    request: _Request, signed_in: SignedInUser, required_action: str, *, at: datetime
+    request: OAuthAuthorization, signed_in: SignedInUser, required_action: str, *, at: datetime
 ) -> str | None:
     """The redirect for a request that needs no decision, or for which none may be asked (`prompt=none`)."""
-    prompts = request.requirements.prompts
+    prompts = _requirements(request).prompts
     is_silent = NONE in prompts
     if required_action:
         if not is_silent:
@@ -239,7 +187,7 @@ def _decide_without_user(
     return None
 
 
-def _has_consented(request: _Request, signed_in: SignedInUser) -> bool:
+def _has_consented(request: OAuthAuthorization, signed_in: SignedInUser) -> bool:
     # Locked, so that a concurrent revocation either is seen here, or finds the code.
     consents = OAuthConsent.objects.select_for_update().filter(
         user_id=signed_in.user.id, client_id=request.client_id, revoked_at__isnull=True
@@ -248,7 +196,7 @@ def _has_consented(request: _Request, signed_in: SignedInUser) -> bool:
     return granted is not None and scopes.covers(granted, request.scope)
 
 
-def _approve(request: _Request, signed_in: SignedInUser, *, stores_consent: bool, at: datetime) -> str:
+def _approve(request: OAuthAuthorization, signed_in: SignedInUser, *, stores_consent: bool, at: datetime) -> str:
     """Store a new code, and return the redirect with it. One statement."""
     code = crypto.generate_auth_code()
     values = {
@@ -283,34 +231,23 @@ def record_decision(
         )
 
 
-def _refuse(request: _Request, signed_in: SignedInUser, error: str, description: str) -> str:
+def _refuse(request: OAuthAuthorization, signed_in: SignedInUser, error: str, description: str) -> str:
     """Deny the request, and return the redirect with the error. One statement."""
     OAuthAuthorization.objects.filter(id=request.id).update(status=Status.DENIED, user_id=signed_in.user.id)
     return responses.error_url(request.redirect_uri, error=error, description=description, state=request.state)
 
 
-def _lock(authorization_id: str, *, at: datetime) -> _Request | None:
+def _lock(authorization_id: str, *, at: datetime) -> OAuthAuthorization | None:
     """Lock a request that is not expired, and mark an expired one. Must run inside a transaction."""
     if "\0" in authorization_id:
         return None
-    row = fetch_row(_lock_sql(), (authorization_id,))
-    request = _Request(*row) if row else None
+    rows = OAuthAuthorization.objects.select_for_update(of=("self",), skip_locked=True).select_related("client")
+    request = rows.filter(authorization_id=authorization_id).first()
     if request is None or at <= request.expires_at:
         return request
     if request.status == Status.PENDING:
         OAuthAuthorization.objects.filter(id=request.id).update(status=Status.EXPIRED)
     return None
-
-
-@cache
-def _lock_sql() -> str:
-    return f"""
-        SELECT a.id, a.user_id, a.status, a.redirect_uri, a.scope, a.state, a.prompt, a.max_age, a.login_hint,
-            a.hinted_user_id, a.acr_values, a.created_at, a.expires_at, c.id, c.client_name, c.client_uri, c.logo_uri,
-            c.registration_type, c.redirect_uris, c.deleted_at
-        FROM {namespaced("oauth_authorizations")} a JOIN {namespaced("oauth_clients")} c ON c.id = a.client_id
-        WHERE a.authorization_id = %s FOR UPDATE OF a SKIP LOCKED
-    """  # noqa: S608  (own table names)
 
 
 @cache

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired, TypedDict
 from uuid import UUID
 
-from oauthserver.authorization.authorizations import AuthorizationDetails, ClientSummary
+from oauthserver.authorization.authorizations import AuthorizationDetails
+from oauthserver.clients.client_summary import ClientSummary
 from tokens.sessions.users import TokenUser
 
 

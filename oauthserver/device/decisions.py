@@ -22,8 +22,8 @@ from authsvc.errors import RequestRateExceeded
 from authsvc.security import rate_limits
 from oauthserver import scopes
 from oauthserver.authorization import authorizations
-from oauthserver.authorization.authorizations import ClientSummary
 from oauthserver.authorization.sign_in_requirements import SignInRequirements, sign_in_time
+from oauthserver.clients.client_summary import ClientSummary
 from oauthserver.device import user_codes
 from oauthserver.errors import DeviceCodeNotFound
 from oauthserver.models import DeviceAuthorization, Status

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from uuid import UUID
 
 from django.db import transaction
 
 from authsvc import audit, events
 from authsvc.caller import Caller
-from authsvc.db.sql import fetch_rows, namespaced
 from authsvc.errors import ValidationFailed
 from authsvc.events import EventType
-from oauthserver.authorization.authorizations import ClientSummary
 from oauthserver.clients import clients
+from oauthserver.clients.client_summary import ClientSummary
 from oauthserver.errors import GrantNotFound
 from oauthserver.models import DeviceAuthorization, OAuthAuthorization, OAuthConsent, Status
 from tokens.sessions import revocation, users
@@ -34,15 +32,12 @@ class Grant:
 
 def list_grants(signed_in: SignedInUser) -> list[Grant]:
     """The active grants of a user with their clients, newest first. One statement."""
+    active = OAuthConsent.objects.filter(
+        user_id=signed_in.user.id, revoked_at__isnull=True, client__deleted_at__isnull=True
+    )
     return [
-        Grant(
-            client=ClientSummary(id=id_, name=name, uri=uri, logo_uri=logo_uri, is_self_registered=is_self_registered),
-            scopes=scopes,
-            granted_at=granted_at,
-        )
-        for id_, name, uri, logo_uri, is_self_registered, scopes, granted_at in fetch_rows(
-            _list_sql(), (signed_in.user.id,)
-        )
+        Grant(client=ClientSummary.of(consent.client), scopes=consent.scopes, granted_at=consent.granted_at)
+        for consent in active.select_related("client").order_by("-granted_at", "-id")
     ]
 
 
@@ -87,13 +82,3 @@ def _delete_open_requests(user_id: UUID, client_id: UUID) -> None:
     open_requests.filter(status__in=[Status.PENDING, Status.APPROVED])._raw_delete("default")
     open_devices = DeviceAuthorization.objects.filter(user_id=user_id, client_id=client_id)
     open_devices.filter(status__in=[Status.PENDING, Status.APPROVED])._raw_delete("default")
-
-
-@cache
-def _list_sql() -> str:
-    return f"""
-        SELECT c.id, c.client_name, c.client_uri, c.logo_uri, c.registration_type = 'dynamic', g.scopes, g.granted_at
-        FROM {namespaced("oauth_consents")} g JOIN {namespaced("oauth_clients")} c ON c.id = g.client_id
-        WHERE g.user_id = %s AND g.revoked_at IS NULL AND c.deleted_at IS NULL
-        ORDER BY g.granted_at DESC, g.id DESC
-    """  # noqa: S608  (own table names)

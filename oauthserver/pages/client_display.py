@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from authsvc import conf
 from oauthserver import scopes
-from oauthserver.authorization.authorizations import ClientSummary
+from oauthserver.clients.client_summary import ClientSummary
 
 _MAX_NAME_LENGTH = 60
 _MAX_MARKS = 2

@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from accounts.pages import browser_session
 from accounts.pages.page import Page
 from authsvc import conf
-from oauthserver.authorization.authorizations import ClientSummary
+from oauthserver.clients.client_summary import ClientSummary
 from oauthserver.logout import logout_requests
 from oauthserver.logout.logout_requests import LogoutRequest, LogoutRequestRefused
 from oauthserver.pages.client_display import ShownClient

@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from accounts.models import User
-from oauthserver.authorization.authorizations import ClientSummary
+from oauthserver.clients.client_summary import ClientSummary
 from oauthserver.models import OAuthAuthorization, OAuthConsent
 from oauthserver.pages import client_display
 from oauthserver.pages.client_display import ShownClient
