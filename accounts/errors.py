@@ -53,7 +53,7 @@ class MetadataTooLarge(ValidationFailed):
         super().__init__(f"{name} must not be larger than {limit} bytes")
 
 
-class WeakPassword(ApiError):
+class PasswordTooWeak(ApiError):
     """The password violates the policy. `reasons` are stable codes for programs, `sentences` are for users."""
 
     status = 422
@@ -173,6 +173,6 @@ EMAIL_DELIVERY_ERRORS = (*RECIPIENT_ERRORS, EmailRateExceeded, MessageNotAccepte
 EMAIL_REQUEST_ERRORS = (*EMAIL_DELIVERY_ERRORS, EmailSentTooRecently)
 """A requested email, of which one is allowed per interval."""
 SMS_REQUEST_ERRORS = (ChannelInvalid, SmsGatewayMissing, SmsRateExceeded, SmsSentTooRecently, MessageNotAccepted)
-NEW_PASSWORD_ERRORS = (PasswordTooLong, WeakPassword, BreachLookupFailed)
+NEW_PASSWORD_ERRORS = (PasswordTooLong, PasswordTooWeak, BreachLookupFailed)
 CONTACT_CHANGE_ERRORS = (EmailExists, PhoneExists)
 """A confirmed email or phone that another user has taken since it was requested."""

@@ -61,7 +61,7 @@ class LinkRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ActionLink:
+class GeneratedLink:
     """The user after the change, with the secrets that sign them in. Must not be logged."""
 
     user: UserRecord
@@ -72,7 +72,7 @@ class ActionLink:
     redirect_to: str
 
 
-def generate(request: LinkRequest, *, actor: audit.Administrator, caller: Caller, at: datetime) -> ActionLink:
+def generate(request: LinkRequest, *, actor: audit.Administrator, caller: Caller, at: datetime) -> GeneratedLink:
     """Create a link of one of six types, and the account where sign-up or invitation needs one.
 
     Works while sign-ups are disabled. An invitation is also sent by email, unless the operator has disabled that; it
@@ -93,7 +93,7 @@ def generate(request: LinkRequest, *, actor: audit.Administrator, caller: Caller
 
 def _generate(
     address: str, request: LinkRequest, *, actor: audit.Administrator, caller: Caller, at: datetime
-) -> ActionLink:
+) -> GeneratedLink:
     user = queries.find_claimant("email", address, aud=caller.audience)
     if request.type == "invite":
         return _invitation(address, request, actor=actor, caller=caller, at=at)
@@ -113,7 +113,7 @@ def _generate(
 
 def _invitation(
     address: str, request: LinkRequest, *, actor: audit.Administrator, caller: Caller, at: datetime
-) -> ActionLink:
+) -> GeneratedLink:
     existing = invitations.find_unconfirmed(address, audience=caller.audience)
     is_mailed = conf.current().mailer.generate_link_invite_enabled
     if is_mailed:
@@ -136,7 +136,7 @@ def _invitation(
 
 def _sign_up(
     address: str, request: LinkRequest, *, actor: audit.Administrator, caller: Caller, at: datetime
-) -> ActionLink:
+) -> GeneratedLink:
     existing = invitations.find_unconfirmed(address, audience=caller.audience)
     password_hash = _password_hash(request, is_new=existing is None or existing.has_unproven_claim("email"))
     new_user_id = invitations.check_new_user(address, existing, data=request.data, caller=caller)
@@ -184,7 +184,7 @@ def _password_hash(request: LinkRequest, *, is_new: bool) -> str:
 
 def _email_change(
     user: UserRecord, request: LinkRequest, *, actor: audit.Administrator, caller: Caller, at: datetime
-) -> ActionLink:
+) -> GeneratedLink:
     token_type = _EMAIL_CHANGES[request.type]
     is_current = token_type is TokenType.EMAIL_CHANGE_CURRENT
     if is_current and not conf.current().mailer.secure_email_change_enabled:
@@ -215,7 +215,7 @@ def _issue(user: UserRecord, token_type: TokenType, *, identifier: str, at: date
     return one_time_tokens.issue(user_id=user.id, token_type=token_type, identifier=identifier, pkce=False, at=at)
 
 
-def _link(type: str, user: UserRecord, secret: OneTimeSecret, request: LinkRequest, *, caller: Caller) -> ActionLink:
+def _link(type: str, user: UserRecord, secret: OneTimeSecret, request: LinkRequest, *, caller: Caller) -> GeneratedLink:
     form = _LINK_FORMATS[type]
     url = confirmation_emails.action_link(
         base=caller.link_base,
@@ -224,4 +224,4 @@ def _link(type: str, user: UserRecord, secret: OneTimeSecret, request: LinkReque
         link_type=form.link_type,
         redirect_to=request.redirect_to,
     )
-    return ActionLink(user=user, type=type, secret=secret, url=url, redirect_to=request.redirect_to)
+    return GeneratedLink(user=user, type=type, secret=secret, url=url, redirect_to=request.redirect_to)

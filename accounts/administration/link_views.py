@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from accounts import errors as account_errors
 from accounts import schemas as account_schemas
 from accounts.administration import action_links, errors, invitations, schemas
-from accounts.administration.action_links import ActionLink, LinkRequest
+from accounts.administration.action_links import GeneratedLink, LinkRequest
 from accounts.administration.schemas import GenerateLinkInput, InviteInput
 from accounts.administration.views import AdminEndpoint
 from accounts.users import records
@@ -91,7 +91,7 @@ class GenerateLinkView(AdminEndpoint):
         return Response(_action_link(link))
 
 
-def _action_link(link: ActionLink) -> dict[str, Any]:
+def _action_link(link: GeneratedLink) -> dict[str, Any]:
     """The User object, with the link and the code among its members."""
     return {
         **records.render_user(link.user),

@@ -33,7 +33,7 @@ from tokens.sessions.users import SignedInUser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinkRequest:
+class IdentityLinkRequest:
     """An identity and the account that it is to be linked to."""
 
     identity: ExternalIdentity
@@ -64,13 +64,15 @@ class Linked:
     """The caller raises it after the commit, without starting a session."""
 
 
-def prepare(identity: ExternalIdentity, signed_in: SignedInUser, *, caller: Caller, at: datetime) -> LinkRequest:
+def prepare(
+    identity: ExternalIdentity, signed_in: SignedInUser, *, caller: Caller, at: datetime
+) -> IdentityLinkRequest:
     """Check that the identity can be linked, and reserve the confirmation email that linking will send, if any.
 
     Call it before the transaction, because it may use the network. Raises IdentityAlreadyLinked,
     IdentityOfAnotherUser, LinkedEmailExists and the errors of sending an email.
     """
-    request = LinkRequest(
+    request = IdentityLinkRequest(
         identity=identity,
         user=queries.get_user_record(signed_in),
         keeps_contacts=change_proofs.is_needed(signed_in, at=at),
@@ -99,7 +101,7 @@ def lock_user(signed_in: SignedInUser, *, at: datetime) -> UserRecord:
 
 
 def link(
-    request: LinkRequest,
+    request: IdentityLinkRequest,
     user: UserRecord,
     *,
     starts_session: bool,
@@ -176,7 +178,7 @@ def choose_primary_email(email: str, remaining: Sequence[IdentityRecord], *, tak
     return free
 
 
-def _check(request: LinkRequest) -> None:
+def _check(request: IdentityLinkRequest) -> None:
     identity, user = request.identity, request.user
     linked = identity_queries.find_identity(identity)
     if linked is not None:
@@ -185,7 +187,7 @@ def _check(request: LinkRequest) -> None:
         raise errors.LinkedEmailExists
 
 
-def _claimant(request: LinkRequest) -> UserRecord | None:
+def _claimant(request: IdentityLinkRequest) -> UserRecord | None:
     """The account of another person that loses the identity's verified address, because it has not confirmed it."""
     if not (request.new_email and request.is_verified):
         return None
@@ -193,7 +195,7 @@ def _claimant(request: LinkRequest) -> UserRecord | None:
     return other if other is not None and other.id != request.user.id and other.has_unproven_claim("email") else None
 
 
-def _apply(request: LinkRequest, *, starts_session: bool, caller: Caller, at: datetime) -> UserRecord:
+def _apply(request: IdentityLinkRequest, *, starts_session: bool, caller: Caller, at: datetime) -> UserRecord:
     identity, user, email = request.identity, request.user, request.new_email
     added = account_creation.add_identity(
         user.id, provider=identity.provider, subject=identity.subject, identity_data=identity.identity_data, at=at

@@ -46,7 +46,7 @@ class TotpSecret:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EnrolledFactor:
+class EnrolmentResult:
     id: UUID
     factor_type: str
     friendly_name: str
@@ -57,7 +57,7 @@ class EnrolledFactor:
 
 def enroll(
     signed_in: SignedInUser, user: UserRecord, request: EnrolmentRequest, *, caller: Caller, at: datetime
-) -> EnrolledFactor:
+) -> EnrolmentResult:
     """Start the enrolment of a factor. Raises the errors of enrolment in their documented order."""
     handler = registry.handler_for(request.factor_type)
     handler.require_enrolment_enabled()
@@ -89,7 +89,7 @@ def enroll(
         if request.factor_type != FactorType.TOTP:
             traits["factor_type"] = request.factor_type
         audit.record(audit.Action.FACTOR_ENROLLED, actor=user, caller=caller, at=at, traits=traits)
-    return EnrolledFactor(
+    return EnrolmentResult(
         id=factor_id,
         factor_type=request.factor_type,
         friendly_name=request.friendly_name,

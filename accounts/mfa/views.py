@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from accounts import errors as account_errors
 from accounts.mfa import challenges, enrolment, errors, recovery_codes, removal, schemas, verification
 from accounts.mfa.challenges import CreatedChallenge
-from accounts.mfa.enrolment import EnrolledFactor, EnrolmentRequest
+from accounts.mfa.enrolment import EnrolmentRequest, EnrolmentResult
 from accounts.mfa.factor_types import FactorResponse
 from accounts.mfa.schemas import ChallengeInput, FactorAnswerInput, FactorInput, RecoveryCodeInput
 from accounts.models import FactorType
@@ -218,7 +218,7 @@ def _factor(user: UserRecord, text: str) -> FactorRecord:
     raise errors.FactorNotFound
 
 
-def _render_enrolled_factor(factor: EnrolledFactor) -> dict[str, Any]:
+def _render_enrolled_factor(factor: EnrolmentResult) -> dict[str, Any]:
     members: dict[str, Any] = {"id": str(factor.id), "type": factor.factor_type, "friendly_name": factor.friendly_name}
     if factor.totp is not None:
         members["totp"] = {"qr_code": factor.totp.qr_code, "secret": factor.totp.secret, "uri": factor.totp.uri}

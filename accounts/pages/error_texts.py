@@ -119,7 +119,7 @@ def error_text(error: ApiError) -> str:
         return _refusal_text(error)
     if error.error_code in _WITH_WAITING_TIME:
         return _waiting_text(error)
-    if isinstance(error, errors.WeakPassword):
+    if isinstance(error, errors.PasswordTooWeak):
         return _weakness_text(error)
     text = _TEXTS_OF_CLASSES.get(type(error)) or _TEXTS.get(error.error_code)
     if text is not None:
@@ -154,7 +154,7 @@ def _waiting_text(error: ApiError) -> str:
     ) % {"seconds": seconds}
 
 
-def _weakness_text(error: errors.WeakPassword) -> str:
+def _weakness_text(error: errors.PasswordTooWeak) -> str:
     texts = {
         "length": gettext("The password needs at least %(count)s characters.") % {"count": policy.min_length()},
         "characters": gettext("The password lacks a required kind of character."),

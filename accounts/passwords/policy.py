@@ -28,7 +28,7 @@ class Weakness:
 
 
 def validate_password(password: str) -> None:
-    """Check a new password. Raises PasswordTooLong, BreachLookupFailed or WeakPassword.
+    """Check a new password. Raises PasswordTooLong, BreachLookupFailed or PasswordTooWeak.
 
     May use the network: call it outside a transaction.
     """
@@ -36,7 +36,7 @@ def validate_password(password: str) -> None:
     is_breached = conf.current().breaches.enabled and breaches.is_breached(password)
     weakness = _weakness(password, is_breached=is_breached)
     if weakness is not None:
-        raise errors.WeakPassword(weakness.reasons, weakness.sentences)
+        raise errors.PasswordTooWeak(weakness.reasons, weakness.sentences)
 
 
 def min_length() -> int:

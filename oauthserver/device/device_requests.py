@@ -25,7 +25,7 @@ _MAX_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartedRequest:
+class StartedDeviceRequest:
     """The codes of a new request, which are known only now."""
 
     device_code: str = field(repr=False)
@@ -41,7 +41,7 @@ class StartedRequest:
         return f"{self.verification_uri}?user_code={self.user_code}"
 
 
-def start(request: ClientRequest, *, client: OAuthClient, at: datetime) -> StartedRequest:
+def start(request: ClientRequest, *, client: OAuthClient, at: datetime) -> StartedDeviceRequest:
     """Store the request of a device. One statement. Raises DeviceRequestRefused."""
     if not conf.current().pages.enabled:
         raise DeviceRequestRefused("server_error", "the page at which users enter codes is not enabled")
@@ -73,7 +73,7 @@ def start(request: ClientRequest, *, client: OAuthClient, at: datetime) -> Start
             break
     else:
         raise UnexpectedFailure("No free user code")
-    return StartedRequest(
+    return StartedDeviceRequest(
         device_code=device_code,
         user_code=user_codes.render(user_code),
         verification_uri=f"{signing_keys.issuer_base()}/oauth/device",

@@ -18,7 +18,7 @@ from oauthserver.models import OAuthClient
 
 MAX_STATE_LENGTH = 4096
 
-Parameters = Callable[[str], str]
+LogoutParameters = Callable[[str], str]
 """Name → value, empty without one."""
 
 
@@ -45,7 +45,7 @@ class LogoutRequest:
         return redirects.with_query(self.post_logout_redirect_uri, {"state": self.state})
 
 
-def read(request: HttpRequest) -> Parameters:
+def read(request: HttpRequest) -> LogoutParameters:
     """The parameters of the form or the query."""
     values = request.POST if request.method == "POST" else request.GET
 
@@ -55,7 +55,7 @@ def read(request: HttpRequest) -> Parameters:
     return parameter
 
 
-def parse(parameter: Parameters) -> LogoutRequest:
+def parse(parameter: LogoutParameters) -> LogoutRequest:
     """At most one statement. Raises LogoutRequestRefused."""
     claims = _read_hint(parameter("id_token_hint"))
     client_id = parameter("client_id")

@@ -161,7 +161,7 @@ class PhoneFactorForm(NameForm):
         return without_separators(self.cleaned_data["phone"])
 
 
-class PhonePage(_EnrolmentPage):
+class PhoneFactorPage(_EnrolmentPage):
     title = _("Add a phone")
     text = _("At each sign-in, a code is sent to this phone.")
     form_class = PhoneFactorForm

@@ -16,7 +16,7 @@ _PAGES: tuple[tuple[str, type[Page], str], ...] = (
     ("account/factors", factors.FactorsPage, "factors"),
     ("account/factors/app", factors.AppPage, "factor_app"),
     ("account/factors/app/code", factors.AppCodePage, "factor_app_code"),
-    ("account/factors/phone", factors.PhonePage, "factor_phone"),
+    ("account/factors/phone", factors.PhoneFactorPage, "factor_phone"),
     ("account/factors/phone/code", factors.PhoneCodePage, "factor_phone_code"),
     ("account/factors/key", factors.KeyPage, "factor_key"),
     ("account/factors/recovery-codes", factors.RecoveryCodesPage, "recovery_codes"),

@@ -14,7 +14,7 @@ from accounts.users.records import Row
 from accounts.users.search.queries import USER_COLUMNS, ListedUser
 from authsvc.api.renderers import json_time, rfc3339
 
-Moment = datetime | str | None
+_Time = datetime | str | None
 
 
 class _Identity(msgspec.Struct, omit_defaults=True):
@@ -23,9 +23,9 @@ class _Identity(msgspec.Struct, omit_defaults=True):
     user_id: str
     identity_data: msgspec.Raw
     provider: str
-    created_at: Moment
-    updated_at: Moment
-    last_sign_in_at: Moment = None
+    created_at: _Time
+    updated_at: _Time
+    last_sign_in_at: _Time = None
     email: str | None = None
 
 

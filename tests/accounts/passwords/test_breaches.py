@@ -145,7 +145,7 @@ def test_only_well_formed_lines_with_count_match(service: MockedServer, line: st
 
 def test_all_reasons_are_reported_in_order(service: MockedServer, auth_config: ChangeConfig) -> None:
     auth_config(passwords={"min_length": 9, "required_characters": ("0123456789",)})
-    with pytest.raises(errors.WeakPassword) as refusal:
+    with pytest.raises(errors.PasswordTooWeak) as refusal:
         policy.validate_password(PWNED)
     assert refusal.value.reasons == ("length", "characters", "pwned")
     assert refusal.value.message == (

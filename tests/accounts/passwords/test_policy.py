@@ -31,7 +31,7 @@ def test_weak_password_is_rejected_with_every_reason(
     auth_config: AuthConfig, password: str, sets: tuple[str, ...], reasons: tuple[str, ...], message: str
 ) -> None:
     auth_config(passwords={"min_length": 6, "required_characters": sets})
-    with pytest.raises(errors.WeakPassword) as refusal:
+    with pytest.raises(errors.PasswordTooWeak) as refusal:
         policy.validate_password(password)
     assert (refusal.value.status, refusal.value.error_code) == (422, "weak_password")
     assert refusal.value.message == message
@@ -64,10 +64,10 @@ def test_a_password_that_meets_the_rules_is_accepted(
 
 def test_the_minimum_length_can_be_raised_but_not_lowered(auth_config: AuthConfig) -> None:
     auth_config(passwords={"min_length": 8})
-    with pytest.raises(errors.WeakPassword, match="at least 8 characters"):
+    with pytest.raises(errors.PasswordTooWeak, match="at least 8 characters"):
         policy.validate_password("1234567")
     auth_config(passwords={"min_length": 3})
-    with pytest.raises(errors.WeakPassword, match="at least 6 characters"):
+    with pytest.raises(errors.PasswordTooWeak, match="at least 6 characters"):
         policy.validate_password("12345")
 
 
