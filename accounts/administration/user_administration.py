@@ -84,47 +84,15 @@ class UserChanges:
 
 def create(request: NewUser, *, actor: Administrator, caller: Caller, at: datetime) -> UserRecord:
     """Create an account without sending a message. Raises the errors of creation in their documented order."""
-    if not request.email and not request.phone:
-        raise errors.EmailOrPhoneRequired
-    email = identifiers.email(request.email) if request.email else ""
-    if email and queries.is_email_taken(email):
-        raise account_errors.EmailExists
-    phone = identifiers.phone(request.phone) if request.phone else ""
-    if phone and User.objects.with_phone(phone).exists():
-        raise errors.PhoneRegistered
-    if request.password is not None and request.password_hash:
-        raise errors.PasswordAndHash
-    role, audience = _role(request.role), request.aud or caller.audience
-    if len(audience) > _MAX_NAME_LENGTH:
-        raise errors.AudienceTooLong
-    password = _first_password(request)
-    user_id = _parse_id(request.id) if request.id else uuid4()
-    columns: dict[str, Any] = {"role": role} if role else {}
-    if request.password_hash:
-        columns["password"] = request.password_hash  # as it came, until the first sign-in replaces it
-    columns |= _build_confirmation_columns(request, at=at)
-    providers = [name for name, value in (("email", email), ("phone", phone)) if value]
-    app_metadata = {"provider": providers[0], "providers": providers, **(request.app_metadata or {})}
-    columns["raw_app_meta_data"] = {name: value for name, value in app_metadata.items() if value is not None}
-    if request.ban_duration:
-        columns["banned_until"] = bans.end_of_ban(request.ban_duration, at=at)
-    verified = {"email_verified": True} if request.email_confirm else {}
+    values = _new_values(request, audience=request.aud or caller.audience, at=at)
     try:
         with transaction.atomic(durable=True):
-            user = account_creation.create_user_as_administrator(
-                id=user_id,
-                email=email,
-                phone=phone,
-                password_hash=password,
-                metadata={**(request.user_metadata or {}), **verified},
-                audience=audience,
-                at=at,
-                **columns,
-            )
+            user = account_creation.create_user_as_administrator(**values, at=at)
             if request.password_hash and (kind := hash_kinds.kind_of(request.password_hash)):
                 hash_kinds.add(kind)
             created = queries.require(user.id)
-            traits = {**user.audit_traits, "provider": providers[0], "changes": _describe_changes(None, created)}
+            provider = "email" if user.email else "phone"
+            traits = {**user.audit_traits, "provider": provider, "changes": _describe_changes(None, created)}
             audit.record(audit.Action.SIGNED_UP, actor=actor, caller=caller, at=at, traits=traits)
             return created
     except IntegrityError as error:
@@ -155,39 +123,13 @@ def update(user_id: UUID, request: UserChanges, *, actor: Administrator, caller:
         raise account_errors.UserNotFound
     email = identifiers.email(request.email) if request.email else ""
     phone = identifiers.phone(request.phone) if request.phone else ""
-    columns: dict[str, Any] = {"updated_at": at}
-    if request.ban_duration:
-        columns["banned_until"] = bans.end_of_ban(request.ban_duration, at=at)
-    if request.password is not None:
-        policy.validate_password(request.password)
-    if role := _role(request.role):
-        columns["role"] = role
-    if email and not user.is_sso_user and queries.is_email_taken(email, except_user=user_id):
-        raise account_errors.EmailExists
-    if phone and phone != user.phone and User.objects.with_phone(phone).exists():
-        raise errors.PhoneRegistered
-    columns |= _build_confirmation_columns(request, at=at)
-    if request.password is not None:
-        encrypted = encryption.encrypt(hashing.hash_password(request.password), bound_to=user_id)
-        columns |= {"password": encrypted, **updates.cleared_pending_changes()}
-    if email:
-        columns["email"] = email
-    if phone:
-        columns["phone"] = phone
-    if user.is_anonymous and ((email and request.email_confirm) or (phone and request.phone_confirm)):
-        columns["is_anonymous"] = False
-    columns |= _metadata(request)
+    columns = _changed_columns(user, request, email=email, phone=phone, at=at)
     try:
         with transaction.atomic(durable=True):
             if not User.objects.filter(id=user_id).update(**columns):
                 raise account_errors.UserNotFound
             _revoke_outdated(user, request, email=email, phone=phone)
-            if email and (email != user.email or request.email_confirm):
-                _store_identity(user_id, "email", value=email, is_verified=bool(request.email_confirm), at=at)
-            if phone and (phone != user.phone or request.phone_confirm):
-                _store_identity(user_id, "phone", value=phone, is_verified=bool(request.phone_confirm), at=at)
-            if request.password is not None and not user.password_hash:
-                _add_email_identity(user_id, request, at=at)
+            _store_identities(user, request, email=email, phone=phone, at=at)
             changed = queries.require(user_id)
             metadata_limits.check_change(changed, before=user)
             traits = {**changed.audit_traits, "changes": _describe_changes(user, changed)}
@@ -216,6 +158,67 @@ def confirm(
 ) -> UserRecord:
     """Mark the email address or phone of a user as confirmed. Raises UserNotFound."""
     return update(user_id, UserChanges(email_confirm=email, phone_confirm=phone), actor=actor, caller=caller, at=at)
+
+
+def _new_values(request: NewUser, *, audience: str, at: datetime) -> dict[str, Any]:
+    """Check the request, and return the arguments with which its account is created."""
+    if not request.email and not request.phone:
+        raise errors.EmailOrPhoneRequired
+    email = identifiers.email(request.email) if request.email else ""
+    if email and queries.is_email_taken(email):
+        raise account_errors.EmailExists
+    phone = identifiers.phone(request.phone) if request.phone else ""
+    if phone and User.objects.with_phone(phone).exists():
+        raise errors.PhoneRegistered
+    if request.password is not None and request.password_hash:
+        raise errors.PasswordAndHash
+    role = _role(request.role)
+    if len(audience) > _MAX_NAME_LENGTH:
+        raise errors.AudienceTooLong
+    password = _first_password(request)
+    user_id = _parse_id(request.id) if request.id else uuid4()
+    columns: dict[str, Any] = {"role": role} if role else {}
+    if request.password_hash:
+        columns["password"] = request.password_hash  # as it came, until the first sign-in replaces it
+    columns |= _build_confirmation_columns(request, at=at)
+    providers = [name for name, value in (("email", email), ("phone", phone)) if value]
+    app_metadata = {"provider": providers[0], "providers": providers, **(request.app_metadata or {})}
+    columns["raw_app_meta_data"] = {name: value for name, value in app_metadata.items() if value is not None}
+    if request.ban_duration:
+        columns["banned_until"] = bans.end_of_ban(request.ban_duration, at=at)
+    verified = {"email_verified": True} if request.email_confirm else {}
+    return {
+        "id": user_id,
+        "email": email,
+        "phone": phone,
+        "password_hash": password,
+        "metadata": {**(request.user_metadata or {}), **verified},
+        "audience": audience,
+        **columns,
+    }
+
+
+def _changed_columns(user: UserRecord, request: UserChanges, *, email: str, phone: str, at: datetime) -> dict[str, Any]:
+    """Check the changes, and return the columns to write."""
+    columns: dict[str, Any] = {"updated_at": at}
+    if request.ban_duration:
+        columns["banned_until"] = bans.end_of_ban(request.ban_duration, at=at)
+    if request.password is not None:
+        policy.validate_password(request.password)
+    if role := _role(request.role):
+        columns["role"] = role
+    if email and not user.is_sso_user and queries.is_email_taken(email, except_user=user.id):
+        raise account_errors.EmailExists
+    if phone and phone != user.phone and User.objects.with_phone(phone).exists():
+        raise errors.PhoneRegistered
+    columns |= _build_confirmation_columns(request, at=at)
+    if request.password is not None:
+        encrypted = encryption.encrypt(hashing.hash_password(request.password), bound_to=user.id)
+        columns |= {"password": encrypted, **updates.cleared_pending_changes()}
+    columns |= {name: value for name, value in (("email", email), ("phone", phone)) if value}
+    if user.is_anonymous and ((email and request.email_confirm) or (phone and request.phone_confirm)):
+        columns["is_anonymous"] = False
+    return columns | _metadata(request)
 
 
 def _first_password(request: NewUser) -> str:
@@ -271,6 +274,16 @@ def _revoke_outdated(user: UserRecord, request: UserChanges, *, email: str, phon
         flow_states.delete_user_flows(user.id)
     if request.password is not None:
         revocation.revoke_all_sessions(user.id, reason="password_changed")
+
+
+def _store_identities(user: UserRecord, request: UserChanges, *, email: str, phone: str, at: datetime) -> None:
+    """Store the identities of a changed or confirmed email and phone, and that of a first password."""
+    if email and (email != user.email or request.email_confirm):
+        _store_identity(user.id, "email", value=email, is_verified=bool(request.email_confirm), at=at)
+    if phone and (phone != user.phone or request.phone_confirm):
+        _store_identity(user.id, "phone", value=phone, is_verified=bool(request.phone_confirm), at=at)
+    if request.password is not None and not user.password_hash:
+        _add_email_identity(user.id, request, at=at)
 
 
 def _store_identity(user_id: UUID, provider: str, *, value: str, is_verified: bool, at: datetime) -> None:

@@ -6,6 +6,8 @@ expired request is committed before AuthorizationNotFound is raised.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, partial
@@ -57,23 +59,19 @@ def show(authorization_id: str, *, signed_in: SignedInUser, at: datetime) -> Aut
     request that is decided.
     """
     refuse_impersonation(signed_in)
-    with transaction.atomic(durable=True):
-        request = _lock(authorization_id, at=at)
-        if request is not None:
-            if request.status != Status.PENDING:
-                raise ValidationFailed("authorization request cannot be processed")
-            if request.user_id not in (None, signed_in.user.id) or not _has_valid_client(request):
-                raise AuthorizationNotFound
-            required_action = _requirements(request).find_required_action(signed_in)
-            if request.user_id is None:
-                redirect = _decide_without_user(request, signed_in, required_action, at=at)
-                if redirect is not None:
-                    return redirect
-                # Until the session meets the requirements, the user may still sign in to another account.
-                if not required_action:
-                    OAuthAuthorization.objects.filter(id=request.id).update(user_id=signed_in.user.id)
-    if request is None:
-        raise AuthorizationNotFound
+    with _locked(authorization_id, at=at) as request:
+        if request.status != Status.PENDING:
+            raise ValidationFailed("authorization request cannot be processed")
+        if request.user_id not in (None, signed_in.user.id) or not _has_valid_client(request):
+            raise AuthorizationNotFound
+        required_action = _requirements(request).find_required_action(signed_in)
+        if request.user_id is None:
+            redirect = _decide_without_user(request, signed_in, required_action, at=at)
+            if redirect is not None:
+                return redirect
+            # Until the session meets the requirements, the user may still sign in to another account.
+            if not required_action:
+                OAuthAuthorization.objects.filter(id=request.id).update(user_id=signed_in.user.id)
     return AuthorizationDetails(
         authorization_id=authorization_id,
         redirect_uri=request.redirect_uri,
@@ -92,28 +90,25 @@ def decide(authorization_id: str, *, approves: bool, signed_in: SignedInUser, ca
     SecondFactorRequired for an approval in a session that the client does not accept. Three statements.
     """
     refuse_impersonation(signed_in)
-    with transaction.atomic(durable=True):
-        request = _lock(authorization_id, at=at)
-        if request is not None:
-            if request.status != Status.PENDING:
-                raise ValidationFailed("authorization request is no longer pending")
-            if request.user_id != signed_in.user.id or not _has_valid_client(request):
-                raise AuthorizationNotFound
-            decision = partial(
-                record_decision,
-                client_id=request.client_id,
-                scope=request.scope,
-                signed_in=signed_in,
-                caller=caller,
-                at=at,
-            )
-            if not approves:
-                decision(audit.Action.OAUTH_GRANT_DENIED)
-                return _refuse(request, signed_in, "access_denied", "User denied the request")
-            _requirements(request).check(signed_in)
-            decision(audit.Action.OAUTH_GRANT_APPROVED)
-            return _approve(request, signed_in, stores_consent=True, at=at)
-    raise AuthorizationNotFound
+    with _locked(authorization_id, at=at) as request:
+        if request.status != Status.PENDING:
+            raise ValidationFailed("authorization request is no longer pending")
+        if request.user_id != signed_in.user.id or not _has_valid_client(request):
+            raise AuthorizationNotFound
+        decision = partial(
+            record_decision,
+            client_id=request.client_id,
+            scope=request.scope,
+            signed_in=signed_in,
+            caller=caller,
+            at=at,
+        )
+        if not approves:
+            decision(audit.Action.OAUTH_GRANT_DENIED)
+            return _refuse(request, signed_in, "access_denied", "User denied the request")
+        _requirements(request).check(signed_in)
+        decision(audit.Action.OAUTH_GRANT_APPROVED)
+        return _approve(request, signed_in, stores_consent=True, at=at)
 
 
 def release(authorization_id: str, *, signed_in: SignedInUser, at: datetime) -> None:
@@ -122,16 +117,12 @@ def release(authorization_id: str, *, signed_in: SignedInUser, at: datetime) -> 
     Raises AuthorizationNotFound, and ValidationFailed for a request that is decided.
     """
     refuse_impersonation(signed_in)
-    with transaction.atomic(durable=True):
-        request = _lock(authorization_id, at=at)
-        if request is not None:
-            if request.status != Status.PENDING:
-                raise ValidationFailed("authorization request is no longer pending")
-            if request.user_id != signed_in.user.id:
-                raise AuthorizationNotFound
-            OAuthAuthorization.objects.filter(id=request.id).update(user_id=None)
-            return
-    raise AuthorizationNotFound
+    with _locked(authorization_id, at=at) as request:
+        if request.status != Status.PENDING:
+            raise ValidationFailed("authorization request is no longer pending")
+        if request.user_id != signed_in.user.id:
+            raise AuthorizationNotFound
+        OAuthAuthorization.objects.filter(id=request.id).update(user_id=None)
 
 
 def find_login_hint(authorization_id: str, *, at: datetime) -> str:
@@ -237,17 +228,20 @@ def _refuse(request: OAuthAuthorization, signed_in: SignedInUser, error: str, de
     return responses.error_url(request.redirect_uri, error=error, description=description, state=request.state)
 
 
-def _lock(authorization_id: str, *, at: datetime) -> OAuthAuthorization | None:
-    """Lock a request that is not expired, and mark an expired one. Must run inside a transaction."""
+@contextmanager
+def _locked(authorization_id: str, *, at: datetime) -> Iterator[OAuthAuthorization]:
+    """A transaction with the locked request. Raises AuthorizationNotFound, after an expired one is marked."""
     if "\0" in authorization_id:
-        return None
-    rows = OAuthAuthorization.objects.select_for_update(of=("self",), skip_locked=True).select_related("client")
-    request = rows.filter(authorization_id=authorization_id).first()
-    if request is None or at <= request.expires_at:
-        return request
-    if request.status == Status.PENDING:
-        OAuthAuthorization.objects.filter(id=request.id).update(status=Status.EXPIRED)
-    return None
+        raise AuthorizationNotFound
+    with transaction.atomic(durable=True):
+        rows = OAuthAuthorization.objects.select_for_update(of=("self",), skip_locked=True).select_related("client")
+        request = rows.filter(authorization_id=authorization_id).first()
+        if request is not None and at <= request.expires_at:
+            yield request
+            return
+        if request is not None and request.status == Status.PENDING:
+            OAuthAuthorization.objects.filter(id=request.id).update(status=Status.EXPIRED)
+    raise AuthorizationNotFound
 
 
 @cache

@@ -86,7 +86,7 @@ class ClientView(Endpoint):
     )
     def put(self, request: ServiceRequest, client_id: str) -> HttpResponse:
         """Change a client."""
-        clients.find(client_id)
+        clients.find(client_id)  # an unknown client is reported before an unreadable body
         client = clients.update(
             client_id,
             _parse_body(request, ClientUpdate),
