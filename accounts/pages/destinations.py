@@ -6,23 +6,19 @@ runs, so `reverse` and `{% url %}` include it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlencode, urlsplit
 
-import ada_url
 from django.http import HttpRequest
 from django.urls import get_script_prefix, reverse, set_script_prefix
 from django.utils.encoding import escape_uri_path
 
-from authsvc import conf
 from authsvc.caller import caller_of
 from authsvc.security import redirects
 
 _OWN_PATHS = ("account", "oauth")
 """First segments of paths to which `next` may lead: pages, and authorization requests that wait for a sign-in."""
-_UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
 
 
 @contextmanager
@@ -79,19 +75,6 @@ def absolute(path: str, *, request: HttpRequest) -> str:
 
 def _permitted_path(text: str) -> str:
     """The path and query as a browser resolves them, or empty."""
-    if not text.startswith("/") or text.startswith("//") or _UNSAFE.search(text):
-        return ""
-    if len(text) > redirects.MAX_TARGET_LENGTH:
-        return ""
-    origin = conf.origin(conf.current())
-    try:
-        url = ada_url.URL(text, base=origin)
-    except ValueError:
-        return ""
-    prefix = get_script_prefix()
-    first = url.pathname.removeprefix(prefix).partition("/")[0]
-    if not url.pathname.startswith(prefix) or first not in _OWN_PATHS or url.pathname.startswith("//"):
-        return ""
-    path = url.pathname + url.search
-    # Escapes make it longer; the cookie of the pages, which can hold it, must stay below 4 KB.
-    return path if len(path) <= redirects.MAX_TARGET_LENGTH else ""
+    path, prefix = redirects.own_path(text), get_script_prefix()
+    first = path.partition("?")[0].removeprefix(prefix).partition("/")[0]
+    return path if path.startswith(prefix) and first in _OWN_PATHS else ""

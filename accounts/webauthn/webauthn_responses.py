@@ -7,14 +7,16 @@ security keys do not need it.
 from __future__ import annotations
 
 import contextlib
+import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import orjson
 from django.http import HttpRequest
 
+from authsvc.api.parsing import StrictJSONParser
+from authsvc.errors import BadJson
 from authsvc.security import crypto
 
 if TYPE_CHECKING:
@@ -97,8 +99,8 @@ class Assertion:
 def read_credential(request: HttpRequest) -> Any:
     """The credential in a submitted form, as JSON values that are not parsed yet; None if it is not JSON."""
     try:
-        return orjson.loads(request.POST.get("credential", ""))
-    except orjson.JSONDecodeError:
+        return StrictJSONParser().parse(io.BytesIO(request.POST.get("credential", "").encode()))
+    except BadJson:
         return None
 
 

@@ -126,10 +126,14 @@ def _read_batch(rows: QuerySet[Any], keys: list[Any]) -> dict[Any, Any]:
 
 
 def _title(page: OperatorAdmin, name: str) -> str:
+    if name == "__str__":
+        return str(page.opts.verbose_name)
     return str(getattr(getattr(page, name, None), "short_description", name.replace("_", " ")))
 
 
 def _value(page: OperatorAdmin, row: Any, name: str) -> Any:
+    if name == "__str__":
+        return str(row)
     method = getattr(page, name, None)
     return method(row) if callable(method) else getattr(row, name)
 

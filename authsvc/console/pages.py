@@ -12,12 +12,12 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.http.multipartparser import MultiPartParserError
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators import csrf
 
 from authsvc import conf
 from authsvc.api import captcha, exception_handler
 from authsvc.errors import ApiError
+from authsvc.security import redirects
 
 _NOT_FOUND = "This page does not exist. Its row may have been deleted."
 _FORBIDDEN = "This page is read-only."
@@ -93,5 +93,5 @@ def next_url(request: HttpRequest) -> str:
     """The console page requested before the sign-in, or the dashboard."""
     requested = request.POST.get("next") or request.GET.get("next") or ""
     start = reverse("admin:index")
-    is_console = requested.startswith(start) and url_has_allowed_host_and_scheme(requested, allowed_hosts=None)
-    return requested if is_console else start
+    path = redirects.own_path(requested)
+    return path if path.startswith(start) else start

@@ -25,6 +25,7 @@ from authsvc.conf.url_patterns import UrlPattern
 
 MAX_TARGET_LENGTH = 2048
 """Longest target in bytes."""
+_UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
 
 PAGES_PATH = "/account/"
 """The path of the hosted pages, below that of this service."""
@@ -85,6 +86,19 @@ def resolve(*, header: str | None, query: str | None, referer: str | None) -> st
         if candidate and (target := _permitted_target(candidate)) is not None:
             return target
     return conf.current().site.url
+
+
+def own_path(text: str) -> str:
+    """The path and query of this server that a browser opens for `text`; empty for any other text."""
+    if not text.startswith("/") or text.startswith("//") or _UNSAFE.search(text) or len(text) > MAX_TARGET_LENGTH:
+        return ""
+    try:
+        url = ada_url.URL(text, base=conf.origin(conf.current()))
+    except ValueError:
+        return ""
+    path = url.pathname + url.search
+    # Escapes make it longer; the cookie of the pages, which can hold it, must stay below 4 KB.
+    return "" if path.startswith("//") or len(path) > MAX_TARGET_LENGTH else path
 
 
 def with_fragment(target: str, values: Mapping[str, str]) -> str:

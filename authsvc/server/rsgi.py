@@ -18,7 +18,7 @@ from typing import Any
 
 from authsvc import conf
 from authsvc.api.parsing import BODY_ERROR
-from authsvc.errors import BodyTooLarge, ServiceBusy
+from authsvc.errors import BodyTooLarge, ServiceBusy, ValidationFailed
 from authsvc.outgoing import bulkhead
 from authsvc.server import bodies, reload, serving
 from authsvc.server.bodies import MAX_DISCARDED_BYTES, Bodies, Body, Outcome
@@ -191,7 +191,11 @@ def respond(application: Application, environ: dict[str, Any]) -> tuple[int, lis
 
 
 def read_scope(scope: Any) -> dict[str, Any]:
-    """The WSGI variables of a request."""
+    """The WSGI variables of a request.
+
+    granian leaves out header values that are not ASCII. Without its address the client would pass for the proxy that
+    appended it, so such a request gets an error.
+    """
     environ: dict[str, Any] = {
         "REQUEST_METHOD": scope.method,
         "PATH_INFO": _encode(scope.path),
@@ -200,12 +204,18 @@ def read_scope(scope: Any) -> dict[str, Any]:
         "REMOTE_ADDR": scope.client.rpartition(":")[0].strip("[]"),
         "wsgi.input": io.BytesIO(),
     }
+    names = set()
     for name, value in scope.headers.items():
+        names.add(name)
         variable = variable_of(name)
         if variable in environ and variable != "CONTENT_LENGTH":
             environ[variable] += f"{'; ' if variable == 'HTTP_COOKIE' else ','}{value}"
         elif variable:
             environ[variable] = value
+    if len(scope.headers) > len(names):
+        with_address = {"x-forwarded-for", "svc-forwarded-for", conf.newest().limits.header.lower()}
+        if with_address.intersection(scope.headers.keys()) - names:
+            environ[BODY_ERROR] = ValidationFailed("The headers with the address of the client must be ASCII")
     return environ
 
 

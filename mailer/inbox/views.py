@@ -48,7 +48,10 @@ def _is_own_host(request: HttpRequest) -> bool:
 
     A site that resolves its own name to the address of this machine (DNS rebinding) could otherwise read the messages.
     """
-    host = urlsplit(f"//{request.META.get('HTTP_HOST', '')}").hostname or ""
+    try:
+        host = urlsplit(f"//{request.META.get('HTTP_HOST', '')}").hostname or ""
+    except ValueError:
+        return False
     try:
         ip_address(host)
     except ValueError:

@@ -33,6 +33,7 @@ def inbox(auth_config: ChangeConfig, settings: Settings, tmp_path: Path) -> stor
         "localhost.evil.example.net",
         "127.0.0.1.evil.example.net",
         "auth",
+        "[::1",
         "",
     ],
 )

@@ -16,6 +16,7 @@ QUERIES = (
     "q=%00", "q=" + quote("'\";--\\%_"), "q=" + "x" * 5000, "q=%ff", "q=" + "9" * 400, "q=@", "q=+", "q=%2B",
     "q=00000000-0000-0000-0000-000000000000", "p=-1", "p=999999999999", "p=x", "o=1.2.3", "o=x", "all=", "_facets=1",
     "day=9999-12-31", "day=0001-01-01", "day=%00", "state=%00", "kind=%00", "created_at__gte=%00", "created_at__year=x",
+    "created_at__year=-1", "created_at__year=99999999", "created_at__iso_year=0", "created_at__year__gte=99999999",
     "id__in=1,2", "pk=x", "_to_field=password", "_popup=1", "__proto__=1", "status=failed&status=x",
 )  # fmt: skip
 ROWS = ("x", "%00", "99999999999999999999999", "-1", "_00", "00000000-0000-4000-8000-000000000000", "..%2f", "1/../2")

@@ -17,7 +17,9 @@ from accounts.users.search import words
 from authsvc.console import csv_export
 from authsvc.console.formatting import Tone, badge
 from authsvc.models import AuditLogEntry
+from hooks.models import WebhookEndpoint
 from mailer.models import Attempt
+from oauthserver.models import OAuthClient
 from tests import factories
 from tests.authsvc.console.conftest import START, USERS, Console
 from tests.conftest import ApiResponse, ChangeConfig
@@ -176,6 +178,15 @@ def test_every_list_is_exported(inside: Console, name: str) -> None:
     assert len(titles) > 4
     assert all(len(row) == len(titles) for row in rows)
     assert ("'@bad" in str(rows)) == (name == "mailer/attempt")
+
+
+def test_lists_whose_first_column_is_the_name_of_a_row_are_exported(inside: Console) -> None:
+    OAuthClient.objects.create(registration_type="manual", token_endpoint_auth_method="none", client_name="Shop")
+    WebhookEndpoint.objects.create(url="https://shop.example.com/hook", secret="x", event_types=["*"])
+    for name, expected in (("oauthserver/oauthclient", "Shop"), ("hooks/webhookendpoint", "https://shop.example.com")):
+        titles, row = rows_of(inside.submit(START, to=f"/operator/{name}/export/"))
+        assert row[0] == expected
+        assert len(titles) == len(row)
 
 
 def test_an_export_needs_a_form(inside: Console) -> None:

@@ -211,10 +211,11 @@ def test_a_forged_cookie_is_rejected(console: Console, operator: User) -> None:
         ("/operator/?x=1", "/operator/?x=1"),
         ("https://evil.example/operator/", START),
         ("//evil.example/operator/", START),
-        ("/operator/../user", "/operator/../user"),
+        ("/operator/../oauth/authorize?client_id=x", START),
+        ("/operator/%2E%2e/user", START),
         ("/user", START),
         ("javascript:alert(1)", START),
-        ("/operator/\\evil.example", "/operator/%5Cevil.example"),
+        ("/operator/\\evil.example", START),
         ("", START),
     ],
 )

@@ -22,6 +22,9 @@ class Headers:
     def items(self) -> list[tuple[str, str]]:
         return list(self._items)
 
+    def __len__(self) -> int:
+        return len(dict(self._items))
+
 
 def read(*headers: tuple[str, str], **values: str) -> dict[str, Any]:
     scope = {"method": "GET", "path": "/", "query_string": "", "http_version": "1.1", "client": "192.0.2.1:50000"}

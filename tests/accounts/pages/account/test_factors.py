@@ -164,8 +164,10 @@ def test_a_security_key_is_enrolled(inside: PageBrowser) -> None:
     device = new_device()
     prompt = inside.submit(KEY, name="blue key")
     assert 'data-ceremony="create"' in read_text(prompt)
-    bad = inside.submit(KEY, credential="{}")
-    assert bad.status_code == 400
+    credential = device.create(options_in(prompt))
+    credential["response"]["transports"] = ["\0"]
+    for bad in ("{}", "[]", "null", "x", json.dumps(credential)):
+        assert inside.submit(KEY, credential=bad).status_code == 400, bad
     options = options_in(inside.submit(KEY, name="blue key"))
     assert inside.submit(KEY, credential=json.dumps(device.create(options))).headers["Location"] == FACTORS
     factor = Factor.objects.get()
