@@ -26,6 +26,7 @@ from authsvc.caller import Caller
 from authsvc.db.fields import parse_json
 from authsvc.events import EventType
 from authsvc.messaging import Sender
+from tokens.flows import flow_states
 from tokens.one_time import one_time_tokens
 from tokens.sessions import locks
 from tokens.sessions.errors import UserBanned, UserNotFoundForToken
@@ -138,8 +139,8 @@ def link(
 def unlink(signed_in: SignedInUser, user: UserRecord, *, identity_id: UUID, caller: Caller, at: datetime) -> None:
     """Remove an identity from a user who has another; its address is then replaced by that of another identity.
 
-    Opens the transaction. Raises LinkingNeedsAal2, SingleIdentity, IdentityNotFound, NoFreeEmail,
-    AddressChangeNeedsProof.
+    Every unused link and code of the user becomes invalid, and pending changes are withdrawn. Opens the transaction.
+    Raises LinkingNeedsAal2, SingleIdentity, IdentityNotFound, NoFreeEmail, AddressChangeNeedsProof.
     """
     with transaction.atomic(durable=True), user_events.changes_of(user, at=at):
         locked = locks.lock_for_credential_change(signed_in, error=errors.LinkingNeedsAal2)
@@ -155,9 +156,17 @@ def unlink(signed_in: SignedInUser, user: UserRecord, *, identity_id: UUID, call
         user_events.record_identity(EventType.IDENTITY_UNLINKED, user.id, removed, at=at)
         Identity.objects.filter(id=identity_id, user_id=user.id).delete()
         if removed.provider == "phone":
-            User.objects.filter(id=user.id).update(phone=None, phone_confirmed_at=None)
+            columns: dict[str, Any] = {"phone": None, "phone_confirmed_at": None}
         else:
-            _replace_email(user, remaining, keeps_contacts=change_proofs.is_needed(locked, at=at), at=at)
+            columns = _replacement_email(user, remaining, keeps_contacts=change_proofs.is_needed(locked, at=at), at=at)
+        pending = updates.cleared_pending_changes(keeps_confirmation="email" not in columns)
+        try:
+            User.objects.filter(id=user.id).update(**pending, **columns)
+        except IntegrityError:
+            raise errors.NoFreeEmail from None  # another request was first
+        # The removed phone or mailbox, or a sign-in at the removed provider, may have got them.
+        one_time_tokens.delete_all(user.id)
+        flow_states.delete_user_flows(user.id)
         account_claiming.merge_user_metadata(user.id, at=at)
         if user.email:
             messaging.send(notification_emails.identity_unlinked(user, provider=removed.provider))
@@ -223,26 +232,24 @@ def _apply(request: IdentityLinkRequest, *, starts_session: bool, caller: Caller
     return linked
 
 
-def _replace_email(user: UserRecord, remaining: list[IdentityRecord], *, keeps_contacts: bool, at: datetime) -> None:
-    """Give the account the address of a remaining identity when the removed identity was the source of its address.
+def _replacement_email(
+    user: UserRecord, remaining: list[IdentityRecord], *, keeps_contacts: bool, at: datetime
+) -> dict[str, Any]:
+    """Column values that replace the user's address by one of a remaining identity; empty to keep it.
 
-    Raises AddressChangeNeedsProof where it would get one in spite of `keeps_contacts`.
+    It is replaced when the removed identity was its source. Raises AddressChangeNeedsProof where the user would get an
+    address in spite of `keeps_contacts`.
     """
     taken = _emails_of_others([identity.email for identity in remaining if identity.email], user_id=user.id)
     email = choose_primary_email(user.email, remaining, taken=taken)
     if email is None:
-        return
-    if keeps_contacts and email:
-        raise errors.AddressChangeNeedsProof
-    columns: dict[str, Any] = {**updates.cleared_pending_changes(), "email": email or None}
-    columns["email_confirmed_at"] = (user.email_confirmed_at or at) if email else None
+        return {}
     if not email:
-        columns["raw_user_meta_data"] = updates.merged_json("raw_user_meta_data", {"email_verified": False})
-    try:
-        User.objects.filter(id=user.id).update(**columns)
-    except IntegrityError:
-        raise errors.NoFreeEmail from None  # another request was first
-    one_time_tokens.delete_all(user.id)
+        metadata = updates.merged_json("raw_user_meta_data", {"email_verified": False})
+        return {"email": None, "email_confirmed_at": None, "raw_user_meta_data": metadata}
+    if keeps_contacts:
+        raise errors.AddressChangeNeedsProof
+    return {"email": email, "email_confirmed_at": user.email_confirmed_at or at}
 
 
 def _emails_of_others(emails: list[str], *, user_id: UUID) -> set[str]:

@@ -113,7 +113,8 @@ def confirm_first_address(user: UserRecord, *, at: datetime) -> bool:
 def complete_email_change(user: UserRecord, *, email: str, at: datetime, **columns: Any) -> None:
     """Make `email` the user's verified address, and update the email identity; writes `columns` as well.
 
-    Must run inside a transaction. Raises EmailExists when another user has the address.
+    Codes of PKCE flows become invalid, because links to the former address may have led to them. Must run inside a
+    transaction. Raises EmailExists when another user has the address.
     """
     changes: dict[str, Any] = {
         "email": email,
@@ -128,6 +129,7 @@ def complete_email_change(user: UserRecord, *, email: str, at: datetime, **colum
         changes["email_confirmed_at"] = at
         changes["raw_user_meta_data"] = updates.merged_json("raw_user_meta_data", {"email_verified": True})
     _write(user, changes, taken=errors.EmailExists)
+    flow_states.delete_codes(user.id)
     _verify_own_identity(user, provider="email", data={"email": email, "email_verified": True}, at=at)
     if user.email and user.email != email:
         messaging.send(notification_emails.email_changed(user, email=email))
@@ -145,6 +147,7 @@ def complete_phone_change(user: UserRecord, *, phone: str, at: datetime, **colum
         **columns,
     }
     _write(user, changes, taken=errors.PhoneExists)
+    flow_states.delete_codes(user.id)
     is_created = _verify_own_identity(user, provider="phone", data={"phone": phone, "phone_verified": True}, at=at)
     if user.email and user.phone and user.phone != phone:
         messaging.send(notification_emails.phone_changed(user, phone=phone))

@@ -154,6 +154,9 @@ def verify_sms_code(
     else:
         secret, by_code = _find_match(sent, code=code, identifier=number, at=at), True
         user = secret.user
+    # A secret that was sent to a former phone proves nothing about the present one.
+    if number != (user.phone if type == "sms" else user.phone_change):
+        raise account_errors.CodeExpired
     _check_failed_attempts(user, sent, caller=caller, at=at)
     if by_code and secret is not None and not secret.token.is_fresh(at):
         raise account_errors.CodeExpired

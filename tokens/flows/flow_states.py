@@ -147,6 +147,11 @@ def delete_user_flows(user_id: UUID) -> None:
     FlowState.objects.filter(Q(user_id=user_id) | Q(linking_target_id=user_id))._raw_delete("default")
 
 
+def delete_codes(user_id: UUID) -> None:
+    """Delete the flows of a user that have ended with a code. Joins the caller's transaction."""
+    FlowState.objects.filter(user_id=user_id, auth_code_issued_at__isnull=False)._raw_delete("default")
+
+
 def lock_pending_flow(flow_id: UUID) -> bool:
     """Lock a flow until the end of the caller's transaction; False when it is no longer pending."""
     pending = FlowState.objects.select_for_update().filter(id=flow_id, user_id=None)
