@@ -26,7 +26,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from authsvc import conf
 from authsvc.db.postgresql import response_timeout
-from authsvc.db.postgresql.base import LIMIT_SESSION
+from authsvc.db.postgresql.base import SET_UP_SESSION
 from authsvc.jobs import procrastinate_app, registry
 
 POLL_SECONDS = 2.0
@@ -245,7 +245,7 @@ async def _configure(connection: AsyncConnection[Any]) -> None:
     # Each statement is a transaction, so that a frozen process holds no lock between a statement and its commit.
     await connection.set_autocommit(True)
     if conf.current().database.has_sessions:
-        await connection.execute(LIMIT_SESSION)
+        await connection.execute(SET_UP_SESSION)
 
 
 def _is_not_about_job(record: logging.LogRecord) -> bool:

@@ -20,16 +20,19 @@ from authsvc.db.timestamps import TimestampLoader
 
 # 40 s are longer than a hook may take in the transaction of a sign-in. On some systems, such as macOS with
 # PostgreSQL 14, the server cannot check connections and refuses the setting.
-LIMIT_SESSION = """
+SET_UP_SESSION = """
     SELECT set_config('idle_in_transaction_session_timeout', '40s', false),
            set_config('client_connection_check_interval', CASE WHEN version() ~ 'linux' THEN '5s' ELSE '0' END, false),
            set_config('tcp_keepalives_idle', '15', false),
            set_config('tcp_keepalives_interval', '5', false),
-           set_config('tcp_keepalives_count', '3', false)
+           set_config('tcp_keepalives_count', '3', false),
+           set_config('default_transaction_isolation', 'read committed', false),
+           set_config('datestyle', 'ISO', false)
 """
 """Lets PostgreSQL end transactions and statements of a process that is frozen, lost, or has closed its connection.
 
 Their locks would stop other processes, and each keeps a connection. By default they stay for ever, or for two hours.
+The last two replace defaults of a role or a database under which concurrent requests fail, and times cannot be read.
 """
 LOCK_SECONDS = 2
 """Longest wait of a migration for a table lock, because later statements on the table queue behind it."""
@@ -118,7 +121,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         super().init_connection_state()
         if conf.current().database.has_sessions:
             with self.cursor() as cursor:
-                cursor.execute(LIMIT_SESSION)
+                cursor.execute(SET_UP_SESSION)
 
     @property
     def _url_hosts(self) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -141,6 +141,25 @@ def test_the_server_ends_the_transactions_of_a_process_that_is_frozen_or_gone(
         )
         assert cursor.fetchone() == expected
     connection.close()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_defaults_of_the_database_do_not_apply() -> None:
+    name = connection.ops.quote_name(connection.settings_dict["NAME"])
+    defaults = {"default_transaction_isolation": "'repeatable read'", "datestyle": "'German, DMY'"}
+    with connection.cursor() as cursor:
+        for setting, value in defaults.items():
+            cursor.execute(f"ALTER DATABASE {name} SET {setting} = {value}")
+    connection.close()
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT current_setting('transaction_isolation'), '2026-02-01 00:00+00'::timestamptz")
+            assert cursor.fetchone() == ("read committed", datetime(2026, 2, 1, tzinfo=UTC))
+    finally:
+        with connection.cursor() as cursor:
+            for setting in defaults:
+                cursor.execute(f"ALTER DATABASE {name} RESET {setting}")
+        connection.close()
 
 
 @pytest.mark.django_db(transaction=True)
