@@ -78,7 +78,7 @@ def test_a_change_is_repeated_with_its_key_if_keys_are_advertised(
 @pytest.mark.parametrize(
     "response",
     [
-        *(Response(status=status) for status in (500, 502, 504)),
+        *(Response(status=status) for status in (500, 502, 504, 524, 599)),
         Response(status=503, headers={"Retry-After": "1"}),
         LOST,
         in_json({"error": {"message": "m", "type": "CommitStateUnknownException", "code": 500}}, status=500),

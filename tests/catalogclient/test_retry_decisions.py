@@ -25,6 +25,7 @@ from catalogclient import (
     TlsError,
     TooManyRequestsError,
     UnauthorizedError,
+    UnsupportedOperationError,
 )
 from catalogclient._endpoints import OPERATIONS
 from catalogclient._retries import RetryState
@@ -46,6 +47,8 @@ def lost(kind: type[NetworkError] = NetworkError) -> NetworkError:
     return error
 
 
+GATEWAY_STATUSES = (507, 520, 522, 524, 529, 530, 598, 599)
+"""Statuses that are not repeated, but may follow a request that was processed."""
 OUTCOMES: dict[str, CatalogError] = {
     "not connected": ConnectError("x"),
     "TLS": TlsError("x"),
@@ -59,9 +62,11 @@ OUTCOMES: dict[str, CatalogError] = {
     "lost": lost(),
     "read time-out": lost(RequestTimeoutError),
     "400": ResponseError("x", status=400),
+    "501": UnsupportedOperationError("x", status=501),
     "505": ServerError("x", status=505),
+    **{str(status): ServerError("x", status=status) for status in GATEWAY_STATUSES},
 }
-NEVER: set[str] = {"TLS", "400", "505"}
+NEVER: set[str] = {"TLS", "400", "501", "505", *map(str, GATEWAY_STATUSES)}
 HARMLESS = {"not connected", "429"}
 MATRIX = {
     "reading": (LOAD, False, set(OUTCOMES) - NEVER),
@@ -86,7 +91,9 @@ def test_repeated_requests(row: str, outcome: str) -> None:
             course.next_delay(OUTCOMES[outcome], now=0.0)
 
 
-@pytest.mark.parametrize("outcome", ["500", "502", "503", "504", "503 later", "lost", "read time-out"])
+@pytest.mark.parametrize(
+    "outcome", ["500", "502", "503", "504", "503 later", "lost", "read time-out", *map(str, GATEWAY_STATUSES)]
+)
 @pytest.mark.parametrize("endpoint", [COMMIT, Endpoint.COMMIT_TRANSACTION, Endpoint.REPLACE_VIEW])
 def test_a_commit_with_an_inconclusive_response_is_unknown(endpoint: Endpoint, outcome: str) -> None:
     failure = OUTCOMES[outcome]
@@ -99,7 +106,7 @@ def test_a_commit_with_an_inconclusive_response_is_unknown(endpoint: Endpoint, o
     assert (error.status, error.attempts, error.idempotency_key) == (failure.status, 1, "k")
 
 
-@pytest.mark.parametrize("outcome", ["408", "505", "400", "TLS"])
+@pytest.mark.parametrize("outcome", ["408", "501", "505", "400", "TLS"])
 def test_a_rejected_commit_keeps_its_error(outcome: str) -> None:
     with pytest.raises(CatalogError) as caught:
         attempts(COMMIT).next_delay(OUTCOMES[outcome], now=0.0)
@@ -108,7 +115,11 @@ def test_a_rejected_commit_keeps_its_error(outcome: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcome", "maybe"), [("500", True), ("503", True), ("lost", True), ("400", False), ("408", False), ("TLS", False)]
+    ("outcome", "maybe"),
+    [
+        *((outcome, True) for outcome in ("500", "503", "lost", *map(str, GATEWAY_STATUSES))),
+        *((outcome, False) for outcome in ("400", "408", "501", "505", "TLS")),
+    ],
 )
 def test_maybe_applied_of_a_change(outcome: str, maybe: bool) -> None:
     with pytest.raises(CatalogError) as caught:

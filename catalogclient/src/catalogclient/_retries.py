@@ -18,6 +18,8 @@ from catalogclient.errors import (
 )
 
 _RETRYABLE_STATUSES = (408, 500, 502, 503, 504)
+_NOT_IMPLEMENTED = (501, 505)
+"""Statuses above 500 of requests that were not processed."""
 _REJECTED_BEFORE_PROCESSING = (401, 403, 408, 419, 429)
 _COPIED_FIELDS = (
     "status",
@@ -106,7 +108,8 @@ class RetryState:
             return error.sent
         if isinstance(error, InvalidResponseError | CommitStateUnknownError):
             return error.status != 304
-        return error.status in (500, 502, 503, 504) and not self._is_busy(error)
+        # Gateways report a lost connection to the server with statuses of their own, such as 524 and 599.
+        return error.status >= 500 and error.status not in _NOT_IMPLEMENTED and not self._is_busy(error)
 
     def _is_busy(self, error: CatalogError) -> bool:
         """Return True if the server did not process the request: 429, or 503 with Retry-After except for commits."""
