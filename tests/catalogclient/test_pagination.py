@@ -73,6 +73,14 @@ def test_a_repeated_page_token_is_an_error(peer: HttpPeer, connect: Connect) -> 
     assert len(peer.received) == 2
 
 
+def test_a_cycle_of_page_tokens_is_an_error(peer: HttpPeer, connect: Connect) -> None:
+    peer.respond(*[page([token], token) for token in ("t1", "t2", "t3")] * 3, page([]))
+    tables = connect().iter_tables("a")
+    with pytest.raises(InvalidResponseError, match="without end"):
+        list(tables)
+    assert len(peer.received) == 4
+
+
 async def no_size() -> None:
     """Return no default page size."""
 

@@ -39,6 +39,8 @@ async def items(
     # Servers return the whole list if the first request has no page token.
     token = None if size is None else ""
     empty_pages = 0
+    # Hashes, because tokens may be long.
+    seen: set[int] = set()
     while True:
         page = await fetch(size, token)
         for item in page:
@@ -47,8 +49,9 @@ async def items(
         empty_pages = 0 if len(page) else empty_pages + 1
         if following is None:
             return
-        if following == token or empty_pages >= _MAX_EMPTY_PAGES:
+        if hash(following) in seen or empty_pages >= _MAX_EMPTY_PAGES:
             raise InvalidResponseError("the server repeats a page token or sends empty pages without end")
+        seen.add(hash(following))
         token = following
 
 
