@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import gc
 import gzip
 import inspect
 import json
 import ssl
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -224,6 +226,22 @@ def test_a_rejected_token_is_renewed_once(peer: HttpPeer) -> None:
     run(peer, lambda catalog: catalog.load_table("a.t"), auth=auth)
     sent = [each.headers["Authorization"] for each in peer.received if each.path != "/token"]
     assert sent == ["Bearer t1", "Bearer t2"]
+
+
+def test_a_token_endpoint_that_hangs_does_not_stop_calls_with_a_valid_token(peer: HttpPeer) -> None:
+    peer.respond(in_json({"access_token": "t1", "expires_in": 3600}), Response(hang=True), path="/token")
+    peer.respond(in_json(TABLE))
+    auth = {"type": "oauth2", "client_secret": "s", "token_url": f"{peer.url}/token"}
+
+    async def use(catalog: AsyncRestCatalog) -> None:
+        await catalog.load_table("a.t")
+        manager: Any = catalog._auth
+        manager._known = dataclasses.replace(manager._known, refresh_at=time.monotonic())
+        await asyncio.gather(*(catalog.load_table("a.t") for _ in range(5)))
+        await catalog.load_table("a.t")
+
+    run(peer, use, auth=auth, total_timeout=3)
+    assert [each.path for each in peer.received].count("/token") == 2
 
 
 def test_a_fixed_token_needs_no_worker_thread() -> None:

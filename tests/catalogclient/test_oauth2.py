@@ -31,6 +31,7 @@ from catalogclient import (
     ServerError,
     UnauthorizedError,
 )
+from catalogclient.auth import _oauth2
 from tests.catalogclient.conftest import AT_ONCE, Connect, plain_catalog
 from tests.fakes.http_peer import HttpPeer, Received, Response, in_json, redirect
 
@@ -184,7 +185,7 @@ def test_a_token_is_renewed_before_it_expires(peer: HttpPeer, issuer: HttpPeer, 
     assert sent_tokens(peer) == ["Bearer t1", "Bearer t2"]
 
 
-def test_a_failed_early_renewal_keeps_the_token_and_is_repeated(
+def test_a_failed_early_renewal_keeps_the_token_and_is_repeated_after_a_pause(
     peer: HttpPeer, issuer: HttpPeer, connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     peer.respond(in_json({}))
@@ -196,7 +197,65 @@ def test_a_failed_early_renewal_keeps_the_token_and_is_repeated(
         catalog.list_namespaces()
     assert "before its expiry failed" in caplog.text
     catalog.list_namespaces()
-    assert sent_tokens(peer) == ["Bearer t1", "Bearer t1", "Bearer t2"]
+    assert len(issuer.received) == 2
+    age(catalog, by=16)
+    catalog.list_namespaces()
+    assert sent_tokens(peer) == ["Bearer t1"] * 3 + ["Bearer t2"]
+
+
+@pytest.mark.parametrize(("limit", "total_timeout"), [(3.0, 2.0), (0.3, None)])
+def test_a_token_endpoint_that_hangs_does_not_stop_calls_with_a_valid_token(
+    peer: HttpPeer,
+    issuer: HttpPeer,
+    connect: Connect,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: float,
+    total_timeout: float | None,
+) -> None:
+    monkeypatch.setattr(_oauth2, "_EARLY_RENEWAL_TIMEOUT", limit)
+    peer.respond(in_json({}))
+    issuer.respond(granted("t1", expires_in=60), Response(hang=True))
+    auth = credentials(issuer)
+    catalog = connect(auth=auth, total_timeout=total_timeout)
+    catalog.list_namespaces()
+    age(catalog, by=40)
+    assert auth.may_block()
+    catalog.list_namespaces()
+    assert not auth.may_block()
+    catalog.list_namespaces()
+    assert sent_tokens(peer) == ["Bearer t1"] * 3
+    assert len(issuer.received) == 2
+
+
+def test_a_caller_with_a_rejected_token_does_not_depend_on_an_early_renewal(
+    peer: HttpPeer, issuer: HttpPeer, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_oauth2, "_EARLY_RENEWAL_TIMEOUT", 0.5)
+    peer.respond(in_json({}))
+    issuer.respond(granted("t1", expires_in=60), Response(hang=True), granted("t2"))
+    auth = credentials(issuer)
+    catalog = connect(auth=auth)
+    catalog.list_namespaces()
+    age(catalog, by=40)
+    renewing = threading.Thread(target=catalog.list_namespaces, daemon=True)
+    renewing.start()
+    issuer.wait_for_requests(2)
+    assert auth.renew(rejected="t1") == "t2"
+    renewing.join(30)
+    assert len(issuer.received) == 3
+
+
+def test_a_token_that_expires_during_its_early_renewal_is_not_used(
+    peer: HttpPeer, issuer: HttpPeer, connect: Connect
+) -> None:
+    peer.respond(in_json({}))
+    issuer.respond(granted("t1", expires_in=60), Response(status=503, delay=1.0), granted("t2"))
+    catalog = connect(auth=credentials(issuer), retry=None)
+    catalog.list_namespaces()
+    age(catalog, by=59.5)
+    catalog.list_namespaces()
+    assert sent_tokens(peer) == ["Bearer t1", "Bearer t2"]
+    assert len(issuer.received) == 3
 
 
 def age(catalog: RestCatalog, *, by: float) -> None:

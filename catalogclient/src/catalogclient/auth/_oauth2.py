@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import math
 import threading
 import time
 import warnings
@@ -9,7 +12,7 @@ from collections.abc import Mapping
 from typing import Literal, TypedDict, Unpack
 from urllib.parse import urljoin
 
-from catalogclient import _redact, _urls
+from catalogclient import _call_scope, _redact, _urls
 from catalogclient._lazy_transport import LazyTransport
 from catalogclient._log import AUTH
 from catalogclient._options import DEFAULT_TIMEOUT, RestCatalogOptions, RetryPolicy, Timeout, TimeoutLike
@@ -17,7 +20,7 @@ from catalogclient._single_flight import SingleFlight
 from catalogclient.auth import _token_endpoint
 from catalogclient.auth._base import TokenAuth
 from catalogclient.auth._token_endpoint import Token
-from catalogclient.errors import CatalogError, InvalidArgumentError
+from catalogclient.errors import CatalogError, InvalidArgumentError, RequestTimeoutError
 
 ClientAuth = Literal["auto", "post", "basic"]
 _OWN_ENDPOINT = "/v1/oauth/tokens"
@@ -26,6 +29,10 @@ _TYPES = tuple(
     f"{_TYPE_PREFIX}{name}" for name in ("access_token", "refresh_token", "id_token", "saml1", "saml2", "jwt")
 )
 ACCESS_TOKEN_TYPE = _TYPES[0]
+_EARLY_RENEWAL_TIMEOUT = 3.0
+"""Seconds for the renewal of a token that is still valid."""
+_EARLY_RENEWAL_PAUSE = 15.0
+"""Seconds without a renewal after one that failed."""
 
 
 class TokenRequestOptions(TypedDict, total=False):
@@ -37,7 +44,8 @@ class TokenRequestOptions(TypedDict, total=False):
     """Sends the client credentials in the form (`post`) or in the header (`basic`). The default `auto` uses `post` for
     the endpoint of the catalog and `basic` for others."""
     refresh_margin: float
-    """Seconds before its expiry at which a token is renewed. The default is 60."""
+    """Seconds before its expiry at which a token is renewed. The default is 60. A renewal may take 3 seconds; if it
+    fails, the token is used until its expiry and the renewal is repeated after 15 seconds."""
     default_expires_in: float | None
     """Lifetime in seconds of a token without an expiry. The default None means that it is not renewed early."""
     timeout: TimeoutLike
@@ -105,13 +113,11 @@ class _OAuth2(TokenAuth):
         return known is None or time.monotonic() >= known.refresh_at
 
     def token(self) -> str:
-        known = self._known
-        now = time.monotonic()
-        if known is None or now >= known.expires_at:
-            return self._flight.run(self._fetch, unless=self._usable).token
-        if now >= known.refresh_at and not self._flight.is_busy:
-            self._renew_early(known)
-        return (self._known or known).token
+        usable = self._usable()
+        if usable is not None and time.monotonic() >= usable.refresh_at and not self._flight.is_busy:
+            self._renew_early(usable)
+            usable = self._usable()
+        return (usable or self._flight.run(self._fetch, unless=self._usable)).token
 
     def renew(self, *, rejected: str | None) -> str:
         def newer() -> Token | None:
@@ -129,13 +135,24 @@ class _OAuth2(TokenAuth):
         return known if known is not None and time.monotonic() < known.expires_at else None
 
     def _renew_early(self, known: Token) -> None:
-        try:
-            self._flight.run(self._fetch, unless=lambda: self._known if self._known is not known else None)
-        except CatalogError as error:
-            # The token is still valid. The next call tries again.
-            AUTH.warning("renewing a token before its expiry failed: %s", type(error).__name__)
+        def fetch() -> Token:
+            try:
+                scope = _call_scope.current()
+                remaining = scope.remaining() if scope is not None else None
+                # The call itself needs time too.
+                return self._fetch(min(_EARLY_RENEWAL_TIMEOUT, math.inf if remaining is None else remaining / 2))
+            except CatalogError as error:
+                AUTH.warning("renewing a token before its expiry failed: %s", type(error).__name__)
+                # A second before the expiry, `may_block` announces the renewal that blocks.
+                pause_ends = min(time.monotonic() + _EARLY_RENEWAL_PAUSE, known.expires_at - 1.0)
+                self._known = dataclasses.replace(known, refresh_at=pause_ends)
+                # Callers that need another token have waited for this one. They try again, with more time.
+                raise RequestTimeoutError("the token was not renewed early", phase="total") from error
 
-    def _fetch(self) -> Token:
+        with contextlib.suppress(CatalogError):
+            self._flight.run(fetch, unless=lambda: self._known if self._known is not known else None)
+
+    def _fetch(self, total_timeout: float = _token_endpoint.TOTAL_TIMEOUT) -> Token:
         if self._transport is None:
             raise InvalidArgumentError("the auth manager is not attached to a catalog")
         self._known = token = _token_endpoint.request_token(
@@ -145,6 +162,7 @@ class _OAuth2(TokenAuth):
             client=(self._client_id, self._client_secret),
             in_header=self._client_auth == "basic" or (self._client_auth == "auto" and not self._is_own_endpoint),
             timeout=self._timeout,
+            total_timeout=total_timeout,
             retry=self._retry,
             margin=self._margin,
             default_expires_in=self._default_expires_in,

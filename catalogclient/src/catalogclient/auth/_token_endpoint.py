@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from catalogclient._transport import Transport
 
 _OPERATION = OPERATIONS[Endpoint.GET_TOKEN]
-_TOTAL_TIMEOUT = 120.0
+TOTAL_TIMEOUT = 120.0
 """Seconds for a token request with all attempts."""
 
 
@@ -46,6 +46,7 @@ def request_token(
     client: tuple[str | None, str | None],
     in_header: bool,
     timeout: Timeout,
+    total_timeout: float,
     retry: RetryPolicy | None,
     margin: float,
     default_expires_in: float | None,
@@ -69,7 +70,7 @@ def request_token(
         }
     request = PreparedRequest("POST", url, fields, urlencode(form).encode())
     try:
-        response = _send(transport, request, timeout=timeout, retry=retry)
+        response = _send(transport, request, timeout=timeout, total_timeout=total_timeout, retry=retry)
         return _token(response, margin=margin, default_expires_in=default_expires_in)
     except CatalogError as error:
         error.method, error.url, error.operation = "POST", _redact.url_without_secrets(url), _OPERATION.name
@@ -77,10 +78,15 @@ def request_token(
 
 
 def _send(
-    transport: Transport, request: PreparedRequest, *, timeout: Timeout, retry: RetryPolicy | None
+    transport: Transport,
+    request: PreparedRequest,
+    *,
+    timeout: Timeout,
+    total_timeout: float,
+    retry: RetryPolicy | None,
 ) -> HttpResponse:
     now = time.monotonic()
-    deadline = now + _TOTAL_TIMEOUT
+    deadline = now + total_timeout
     scope = _call_scope.current()
     if scope is not None:
         timeout = timeout.at_most(scope.timeout)
