@@ -211,6 +211,13 @@ def generate(*, algorithm: str) -> dict[str, Any]:
     return members | {"kid": str(uuid.uuid4()), "alg": algorithm, "key_ops": ["sign", "verify"]}
 
 
+def secret_key() -> dict[str, Any]:
+    """JWT_SECRET as a JSON Web Key for JWT_KEYS, which signs and verifies as the secret does without JWT_KEYS."""
+    config = conf.current().jwt
+    members = _IMPLEMENTATIONS[HS256].to_jwk(config.secret.reveal().encode(), as_dict=True)
+    return members | {"kid": config.key_id, "alg": HS256, "key_ops": ["sign", "verify"]}
+
+
 def _read(config: Jwt) -> KeySet:
     secret_bytes = config.secret.reveal().encode()
     secret = Key(alg=HS256, kid=config.key_id, public_jwk=None, _verifying=secret_bytes, _signing=secret_bytes)

@@ -19,5 +19,14 @@ class Command(BaseCommand):
             "--algorithm", choices=signing_keys.ALGORITHMS, default="RS256", help="default: %(default)s"
         )
 
-    def handle(self, *, algorithm: str, **_: Any) -> None:
-        self.stdout.write(orjson.dumps([signing_keys.generate(algorithm=algorithm)]).decode())
+        parser.add_argument(
+            "--beside-secret",
+            action="store_true",
+            help="let AUTH_JWT_SECRET sign on and the new key verify only, the first step of a change",
+        )
+
+    def handle(self, *, algorithm: str, beside_secret: bool, **_: Any) -> None:
+        keys = [signing_keys.generate(algorithm=algorithm)]
+        if beside_secret:
+            keys = [signing_keys.secret_key(), keys[0] | {"key_ops": ["verify"]}]
+        self.stdout.write(orjson.dumps(keys).decode())

@@ -88,6 +88,6 @@ def test_pages_with_commands_name_the_source_of_the_settings() -> None:
         for file, language, block in _code_blocks()
         if language == "sh"
         and "manage.py" in block
-        and not re.search(r"`\.env`| -c [\w./]+", (pages.PROJECT / file).read_text())
+        and not re.search(r"`\.env`| (?:-c|--env-file) [\w./]+", (pages.PROJECT / file).read_text())
     }
     assert unnamed == set()

@@ -264,6 +264,31 @@ def test_generate_keys_prints_usable_key_set(
     assert keyset.signing.kid == jwks[0]["kid"] != ""
 
 
+@pytest.mark.parametrize("key_id", ["", "main"])
+def test_a_first_key_replaces_the_secret_without_refusals(configure_keys: Configure, key_id: str) -> None:
+    output = io.StringIO()
+    alone = configure_keys(key_id=key_id)
+    call_command(generate_keys.Command(), "--beside-secret", stdout=output)
+    secret, new = json.loads(output.getvalue())
+    beside = configure_keys(secret, new)
+    switched = configure_keys(secret | {"key_ops": ["verify"]}, new | {"key_ops": ["sign", "verify"]})
+    steps = (alone, beside, switched)
+    assert [key["kid"] for key in beside.jwks()["keys"]] == [new["kid"]]
+    assert [keyset.signing.alg for keyset in steps] == ["HS256", "HS256", "RS256"]
+    # Servers of two successive steps run side by side.
+    for issuer, verifier in (
+        (alone, beside),
+        (beside, alone),
+        (beside, switched),
+        (switched, beside),
+        (alone, switched),
+    ):
+        token = issuer.signing.encode({"sub": "ada"})
+        key = verifier.find(issuer.signing.alg, jwt.get_unverified_header(token).get("kid"))
+        assert key is not None
+        assert key.decode(token)["sub"] == "ada"
+
+
 def test_generated_keys_differ() -> None:
     assert signing_keys.generate(algorithm="ES256")["kid"] != signing_keys.generate(algorithm="ES256")["kid"]
 
