@@ -70,9 +70,9 @@ def _check_reachable(subject: str, url: str, remedy: str) -> CheckResult:
     host = urlsplit(url).hostname or ""
     try:
         # The request has no parameters, so any status below 500 shows that the server is reachable.
-        reply = http.send("GET", url, timeout=_TIMEOUT, max_bytes=_MAX_BYTES, truncate=True)
+        response = http.send("GET", url, timeout=_TIMEOUT, max_bytes=_MAX_BYTES, truncate=True)
     except http.Unreachable as error:
         return failure(subject, f"{host} cannot be reached: {error}", remedy)
-    if reply.status >= 500:
-        return warning(subject, f"{host} answers with status {reply.status}", "Try again later.")
+    if response.status >= 500:
+        return warning(subject, f"{host} answers with status {response.status}", "Try again later.")
     return ok(subject, f"{host} answers")

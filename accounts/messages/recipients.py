@@ -126,7 +126,7 @@ def _check_service(address: str) -> None:
         return
     headers = {name: ", ".join(values) for name, values in configured.service_headers.items()}
     try:
-        reply = http.send(
+        response = http.send(
             "POST",
             configured.service_url,
             timeout=_TIMEOUT,
@@ -135,9 +135,9 @@ def _check_service(address: str) -> None:
             headers=headers,
             json={"email": address},
         )
-        validation = msgspec.json.decode(reply.body, type=_Validation)
+        validation = msgspec.json.decode(response.body, type=_Validation)
     except (http.Unreachable, msgspec.MsgspecError, UnicodeDecodeError) as error:
         logger.warning("the email validation service gave no response", extra={"error": str(error)})
         return
-    if validation.valid is False and 200 <= reply.status <= 299:
+    if validation.valid is False and 200 <= response.status <= 299:
         raise errors.EmailAddressInvalid(address)

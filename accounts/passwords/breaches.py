@@ -107,12 +107,12 @@ def _fetch_range(prefix: str, *, deadline: float) -> frozenset[bytes]:
         raise _LookupFailed("too many calls at once")
     headers = {"User-Agent": conf.current().breaches.user_agent}
     try:
-        reply = http.send("GET", _RANGES + prefix, timeout=remaining, max_bytes=_MAX_RANGE_BYTES, headers=headers)
+        response = http.send("GET", _RANGES + prefix, timeout=remaining, max_bytes=_MAX_RANGE_BYTES, headers=headers)
     except http.Unreachable as error:
         raise _LookupFailed(str(error)) from None
-    if reply.status != 200:
-        raise _LookupFailed(f"answered with status {reply.status}")
-    digests = frozenset(bytes.fromhex(prefix + suffix.decode()) for suffix in _SUFFIXES.findall(reply.body))
+    if response.status != 200:
+        raise _LookupFailed(f"answered with status {response.status}")
+    digests = frozenset(bytes.fromhex(prefix + suffix.decode()) for suffix in _SUFFIXES.findall(response.body))
     cache = _cache()
     if cache is not None:
         cache.add(digests)

@@ -117,20 +117,20 @@ def check_form(request: HttpRequest) -> None:
 def verify(*, token: str, client_ip: str) -> None:
     """Verify the captcha token of a client. Raises CaptchaFailed or CaptchaUnavailable."""
     configured = conf.current().captcha
-    response = token.strip()
-    if not response:
+    solution = token.strip()
+    if not solution:
         raise CaptchaFailed("no captcha_token found")
-    form = {"secret": configured.secret.reveal(), "response": response, "remoteip": client_ip}
+    form = {"secret": configured.secret.reveal(), "response": solution, "remoteip": client_ip}
     try:
         # Some services send verdicts with an error status, so the status is ignored.
-        reply = http.send(
+        response = http.send(
             "POST",
             _SERVICES[configured.provider],
             timeout=configured.timeout,
             max_bytes=_MAX_VERDICT_BYTES,
             form=form,
         )
-        verdict = msgspec.json.decode(reply.body, type=_Verdict)
+        verdict = msgspec.json.decode(response.body, type=_Verdict)
     except (http.Unreachable, msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise CaptchaUnavailable from error
     if not verdict.success:

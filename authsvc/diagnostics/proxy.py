@@ -56,8 +56,8 @@ class ProxyDiagnostic:
 def _request_echo(url: str, headers: dict[str, str]) -> dict[str, str]:
     """The request as the service receives it. Raises http.Unreachable, and ValueError without a proxy echo."""
     sent = {**headers, proxy_echo.HEADER: proxy_echo.signed_token()}
-    reply = http.send("GET", f"{url}/health", timeout=_TIMEOUT, max_bytes=_MAX_BYTES, headers=sent)
-    document: Any = reply.json()
+    response = http.send("GET", f"{url}/health", timeout=_TIMEOUT, max_bytes=_MAX_BYTES, headers=sent)
+    document: Any = response.json()
     echo: dict[str, str] | None = document.get("request") if isinstance(document, dict) else None
     if echo is None:
         raise ValueError("no proxy echo")

@@ -59,7 +59,7 @@ class TooLong(Unreachable):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class Response:
     """The response of the peer, with any status."""
 
     status: int
@@ -87,7 +87,7 @@ def send(
     truncate: bool = False,
     follow_redirects: bool = False,
     public_only: bool = False,
-) -> Reply:
+) -> Response:
     """Send one request and read the complete response within `timeout`. Raises Unreachable, and ServiceBusy.
 
     At most one of `form`, `json` and `content` is the body; `auth` is user and password (RFC 7617). A response longer
@@ -109,10 +109,10 @@ def send(
             method, url, headers={**_HEADERS, **(headers or {})}, auth=_encode_auth(auth), **body
         )
         with bulkhead.wait_for(_loggable_address(url)[0]):
-            reply = _exchange(request, call, max_bytes=max_bytes, truncate=truncate)
-        location = reply.headers.get("Location") if follow_redirects and reply.status in _REDIRECTS else None
+            response = _exchange(request, call, max_bytes=max_bytes, truncate=truncate)
+        location = response.headers.get("Location") if follow_redirects and response.status in _REDIRECTS else None
         if location is None:
-            return reply
+            return response
         target = _target(url, location)
         if _origin(target) != _origin(url):
             headers = auth = None
@@ -131,12 +131,12 @@ def authorities(url: str) -> str:
     return named if isinstance(named, str) else AUTHORITIES
 
 
-def _exchange(request: requests.Request, call: connections.Call, *, max_bytes: int, truncate: bool) -> Reply:
+def _exchange(request: requests.Request, call: connections.Call, *, max_bytes: int, truncate: bool) -> Response:
     started = time.monotonic()
     outcome: int | str = ""
     host, path = _loggable_address(request.url)
     try:
-        reply = _send(request, call, max_bytes=max_bytes, truncate=truncate)
+        response = _send(request, call, max_bytes=max_bytes, truncate=truncate)
     except (
         *(requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError),
         *(connections.TooLong, connections.NotPublic),
@@ -145,14 +145,14 @@ def _exchange(request: requests.Request, call: connections.Call, *, max_bytes: i
         # The messages of the libraries quote the full URL.
         raise _kind(error)(outcome) from None
     else:
-        outcome = reply.status
-        return reply
+        outcome = response.status
+        return response
     finally:
         fields = {"event": "http.send", "method": request.method, "host": host, "path": path, "outcome": outcome}
         logger.debug("outgoing request", extra={**fields, "seconds": round(time.monotonic() - started, 3)})
 
 
-def _send(request: requests.Request, call: connections.Call, *, max_bytes: int, truncate: bool) -> Reply:
+def _send(request: requests.Request, call: connections.Call, *, max_bytes: int, truncate: bool) -> Response:
     prepared = request.prepare()
     if urlsplit(prepared.url or "").scheme not in ("http", "https"):
         raise requests.exceptions.InvalidSchema
@@ -168,7 +168,7 @@ def _send(request: requests.Request, call: connections.Call, *, max_bytes: int, 
         response.close()
     if len(body) > max_bytes and not truncate:
         raise connections.TooLong
-    return Reply(status=response.status_code, headers=response.headers, body=body[:max_bytes])
+    return Response(status=response.status_code, headers=response.headers, body=body[:max_bytes])
 
 
 class _Adapter(HTTPAdapter):

@@ -36,7 +36,7 @@ def call(
         if left <= 0:
             raise errors.HookTimedOut.after(timeout)
         try:
-            reply = http.send(
+            response = http.send(
                 "POST",
                 uri,
                 timeout=timedelta(seconds=left),
@@ -59,27 +59,27 @@ def call(
             continue
         except http.Unreachable:
             raise errors.HookErrored(uri) from None
-        if reply.status not in (429, 503):
-            return _content(reply)
-        if not reply.headers.get("Retry-After") or attempt == _ATTEMPTS:
+        if response.status not in (429, 503):
+            return _content(response)
+        if not response.headers.get("Retry-After") or attempt == _ATTEMPTS:
             raise errors.HookUnavailable
     raise errors.HookUnreachable
 
 
-def _content(reply: http.Reply) -> bytes | None:
-    match reply.status:
+def _content(response: http.Response) -> bytes | None:
+    match response.status:
         case 204:
             return None
         case 200 | 202:
-            _check_content_type(reply.headers.get("Content-Type", ""))
-            if len(reply.body) > errors.MAX_RESPONSE_BYTES:
+            _check_content_type(response.headers.get("Content-Type", ""))
+            if len(response.body) > errors.MAX_RESPONSE_BYTES:
                 raise errors.HookResponseTooLarge
-            return reply.body
+            return response.body
         case 400:
             raise errors.PayloadRefused
         case 401:
             raise errors.HookUnauthorized
-    raise errors.UnexpectedHookStatus(reply.status)
+    raise errors.UnexpectedHookStatus(response.status)
 
 
 def _check_content_type(value: str) -> None:

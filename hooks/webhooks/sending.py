@@ -14,7 +14,7 @@ from uuid import UUID
 from authsvc import __version__
 from authsvc.conf import Secret
 from authsvc.outgoing import http
-from authsvc.outgoing.http import Reply, Unreachable
+from authsvc.outgoing.http import Response, Unreachable
 from hooks.invocation import signatures
 from hooks.models import DeliveryStatus
 
@@ -83,24 +83,24 @@ def attempt(message: Message, *, timeout: timedelta, public_only: bool) -> Attem
         body=message.body,
     )
     headers = {**_HEADERS, **signed, "webhook-attempt": str(message.attempt)}
-    reply, error = None, ""
+    response, error = None, ""
     try:
-        reply = http.send(
+        response = http.send(
             "POST", message.url, timeout=timeout, max_bytes=_MAX_RESPONSE_BYTES, headers=headers, content=message.body,
             truncate=True, public_only=public_only,
         )  # fmt: skip
     except Unreachable as failure:
         error = "address not allowed" if str(failure) == http.NOT_PUBLIC else str(failure)
     duration = timedelta(seconds=time.monotonic() - started)
-    if reply is None:
+    if response is None:
         return Attempt(started_at=started_at, duration=duration, status=None, error=error[:_MAX_ERROR_LENGTH])
     return Attempt(
         started_at=started_at,
         duration=duration,
-        status=reply.status,
-        error="" if reply.status in _SUCCESS else f"status {reply.status}",
-        head=redact(reply.body),
-        retry_after=_retry_after(reply, at=started_at),
+        status=response.status,
+        error="" if response.status in _SUCCESS else f"status {response.status}",
+        head=redact(response.body),
+        retry_after=_retry_after(response, at=started_at),
     )
 
 
@@ -127,9 +127,9 @@ def redact(body: bytes) -> str:
     return _SECRETS.sub(lambda match: (match["name"] or "") + _REDACTED, text)[:_MAX_HEAD_LENGTH]
 
 
-def _retry_after(reply: Reply, *, at: datetime) -> timedelta:
+def _retry_after(response: Response, *, at: datetime) -> timedelta:
     """The pause that the header `Retry-After` asks for (RFC 9110 §10.2.3), at most 24 hours."""
-    text = reply.headers.get("Retry-After", "").strip() if reply.status in _WITH_RETRY_AFTER else ""
+    text = response.headers.get("Retry-After", "").strip() if response.status in _WITH_RETRY_AFTER else ""
     if text.isascii() and text.isdecimal():
         return min(timedelta(seconds=min(int(text[:10]), 10**9)), _MAX_RETRY_AFTER)
     try:

@@ -84,13 +84,15 @@ def _fetch(url: str) -> str:
     """Fetch the text of a template. Raises TemplateLoadError."""
     event, max_bytes = "templatemailer_template_body_http_error", conf.current().mailer.template_max_size
     try:
-        reply = http.send("GET", url, timeout=FETCH_TIMEOUT, max_bytes=max_bytes, truncate=True, follow_redirects=True)
+        response = http.send(
+            "GET", url, timeout=FETCH_TIMEOUT, max_bytes=max_bytes, truncate=True, follow_redirects=True
+        )
     except http.Unreachable as error:
         raise TemplateLoadError(event, error) from None
-    if reply.status != HTTPStatus.OK:
-        raise TemplateLoadError(event, f"status {reply.status}")
+    if response.status != HTTPStatus.OK:
+        raise TemplateLoadError(event, f"status {response.status}")
     # The incremental decoder drops a character that the size limit has split.
-    return codecs.getincrementaldecoder("utf-8-sig")("replace").decode(reply.body)
+    return codecs.getincrementaldecoder("utf-8-sig")("replace").decode(response.body)
 
 
 @functools.cache

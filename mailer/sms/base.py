@@ -104,7 +104,7 @@ def _call(
     headers: Mapping[str, str] | None,
 ) -> GatewayResponse:
     try:
-        reply = http.send(
+        response = http.send(
             method,
             url,
             form=form,
@@ -116,11 +116,11 @@ def _call(
     except http.Unreachable as error:
         raise DeliveryFailed(f"{gateway} error: {error}") from error
     try:
-        return GatewayResponse(status=reply.status, document=reply.json())
+        return GatewayResponse(status=response.status, document=response.json())
     except ValueError:
-        unreadable = GatewayResponse(status=reply.status, document=None)
+        unreadable = GatewayResponse(status=response.status, document=None)
         raise DeliveryFailed(
-            f"{gateway} error: the response of status {reply.status} is not JSON", permanent=unreadable.is_permanent
+            f"{gateway} error: the response of status {response.status} is not JSON", permanent=unreadable.is_permanent
         ) from None
 
 

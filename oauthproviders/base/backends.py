@@ -117,10 +117,10 @@ class Backend(BaseAuth[Any]):
         if hasattr(auth, "client"):  # OAuth 1.0a signs the request in a header (RFC 5849 §3.5.1)
             url, sent, _body = auth.client.sign(url, http_method=method, headers=sent)
             auth = None
-        reply = self.call(method, url, headers=sent, form=data, auth=auth)
-        if not 200 <= reply.status <= 299:
-            raise InvalidProviderResponse(f"status {reply.status}")
-        return LibraryResponse(reply.status, reply.headers, reply.body)
+        response = self.call(method, url, headers=sent, form=data, auth=auth)
+        if not 200 <= response.status <= 299:
+            raise InvalidProviderResponse(f"status {response.status}")
+        return LibraryResponse(response.status, response.headers, response.body)
 
     def call(
         self,
@@ -130,7 +130,7 @@ class Backend(BaseAuth[Any]):
         headers: Mapping[str, str] | None = None,
         form: Mapping[str, str] | None = None,
         auth: tuple[str, str] | None = None,
-    ) -> http.Reply:
+    ) -> http.Response:
         """Send a request; return any status. Raises ProviderUnreachable without a response."""
         try:
             return http.send(
@@ -229,7 +229,7 @@ class OAuth2(Backend, BaseOAuth2[Any]):
         _uses_body[client] = bool(in_body)
         return token
 
-    def send_token_request(self, url: str, form: Mapping[str, str], *, in_body: bool) -> http.Reply:
+    def send_token_request(self, url: str, form: Mapping[str, str], *, in_body: bool) -> http.Response:
         """Send a token request with the client authentication; return any status.
 
         Raises ProviderUnreachable without a response.
@@ -240,10 +240,10 @@ class OAuth2(Backend, BaseOAuth2[Any]):
         return self.call("POST", url, form=form, auth=(quote_plus(client_id), quote_plus(secret)))
 
     def _request_token(self, url: str, form: Mapping[str, str], *, in_body: bool) -> Token:
-        reply = self.send_token_request(url, form, in_body=in_body)
-        if not 200 <= reply.status <= 299:
-            raise InvalidProviderResponse(f"status {reply.status}")
-        return parse_token_response(reply)
+        response = self.send_token_request(url, form, in_body=in_body)
+        if not 200 <= response.status <= 299:
+            raise InvalidProviderResponse(f"status {response.status}")
+        return parse_token_response(response)
 
 
 def parse_document(body: bytes, schema: type[T]) -> T:
@@ -256,23 +256,23 @@ def parse_document(body: bytes, schema: type[T]) -> T:
         raise InvalidProviderResponse("the response does not have the expected schema") from None
 
 
-def parse_token_response(reply: http.Reply) -> Token:
+def parse_token_response(response: http.Response) -> Token:
     """Parse a token response (RFC 6749 §5.1), as JSON or as a form. Raises InvalidProviderResponse without a token."""
-    media_type = reply.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if media_type in _FORMS:
-        response: dict[str, Any] = dict(parse_qsl(reply.body.decode(errors="replace")))
-        profiles.check_storable(response)
+        document: dict[str, Any] = dict(parse_qsl(response.body.decode(errors="replace")))
+        profiles.check_storable(document)
     else:
-        response = parse_document(reply.body, dict[str, Any])
-    if response.get("error"):
+        document = parse_document(response.body, dict[str, Any])
+    if document.get("error"):
         raise InvalidProviderResponse("the token response is an error")
-    texts = {name: _text(response, name) for name in ("access_token", "token_type", "refresh_token", "id_token")}
+    texts = {name: _text(document, name) for name in ("access_token", "token_type", "refresh_token", "id_token")}
     if not texts["access_token"]:
         raise InvalidProviderResponse("the token response has no access token")
     texts["token_type"] = texts["token_type"] or "Bearer"
-    return Token(document=response, **texts)
+    return Token(document=document, **texts)
 
 
-def _text(response: Mapping[str, Any], name: str) -> str:
-    value = response.get(name)
+def _text(document: Mapping[str, Any], name: str) -> str:
+    value = document.get(name)
     return value if isinstance(value, str) else ""

@@ -186,7 +186,7 @@ def _has_scheme(address: str, schemes: Collection[str]) -> bool:
 
 def _document(url: str, schema: type[T], *, public_only: bool) -> T:
     try:
-        reply = http.send(
+        response = http.send(
             "GET",
             url,
             timeout=deadline.remaining(),
@@ -194,10 +194,10 @@ def _document(url: str, schema: type[T], *, public_only: bool) -> T:
             headers={"Accept": "application/json"},
             public_only=public_only,
         )
-        if not 200 <= reply.status <= 299:
-            raise InvalidProviderResponse(f"status {reply.status}")
-        profiles.check_storable(reply.json())
-        return msgspec.json.decode(reply.body, type=schema)
+        if not 200 <= response.status <= 299:
+            raise InvalidProviderResponse(f"status {response.status}")
+        profiles.check_storable(response.json())
+        return msgspec.json.decode(response.body, type=schema)
     except http.Unreachable as error:
         raise ProviderUnreachable(error) from None
     except (msgspec.MsgspecError, RecursionError, ValueError):

@@ -27,20 +27,20 @@ def check_endpoint(steps: Steps, subject: str, url: str, rules: Rules, *, is_cal
     def check() -> StepResult[bool]:
         rules.check(url)
         try:
-            reply = request(url, rules, max_bytes=_MAX_PAGE_BYTES, truncate=True)
+            response = request(url, rules, max_bytes=_MAX_PAGE_BYTES, truncate=True)
         except ProviderUnreachable as error:
             if is_called or isinstance(error.failure, http.TlsFailed):
                 raise
             message = f"this server cannot reach it: {error}"
             remedy = f"Only browsers open it, so a sign-in may work nevertheless. {remedy_of(error.failure)}"
             return StepResult(value=True, message=message, remedy=remedy)
-        message = f"{quoted(url)} answers with status {reply.status}"
+        message = f"{quoted(url)} answers with status {response.status}"
         remedy = ""
-        if reply.status >= 500:
+        if response.status >= 500:
             remedy = "Try again later, or ask the operator of the provider."
-        elif reply.status in (404, 410):
+        elif response.status in (404, 410):
             remedy = "Check the path of the URL: nothing seems to be there."
-        elif is_called and reply.status in REDIRECTS:
+        elif is_called and response.status in REDIRECTS:
             remedy = "Enter the final URL: redirects are not followed."
         return StepResult(value=True, message=message, remedy=remedy)
 
@@ -69,14 +69,14 @@ def _try_client(backend: OAuth2, url: str, rules: Rules) -> StepResult[bool]:
     }
     refused = []
     for in_body in (True,) if backend.client_in_body else (False, True):
-        reply = backend.send_token_request(url, form, in_body=in_body)
-        code = _token_error(reply)
+        response = backend.send_token_request(url, form, in_body=in_body)
+        code = _token_error(response)
         if code in _CODE_REFUSED:
             way = "in the body" if in_body else "by HTTP Basic"
             return StepResult(value=True, message=f"the provider accepts the client ID and secret ({way})")
-        described = f"status {reply.status}, error {quoted(code or 'none')}"
-        if code not in _CLIENT_REFUSED and reply.status != 401:
-            return _unclear_response(reply.status, code, described, redirect_uri=backend.config.redirect_uri)
+        described = f"status {response.status}, error {quoted(code or 'none')}"
+        if code not in _CLIENT_REFUSED and response.status != 401:
+            return _unclear_response(response.status, code, described, redirect_uri=backend.config.redirect_uri)
         refused.append(described)
     raise Problem(
         f"the provider refuses the client: {refused[-1]}",
@@ -104,11 +104,11 @@ def _unclear_response(status: int, code: str, described: str, *, redirect_uri: s
     return StepResult(value=True, message=described, remedy=remedy)
 
 
-def _token_error(reply: http.Reply) -> str:
+def _token_error(response: http.Response) -> str:
     """The error code in a token response (RFC 6749 §5.2), in JSON or as a form; empty without one."""
     try:
-        document = orjson.loads(reply.body)
+        document = orjson.loads(response.body)
     except ValueError:
-        document = dict(parse_qsl(reply.body.decode(errors="replace")[:_MAX_PAGE_BYTES]))
+        document = dict(parse_qsl(response.body.decode(errors="replace")[:_MAX_PAGE_BYTES]))
     error = document.get("error") if isinstance(document, dict) else None
     return error if isinstance(error, str) else ""

@@ -33,8 +33,8 @@ _DISCOVERY_STEPS = (
 def check_discovery(steps: Steps, issuer: Issuer, rules: Rules) -> Mapping[str, Any]:
     """Check the discovery document and the keys; returns the document, empty if it cannot be read."""
     url = issuer.discovery_url
-    reply = _fetch(steps, url, rules, issuer=issuer.name)
-    document = None if reply is None else steps.run("Discovery document", lambda: _parse_discovery(reply))
+    response = _fetch(steps, url, rules, issuer=issuer.name)
+    document = None if response is None else steps.run("Discovery document", lambda: _parse_discovery(response))
     if document is None:
         run = {step.result.subject for step in steps.results}
         steps.skip("an earlier step failed", *(name for name in _DISCOVERY_STEPS if name not in run))
@@ -47,7 +47,7 @@ def check_discovery(steps: Steps, issuer: Issuer, rules: Rules) -> Mapping[str, 
     return document
 
 
-def _fetch(steps: Steps, url: str, rules: Rules, *, issuer: str) -> http.Reply | None:
+def _fetch(steps: Steps, url: str, rules: Rules, *, issuer: str) -> http.Response | None:
     """The response to a request, in steps; None if one failed. The rules apply to the issuer too."""
 
     def check_syntax() -> StepResult[bool]:
@@ -59,24 +59,24 @@ def _fetch(steps: Steps, url: str, rules: Rules, *, issuer: str) -> http.Reply |
         rules.check_addresses(issuer)
         return StepResult(value=True, message=rules.check_addresses(url))
 
-    def connect() -> StepResult[http.Reply]:
-        reply = request(url, rules)
+    def connect() -> StepResult[http.Response]:
+        response = request(url, rules)
         is_tls = url.startswith("https:")
-        return StepResult(value=reply, message="the certificate is valid" if is_tls else "connected, without TLS")
+        return StepResult(value=response, message="the certificate is valid" if is_tls else "connected, without TLS")
 
     if (
         steps.run("URL", check_syntax)
         and steps.run("DNS", lambda: look_up(url, rules))
         and steps.run("Outgoing rules", check_rules)
-        and (reply := steps.run("Connection and TLS", connect))
+        and (response := steps.run("Connection and TLS", connect))
     ):
-        return steps.run("HTTP response", lambda: check_status(reply))
+        return steps.run("HTTP response", lambda: check_status(response))
     return None
 
 
-def _parse_discovery(reply: http.Reply) -> StepResult[dict[str, Any]]:
-    document = parse(reply, dict[str, Any])
-    parse(reply, Discovery)
+def _parse_discovery(response: http.Response) -> StepResult[dict[str, Any]]:
+    document = parse(response, dict[str, Any])
+    parse(response, Discovery)
     return StepResult(value=document, message=f"JSON with {len(document)} values")
 
 

@@ -79,7 +79,7 @@ def look_up(url: str, rules: Rules) -> StepResult[bool]:
     return StepResult(value=True, message=f"{quoted(host)}: {', '.join(list(addresses)[:MAX_ITEMS])}")
 
 
-def request(url: str, rules: Rules, *, max_bytes: int = _MAX_DOCUMENT_BYTES, truncate: bool = False) -> http.Reply:
+def request(url: str, rules: Rules, *, max_bytes: int = _MAX_DOCUMENT_BYTES, truncate: bool = False) -> http.Response:
     """Raises ProviderUnreachable without a response."""
     try:
         return http.send(
@@ -95,23 +95,23 @@ def request(url: str, rules: Rules, *, max_bytes: int = _MAX_DOCUMENT_BYTES, tru
         raise ProviderUnreachable(error) from None
 
 
-def check_status(reply: http.Reply) -> StepResult[http.Reply]:
+def check_status(response: http.Response) -> StepResult[http.Response]:
     """Raises Problem for a status other than 2xx."""
-    media_type = reply.headers.get("Content-Type", "").partition(";")[0]
-    described = f"status {reply.status}, {quoted(media_type) if media_type else 'no media type'}"
-    if reply.status in REDIRECTS:
-        location = quoted(reply.headers.get("Location", ""))
+    media_type = response.headers.get("Content-Type", "").partition(";")[0]
+    described = f"status {response.status}, {quoted(media_type) if media_type else 'no media type'}"
+    if response.status in REDIRECTS:
+        location = quoted(response.headers.get("Location", ""))
         raise Problem(f"{described}, redirect to {location}", "Enter the final URL: redirects are not followed.")
-    if not 200 <= reply.status <= 299:
-        remedy = "Check the path of the URL." if reply.status in (404, 410) else SERVER_REMEDY
+    if not 200 <= response.status <= 299:
+        remedy = "Check the path of the URL." if response.status in (404, 410) else SERVER_REMEDY
         raise Problem(described, remedy)
-    return StepResult(value=reply, message=f"{described}, {len(reply.body):,} bytes")
+    return StepResult(value=response, message=f"{described}, {len(response.body):,} bytes")
 
 
-def parse(reply: http.Reply, schema: type[T]) -> T:
+def parse(response: http.Response, schema: type[T]) -> T:
     """Raises Problem for another document."""
     try:
-        document = orjson.loads(reply.body)
+        document = orjson.loads(response.body)
         profiles.check_storable(document)
         return msgspec.convert(document, type=schema)
     except msgspec.ValidationError as error:

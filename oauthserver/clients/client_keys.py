@@ -92,7 +92,7 @@ def _may_be_public(host: str) -> bool:
 
 def _fetch(uri: str) -> PublishedKeys:
     try:
-        reply = http.send(
+        response = http.send(
             "GET",
             uri,
             timeout=_remaining(),
@@ -100,9 +100,9 @@ def _fetch(uri: str) -> PublishedKeys:
             headers={"Accept": "application/json"},
             public_only=True,
         )
-        if reply.status != 200:
-            raise KeysUnavailable(f"status {reply.status}")
-        return msgspec.json.decode(reply.body, type=PublishedKeys)
+        if response.status != 200:
+            raise KeysUnavailable(f"status {response.status}")
+        return msgspec.json.decode(response.body, type=PublishedKeys)
     except http.Unreachable as error:
         raise KeysUnavailable(str(error)) from None
     except (msgspec.MsgspecError, RecursionError, ValueError):

@@ -69,14 +69,14 @@ def send(*, client_id: UUID, user_id: UUID, session_id: UUID) -> Outcome:
 
 def _deliver(client: OAuthClient, token: str) -> Outcome:
     try:
-        reply = _post(client, token)
+        response = _post(client, token)
     except Unreachable as error:
         _log(client, str(error))
         return Outcome.UNREACHABLE
-    if 200 <= reply.status < 300:
+    if 200 <= response.status < 300:
         return Outcome.DELIVERED
-    _log(client, f"status {reply.status}")
-    is_temporary = reply.status >= _SERVER_ERRORS or reply.status in _TEMPORARY
+    _log(client, f"status {response.status}")
+    is_temporary = response.status >= _SERVER_ERRORS or response.status in _TEMPORARY
     return Outcome.UNREACHABLE if is_temporary else Outcome.REFUSED
 
 
@@ -97,7 +97,7 @@ def issue(*, client_id: UUID, user_id: UUID, session_id: UUID, at: datetime) -> 
     return signing_keys.current().signing.encode(content, token_type=TOKEN_TYPE)
 
 
-def _post(client: OAuthClient, token: str) -> http.Reply:
+def _post(client: OAuthClient, token: str) -> http.Response:
     """Follow no redirect, which could lead the token elsewhere. Raises Unreachable."""
     return http.send(
         "POST",

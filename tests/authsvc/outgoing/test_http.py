@@ -37,7 +37,7 @@ def peer() -> Iterator[HttpPeer]:
         yield running
 
 
-def send(url: str, method: str = "GET", *, seconds: float = 30, max_bytes: int = 1000, **options: Any) -> http.Reply:
+def send(url: str, method: str = "GET", *, seconds: float = 30, max_bytes: int = 1000, **options: Any) -> http.Response:
     return http.send(method, url, timeout=timedelta(seconds=seconds), max_bytes=max_bytes, **options)
 
 
@@ -58,8 +58,8 @@ def only(peer: HttpPeer) -> Received:
 
 def test_a_reply_has_status_headers_and_body(peer: HttpPeer) -> None:
     peer.respond(Response(status=418, headers={"X-Kind": "tea"}, body=b'{"a": [1]}'))
-    reply = send(f"{peer.url}/pot?b=c")
-    assert (reply.status, reply.headers["x-kind"], reply.json()) == (418, "tea", {"a": [1]})
+    response = send(f"{peer.url}/pot?b=c")
+    assert (response.status, response.headers["x-kind"], response.json()) == (418, "tea", {"a": [1]})
     received = only(peer)
     assert (received.method, received.target, received.body) == ("GET", "/pot?b=c", b"")
     assert received.headers["User-Agent"].startswith("authsvc/")
@@ -333,8 +333,8 @@ def test_a_peer_without_tls_is_reported(peer: HttpPeer) -> None:
 
 def test_redirects_are_not_followed_by_default(peer: HttpPeer) -> None:
     peer.respond(redirect("/elsewhere"), PLAIN)
-    reply = send(peer.url)
-    assert (reply.status, reply.headers["Location"]) == (302, "/elsewhere")
+    response = send(peer.url)
+    assert (response.status, response.headers["Location"]) == (302, "/elsewhere")
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -449,10 +449,10 @@ def test_the_log_contains_host_and_path_only(peer: HttpPeer, caplog: pytest.LogC
     caplog.set_level(logging.DEBUG, "authsvc")
     peer.respond(in_json({"token": "hunter2"}), Response(raw=b""))
     url = f"{peer.url.replace('://', '://hunter2:hunter2@')}/a?key=hunter2"
-    reply = send(url, "POST", form={"password": "hunter2"}, headers={"X-Key": "hunter2"})
+    response = send(url, "POST", form={"password": "hunter2"}, headers={"X-Key": "hunter2"})
     with pytest.raises(http.Unreachable) as caught:
         send(url, "POST", form={"password": "hunter2"}, auth=("me", "hunter2"))
     fine, failed = (vars(record) for record in caplog.records)
     assert (fine["method"], fine["host"], fine["path"], fine["outcome"]) == ("POST", "127.0.0.1", "/a", 200)
     assert failed["outcome"] == str(caught.value)
-    assert "hunter2" not in f"{fine}{failed}{reply}{caught.value!r}"
+    assert "hunter2" not in f"{fine}{failed}{response}{caught.value!r}"
