@@ -42,7 +42,6 @@ from tests.catalogclient import certificates
 from tests.catalogclient.conftest import AT_ONCE
 from tests.catalogclient.integration import documents
 from tests.catalogclient.servers.running import CatalogServer
-from tests.catalogclient.test_deadlines import wait_until
 from tests.fakes.http_peer import HttpPeer, Response, in_json, redirect
 
 METADATA = {
@@ -254,7 +253,7 @@ def test_cancellation_leaves_no_used_connection(peer: HttpPeer) -> None:
 
     async def use(catalog: AsyncRestCatalog) -> Any:
         task = asyncio.create_task(catalog.load_table("a.t"))
-        await asyncio.to_thread(wait_until, lambda: bool(peer.received))
+        await asyncio.to_thread(peer.wait_for_requests, 1)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -271,7 +270,7 @@ def test_the_cancellation_of_one_task_does_not_end_the_configuration_request_of_
 
     async def use(catalog: AsyncRestCatalog) -> Any:
         leader = asyncio.create_task(catalog.load_table("a.t"))
-        await asyncio.to_thread(wait_until, lambda: bool(peer.received))
+        await asyncio.to_thread(peer.wait_for_requests, 1)
         follower = asyncio.create_task(catalog.load_table("a.t"))
         await asyncio.sleep(0.05)
         leader.cancel()
@@ -285,7 +284,7 @@ def test_closing_ends_delays(peer: HttpPeer) -> None:
 
     async def use(catalog: AsyncRestCatalog) -> None:
         task = asyncio.create_task(catalog.list_namespaces())
-        await asyncio.to_thread(wait_until, lambda: bool(peer.received))
+        await asyncio.to_thread(peer.wait_for_requests, 1)
         await asyncio.sleep(0.05)
         await catalog.aclose()
         with pytest.raises(ClientClosedError):

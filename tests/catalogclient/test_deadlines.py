@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,6 +22,7 @@ from catalogclient._single_flight import SingleFlight
 from catalogclient.auth import PreparedRequest
 from tests.catalogclient.conftest import Connect
 from tests.fakes.http_peer import HttpPeer, Response, in_json
+from tests.timeouts import wait_until
 
 SLOW = RetryPolicy(backoff_base=60.0, backoff_max=60.0, max_retry_after=500.0)
 TOKEN = "/v1/oauth/tokens"
@@ -99,22 +98,16 @@ def test_closing_ends_every_delay(peer: HttpPeer, connect: Connect, path: str) -
 
     thread = threading.Thread(target=call)
     thread.start()
-    wait_until(lambda: any(each.path == path for each in peer.received))
+    wait_until(lambda: any(each.path == path for each in peer.received), f"a request to {path}")
     catalog.close()
     thread.join(60)
     assert [type(each) for each in errors] == [ClientClosedError]
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + 60
-    while not condition() and time.monotonic() < give_up:
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize("error", [RequestTimeoutError("x", phase="total"), ClientClosedError("x")])
 def test_the_deadline_of_one_caller_does_not_end_the_wait_of_another(error: CatalogError) -> None:
     flight: SingleFlight[int] = SingleFlight()
-    leading, go_on = threading.Event(), threading.Event()
+    leading, following, go_on = (threading.Event() for _ in range(3))
 
     def fail() -> int:
         leading.set()
@@ -127,10 +120,12 @@ def test_the_deadline_of_one_caller_does_not_end_the_wait_of_another(error: Cata
 
     leader = threading.Thread(target=lead)
     leader.start()
-    leading.wait(60)
+    assert leading.wait(60)
     results: list[int] = []
-    follower = threading.Thread(target=lambda: results.append(flight.run(lambda: 7)))
+    # `unless` is called under the lock with which the leader ends its fetch.
+    follower = threading.Thread(target=lambda: results.append(flight.run(lambda: 7, unless=following.set)))
     follower.start()
+    assert following.wait(60)
     go_on.set()
     leader.join(60)
     follower.join(60)

@@ -12,8 +12,8 @@ import requests
 
 from tests.deployment import installation, postgresql, scenarios
 from tests.fakes.http_peer import HttpPeer, Response
-from tests.live.robustness import conftest as robust
 from tests.live.servers import LiveServer
+from tests.timeouts import wait_until
 
 EMAIL, OTHER_EMAIL = "ann@example.com", "bob@example.com"
 PASSWORD = "correct horse battery"
@@ -51,7 +51,7 @@ def check() -> float:
             requests.post(f"{healthy[0].url}/signup", json=body, timeout=60).raise_for_status()
         hook.respond(Response(hang=True))
         threading.Thread(target=_sign_in_until_killed, args=(frozen,), daemon=True).start()
-        robust.wait_until(lambda: hook.received, "the call of the hook")
+        wait_until(lambda: hook.received, "the call of the hook")
         process = psutil.Process(frozen.process.pid)
         for each in (process, *process.children(recursive=True)):
             each.suspend()

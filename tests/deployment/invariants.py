@@ -15,6 +15,7 @@ from tests.deployment.client import Client
 from tests.deployment.installation import Installation
 from tests.deployment.load import Journal
 from tests.live.robustness import conftest as robust
+from tests.timeouts import wait_until
 
 # Columns of these names contain the ID of a row of these tables, with or without a foreign key.
 _REFERENCES = {
@@ -97,7 +98,7 @@ def check(installation: Installation, journal: Journal) -> InvariantReport:
     """Wait until all jobs and webhooks are done, then check everything. The load must have ended."""
     report = InvariantReport()
     try:
-        robust.wait_until(lambda: _unfinished(installation) == 0, "the end of all jobs and webhooks")
+        wait_until(lambda: _unfinished(installation) == 0, "the end of all jobs and webhooks")
     except AssertionError:
         report.problems.append(f"{_unfinished(installation)} jobs or webhooks are stuck")
     with installation.pair.primary.connect() as connection:

@@ -27,8 +27,8 @@ from tests.deployment.frequent_jobs import PERIOD_SECONDS
 from tests.deployment.installation import Installation
 from tests.deployment.load import PASSWORD
 from tests.fakes.http_peer import Response
-from tests.live.robustness import conftest as robust
 from tests.live.servers import LiveServer
+from tests.timeouts import wait_until
 
 PERIODS = 8
 SETTLING_SECONDS = 2 * PERIOD_SECONDS
@@ -139,8 +139,8 @@ class Programs:
     def wait(self) -> None:
         """Wait until each program runs jobs and exports metrics."""
         with self._node.connect() as connection:
-            robust.wait_until(lambda: value(connection, _WORKERS) == len(self.all), "all workers")
-        robust.wait_until(lambda: all(map(ports.is_listening, self._metrics_ports)), "the metrics of all programs")
+            wait_until(lambda: value(connection, _WORKERS) == len(self.all), "all workers")
+        wait_until(lambda: all(map(ports.is_listening, self._metrics_ports)), "the metrics of all programs")
 
     def samples(self, name: str, **labels: str) -> list[float]:
         """The sum of the samples with these labels, in the metrics of each running program."""
@@ -176,7 +176,7 @@ def check_periodic_tasks(connection: Connection) -> None:
         statement = "SELECT task, tick, worker FROM started_jobs WHERE tick = ANY(%s)"
         return connection.execute(statement, (ticks,)).fetchall()
 
-    robust.wait_until(lambda: len(started()) >= expected.total(), "the periodic tasks")
+    wait_until(lambda: len(started()) >= expected.total(), "the periodic tasks")
     time.sleep(SETTLING_SECONDS)
     rows = started()
     runs = Counter((task, tick) for task, tick, _ in rows)
@@ -186,7 +186,7 @@ def check_periodic_tasks(connection: Connection) -> None:
 
 def take_over_indexes(node: postgresql.Node, programs: Programs, waiting: Callable[[], list[int]]) -> LiveServer:
     """Kill the program that builds the search indexes, and return it."""
-    robust.wait_until(waiting, "the program that builds the search indexes")
+    wait_until(waiting, "the program that builds the search indexes")
     time.sleep(SETTLING_SECONDS)
     assert len(waiting()) == 1, "several programs build search indexes"
     killed = programs.with_port(*waiting())
@@ -200,7 +200,7 @@ def take_over_counts(node: postgresql.Node, connection: Connection, programs: Pr
     assert value(connection, _COUNTED) == 0
     with holding(node, _LOCK_COUNTS) as waiting:
         connection.execute(_ENTRIES, (ENTRY_AGE, ENTRIES))
-        robust.wait_until(waiting, "the program that counts audit entries")
+        wait_until(waiting, "the program that counts audit entries")
         # The tasks of the next periods must wait for this one.
         time.sleep(SETTLING_SECONDS)
         assert len(waiting()) == 1, "several programs count audit entries"
@@ -209,9 +209,9 @@ def take_over_counts(node: postgresql.Node, connection: Connection, programs: Pr
         killed.kill()
         began = time.monotonic()
     by_another = "SELECT count(*) FROM started_jobs WHERE job = %s AND worker <> %s"
-    robust.wait_until(lambda: value(connection, by_another, job, worker), "another worker for the job")
+    wait_until(lambda: value(connection, by_another, job, worker), "another worker for the job")
     seconds = time.monotonic() - began
-    robust.wait_until(lambda: value(connection, _COUNTED) >= ENTRIES, "the daily counts")
+    wait_until(lambda: value(connection, _COUNTED) >= ENTRIES, "the daily counts")
     time.sleep(SETTLING_SECONDS)
     assert value(connection, _COUNTED) == ENTRIES
     return killed, seconds
@@ -227,9 +227,9 @@ def check_metrics(running: Installation, connection: Connection, programs: Progr
     connection.execute(_EXPIRED_ROWS, (EXPIRED_ROWS,))
     for _ in range(SIGN_UPS):
         sign_up(running)
-    robust.wait_until(lambda: not value(connection, "SELECT count(*) FROM flow_state"), "the cleanup")
-    robust.wait_until(lambda: len(running.smtp.received) >= SIGN_UPS, "the emails")
-    robust.wait_until(lambda: has_delivered_all(connection), "the webhooks")
+    wait_until(lambda: not value(connection, "SELECT count(*) FROM flow_state"), "the cleanup")
+    wait_until(lambda: len(running.smtp.received) >= SIGN_UPS, "the emails")
+    wait_until(lambda: has_delivered_all(connection), "the webhooks")
     time.sleep(SETTLING_SECONDS)
 
     deliveries = Counter(received.headers["webhook-id"] for received in running.receiver.received)
@@ -278,7 +278,7 @@ def take_over_webhook(running: Installation, connection: Connection, programs: P
     receiver.wait_for_requests(number + 2)
     seconds = time.monotonic() - began
     assert receiver.received[number + 1].headers["webhook-id"] == sent.headers["webhook-id"]
-    robust.wait_until(lambda: has_delivered_all(connection), "the webhooks")
+    wait_until(lambda: has_delivered_all(connection), "the webhooks")
     stored = [attempt for (attempt,) in connection.execute(_ATTEMPTS).fetchall()]
     assert stored == [2], f"the killed program has stored its attempt: {stored}"
     return seconds
@@ -321,7 +321,7 @@ def check(*, number: int = 6, worker_number: int = 2) -> dict[str, float]:
             killed = take_over_indexes(pair.primary, programs, waiting)
             began = time.monotonic()
         valid = "SELECT count(*) FROM pg_index WHERE indisvalid AND indexrelid::regclass::text = ANY(%s)"
-        robust.wait_until(lambda: value(connection, valid, list(INDEXES)) == len(INDEXES), "the search indexes")
+        wait_until(lambda: value(connection, valid, list(INDEXES)) == len(INDEXES), "the search indexes")
         seconds["search indexes"] = time.monotonic() - began
         assert "search index built" not in killed.log.read_text(errors="replace")
         programs.start_again(killed)

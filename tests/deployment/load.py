@@ -18,7 +18,7 @@ from typing import Any
 
 from tests.deployment.client import Client, Response
 from tests.deployment.installation import Installation
-from tests.live.robustness import conftest as robust
+from tests.timeouts import wait_until
 from tokens.sessions import refresh_tokens
 
 PASSWORD = "correct horse battery"
@@ -107,7 +107,7 @@ class Load:
                 raise RuntimeError("the load has ended") from self._error
             return self.answered(since=now) >= self._responses
 
-        robust.wait_until(is_done, f"{self._responses} answered requests")
+        wait_until(is_done, f"{self._responses} answered requests")
 
     def __enter__(self) -> Load:
         self._thread.start()

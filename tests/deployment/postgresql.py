@@ -19,6 +19,7 @@ from psycopg import sql
 
 from tests import debian_postgresql, ports
 from tests.live.robustness import conftest as robust
+from tests.timeouts import wait_until
 
 SUPERUSER = "postgres"
 ROLE = "authsvc"
@@ -95,7 +96,7 @@ class Node:
         for process in processes:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.send_signal(signal.SIGKILL)
-        robust.wait_until(lambda: robust.are_gone(processes), "PostgreSQL to exit")
+        wait_until(lambda: robust.are_gone(processes), "PostgreSQL to exit")
         # In containers without a reaping init process, zombies keep the process ID in this file in use.
         (self.data / "postmaster.pid").unlink(missing_ok=True)
 
@@ -172,7 +173,7 @@ class Pair:
         self.primary.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{'standby' if is_on else ''}'")
         self.primary.execute("SELECT pg_reload_conf()")
         if is_on:
-            robust.wait_until(self.is_synchronous, "a synchronous standby")
+            wait_until(self.is_synchronous, "a synchronous standby")
 
     def is_synchronous(self) -> bool:
         with self.primary.connect() as connection:

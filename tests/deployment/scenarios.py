@@ -28,8 +28,8 @@ from tests.accounts.administration import admin_requests
 from tests.deployment import installation, invariants, postgresql
 from tests.deployment.installation import Installation
 from tests.deployment.load import PASSWORD, Load, Result, by_status
-from tests.live.robustness import conftest as robust
 from tests.live.servers import LiveServer
+from tests.timeouts import wait_until
 
 FAULT_SECONDS = 3.0
 """Time until an operator or Patroni reacts, or until a fault ends."""
@@ -152,7 +152,7 @@ def freeze_primary(running: Installation, load: Load) -> Period:
     frozen = running.pair.primary
     began = time.monotonic()
     frozen.freeze()
-    robust.wait_until(frozen.is_frozen, "a primary that does not run")
+    wait_until(frozen.is_frozen, "a primary that does not run")
     time.sleep(DETECTION_SECONDS)
     running.pair.promote_standby()
     ended = time.monotonic()
@@ -199,7 +199,7 @@ def delay_and_stop_replica(running: Installation, load: Load) -> Period:
     load.wait()
     if any(listed() != paused for _ in running.servers) or users_of(running.pair.primary) == paused:
         raise RuntimeError("lists do not come from the replica")
-    robust.wait_until(lambda: listed() > paused, "lists of the primary")
+    wait_until(lambda: listed() > paused, "lists of the primary")
     running.pair.standby.execute("SELECT pg_wal_replay_resume()")
     time.sleep(read_replica.PAUSE_SECONDS)
     if listed() <= paused:
@@ -300,7 +300,7 @@ def take_connections(running: Installation, load: Load) -> Period:
     try:
         try:
             _end_connections(running.pair)
-            robust.wait_until(lambda: _take_free_connections(primary, taken), "the last connection")
+            wait_until(lambda: _take_free_connections(primary, taken), "the last connection")
         finally:
             primary.execute(f"ALTER ROLE {postgresql.ROLE} CONNECTION LIMIT -1")
         while time.monotonic() < began + FAULT_SECONDS:

@@ -11,7 +11,7 @@ from typing import Any
 import requests
 
 from tests.deployment import installation, postgresql, scenarios
-from tests.live.robustness import conftest as robust
+from tests.timeouts import wait_until
 
 EMAIL = "ann@example.com"
 PASSWORD = "correct horse battery"
@@ -46,7 +46,7 @@ def check(*, number: int = 6) -> None:
         first, *others = servers = running.servers
         balancer = f"http://127.0.0.1:{running.port}"
         requests.post(f"{first.url}/signup", json={"email": EMAIL, "password": PASSWORD}, timeout=60).raise_for_status()
-        robust.wait_until(lambda: running.smtp.received, "the email")
+        wait_until(lambda: running.smtp.received, "the email")
         found = _CODE.search(running.smtp.received[0].content.decode("latin-1"))
         assert found
 

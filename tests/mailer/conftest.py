@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,16 +14,7 @@ from mailer.models import Attempt
 from mailer.rendering import template_cache
 from tests.conftest import ChangeConfig
 from tests.fakes.smtp import FakeSmtp
-
-WAIT_SECONDS = 60
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    """Return when `condition` holds; fail after WAIT_SECONDS."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not hold in time"
-        time.sleep(0.05)
+from tests.timeouts import TIMEOUT_SECONDS
 
 
 @pytest.fixture(autouse=True)
@@ -106,4 +96,4 @@ def worker(queue: Queue) -> Iterator[jobs.Worker]:
     running = jobs.Worker()
     running.start()
     yield running
-    assert running.stop(seconds=WAIT_SECONDS)
+    assert running.stop(seconds=TIMEOUT_SECONDS)

@@ -13,7 +13,7 @@ import pytest
 import requests
 
 from tests.live import servers
-from tests.live.robustness import conftest as robust
+from tests.timeouts import TIMEOUT_SECONDS, wait_until
 
 CLIENT = "198.51.100.7"
 
@@ -22,10 +22,10 @@ def read_logged_address(server: servers.LiveServer, *headers: str) -> str:
     """The client address in the access log of a request with these headers."""
     request = "\r\n".join(["GET /settings HTTP/1.1", "Host: test", "Connection: close", *headers, "", ""])
     count = len(_access_log(server))
-    with socket.create_connection(("127.0.0.1", server.port), timeout=robust.TIMEOUT_SECONDS) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=TIMEOUT_SECONDS) as connection:
         connection.sendall(request.encode())
         assert connection.recv(12) == b"HTTP/1.1 200"
-    robust.wait_until(lambda: len(_access_log(server)) > count, "a line in the access log")
+    wait_until(lambda: len(_access_log(server)) > count, "a line in the access log")
     return str(_access_log(server)[-1]["remote_addr"])
 
 
@@ -63,7 +63,7 @@ def test_a_value_that_is_not_ascii_does_not_hide_the_client(
 
     def get(**headers: bytes) -> int:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return requests.get(url, headers=named, timeout=robust.TIMEOUT_SECONDS).status_code
+        return requests.get(url, headers=named, timeout=TIMEOUT_SECONDS).status_code
 
     assert get(X_Forwarded_For=b"203.0.113.9") == 404
     # gunicorn passes the bytes on.

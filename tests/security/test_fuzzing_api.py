@@ -24,6 +24,7 @@ from tests import openapi
 from tests.live import servers
 from tests.live.robustness import conftest as robust
 from tests.settings import ENVIRONMENT
+from tests.timeouts import TIMEOUT_SECONDS
 
 SCENARIOS = int(os.environ.get("FUZZING_EXAMPLES", "45"))
 STEPS = 12
@@ -83,7 +84,7 @@ class Scenario:
     def sign_up(self) -> None:
         email = f"fuzzing-{secrets.token_hex(8)}@example.com"
         body = {"email": email, "password": robust.PASSWORD}
-        made = self.session.post(f"{self.url}/signup", json=body, timeout=robust.TIMEOUT_SECONDS).json()
+        made = self.session.post(f"{self.url}/signup", json=body, timeout=TIMEOUT_SECONDS).json()
         self.user_token = made["access_token"]
         self.known["password"] = [robust.PASSWORD]
         self.remember(made)
@@ -99,7 +100,7 @@ class Scenario:
             base_url=self.url,
             session=self.session,
             headers={"Authorization": f"Bearer {token}"} if security else {},
-            timeout=robust.TIMEOUT_SECONDS,
+            timeout=TIMEOUT_SECONDS,
             allow_redirects=False,
         )
         self.check(response, case)

@@ -17,6 +17,7 @@ import requests
 
 from tests.live import servers
 from tests.live.robustness import conftest as robust
+from tests.timeouts import TIMEOUT_SECONDS, wait_until
 
 Serve = Callable[..., servers.LiveServer]
 
@@ -50,7 +51,7 @@ def connect(server: servers.LiveServer, sent: bytes, *, receive_buffer: int = 0)
     connection = socket.socket()
     if receive_buffer:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-    connection.settimeout(robust.TIMEOUT_SECONDS)
+    connection.settimeout(TIMEOUT_SECONDS)
     connection.connect(("127.0.0.1", server.port))
     connection.sendall(sent)
     return connection
@@ -67,13 +68,13 @@ def get_user(server: servers.LiveServer, token: str, *, number: int = REQUESTS) 
     """Request the own account on new connections."""
     for _ in range(number):
         headers = {"Authorization": f"Bearer {token}"}
-        assert requests.get(f"{server.url}/user", headers=headers, timeout=robust.TIMEOUT_SECONDS).ok
+        assert requests.get(f"{server.url}/user", headers=headers, timeout=TIMEOUT_SECONDS).ok
 
 
 def read_to_end(connections: list[socket.socket]) -> list[bytes]:
     """The bytes that each connection receives until the server closes it. Raises AssertionError after the timeout."""
     received = dict.fromkeys(connections, b"")
-    deadline = time.monotonic() + robust.TIMEOUT_SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     with selectors.DefaultSelector() as selector:
         for connection in connections:
             selector.register(connection, selectors.EVENT_READ)
@@ -162,9 +163,7 @@ def test_callbacks_that_wait_for_a_silent_provider_delay_no_other_client(
     )
     robust.all_serving_processes(server)
     token = sign_up(server)
-    start = requests.get(
-        f"{server.url}/authorize?provider=github", allow_redirects=False, timeout=robust.TIMEOUT_SECONDS
-    )
+    start = requests.get(f"{server.url}/authorize?provider=github", allow_redirects=False, timeout=TIMEOUT_SECONDS)
     cookie = "; ".join(f"{name}={value}" for name, value in start.cookies.items())
     [state] = parse_qs(urlsplit(start.headers["Location"]).query)["state"]
     with contextlib.ExitStack() as stack:
@@ -175,7 +174,7 @@ def test_callbacks_that_wait_for_a_silent_provider_delay_no_other_client(
             callbacks.append(stack.enter_context(connect(server, head.encode())))
         get_user(server, token)
         # Sixteen of each of two processes wait; the others are refused.
-        robust.wait_until(lambda: sum(map(has_input, callbacks)) >= CALLBACKS - 32, "the refused callbacks")
+        wait_until(lambda: sum(map(has_input, callbacks)) >= CALLBACKS - 32, "the refused callbacks")
         assert not all(map(has_input, callbacks))
         with psycopg.connect(fresh_database_url) as connection:
             query = (
@@ -211,7 +210,7 @@ def test_half_sent_large_bodies_take_bounded_memory(serve: Serve) -> None:
                 connection.sendall(sent)
             connections.append(connection)
         # The others are refused until the memory is free again.
-        robust.wait_until(lambda: sum(map(has_input, connections)) > 100, "the responses of refused requests")
+        wait_until(lambda: sum(map(has_input, connections)) > 100, "the responses of refused requests")
         growth = memory_mib(server) - before
         assert growth < 270
         sign_up(server, "bob@example.com")

@@ -15,8 +15,7 @@ from authsvc.api import throttling
 from tests.accounts.administration import admin_requests
 from tests.conftest import Api, ChangeConfig
 from tests.factories import make_session, make_user
-
-TIMEOUT_SECONDS = 60
+from tests.timeouts import TIMEOUT_SECONDS, wait_until
 
 Start = Callable[[Callable[[], int]], "Future[int]"]
 
@@ -62,13 +61,6 @@ def get(path: str, bearer: str = "") -> int:
         return Api().get(path, bearer=bearer or admin_requests.token()).status_code
     finally:
         connection.close()
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 def test_one_list_runs_at_a_time(start: Start) -> None:
@@ -123,7 +115,7 @@ def test_other_requests_are_served_while_a_list_waits(
     auth_config(experimental={"cursor_pagination_enabled": by_cursor})
     user = make_session().access_token
     list_request = start(lambda: get(path))
-    wait_until(lambda: slot.requested == 1)
+    wait_until(lambda: slot.requested == 1, "a list that waits for the slot")
     assert start(lambda: get("/user", bearer=user)).result(TIMEOUT_SECONDS) == 200
     assert not list_request.done()
     slot.release()
@@ -156,7 +148,7 @@ def test_no_transaction_is_open_while_a_list_waits(start: Start, slot: OccupiedS
     # The session of this administrator is read before the list waits.
     administrator = make_session(make_user(role="svc_admin")).access_token
     list_request = start(lambda: get("/admin/users", bearer=administrator))
-    wait_until(lambda: slot.requested == 1)
+    wait_until(lambda: slot.requested == 1, "a list that waits for the slot")
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM pg_stat_activity"

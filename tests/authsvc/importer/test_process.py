@@ -7,7 +7,6 @@ import pty
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 
 import psycopg
@@ -19,8 +18,7 @@ from tests import preloaded_python
 from tests.authsvc.importer.reference import Reference
 from tests.live import servers
 from tests.settings import ENVIRONMENT
-
-TIMEOUT_SECONDS = 60
+from tests.timeouts import TIMEOUT_SECONDS, wait_until
 
 
 def environment(database_url: str, **more: str) -> dict[str, str]:
@@ -72,10 +70,8 @@ def test_an_interrupted_run_changes_nothing(reference: Reference) -> None:
             stderr=subprocess.PIPE,
             text=True,
         )
-        deadline = time.monotonic() + TIMEOUT_SECONDS
-        waiting = "SELECT count(*) FROM pg_locks WHERE relation = 'sessions'::regclass AND NOT granted"
-        while other.execute(waiting).fetchone() == (0,) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        waiting = "SELECT 1 FROM pg_locks WHERE relation = 'sessions'::regclass AND NOT granted"
+        wait_until(lambda: other.execute(waiting).fetchone(), "the import to wait for the lock")
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=TIMEOUT_SECONDS)
     assert process.returncode == 130

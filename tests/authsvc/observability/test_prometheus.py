@@ -8,7 +8,6 @@ import re
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,13 +22,13 @@ from authsvc import conf
 from authsvc.observability import prometheus as listener
 from tests import ports
 from tests.live import servers
+from tests.timeouts import TIMEOUT_SECONDS, wait_until
 
 Serve = Callable[..., servers.LiveServer]
 
 DEPLOY = servers.PROJECT / "deploy"
 RULES = DEPLOY / "prometheus" / "rules.yml"
 DASHBOARD = DEPLOY / "grafana" / "authsvc.json"
-TIMEOUT_SECONDS = 60
 PASSWORD = "correct horse 1"
 # Names in an expression that are neither functions, keywords, labels nor durations.
 _SERIES = re.compile(r"\b[a-z]+(?:_[a-z0-9]+)+\b(?!\s*\()")
@@ -56,14 +55,7 @@ class Page:
         )
 
     def wait(self) -> None:
-        until(lambda: ports.is_listening(int(self.url.rpartition(":")[2].rstrip("/"))))
-
-
-def until(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline, "the condition did not become true in time"
-        time.sleep(0.05)
+        wait_until(lambda: ports.is_listening(int(self.url.rpartition(":")[2].rstrip("/"))), "a listener of metrics")
 
 
 def settings(port: int, **more: str) -> dict[str, str]:
@@ -159,8 +151,8 @@ def test_every_series_of_dashboard_and_rules_exists(serve: Serve, prometheus: Ca
         == 400
     )
 
-    until(lambda: named_series() <= series(address))
-    until(lambda: {rule["health"] for rule in rules(address)} == {"ok"})
+    wait_until(lambda: named_series() <= series(address), "all series in Prometheus")
+    wait_until(lambda: {rule["health"] for rule in rules(address)} == {"ok"}, "healthy rules")
     assert len(named_series()) > 40
 
 
@@ -179,25 +171,25 @@ def test_metrics_of_all_processes_are_summed_and_survive_them(program: str, serv
     for _ in range(30):
         assert requests.get(f"{server.url}/settings", timeout=TIMEOUT_SECONDS).ok
     latency = "django_http_requests_latency_seconds_by_view_method"
-    until(lambda: responses(page, view="/settings", status="200") == 30)
+    wait_until(lambda: responses(page, view="/settings", status="200") == 30, "30 counted responses")
     assert page.value(f"{latency}_count", view="/settings", method="GET") == 30
     assert page.value(f"{latency}_bucket", view="/settings", le="+Inf") == 30
     assert 0 < page.value(f"{latency}_sum", view="/settings") < 300
     assert page.value("auth_running") == 1
     assert page.value("process_open_fds") > 0
     assert page.value("target_info", auth_version=authsvc.__version__, team="accounts") == 1
-    until(lambda: page.value("django_migrations_applied_total") > 0)
+    wait_until(lambda: page.value("django_migrations_applied_total") > 0, "counted migrations")
     assert page.value("django_migrations_unapplied_total") == 0
     assert requests.get(f"{page.url}metrics", timeout=TIMEOUT_SECONDS).status_code == 404
     with socket.create_connection(("127.0.0.1", port)) as one, socket.create_connection(("127.0.0.1", port)) as other:
         one.sendall(b"GET / HT")
         other.sendall(b"GET / HTTP/1.0\r\nHost: ")
-        until(lambda: has_closed(one) and has_closed(other))
+        wait_until(lambda: has_closed(one) and has_closed(other), "two closed connections")
 
     for serving in psutil.Process(server.process.pid).children():
         serving.kill()
-    until(lambda: responses(page, view="/settings", status="200") == 30)
-    until(lambda: page.value("auth_running") == 1)
+    wait_until(lambda: responses(page, view="/settings", status="200") == 30, "30 counted responses")
+    wait_until(lambda: page.value("auth_running") == 1, "one running server")
     assert server.stop() == 0
     assert not ports.is_listening(port)
     assert "unable to start metrics listener" not in server.log.read_text()

@@ -24,6 +24,7 @@ from authsvc.server.request_slots import RequestSlots
 from tests.conftest import ChangeConfig
 from tests.live import servers
 from tests.live.robustness import conftest as robust
+from tests.timeouts import TIMEOUT_SECONDS, wait_until
 
 QUICK = {"AUTH_RELOADING_GRACE_PERIOD_INTERVAL": "100ms"}
 RELOADED = "reloading api with new configuration"
@@ -107,15 +108,15 @@ def test_settings_change_under_load_and_invalid_ones_change_nothing(
     client_thread.start()
     assert not is_enabled(server, "github")
     put(folder / "02.env", **GITHUB)
-    robust.wait_until(lambda: is_enabled(server, "github"), "the provider is enabled")
+    wait_until(lambda: is_enabled(server, "github"), "the provider is enabled")
 
     put(folder / "03.env", AUTH_DISABLE_SIGNUP="perhaps", AUTH_EXTERNAL_GITHUB_ENABLED="false")
-    robust.wait_until(lambda: lines(server, "reloader: error loading config"), "the error is logged")
+    wait_until(lambda: lines(server, "reloader: error loading config"), "the error is logged")
     assert is_enabled(server, "github")
 
     running = robust.HalfSent(server, "slow@example.com")
     put(folder / "03.env", AUTH_DISABLE_SIGNUP="true", AUTH_EXTERNAL_GITHUB_ENABLED="false")
-    robust.wait_until(lambda: public_settings(server).get("disable_signup") is True, "the corrected file is applied")
+    wait_until(lambda: public_settings(server).get("disable_signup") is True, "the corrected file is applied")
     assert not is_enabled(server, "github")
     assert running.finish() == 200  # it started while sign-ups were enabled
     rejected = requests.post(f"{server.url}/signup", json={"email": "a@b.co", "password": "long enough"}, timeout=60)
@@ -136,19 +137,19 @@ def test_a_signal_reloads_and_a_later_process_starts_with_the_new_settings(
     # A process reads the directory once more when its watcher starts: all of them run after this reload.
     put(folder / "02.env", **GITHUB)
     server.process.send_signal(signal.SIGUSR1)
-    robust.wait_until(lambda: is_enabled(server, "github"), "the provider is enabled")
+    wait_until(lambda: is_enabled(server, "github"), "the provider is enabled")
 
     put(folder / "01.env", AUTH_DISABLE_SIGNUP="true")
     time.sleep(0.5)
     assert public_settings(server)["disable_signup"] is False
 
     server.process.send_signal(signal.SIGUSR1)
-    robust.wait_until(lambda: public_settings(server).get("disable_signup") is True, "sign-ups are disabled")
+    wait_until(lambda: public_settings(server).get("disable_signup") is True, "sign-ups are disabled")
 
     before = robust.serving_processes(server)
     before[0].kill()
-    robust.wait_until(lambda: len(set(robust.serving_processes(server)) - set(before)) == 1, "a replacement process")
-    robust.wait_until(lambda: public_settings(server).get("disable_signup") is True, "sign-ups are still disabled")
+    wait_until(lambda: len(set(robust.serving_processes(server)) - set(before)) == 1, "a replacement process")
+    wait_until(lambda: public_settings(server).get("disable_signup") is True, "sign-ups are still disabled")
 
 
 @pytest.fixture
@@ -317,7 +318,7 @@ def reloads(request: pytest.FixtureRequest, folder: Path) -> Iterator[CountingRe
     watcher = reload.Watcher(folder, counted, config)
     thread = threading.Thread(target=watcher.run)
     thread.start()
-    assert counted.has_run.wait(robust.TIMEOUT_SECONDS)
+    assert counted.has_run.wait(TIMEOUT_SECONDS)
     yield counted
     watcher.stop()
     thread.join()
@@ -327,7 +328,7 @@ def reloads(request: pytest.FixtureRequest, folder: Path) -> Iterator[CountingRe
 def test_rapid_changes_are_combined_and_other_files_are_ignored(folder: Path, reloads: CountingReloader) -> None:
     for number in range(1, 6):
         put(folder / "01.env", AUTH_JWT_EXP=str(number))
-    robust.wait_until(lambda: settings.AUTH.jwt.exp.total_seconds() == 5, "a reload")
+    wait_until(lambda: settings.AUTH.jwt.exp.total_seconds() == 5, "a reload")
     count = reloads.count
     assert count < 5
     (folder / "notes.txt").write_text("no setting")
@@ -341,15 +342,15 @@ def test_a_missing_directory_is_logged_once_and_watched_when_it_returns(
     folder: Path, reloads: CountingReloader, caplog: pytest.LogCaptureFixture
 ) -> None:
     away = folder.rename(folder.with_name("away"))
-    robust.wait_until(lambda: caplog.records, "the absence is logged")
+    wait_until(lambda: caplog.records, "the absence is logged")
     time.sleep(0.6)
     assert [record.message for record in caplog.records] == ["reloader: error watching config directory"]
 
     put(away / "01.env", AUTH_JWT_EXP="1")
     away.rename(folder)
-    robust.wait_until(lambda: reloads.count == 1, "a reload")
+    wait_until(lambda: reloads.count == 1, "a reload")
     put(folder / "01.env", AUTH_JWT_EXP="2")
-    robust.wait_until(lambda: reloads.count == 2, "another reload")
+    wait_until(lambda: reloads.count == 2, "another reload")
 
 
 def test_changes_are_applied_where_notifications_fail(
@@ -366,7 +367,7 @@ def test_changes_are_applied_where_notifications_fail(
     thread = threading.Thread(target=watcher.run)
     thread.start()
     put(folder / "01.env", AUTH_JWT_EXP="1")
-    robust.wait_until(lambda: reloads.count == 1, "a reload")
+    wait_until(lambda: reloads.count == 1, "a reload")
     watcher.stop()
     thread.join()
     settings.AUTH = before
@@ -379,9 +380,9 @@ def test_a_replaced_directory_is_watched(folder: Path, reloads: CountingReloader
     put(new / "01.env", AUTH_JWT_EXP="1")
     folder.rename(folder.with_name("away"))
     new.rename(folder)
-    robust.wait_until(lambda: reloads.count == 1, "a reload")
+    wait_until(lambda: reloads.count == 1, "a reload")
     put(folder / "01.env", AUTH_JWT_EXP="2")
-    robust.wait_until(lambda: reloads.count == 2, "another reload")
+    wait_until(lambda: reloads.count == 2, "another reload")
 
 
 def test_symbolic_links_are_followed_as_kubernetes_replaces_them(folder: Path, reloads: CountingReloader) -> None:
@@ -390,11 +391,11 @@ def test_symbolic_links_are_followed_as_kubernetes_replaces_them(folder: Path, r
         put(folder / version / "a.env", AUTH_JWT_EXP=str(number))
     (folder / "..data").symlink_to("..first")
     (folder / "a.env").symlink_to(Path("..data") / "a.env")
-    robust.wait_until(lambda: reloads.count == 1, "a reload")
+    wait_until(lambda: reloads.count == 1, "a reload")
 
     (folder / "..new").symlink_to("..second")
     (folder / "..new").rename(folder / "..data")
-    robust.wait_until(lambda: reloads.count == 2, "another reload")
+    wait_until(lambda: reloads.count == 2, "another reload")
     assert settings.AUTH.jwt.exp.total_seconds() == 2
 
 
@@ -404,7 +405,7 @@ def test_a_requested_reload_applies_to_an_unchanged_directory(folder: Path) -> N
     thread = threading.Thread(target=watcher.run)
     thread.start()
     watcher.request_reload()
-    robust.wait_until(lambda: reloads.count == 1, "a reload")
+    wait_until(lambda: reloads.count == 1, "a reload")
     watcher.stop()
     thread.join()
 

@@ -12,7 +12,7 @@ import requests
 
 from authsvc.server import rsgi
 from tests.live import servers
-from tests.live.robustness import conftest as robust
+from tests.timeouts import TIMEOUT_SECONDS
 
 
 class Headers:
@@ -66,12 +66,11 @@ def test_text_has_one_character_per_byte() -> None:
 @pytest.mark.parametrize("http_server", ["granian", "gunicorn"])
 def test_requests_reach_the_application_as_sent(http_server: str, serve: Callable[..., servers.LiveServer]) -> None:
     server = serve(http_server)
-    timeout = robust.TIMEOUT_SECONDS
-    assert requests.get(f"{server.url}/nö/%C3%A9?a=%C3%A9", timeout=timeout).status_code == 404
-    head = requests.head(f"{server.url}/settings", timeout=timeout)
+    assert requests.get(f"{server.url}/nö/%C3%A9?a=%C3%A9", timeout=TIMEOUT_SECONDS).status_code == 404
+    head = requests.head(f"{server.url}/settings", timeout=TIMEOUT_SECONDS)
     assert (head.status_code, head.content) in ((200, b""), (405, b""))
-    assert requests.put(f"{server.url}/user", data=b"", timeout=timeout).status_code == 401
-    assert requests.get(f"{server.url}/settings", data=b'{"a":1}', timeout=timeout).ok
-    with socket.create_connection(("127.0.0.1", server.port), timeout=timeout) as connection:
+    assert requests.put(f"{server.url}/user", data=b"", timeout=TIMEOUT_SECONDS).status_code == 401
+    assert requests.get(f"{server.url}/settings", data=b'{"a":1}', timeout=TIMEOUT_SECONDS).ok
+    with socket.create_connection(("127.0.0.1", server.port), timeout=TIMEOUT_SECONDS) as connection:
         connection.sendall(b"GET /settings HTTP/1.0\r\nUser-Agent: \xc3\xa9\r\n\r\n")
         assert connection.recv(12) in (b"HTTP/1.0 200", b"HTTP/1.1 200")

@@ -26,7 +26,7 @@ import authsvc
 from authsvc.server import serving
 from tests import ports
 from tests.live import servers as live
-from tests.live.robustness import conftest as robust
+from tests.timeouts import TIMEOUT_SECONDS, wait_until
 
 Serve = Callable[..., live.LiveServer]
 
@@ -49,12 +49,12 @@ def test_a_server_answers_at_its_address_and_stops(
 ) -> None:
     """The listen address may be a name, IPv4 or IPv6."""
     running = serve(http_server, AUTH_API_HOST=host, host=address)
-    assert requests.get(f"{running.url}/health", timeout=robust.TIMEOUT_SECONDS).json()["name"] == "authsvc"
-    assert requests.get(f"{running.url}/settings", timeout=robust.TIMEOUT_SECONDS).ok
+    assert requests.get(f"{running.url}/health", timeout=TIMEOUT_SECONDS).json()["name"] == "authsvc"
+    assert requests.get(f"{running.url}/settings", timeout=TIMEOUT_SECONDS).ok
 
     if whole_group:
         os.killpg(running.process.pid, number)
-        assert running.process.wait(robust.TIMEOUT_SECONDS) == 0
+        assert running.process.wait(TIMEOUT_SECONDS) == 0
     else:
         assert running.stop(number) == 0
     log = running.log.read_text()
@@ -102,7 +102,7 @@ def test_two_servers_start_concurrently_on_an_empty_database(
 def test_an_embedded_database_stops_with_its_server(tmp_path: Path, database_folder: Path) -> None:
     url = f"embedded:{database_folder}"
     with live.LiveServer(folder=tmp_path, database_url=url, env={"AUTH_LOG_LEVEL": "error"}) as running:
-        assert requests.get(f"{running.url}/health", timeout=robust.TIMEOUT_SECONDS).ok
+        assert requests.get(f"{running.url}/health", timeout=TIMEOUT_SECONDS).ok
         assert (database_folder / "data" / "postmaster.pid").exists()
     assert not (database_folder / "data" / "postmaster.pid").exists()
 
@@ -158,7 +158,7 @@ def test_a_killed_server_leaves_no_process_on_its_port(server: str, serve: Serve
     running.process.kill()
     running.process.wait()
 
-    robust.wait_until(lambda: not ports.is_listening(running.port), "the end of the serving processes")
+    wait_until(lambda: not ports.is_listening(running.port), "the end of the serving processes")
 
 
 def test_the_version_option_prints_the_version_of_the_service() -> None:
@@ -200,7 +200,7 @@ def test_no_completed_connection_is_reset_when_the_server_stops(server: str, ser
 
     def send_requests() -> None:
         while not has_ended.is_set():
-            client = http.client.HTTPConnection("127.0.0.1", running.port, timeout=robust.TIMEOUT_SECONDS)
+            client = http.client.HTTPConnection("127.0.0.1", running.port, timeout=TIMEOUT_SECONDS)
             try:
                 client.connect()
             except OSError:
@@ -217,7 +217,7 @@ def test_no_completed_connection_is_reset_when_the_server_stops(server: str, ser
     client_threads = [threading.Thread(target=send_requests) for _ in range(6)]
     for client_thread in client_threads:
         client_thread.start()
-    robust.wait_until(lambda: outcomes["200"] > 50, "responses to the clients")
+    wait_until(lambda: outcomes["200"] > 50, "responses to the clients")
     assert running.stop() == 0
     has_ended.set()
     for client_thread in client_threads:

@@ -18,6 +18,7 @@ from authsvc.api.parsing import BODY_ERROR
 from authsvc.server import rsgi
 from tests.live import servers
 from tests.live.robustness import conftest as robust
+from tests.timeouts import TIMEOUT_SECONDS
 
 OPERATOR = "operator@example.com"
 ROWS = 9_000
@@ -57,9 +58,9 @@ def operator(server: servers.LiveServer) -> Iterator[requests.Session]:
     """A browser that has signed in to the console."""
     with requests.Session() as browser:
         browser.mount("http://", _SlowReader())
-        page = browser.get(f"{server.url}/operator/login/", timeout=robust.TIMEOUT_SECONDS)
+        page = browser.get(f"{server.url}/operator/login/", timeout=TIMEOUT_SECONDS)
         form = {"name": OPERATOR, "password": robust.PASSWORD, "csrfmiddlewaretoken": token_of(page)}
-        page = browser.post(page.url, data=form, headers={"Referer": page.url}, timeout=robust.TIMEOUT_SECONDS)
+        page = browser.post(page.url, data=form, headers={"Referer": page.url}, timeout=TIMEOUT_SECONDS)
         assert page.url.endswith("/operator/"), page.text
         browser.headers["Referer"] = page.url
         browser.headers["X-CSRFToken"] = token_of(page)
@@ -74,7 +75,7 @@ def token_of(page: requests.Response) -> str:
 
 def export(server: servers.LiveServer, operator: requests.Session) -> requests.Response:
     """The export, of which only the headers have been read."""
-    response = operator.post(f"{server.url}{EXPORT}", stream=True, timeout=robust.TIMEOUT_SECONDS)
+    response = operator.post(f"{server.url}{EXPORT}", stream=True, timeout=TIMEOUT_SECONDS)
     assert response.headers["Content-Type"] == "text/csv; charset=utf-8"
     return response
 
@@ -85,7 +86,7 @@ def test_an_export_leaves_its_slot_while_it_is_sent_and_its_failure_is_visible(
     with export(server, operator) as response:
         assert response.headers["Transfer-Encoding"] == "chunked"
         # The only slot is free while the client does not read.
-        assert requests.get(f"{server.url}/settings", timeout=robust.TIMEOUT_SECONDS).ok
+        assert requests.get(f"{server.url}/settings", timeout=TIMEOUT_SECONDS).ok
         assert len(list(csv.reader(response.text.splitlines()))) == ROWS + 2
 
     with export(server, operator) as response:
@@ -93,7 +94,7 @@ def test_an_export_leaves_its_slot_while_it_is_sent_and_its_failure_is_visible(
             connection.execute("ALTER TABLE users RENAME TO former_users")
         with pytest.raises((requests.exceptions.ChunkedEncodingError, requests.ConnectionError)):
             assert response.content
-    assert requests.get(f"{server.url}/health", timeout=robust.TIMEOUT_SECONDS).ok
+    assert requests.get(f"{server.url}/health", timeout=TIMEOUT_SECONDS).ok
 
 
 class _Stream:

@@ -14,6 +14,7 @@ from tests import ports
 from tests.fakes.smtp import FakeSmtp
 from tests.live.browser.chromium import Chromium
 from tests.live.browser.test_console import EMAIL, PASSWORD, fill_in, make_operator, state
+from tests.timeouts import wait_until
 
 NEW_PASSWORD = "a quite different phrase 7"
 ACCOUNT = "/operator/account/"
@@ -21,10 +22,7 @@ ACCOUNT = "/operator/account/"
 
 def link_in(smtp: FakeSmtp, *, origin: str) -> str:
     """The link in the next email, after its arrival."""
-    deadline = time.monotonic() + 60
-    while not smtp.received:
-        assert time.monotonic() < deadline, "no email arrived"
-        time.sleep(0.05)
+    wait_until(lambda: smtp.received, "an email")
     body = smtp.received[0].message.get_body(("plain",))
     assert body is not None
     match = re.search(rf"{re.escape(origin)}/operator/reset-password/\?token=[0-9a-f]{{56}}", body.get_content())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import requests
 from tests.fakes.smtp import FakeSmtp
 from tests.live.browser.chromium import Chromium
 from tests.live.browser.test_console import EMAIL, PASSWORD, fill_in, make_operator, state
+from tests.timeouts import wait_until
 
 ADA = "ada@example.com"
 FIREFOX = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:130.0) Gecko/20100101 Firefox/130.0"
@@ -38,11 +38,8 @@ def events(browser: Chromium) -> list[str]:
 
 
 def wait_for_row(database_url: str, sql: str) -> None:
-    deadline = time.monotonic() + 60
     with psycopg.connect(database_url, autocommit=True) as connection:
-        while connection.execute(sql).fetchone() is None:
-            assert time.monotonic() < deadline, f"no row for: {sql}"
-            time.sleep(0.2)
+        wait_until(lambda: connection.execute(sql).fetchone(), f"a row of: {sql}")
 
 
 def test_an_operator_supports_a_user(

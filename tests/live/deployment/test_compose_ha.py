@@ -27,6 +27,7 @@ from tests.live.clients.postbox import Postbox
 from tests.live.deployment import programs
 from tests.live.documentation import pages
 from tests.live.robustness import conftest as robust
+from tests.timeouts import wait_until
 
 SCRIPTS = programs.DEPLOY / "compose"
 SETTINGS = yaml.safe_load((pages.PROJECT / "compose.ha.yaml").read_text())["services"]["server-1"]["environment"]
@@ -180,7 +181,7 @@ def test_service_follows_promoted_standby_and_former_primary_returns_as_standby(
             process.launch()
         server.wait()
         robust.sign_up_to_sign_in(server, post, "ada@example.com")
-        robust.wait_until(lambda: second.has_user("ada@example.com"), "replication")
+        wait_until(lambda: second.has_user("ada@example.com"), "replication")
         assert second.query("SELECT pg_is_in_recovery()")
 
         os.kill(pid, signal.SIGKILL)
@@ -194,7 +195,7 @@ def test_service_follows_promoted_standby_and_former_primary_returns_as_standby(
         assert {_sign_in(server, "ada@example.com").status_code for _ in range(4)} == {503}
         second.promote()
         promoted = time.monotonic()
-        robust.wait_until(lambda: _sign_in(server, "ada@example.com").status_code == 200, "the promoted standby")
+        wait_until(lambda: _sign_in(server, "ada@example.com").status_code == 200, "the promoted standby")
         assert time.monotonic() - promoted < FAILOVER_SECONDS
         robust.sign_up_to_sign_in(server, post, "ben@example.com")
 
@@ -210,7 +211,7 @@ def test_service_follows_promoted_standby_and_former_primary_returns_as_standby(
             assert (again.returncode, "is or will be the primary" in again.stderr) == (1, True), again.stderr
         shutil.rmtree(first.data)
         stack.enter_context(first.running(second, primary=second))
-        robust.wait_until(lambda: first.has_user("ben@example.com"), "the former primary as a standby")
+        wait_until(lambda: first.has_user("ben@example.com"), "the former primary as a standby")
         assert first.query("SELECT pg_is_in_recovery()")
         assert {_sign_in(server, "ben@example.com").status_code for _ in range(20)} == {200}
 
@@ -229,7 +230,7 @@ def test_a_standby_replaces_an_empty_directory(nodes: tuple[Node, Node]) -> None
     first, second = nodes
     subprocess.run(second.command("mkdir", second.data), check=True)
     with first.running(second, primary=first), second.running(first, primary=first):
-        robust.wait_until(lambda: second.query("SELECT pg_is_in_recovery()"), "the standby")
+        wait_until(lambda: second.query("SELECT pg_is_in_recovery()"), "the standby")
 
 
 def test_a_server_whose_first_start_was_interrupted_does_not_start(nodes: tuple[Node, Node]) -> None:

@@ -22,8 +22,8 @@ from tests import ports
 from tests.fakes import smtp
 from tests.live import servers as live
 from tests.live.deployment import programs, proxy_client
-from tests.live.robustness import conftest as robust
 from tests.settings import ENVIRONMENT
+from tests.timeouts import wait_until
 
 FRAME = """
 daemon off;
@@ -141,7 +141,7 @@ def test_proxy_and_service_log_same_request_id_and_no_query_secret(site: Site) -
     [record] = logged(site, "/verify/")
     log = site.folder / "access.log"
     # nginx logs a request after its response.
-    robust.wait_until(lambda: " /verify/" in log.read_text(), "the request in the log of nginx")
+    wait_until(lambda: " /verify/" in log.read_text(), "the request in the log of nginx")
     [line] = [line for line in log.read_text().splitlines() if " /verify/" in line]
 
     assert str(record["request_id"]) in line
@@ -234,7 +234,7 @@ class Stream:
     def wait_for_responses(self, number: int) -> None:
         """Wait until this many further requests have been answered or one has failed."""
         last = self.answered + number
-        robust.wait_until(lambda: self.answered >= last or self.failures, "further responses")
+        wait_until(lambda: self.answered >= last or self.failures, "further responses")
 
     def __enter__(self) -> Stream:
         for thread in self._threads:

@@ -19,6 +19,7 @@ from tests.live import servers as live
 from tests.live.clients.postbox import Postbox
 from tests.live.deployment import programs
 from tests.live.robustness import conftest as robust
+from tests.timeouts import wait_until
 
 PASSWORD = "of the pooler"
 
@@ -95,7 +96,7 @@ def test_servers_and_worker_run_behind_transaction_pooler(
             worker.launch()
             for number, server in enumerate(servers):
                 _use_account(server, post, f"ada{number}@example.com")
-            robust.wait_until(lambda: robust.count(pooler.direct_url, "procrastinate_jobs") == 0, "an empty queue")
+            wait_until(lambda: robust.count(pooler.direct_url, "procrastinate_jobs") == 0, "an empty queue")
             prepared = [int(server.get("prepared_statements", 0)) for server in _show(pooler, "SERVERS")]
             assert any(prepared) == has_prepared_statements
             assert [process.stop() for process in (*servers, worker)] == [0, 0, 0]

@@ -24,7 +24,7 @@ from tests.live import servers
 from tests.live.clients import node
 from tests.live.documentation import pages
 from tests.live.documentation.conftest import Installation
-from tests.live.robustness import conftest as robust
+from tests.timeouts import wait_until
 
 ADDRESS = "localhost:8081"
 FIRST_USER = pages.DOCS / "tutorial" / "first-user.md"
@@ -180,7 +180,7 @@ def test_a_dump_of_an_own_schema_holds_the_extension_of_its_search_indexes(tmp_p
             own = f"{url_of('shared')}&search_path=auth"
             with servers.LiveServer(folder=tmp_path, database_url=own, env=env) as server:
                 assert requests.post(f"{server.url}/signup", json=body, timeout=60).ok
-                robust.wait_until(
+                wait_until(
                     lambda: shared.execute(
                         "SELECT 1 FROM pg_indexes WHERE indexname LIKE 'users%_search_idx'"
                     ).fetchone(),

@@ -1,4 +1,4 @@
-"""Fixtures and helpers for tests of a running server: emails, processes, sign-ups and timeouts."""
+"""Fixtures and helpers for tests of a running server: emails, processes and sign-ups."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import contextlib
 import http.client
 import json
 import socket
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import psutil
 import psycopg
@@ -18,18 +17,9 @@ from psycopg import sql
 from tests.fakes.smtp import FakeSmtp
 from tests.live.clients.postbox import Postbox
 from tests.live.servers import LiveServer
+from tests.timeouts import TIMEOUT_SECONDS, wait_until
 
-TIMEOUT_SECONDS = 60
-"""Timeout of every wait; much longer than any operation needs."""
 PASSWORD = "correct horse battery"
-
-
-def wait_until(condition: Callable[[], object], expected: str) -> None:
-    """Wait until `condition` holds; raise AssertionError that names `expected` after the timeout."""
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"timed out waiting for: {expected}"
-        time.sleep(0.1)
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from authsvc.db import embedded
 from tests.live import servers
 from tests.live.clients.postbox import Postbox
 from tests.live.robustness import conftest as robust
+from tests.timeouts import TIMEOUT_SECONDS, wait_until
 
 CLIENTS = 6
 """Number of concurrent clients; each signs up one address after the other."""
@@ -40,7 +41,7 @@ class Cluster:
         server = psutil.Process(int(lock.read_text().split()[0]))
         processes = [server, *server.children(recursive=True)]
         server.send_signal(number)
-        robust.wait_until(lambda: robust.are_gone(processes), "PostgreSQL to exit")
+        wait_until(lambda: robust.are_gone(processes), "PostgreSQL to exit")
         # In containers without a reaping init process, zombies keep the process IDs in these files in use.
         for stale_lock in (lock, self._folder / f".s.PGSQL.{embedded.PORT}.lock"):
             stale_lock.unlink(missing_ok=True)
@@ -123,15 +124,13 @@ def test_server_recovers_after_postgresql_restart(
         for thread in threads:
             thread.start()
         try:
-            robust.wait_until(lambda: successes(load.since(0)) > 2 * CLIENTS, "sign-ups by every client")
+            wait_until(lambda: successes(load.since(0)) > 2 * CLIENTS, "sign-ups by every client")
             cluster.kill(number)
             gone = time.monotonic()
-            robust.wait_until(lambda: len(load.since(gone)) > 5 * CLIENTS, "responses during the outage")
+            wait_until(lambda: len(load.since(gone)) > 5 * CLIENTS, "responses during the outage")
             cluster.restart()
             back = time.monotonic()
-            robust.wait_until(
-                lambda: successes(load.since(back)) > 4 * CLIENTS, "successful sign-ups after the restart"
-            )
+            wait_until(lambda: successes(load.since(back)) > 4 * CLIENTS, "successful sign-ups after the restart")
         finally:
             load.has_ended.set()
             for thread in threads:
@@ -148,8 +147,8 @@ def test_server_recovers_after_postgresql_restart(
 
         accepted = {attempt.email for attempt in load.attempts if attempt.succeeded}
         assert accepted <= emails(cluster.url)
-        robust.wait_until(lambda: accepted <= robust.message_ids(post.smtp).keys(), "delivery of all accepted emails")
-        robust.wait_until(lambda: robust.count(cluster.url, "procrastinate_jobs") == 0, "an empty queue")
+        wait_until(lambda: accepted <= robust.message_ids(post.smtp).keys(), "delivery of all accepted emails")
+        wait_until(lambda: robust.count(cluster.url, "procrastinate_jobs") == 0, "an empty queue")
         assert server.stop() == 0
     assert [ids for ids in robust.message_ids(post.smtp).values() if len(set(ids)) > 1] == []
 
@@ -160,7 +159,7 @@ def test_stale_idle_connections_fail_no_request(tmp_path: Path, cluster: Cluster
 
         def ask(_: int) -> int:
             headers = {"Authorization": f"Bearer {token}"}
-            return requests.get(f"{server.url}/user", headers=headers, timeout=robust.TIMEOUT_SECONDS).status_code
+            return requests.get(f"{server.url}/user", headers=headers, timeout=TIMEOUT_SECONDS).status_code
 
         with ThreadPoolExecutor(16) as pool:
             assert set(pool.map(ask, range(200))) == {200}  # every serving thread now has a connection

@@ -18,6 +18,7 @@ from tests.fakes import http_peer
 from tests.live import servers
 from tests.live.clients.postbox import Postbox
 from tests.live.robustness import conftest as robust
+from tests.timeouts import TIMEOUT_SECONDS, wait_until
 
 Gunicorn = Callable[..., servers.LiveServer]
 
@@ -49,13 +50,13 @@ def test_sign_up_works_and_running_request_finishes_after_sigterm(gunicorn: Guni
         server.process.send_signal(signal.SIGTERM)
         time.sleep(0.5)  # gunicorn reports nothing when it receives the signal
         assert running.finish() == 200
-        assert server.process.wait(robust.TIMEOUT_SECONDS) == 0
-        robust.wait_until(lambda: robust.are_gone(processes), "all processes to exit")
+        assert server.process.wait(TIMEOUT_SECONDS) == 0
+        wait_until(lambda: robust.are_gone(processes), "all processes to exit")
         assert "Traceback" not in server.log.read_text()
 
         server.launch()
         server.wait()
-        post.wait("late@example.com", seconds=robust.TIMEOUT_SECONDS)
+        post.wait("late@example.com", seconds=TIMEOUT_SECONDS)
 
 
 def test_killed_process_is_replaced_and_its_emails_arrive(gunicorn: Gunicorn, post: Postbox) -> None:
@@ -67,12 +68,12 @@ def test_killed_process_is_replaced_and_its_emails_arrive(gunicorn: Gunicorn, po
             assert made is not None
             assert made.status_code == 200
         killed = robust.all_serving_processes(server)
-        robust.wait_until(lambda: post.smtp.held == len(killed), "a running delivery in each process")
+        wait_until(lambda: post.smtp.held == len(killed), "a running delivery in each process")
         for process in killed:
             process.kill()
         post.smtp.hold = False
         for email in addresses:
-            post.wait(email, seconds=robust.TIMEOUT_SECONDS)
+            post.wait(email, seconds=TIMEOUT_SECONDS)
         assert not set(robust.serving_processes(server)) & set(killed)
     assert {len(ids) for ids in robust.message_ids(post.smtp).values()} == {1}
 
@@ -81,16 +82,16 @@ def test_new_processes_answer_after_sighup(gunicorn: Gunicorn) -> None:
     with gunicorn() as server:
         before = robust.all_serving_processes(server)
         server.process.send_signal(signal.SIGHUP)
-        robust.wait_until(lambda: robust.are_gone(before), "the old processes to exit")
+        wait_until(lambda: robust.are_gone(before), "the old processes to exit")
         for _ in range(8):
-            assert requests.get(f"{server.url}/health", timeout=robust.TIMEOUT_SECONDS).status_code == 200
+            assert requests.get(f"{server.url}/health", timeout=TIMEOUT_SECONDS).status_code == 200
 
 
 def test_start_fails_if_port_is_in_use(gunicorn: Gunicorn) -> None:
     with gunicorn() as server:
         second = gunicorn(server.port)
         second.launch()
-        assert second.process.wait(robust.TIMEOUT_SECONDS) == 1
+        assert second.process.wait(TIMEOUT_SECONDS) == 1
         assert "http server listen failed" in second.log.read_text()
 
 
@@ -98,11 +99,11 @@ def test_other_requests_are_served_while_sign_ups_wait_for_a_hook(gunicorn: Guni
     released, started = threading.Event(), threading.Barrier(81)
 
     def sign_up(url: str) -> int:
-        started.wait(robust.TIMEOUT_SECONDS)
-        return requests.post(f"{url}/signup", json={}, timeout=robust.TIMEOUT_SECONDS).status_code
+        started.wait(TIMEOUT_SECONDS)
+        return requests.post(f"{url}/signup", json={}, timeout=TIMEOUT_SECONDS).status_code
 
     with http_peer.HttpPeer() as hook, ThreadPoolExecutor(80) as pool:
-        hook.respond(http_peer.Response(status=204, before=lambda: released.wait(robust.TIMEOUT_SECONDS)))
+        hook.respond(http_peer.Response(status=204, before=lambda: released.wait(TIMEOUT_SECONDS)))
         env = {
             "WEB_CONCURRENCY": "1",
             "AUTH_EXTERNAL_ANONYMOUS_USERS_ENABLED": "true",
@@ -113,7 +114,7 @@ def test_other_requests_are_served_while_sign_ups_wait_for_a_hook(gunicorn: Guni
         }
         with gunicorn(**env) as server:
             sign_ups = [pool.submit(sign_up, server.url) for _ in range(80)]
-            started.wait(robust.TIMEOUT_SECONDS)
+            started.wait(TIMEOUT_SECONDS)
             hook.wait_for_requests(threaded_requests.MAX_WAITING_THREADS)
             try:
                 for _ in range(20):

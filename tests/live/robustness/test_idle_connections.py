@@ -11,6 +11,7 @@ import requests
 from tests.live import servers
 from tests.live.clients.postbox import Postbox
 from tests.live.robustness import conftest as robust
+from tests.timeouts import TIMEOUT_SECONDS, wait_until
 
 CONNECTIONS = 200
 """Many times the thread count of a server with two processes."""
@@ -35,12 +36,12 @@ def is_served_with_idle_connections(server: servers.LiveServer, sent: bytes) -> 
     with contextlib.ExitStack() as connections:
         for _ in range(CONNECTIONS):
             idle = connections.enter_context(
-                socket.create_connection(("127.0.0.1", server.port), timeout=robust.TIMEOUT_SECONDS)
+                socket.create_connection(("127.0.0.1", server.port), timeout=TIMEOUT_SECONDS)
             )
             idle.sendall(sent)
             if sent == WHOLE:
                 assert idle.recv(4096).startswith(b"HTTP/1.1 200")
-        assert requests.get(f"{server.url}/health", timeout=robust.TIMEOUT_SECONDS).ok
+        assert requests.get(f"{server.url}/health", timeout=TIMEOUT_SECONDS).ok
         # The server closes idle connections after a timeout. If its threads waited for them, it would close this first.
         return is_open(idle)
 
@@ -49,7 +50,7 @@ def test_idle_connections_block_no_thread(tmp_path: Path, fresh_database_url: st
     env = robust.settings_for(post)
     with servers.LiveServer(folder=tmp_path, database_url=fresh_database_url, env=env) as server:
         for number, sent in enumerate((b"", HALF, WHOLE)):
-            robust.wait_until(
+            wait_until(
                 lambda sent=sent: is_served_with_idle_connections(server, sent),  # type: ignore[misc]
                 f"a response while other connections are open that have sent {sent!r}",
             )

@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.live import servers
 from tests.live.clients.postbox import Postbox
 from tests.live.robustness import conftest as robust
+from tests.timeouts import wait_until
 
 SIGN_UPS = 12
 """Sign-ups per round; a quarter of them concurrently."""
@@ -19,14 +20,14 @@ def kill_serving_process(server: servers.LiveServer) -> None:
     """Kill one serving process and wait until the supervisor has replaced it."""
     before = robust.all_serving_processes(server)
     before[0].kill()
-    robust.wait_until(lambda: len(set(robust.serving_processes(server)) - set(before)) == 1, "a replacement process")
+    wait_until(lambda: len(set(robust.serving_processes(server)) - set(before)) == 1, "a replacement process")
 
 
 def kill_supervisor(server: servers.LiveServer) -> None:
     orphans = robust.descendants(server)
     server.process.kill()
     server.process.wait()
-    robust.wait_until(lambda: robust.are_gone(orphans), "the children of the killed supervisor to exit")
+    wait_until(lambda: robust.are_gone(orphans), "the children of the killed supervisor to exit")
     server.launch()
     server.wait()
 
@@ -59,8 +60,8 @@ def test_killed_processes_lose_no_accepted_email(tmp_path: Path, fresh_database_
             for response in responses:
                 response.result()
         post.smtp.delay = 0
-        robust.wait_until(lambda: accepted <= robust.message_ids(post.smtp).keys(), "delivery of all accepted emails")
-        robust.wait_until(lambda: robust.count(fresh_database_url, "procrastinate_jobs") == 0, "an empty queue")
+        wait_until(lambda: accepted <= robust.message_ids(post.smtp).keys(), "delivery of all accepted emails")
+        wait_until(lambda: robust.count(fresh_database_url, "procrastinate_jobs") == 0, "an empty queue")
 
     assert len(accepted) > SIGN_UPS
     copies = robust.message_ids(post.smtp)
@@ -72,9 +73,7 @@ def test_two_concurrently_killed_processes_are_replaced(tmp_path: Path, fresh_da
         before = robust.all_serving_processes(server)
         for process in before:
             process.kill()
-        robust.wait_until(
-            lambda: len(set(robust.serving_processes(server)) - set(before)) == 2, "two replacement processes"
-        )
+        wait_until(lambda: len(set(robust.serving_processes(server)) - set(before)) == 2, "two replacement processes")
         server.wait()
 
         robust.sign_up_to_sign_in(server, post, "ada@example.com")

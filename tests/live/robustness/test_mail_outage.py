@@ -21,6 +21,7 @@ from tests.fakes.smtp import DROP, HANG
 from tests.live.clients.postbox import Postbox
 from tests.live.robustness import conftest as robust
 from tests.live.servers import LiveServer
+from tests.timeouts import TIMEOUT_SECONDS, wait_until
 
 LIFE = timedelta(minutes=90)
 """Lifetime of a link. The second half is less than an hour, the whole more."""
@@ -67,7 +68,7 @@ class DeliveryState:
             last = [self.attempts(message.id)[-1:] for message in messages]
             return all(attempt and attempt[0][0] == "retry" and error in attempt[0][1] for attempt in last)
 
-        robust.wait_until(have_failed, f"all deliveries to fail with {error}")
+        wait_until(have_failed, f"all deliveries to fail with {error}")
 
     def advance_time(self, period: timedelta) -> None:
         """Move links, codes and scheduled jobs back by `period`, wherever they are stored."""
@@ -108,7 +109,7 @@ class DeliveryState:
                     change(connection, job_id, args)
             return True
 
-        robust.wait_until(have_changed, "a moment without a running delivery")
+        wait_until(have_changed, "a moment without a running delivery")
 
 
 def _open(args: dict[str, str]) -> Email:
@@ -130,14 +131,14 @@ def sign_up(server: LiveServer, *addresses: str) -> set[frozenset[str]]:
 
 
 def recover(server: LiveServer, address: str) -> None:
-    response = requests.post(f"{server.url}/recover", json={"email": address}, timeout=robust.TIMEOUT_SECONDS)
+    response = requests.post(f"{server.url}/recover", json={"email": address}, timeout=TIMEOUT_SECONDS)
     assert (response.status_code, response.json()) == (200, {})
 
 
 def landing(message: Email) -> str:
     """The first fragment key of the link's redirect: `access_token` or `error`."""
     link = message.variables["ConfirmationURL"]
-    response = requests.get(link, allow_redirects=False, timeout=robust.TIMEOUT_SECONDS)
+    response = requests.get(link, allow_redirects=False, timeout=TIMEOUT_SECONDS)
     return urlsplit(response.headers["Location"]).fragment.partition("=")[0]
 
 
@@ -158,7 +159,7 @@ def test_each_valid_email_arrives_once_despite_mail_server_failures(
     with LiveServer(folder=tmp_path, database_url=fresh_database_url, env=env) as server:
         robust.all_serving_processes(server)
         usual = sign_up(server, ada)
-        received = post.wait(ada, seconds=robust.TIMEOUT_SECONDS)
+        received = post.wait(ada, seconds=TIMEOUT_SECONDS)
         assert "access_token=" in requests.get(received.link, allow_redirects=False, timeout=60).headers["Location"]
 
         # Down, longer than the lifetime of the first links.
@@ -172,7 +173,7 @@ def test_each_valid_email_arrives_once_despite_mail_server_failures(
         in_time = [deliveries.jobs()[address].message for address in (*late, ada)]
         deliveries.wait_for_failure(in_time, error="ConnectionRefusedError")
         deliveries.advance_time(timedelta(minutes=45))
-        robust.wait_until(
+        wait_until(
             lambda: all(deliveries.jobs()[one].status == "failed" for one in early),
             "the first emails to fail permanently",
         )
@@ -191,17 +192,17 @@ def test_each_valid_email_arrives_once_despite_mail_server_failures(
         smtp.rejections = {gone: "550 5.1.1 no such user"}
         deliveries.make_due()
         assert sign_up(server, gone) == usual
-        robust.wait_until(lambda: deliveries.jobs().keys() == {*early, gone}, "delivery of the second emails")
-        robust.wait_until(lambda: deliveries.jobs()[gone].status == "failed", "the rejected email to fail permanently")
+        wait_until(lambda: deliveries.jobs().keys() == {*early, gone}, "delivery of the second emails")
+        wait_until(lambda: deliveries.jobs()[gone].status == "failed", "the rejected email to fail permanently")
         assert [landing(message) for message in in_time] == ["access_token"] * 3
         smtp.replies = {"DATA": "554 5.7.1 spam"}
         assert sign_up(server, spam) == usual
-        robust.wait_until(lambda: deliveries.jobs()[spam].status == "failed", "the spam email to fail permanently")
+        wait_until(lambda: deliveries.jobs()[spam].status == "failed", "the spam email to fail permanently")
 
         # Hanging, with one email in progress in each process.
         smtp.replies = {"DATA": HANG}
         assert sign_up(server, *patient) == usual
-        robust.wait_until(lambda: smtp.hanging == len(patient), "all workers to hang")
+        wait_until(lambda: smtp.hanging == len(patient), "all workers to hang")
         assert sign_up(server, *crowd) == usual
         recover(server, late[0])
         untouched = [deliveries.jobs()[address] for address in (*crowd, late[0])]
@@ -211,7 +212,7 @@ def test_each_valid_email_arrives_once_despite_mail_server_failures(
         held = [deliveries.jobs()[address].message for address in patient]
         assert smtp.hanging == len(patient)
         smtp.replies = {}
-        robust.wait_until(lambda: deliveries.jobs().keys() == {*early, gone, spam}, "delivery of all emails")
+        wait_until(lambda: deliveries.jobs().keys() == {*early, gone, spam}, "delivery of all emails")
 
         # Disconnecting during an email.
         smtp.replies = {"BODY": DROP}
@@ -219,7 +220,7 @@ def test_each_valid_email_arrives_once_despite_mail_server_failures(
         broken_off = deliveries.jobs()[cut].message
         deliveries.wait_for_failure([broken_off], error="SMTPServerDisconnected")
         smtp.replies = {}
-        robust.wait_until(lambda: cut not in deliveries.jobs(), "delivery of the interrupted email")
+        wait_until(lambda: cut not in deliveries.jobs(), "delivery of the interrupted email")
 
         kept = deliveries.jobs()
         assert [landing(message) for message in (*held, broken_off)] == ["access_token"] * 3

@@ -8,6 +8,7 @@ import psycopg
 
 from tests.live import servers
 from tests.live.robustness import conftest as robust
+from tests.timeouts import TIMEOUT_SECONDS, wait_until
 
 MIGRATE = (str(servers.PROJECT / "manage.py"), "migrate")
 SLEEP_IN_MIGRATION = """
@@ -33,7 +34,7 @@ def launch(url: str, folder: Path, *arguments: str) -> servers.LiveServer:
 
 def migrate(url: str, folder: Path, *arguments: str) -> None:
     done = launch(url, folder, *arguments)
-    assert done.process.wait(robust.TIMEOUT_SECONDS) == 0, done.log.read_text()
+    assert done.process.wait(TIMEOUT_SECONDS) == 0, done.log.read_text()
 
 
 def test_killed_migration_is_resumed(tmp_path: Path, empty_database_url: str) -> None:
@@ -41,10 +42,10 @@ def test_killed_migration_is_resumed(tmp_path: Path, empty_database_url: str) ->
     with psycopg.connect(empty_database_url, autocommit=True) as connection:
         connection.execute(SLEEP_IN_MIGRATION)
         killed = launch(empty_database_url, tmp_path)
-        robust.wait_until(lambda: connection.execute(SLEEPING).rowcount, "the migration to sleep")
+        wait_until(lambda: connection.execute(SLEEPING).rowcount, "the migration to sleep")
         killed.kill()
         connection.execute(f"SELECT pg_terminate_backend(pid) FROM ({SLEEPING}) sleeping")
-        robust.wait_until(lambda: not connection.execute(SLEEPING).rowcount, "its connection to end")
+        wait_until(lambda: not connection.execute(SLEEPING).rowcount, "its connection to end")
         connection.execute("DROP FUNCTION sleep CASCADE")
     assert 20 < applied(empty_database_url) < 60
     migrate(empty_database_url, tmp_path)
@@ -63,11 +64,9 @@ def test_migration_waits_for_table_without_blocking_readers(tmp_path: Path, fres
     with psycopg.connect(fresh_database_url) as reader, psycopg.connect(fresh_database_url, autocommit=True) as other:
         reader.execute("SELECT count(*) FROM users, mfa_factors")
         running = launch(fresh_database_url, tmp_path)
-        robust.wait_until(
-            lambda: "waits for a table" in running.log.read_text(), "the migration to release its lock request"
-        )
+        wait_until(lambda: "waits for a table" in running.log.read_text(), "the migration to release its lock request")
         # A later reader gets through although the first reader still holds its lock.
         other.execute("SELECT count(*) FROM users, mfa_factors")
         assert running.process.poll() is None
         reader.rollback()
-        assert running.process.wait(robust.TIMEOUT_SECONDS) == 0
+        assert running.process.wait(TIMEOUT_SECONDS) == 0

@@ -15,6 +15,7 @@ from tests.live import servers
 from tests.live.clients.postbox import Postbox
 from tests.live.robustness import conftest as robust
 from tests.live.robustness.test_two_servers import migrations_applied
+from tests.timeouts import TIMEOUT_SECONDS
 
 PREFIXES = {"": "", "A": "a_", "b_": "b_"}
 """Namespace → table prefix."""
@@ -104,6 +105,6 @@ def test_three_installations_share_one_database(empty_database_url: str, install
         assert waiting(empty_database_url) == ["b_"]
         assert copies(last) == {EMAIL: 1}
     with last.server():
-        last.post.wait(LATER_EMAIL, seconds=robust.TIMEOUT_SECONDS)
+        last.post.wait(LATER_EMAIL, seconds=TIMEOUT_SECONDS)
     assert [copies(one) for one in installations] == [{EMAIL: 1, LATER_EMAIL: 1}] * 3
     assert names(empty_database_url, "riS") == everything

@@ -13,6 +13,7 @@ import pytest
 from tests.live import servers
 from tests.live.clients.postbox import Postbox
 from tests.live.robustness import conftest as robust
+from tests.timeouts import TIMEOUT_SECONDS, wait_until
 
 
 def terminate(server: servers.LiveServer) -> None:
@@ -37,17 +38,17 @@ def test_shutdown_under_load_is_graceful(
         processes = robust.descendants(server)
 
         stop(server)
-        robust.wait_until(lambda: "graceful shutdown" in server.log.read_text(), "the start of the shutdown")
+        wait_until(lambda: "graceful shutdown" in server.log.read_text(), "the start of the shutdown")
         assert [request.finish() for request in running] == [200] * 4
-        assert server.process.wait(robust.TIMEOUT_SECONDS) == 0
-        robust.wait_until(lambda: robust.are_gone(processes), "all processes to exit")
+        assert server.process.wait(TIMEOUT_SECONDS) == 0
+        wait_until(lambda: robust.are_gone(processes), "all processes to exit")
         assert "Traceback" not in server.log.read_text()
 
         # The next server delivers the queued messages.
         post.smtp.delay = 0
         server.launch()
         server.wait()
-        robust.wait_until(lambda: robust.count(fresh_database_url, "procrastinate_jobs") == 0, "an empty queue")
+        wait_until(lambda: robust.count(fresh_database_url, "procrastinate_jobs") == 0, "an empty queue")
     assert {email: len(ids) for email, ids in robust.message_ids(post.smtp).items()} == {
         f"{when}{number}@example.com": 1 for when in ("early", "late") for number in range(4)
     }
@@ -69,6 +70,6 @@ def test_embedded_database_stops_with_server(
         processes = [*robust.descendants(server), database, *database.children(recursive=True)]
 
         stop(server)
-        assert server.process.wait(robust.TIMEOUT_SECONDS) == 0
-        robust.wait_until(lambda: robust.are_gone(processes), "all processes to exit")
+        assert server.process.wait(TIMEOUT_SECONDS) == 0
+        wait_until(lambda: robust.are_gone(processes), "all processes to exit")
     assert not (database_folder / "data" / "postmaster.pid").exists()

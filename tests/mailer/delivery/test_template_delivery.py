@@ -20,7 +20,8 @@ from mailer.models import Attempt
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import HttpPeer, Response
 from tests.fakes.smtp import FakeSmtp
-from tests.mailer.conftest import WAIT_SECONDS, Queue, wait_until
+from tests.mailer.conftest import Queue
+from tests.timeouts import TIMEOUT_SECONDS, wait_until
 
 pytestmark = pytest.mark.django_db
 
@@ -47,7 +48,7 @@ def test_the_worker_renders_the_template(queue: Queue, smtp: FakeSmtp, peer: Htt
     with transaction.atomic():
         messaging.send(reauthentication_email(Data={"name": "<Ada>"}))
         assert peer.received == []
-    wait_until(lambda: queue.outcomes() == [(1, "delivered")])
+    wait_until(lambda: queue.outcomes() == [(1, "delivered")], "a delivery")
     [received] = smtp.received
     [text, html] = received.message.iter_parts()
     assert text.get_content_type() == "text/plain"
@@ -100,8 +101,8 @@ def test_a_worker_fetches_templates_in_advance(queue: Queue, peer: HttpPeer, aut
     )
     worker = jobs.Worker()
     worker.start()
-    wait_until(lambda: len(peer.received) >= 3)
-    assert worker.stop(seconds=WAIT_SECONDS)
+    wait_until(lambda: len(peer.received) >= 3, "three requests")
+    assert worker.stop(seconds=TIMEOUT_SECONDS)
     assert queue.outcomes() == []
 
 
@@ -120,10 +121,10 @@ def test_a_failing_worker_loop_is_logged_and_continues_until_the_worker_stops(
 
     worker = jobs.Worker()
     worker.start()
-    wait_until(lambda: len(times) >= 3)
-    assert worker.stop(seconds=WAIT_SECONDS)
+    wait_until(lambda: len(times) >= 3, "three runs")
+    assert worker.stop(seconds=TIMEOUT_SECONDS)
     assert [vars(record)["task"] for record in caplog.records if "loop" in record.msg] == ["test.loop"]
-    wait_until(lambda: "test.loop" not in {thread.name for thread in threading.enumerate()})
+    wait_until(lambda: "test.loop" not in {thread.name for thread in threading.enumerate()}, "the end of the thread")
 
 
 @pytest.mark.django_db(transaction=True)

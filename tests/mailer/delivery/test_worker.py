@@ -30,8 +30,9 @@ from tests import ports
 from tests.conftest import ChangeConfig
 from tests.fakes.smtp import FakeSmtp
 from tests.live import servers
-from tests.mailer.conftest import WAIT_SECONDS, Queue, wait_until
+from tests.mailer.conftest import Queue
 from tests.settings import ENVIRONMENT
+from tests.timeouts import TIMEOUT_SECONDS, wait_until
 
 pytestmark = pytest.mark.django_db
 
@@ -81,7 +82,7 @@ WORKER = (str(servers.PROJECT / "manage.py"), "worker")
 @pytest.mark.django_db(transaction=True)
 def test_a_committed_email_arrives_and_leaves_the_queue(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
     message = post()
-    wait_until(lambda: queue.outcomes() == [(1, "delivered")] and not queue.jobs())
+    wait_until(lambda: queue.outcomes() == [(1, "delivered")] and not queue.jobs(), "a delivery")
     assert message_ids(smtp) == [message.id]
 
 
@@ -91,7 +92,7 @@ def test_a_job_with_an_argument_of_a_newer_version_is_done(queue: Queue, smtp: F
         message = post()
         with connection.cursor() as cursor:
             cursor.execute("""UPDATE procrastinate_jobs SET args = args || '{"colour": "blue"}'""")
-    wait_until(lambda: queue.outcomes() == [(1, "delivered")] and not queue.jobs())
+    wait_until(lambda: queue.outcomes() == [(1, "delivered")] and not queue.jobs(), "a delivery")
     assert message_ids(smtp) == [message.id]
 
 
@@ -101,7 +102,7 @@ def test_an_email_of_a_rolled_back_transaction_is_not_sent(queue: Queue, smtp: F
         messaging.send(Email(kind=EmailKind.INVITE, to="never@example.com", variables={}))
         transaction.set_rollback(True)
     sent = post()
-    wait_until(lambda: smtp.received)
+    wait_until(lambda: smtp.received, "an email")
     assert message_ids(smtp) == [sent.id]
 
 
@@ -110,8 +111,8 @@ def test_emails_sent_before_the_worker_starts_are_delivered(queue: Queue, smtp: 
     message = post()
     running = jobs.Worker()
     running.start()
-    wait_until(lambda: not queue.jobs())
-    assert running.stop(seconds=WAIT_SECONDS)
+    wait_until(lambda: not queue.jobs(), "an empty queue")
+    assert running.stop(seconds=TIMEOUT_SECONDS)
     assert message_ids(smtp) == [message.id]
 
 
@@ -122,14 +123,14 @@ def test_an_email_is_retried_until_the_mail_server_is_back(
     server = FakeSmtp(port=ports.free_port())
     auth_config(smtp={"host": server.host, "port": server.port, "admin_email": "noreply@example.com"})
     message = post()
-    wait_until(lambda: queue.outcomes() == [(1, "retry")] and queue.states() == ["todo"])
+    wait_until(lambda: queue.outcomes() == [(1, "retry")] and queue.states() == ["todo"], "a retry")
     assert timedelta(seconds=4) < queue.pause() < timedelta(seconds=20)
     queue.make_due()
-    wait_until(lambda: len(queue.outcomes()) == 2 and queue.states() == ["todo"])
+    wait_until(lambda: len(queue.outcomes()) == 2 and queue.states() == ["todo"], "the second retry")
     assert timedelta(seconds=20) < queue.pause() < timedelta(seconds=60)
     with server:
         queue.make_due()
-        wait_until(lambda: not queue.jobs())
+        wait_until(lambda: not queue.jobs(), "an empty queue")
         assert message_ids(server) == [message.id]
     assert queue.outcomes() == [(1, "retry"), (2, "retry"), (3, "delivered")]
 
@@ -141,9 +142,9 @@ def test_an_email_that_expires_before_its_next_retry_is_retried_earlier(
     smtp.replies["RCPT"] = "450 4.2.0 greylisted"
     expires_at = timezone.now() + timedelta(minutes=8)
     post(expires_at=expires_at)
-    wait_until(lambda: queue.states() == ["todo"] and queue.outcomes())
+    wait_until(lambda: queue.states() == ["todo"] and queue.outcomes(), "a retry")
     queue.make_due(attempts=3)
-    wait_until(lambda: queue.states() == ["todo"] and len(queue.outcomes()) == 2)
+    wait_until(lambda: queue.states() == ["todo"] and len(queue.outcomes()) == 2, "the second retry")
     assert queue.outcomes() == [(1, "retry"), (4, "retry")]
     assert tasks.RETRY_DELAYS[3] == timedelta(minutes=10)
     assert timedelta(minutes=3) < expires_at - queue.next_run() < timedelta(minutes=5)
@@ -153,7 +154,7 @@ def test_an_email_that_expires_before_its_next_retry_is_retried_earlier(
 def test_a_permanently_rejected_email_is_kept_as_failed(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
     smtp.replies["RCPT"] = "550 5.1.1 no such user"
     post()
-    wait_until(lambda: queue.states() == ["failed"])
+    wait_until(lambda: queue.states() == ["failed"], "a failed job")
     assert queue.outcomes() == [(1, "failed")]
 
 
@@ -163,13 +164,13 @@ def test_an_email_fails_after_the_last_retry_and_can_be_retried_manually(
 ) -> None:
     smtp.replies["RCPT"] = "450 4.2.0 greylisted"
     message = post()
-    wait_until(lambda: queue.states() == ["todo"] and queue.outcomes())
+    wait_until(lambda: queue.states() == ["todo"] and queue.outcomes(), "a retry")
     queue.make_due(attempts=len(tasks.RETRY_DELAYS))
-    wait_until(lambda: queue.states() == ["failed"])
+    wait_until(lambda: queue.states() == ["failed"], "a failed job")
     assert queue.outcomes() == [(1, "retry"), (len(tasks.RETRY_DELAYS) + 1, "failed")]
     smtp.replies.clear()
     jobs.retry_failed_job(job_id=queue.jobs()[0]["id"])
-    wait_until(lambda: not queue.jobs())
+    wait_until(lambda: not queue.jobs(), "an empty queue")
     assert message_ids(smtp) == [message.id]
 
 
@@ -181,9 +182,11 @@ def test_jobs_of_another_installation_are_not_run(
     post()
     auth_config(database={"namespace": ""})
     ours = post()
-    wait_until(queue.outcomes)
+    wait_until(queue.outcomes, "an attempt")
     assert message_ids(smtp) == [ours.id]
-    wait_until(lambda: [job["queue_name"] for job in queue.jobs()] == ["second_"])
+    wait_until(
+        lambda: [job["queue_name"] for job in queue.jobs()] == ["second_"], "only the job of the other namespace"
+    )
 
 
 # --- other tasks ------------------------------------------------------------------------------------------------------
@@ -207,8 +210,8 @@ def test_a_task_that_raises_is_retried_and_then_kept_as_failed(queue: Queue, reg
     break_down.defer(number=7)
     running = jobs.Worker()
     running.start()
-    wait_until(lambda: queue.states() == ["failed"])
-    assert running.stop(seconds=WAIT_SECONDS)
+    wait_until(lambda: queue.states() == ["failed"], "a failed job")
+    assert running.stop(seconds=TIMEOUT_SECONDS)
     assert seen == [(7, 1, timedelta(0)), (7, 2, None)]
 
 
@@ -229,8 +232,8 @@ def test_a_job_does_not_wait_forever_for_the_database(queue: Queue, registered: 
     ask.defer(seconds=0)
     running = jobs.Worker(response_timeout_seconds=1.0)
     running.start()
-    wait_until(lambda: queue.states() == ["failed"])
-    assert running.stop(seconds=WAIT_SECONDS)
+    wait_until(lambda: queue.states() == ["failed"], "a failed job")
+    assert running.stop(seconds=TIMEOUT_SECONDS)
     assert seen == ["the server has not answered for 1 s", "answered"]
 
 
@@ -248,17 +251,17 @@ def test_a_job_of_a_task_of_a_newer_version_waits_for_that_version(
     del registry.tasks["tests.newer"]
     older_version = jobs.Worker()
     older_version.start()
-    wait_until(lambda: any(job["scheduled_at"] for job in queue.jobs()))
+    wait_until(lambda: any(job["scheduled_at"] for job in queue.jobs()), "a postponed job")
     assert [(job["status"], job["attempts"]) for job in queue.jobs()] == [("todo", 0)]
-    assert older_version.stop(seconds=WAIT_SECONDS)
+    assert older_version.stop(seconds=TIMEOUT_SECONDS)
     assert [record.message for record in caplog.records if "task" in record.message] == ["job of an unknown task"]
 
     registry.tasks["tests.newer"] = newer
     queue.make_due()
     newer_version = jobs.Worker()
     newer_version.start()
-    wait_until(lambda: not queue.jobs())
-    assert newer_version.stop(seconds=WAIT_SECONDS)
+    wait_until(lambda: not queue.jobs(), "an empty queue")
+    assert newer_version.stop(seconds=TIMEOUT_SECONDS)
     assert runs == [1]
 
 
@@ -268,14 +271,14 @@ def test_no_job_runs_while_the_clocks_of_host_and_database_differ(
     message = post()
     running = jobs.Worker(max_clock_difference=timedelta(seconds=-1))
     running.start()
-    wait_until(lambda: "no jobs are run" in caplog.messages)
-    assert running.stop(seconds=WAIT_SECONDS)
+    wait_until(lambda: "no jobs are run" in caplog.messages, "the log message")
+    assert running.stop(seconds=TIMEOUT_SECONDS)
     assert (queue.states(), smtp.received) == (["todo"], [])
 
     running = jobs.Worker()
     running.start()
-    wait_until(lambda: not queue.jobs())
-    assert running.stop(seconds=WAIT_SECONDS)
+    wait_until(lambda: not queue.jobs(), "an empty queue")
+    assert running.stop(seconds=TIMEOUT_SECONDS)
     assert message_ids(smtp) == [message.id]
 
 
@@ -293,8 +296,8 @@ def test_periodic_tasks_run_on_schedule_and_leave_no_failed_job(queue: Queue, re
 
     running = jobs.Worker()
     running.start()
-    wait_until(lambda: runs.count("tick") > 1 and runs.count("fail") > 1)
-    assert running.stop(seconds=WAIT_SECONDS)
+    wait_until(lambda: runs.count("tick") > 1 and runs.count("fail") > 1, "two runs of each task")
+    assert running.stop(seconds=TIMEOUT_SECONDS)
     assert "failed" not in queue.states()
 
 
@@ -312,15 +315,15 @@ def test_the_email_of_a_killed_worker_is_delivered_by_another_worker(queue: Queu
     smtp.hold = True
     message = post()
     with process(*WORKER, server=smtp) as killed:
-        wait_until(lambda: smtp.held)
+        wait_until(lambda: smtp.held, "a connection to the mail server")
         killed.kill()
         killed.wait()
     smtp.hold = False
     running = jobs.Worker()
     running.start()
     queue.make_stale()
-    wait_until(lambda: not queue.jobs())
-    assert running.stop(seconds=WAIT_SECONDS)
+    wait_until(lambda: not queue.jobs(), "an empty queue")
+    assert running.stop(seconds=TIMEOUT_SECONDS)
     assert message_ids(smtp) == [message.id]
     assert queue.outcomes() == [(2, "delivered")]
 
@@ -331,11 +334,11 @@ def test_the_email_of_a_running_worker_is_not_delivered_by_another_worker(
 ) -> None:
     smtp.delay = 6
     message = post()
-    wait_until(lambda: queue.states() == ["doing"])
+    wait_until(lambda: queue.states() == ["doing"], "a running job")
     other = jobs.Worker()
     other.start()
-    wait_until(lambda: not queue.jobs())
-    assert other.stop(seconds=WAIT_SECONDS)
+    wait_until(lambda: not queue.jobs(), "an empty queue")
+    assert other.stop(seconds=TIMEOUT_SECONDS)
     assert message_ids(smtp) == [message.id]
 
 
@@ -347,13 +350,13 @@ def test_a_worker_finishes_the_running_delivery_after_a_signal(
     smtp.hold = True
     message = post()
     with process(*WORKER, server=smtp) as stopped:
-        wait_until(lambda: smtp.held)
+        wait_until(lambda: smtp.held, "a connection to the mail server")
         later = post()
         stopped.send_signal(number)
         assert stopped.stdout is not None
         assert any('"msg":"received graceful shutdown signal"' in line for line in stopped.stdout)
         smtp.hold = False
-        output, _ = stopped.communicate(timeout=WAIT_SECONDS)
+        output, _ = stopped.communicate(timeout=TIMEOUT_SECONDS)
     assert stopped.returncode == 0, output
     assert message_ids(smtp) == [message.id]
     assert str(later.id) in str(queue.jobs())
@@ -385,14 +388,14 @@ def is_listened_to() -> bool:
 @pytest.mark.django_db(transaction=True)
 def test_a_worker_continues_after_a_database_outage(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
     first = post()
-    wait_until(lambda: not queue.jobs())
-    wait_until(is_listened_to)
+    wait_until(lambda: not queue.jobs(), "an empty queue")
+    wait_until(is_listened_to, "a worker that listens")
     with outage():
         second = post()
         time.sleep(worker_module.CONNECT_SECONDS + 1)  # longer than one attempt to connect
         assert not is_listened_to()
-    wait_until(lambda: not queue.jobs())
-    wait_until(is_listened_to)
+    wait_until(lambda: not queue.jobs(), "an empty queue")
+    wait_until(is_listened_to, "a worker that listens")
     assert message_ids(smtp) == [first.id, second.id]
 
 
@@ -400,12 +403,12 @@ def test_a_worker_continues_after_a_database_outage(queue: Queue, smtp: FakeSmtp
 def test_an_outage_during_a_delivery_does_not_send_it_twice(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
     smtp.hold = True
     message = post()
-    wait_until(lambda: smtp.held)
+    wait_until(lambda: smtp.held, "a connection to the mail server")
     with outage():
         smtp.hold = False
-        wait_until(lambda: smtp.received)
+        wait_until(lambda: smtp.received, "an email")
         time.sleep(worker_module.CONNECT_SECONDS + 1)  # longer than one attempt to connect
-    wait_until(lambda: not queue.jobs())
+    wait_until(lambda: not queue.jobs(), "an empty queue")
     assert message_ids(smtp) == [message.id]
 
 
@@ -416,7 +419,7 @@ def test_a_worker_gives_the_others_time_for_a_heartbeat_before_it_takes_their_jo
     smtp.hold = True
     message = post()
     with process(*WORKER, server=smtp) as first:
-        wait_until(lambda: smtp.held)
+        wait_until(lambda: smtp.held, "a connection to the mail server")
         first.send_signal(signal.SIGSTOP)
         # As after a minute without a database.
         queue.make_stale()
@@ -426,8 +429,8 @@ def test_a_worker_gives_the_others_time_for_a_heartbeat_before_it_takes_their_jo
         assert ([job["attempts"] for job in queue.jobs()], smtp.held) == ([0], 1)
         first.send_signal(signal.SIGCONT)
         smtp.hold = False
-        wait_until(lambda: not queue.jobs())
-        assert other.stop(seconds=WAIT_SECONDS)
+        wait_until(lambda: not queue.jobs(), "an empty queue")
+        assert other.stop(seconds=TIMEOUT_SECONDS)
     assert message_ids(smtp) == [message.id]
 
 
@@ -447,11 +450,11 @@ def test_no_worker_takes_the_job_of_one_that_stops(queue: Queue, auth_config: Ch
         post()
         stopping = jobs.Worker()
         stopping.start()
-        wait_until(lambda: smtp.transmitted)
+        wait_until(lambda: smtp.transmitted, "a transmitted email")
         other = jobs.Worker()
         other.start()
-        assert stopping.stop(seconds=WAIT_SECONDS)
-        assert other.stop(seconds=WAIT_SECONDS)
+        assert stopping.stop(seconds=TIMEOUT_SECONDS)
+        assert other.stop(seconds=TIMEOUT_SECONDS)
     assert (len(smtp.transmitted), queue.outcomes()) == (1, [(1, "delivered")])
 
 
@@ -473,13 +476,13 @@ def test_a_serving_process_has_one_worker_and_finishes_its_delivery_at_exit(queu
     smtp.hold = True
     message = post()
     with process("-c", f"{SERVING}open(0).read()\nprint('exit', flush=True)", server=smtp) as server:
-        wait_until(lambda: smtp.held)
+        wait_until(lambda: smtp.held, "a connection to the mail server")
         assert server.stdin is not None
         assert server.stdout is not None
         server.stdin.close()
         output = "".join(iter(server.stdout.readline, "exit\n"))
         smtp.hold = False
-        server.wait(WAIT_SECONDS)
+        server.wait(TIMEOUT_SECONDS)
     assert "['jobs']" in output
     assert message_ids(smtp) == [message.id]
     assert queue.outcomes() == [(1, "delivered")]
@@ -501,7 +504,7 @@ if not child:
 os.waitpid(child, 0)
 """
     with process("-W", "ignore::DeprecationWarning", "-c", SERVING + forking, server=smtp) as parent:
-        output, _ = parent.communicate(timeout=WAIT_SECONDS)
+        output, _ = parent.communicate(timeout=TIMEOUT_SECONDS)
     assert "in the child True []" in output
 
 
@@ -511,7 +514,7 @@ def test_workers_can_be_separate_processes(queue: Queue, auth_config: ChangeConf
     jobs.start_in_process()
     with process(*WORKER, server=smtp):
         message = post()
-        wait_until(lambda: not queue.jobs())
+        wait_until(lambda: not queue.jobs(), "an empty queue")
         assert message_ids(smtp) == [message.id]
         with connection.cursor() as cursor:
             cursor.execute("SELECT count(*) FROM procrastinate_workers")

@@ -16,7 +16,7 @@ from mailer.rendering import renderer, template_cache
 from mailer.rendering.template_cache import TemplateCache
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import HttpPeer, Response
-from tests.mailer.conftest import wait_until
+from tests.timeouts import wait_until
 
 KIND = EmailKind.CONFIRMATION
 MAX_AGE, RETRY = 600.0, 10.0
@@ -182,7 +182,7 @@ def test_a_fresh_template_is_available_during_a_refresh(
     clock.now += 0.95 * MAX_AGE
     refreshing = threading.Thread(target=cache.refresh, daemon=True)
     refreshing.start()
-    wait_until(lambda: len(peer.received) == 2)
+    wait_until(lambda: len(peer.received) == 2, "the second request")
     assert body(cache) == "one"
     peer.stopping.set()
     refreshing.join()
@@ -269,7 +269,7 @@ def test_a_forked_process_does_not_wait_for_a_lock_of_its_parent(auth_config: Ch
         auth_config(mailer={"templates": {"confirmation": peer.url}})
         waiting = threading.Thread(target=template_cache.shared.get, args=(KIND,), daemon=True)
         waiting.start()
-        wait_until(lambda: peer.received)
+        wait_until(lambda: peer.received, "a request")
         auth_config(mailer={"templates": {}})
         child = os.fork()
         if child == 0:

@@ -20,8 +20,9 @@ from mailer.inbox import storage
 from mailer.models import Attempt
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import MockedServer, in_json
-from tests.mailer.conftest import WAIT_SECONDS, Queue, wait_until
+from tests.mailer.conftest import Queue
 from tests.mailer.sms.conftest import UseGateway
+from tests.timeouts import TIMEOUT_SECONDS, wait_until
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 TAKEN = in_json({"sid": "SM1", "status": "queued"}, status=201)
@@ -157,12 +158,12 @@ def test_a_committed_sms_is_retried_until_the_gateway_accepts_it(
     gateway.respond(BUSY, TAKEN)
     with transaction.atomic():
         messaging.send(an_sms())
-    wait_until(lambda: queue.outcomes() == [(1, "retry")] and queue.states() == ["todo"])
+    wait_until(lambda: queue.outcomes() == [(1, "retry")] and queue.states() == ["todo"], "a retry")
     assert Attempt.objects.get().error == "Internal server error More information: error"
     assert "987654" not in str(queue.jobs())
     assert "15551234567" not in str(queue.jobs())
     queue.make_due()
-    wait_until(lambda: not queue.jobs())
+    wait_until(lambda: not queue.jobs(), "an empty queue")
     assert queue.outcomes() == [(1, "retry"), (2, "delivered")]
     assert [received.form["Body"] for received in gateway.received] == ["Your code is 987654"] * 2
 
@@ -179,8 +180,8 @@ def test_an_sms_whose_code_expires_before_the_next_attempt_fails(
     queue.make_due(attempts=3)
     worker = jobs.Worker()
     worker.start()
-    wait_until(lambda: queue.states() == ["failed"])
-    assert worker.stop(seconds=WAIT_SECONDS)
+    wait_until(lambda: queue.states() == ["failed"], "a failed job")
+    assert worker.stop(seconds=TIMEOUT_SECONDS)
     assert queue.outcomes() == [(4, "failed")]
     assert len(gateway.received) == 1
 
@@ -196,7 +197,7 @@ def test_an_sms_of_a_rolled_back_transaction_is_not_sent(
         transaction.set_rollback(True)
     with transaction.atomic():
         messaging.send(an_sms())
-    wait_until(lambda: gateway.received and not queue.jobs())
+    wait_until(lambda: gateway.received and not queue.jobs(), "a delivery")
     assert [received.form["To"] for received in gateway.received] == ["+15551234567"]
 
 

@@ -10,8 +10,9 @@ from authsvc import jobs
 from authsvc.security import crypto
 from tests.conftest import Api, ChangeConfig
 from tests.fakes.http_peer import MockedServer, in_json
-from tests.mailer.conftest import Queue, wait_until
+from tests.mailer.conftest import Queue
 from tests.mailer.sms.conftest import UseGateway
+from tests.timeouts import wait_until
 from tokens.models import OneTimeToken
 
 pytestmark = pytest.mark.django_db
@@ -35,7 +36,7 @@ def test_a_sign_up_sends_a_code_that_signs_in(
     use_gateway("twilio")
     gateway.respond(in_json({"sid": "SM1", "status": "queued"}, status=201))
     assert sign_up(api).status_code == 200
-    wait_until(lambda: gateway.received and not queue.jobs())
+    wait_until(lambda: gateway.received and not queue.jobs(), "a delivery")
     (received,) = gateway.received
     assert received.path == "/2010-04-01/Accounts/AC1/Messages.json"
     code = received.form.pop("Body").removeprefix("Your code is ")

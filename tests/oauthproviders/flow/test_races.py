@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from accounts.models import Identity, User
@@ -22,7 +21,7 @@ from authsvc.db.sql import fetch_rows
 from oauthproviders.models import ClientState
 from tests import factories
 from tests.accounts.administration import admin_requests
-from tests.concurrency import run_in_own_connection
+from tests.concurrency import run_concurrently, run_in_own_connection, wait_for_lock_waiters
 from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import AUDIENCE, CHALLENGE, SignIn, make_user
 from tests.fakes.http_peer import MockedServer, in_json
@@ -50,9 +49,10 @@ MANY = 8
 SIGNING_KEY = SigningKey()
 
 # Other databases of the server belong to other tests.
-_OTHERS = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-_WAITING = f"SELECT 1 {_OTHERS} AND wait_event_type = 'Lock'"
-_BUSY = f"SELECT query {_OTHERS} AND backend_type = 'client backend' AND state <> 'idle'"
+_BUSY = """
+    SELECT query FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+    AND backend_type = 'client backend' AND state <> 'idle'
+"""
 
 
 class Pause:
@@ -73,32 +73,8 @@ class Pause:
         self._ended.set()
 
 
-def run_concurrently(*calls: Callable[[], ApiResponse]) -> list[str]:
-    """The redirects of concurrent requests, each sent by its own thread."""
-    ready = threading.Barrier(len(calls))
-
-    def run(call: Callable[[], ApiResponse]) -> str:
-        try:
-            connection.ensure_connection()
-            ready.wait(timeout=30)
-            return call().headers["Location"]
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(len(calls)) as threads:
-        return list(threads.map(run, calls))
-
-
-def wait_until(happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def is_waiting_for_lock() -> bool:
-    fetch_rows("SELECT pg_stat_clear_snapshot()", [])  # the snapshot of this transaction
-    return bool(fetch_rows(_WAITING, []))
+def redirects(responses: list[ApiResponse]) -> list[str]:
+    return [response.headers["Location"] for response in responses]
 
 
 def count_by_mark(locations: list[str], *marks: str) -> list[int]:
@@ -108,7 +84,7 @@ def count_by_mark(locations: list[str], *marks: str) -> list[int]:
 def test_one_of_several_callbacks_with_the_same_state_signs_in(github: GitHub, browser: Browser) -> None:
     state = browser.start()
 
-    locations = run_concurrently(*[lambda: browser.callback(state)] * MANY)
+    locations = redirects(run_concurrently(*[lambda: browser.callback(state)] * MANY))
 
     assert count_by_mark(locations, "#access_token=", "error_code=bad_oauth_state") == [1, MANY - 1]
     assert (User.objects.count(), Identity.objects.count(), Session.objects.count()) == (1, 1, 1)
@@ -118,7 +94,7 @@ def test_one_of_several_callbacks_with_the_same_state_gets_the_pkce_code(github:
     make_user(email="ada@example.com")
     state = browser.start(code_challenge=CHALLENGE, code_challenge_method="s256")
 
-    locations = run_concurrently(*[lambda: browser.callback(state)] * MANY)
+    locations = redirects(run_concurrently(*[lambda: browser.callback(state)] * MANY))
 
     assert count_by_mark(locations, "?code=", "error_code=flow_state_already_used") == [1, MANY - 1]
     assert (User.objects.count(), Identity.objects.filter(provider="github").count()) == (1, 1)
@@ -127,7 +103,7 @@ def test_one_of_several_callbacks_with_the_same_state_gets_the_pkce_code(github:
 def test_concurrent_first_sign_ins_of_a_user_create_one_account(github: GitHub, browser: Browser) -> None:
     states = [browser.start() for _ in range(MANY)]
 
-    locations = run_concurrently(*[lambda state=state: browser.callback(state) for state in states])
+    locations = redirects(run_concurrently(*[lambda state=state: browser.callback(state) for state in states]))
 
     assert count_by_mark(locations, "#access_token=") == [MANY]
     assert (User.objects.count(), Identity.objects.count(), Session.objects.count()) == (1, 1, MANY)
@@ -136,7 +112,7 @@ def test_concurrent_first_sign_ins_of_a_user_create_one_account(github: GitHub, 
 def test_an_identity_is_linked_to_one_of_two_users(github: GitHub, browser: Browser, api: Api) -> None:
     states = [start_link_flow(api, factories.make_session().access_token) for _ in range(2)]
 
-    locations = run_concurrently(*[lambda state=state: browser.callback(state) for state in states])
+    locations = redirects(run_concurrently(*[lambda state=state: browser.callback(state) for state in states]))
 
     assert count_by_mark(locations, "#access_token=", "error_code=identity_already_exists") == [1, 1]
     assert Identity.objects.filter(provider="github").count() == 1
@@ -150,9 +126,9 @@ def test_an_account_confirmed_during_the_callback_is_not_claimed(github: GitHub,
         # The callback reads the account before this transaction is committed.
         with transaction.atomic():
             User.objects.filter(id=user.id).update(email_confirmed_at=timezone.now())
-            redirect = threads.submit(run_concurrently, lambda: browser.callback(state))
-            wait_until(is_waiting_for_lock)
-        (location,) = redirect.result()
+            running = threads.submit(run_in_own_connection, lambda: browser.callback(state))
+            wait_for_lock_waiters(1)
+        location = running.result().headers["Location"]
 
     password = user.password
     user.refresh_from_db()
@@ -167,7 +143,7 @@ def _sign_in_during_a_change(sign_in: Callable[[], ApiResponse], user: User, **c
         with transaction.atomic():
             User.objects.filter(id=user.id).update(**changes)
             signing_in = threads.submit(run_in_own_connection, sign_in)
-            wait_until(is_waiting_for_lock)
+            wait_for_lock_waiters(1)
         return signing_in.result()
 
 
@@ -241,10 +217,10 @@ def test_a_session_that_ends_during_the_calls_to_the_provider_links_no_identity(
     state = start_link_flow(api, signed_in.access_token)
 
     with ThreadPoolExecutor(1) as threads:
-        redirect = threads.submit(run_concurrently, lambda: browser.callback(state))
+        running = threads.submit(run_in_own_connection, lambda: browser.callback(state))
         with pause:
             ENDINGS[ending](signed_in)
-        (location,) = redirect.result()
+        location = running.result().headers["Location"]
 
     assert count_by_mark([location], "#access_token=", f"error_code={mark}") == [0, 1]
     signed_in.user.refresh_from_db()
@@ -321,11 +297,11 @@ def test_no_transaction_is_open_during_calls_to_the_provider(github: GitHub, bro
     statements: list[list[tuple[str]]] = []
 
     with ThreadPoolExecutor(1) as threads:
-        redirect = threads.submit(run_concurrently, lambda: browser.callback(state))
+        running = threads.submit(run_in_own_connection, lambda: browser.callback(state))
         for pause in pauses:
             with pause:
                 statements.append(fetch_rows(_BUSY, []))
-        (location,) = redirect.result()
+        location = running.result().headers["Location"]
 
     assert "#access_token=" in location
     assert statements == [[], [], []]
