@@ -14,7 +14,6 @@ from psycopg import sql
 from tests.deployment.client import Client
 from tests.deployment.installation import Installation
 from tests.deployment.load import Journal
-from tests.live.robustness import conftest as robust
 from tests.timeouts import wait_until
 
 # Columns of these names contain the ID of a row of these tables, with or without a foreign key.
@@ -162,7 +161,7 @@ def _note_lost(report: InvariantReport, name: str, lost: list[Any]) -> None:
 
 
 def _check_mails(installation: Installation, journal: Journal, report: InvariantReport) -> None:
-    by_recipient = robust.message_ids(installation.smtp)
+    by_recipient = installation.smtp.message_ids()
     # The queue is empty, so an email that was not sent is lost.
     _note_lost(report, "emails", [email for email in journal.accounts if email not in by_recipient])
     for email, ids in by_recipient.items():

@@ -18,7 +18,7 @@ import psycopg
 from psycopg import sql
 
 from tests import debian_postgresql, ports
-from tests.live.robustness import conftest as robust
+from tests.live.processes import are_gone
 from tests.timeouts import wait_until
 
 SUPERUSER = "postgres"
@@ -96,7 +96,7 @@ class Node:
         for process in processes:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.send_signal(signal.SIGKILL)
-        wait_until(lambda: robust.are_gone(processes), "PostgreSQL to exit")
+        wait_until(lambda: are_gone(processes), "PostgreSQL to exit")
         # In containers without a reaping init process, zombies keep the process ID in this file in use.
         (self.data / "postmaster.pid").unlink(missing_ok=True)
 

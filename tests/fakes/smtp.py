@@ -117,6 +117,14 @@ class FakeSmtp:
     ) -> None:
         self.stop()
 
+    def message_ids(self) -> dict[str, list[str]]:
+        """Recipient → the Message-IDs of received emails, one per copy."""
+        by_recipient: dict[str, list[str]] = {}
+        for received in list(self.received):
+            for recipient in received.recipients:
+                by_recipient.setdefault(recipient, []).append(received.message["Message-ID"])
+        return by_recipient
+
     async def fault(self, moment: str, server: SMTP) -> str | None:
         """The response to send instead of success. For HANG it never returns; closing the connection cancels it."""
         if self.replies.get(moment) == HANG:

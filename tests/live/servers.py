@@ -86,6 +86,13 @@ def fresh_database(*, template: str | None = None) -> Iterator[str]:
             connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
+def count_rows(database_url: str, table: str) -> int:
+    with psycopg.connect(database_url) as connection:
+        row = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
 def empty_database() -> contextlib.AbstractContextManager[str]:
     """URL of a new database without tables that is dropped afterwards."""
     return fresh_database(template="template0")

@@ -9,7 +9,7 @@ import pytest
 import requests
 
 from tests.live import servers
-from tests.live.robustness import conftest as robust
+from tests.live.processes import all_serving_processes
 from tests.performance import footprint
 
 MAX_MIB = 180
@@ -20,7 +20,7 @@ MAX_MIB = 180
 @pytest.mark.parametrize("http_server", ["granian", "gunicorn"])
 def test_idle_server_stays_within_memory_limit(http_server: str, serve: Callable[..., servers.LiveServer]) -> None:
     running = serve(http_server=http_server, is_new_interpreter=True)
-    robust.all_serving_processes(running)
+    all_serving_processes(running)
     for path in ("/settings", "/.well-known/jwks.json", "/operator/"):
         assert requests.get(running.url + path, timeout=30).ok
     assert footprint.total(running) <= MAX_MIB * footprint.MIB

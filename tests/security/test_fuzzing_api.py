@@ -21,8 +21,7 @@ from schemathesis.generation.case import Case
 
 from authsvc.api.openapi import views
 from tests import openapi
-from tests.live import servers
-from tests.live.robustness import conftest as robust
+from tests.live import servers, sign_ups
 from tests.settings import ENVIRONMENT
 from tests.timeouts import TIMEOUT_SECONDS
 
@@ -83,10 +82,10 @@ class Scenario:
 
     def sign_up(self) -> None:
         email = f"fuzzing-{secrets.token_hex(8)}@example.com"
-        body = {"email": email, "password": robust.PASSWORD}
+        body = {"email": email, "password": sign_ups.PASSWORD}
         made = self.session.post(f"{self.url}/signup", json=body, timeout=TIMEOUT_SECONDS).json()
         self.user_token = made["access_token"]
-        self.known["password"] = [robust.PASSWORD]
+        self.known["password"] = [sign_ups.PASSWORD]
         self.remember(made)
 
     def send(self, case: Case[Any], choice: int) -> None:

@@ -15,8 +15,8 @@ import psycopg
 import pytest
 import requests
 
-from tests.live import servers
-from tests.live.robustness import conftest as robust
+from tests.live import servers, sign_ups
+from tests.live.processes import all_serving_processes, descendants
 from tests.timeouts import TIMEOUT_SECONDS, wait_until
 
 Serve = Callable[..., servers.LiveServer]
@@ -59,7 +59,7 @@ def connect(server: servers.LiveServer, sent: bytes, *, receive_buffer: int = 0)
 
 def sign_up(server: servers.LiveServer, email: str = "ada@example.com") -> str:
     """The access token of a new user."""
-    response = robust.sign_up(server, email)
+    response = sign_ups.sign_up(server, email)
     assert response is not None
     return str(response.json()["access_token"])
 
@@ -100,7 +100,7 @@ def has_input(connection: socket.socket) -> bool:
 
 def test_stalled_connections_delay_no_other_client_and_are_closed(serve: Serve) -> None:
     server = serve(**SETTINGS)
-    robust.all_serving_processes(server)
+    all_serving_processes(server)
     token = sign_up(server)
     with contextlib.ExitStack() as stack:
         unread, heads, bodies, chunked = (
@@ -161,7 +161,7 @@ def test_callbacks_that_wait_for_a_silent_provider_delay_no_other_client(
         AUTH_EXTERNAL_GITHUB_URL=provider_url,
         AUTH_EXTERNAL_GITHUB_REDIRECT_URI=f"{provider_url}/callback",
     )
-    robust.all_serving_processes(server)
+    all_serving_processes(server)
     token = sign_up(server)
     start = requests.get(f"{server.url}/authorize?provider=github", allow_redirects=False, timeout=TIMEOUT_SECONDS)
     cookie = "; ".join(f"{name}={value}" for name, value in start.cookies.items())
@@ -192,13 +192,13 @@ def test_callbacks_that_wait_for_a_silent_provider_delay_no_other_client(
 
 
 def memory_mib(server: servers.LiveServer) -> float:
-    processes = [process for process in robust.descendants(server) if "postgres" not in process.name()]
+    processes = [process for process in descendants(server) if "postgres" not in process.name()]
     return float(sum(process.memory_full_info().uss for process in processes) / MIB)
 
 
 def test_half_sent_large_bodies_take_bounded_memory(serve: Serve) -> None:
     server = serve(**SETTINGS)
-    robust.all_serving_processes(server)
+    all_serving_processes(server)
     sign_up(server)
     before = memory_mib(server)
     sent = POST + f"Content-Length: {MIB}\r\n\r\n".encode() + bytes(MIB - 1)

@@ -22,8 +22,8 @@ from authsvc.server import reload
 from authsvc.server.reload import Reloader
 from authsvc.server.request_slots import RequestSlots
 from tests.conftest import ChangeConfig
-from tests.live import servers
-from tests.live.robustness import conftest as robust
+from tests.live import servers, sign_ups
+from tests.live.processes import all_serving_processes, serving_processes
 from tests.timeouts import TIMEOUT_SECONDS, wait_until
 
 QUICK = {"AUTH_RELOADING_GRACE_PERIOD_INTERVAL": "100ms"}
@@ -52,7 +52,7 @@ def reload_server(tmp_path: Path, fresh_database_url: str, folder: Path) -> Iter
         running.append(server)
         server.launch()
         server.wait()
-        robust.all_serving_processes(server)
+        all_serving_processes(server)
         return server
 
     yield start
@@ -94,7 +94,7 @@ def test_settings_change_under_load_and_invalid_ones_change_nothing(
     folder: Path, reload_server: Callable[..., servers.LiveServer]
 ) -> None:
     server = reload_server(AUTH_MAILER_AUTOCONFIRM="true")
-    before = robust.serving_processes(server)
+    before = serving_processes(server)
     has_ended = threading.Event()
     statuses: list[int] = []
 
@@ -114,7 +114,7 @@ def test_settings_change_under_load_and_invalid_ones_change_nothing(
     wait_until(lambda: lines(server, "reloader: error loading config"), "the error is logged")
     assert is_enabled(server, "github")
 
-    running = robust.HalfSent(server, "slow@example.com")
+    running = sign_ups.HalfSent(server, "slow@example.com")
     put(folder / "03.env", AUTH_DISABLE_SIGNUP="true", AUTH_EXTERNAL_GITHUB_ENABLED="false")
     wait_until(lambda: public_settings(server).get("disable_signup") is True, "the corrected file is applied")
     assert not is_enabled(server, "github")
@@ -125,7 +125,7 @@ def test_settings_change_under_load_and_invalid_ones_change_nothing(
     has_ended.set()
     client_thread.join()
     assert set(statuses) == {200}
-    assert robust.serving_processes(server) == before
+    assert serving_processes(server) == before
     assert len(lines(server, RELOADED)) == 2  # only the leader logs it
     assert "hunter2" not in server.log.read_text()
 
@@ -146,9 +146,9 @@ def test_a_signal_reloads_and_a_later_process_starts_with_the_new_settings(
     server.process.send_signal(signal.SIGUSR1)
     wait_until(lambda: public_settings(server).get("disable_signup") is True, "sign-ups are disabled")
 
-    before = robust.serving_processes(server)
+    before = serving_processes(server)
     before[0].kill()
-    wait_until(lambda: len(set(robust.serving_processes(server)) - set(before)) == 1, "a replacement process")
+    wait_until(lambda: len(set(serving_processes(server)) - set(before)) == 1, "a replacement process")
     wait_until(lambda: public_settings(server).get("disable_signup") is True, "sign-ups are still disabled")
 
 

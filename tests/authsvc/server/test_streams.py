@@ -16,8 +16,7 @@ from requests.adapters import HTTPAdapter
 
 from authsvc.api.parsing import BODY_ERROR
 from authsvc.server import rsgi
-from tests.live import servers
-from tests.live.robustness import conftest as robust
+from tests.live import servers, sign_ups
 from tests.timeouts import TIMEOUT_SECONDS
 
 OPERATOR = "operator@example.com"
@@ -41,7 +40,7 @@ def server(
     """A server with one process and one slot, an operator and ROWS further users."""
     env = {"WEB_CONCURRENCY": "1", "AUTH_DB_MAX_POOL_SIZE": "2", "AUTH_MAILER_WORKER_ENABLED": "false"}
     running = serve(request.param, AUTH_MAILER_AUTOCONFIRM="true", **env)
-    assert robust.sign_up(running, OPERATOR)
+    assert sign_ups.sign_up(running, OPERATOR)
     with psycopg.connect(fresh_database_url) as connection:
         connection.execute("UPDATE users SET role = 'svc_admin'")
         connection.execute(
@@ -59,7 +58,7 @@ def operator(server: servers.LiveServer) -> Iterator[requests.Session]:
     with requests.Session() as browser:
         browser.mount("http://", _SlowReader())
         page = browser.get(f"{server.url}/operator/login/", timeout=TIMEOUT_SECONDS)
-        form = {"name": OPERATOR, "password": robust.PASSWORD, "csrfmiddlewaretoken": token_of(page)}
+        form = {"name": OPERATOR, "password": sign_ups.PASSWORD, "csrfmiddlewaretoken": token_of(page)}
         page = browser.post(page.url, data=form, headers={"Referer": page.url}, timeout=TIMEOUT_SECONDS)
         assert page.url.endswith("/operator/"), page.text
         browser.headers["Referer"] = page.url

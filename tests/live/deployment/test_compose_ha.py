@@ -23,10 +23,10 @@ import yaml
 
 from tests import debian_postgresql, ports
 from tests.live import servers as live
+from tests.live import sign_ups
 from tests.live.clients.postbox import Postbox
 from tests.live.deployment import programs
 from tests.live.documentation import pages
-from tests.live.robustness import conftest as robust
 from tests.timeouts import wait_until
 
 SCRIPTS = programs.DEPLOY / "compose"
@@ -166,7 +166,7 @@ def test_service_follows_promoted_standby_and_former_primary_returns_as_standby(
         direct = ",".join(f"127.0.0.1:{node.port}" for node in nodes)
         role = f"postgres://authsvc:{PASSWORDS['DATABASE_PASSWORD']}"
         post = stack.enter_context(Postbox())
-        env = {**SETTINGS, **robust.settings_for(post), "WEB_CONCURRENCY": "1"}
+        env = {**SETTINGS, **sign_ups.settings_for(post), "WEB_CONCURRENCY": "1"}
         for name in ("DATABASE_URL", "AUTH_JWT_SECRET", "AUTH_API_EXTERNAL_URL", "AUTH_MAILER_DEV_INBOX_ENABLED"):
             del env[name]
         if not programs.can_prepare_statements(pgbouncer):
@@ -180,7 +180,7 @@ def test_service_follows_promoted_standby_and_former_primary_returns_as_standby(
             stack.callback(process.kill)
             process.launch()
         server.wait()
-        robust.sign_up_to_sign_in(server, post, "ada@example.com")
+        sign_ups.sign_up_to_sign_in(server, post, "ada@example.com")
         wait_until(lambda: second.has_user("ada@example.com"), "replication")
         assert second.query("SELECT pg_is_in_recovery()")
 
@@ -197,7 +197,7 @@ def test_service_follows_promoted_standby_and_former_primary_returns_as_standby(
         promoted = time.monotonic()
         wait_until(lambda: _sign_in(server, "ada@example.com").status_code == 200, "the promoted standby")
         assert time.monotonic() - promoted < FAILOVER_SECONDS
-        robust.sign_up_to_sign_in(server, post, "ben@example.com")
+        sign_ups.sign_up_to_sign_in(server, post, "ben@example.com")
 
         for named in (first, second):
             again = subprocess.run(
@@ -246,5 +246,5 @@ def test_a_server_whose_first_start_was_interrupted_does_not_start(nodes: tuple[
 
 
 def _sign_in(server: live.LiveServer, email: str) -> requests.Response:
-    body = {"email": email, "password": robust.PASSWORD}
+    body = {"email": email, "password": sign_ups.PASSWORD}
     return requests.post(f"{server.url}/token?grant_type=password", json=body, timeout=60)

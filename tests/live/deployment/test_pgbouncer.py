@@ -16,9 +16,9 @@ from psycopg import conninfo, sql
 
 from tests import ports
 from tests.live import servers as live
+from tests.live import sign_ups
 from tests.live.clients.postbox import Postbox
 from tests.live.deployment import programs
-from tests.live.robustness import conftest as robust
 from tests.timeouts import wait_until
 
 PASSWORD = "of the pooler"
@@ -80,7 +80,7 @@ def test_servers_and_worker_run_behind_transaction_pooler(
 ) -> None:
     with Postbox() as post:
         env = {
-            **robust.settings_for(post),
+            **sign_ups.settings_for(post),
             **programs.pooling_settings(has_prepared_statements=has_prepared_statements),
             "AUTH_MAILER_WORKER_ENABLED": "false",
             "WEB_CONCURRENCY": "1",
@@ -96,7 +96,7 @@ def test_servers_and_worker_run_behind_transaction_pooler(
             worker.launch()
             for number, server in enumerate(servers):
                 _use_account(server, post, f"ada{number}@example.com")
-            wait_until(lambda: robust.count(pooler.direct_url, "procrastinate_jobs") == 0, "an empty queue")
+            wait_until(lambda: live.count_rows(pooler.direct_url, "procrastinate_jobs") == 0, "an empty queue")
             prepared = [int(server.get("prepared_statements", 0)) for server in _show(pooler, "SERVERS")]
             assert any(prepared) == has_prepared_statements
             assert [process.stop() for process in (*servers, worker)] == [0, 0, 0]
@@ -136,10 +136,10 @@ def test_doctor_asks_for_the_limits_of_sessions_behind_the_pooler(
 
 def _use_account(server: live.LiveServer, post: Postbox, email: str) -> None:
     """Sign up, open the link, sign in, read the user and refresh, more often than the pooler has connections."""
-    access = robust.sign_up_to_sign_in(server, post, email)
+    access = sign_ups.sign_up_to_sign_in(server, post, email)
     shown = requests.get(f"{server.url}/user", headers={"Authorization": f"Bearer {access}"}, timeout=60)
     assert shown.json()["email"] == email
-    body = {"email": email, "password": robust.PASSWORD}
+    body = {"email": email, "password": sign_ups.PASSWORD}
     session = requests.post(f"{server.url}/token?grant_type=password", json=body, timeout=60).json()
     for _ in range(6):
         body = {"refresh_token": session["refresh_token"]}

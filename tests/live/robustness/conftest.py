@@ -1,145 +1,15 @@
-"""Fixtures and helpers for tests of a running server: emails, processes and sign-ups."""
+"""A mail server for tests of a running server."""
 
 from __future__ import annotations
 
-import contextlib
-import http.client
-import json
-import socket
 from collections.abc import Iterator
 
-import psutil
-import psycopg
 import pytest
-import requests
-from psycopg import sql
 
-from tests.fakes.smtp import FakeSmtp
 from tests.live.clients.postbox import Postbox
-from tests.live.servers import LiveServer
-from tests.timeouts import TIMEOUT_SECONDS, wait_until
-
-PASSWORD = "correct horse battery"
 
 
 @pytest.fixture
 def post() -> Iterator[Postbox]:
     with Postbox() as running:
         yield running
-
-
-def settings_for(post: Postbox) -> dict[str, str]:
-    """Settings of a server that sends emails to `post`, with the code in the subject, without rate limits."""
-    return {
-        "AUTH_SMTP_HOST": post.smtp.host,
-        "AUTH_SMTP_PORT": str(post.smtp.port),
-        "AUTH_SMTP_ADMIN_EMAIL": "noreply@example.com",
-        "AUTH_MAILER_SUBJECTS_CONFIRMATION": "Your code is {{ .Token }}",
-        "AUTH_RATE_LIMIT_EMAIL_SENT": "1000000",
-        "AUTH_RATE_LIMIT_OTP": "1000000",
-    }
-
-
-def sign_up(server: LiveServer, email: str) -> requests.Response | None:
-    """The response, or None if the server closed the connection first. Raises if the server exceeds the timeout."""
-    body = {"email": email, "password": PASSWORD}
-    try:
-        return requests.post(f"{server.url}/signup", json=body, timeout=TIMEOUT_SECONDS)
-    except (requests.ConnectionError, requests.exceptions.ChunkedEncodingError):
-        return None
-
-
-def sign_up_to_sign_in(server: LiveServer, post: Postbox, email: str) -> str:
-    """Sign up, open the link in the email and sign in; return the access token."""
-    made = sign_up(server, email)
-    assert made is not None
-    assert made.status_code == 200, made.text
-    received = post.wait(email, seconds=TIMEOUT_SECONDS)
-    landed = requests.get(received.link, allow_redirects=False, timeout=TIMEOUT_SECONDS)
-    assert "access_token=" in landed.headers["Location"]
-    signed_in = requests.post(
-        f"{server.url}/token",
-        params={"grant_type": "password"},
-        json={"email": email, "password": PASSWORD},
-        timeout=TIMEOUT_SECONDS,
-    )
-    assert signed_in.status_code == 200, signed_in.text
-    return str(signed_in.json()["access_token"])
-
-
-class HalfSent:
-    """A sign-up that the server has begun to handle and whose body stops half-way until `finish` sends the rest."""
-
-    def __init__(self, server: LiveServer, email: str) -> None:
-        self.email = email
-        self._body = json.dumps({"email": email, "password": PASSWORD}).encode()
-        self._socket = socket.create_connection(("127.0.0.1", server.port), timeout=TIMEOUT_SECONDS)
-        head = "POST /signup HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
-        self._socket.sendall(f"{head}Content-Length: {len(self._body)}\r\n\r\n".encode())
-        # RFC 9110, section 10.1.1: the server asks for the body once it handles the request.
-        received = b""
-        while not received.endswith(b"\r\n\r\n"):
-            received += self._socket.recv(1)
-        assert received.startswith(b"HTTP/1.1 100"), received
-        self._socket.sendall(self._body[:5])
-
-    def finish(self) -> int:
-        """Send the rest and return the status of the answer."""
-        with self._socket:
-            self._socket.sendall(self._body[5:])
-            response = http.client.HTTPResponse(self._socket)
-            response.begin()
-            return response.status
-
-
-def message_ids(smtp: FakeSmtp) -> dict[str, list[str]]:
-    """Recipient → the Message-IDs of received emails, one per copy."""
-    by_recipient: dict[str, list[str]] = {}
-    for received in list(smtp.received):
-        for recipient in received.recipients:
-            by_recipient.setdefault(recipient, []).append(received.message["Message-ID"])
-    return by_recipient
-
-
-def count(database_url: str, table: str) -> int:
-    with psycopg.connect(database_url) as connection:
-        row = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))).fetchone()
-    assert row is not None
-    return int(row[0])
-
-
-def descendants(server: LiveServer) -> list[psutil.Process]:
-    """All existing child processes of the server."""
-    return list(psutil.Process(server.process.pid).children(recursive=True))
-
-
-def serving_processes(server: LiveServer) -> list[psutil.Process]:
-    """Processes that handle requests, oldest first: only these have threads."""
-    return [process for process in sorted(descendants(server), key=_age) if _runs(process) and _has_threads(process)]
-
-
-def all_serving_processes(server: LiveServer) -> list[psutil.Process]:
-    """The same, once as many exist as `LiveServer` configures; `/health` answers after the first one starts."""
-    wait_until(lambda: len(serving_processes(server)) == 2, "two serving processes")
-    return serving_processes(server)
-
-
-def are_gone(processes: list[psutil.Process]) -> bool:
-    """Return True if none of these processes runs any more; zombies count as gone."""
-    return not any(_runs(process) for process in processes)
-
-
-def _age(process: psutil.Process) -> float:
-    return float(process.create_time())
-
-
-def _has_threads(process: psutil.Process) -> bool:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return bool(process.num_threads() > 1)
-    return False
-
-
-def _runs(process: psutil.Process) -> bool:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
-    return False

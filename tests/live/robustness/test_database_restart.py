@@ -18,9 +18,9 @@ import pytest
 import requests
 
 from authsvc.db import embedded
-from tests.live import servers
+from tests.live import servers, sign_ups
 from tests.live.clients.postbox import Postbox
-from tests.live.robustness import conftest as robust
+from tests.live.processes import are_gone
 from tests.timeouts import TIMEOUT_SECONDS, wait_until
 
 CLIENTS = 6
@@ -41,7 +41,7 @@ class Cluster:
         server = psutil.Process(int(lock.read_text().split()[0]))
         processes = [server, *server.children(recursive=True)]
         server.send_signal(number)
-        wait_until(lambda: robust.are_gone(processes), "PostgreSQL to exit")
+        wait_until(lambda: are_gone(processes), "PostgreSQL to exit")
         # In containers without a reaping init process, zombies keep the process IDs in these files in use.
         for stale_lock in (lock, self._folder / f".s.PGSQL.{embedded.PORT}.lock"):
             stale_lock.unlink(missing_ok=True)
@@ -87,7 +87,7 @@ class Load:
             number += 1
             email = f"client{client}.{number}@example.com"
             begun = time.monotonic()
-            attempt = Attempt(email=email, begun=begun, response=robust.sign_up(self.server, email))
+            attempt = Attempt(email=email, begun=begun, response=sign_ups.sign_up(self.server, email))
             self.attempts.append(attempt)
             if not attempt.succeeded:
                 time.sleep(0.1)
@@ -110,7 +110,7 @@ def sizes(url: str) -> dict[str, int]:
     query = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename NOT LIKE 'procrastinate%'"
     with psycopg.connect(url) as connection:
         tables = [table for (table,) in connection.execute(query).fetchall()]
-    return {table: robust.count(url, table) for table in tables}
+    return {table: servers.count_rows(url, table) for table in tables}
 
 
 # `pg_ctl stop -m immediate` sends SIGQUIT.
@@ -118,7 +118,7 @@ def sizes(url: str) -> dict[str, int]:
 def test_server_recovers_after_postgresql_restart(
     number: signal.Signals, tmp_path: Path, cluster: Cluster, post: Postbox
 ) -> None:
-    with servers.LiveServer(folder=tmp_path, database_url=cluster.url, env=robust.settings_for(post)) as server:
+    with servers.LiveServer(folder=tmp_path, database_url=cluster.url, env=sign_ups.settings_for(post)) as server:
         load = Load(server)
         threads = [threading.Thread(target=load.sign_up, args=(client,)) for client in range(CLIENTS)]
         for thread in threads:
@@ -147,15 +147,15 @@ def test_server_recovers_after_postgresql_restart(
 
         accepted = {attempt.email for attempt in load.attempts if attempt.succeeded}
         assert accepted <= emails(cluster.url)
-        wait_until(lambda: accepted <= robust.message_ids(post.smtp).keys(), "delivery of all accepted emails")
-        wait_until(lambda: robust.count(cluster.url, "procrastinate_jobs") == 0, "an empty queue")
+        wait_until(lambda: accepted <= post.smtp.message_ids().keys(), "delivery of all accepted emails")
+        wait_until(lambda: servers.count_rows(cluster.url, "procrastinate_jobs") == 0, "an empty queue")
         assert server.stop() == 0
-    assert [ids for ids in robust.message_ids(post.smtp).values() if len(set(ids)) > 1] == []
+    assert [ids for ids in post.smtp.message_ids().values() if len(set(ids)) > 1] == []
 
 
 def test_stale_idle_connections_fail_no_request(tmp_path: Path, cluster: Cluster, post: Postbox) -> None:
-    with servers.LiveServer(folder=tmp_path, database_url=cluster.url, env=robust.settings_for(post)) as server:
-        token = robust.sign_up_to_sign_in(server, post, "ada@example.com")
+    with servers.LiveServer(folder=tmp_path, database_url=cluster.url, env=sign_ups.settings_for(post)) as server:
+        token = sign_ups.sign_up_to_sign_in(server, post, "ada@example.com")
 
         def ask(_: int) -> int:
             headers = {"Authorization": f"Bearer {token}"}

@@ -15,9 +15,9 @@ import requests
 
 from authsvc.server import threaded_requests
 from tests.fakes import http_peer
-from tests.live import servers
+from tests.live import servers, sign_ups
 from tests.live.clients.postbox import Postbox
-from tests.live.robustness import conftest as robust
+from tests.live.processes import all_serving_processes, are_gone, descendants, serving_processes
 from tests.timeouts import TIMEOUT_SECONDS, wait_until
 
 Gunicorn = Callable[..., servers.LiveServer]
@@ -33,7 +33,7 @@ def gunicorn(tmp_path: Path, empty_database_url: str, post: Postbox) -> Gunicorn
         return servers.LiveServer(
             folder=folder,
             database_url=empty_database_url,
-            env=robust.settings_for(post) | env,
+            env=sign_ups.settings_for(post) | env,
             command=servers.GUNICORN,
             port=port,
         )
@@ -43,15 +43,15 @@ def gunicorn(tmp_path: Path, empty_database_url: str, post: Postbox) -> Gunicorn
 
 def test_sign_up_works_and_running_request_finishes_after_sigterm(gunicorn: Gunicorn, post: Postbox) -> None:
     with gunicorn() as server:
-        robust.sign_up_to_sign_in(server, post, "ada@example.com")
+        sign_ups.sign_up_to_sign_in(server, post, "ada@example.com")
 
-        running = robust.HalfSent(server, "late@example.com")
-        processes = robust.descendants(server)
+        running = sign_ups.HalfSent(server, "late@example.com")
+        processes = descendants(server)
         server.process.send_signal(signal.SIGTERM)
         time.sleep(0.5)  # gunicorn reports nothing when it receives the signal
         assert running.finish() == 200
         assert server.process.wait(TIMEOUT_SECONDS) == 0
-        wait_until(lambda: robust.are_gone(processes), "all processes to exit")
+        wait_until(lambda: are_gone(processes), "all processes to exit")
         assert "Traceback" not in server.log.read_text()
 
         server.launch()
@@ -64,25 +64,25 @@ def test_killed_process_is_replaced_and_its_emails_arrive(gunicorn: Gunicorn, po
         post.smtp.hold = True
         addresses = [f"person{number}@example.com" for number in range(3)]
         for email in addresses:
-            made = robust.sign_up(server, email)
+            made = sign_ups.sign_up(server, email)
             assert made is not None
             assert made.status_code == 200
-        killed = robust.all_serving_processes(server)
+        killed = all_serving_processes(server)
         wait_until(lambda: post.smtp.held == len(killed), "a running delivery in each process")
         for process in killed:
             process.kill()
         post.smtp.hold = False
         for email in addresses:
             post.wait(email, seconds=TIMEOUT_SECONDS)
-        assert not set(robust.serving_processes(server)) & set(killed)
-    assert {len(ids) for ids in robust.message_ids(post.smtp).values()} == {1}
+        assert not set(serving_processes(server)) & set(killed)
+    assert {len(ids) for ids in post.smtp.message_ids().values()} == {1}
 
 
 def test_new_processes_answer_after_sighup(gunicorn: Gunicorn) -> None:
     with gunicorn() as server:
-        before = robust.all_serving_processes(server)
+        before = all_serving_processes(server)
         server.process.send_signal(signal.SIGHUP)
-        wait_until(lambda: robust.are_gone(before), "the old processes to exit")
+        wait_until(lambda: are_gone(before), "the old processes to exit")
         for _ in range(8):
             assert requests.get(f"{server.url}/health", timeout=TIMEOUT_SECONDS).status_code == 200
 
@@ -113,7 +113,7 @@ def test_other_requests_are_served_while_sign_ups_wait_for_a_hook(gunicorn: Guni
             "AUTH_HOOK_BEFORE_USER_CREATED_TIMEOUT": "30s",
         }
         with gunicorn(**env) as server:
-            sign_ups = [pool.submit(sign_up, server.url) for _ in range(80)]
+            requested = [pool.submit(sign_up, server.url) for _ in range(80)]
             started.wait(TIMEOUT_SECONDS)
             hook.wait_for_requests(threaded_requests.MAX_WAITING_THREADS)
             try:
@@ -121,6 +121,6 @@ def test_other_requests_are_served_while_sign_ups_wait_for_a_hook(gunicorn: Guni
                     assert requests.get(f"{server.url}/settings", timeout=10).status_code == 200
             finally:
                 released.set()
-            statuses = Counter(each.result() for each in sign_ups)
+            statuses = Counter(each.result() for each in requested)
     assert set(statuses) == {200, 503}
     assert statuses[200] >= threaded_requests.MAX_WAITING_THREADS

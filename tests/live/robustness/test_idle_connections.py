@@ -8,9 +8,8 @@ from pathlib import Path
 
 import requests
 
-from tests.live import servers
+from tests.live import servers, sign_ups
 from tests.live.clients.postbox import Postbox
-from tests.live.robustness import conftest as robust
 from tests.timeouts import TIMEOUT_SECONDS, wait_until
 
 CONNECTIONS = 200
@@ -47,11 +46,11 @@ def is_served_with_idle_connections(server: servers.LiveServer, sent: bytes) -> 
 
 
 def test_idle_connections_block_no_thread(tmp_path: Path, fresh_database_url: str, post: Postbox) -> None:
-    env = robust.settings_for(post)
+    env = sign_ups.settings_for(post)
     with servers.LiveServer(folder=tmp_path, database_url=fresh_database_url, env=env) as server:
         for number, sent in enumerate((b"", HALF, WHOLE)):
             wait_until(
                 lambda sent=sent: is_served_with_idle_connections(server, sent),  # type: ignore[misc]
                 f"a response while other connections are open that have sent {sent!r}",
             )
-            robust.sign_up_to_sign_in(server, post, f"person{number}@example.com")
+            sign_ups.sign_up_to_sign_in(server, post, f"person{number}@example.com")

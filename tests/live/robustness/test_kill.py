@@ -7,9 +7,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.live import servers
+from tests.live import servers, sign_ups
 from tests.live.clients.postbox import Postbox
-from tests.live.robustness import conftest as robust
+from tests.live.processes import all_serving_processes, are_gone, descendants, serving_processes
 from tests.timeouts import wait_until
 
 SIGN_UPS = 12
@@ -18,16 +18,16 @@ SIGN_UPS = 12
 
 def kill_serving_process(server: servers.LiveServer) -> None:
     """Kill one serving process and wait until the supervisor has replaced it."""
-    before = robust.all_serving_processes(server)
+    before = all_serving_processes(server)
     before[0].kill()
-    wait_until(lambda: len(set(robust.serving_processes(server)) - set(before)) == 1, "a replacement process")
+    wait_until(lambda: len(set(serving_processes(server)) - set(before)) == 1, "a replacement process")
 
 
 def kill_supervisor(server: servers.LiveServer) -> None:
-    orphans = robust.descendants(server)
+    orphans = descendants(server)
     server.process.kill()
     server.process.wait()
-    wait_until(lambda: robust.are_gone(orphans), "the children of the killed supervisor to exit")
+    wait_until(lambda: are_gone(orphans), "the children of the killed supervisor to exit")
     server.launch()
     server.wait()
 
@@ -41,11 +41,11 @@ def kill_everything(server: servers.LiveServer) -> None:
 def test_killed_processes_lose_no_accepted_email(tmp_path: Path, fresh_database_url: str, post: Postbox) -> None:
     post.smtp.delay = 0.2
     accepted: set[str] = set()
-    server = servers.LiveServer(folder=tmp_path, database_url=fresh_database_url, env=robust.settings_for(post))
+    server = servers.LiveServer(folder=tmp_path, database_url=fresh_database_url, env=sign_ups.settings_for(post))
 
     def sign_up(number: int) -> None:
         email = f"person{number}@example.com"
-        made = robust.sign_up(server, email)
+        made = sign_ups.sign_up(server, email)
         if made is not None:
             assert made.status_code == 200, made.text
             accepted.add(email)
@@ -60,21 +60,23 @@ def test_killed_processes_lose_no_accepted_email(tmp_path: Path, fresh_database_
             for response in responses:
                 response.result()
         post.smtp.delay = 0
-        wait_until(lambda: accepted <= robust.message_ids(post.smtp).keys(), "delivery of all accepted emails")
-        wait_until(lambda: robust.count(fresh_database_url, "procrastinate_jobs") == 0, "an empty queue")
+        wait_until(lambda: accepted <= post.smtp.message_ids().keys(), "delivery of all accepted emails")
+        wait_until(lambda: servers.count_rows(fresh_database_url, "procrastinate_jobs") == 0, "an empty queue")
 
     assert len(accepted) > SIGN_UPS
-    copies = robust.message_ids(post.smtp)
+    copies = post.smtp.message_ids()
     assert [ids for ids in copies.values() if len(set(ids)) > 1] == []
 
 
 def test_two_concurrently_killed_processes_are_replaced(tmp_path: Path, fresh_database_url: str, post: Postbox) -> None:
-    with servers.LiveServer(folder=tmp_path, database_url=fresh_database_url, env=robust.settings_for(post)) as server:
-        before = robust.all_serving_processes(server)
+    with servers.LiveServer(
+        folder=tmp_path, database_url=fresh_database_url, env=sign_ups.settings_for(post)
+    ) as server:
+        before = all_serving_processes(server)
         for process in before:
             process.kill()
-        wait_until(lambda: len(set(robust.serving_processes(server)) - set(before)) == 2, "two replacement processes")
+        wait_until(lambda: len(set(serving_processes(server)) - set(before)) == 2, "two replacement processes")
         server.wait()
 
-        robust.sign_up_to_sign_in(server, post, "ada@example.com")
+        sign_ups.sign_up_to_sign_in(server, post, "ada@example.com")
         assert server.stop() == 0

@@ -18,8 +18,9 @@ from psycopg.types.json import Jsonb
 from authsvc.messaging import Email
 from mailer.delivery import encryption
 from tests.fakes.smtp import DROP, HANG
+from tests.live import sign_ups
 from tests.live.clients.postbox import Postbox
-from tests.live.robustness import conftest as robust
+from tests.live.processes import all_serving_processes
 from tests.live.servers import LiveServer
 from tests.timeouts import TIMEOUT_SECONDS, wait_until
 
@@ -125,7 +126,7 @@ def addresses_for(name: str, count: int) -> list[str]:
 
 def sign_up(server: LiveServer, *addresses: str) -> set[frozenset[str]]:
     """The distinct key sets of the responses; all must be successful."""
-    responses = [robust.sign_up(server, address) for address in addresses]
+    responses = [sign_ups.sign_up(server, address) for address in addresses]
     assert [response.status_code if response is not None else None for response in responses] == [200] * len(addresses)
     return {frozenset(response.json()) for response in responses if response is not None}
 
@@ -145,7 +146,7 @@ def landing(message: Email) -> str:
 def test_each_valid_email_arrives_once_despite_mail_server_failures(
     tmp_path: Path, fresh_database_url: str, post: Postbox
 ) -> None:
-    env = robust.settings_for(post) | {"AUTH_MAILER_OTP_EXP": str(int(LIFE.total_seconds()))}
+    env = sign_ups.settings_for(post) | {"AUTH_MAILER_OTP_EXP": str(int(LIFE.total_seconds()))}
     deliveries, smtp = DeliveryState(fresh_database_url), post.smtp
     early, late, ada = addresses_for("early", 2), addresses_for("late", 2), "ada@example.com"
     patient, crowd, cut, gone, spam = (
@@ -157,7 +158,7 @@ def test_each_valid_email_arrives_once_despite_mail_server_failures(
     )
 
     with LiveServer(folder=tmp_path, database_url=fresh_database_url, env=env) as server:
-        robust.all_serving_processes(server)
+        all_serving_processes(server)
         usual = sign_up(server, ada)
         received = post.wait(ada, seconds=TIMEOUT_SECONDS)
         assert "access_token=" in requests.get(received.link, allow_redirects=False, timeout=60).headers["Location"]
@@ -226,7 +227,7 @@ def test_each_valid_email_arrives_once_despite_mail_server_failures(
         assert [landing(message) for message in (*held, broken_off)] == ["access_token"] * 3
         assert [landing(message) for message in too_late] == ["error"] * 2
 
-    copies = robust.message_ids(smtp)
+    copies = smtp.message_ids()
     assert {address: len(ids) for address, ids in copies.items()} == {
         **dict.fromkeys((*late, *patient, *crowd, cut, ada), 1),
         ada: 2,

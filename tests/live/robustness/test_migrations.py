@@ -7,7 +7,6 @@ from pathlib import Path
 import psycopg
 
 from tests.live import servers
-from tests.live.robustness import conftest as robust
 from tests.timeouts import TIMEOUT_SECONDS, wait_until
 
 MIGRATE = (str(servers.PROJECT / "manage.py"), "migrate")
@@ -22,7 +21,7 @@ SLEEPING = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() 
 def applied(url: str) -> int:
     with psycopg.connect(url) as connection:
         exists = connection.execute("SELECT to_regclass('django_migrations')").fetchone()
-    return robust.count(url, "django_migrations") if exists and exists[0] else 0
+    return servers.count_rows(url, "django_migrations") if exists and exists[0] else 0
 
 
 def launch(url: str, folder: Path, *arguments: str) -> servers.LiveServer:

@@ -11,9 +11,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from tests.live import servers
+from tests.live import servers, sign_ups
 from tests.live.clients.postbox import Postbox
-from tests.live.robustness import conftest as robust
 from tests.live.robustness.test_two_servers import migrations_applied
 from tests.timeouts import TIMEOUT_SECONDS
 
@@ -30,7 +29,7 @@ class Installation:
         self.post = post
         self.prefix = PREFIXES[namespace]
         self._folder, self._database_url = folder, database_url
-        self._env = {**robust.settings_for(post), "AUTH_DB_NAMESPACE": namespace, "WEB_CONCURRENCY": "1"}
+        self._env = {**sign_ups.settings_for(post), "AUTH_DB_NAMESPACE": namespace, "WEB_CONCURRENCY": "1"}
 
     def server(self, **env: str) -> servers.LiveServer:
         return servers.LiveServer(folder=self._folder, database_url=self._database_url, env={**self._env, **env})
@@ -63,7 +62,7 @@ def names(url: str, kinds: str) -> set[str]:
 
 def copies(installation: Installation) -> dict[str, int]:
     """Recipient → the number of received emails."""
-    return {email: len(ids) for email, ids in robust.message_ids(installation.post.smtp).items()}
+    return {email: len(ids) for email, ids in installation.post.smtp.message_ids().items()}
 
 
 def waiting(url: str) -> list[str]:
@@ -75,12 +74,12 @@ def waiting(url: str) -> list[str]:
 
 def test_three_installations_share_one_database(empty_database_url: str, installations: list[Installation]) -> None:
     with contextlib.ExitStack() as running:
-        servers = [running.enter_context(one.server()) for one in installations]
-        for one, server in zip(installations, servers, strict=True):
-            robust.sign_up_to_sign_in(server, one.post, EMAIL)
+        started = [running.enter_context(one.server()) for one in installations]
+        for one, server in zip(installations, started, strict=True):
+            sign_ups.sign_up_to_sign_in(server, one.post, EMAIL)
         assert [copies(one) for one in installations] == [{EMAIL: 1}] * 3
-        assert [robust.count(empty_database_url, f"{one.prefix}users") for one in installations] == [1] * 3
-        assert all(migrations_applied(server) > 0 for server in servers)
+        assert [servers.count_rows(empty_database_url, f"{one.prefix}users") for one in installations] == [1] * 3
+        assert all(migrations_applied(server) > 0 for server in started)
 
     everything = names(empty_database_url, "riS")
     plain = {name for name in everything if not name.startswith(("a_", "b_"))}
@@ -97,11 +96,11 @@ def test_three_installations_share_one_database(empty_database_url: str, install
     *others, last = installations
     with last.server(AUTH_MAILER_WORKER_ENABLED="false") as silent:
         assert migrations_applied(silent) == 0
-        robust.sign_up(silent, LATER_EMAIL)
+        sign_ups.sign_up(silent, LATER_EMAIL)
         for one in others:
             with one.server() as server:
                 assert migrations_applied(server) == 0
-                robust.sign_up_to_sign_in(server, one.post, LATER_EMAIL)
+                sign_ups.sign_up_to_sign_in(server, one.post, LATER_EMAIL)
         assert waiting(empty_database_url) == ["b_"]
         assert copies(last) == {EMAIL: 1}
     with last.server():

@@ -10,9 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.live import servers
+from tests.live import servers, sign_ups
 from tests.live.clients.postbox import Postbox
-from tests.live.robustness import conftest as robust
+from tests.live.processes import are_gone, descendants
 from tests.timeouts import TIMEOUT_SECONDS, wait_until
 
 
@@ -29,27 +29,27 @@ def press_ctrl_c(server: servers.LiveServer) -> None:
 def test_shutdown_under_load_is_graceful(
     stop: Callable[[servers.LiveServer], None], tmp_path: Path, fresh_database_url: str, post: Postbox
 ) -> None:
-    env = robust.settings_for(post)
+    env = sign_ups.settings_for(post)
     with servers.LiveServer(folder=tmp_path, database_url=fresh_database_url, env=env) as server:
         post.smtp.delay = 1
         for number in range(4):
-            assert robust.sign_up(server, f"early{number}@example.com") is not None
-        running = [robust.HalfSent(server, f"late{number}@example.com") for number in range(4)]
-        processes = robust.descendants(server)
+            assert sign_ups.sign_up(server, f"early{number}@example.com") is not None
+        running = [sign_ups.HalfSent(server, f"late{number}@example.com") for number in range(4)]
+        processes = descendants(server)
 
         stop(server)
         wait_until(lambda: "graceful shutdown" in server.log.read_text(), "the start of the shutdown")
         assert [request.finish() for request in running] == [200] * 4
         assert server.process.wait(TIMEOUT_SECONDS) == 0
-        wait_until(lambda: robust.are_gone(processes), "all processes to exit")
+        wait_until(lambda: are_gone(processes), "all processes to exit")
         assert "Traceback" not in server.log.read_text()
 
         # The next server delivers the queued messages.
         post.smtp.delay = 0
         server.launch()
         server.wait()
-        wait_until(lambda: robust.count(fresh_database_url, "procrastinate_jobs") == 0, "an empty queue")
-    assert {email: len(ids) for email, ids in robust.message_ids(post.smtp).items()} == {
+        wait_until(lambda: servers.count_rows(fresh_database_url, "procrastinate_jobs") == 0, "an empty queue")
+    assert {email: len(ids) for email, ids in post.smtp.message_ids().items()} == {
         f"{when}{number}@example.com": 1 for when in ("early", "late") for number in range(4)
     }
 
@@ -61,15 +61,15 @@ def test_shutdown_under_load_is_graceful(
 def test_embedded_database_stops_with_server(
     http_server: str, stop: Callable[[servers.LiveServer], None], tmp_path: Path, database_folder: Path, post: Postbox
 ) -> None:
-    env = robust.settings_for(post)
+    env = sign_ups.settings_for(post)
     command = servers.COMMANDS[http_server]
     url = f"embedded:{database_folder}"
     with servers.LiveServer(folder=tmp_path, database_url=url, env=env, command=command) as server:
-        robust.sign_up_to_sign_in(server, post, "ada@example.com")
+        sign_ups.sign_up_to_sign_in(server, post, "ada@example.com")
         database = psutil.Process(int((database_folder / "data" / "postmaster.pid").read_text().split()[0]))
-        processes = [*robust.descendants(server), database, *database.children(recursive=True)]
+        processes = [*descendants(server), database, *database.children(recursive=True)]
 
         stop(server)
         assert server.process.wait(TIMEOUT_SECONDS) == 0
-        wait_until(lambda: robust.are_gone(processes), "all processes to exit")
+        wait_until(lambda: are_gone(processes), "all processes to exit")
     assert not (database_folder / "data" / "postmaster.pid").exists()

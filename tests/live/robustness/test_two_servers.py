@@ -8,8 +8,8 @@ from pathlib import Path
 import psycopg
 
 from tests.live import servers as live
+from tests.live import sign_ups
 from tests.live.clients.postbox import Postbox
-from tests.live.robustness import conftest as robust
 
 
 def migrations_applied(server: live.LiveServer) -> int:
@@ -20,7 +20,7 @@ def migrations_applied(server: live.LiveServer) -> int:
 
 
 def test_concurrent_servers_migrate_and_start(tmp_path: Path, empty_database_url: str, post: Postbox) -> None:
-    env = {**robust.settings_for(post), "WEB_CONCURRENCY": "1"}
+    env = {**sign_ups.settings_for(post), "WEB_CONCURRENCY": "1"}
     servers = [
         live.LiveServer(folder=tmp_path, database_url=empty_database_url, env={**env, "AUTH_DB_NAMESPACE": namespace})
         for namespace in ("", "", "other")
@@ -30,7 +30,7 @@ def test_concurrent_servers_migrate_and_start(tmp_path: Path, empty_database_url
     for server in servers:
         server.wait()
     for number, server in enumerate(servers):
-        robust.sign_up_to_sign_in(server, post, f"person{number}@example.com")
+        sign_ups.sign_up_to_sign_in(server, post, f"person{number}@example.com")
 
     assert [server.stop() for server in servers] == [0, 0, 0]
     first, second, third = map(migrations_applied, servers)
