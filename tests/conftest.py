@@ -192,9 +192,9 @@ class Api:
         return self.request("DELETE", path, body, **options)
 
 
-def read_success(response: ApiResponse) -> dict[str, Any]:
+def read_success(response: ApiResponse, *, status: int = 200) -> dict[str, Any]:
     """The body of a response that must be a success."""
-    assert response.status_code == 200, response.content
+    assert response.status_code == status, response.content
     body: dict[str, Any] = response.json()
     return body
 

@@ -11,7 +11,6 @@ import pytest
 
 from authsvc import conf
 from authsvc.conf.sections.hooks import Hook, HookSettings
-from tests.conftest import ApiResponse
 from tests.fakes.http_peer import HttpPeer, in_json
 
 SetHook = Callable[..., None]
@@ -39,8 +38,3 @@ def peer(monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpPeer]:
     with HttpPeer() as running:
         running.respond(in_json({}))
         yield running
-
-
-def assert_success(response: ApiResponse) -> ApiResponse:
-    assert response.status_code in (200, 201, 204), response.content
-    return response

@@ -7,7 +7,7 @@ from typing import Any
 import jwt
 from django.conf import settings
 
-from tests.conftest import Api, ApiResponse
+from tests.conftest import Api, ApiResponse, read_success
 
 NOT_ADMIN = (403, "not_admin", "User not allowed")
 USER_NOT_FOUND = (404, "user_not_found", "User not found")
@@ -27,9 +27,7 @@ def ask(api: Api, method: str, path: str, body: Any = None, **options: Any) -> A
 
 def expect_success(api: Api, method: str, path: str, body: Any = None, **options: Any) -> Any:
     """The body of a response that must be a success."""
-    response = ask(api, method, path, body, **options)
-    assert response.status_code == 200, response.content
-    return response.json()
+    return read_success(ask(api, method, path, body, **options))
 
 
 def can_sign_in(api: Api, password: str, **identifier: str) -> bool:

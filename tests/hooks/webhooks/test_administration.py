@@ -17,7 +17,7 @@ from authsvc.security import encrypted_columns, encryption
 from hooks.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint, WebhookEvent
 from hooks.webhooks import subscriptions
 from tests.accounts.administration import admin_requests
-from tests.conftest import Api, ApiResponse, ChangeConfig
+from tests.conftest import Api, ApiResponse, ChangeConfig, read_success
 from tests.factories import make_session
 from tests.fakes.http_peer import HttpPeer, Response
 from tests.hooks.webhooks.deliveries import (
@@ -52,9 +52,7 @@ def ask(api: Api, method: str, path: str, body: Any = None) -> ApiResponse:
 
 
 def expect_success(api: Api, method: str, path: str, body: Any = None, *, status: int = 200) -> Any:
-    response = ask(api, method, path, body)
-    assert response.status_code == status, response.content
-    return response.json()
+    return read_success(ask(api, method, path, body), status=status)
 
 
 class TestAccess:
