@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -18,27 +17,17 @@ from tests.accounts.administration import admin_requests
 from tests.accounts.mfa import factor_requests
 from tests.concurrency import run_in_order
 from tests.conftest import Api, ApiResponse, ChangeConfig
-from tests.factories import AUDIENCE, CHALLENGE, PASSWORD, VERIFIER, make_one_time_token, make_user
-from tests.oauthproviders.browser import Browser, start_link_flow
-from tests.oauthproviders.conftest import github, server  # noqa: F401  (fixtures)
+from tests.factories import AUDIENCE, CHALLENGE, PASSWORD, make_one_time_token, make_user
+from tests.oauthproviders.browser import Browser
 from tests.observations import redirect_query
-from tests.tokens.token_requests import exchange_code, refresh
+from tests.security import sign_in_attempts as attempts
+from tests.security.sign_in_attempts import EMAIL, PHONE, Prepare
 from tokens.models import Session, TokenType
 from tokens.sessions.errors import UserBanned
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_request_limits", "github")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_request_limits", "sign_in_methods", "github")]
 
-EMAIL = "ada@example.com"
-PHONE = "15551234567"
-CODE = "123456"
 PKCE = {"code_challenge": CHALLENGE, "code_challenge_method": "s256"}
-
-Attempt = Callable[[], ApiResponse]
-
-
-@pytest.fixture(autouse=True)
-def sign_in_methods(auth_config: ChangeConfig) -> None:
-    auth_config(signup={"phone_enabled": True, "manual_linking_enabled": True}, sms={"test_codes": {PHONE: CODE}})
 
 
 def ban(api: Api, user: User, duration: str = "24h") -> None:
@@ -86,63 +75,15 @@ def test_banned_user_cannot_sign_up_again_under_auto_confirm(by: str, api: Api, 
     assert "access_token" in api.post("/signup", {**other, "password": PASSWORD}).json()
 
 
-def password(api: Api, user: User) -> Attempt:
-    return lambda: api.post("/token?grant_type=password", {"email": EMAIL, "password": PASSWORD})
-
-
-def link(type: str, token_type: TokenType = TokenType.RECOVERY) -> Callable[[Api, User], Attempt]:
-    def prepare(api: Api, user: User) -> Attempt:
-        if token_type is TokenType.CONFIRMATION:
-            User.objects.filter(id=user.id).update(email_confirmed_at=None)
-        secret = make_one_time_token(user, token_type)
-        return lambda: api.post("/verify", {"type": type, "token_hash": secret.link_token})
-
-    return prepare
-
-
-def opened_link(api: Api, user: User) -> Attempt:
-    secret = make_one_time_token(user)
-    return lambda: api.get(f"/verify?type=magiclink&token={secret.link_token}")
-
-
-def email_code(api: Api, user: User) -> Attempt:
-    secret = make_one_time_token(user)
-    return lambda: api.post("/verify", {"type": "email", "email": EMAIL, "token": secret.code})
-
-
-def sms_code(api: Api, user: User) -> Attempt:
-    return lambda: api.post("/verify", {"type": "sms", "phone": PHONE, "token": CODE})
-
-
-def flow(api: Api, user: User) -> Attempt:
-    made = factories.make_flow(user)
-    return lambda: exchange_code(api, made.auth_code, VERIFIER)
-
-
-def provider(api: Api, user: User) -> Attempt:
-    Browser().sign_in()
-    state = Browser().start()
-    return lambda: Browser().callback(state)
-
-
-def linking(api: Api, user: User) -> Attempt:
-    state = start_link_flow(api, factories.make_session(user).access_token)
-    return lambda: Browser().callback(state)
-
-
-def refreshed(api: Api, user: User) -> Attempt:
-    token = factories.make_session(user).refresh_token
-    return lambda: refresh(api, token)
-
-
 @pytest.mark.parametrize(
     "prepare",
     [
-        password, link("recovery"), link("signup", TokenType.CONFIRMATION), link("invite", TokenType.CONFIRMATION),
-        opened_link, email_code, sms_code, flow, provider, linking, refreshed,
+        attempts.by_password, attempts.by_link("recovery"), attempts.by_link("signup", TokenType.CONFIRMATION),
+        attempts.by_link("invite", TokenType.CONFIRMATION), attempts.by_opened_link, attempts.by_email_code,
+        attempts.by_sms_code, attempts.by_flow, attempts.by_provider, attempts.by_linking, attempts.by_refresh,
     ],
 )  # fmt: skip
-def test_no_sign_in_gives_a_banned_user_tokens(prepare: Callable[[Api, User], Attempt], api: Api) -> None:
+def test_no_sign_in_gives_a_banned_user_tokens(prepare: Prepare, api: Api) -> None:
     user = make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=timezone.now())
     attempt = prepare(api, user)
     before = set(Session.objects.values_list("id", flat=True))

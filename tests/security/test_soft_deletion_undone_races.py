@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -13,78 +12,35 @@ from accounts.models import Identity, User
 from tests import factories
 from tests.accounts.administration import admin_requests
 from tests.concurrency import run_in_order
-from tests.conftest import Api, ApiResponse, ChangeConfig
+from tests.conftest import Api, ApiResponse
 from tests.factories import PASSWORD, make_user
-from tests.oauthproviders.browser import Browser, start_link_flow
-from tests.oauthproviders.conftest import github, server  # noqa: F401  (fixtures)
+from tests.security import sign_in_attempts as attempts
+from tests.security.sign_in_attempts import EMAIL, PHONE, Attempt, Prepare
 from tests.tokens.token_requests import exchange_code, refresh
 from tokens.models import OneTimeToken, Session
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_request_limits", "github")]
-
-EMAIL = "ada@example.com"
-PHONE = "15551234567"
-CODE = "123456"
-
-Prepared = Callable[[], ApiResponse]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("no_request_limits", "sign_in_methods", "github"),
+]
 
 
-@pytest.fixture(autouse=True)
-def sign_in_methods(auth_config: ChangeConfig) -> None:
-    auth_config(signup={"phone_enabled": True, "manual_linking_enabled": True}, sms={"test_codes": {PHONE: CODE}})
-
-
-def by_password(api: Api, user: User) -> Prepared:
-    return lambda: api.post("/token?grant_type=password", {"email": EMAIL, "password": PASSWORD})
-
-
-def by_link(api: Api, user: User) -> Prepared:
-    secret = factories.make_one_time_token(user)
-    return lambda: api.post("/verify", {"type": "recovery", "token_hash": secret.link_token})
-
-
-def by_test_code(api: Api, user: User) -> Prepared:
-    return lambda: api.post("/verify", {"type": "sms", "phone": PHONE, "token": CODE})
-
-
-def by_flow(api: Api, user: User) -> Prepared:
-    flow = factories.make_flow(user)
-    return lambda: exchange_code(api, flow.auth_code)
-
-
-def by_provider(api: Api, user: User) -> Prepared:
-    browser = Browser()
-    assert "access_token" in browser.sign_in().headers["Location"]
-    state = browser.start()
-    return lambda: browser.callback(state)
-
-
-def by_linking(api: Api, user: User) -> Prepared:
-    state = start_link_flow(api, factories.make_session(user).access_token)
-    return lambda: Browser().callback(state)
-
-
-def change_of_email(api: Api, user: User) -> Prepared:
+def change_of_email(api: Api, user: User) -> Attempt:
     token = factories.make_session(user).access_token
     return lambda: api.put("/user", {"email": "new@example.com", "data": {"a": 1}}, bearer=token)
 
 
-def refreshing(api: Api, user: User) -> Prepared:
-    token = factories.make_session(user).refresh_token
-    return lambda: refresh(api, token)
-
-
-def recovery_email(api: Api, user: User) -> Prepared:
+def recovery_email(api: Api, user: User) -> Attempt:
     return lambda: api.post("/recover", {"email": EMAIL})
 
 
-def administration(api: Api, user: User) -> Prepared:
+def administration(api: Api, user: User) -> Attempt:
     return lambda: admin_requests.ask(api, "PUT", f"/admin/users/{user.id}", {"email": "back@example.com"})
 
 
-REQUESTS: list[Callable[[Api, User], Prepared]] = [
-    by_password, by_link, by_test_code, by_flow, by_provider, by_linking, change_of_email, refreshing, recovery_email,
-    administration,
+REQUESTS: list[Prepare] = [
+    attempts.by_password, attempts.by_link("recovery"), attempts.by_sms_code, attempts.by_flow, attempts.by_provider,
+    attempts.by_linking, attempts.by_refresh, change_of_email, recovery_email, administration,
 ]  # fmt: skip
 
 
@@ -108,9 +64,7 @@ def state_of(user: User) -> dict[str, Any]:
 
 @pytest.mark.parametrize("prepare", REQUESTS)
 @pytest.mark.parametrize("deleted_first", [True, False])
-def test_request_during_soft_deletion_does_not_undo_it(
-    prepare: Callable[[Api, User], Prepared], deleted_first: bool, api: Api
-) -> None:
+def test_request_during_soft_deletion_does_not_undo_it(prepare: Prepare, deleted_first: bool, api: Api) -> None:
     user = make_user(email=EMAIL, phone=PHONE, phone_confirmed_at=timezone.now())
     request = prepare(api, user)
     calls = [lambda: delete(api, user), request] if deleted_first else [request, lambda: delete(api, user)]
@@ -180,7 +134,7 @@ def test_administrators_cannot_change_a_deleted_account(changes: dict[str, Any],
 def test_ban_at_the_moment_of_a_sign_in_wins(api: Api) -> None:
     user = make_user(email=EMAIL)
     path = f"/admin/users/{user.id}"
-    request = by_provider(api, user)
+    request = attempts.by_provider(api, user)
     responses = run_in_order(user.id, lambda: admin_requests.ask(api, "PUT", path, {"ban_duration": "24h"}), request)
     assert "error_code=user_banned" in responses[1].headers["Location"]
     assert Session.objects.filter(user=user, created_at__gt=timezone.now() - timedelta(hours=1)).count() == 1
