@@ -6,9 +6,10 @@ import contextlib
 import dataclasses
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -41,6 +42,10 @@ NEW_USER = "INSERT INTO users (id, email, aud) VALUES (gen_random_uuid(), %s, 'a
 HEARTBEAT = "INSERT INTO procrastinate_workers (last_heartbeat) VALUES (now() - %s * interval '1 second')"
 
 
+class Clock:
+    now = 1000.0
+
+
 @pytest.fixture
 def replica(
     transactional_db: None, fresh_database_url: str, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
@@ -69,10 +74,12 @@ def added_replica(url: str, *, alias: str) -> Iterator[psycopg.Connection[Any]]:
                 connection.database.close()
 
 
-def expire_age_checks(alias: str) -> None:
-    """Let the age of each idle connection of this replica be checked again, as after a second."""
-    for connection in read_replica._replicas[alias].idle:
-        connection.checked_until = 0
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of pauses and of the times between two checks of a replica's age."""
+    clock = Clock()
+    monkeypatch.setattr(read_replica, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    return clock
 
 
 def number_of_users() -> int:
@@ -129,7 +136,7 @@ def test_nothing_is_written_to_a_replica(replica: Any) -> None:
     ["UPDATE procrastinate_workers SET last_heartbeat = now() - interval '11 s'", "DELETE FROM procrastinate_workers"],
 )
 def test_a_replica_with_old_data_is_skipped_for_a_while(
-    replica: Any, recorded: RecordedMetrics, caplog: pytest.LogCaptureFixture, change: str
+    replica: Any, clock: Clock, recorded: RecordedMetrics, caplog: pytest.LogCaptureFixture, change: str
 ) -> None:
     replica.execute(change)
     with read_replica.permit():
@@ -140,7 +147,7 @@ def test_a_replica_with_old_data_is_skipped_for_a_while(
 
         replica.execute(HEARTBEAT, [0])
         assert read_replica.read(number_of_users) == 0
-        read_replica._replicas[FIRST].skipped_until = 0
+        clock.now += read_replica.PAUSE_SECONDS
         assert read_replica.read(number_of_users) == 1
 
 
@@ -177,19 +184,20 @@ def test_an_export_has_rows_that_a_replica_lacks(replica: Any, inside: Console) 
     assert b"p@example.com" in b"".join(exported.streaming_content)  # type: ignore[attr-defined]
 
 
-def test_another_replica_is_read_while_one_is_skipped(replica: Any, recorded: RecordedMetrics) -> None:
+def test_another_replica_is_read_while_one_is_skipped(replica: Any, clock: Clock, recorded: RecordedMetrics) -> None:
     with servers.fresh_database() as url, added_replica(url, alias=SECOND) as other, read_replica.permit():
         for email in ("a@example.com", "b@example.com"):
             other.execute(NEW_USER, [email])
         assert {read_replica.read(number_of_users) for _ in range(100)} == {1, 2}
 
         other.execute("UPDATE procrastinate_workers SET last_heartbeat = now() - interval '11 s'")
-        expire_age_checks(SECOND)
+        replica.execute(HEARTBEAT, [0])
+        clock.now += 1
         assert [read_replica.read(number_of_users) for _ in range(100)] == [1] * 100
         assert recorded.total("auth_replica_skips_total", reason="outdated") == 1
 
         replica.execute("DELETE FROM procrastinate_workers")
-        expire_age_checks(FIRST)
+        clock.now += 1
         assert read_replica.read(number_of_users) == 0
 
 
@@ -212,21 +220,27 @@ def test_a_statement_without_a_response_is_not_repeated(replica: Any, auth_confi
     with ThreadPoolExecutor(1) as executor:
         executor.submit(read).result()
     assert ran == [1]
-    assert not read_replica._replicas[FIRST].is_usable()
-
-
-def test_one_thread_tries_a_replica_after_the_pause(replica: Any) -> None:
     with read_replica.permit():
-        assert read_replica.read(number_of_users) == 1
-        tried = read_replica._replicas[FIRST]
-        tried.skipped_until = 1.0  # the pause is over
+        assert read_replica.read(number_of_users) == 0
 
-        def nested() -> int:
-            assert not tried.is_usable()
-            return 7
 
-        assert read_replica.read(nested) == 7
-        assert tried.is_usable()
+def test_one_thread_tries_a_replica_after_the_pause(replica: Any, clock: Clock) -> None:
+    def read(work: Callable[[], int]) -> int:
+        with read_replica.permit():
+            return read_replica.read(work)
+
+    def read_while_another_thread_reads() -> int:
+        assert executor.submit(read, number_of_users).result() == 0
+        return number_of_users()
+
+    replica.execute("DELETE FROM procrastinate_workers")
+    with ThreadPoolExecutor(1) as executor:
+        assert read(number_of_users) == 0
+        replica.execute(HEARTBEAT, [0])
+        clock.now += read_replica.PAUSE_SECONDS
+        assert read(read_while_another_thread_reads) == 1
+        assert executor.submit(read, number_of_users).result() == 1
+        executor.submit(connections.close_all).result()
 
 
 def test_metrics_do_not_wait_for_a_replica(replica: Any) -> None:
@@ -311,7 +325,7 @@ def test_lists_of_the_api_read_the_replica_unless_the_client_asks_for_current_da
     assert ask(api, "GET", "/admin/audit").json() == []
 
 
-def test_metrics_of_the_installation_read_the_replica(replica: Any) -> None:
+def test_metrics_of_the_installation_read_the_replica(replica: Any, clock: Clock) -> None:
     def failed_jobs() -> float:
         samples = [sample for family in QueueCollector().collect() for sample in family.samples]
         return next(sample.value for sample in samples if sample.labels.get("state") == "failed")
@@ -322,7 +336,7 @@ def test_metrics_of_the_installation_read_the_replica(replica: Any) -> None:
     )
     assert failed_jobs() == 1
     replica.execute("DELETE FROM procrastinate_workers")
-    expire_age_checks(FIRST)
+    clock.now += 1
     assert failed_jobs() == 0
     assert "auth_webhook_pending" in {family.name for family in BacklogCollector().collect()}
 
