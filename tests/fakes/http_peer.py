@@ -95,8 +95,7 @@ class FakeServer:
     """`received` holds the requests.
 
     `respond(...)` sets the responses to the next requests in order; the last one repeats. With `path` it applies to
-    that path only. Requests without a configured response get 404. `open_connections` counts accepted connections that
-    this server has not closed.
+    that path only. Requests without a configured response get 404.
     """
 
     url: str

@@ -1,4 +1,4 @@
-"""Sign-ups at a running server that sends emails to a `Postbox`."""
+"""Sign-ups at a running server that sends emails to a `MailboxServer`."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import socket
 
 import requests
 
-from tests.live.clients.postbox import Postbox
+from tests.live.clients.mailbox_server import MailboxServer
 from tests.live.servers import LiveServer
 from tests.timeouts import TIMEOUT_SECONDS
 
 PASSWORD = "correct horse battery"
 
 
-def settings_for(post: Postbox) -> dict[str, str]:
-    """Settings of a server that sends emails to `post`, with the code in the subject, without rate limits."""
+def settings_for(mailbox: MailboxServer) -> dict[str, str]:
+    """Settings of a server that sends emails to `mailbox`, with the code in the subject, without rate limits."""
     return {
-        "AUTH_SMTP_HOST": post.smtp.host,
-        "AUTH_SMTP_PORT": str(post.smtp.port),
+        "AUTH_SMTP_HOST": mailbox.smtp.host,
+        "AUTH_SMTP_PORT": str(mailbox.smtp.port),
         "AUTH_SMTP_ADMIN_EMAIL": "noreply@example.com",
         "AUTH_MAILER_SUBJECTS_CONFIRMATION": "Your code is {{ .Token }}",
         "AUTH_RATE_LIMIT_EMAIL_SENT": "1000000",
@@ -36,12 +36,12 @@ def sign_up(server: LiveServer, email: str) -> requests.Response | None:
         return None
 
 
-def sign_up_to_sign_in(server: LiveServer, post: Postbox, email: str) -> str:
+def sign_up_to_sign_in(server: LiveServer, mailbox: MailboxServer, email: str) -> str:
     """Sign up, open the link in the email and sign in; return the access token."""
     made = sign_up(server, email)
     assert made is not None
     assert made.status_code == 200, made.text
-    received = post.wait(email, seconds=TIMEOUT_SECONDS)
+    received = mailbox.wait(email, seconds=TIMEOUT_SECONDS)
     landed = requests.get(received.link, allow_redirects=False, timeout=TIMEOUT_SECONDS)
     assert "access_token=" in landed.headers["Location"]
     signed_in = requests.post(

@@ -10,7 +10,7 @@ import pytest
 
 from tests import ports, preloaded_python
 from tests.live import servers
-from tests.live.clients.postbox import Postbox
+from tests.live.clients.mailbox_server import MailboxServer
 
 LETTERS_AND_DIGITS = "abcdefghijklmnopqrstuvwxyz:0123456789"
 SUBJECT = "Your code is {{ .Token }}"
@@ -25,7 +25,7 @@ class Service:
     """A running server and its sent emails."""
 
     url: str
-    post: Postbox
+    mailbox: MailboxServer
     admin_token: str
     """Access token of a program that calls the administration API."""
     provider_port: int
@@ -39,12 +39,12 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     The minimum interval is 2 seconds between emails of one type, and 1 second between SMS.
     """
     keys = _printed("generate_keys")
-    with servers.fresh_database() as database_url, Postbox() as post:
+    with servers.fresh_database() as database_url, MailboxServer() as mailbox:
         env = {
             "AUTH_JWT_KEYS": keys,
             "AUTH_URI_ALLOW_LIST": "https://app.example.com/**",
-            "AUTH_SMTP_HOST": post.smtp.host,
-            "AUTH_SMTP_PORT": str(post.smtp.port),
+            "AUTH_SMTP_HOST": mailbox.smtp.host,
+            "AUTH_SMTP_PORT": str(mailbox.smtp.port),
             "AUTH_SMTP_ADMIN_EMAIL": "admin@example.org",
             "AUTH_SMTP_MAX_FREQUENCY": "2s",
             "AUTH_OAUTH_SERVER_ENABLED": "true",
@@ -80,7 +80,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         folder = tmp_path_factory.mktemp("clients")
         with servers.LiveServer(folder=folder, database_url=database_url, env=env, port=port) as server:
             admin_token = _printed("mint_token", "--role=service_role", "--expires=1h", AUTH_JWT_KEYS=keys)
-            yield Service(url=server.url, post=post, admin_token=admin_token.strip(), provider_port=provider_port)
+            yield Service(url=server.url, mailbox=mailbox, admin_token=admin_token.strip(), provider_port=provider_port)
 
 
 def _printed(*command: str, **env: str) -> str:

@@ -76,7 +76,7 @@ def runner(service: Service, provider: OpenIdProvider) -> Iterator[Runner]:
     )
     env = {
         "AUTH_URL": service.url,
-        "EMAILS_URL": service.post.url,
+        "EMAILS_URL": service.mailbox.url,
         "ADMIN_TOKEN": service.admin_token,
         "PROVIDER_URL": provider.url,
         "APP_ID": APP,

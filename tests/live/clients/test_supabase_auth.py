@@ -77,7 +77,7 @@ def client(open_client: Open, email: str, service: Service) -> SyncGoTrueClient:
     """A client signed in as `email`, which the first email confirmed."""
     client = open_client()
     client.sign_up({"email": email, "password": PASSWORD})
-    client.verify_otp({"email": email, "type": "signup", "token": service.post.wait(email).code})
+    client.verify_otp({"email": email, "type": "signup", "token": service.mailbox.wait(email).code})
     return client
 
 
@@ -119,7 +119,7 @@ def test_sign_up_and_confirm_by_link(open_client: Open, email: str, service: Ser
     assert made.user is not None
     assert made.user.user_metadata["name"] == "Ada"
 
-    landed = follow(service.post.wait(email).link)
+    landed = follow(service.mailbox.wait(email).link)
     assert landed.startswith(f"{target}#")
     client.initialize(url=landed)
     assert session_of(client).expires_in == 3600
@@ -136,7 +136,7 @@ def test_sign_up_and_confirm_by_code(open_client: Open, email: str, service: Ser
     client.on_auth_state_change(lambda event, _: events.append(event))
     client.sign_up({"email": email, "password": PASSWORD})
 
-    response = client.verify_otp({"email": email, "type": "email", "token": service.post.wait(email).code})
+    response = client.verify_otp({"email": email, "type": "email", "token": service.mailbox.wait(email).code})
 
     assert response.session is not None
     assert events == ["SIGNED_IN"]
@@ -147,7 +147,7 @@ def test_sign_up_with_pkce(open_client: Open, email: str, service: Service) -> N
     client = open_client(flow_type="pkce")
     target = "https://app.example.com/welcome?tab=1"
     client.sign_up({"email": email, "password": PASSWORD, "options": {"email_redirect_to": target}})
-    landed = follow(service.post.wait(email).link)
+    landed = follow(service.mailbox.wait(email).link)
     assert "#" not in landed
     assert query(landed)["tab"] == "1"
     code = query(landed)["code"]
@@ -293,7 +293,7 @@ def test_recover_by_link(open_client: Open, email: str, service: Service) -> Non
     events: list[AuthChangeEvent] = []
     other.on_auth_state_change(lambda event, _: events.append(event))
     other.reset_password_for_email(email, {"redirect_to": "https://app.example.com/reset"})
-    landed = follow(service.post.wait(email, number=2).link)
+    landed = follow(service.mailbox.wait(email, number=2).link)
     assert urlsplit(landed).path == "/reset"
 
     other.initialize(url=landed)
@@ -308,7 +308,7 @@ def test_recover_with_pkce(open_client: Open, email: str, service: Service) -> N
     events: list[AuthChangeEvent] = []
     other.on_auth_state_change(lambda event, _: events.append(event))
     other.reset_password_for_email(email)
-    code = query(follow(service.post.wait(email, number=2).link))["code"]
+    code = query(follow(service.mailbox.wait(email, number=2).link))["code"]
 
     other.exchange_code_for_session({"auth_code": code, "code_verifier": "", "redirect_to": ""})
 
@@ -320,7 +320,7 @@ def test_recover_with_pkce(open_client: Open, email: str, service: Service) -> N
 def test_recover_by_code(open_client: Open, email: str, service: Service) -> None:
     other = open_client()
     other.reset_password_for_email(email)
-    code = service.post.wait(email, number=2).code
+    code = service.mailbox.wait(email, number=2).code
     other.verify_otp({"email": email, "type": "recovery", "token": code})
     assert user_of(other).email == email
 
@@ -329,7 +329,7 @@ def test_recover_by_code(open_client: Open, email: str, service: Service) -> Non
 def test_sign_in_by_magic_link(open_client: Open, email: str, service: Service) -> None:
     other = open_client()
     other.sign_in_with_otp({"email": email, "options": {"email_redirect_to": "https://app.example.com/in"}})
-    landed = follow(service.post.wait(email, number=2).link)
+    landed = follow(service.mailbox.wait(email, number=2).link)
     assert urlsplit(landed).path == "/in"
     other.initialize(url=landed)
     assert user_of(other).email == email
@@ -338,17 +338,17 @@ def test_sign_in_by_magic_link(open_client: Open, email: str, service: Service) 
 def test_sign_up_by_one_time_code(open_client: Open, email: str, service: Service) -> None:
     client = open_client()
     client.sign_in_with_otp({"email": email, "options": {"data": {"plan": "free"}}})
-    client.verify_otp({"email": email, "type": "email", "token": service.post.wait(email).code})
+    client.verify_otp({"email": email, "type": "email", "token": service.mailbox.wait(email).code})
     assert user_of(client).user_metadata["plan"] == "free"
 
 
 def test_resend_confirmation(open_client: Open, email: str, service: Service) -> None:
     client = open_client()
     client.sign_up({"email": email, "password": PASSWORD})
-    first = service.post.wait(email)
+    first = service.mailbox.wait(email)
     time.sleep(2.1)
     assert client.resend({"type": "signup", "email": email}).message_id
-    second = service.post.wait(email, number=2)
+    second = service.mailbox.wait(email, number=2)
     assert "error_code=otp_expired" in follow(first.link)
     client.verify_otp({"email": email, "type": "signup", "token": second.code})
     assert user_of(client).email == email
@@ -387,7 +387,7 @@ def test_change_password(client: SyncGoTrueClient, open_client: Open, email: str
 
 def test_reauthenticate(client: SyncGoTrueClient, email: str, service: Service) -> None:
     client.reauthenticate()
-    received = service.post.wait(email, number=2)
+    received = service.mailbox.wait(email, number=2)
     assert received.link == ""
     client.update_user({"password": "another horse 2", "nonce": received.code})
 
@@ -404,10 +404,10 @@ def test_change_email(open_client: Open, email: str, service: Service, flow_type
     assert (changed_user.email, changed_user.new_email) == (email, new_address)
 
     first = changing.verify_otp(
-        {"email": new_address, "type": "email_change", "token": service.post.wait(new_address).code}
+        {"email": new_address, "type": "email_change", "token": service.mailbox.wait(new_address).code}
     )
     assert (first.user, first.session) == (None, None)
-    landed = follow(service.post.wait(email, number=2).link)
+    landed = follow(service.mailbox.wait(email, number=2).link)
     assert urlsplit(landed).path == "/me"
     if flow_type == "pkce":
         parameters = {"auth_code": query(landed)["code"], "code_verifier": "", "redirect_to": ""}
@@ -431,10 +431,10 @@ def test_change_to_taken_email_is_rejected(open_client: Open, email: str) -> Non
 def test_resend_email_change(client: SyncGoTrueClient, email: str, service: Service) -> None:
     new_address = new_email()
     client.update_user({"email": new_address})
-    first = service.post.wait(new_address)
+    first = service.mailbox.wait(new_address)
     time.sleep(2.1)
     assert client.resend({"type": "email_change", "email": email}).message_id
-    second = service.post.wait(new_address, number=2)
+    second = service.mailbox.wait(new_address, number=2)
     assert "error_code=otp_expired" in follow(first.link)
     assert "message=Confirmation+link+accepted" in follow(second.link)
 
@@ -482,7 +482,7 @@ def test_convert_anonymous_user(open_client: Open, service: Service) -> None:
     assert anonymous is not None
     assert anonymous.is_anonymous
     client.update_user({"email": email, "password": PASSWORD})
-    client.verify_otp({"email": email, "type": "email_change", "token": service.post.wait(email).code})
+    client.verify_otp({"email": email, "type": "email_change", "token": service.mailbox.wait(email).code})
     user = user_of(client)
     assert (user.id, user.is_anonymous, user.user_metadata["theme"]) == (anonymous.id, False, "dark")
     open_client().sign_in_with_password({"email": email, "password": PASSWORD})
@@ -493,7 +493,7 @@ def test_accept_invitation_by_link(admin: SyncGoTrueAdminAPI, open_client: Open,
     invited = admin.invite_user_by_email(email, options).user  # type: ignore[arg-type]
     assert invited.invited_at is not None
     assert invited.user_metadata == {"team": "red"}
-    target = urlsplit(follow(service.post.wait(email).link))
+    target = urlsplit(follow(service.mailbox.wait(email).link))
     assert target.path == "/welcome"
     fragment = parse_qs(target.fragment)
     client = open_client()
@@ -508,7 +508,7 @@ def test_accept_invitation_by_link(admin: SyncGoTrueAdminAPI, open_client: Open,
 def test_accept_invitation_by_code(admin: SyncGoTrueAdminAPI, open_client: Open, email: str, service: Service) -> None:
     admin.invite_user_by_email(email)
     client = open_client()
-    client.verify_otp({"email": email, "type": "invite", "token": service.post.wait(email).code})
+    client.verify_otp({"email": email, "type": "invite", "token": service.mailbox.wait(email).code})
     assert user_of(client).email == email
 
 
@@ -535,7 +535,7 @@ def test_generate_a_link_of_every_type(
     open_client().sign_in_with_password({"email": new_address, "password": PASSWORD})
     invited = new_email()
     made = admin.generate_link({"type": "invite", "email": invited})
-    assert service.post.wait(invited).link == made.properties.action_link
+    assert service.mailbox.wait(invited).link == made.properties.action_link
     client = open_client()
     client.verify_otp({"type": "invite", "token_hash": made.properties.hashed_token})
     assert user_of(client).email == invited

@@ -63,16 +63,16 @@ def is_permitted(scenario: str, step: str, path: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def post() -> Iterator[Any]:
+def mailbox() -> Iterator[Any]:
     """The mail server of all profiles."""
-    mailbox = conformance.engine.Mailbox(ports.free_port())
-    mailbox.controller.start()
-    yield mailbox
-    mailbox.controller.stop()
+    server = conformance.engine.Mailbox(ports.free_port())
+    server.controller.start()
+    yield server
+    server.controller.stop()
 
 
 @pytest.fixture(scope="module")
-def url_of(post: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
+def url_of(mailbox: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
     """`url_of(profile)` returns the address of the server with that profile, which starts on first use."""
     urls: dict[str, str] = {}
     with contextlib.ExitStack() as running:
@@ -80,7 +80,7 @@ def url_of(post: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Call
         def address(profile: str) -> str:
             if profile not in urls:
                 port = ports.free_port()
-                needed = conformance.settings(profile, port, post.controller.port)
+                needed = conformance.settings(profile, port, mailbox.controller.port)
                 server = servers.LiveServer(
                     folder=tmp_path_factory.mktemp(profile),
                     database_url=running.enter_context(servers.fresh_database()),
@@ -94,10 +94,10 @@ def url_of(post: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Call
 
 
 @pytest.mark.parametrize("name", sorted(SCENARIOS))
-def test_responses_match_recordings(name: str, url_of: Callable[[str], str], post: Any) -> None:
+def test_responses_match_recordings(name: str, url_of: Callable[[str], str], mailbox: Any) -> None:
     profile, _ = SCENARIOS[name]
 
-    steps, trouble = conformance.run(name, {profile: url_of(profile)}, post)
+    steps, trouble = conformance.run(name, {profile: url_of(profile)}, mailbox)
 
     recorded = json.loads(conformance.golden_file(FOLDER / "golden", name).read_text())
     differences = [

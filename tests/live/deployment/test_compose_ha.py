@@ -24,7 +24,7 @@ import yaml
 from tests import debian_postgresql, ports
 from tests.live import servers as live
 from tests.live import sign_ups
-from tests.live.clients.postbox import Postbox
+from tests.live.clients.mailbox_server import MailboxServer
 from tests.live.deployment import programs
 from tests.live.documentation import pages
 from tests.timeouts import wait_until
@@ -165,8 +165,8 @@ def test_service_follows_promoted_standby_and_former_primary_returns_as_standby(
         pooled = ",".join(f"127.0.0.1:{port}" for port in pooler_ports)
         direct = ",".join(f"127.0.0.1:{node.port}" for node in nodes)
         role = f"postgres://authsvc:{PASSWORDS['DATABASE_PASSWORD']}"
-        post = stack.enter_context(Postbox())
-        env = {**SETTINGS, **sign_ups.settings_for(post), "WEB_CONCURRENCY": "1"}
+        mailbox = stack.enter_context(MailboxServer())
+        env = {**SETTINGS, **sign_ups.settings_for(mailbox), "WEB_CONCURRENCY": "1"}
         for name in ("DATABASE_URL", "AUTH_JWT_SECRET", "AUTH_API_EXTERNAL_URL", "AUTH_MAILER_DEV_INBOX_ENABLED"):
             del env[name]
         if not programs.can_prepare_statements(pgbouncer):
@@ -180,7 +180,7 @@ def test_service_follows_promoted_standby_and_former_primary_returns_as_standby(
             stack.callback(process.kill)
             process.launch()
         server.wait()
-        sign_ups.sign_up_to_sign_in(server, post, "ada@example.com")
+        sign_ups.sign_up_to_sign_in(server, mailbox, "ada@example.com")
         wait_until(lambda: second.has_user("ada@example.com"), "replication")
         assert second.query("SELECT pg_is_in_recovery()")
 
@@ -197,7 +197,7 @@ def test_service_follows_promoted_standby_and_former_primary_returns_as_standby(
         promoted = time.monotonic()
         wait_until(lambda: _sign_in(server, "ada@example.com").status_code == 200, "the promoted standby")
         assert time.monotonic() - promoted < FAILOVER_SECONDS
-        sign_ups.sign_up_to_sign_in(server, post, "ben@example.com")
+        sign_ups.sign_up_to_sign_in(server, mailbox, "ben@example.com")
 
         for named in (first, second):
             again = subprocess.run(

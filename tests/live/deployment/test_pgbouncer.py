@@ -17,7 +17,7 @@ from psycopg import conninfo, sql
 from tests import ports
 from tests.live import servers as live
 from tests.live import sign_ups
-from tests.live.clients.postbox import Postbox
+from tests.live.clients.mailbox_server import MailboxServer
 from tests.live.deployment import programs
 from tests.timeouts import wait_until
 
@@ -78,9 +78,9 @@ def pooler(tmp_path: Path, fresh_database_url: str, has_prepared_statements: boo
 def test_servers_and_worker_run_behind_transaction_pooler(
     tmp_path: Path, pooler: Pooler, has_prepared_statements: bool
 ) -> None:
-    with Postbox() as post:
+    with MailboxServer() as mailbox:
         env = {
-            **sign_ups.settings_for(post),
+            **sign_ups.settings_for(mailbox),
             **programs.pooling_settings(has_prepared_statements=has_prepared_statements),
             "AUTH_MAILER_WORKER_ENABLED": "false",
             "WEB_CONCURRENCY": "1",
@@ -95,7 +95,7 @@ def test_servers_and_worker_run_behind_transaction_pooler(
                 server.wait()
             worker.launch()
             for number, server in enumerate(servers):
-                _use_account(server, post, f"ada{number}@example.com")
+                _use_account(server, mailbox, f"ada{number}@example.com")
             wait_until(lambda: live.count_rows(pooler.direct_url, "procrastinate_jobs") == 0, "an empty queue")
             prepared = [int(server.get("prepared_statements", 0)) for server in _show(pooler, "SERVERS")]
             assert any(prepared) == has_prepared_statements
@@ -134,9 +134,9 @@ def test_doctor_asks_for_the_limits_of_sessions_behind_the_pooler(
     assert not advises()
 
 
-def _use_account(server: live.LiveServer, post: Postbox, email: str) -> None:
+def _use_account(server: live.LiveServer, mailbox: MailboxServer, email: str) -> None:
     """Sign up, open the link, sign in, read the user and refresh, more often than the pooler has connections."""
-    access = sign_ups.sign_up_to_sign_in(server, post, email)
+    access = sign_ups.sign_up_to_sign_in(server, mailbox, email)
     shown = requests.get(f"{server.url}/user", headers={"Authorization": f"Bearer {access}"}, timeout=60)
     assert shown.json()["email"] == email
     body = {"email": email, "password": sign_ups.PASSWORD}

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.live.clients.postbox import Postbox
+from tests.live.clients.mailbox_server import MailboxServer
 
 
 @pytest.fixture
-def post() -> Iterator[Postbox]:
-    with Postbox() as running:
+def mailbox() -> Iterator[MailboxServer]:
+    with MailboxServer() as running:
         yield running

@@ -19,7 +19,7 @@ import requests
 
 from authsvc.db import embedded
 from tests.live import servers, sign_ups
-from tests.live.clients.postbox import Postbox
+from tests.live.clients.mailbox_server import MailboxServer
 from tests.live.processes import are_gone
 from tests.timeouts import TIMEOUT_SECONDS, wait_until
 
@@ -116,9 +116,9 @@ def sizes(url: str) -> dict[str, int]:
 # `pg_ctl stop -m immediate` sends SIGQUIT.
 @pytest.mark.parametrize("number", [signal.SIGQUIT, signal.SIGKILL])
 def test_server_recovers_after_postgresql_restart(
-    number: signal.Signals, tmp_path: Path, cluster: Cluster, post: Postbox
+    number: signal.Signals, tmp_path: Path, cluster: Cluster, mailbox: MailboxServer
 ) -> None:
-    with servers.LiveServer(folder=tmp_path, database_url=cluster.url, env=sign_ups.settings_for(post)) as server:
+    with servers.LiveServer(folder=tmp_path, database_url=cluster.url, env=sign_ups.settings_for(mailbox)) as server:
         load = Load(server)
         threads = [threading.Thread(target=load.sign_up, args=(client,)) for client in range(CLIENTS)]
         for thread in threads:
@@ -147,15 +147,15 @@ def test_server_recovers_after_postgresql_restart(
 
         accepted = {attempt.email for attempt in load.attempts if attempt.succeeded}
         assert accepted <= emails(cluster.url)
-        wait_until(lambda: accepted <= post.smtp.message_ids().keys(), "delivery of all accepted emails")
+        wait_until(lambda: accepted <= mailbox.smtp.message_ids().keys(), "delivery of all accepted emails")
         wait_until(lambda: servers.count_rows(cluster.url, "procrastinate_jobs") == 0, "an empty queue")
         assert server.stop() == 0
-    assert [ids for ids in post.smtp.message_ids().values() if len(set(ids)) > 1] == []
+    assert [ids for ids in mailbox.smtp.message_ids().values() if len(set(ids)) > 1] == []
 
 
-def test_stale_idle_connections_fail_no_request(tmp_path: Path, cluster: Cluster, post: Postbox) -> None:
-    with servers.LiveServer(folder=tmp_path, database_url=cluster.url, env=sign_ups.settings_for(post)) as server:
-        token = sign_ups.sign_up_to_sign_in(server, post, "ada@example.com")
+def test_stale_idle_connections_fail_no_request(tmp_path: Path, cluster: Cluster, mailbox: MailboxServer) -> None:
+    with servers.LiveServer(folder=tmp_path, database_url=cluster.url, env=sign_ups.settings_for(mailbox)) as server:
+        token = sign_ups.sign_up_to_sign_in(server, mailbox, "ada@example.com")
 
         def ask(_: int) -> int:
             headers = {"Authorization": f"Bearer {token}"}

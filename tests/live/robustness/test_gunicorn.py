@@ -16,7 +16,7 @@ import requests
 from authsvc.server import threaded_requests
 from tests.fakes import http_peer
 from tests.live import servers, sign_ups
-from tests.live.clients.postbox import Postbox
+from tests.live.clients.mailbox_server import MailboxServer
 from tests.live.processes import all_serving_processes, are_gone, descendants, serving_processes
 from tests.timeouts import TIMEOUT_SECONDS, wait_until
 
@@ -24,7 +24,7 @@ Gunicorn = Callable[..., servers.LiveServer]
 
 
 @pytest.fixture
-def gunicorn(tmp_path: Path, empty_database_url: str, post: Postbox) -> Gunicorn:
+def gunicorn(tmp_path: Path, empty_database_url: str, mailbox: MailboxServer) -> Gunicorn:
     """`gunicorn()` is a server that has not been started, on the database of the test; `port` is free unless passed."""
 
     def make(port: int | None = None, **env: str) -> servers.LiveServer:
@@ -33,7 +33,7 @@ def gunicorn(tmp_path: Path, empty_database_url: str, post: Postbox) -> Gunicorn
         return servers.LiveServer(
             folder=folder,
             database_url=empty_database_url,
-            env=sign_ups.settings_for(post) | env,
+            env=sign_ups.settings_for(mailbox) | env,
             command=servers.GUNICORN,
             port=port,
         )
@@ -41,9 +41,9 @@ def gunicorn(tmp_path: Path, empty_database_url: str, post: Postbox) -> Gunicorn
     return make
 
 
-def test_sign_up_works_and_running_request_finishes_after_sigterm(gunicorn: Gunicorn, post: Postbox) -> None:
+def test_sign_up_works_and_running_request_finishes_after_sigterm(gunicorn: Gunicorn, mailbox: MailboxServer) -> None:
     with gunicorn() as server:
-        sign_ups.sign_up_to_sign_in(server, post, "ada@example.com")
+        sign_ups.sign_up_to_sign_in(server, mailbox, "ada@example.com")
 
         running = sign_ups.HalfSent(server, "late@example.com")
         processes = descendants(server)
@@ -56,26 +56,26 @@ def test_sign_up_works_and_running_request_finishes_after_sigterm(gunicorn: Guni
 
         server.launch()
         server.wait()
-        post.wait("late@example.com", seconds=TIMEOUT_SECONDS)
+        mailbox.wait("late@example.com", seconds=TIMEOUT_SECONDS)
 
 
-def test_killed_process_is_replaced_and_its_emails_arrive(gunicorn: Gunicorn, post: Postbox) -> None:
+def test_killed_process_is_replaced_and_its_emails_arrive(gunicorn: Gunicorn, mailbox: MailboxServer) -> None:
     with gunicorn() as server:
-        post.smtp.hold = True
+        mailbox.smtp.hold = True
         addresses = [f"person{number}@example.com" for number in range(3)]
         for email in addresses:
             made = sign_ups.sign_up(server, email)
             assert made is not None
             assert made.status_code == 200
         killed = all_serving_processes(server)
-        wait_until(lambda: post.smtp.held == len(killed), "a running delivery in each process")
+        wait_until(lambda: mailbox.smtp.held == len(killed), "a running delivery in each process")
         for process in killed:
             process.kill()
-        post.smtp.hold = False
+        mailbox.smtp.hold = False
         for email in addresses:
-            post.wait(email, seconds=TIMEOUT_SECONDS)
+            mailbox.wait(email, seconds=TIMEOUT_SECONDS)
         assert not set(serving_processes(server)) & set(killed)
-    assert {len(ids) for ids in post.smtp.message_ids().values()} == {1}
+    assert {len(ids) for ids in mailbox.smtp.message_ids().values()} == {1}
 
 
 def test_new_processes_answer_after_sighup(gunicorn: Gunicorn) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import requests
 
 from tests.live import servers, sign_ups
-from tests.live.clients.postbox import Postbox
+from tests.live.clients.mailbox_server import MailboxServer
 from tests.timeouts import TIMEOUT_SECONDS, wait_until
 
 CONNECTIONS = 200
@@ -45,12 +45,12 @@ def is_served_with_idle_connections(server: servers.LiveServer, sent: bytes) -> 
         return is_open(idle)
 
 
-def test_idle_connections_block_no_thread(tmp_path: Path, fresh_database_url: str, post: Postbox) -> None:
-    env = sign_ups.settings_for(post)
+def test_idle_connections_block_no_thread(tmp_path: Path, fresh_database_url: str, mailbox: MailboxServer) -> None:
+    env = sign_ups.settings_for(mailbox)
     with servers.LiveServer(folder=tmp_path, database_url=fresh_database_url, env=env) as server:
         for number, sent in enumerate((b"", HALF, WHOLE)):
             wait_until(
                 lambda sent=sent: is_served_with_idle_connections(server, sent),  # type: ignore[misc]
                 f"a response while other connections are open that have sent {sent!r}",
             )
-            sign_ups.sign_up_to_sign_in(server, post, f"person{number}@example.com")
+            sign_ups.sign_up_to_sign_in(server, mailbox, f"person{number}@example.com")

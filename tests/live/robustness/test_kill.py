@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.live import servers, sign_ups
-from tests.live.clients.postbox import Postbox
+from tests.live.clients.mailbox_server import MailboxServer
 from tests.live.processes import all_serving_processes, are_gone, descendants, serving_processes
 from tests.timeouts import wait_until
 
@@ -38,10 +38,12 @@ def kill_everything(server: servers.LiveServer) -> None:
     server.wait()
 
 
-def test_killed_processes_lose_no_accepted_email(tmp_path: Path, fresh_database_url: str, post: Postbox) -> None:
-    post.smtp.delay = 0.2
+def test_killed_processes_lose_no_accepted_email(
+    tmp_path: Path, fresh_database_url: str, mailbox: MailboxServer
+) -> None:
+    mailbox.smtp.delay = 0.2
     accepted: set[str] = set()
-    server = servers.LiveServer(folder=tmp_path, database_url=fresh_database_url, env=sign_ups.settings_for(post))
+    server = servers.LiveServer(folder=tmp_path, database_url=fresh_database_url, env=sign_ups.settings_for(mailbox))
 
     def sign_up(number: int) -> None:
         email = f"person{number}@example.com"
@@ -59,18 +61,20 @@ def test_killed_processes_lose_no_accepted_email(tmp_path: Path, fresh_database_
             kill(server)
             for response in responses:
                 response.result()
-        post.smtp.delay = 0
-        wait_until(lambda: accepted <= post.smtp.message_ids().keys(), "delivery of all accepted emails")
+        mailbox.smtp.delay = 0
+        wait_until(lambda: accepted <= mailbox.smtp.message_ids().keys(), "delivery of all accepted emails")
         wait_until(lambda: servers.count_rows(fresh_database_url, "procrastinate_jobs") == 0, "an empty queue")
 
     assert len(accepted) > SIGN_UPS
-    copies = post.smtp.message_ids()
+    copies = mailbox.smtp.message_ids()
     assert [ids for ids in copies.values() if len(set(ids)) > 1] == []
 
 
-def test_two_concurrently_killed_processes_are_replaced(tmp_path: Path, fresh_database_url: str, post: Postbox) -> None:
+def test_two_concurrently_killed_processes_are_replaced(
+    tmp_path: Path, fresh_database_url: str, mailbox: MailboxServer
+) -> None:
     with servers.LiveServer(
-        folder=tmp_path, database_url=fresh_database_url, env=sign_ups.settings_for(post)
+        folder=tmp_path, database_url=fresh_database_url, env=sign_ups.settings_for(mailbox)
     ) as server:
         before = all_serving_processes(server)
         for process in before:
@@ -78,5 +82,5 @@ def test_two_concurrently_killed_processes_are_replaced(tmp_path: Path, fresh_da
         wait_until(lambda: len(set(serving_processes(server)) - set(before)) == 2, "two replacement processes")
         server.wait()
 
-        sign_ups.sign_up_to_sign_in(server, post, "ada@example.com")
+        sign_ups.sign_up_to_sign_in(server, mailbox, "ada@example.com")
         assert server.stop() == 0

@@ -19,7 +19,7 @@ from authsvc.messaging import Email
 from mailer.delivery import encryption
 from tests.fakes.smtp import DROP, HANG
 from tests.live import sign_ups
-from tests.live.clients.postbox import Postbox
+from tests.live.clients.mailbox_server import MailboxServer
 from tests.live.processes import all_serving_processes
 from tests.live.servers import LiveServer
 from tests.timeouts import TIMEOUT_SECONDS, wait_until
@@ -144,10 +144,10 @@ def landing(message: Email) -> str:
 
 
 def test_each_valid_email_arrives_once_despite_mail_server_failures(
-    tmp_path: Path, fresh_database_url: str, post: Postbox
+    tmp_path: Path, fresh_database_url: str, mailbox: MailboxServer
 ) -> None:
-    env = sign_ups.settings_for(post) | {"AUTH_MAILER_OTP_EXP": str(int(LIFE.total_seconds()))}
-    deliveries, smtp = DeliveryState(fresh_database_url), post.smtp
+    env = sign_ups.settings_for(mailbox) | {"AUTH_MAILER_OTP_EXP": str(int(LIFE.total_seconds()))}
+    deliveries, smtp = DeliveryState(fresh_database_url), mailbox.smtp
     early, late, ada = addresses_for("early", 2), addresses_for("late", 2), "ada@example.com"
     patient, crowd, cut, gone, spam = (
         addresses_for("patient", 2),
@@ -160,7 +160,7 @@ def test_each_valid_email_arrives_once_despite_mail_server_failures(
     with LiveServer(folder=tmp_path, database_url=fresh_database_url, env=env) as server:
         all_serving_processes(server)
         usual = sign_up(server, ada)
-        received = post.wait(ada, seconds=TIMEOUT_SECONDS)
+        received = mailbox.wait(ada, seconds=TIMEOUT_SECONDS)
         assert "access_token=" in requests.get(received.link, allow_redirects=False, timeout=60).headers["Location"]
 
         # Down, longer than the lifetime of the first links.

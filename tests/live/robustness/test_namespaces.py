@@ -12,7 +12,7 @@ import pytest
 from psycopg import sql
 
 from tests.live import servers, sign_ups
-from tests.live.clients.postbox import Postbox
+from tests.live.clients.mailbox_server import MailboxServer
 from tests.live.robustness.test_two_servers import migrations_applied
 from tests.timeouts import TIMEOUT_SECONDS
 
@@ -25,11 +25,11 @@ EMAIL, LATER_EMAIL = "ada@example.com", "later@example.com"
 class Installation:
     """One namespace with its own mail server."""
 
-    def __init__(self, *, folder: Path, database_url: str, namespace: str, post: Postbox) -> None:
-        self.post = post
+    def __init__(self, *, folder: Path, database_url: str, namespace: str, mailbox: MailboxServer) -> None:
+        self.mailbox = mailbox
         self.prefix = PREFIXES[namespace]
         self._folder, self._database_url = folder, database_url
-        self._env = {**sign_ups.settings_for(post), "AUTH_DB_NAMESPACE": namespace, "WEB_CONCURRENCY": "1"}
+        self._env = {**sign_ups.settings_for(mailbox), "AUTH_DB_NAMESPACE": namespace, "WEB_CONCURRENCY": "1"}
 
     def server(self, **env: str) -> servers.LiveServer:
         return servers.LiveServer(folder=self._folder, database_url=self._database_url, env={**self._env, **env})
@@ -37,13 +37,13 @@ class Installation:
 
 @pytest.fixture
 def installations(tmp_path: Path, empty_database_url: str) -> Iterator[list[Installation]]:
-    with contextlib.ExitStack() as posts:
+    with contextlib.ExitStack() as mailboxes:
         yield [
             Installation(
                 folder=tmp_path,
                 database_url=empty_database_url,
                 namespace=namespace,
-                post=posts.enter_context(Postbox()),
+                mailbox=mailboxes.enter_context(MailboxServer()),
             )
             for namespace in PREFIXES
         ]
@@ -62,7 +62,7 @@ def names(url: str, kinds: str) -> set[str]:
 
 def copies(installation: Installation) -> dict[str, int]:
     """Recipient → the number of received emails."""
-    return {email: len(ids) for email, ids in installation.post.smtp.message_ids().items()}
+    return {email: len(ids) for email, ids in installation.mailbox.smtp.message_ids().items()}
 
 
 def waiting(url: str) -> list[str]:
@@ -76,7 +76,7 @@ def test_three_installations_share_one_database(empty_database_url: str, install
     with contextlib.ExitStack() as running:
         started = [running.enter_context(one.server()) for one in installations]
         for one, server in zip(installations, started, strict=True):
-            sign_ups.sign_up_to_sign_in(server, one.post, EMAIL)
+            sign_ups.sign_up_to_sign_in(server, one.mailbox, EMAIL)
         assert [copies(one) for one in installations] == [{EMAIL: 1}] * 3
         assert [servers.count_rows(empty_database_url, f"{one.prefix}users") for one in installations] == [1] * 3
         assert all(migrations_applied(server) > 0 for server in started)
@@ -100,10 +100,10 @@ def test_three_installations_share_one_database(empty_database_url: str, install
         for one in others:
             with one.server() as server:
                 assert migrations_applied(server) == 0
-                sign_ups.sign_up_to_sign_in(server, one.post, LATER_EMAIL)
+                sign_ups.sign_up_to_sign_in(server, one.mailbox, LATER_EMAIL)
         assert waiting(empty_database_url) == ["b_"]
         assert copies(last) == {EMAIL: 1}
     with last.server():
-        last.post.wait(LATER_EMAIL, seconds=TIMEOUT_SECONDS)
+        last.mailbox.wait(LATER_EMAIL, seconds=TIMEOUT_SECONDS)
     assert [copies(one) for one in installations] == [{EMAIL: 1, LATER_EMAIL: 1}] * 3
     assert names(empty_database_url, "riS") == everything

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from tests.live import servers, sign_ups
-from tests.live.clients.postbox import Postbox
+from tests.live.clients.mailbox_server import MailboxServer
 from tests.live.processes import are_gone, descendants
 from tests.timeouts import TIMEOUT_SECONDS, wait_until
 
@@ -27,11 +27,11 @@ def press_ctrl_c(server: servers.LiveServer) -> None:
 
 @pytest.mark.parametrize("stop", [terminate, press_ctrl_c])
 def test_shutdown_under_load_is_graceful(
-    stop: Callable[[servers.LiveServer], None], tmp_path: Path, fresh_database_url: str, post: Postbox
+    stop: Callable[[servers.LiveServer], None], tmp_path: Path, fresh_database_url: str, mailbox: MailboxServer
 ) -> None:
-    env = sign_ups.settings_for(post)
+    env = sign_ups.settings_for(mailbox)
     with servers.LiveServer(folder=tmp_path, database_url=fresh_database_url, env=env) as server:
-        post.smtp.delay = 1
+        mailbox.smtp.delay = 1
         for number in range(4):
             assert sign_ups.sign_up(server, f"early{number}@example.com") is not None
         running = [sign_ups.HalfSent(server, f"late{number}@example.com") for number in range(4)]
@@ -45,11 +45,11 @@ def test_shutdown_under_load_is_graceful(
         assert "Traceback" not in server.log.read_text()
 
         # The next server delivers the queued messages.
-        post.smtp.delay = 0
+        mailbox.smtp.delay = 0
         server.launch()
         server.wait()
         wait_until(lambda: servers.count_rows(fresh_database_url, "procrastinate_jobs") == 0, "an empty queue")
-    assert {email: len(ids) for email, ids in post.smtp.message_ids().items()} == {
+    assert {email: len(ids) for email, ids in mailbox.smtp.message_ids().items()} == {
         f"{when}{number}@example.com": 1 for when in ("early", "late") for number in range(4)
     }
 
@@ -59,13 +59,17 @@ def test_shutdown_under_load_is_graceful(
     ("http_server", "stop"), [("granian", terminate), ("granian", press_ctrl_c), ("gunicorn", terminate)]
 )
 def test_embedded_database_stops_with_server(
-    http_server: str, stop: Callable[[servers.LiveServer], None], tmp_path: Path, database_folder: Path, post: Postbox
+    http_server: str,
+    stop: Callable[[servers.LiveServer], None],
+    tmp_path: Path,
+    database_folder: Path,
+    mailbox: MailboxServer,
 ) -> None:
-    env = sign_ups.settings_for(post)
+    env = sign_ups.settings_for(mailbox)
     command = servers.COMMANDS[http_server]
     url = f"embedded:{database_folder}"
     with servers.LiveServer(folder=tmp_path, database_url=url, env=env, command=command) as server:
-        sign_ups.sign_up_to_sign_in(server, post, "ada@example.com")
+        sign_ups.sign_up_to_sign_in(server, mailbox, "ada@example.com")
         database = psutil.Process(int((database_folder / "data" / "postmaster.pid").read_text().split()[0]))
         processes = [*descendants(server), database, *database.children(recursive=True)]
 

@@ -9,7 +9,7 @@ import psycopg
 
 from tests.live import servers as live
 from tests.live import sign_ups
-from tests.live.clients.postbox import Postbox
+from tests.live.clients.mailbox_server import MailboxServer
 
 
 def migrations_applied(server: live.LiveServer) -> int:
@@ -19,8 +19,8 @@ def migrations_applied(server: live.LiveServer) -> int:
     return int(number)
 
 
-def test_concurrent_servers_migrate_and_start(tmp_path: Path, empty_database_url: str, post: Postbox) -> None:
-    env = {**sign_ups.settings_for(post), "WEB_CONCURRENCY": "1"}
+def test_concurrent_servers_migrate_and_start(tmp_path: Path, empty_database_url: str, mailbox: MailboxServer) -> None:
+    env = {**sign_ups.settings_for(mailbox), "WEB_CONCURRENCY": "1"}
     servers = [
         live.LiveServer(folder=tmp_path, database_url=empty_database_url, env={**env, "AUTH_DB_NAMESPACE": namespace})
         for namespace in ("", "", "other")
@@ -30,7 +30,7 @@ def test_concurrent_servers_migrate_and_start(tmp_path: Path, empty_database_url
     for server in servers:
         server.wait()
     for number, server in enumerate(servers):
-        sign_ups.sign_up_to_sign_in(server, post, f"person{number}@example.com")
+        sign_ups.sign_up_to_sign_in(server, mailbox, f"person{number}@example.com")
 
     assert [server.stop() for server in servers] == [0, 0, 0]
     first, second, third = map(migrations_applied, servers)

@@ -27,7 +27,7 @@ class ReceivedEmail:
     code: str
 
 
-class Postbox:
+class MailboxServer:
     """A mail server during its `with` block; `url?to=ADDRESS&number=1` returns `{"link", "code"}` of an email."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Postbox:
             time.sleep(0.02)
         raise TimeoutError(f"email {number} to {to} did not arrive")
 
-    def __enter__(self) -> Postbox:
+    def __enter__(self) -> MailboxServer:
         self.smtp.__enter__()
         threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         return self
@@ -70,7 +70,7 @@ def _read(message: EmailMessage) -> ReceivedEmail:
 
 
 class _EmailServer(ThreadingHTTPServer):
-    def __init__(self, box: Postbox) -> None:
+    def __init__(self, box: MailboxServer) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.box = box
 
