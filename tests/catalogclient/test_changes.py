@@ -297,6 +297,52 @@ def test_a_conflict_is_repeated_on_the_new_metadata(peer: HttpPeer, connect: Con
     assert len(set(keys)) == 2
 
 
+SNAPSHOT: Any = {"snapshot-id": 2, "parent-snapshot-id": 1, "timestamp-ms": 2, "manifest-list": "s3://m", "summary": {}}
+WIDER: Any = {"type": "struct", "fields": [{"id": 13, "name": "x", "type": "int", "required": False}]}
+DEPENDENT: list[list[Any]] = [
+    [updates.add_snapshot(SNAPSHOT), updates.set_snapshot_ref("main", snapshot_id=2)],
+    [updates.add_snapshot(SNAPSHOT)],
+    [updates.set_snapshot_ref("v1", snapshot_id=1, type="tag")],
+    [updates.remove_snapshots([1])],
+    [updates.remove_snapshot_ref("main")],
+    [updates.add_schema(WIDER), updates.set_current_schema()],
+    [updates.set_current_schema(1)],
+    [updates.remove_schemas([1])],
+    [updates.add_spec({"spec-id": 2, "fields": []}), updates.set_default_spec()],
+    [updates.set_default_spec(1)],
+    [updates.set_default_sort_order(0)],
+    [{"action": "future-update"}],
+]
+
+
+@pytest.mark.parametrize("plain", DEPENDENT, ids=lambda plain: plain[0]["action"])
+@pytest.mark.parametrize("more", [[], [changes.add_column("y", "int")], [updates.set_properties({"a": "b"})]])
+def test_updates_that_depend_on_the_metadata_are_not_repeated_after_a_conflict(
+    peer: HttpPeer, connect: Connect, plain: list[Any], more: list[Any]
+) -> None:
+    peer.respond(loaded(), CONFLICT, loaded(refs={"main": {"type": "branch", "snapshot-id": 3}}))
+    with pytest.raises(CommitFailedError, match=rf"not repeated, because {plain[0]['action']} depends.*: m \["):
+        connect().commit("a.t", *more, *plain)
+    assert sent(peer) == ["GET", "POST"]
+
+
+def test_updates_that_do_not_depend_on_the_metadata_are_repeated_after_a_conflict(
+    peer: HttpPeer, connect: Connect
+) -> None:
+    independent = updates.combine(
+        updates.set_properties({"a": "b"}),
+        updates.remove_properties(["c"]),
+        updates.set_location("s3://x"),
+        updates.upgrade_format_version(3),
+    )
+    peer.respond(loaded(), CONFLICT, loaded(**{"last-column-id": 40}), loaded())
+    connect().commit("a.t", changes.add_column("x", "int"), *independent)
+    first, second = (each.json()["updates"] for each in peer.received if each.method == "POST")
+    assert first[2:] == second[2:] == independent
+    assert first[0]["schema"]["fields"][-1]["id"] == 13
+    assert second[0]["schema"]["fields"][-1]["id"] == 41
+
+
 def test_conflicts_are_repeated_max_attempts_times(peer: HttpPeer, connect: Connect) -> None:
     peer.respond(*[loaded(), CONFLICT] * 5)
     with pytest.raises(CommitFailedError):

@@ -18,6 +18,10 @@ from catalogclient.changes import Change, updates_for
 from catalogclient.errors import CatalogError, CommitFailedError, CommitStateUnknownError, InvalidArgumentError
 from catalogclient.requirements import for_update
 
+_INDEPENDENT_ACTIONS = ("set-properties", "remove-properties", "set-location", "upgrade-format-version")
+"""Actions of updates that mean the same for any metadata of the table. Others name ids or references that a concurrent
+commit may have assigned or moved, and the derived requirements cannot protect it if they are derived again."""
+
 
 class CommitOperations(TableOperations):
     """Commits."""
@@ -54,14 +58,19 @@ class CommitOperations(TableOperations):
     async def commit(
         self, table: TableLike, *changes: Change | types.TableUpdate, **call: Unpack[CallOptions]
     ) -> CommitTableResult:
-        """Load a table, commit changes with the derived requirements, and repeat both after a conflict.
+        """Load a table, commit changes with the derived requirements, and repeat both after a conflict if it is safe.
 
-        `changes` are updates and the changes of `catalogclient.changes`. The number of attempts and the delays are
-        those of `retry`. After an unknown outcome the table is loaded: the result is returned if the changes are in
-        it. Nothing is committed if the table already is in the new state.
+        `changes` are updates and the changes of `catalogclient.changes`. The latter are computed from the loaded
+        metadata each time. Updates are sent as they are, so a commit is repeated only if all of its updates are
+        set-properties, remove-properties, set-location or upgrade-format-version. The derived requirements only detect
+        changes by others since this load: send an update that was built from metadata loaded before, such as
+        add-snapshot or add-schema, with update_table and `requirements.for_update` of that metadata.
+
+        The number of attempts and the delays are those of `retry`. After an unknown outcome the table is loaded: the
+        result is returned if the changes are in it. Nothing is committed if the table already is in the new state.
 
         Raises NoSuchTableError, InvalidArgumentError if a change does not apply (any more), CommitFailedError after
-        the last conflict, and CommitStateUnknownError if the outcome remains unknown.
+        the last conflict or one that cannot be repeated, and CommitStateUnknownError if the outcome remains unknown.
         """
         policy = self._options.retry
         attempt = 1
@@ -74,7 +83,14 @@ class CommitOperations(TableOperations):
                 return await self.update_table(
                     table, requirements=for_update(base.metadata, updates), updates=updates, **call
                 )
-            except CommitFailedError:
+            except CommitFailedError as conflict:
+                dependent = _first_dependent_action(changes)
+                if dependent is not None:
+                    conflict.message = (
+                        f"the commit was not repeated, because {dependent} depends on the metadata of the table; "
+                        f"load the table and build the update again: {conflict.message}"
+                    )
+                    raise
                 if policy is None or attempt >= policy.max_attempts:
                     raise
                 await self._runtime.sleep(policy.delay(attempt))
@@ -115,6 +131,12 @@ class CommitOperations(TableOperations):
         if result.metadata_location is None or _metadata.snapshot_by_id(result.metadata, snapshot_id) is None:
             return None
         return _as_commit_result(result)
+
+
+def _first_dependent_action(changes: Sequence[Change | types.TableUpdate]) -> str | None:
+    """Return the action of the first update that must not be sent again for other metadata, or None."""
+    actions = (change["action"] for change in changes if not callable(change))
+    return next((action for action in actions if action not in _INDEPENDENT_ACTIONS), None)
 
 
 def _as_commit_result(result: LoadTableResult) -> CommitTableResult:
