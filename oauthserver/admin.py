@@ -290,7 +290,7 @@ def _address(label: str) -> SafeString | str:
     return formatting.copy_field(url, name=slugify(label), label=label) if url else EMPTY
 
 
-def register_client(page: OperatorAdmin, request: HttpRequest) -> HttpResponse:
+def register_client(model_admin: OperatorAdmin, request: HttpRequest) -> HttpResponse:
     """Register a client, and show its secret once."""
     operators.require(request, Access.ADMIN)
     if not conf.current().oauth_server.enabled:
@@ -311,25 +311,27 @@ def register_client(page: OperatorAdmin, request: HttpRequest) -> HttpResponse:
                 raise
             form.add_error(None, error.message)
         else:
-            return _registered_page(page, request, registered)
+            return _registered_page(model_admin, request, registered)
     status = 400 if form.errors else 200
-    return actions.form_page(page, request, "operator/form.html", title="Register client", form=form, status=status)
+    return actions.form_page(
+        model_admin, request, "operator/form.html", title="Register client", form=form, status=status
+    )
 
 
-def _registered_page(page: OperatorAdmin, request: HttpRequest, registered: RegisteredClient) -> HttpResponse:
+def _registered_page(model_admin: OperatorAdmin, request: HttpRequest, registered: RegisteredClient) -> HttpResponse:
     client = registered.client
-    name = page.display_name(client)
+    name = model_admin.display_name(client)
     secrets: list[tuple[str, Any]] = [(name, ShownOnce(label="Client ID", text=str(client.id)))]
     if registered.secret:
         secrets.append((name, _secret(registered)))
     return actions.form_page(
-        page,
+        model_admin,
         request,
         "operator/oauth_client_registered.html",
         title="Registered",
         secrets=secrets,
         addresses=list(_addresses().items()),
-        back_url=page.row_url(client),
+        back_url=model_admin.row_url(client),
     )
 
 

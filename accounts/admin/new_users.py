@@ -34,11 +34,17 @@ _MAX_SECONDS = 5.0
 """Time for the invitations of one request, whose recipients may be checked over the network."""
 
 
-def urls(page: OperatorAdmin) -> list[URLPattern]:
+def urls(model_admin: OperatorAdmin) -> list[URLPattern]:
     """The routes of the pages, next to the list of users."""
     return [
-        path("create/", page.admin_site.admin_view(partial(create_user, page)), name="accounts_user_create"),
-        path("invite/", page.admin_site.admin_view(partial(invite_users, page)), name="accounts_user_invite"),
+        path(
+            "create/", model_admin.admin_site.admin_view(partial(create_user, model_admin)), name="accounts_user_create"
+        ),
+        path(
+            "invite/",
+            model_admin.admin_site.admin_view(partial(invite_users, model_admin)),
+            name="accounts_user_invite",
+        ),
     ]
 
 
@@ -50,7 +56,7 @@ def links() -> list[tuple[str, str]]:
     ]
 
 
-def create_user(page: OperatorAdmin, request: HttpRequest) -> HttpResponse:
+def create_user(model_admin: OperatorAdmin, request: HttpRequest) -> HttpResponse:
     """Create an account without sending a message."""
 
     def create(context: ActionContext) -> UserRecord:
@@ -67,10 +73,10 @@ def create_user(page: OperatorAdmin, request: HttpRequest) -> HttpResponse:
         )
         return user_administration.create(new_user, actor=context.actor, caller=context.caller, at=context.at)
 
-    return _add_user(page, request, NewUserForm, create, title="Create user", success_message="Created")
+    return _add_user(model_admin, request, NewUserForm, create, title="Create user", success_message="Created")
 
 
-def invite_users(page: OperatorAdmin, request: HttpRequest) -> HttpResponse:
+def invite_users(model_admin: OperatorAdmin, request: HttpRequest) -> HttpResponse:
     """Invite one or several users by email; the cost of several invitations is shown first."""
     operators.require(request, Access.SUPPORT)
     form = InvitationForm(request.POST if request.method == "POST" else None)
@@ -84,13 +90,13 @@ def invite_users(page: OperatorAdmin, request: HttpRequest) -> HttpResponse:
             costs = message_costs.describe_invitations(len(addresses), schedule)
             form = _refill(form, addresses, shown_cost=digest)
         else:
-            refused, left = _invite(page, request, form, addresses)
+            refused, left = _invite(model_admin, request, form, addresses)
             if not refused and not left:
-                return HttpResponseRedirect(_page_after(page, addresses))
+                return HttpResponseRedirect(_page_after(model_admin, addresses))
             has_refusals = bool(refused)
             form = _refill(form, [*refused, *left], shown_cost="")
     return actions.form_page(
-        page,
+        model_admin,
         request,
         "operator/invite.html",
         title="Invite users",
@@ -107,7 +113,7 @@ def _refill(form: InvitationForm, addresses: list[str], *, shown_cost: str) -> I
 
 
 def _invite(
-    page: OperatorAdmin, request: HttpRequest, form: InvitationForm, addresses: list[str]
+    model_admin: OperatorAdmin, request: HttpRequest, form: InvitationForm, addresses: list[str]
 ) -> tuple[list[str], list[str]]:
     """Invite users and report the results; return the refused addresses and those left after `_MAX_SECONDS`."""
     context = actions.create_context(request, form)
@@ -119,7 +125,9 @@ def _invite(
     for number, address in enumerate(addresses):
         if time.monotonic() > deadline:
             left = addresses[number:]
-            page.message_user(request, f"{len(left):,} addresses are left. Continue with the button.", levels.WARNING)
+            model_admin.message_user(
+                request, f"{len(left):,} addresses are left. Continue with the button.", levels.WARNING
+            )
             break
         try:
             if not is_administrator:
@@ -142,19 +150,19 @@ def _invite(
         else:
             results.done += 1
     if len(addresses) == 1 and not refused:
-        page.message_user(request, f"Invited: {addresses[0]}", levels.SUCCESS)
+        model_admin.message_user(request, f"Invited: {addresses[0]}", levels.SUCCESS)
     elif results.handled:
         level, text = results.message("Invited", noun="user", plural="users")
-        page.message_user(request, text, level)
+        model_admin.message_user(request, text, level)
     return refused, left
 
 
-def _page_after(page: OperatorAdmin, addresses: list[str]) -> str:
+def _page_after(model_admin: OperatorAdmin, addresses: list[str]) -> str:
     """The URL of the invited user's page, or of the list for several."""
     if len(addresses) > 1:
-        return page.list_url()
+        return model_admin.list_url()
     user = queries.find_by("email", identifiers.email(addresses[0]), aud=None)
-    return page.row_url(User.objects.get(pk=user.id)) if user else page.list_url()
+    return model_admin.row_url(User.objects.get(pk=user.id)) if user else model_admin.list_url()
 
 
 def _refuse_operator(email: str) -> None:
@@ -165,7 +173,7 @@ def _refuse_operator(email: str) -> None:
 
 
 def _add_user(
-    page: OperatorAdmin,
+    model_admin: OperatorAdmin,
     request: HttpRequest,
     form_class: type[forms.Form],
     add: Callable[[ActionContext], UserRecord],
@@ -184,7 +192,7 @@ def _add_user(
             form.add_error(None, error.message)
         else:
             row = User.objects.get(pk=user.id)
-            page.message_user(request, f"{success_message}: {page.display_name(row)}", levels.SUCCESS)
-            return HttpResponseRedirect(page.row_url(row))
+            model_admin.message_user(request, f"{success_message}: {model_admin.display_name(row)}", levels.SUCCESS)
+            return HttpResponseRedirect(model_admin.row_url(row))
     status = 400 if form.errors else 200
-    return actions.form_page(page, request, "operator/form.html", title=title, form=form, status=status)
+    return actions.form_page(model_admin, request, "operator/form.html", title=title, form=form, status=status)

@@ -23,8 +23,8 @@ _KINDS_OF_PANEL = tuple(kind for kind in Kind if kind != Kind.NOTE)
 _LINKS: tuple[tuple[Kind | None, str], ...] = ((None, "All"), *timeline.LABELS.items())
 
 
-def urls(page: OperatorAdmin) -> list[URLPattern]:
-    view = page.admin_site.admin_view(partial(show_timeline, page))
+def urls(model_admin: OperatorAdmin) -> list[URLPattern]:
+    view = model_admin.admin_site.admin_view(partial(show_timeline, model_admin))
     return [path("<path:object_id>/timeline/", view, name=PAGE_NAME)]
 
 
@@ -33,11 +33,11 @@ def timeline_url(user_id: object, **parameters: Any) -> str:
     return str(reverse(f"admin:{PAGE_NAME}", args=[user_id], query=query))
 
 
-def panel(page: OperatorAdmin, request: HttpRequest, user_id: Any) -> Panel:
+def panel(model_admin: OperatorAdmin, request: HttpRequest, user_id: Any) -> Panel:
     """The newest events, with links to the page of the whole timeline."""
     read = timeline.read_timeline(
         request,
-        page.admin_site._registry.values(),
+        model_admin.admin_site._registry.values(),
         user_id,
         kinds=_KINDS_OF_PANEL,
         limit=MAX_PANEL_ROWS,
@@ -47,15 +47,15 @@ def panel(page: OperatorAdmin, request: HttpRequest, user_id: Any) -> Panel:
     return read.panel
 
 
-def show_timeline(page: OperatorAdmin, request: HttpRequest, object_id: str) -> HttpResponse:
+def show_timeline(model_admin: OperatorAdmin, request: HttpRequest, object_id: str) -> HttpResponse:
     """A page of the timeline. The URL has the kind of events, and the event that the page follows."""
-    row = page.get_object(request, object_id)
+    row = model_admin.get_object(request, object_id)
     if row is None:
         raise Http404
     kind, before = timeline.selected_kind(request), timeline.selected_position(request)
     read = timeline.read_timeline(
         request,
-        page.admin_site._registry.values(),
+        model_admin.admin_site._registry.values(),
         row.pk,
         kinds=[kind] if kind else tuple(Kind),
         before=before,
@@ -63,12 +63,12 @@ def show_timeline(page: OperatorAdmin, request: HttpRequest, object_id: str) -> 
         links=[PanelLink(label, timeline_url(row.pk, kind=each), each == kind) for each, label in _LINKS],
     )
     context = {
-        **page.admin_site.each_context(request),
-        "opts": page.opts,
+        **model_admin.admin_site.each_context(request),
+        "opts": model_admin.opts,
         "title": "Timeline",
-        "subtitle": page.display_name(row),
-        "row_name": page.display_name(row),
-        "row_url": page.row_url(row),
+        "subtitle": model_admin.display_name(row),
+        "row_name": model_admin.display_name(row),
+        "row_url": model_admin.row_url(row),
         "panels": [read.panel],
         "newest_url": timeline_url(row.pk, kind=kind) if before != timeline.START else "",
         "older_url": timeline_url(row.pk, kind=kind, before=read.last) if read.last else "",

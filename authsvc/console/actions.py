@@ -85,7 +85,7 @@ class ShownOnce:
 class ActionMethod(Protocol):
     __name__: str
 
-    def __call__(self, page: Any, row: Any, context: ActionContext, /) -> str | ShownOnce | None:
+    def __call__(self, model_admin: Any, row: Any, context: ActionContext, /) -> str | ShownOnce | None:
         """Call one service for one row and return a message for the operator, or None. May raise ApiError."""
 
 
@@ -135,100 +135,102 @@ class RowAction:
         """The label, as Django's admin reads it."""
         return self.label
 
-    def __call__(self, page: OperatorAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+    def __call__(
+        self, model_admin: OperatorAdmin, request: HttpRequest, queryset: QuerySet[Any]
+    ) -> HttpResponse | None:
         operators.require(request, self.access)
-        selection = self._select(page, request, queryset)
+        selection = self._select(model_admin, request, queryset)
         if selection is None:
             return None
-        form = self._own_form(page, request, selection.rows)
-        confirmation_page = self._confirmation_page(page, request, selection, form=form)
+        form = self._own_form(model_admin, request, selection.rows)
+        confirmation_page = self._confirmation_page(model_admin, request, selection, form=form)
         if confirmation_page is not None:
             return confirmation_page
         rows, results = selection.rows, selection.results
         context = replace(create_context(request, form), count=selection.count)
         if results:
             context = replace(context, started_at=datetime.fromisoformat(results.until))
-            return self._run_batch(page, request, rows, results=results, context=context)
-        secrets = self._run_rows(page, request, rows, context=context)
+            return self._run_batch(model_admin, request, rows, results=results, context=context)
+        secrets = self._run_rows(model_admin, request, rows, context=context)
         if not secrets:
             return None
         return form_page(
-            page,
+            model_admin,
             request,
             "operator/shown_once.html",
             title=self.label,
             secrets=secrets,
             has_link=any(secret.is_link for _name, secret in secrets),
-            back_url=_back_url(page, request, rows[0]),
+            back_url=_back_url(model_admin, request, rows[0]),
         )
 
-    def _select(self, page: OperatorAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> _Selection | None:
+    def _select(self, model_admin: OperatorAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> _Selection | None:
         """The rows to work on, or None after a message to the operator."""
         results = None
         if is_whole_list(request):
             if not self.accepts_lists:
-                _refuse(page, request, f"“{self.label}” applies to ticked rows only.")
+                _refuse(model_admin, request, f"“{self.label}” applies to ticked rows only.")
                 return None
-            results = _start_or_continue(page, request, queryset)
+            results = _start_or_continue(model_admin, request, queryset)
             if results is None:
                 return None
             queryset = results.remaining(queryset)
             # Rows that have come to the list meanwhile are not among those that the operator has confirmed.
             limit = min(MAX_ACTION_ROWS, max(0, results.total - results.handled))
-            rows = lists.read_first_rows(queryset, size=limit, limit=page.max_list_rows)
+            rows = lists.read_first_rows(queryset, size=limit, limit=model_admin.max_list_rows)
         else:
             rows = list(queryset[:MAX_ACTION_ROWS])
         if not rows and not (results and results.after):
-            page.message_user(request, _NO_ROWS, levels.WARNING)
+            model_admin.message_user(request, _NO_ROWS, levels.WARNING)
             return None
         count = results.total if results else len(rows)
         if self.for_one_row and count > 1:
-            _refuse(page, request, f"“{self.label}” applies to a single row only.")
+            _refuse(model_admin, request, f"“{self.label}” applies to a single row only.")
             return None
         return _Selection(queryset=queryset, rows=rows, count=count, results=results)
 
     def _confirmation_page(
-        self, page: OperatorAdmin, request: HttpRequest, selection: _Selection, *, form: forms.Form | None
+        self, model_admin: OperatorAdmin, request: HttpRequest, selection: _Selection, *, form: forms.Form | None
     ) -> HttpResponse | None:
         """The page with the form, the costs and the question; None if the operator has confirmed or need not."""
         rows, count, results = selection.rows, selection.count, selection.results
         is_confirmed = _CONFIRMED in request.POST
-        name = _name_to_type(page, rows, count=count) if self.asks_for_name else ""
+        name = _name_to_type(model_admin, rows, count=count) if self.asks_for_name else ""
         confirmation_form = ConfirmationForm(request, is_bound=is_confirmed, name=name, needs_reason=self.needs_reason)
         is_valid = [each.is_valid() for each in (form, confirmation_form) if each is not None]
         costs: list[tuple[str, str]] = []
         if count > 1 and not is_confirmed:
-            costs = lists.read_in_time(partial(page.costs, request, self.name, selection.queryset))
+            costs = lists.read_in_time(partial(model_admin.costs, request, self.name, selection.queryset))
         needs_page = self.confirmation or form or self.asks_for_name or self.needs_reason or costs
         if all(is_valid) or not (needs_page or (results and not is_confirmed)):
             return None
         return form_page(
-            page,
+            model_admin,
             request,
             "operator/confirm_action.html",
             title=self.label,
             form=form,
             confirmation_form=confirmation_form,
             action=self,
-            rows=[] if results else [(row.pk, page.display_name(row)) for row in rows],
+            rows=[] if results else [(row.pk, model_admin.display_name(row)) for row in rows],
             count=count,
             costs=costs,
-            consequences=page.consequences(self.name, rows),
-            back_url=request.get_full_path() if results else _back_url(page, request, rows[0]),
+            consequences=model_admin.consequences(self.name, rows),
+            back_url=request.get_full_path() if results else _back_url(model_admin, request, rows[0]),
             source_row=request.POST.get(SOURCE_ROW, ""),
             checkbox=helpers.ACTION_CHECKBOX_NAME,
             results=results,
         )
 
-    def _own_form(self, page: OperatorAdmin, request: HttpRequest, rows: list[Any]) -> forms.Form | None:
+    def _own_form(self, model_admin: OperatorAdmin, request: HttpRequest, rows: list[Any]) -> forms.Form | None:
         if self.form is None:
             return None
         data = request.POST if _CONFIRMED in request.POST else None
-        return self.form(data, prefix=_PREFIX, initial=page.initial_values(rows[0]) if rows else None)
+        return self.form(data, prefix=_PREFIX, initial=model_admin.initial_values(rows[0]) if rows else None)
 
     def _run_batch(
         self,
-        page: OperatorAdmin,
+        model_admin: OperatorAdmin,
         request: HttpRequest,
         rows: list[Any],
         *,
@@ -241,13 +243,13 @@ class RowAction:
         if not is_last:
             is_last = len(rows) < MAX_ACTION_ROWS
             for position, row in enumerate(rows, 1):
-                self._run(page, request, row, results=results, context=context)
+                self._run(model_admin, request, row, results=results, context=context)
                 results.after = str(row.pk)
                 if time.monotonic() > deadline:
                     is_last = is_last and position == len(rows)
                     break
         if is_last:
-            self._report(page, request, results)
+            self._report(model_admin, request, results)
             return None
         fields = [
             (name, text)
@@ -256,7 +258,7 @@ class RowAction:
             for text in texts
         ]
         return form_page(
-            page,
+            model_admin,
             request,
             "operator/action_progress.html",
             title=self.label,
@@ -266,47 +268,53 @@ class RowAction:
         )
 
     def _run_rows(
-        self, page: OperatorAdmin, request: HttpRequest, rows: list[Any], *, context: ActionContext
+        self, model_admin: OperatorAdmin, request: HttpRequest, rows: list[Any], *, context: ActionContext
     ) -> list[tuple[str, ShownOnce]]:
         """Run the action for ticked rows, and report its results in one message; return names and secrets to show."""
         results = BulkResults(total=len(rows), until=context.at.isoformat())
         secrets = []
         for row in rows:
-            result = self._run(page, request, row, results=results, context=context)
+            result = self._run(model_admin, request, row, results=results, context=context)
             if isinstance(result, ShownOnce):
-                secrets.append((page.display_name(row), result))
+                secrets.append((model_admin.display_name(row), result))
                 results.done -= 1
             elif result and len(rows) == 1:
-                page.message_user(request, result, levels.SUCCESS)
+                model_admin.message_user(request, result, levels.SUCCESS)
                 return []
         if len(rows) == 1 and results.handled:
-            name = page.display_name(rows[0])
+            name = model_admin.display_name(rows[0])
             reason = next(iter(results.refusals), "")
             text = f"{name}: {reason}" if reason else f"{self.success_message}: {name}"
-            page.message_user(request, text, levels.ERROR if reason else levels.SUCCESS)
+            model_admin.message_user(request, text, levels.ERROR if reason else levels.SUCCESS)
         elif results.handled:
-            self._report(page, request, results)
+            self._report(model_admin, request, results)
         return secrets
 
-    def _report(self, page: OperatorAdmin, request: HttpRequest, results: BulkResults) -> None:
-        noun, plural = str(page.opts.verbose_name), str(page.opts.verbose_name_plural)
+    def _report(self, model_admin: OperatorAdmin, request: HttpRequest, results: BulkResults) -> None:
+        noun, plural = str(model_admin.opts.verbose_name), str(model_admin.opts.verbose_name_plural)
         level, text = results.message(self.success_message, noun=noun, plural=plural)
         left = results.total - results.handled
         if _STOP in request.POST and left > 0:
             text = f"{text}{'. ' if text else ''}Stopped: {left:,} {noun if left == 1 else plural} left"
             level = max(level, levels.WARNING)
-        page.message_user(request, text or _NO_ROWS, level)
+        model_admin.message_user(request, text or _NO_ROWS, level)
 
     def _run(
-        self, page: OperatorAdmin, request: HttpRequest, row: Model, *, results: BulkResults, context: ActionContext
+        self,
+        model_admin: OperatorAdmin,
+        request: HttpRequest,
+        row: Model,
+        *,
+        results: BulkResults,
+        context: ActionContext,
     ) -> str | ShownOnce | None:
         """Call the method for one row, and count its result."""
-        name = page.display_name(row)
-        if refusal := page.find_refusal(request, row):
+        name = model_admin.display_name(row)
+        if refusal := model_admin.find_refusal(request, row):
             results.add_refusal(refusal, name)
             return None
         try:
-            result = self.method(page, row, context)
+            result = self.method(model_admin, row, context)
         except ApiError as error:
             results.add_refusal(error.message, name)
             return None
@@ -336,15 +344,15 @@ def create_context(request: HttpRequest, form: forms.Form | None = None) -> Acti
 
 
 def form_page(
-    page: OperatorAdmin, request: HttpRequest, template: str, *, title: str, status: int = 200, **context: Any
+    model_admin: OperatorAdmin, request: HttpRequest, template: str, *, title: str, status: int = 200, **context: Any
 ) -> HttpResponse:
     """The page of `template`, which extends `operator/form.html`. Its links lead to the list, or to `back_url`."""
     context = {
-        **page.admin_site.each_context(request),
-        "opts": page.opts,
+        **model_admin.admin_site.each_context(request),
+        "opts": model_admin.opts,
         "title": title,
         "confirmation_form": ConfirmationForm(request, is_bound=request.method == "POST"),
-        "back_url": page.list_url(),
+        "back_url": model_admin.list_url(),
         **context,
     }
     return TemplateResponse(request, template, context, status=status)
@@ -356,31 +364,33 @@ def is_whole_list(request: HttpRequest) -> bool:
     return request.POST.get(SELECT_ACROSS) == "1"
 
 
-def _name_to_type(page: OperatorAdmin, rows: list[Any], *, count: int) -> str:
+def _name_to_type(model_admin: OperatorAdmin, rows: list[Any], *, count: int) -> str:
     """The text that the operator types before a dangerous action."""
-    return page.display_name(rows[0]) if count == 1 and rows else f"{count} {page.opts.verbose_name_plural}"
+    return (
+        model_admin.display_name(rows[0]) if count == 1 and rows else f"{count} {model_admin.opts.verbose_name_plural}"
+    )
 
 
-def _back_url(page: OperatorAdmin, request: HttpRequest, row: Model) -> str:
+def _back_url(model_admin: OperatorAdmin, request: HttpRequest, row: Model) -> str:
     """The URL of the page from which an action was started: that of the row, or the list."""
-    return page.row_url(row) if request.POST.get(SOURCE_ROW) else page.list_url()
+    return model_admin.row_url(row) if request.POST.get(SOURCE_ROW) else model_admin.list_url()
 
 
-def _start_or_continue(page: OperatorAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> BulkResults | None:
+def _start_or_continue(model_admin: OperatorAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> BulkResults | None:
     """The results of the former batches of a list; None after a message if the list is too long."""
     if _RESULTS in request.POST:
         return bulk_results.read(request.POST[_RESULTS])
-    total = lists.read_in_time(queryset.order_by()[: page.max_list_rows + 1].count)
-    if total > page.max_list_rows:
+    total = lists.read_in_time(queryset.order_by()[: model_admin.max_list_rows + 1].count)
+    if total > model_admin.max_list_rows:
         _refuse(
-            page,
+            model_admin,
             request,
-            f"This list has more than {page.max_list_rows:,} {page.opts.verbose_name_plural}, the most for one action."
-            " Narrow it by a filter or a search.",
+            f"This list has more than {model_admin.max_list_rows:,} {model_admin.opts.verbose_name_plural},"
+            " the most for one action. Narrow it by a filter or a search.",
         )
         return None
     return BulkResults(total=total, until=timezone.now().isoformat())
 
 
-def _refuse(page: OperatorAdmin, request: HttpRequest, reason: str) -> None:
-    page.message_user(request, f"{reason} No action taken.", levels.WARNING)
+def _refuse(model_admin: OperatorAdmin, request: HttpRequest, reason: str) -> None:
+    model_admin.message_user(request, f"{reason} No action taken.", levels.WARNING)

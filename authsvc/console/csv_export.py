@@ -40,25 +40,25 @@ def is_export(request: HttpRequest) -> bool:
 
 
 @require_POST
-def export_list(request: HttpRequest, page: OperatorAdmin) -> HttpResponseBase:
+def export_list(request: HttpRequest, model_admin: OperatorAdmin) -> HttpResponseBase:
     """The rows of the list with the same query string as a CSV file. The audit trail records it first.
 
     Viewers receive the rows without personal data.
     """
     is_hidden = operators.operator_of(request).access < Access.SUPPORT
-    changelist = page.filtered_list(request)
+    changelist = model_admin.filtered_list(request)
     keys = lists.read_keys(
         changelist.queryset,
         default_order=changelist.default_order(request),
         indexed=changelist.indexed_columns(request),
         sort_limit=changelist.sort_limit(request),
-        limit=page.max_export_rows,
+        limit=model_admin.max_export_rows,
     )
-    if len(keys) > page.max_export_rows:
-        rows = f"{page.max_export_rows:,} {page.opts.verbose_name_plural}"
+    if len(keys) > model_admin.max_export_rows:
+        rows = f"{model_admin.max_export_rows:,} {model_admin.opts.verbose_name_plural}"
         text = f"This list has more than {rows}, the most for one export."
-        page.message_user(request, f"{text} Narrow it by a filter or a search.", levels.WARNING)
-        return HttpResponseRedirect(page.list_url() + changelist.get_query_string())
+        model_admin.message_user(request, f"{text} Narrow it by a filter or a search.", levels.WARNING)
+        return HttpResponseRedirect(model_admin.list_url() + changelist.get_query_string())
     context = create_context(request)
     audit.record(
         audit.Action.LIST_EXPORTED,
@@ -66,17 +66,17 @@ def export_list(request: HttpRequest, page: OperatorAdmin) -> HttpResponseBase:
         caller=context.caller,
         at=context.at,
         traits={
-            "list": str(page.opts.verbose_name_plural),
-            "filter": ", ".join(_describe_filter(page, request))[:_MAX_FILTER_LENGTH],
+            "list": str(model_admin.opts.verbose_name_plural),
+            "filter": ", ".join(_describe_filter(model_admin, request))[:_MAX_FILTER_LENGTH],
             "rows": len(keys),
             "personal_data": "hidden" if is_hidden else "shown",
         },
     )
-    name = f"{page.opts.verbose_name_plural} {context.at:%Y-%m-%d %H%M}.csv".replace(" ", "-")
+    name = f"{model_admin.opts.verbose_name_plural} {context.at:%Y-%m-%d %H%M}.csv".replace(" ", "-")
     return StreamingHttpResponse(
         _write(
-            page,
-            page.get_queryset(request),
+            model_admin,
+            model_admin.get_queryset(request),
             keys,
             is_hidden=is_hidden,
             from_replica=read_replica.is_permitted(),
@@ -86,10 +86,10 @@ def export_list(request: HttpRequest, page: OperatorAdmin) -> HttpResponseBase:
     )
 
 
-def _describe_filter(page: OperatorAdmin, request: HttpRequest) -> Iterator[str]:
+def _describe_filter(model_admin: OperatorAdmin, request: HttpRequest) -> Iterator[str]:
     """The parameters of a list, without the values that may be data of a user, who may be erased later."""
     for name, text in request.GET.items():
-        is_personal = name == SEARCH_VAR or name.partition("__")[0] in page.personal_columns
+        is_personal = name == SEARCH_VAR or name.partition("__")[0] in model_admin.personal_columns
         yield name if is_personal else f"{name}={text}"
 
 
@@ -101,11 +101,11 @@ class _Lines:
 
 
 def _write(
-    page: OperatorAdmin, rows: QuerySet[Any], keys: list[Any], *, is_hidden: bool, from_replica: bool
+    model_admin: OperatorAdmin, rows: QuerySet[Any], keys: list[Any], *, is_hidden: bool, from_replica: bool
 ) -> Iterator[str]:
-    columns = page.export_columns or tuple(str(name) for name in page.list_display)
+    columns = model_admin.export_columns or tuple(str(name) for name in model_admin.list_display)
     writer = csv.writer(_Lines())
-    yield writer.writerow([_title(page, name) for name in columns])
+    yield writer.writerow([_title(model_admin, name) for name in columns])
     for start in range(0, len(keys), _BATCH):
         batch = keys[start : start + _BATCH]
         with read_replica.permit(from_replica):
@@ -116,8 +116,8 @@ def _write(
         lines = []
         for row in (found[key] for key in batch if key in found):
             if is_hidden:
-                page.hide_personal_data(row)
-            lines.append(writer.writerow([to_cell(_value(page, row, name)) for name in columns]))
+                model_admin.hide_personal_data(row)
+            lines.append(writer.writerow([to_cell(_value(model_admin, row, name)) for name in columns]))
         yield "".join(lines)
 
 
@@ -125,16 +125,16 @@ def _read_batch(rows: QuerySet[Any], keys: list[Any]) -> dict[Any, Any]:
     return {row.pk: row for row in rows.filter(pk__in=keys).order_by()}
 
 
-def _title(page: OperatorAdmin, name: str) -> str:
+def _title(model_admin: OperatorAdmin, name: str) -> str:
     if name == "__str__":
-        return str(page.opts.verbose_name)
-    return str(getattr(getattr(page, name, None), "short_description", name.replace("_", " ")))
+        return str(model_admin.opts.verbose_name)
+    return str(getattr(getattr(model_admin, name, None), "short_description", name.replace("_", " ")))
 
 
-def _value(page: OperatorAdmin, row: Any, name: str) -> Any:
+def _value(model_admin: OperatorAdmin, row: Any, name: str) -> Any:
     if name == "__str__":
         return str(row)
-    method = getattr(page, name, None)
+    method = getattr(model_admin, name, None)
     return method(row) if callable(method) else getattr(row, name)
 
 

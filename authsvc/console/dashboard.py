@@ -198,10 +198,10 @@ def _list_url(page: str, **query: str) -> str:
 
 
 def _list_stats(site: AdminSite) -> Iterator[DashboardStat]:
-    for page in site._registry.values():
-        if isinstance(page, OperatorAdmin):
-            yield from within_timeout(partial(_stats_of, page)) or ()
+    for model_admin in site._registry.values():
+        if isinstance(model_admin, OperatorAdmin):
+            yield from within_timeout(partial(_stats_of, model_admin)) or ()
 
 
-def _stats_of(page: OperatorAdmin) -> list[DashboardStat]:
-    return list(page.dashboard_stats())
+def _stats_of(model_admin: OperatorAdmin) -> list[DashboardStat]:
+    return list(model_admin.dashboard_stats())

@@ -154,7 +154,8 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
         # Rows are not added or deleted by form, and the audit trail replaces the history page.
         removed = ("_add", "_delete", "_history")
         name = f"{self.opts.app_label}_{self.opts.model_name}_export"
-        export = path("export/", self.admin_site.admin_view(partial(csv_export.export_list, page=self)), name=name)
+        view = self.admin_site.admin_view(partial(csv_export.export_list, model_admin=self))
+        export = path("export/", view, name=name)
         return [export, *(pattern for pattern in super().get_urls() if not (pattern.name or "").endswith(removed))]
 
     def action_checkbox(self, obj: Model) -> SafeString:

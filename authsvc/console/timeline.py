@@ -1,4 +1,4 @@
-"""The timeline of a user: events that the admin pages of several apps contribute, newest first."""
+"""The timeline of a user: events that the model admins of several apps contribute, newest first."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Event:
 
 @runtime_checkable
 class HasTimeline(Protocol):
-    """An admin page that contributes events."""
+    """A model admin that contributes events."""
 
     def timeline_events(
         self, request: HttpRequest, user_id: UUID, *, kinds: Collection[Kind], before: Position, limit: int
@@ -101,7 +101,7 @@ class Timeline:
 
 def read_timeline(
     request: HttpRequest,
-    pages: Iterable[object],
+    model_admins: Iterable[object],
     user_id: UUID,
     *,
     kinds: Collection[Kind],
@@ -118,9 +118,9 @@ def read_timeline(
     def read() -> list[Event]:
         found = [
             event
-            for page in pages
-            if isinstance(page, HasTimeline)
-            for event in page.timeline_events(request, user_id, kinds=kinds, before=before, limit=limit + 1)
+            for model_admin in model_admins
+            if isinstance(model_admin, HasTimeline)
+            for event in model_admin.timeline_events(request, user_id, kinds=kinds, before=before, limit=limit + 1)
         ]
         return nlargest(limit + 1, found, key=lambda event: event.position)
 

@@ -68,12 +68,16 @@ class Panel:
 
 @runtime_checkable
 class HasUserPanel(Protocol):
-    """An admin page that contributes a panel to a user's page, or None."""
+    """A model admin that contributes a panel to a user's page, or None."""
 
     def user_panel(self, request: HttpRequest, user_id: UUID) -> Panel | None: ...
 
 
-def collect_panels(request: HttpRequest, pages: Iterable[object], user_id: UUID) -> list[Panel]:
-    """The panels of these admin pages for a user."""
-    panels = [page.user_panel(request, user_id) for page in pages if isinstance(page, HasUserPanel)]
+def collect_panels(request: HttpRequest, model_admins: Iterable[object], user_id: UUID) -> list[Panel]:
+    """The panels of these model admins for a user."""
+    panels = [
+        model_admin.user_panel(request, user_id)
+        for model_admin in model_admins
+        if isinstance(model_admin, HasUserPanel)
+    ]
     return sorted((panel for panel in panels if panel is not None), key=lambda panel: panel.position)

@@ -198,7 +198,7 @@ class WebhookEndpointAdmin(OperatorAdmin):
         endpoints.update(str(row.id), disabled=disabled, actor=context.actor, caller=context.caller, at=context.at)
 
 
-def create_endpoint(page: OperatorAdmin, request: HttpRequest) -> HttpResponse:
+def create_endpoint(model_admin: OperatorAdmin, request: HttpRequest) -> HttpResponse:
     """Create an endpoint, and show its secret once."""
     _require_editing(request)
     form = EndpointForm(request.POST if request.method == "POST" else None)
@@ -210,18 +210,20 @@ def create_endpoint(page: OperatorAdmin, request: HttpRequest) -> HttpResponse:
             form.add_error(None, error.message)
         else:
             return actions.form_page(
-                page,
+                model_admin,
                 request,
                 "operator/shown_once.html",
                 title="Created",
                 secrets=[(str(created.endpoint), _secret(created.secret))],
-                back_url=page.row_url(created.endpoint),
+                back_url=model_admin.row_url(created.endpoint),
             )
     status = 400 if form.errors else 200
-    return actions.form_page(page, request, "operator/form.html", title="Create endpoint", form=form, status=status)
+    return actions.form_page(
+        model_admin, request, "operator/form.html", title="Create endpoint", form=form, status=status
+    )
 
 
-def edit_endpoint(page: OperatorAdmin, request: HttpRequest, endpoint_id: Any) -> HttpResponse:
+def edit_endpoint(model_admin: OperatorAdmin, request: HttpRequest, endpoint_id: Any) -> HttpResponse:
     """Change URL, events and description of an endpoint."""
     _require_editing(request)
     endpoint = endpoints.find(str(endpoint_id))
@@ -240,15 +242,15 @@ def edit_endpoint(page: OperatorAdmin, request: HttpRequest, endpoint_id: Any) -
         except ApiError as error:
             form.add_error(None, error.message)
         else:
-            return HttpResponseRedirect(page.row_url(endpoint))
+            return HttpResponseRedirect(model_admin.row_url(endpoint))
     return actions.form_page(
-        page,
+        model_admin,
         request,
         "operator/form.html",
         title="Edit endpoint",
         form=form,
         status=400 if form.errors else 200,
-        back_url=page.row_url(endpoint),
+        back_url=model_admin.row_url(endpoint),
     )
 
 

@@ -25,21 +25,21 @@ _COLUMNS = ("Hook", "State", "Transport", "Target", "Secrets", "If it fails", "T
 _TRANSPORTS = {"http": "HTTP", "pg-functions": "database function", "python": "Python function"}
 
 
-def urls(page: OperatorAdmin) -> list[URLPattern]:
-    return [path("hooks/", page.admin_site.admin_view(partial(show_hooks, page)), name="hooks")]
+def urls(model_admin: OperatorAdmin) -> list[URLPattern]:
+    return [path("hooks/", model_admin.admin_site.admin_view(partial(show_hooks, model_admin)), name="hooks")]
 
 
 def link() -> tuple[str, str]:
     return _TITLE, reverse("admin:hooks")
 
 
-def show_hooks(page: OperatorAdmin, request: HttpRequest) -> HttpResponse:
+def show_hooks(model_admin: OperatorAdmin, request: HttpRequest) -> HttpResponse:
     rows = [_row(hook, settings.get(hook)) for hook in Hook]
     panel = Panel(title="Requests that ask other programs", columns=_COLUMNS, rows=rows, empty_text="", position=0)
     context = {
-        **page.admin_site.each_context(request),
-        "opts": page.opts,
-        "back_url": page.list_url(),
+        **model_admin.admin_site.each_context(request),
+        "opts": model_admin.opts,
+        "back_url": model_admin.list_url(),
         "title": _TITLE,
         "panels": [panel],
     }

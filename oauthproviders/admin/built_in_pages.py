@@ -27,15 +27,15 @@ from oauthproviders.admin import provider_tests
 _REQUIRED = ("enabled", "client_ids", "secret", "redirect_uri")
 
 
-def urls(page: OperatorAdmin) -> list[URLPattern]:
+def urls(model_admin: OperatorAdmin) -> list[URLPattern]:
     """The routes of the pages, next to the list of custom providers."""
-    view = page.admin_site.admin_view
+    view = model_admin.admin_site.admin_view
     return [
-        path("built-in/", view(partial(show_list, page)), name="built_in_providers"),
-        path("built-in/<slug:name>/", view(partial(show_provider, page)), name="built_in_provider"),
+        path("built-in/", view(partial(show_list, model_admin)), name="built_in_providers"),
+        path("built-in/<slug:name>/", view(partial(show_provider, model_admin)), name="built_in_provider"),
         path(
             "built-in/<slug:name>/test/",
-            view(require_POST(partial(test_provider, page))),
+            view(require_POST(partial(test_provider, model_admin))),
             name="built_in_provider_test",
         ),
     ]
@@ -45,7 +45,7 @@ def link() -> tuple[str, str]:
     return "Built-in providers", reverse("admin:built_in_providers")
 
 
-def show_list(page: OperatorAdmin, request: HttpRequest) -> HttpResponse:
+def show_list(model_admin: OperatorAdmin, request: HttpRequest) -> HttpResponse:
     """All built-in providers; those that are enabled first."""
     names = sorted(registry.PROVIDERS, key=lambda name: (not _config(name).enabled, name))
     rows = [
@@ -57,10 +57,10 @@ def show_list(page: OperatorAdmin, request: HttpRequest) -> HttpResponse:
     ]
     columns = ("Provider", "State", "Missing settings", "Scopes requested")
     panel = Panel(title="Providers", columns=columns, rows=rows, empty_text="", position=0)
-    return _page(page, request, title="Built-in providers", panels=[panel], callback=_callback_field())
+    return _page(model_admin, request, title="Built-in providers", panels=[panel], callback=_callback_field())
 
 
-def show_provider(page: OperatorAdmin, request: HttpRequest, name: str) -> HttpResponse:
+def show_provider(model_admin: OperatorAdmin, request: HttpRequest, name: str) -> HttpResponse:
     """The settings of one provider. Secrets are not shown."""
     if name not in registry.PROVIDERS:
         raise Http404
@@ -82,13 +82,13 @@ def show_provider(page: OperatorAdmin, request: HttpRequest, name: str) -> HttpR
     can_test = operators.operator_of(request).access >= Access.ADMIN and config.enabled
     panel = Panel(title="Settings", columns=("Setting", "Value", "Meaning"), rows=settings, empty_text="", position=0)
     return _page(
-        page, request, title=name, panels=[panel], facts=facts, state=_state(name),
+        model_admin, request, title=name, panels=[panel], facts=facts, state=_state(name),
         test_url=reverse("admin:built_in_provider_test", args=[name]) if can_test else "",
         parent=link(),
     )  # fmt: skip
 
 
-def test_provider(page: OperatorAdmin, request: HttpRequest, name: str) -> HttpResponse:
+def test_provider(model_admin: OperatorAdmin, request: HttpRequest, name: str) -> HttpResponse:
     """Test an enabled provider and show each step."""
     operators.require(request, Access.ADMIN)
     if name not in registry.PROVIDERS or not _config(name).enabled:
@@ -96,11 +96,16 @@ def test_provider(page: OperatorAdmin, request: HttpRequest, name: str) -> HttpR
     context = actions.create_context(request)
     steps = provider_checks.check_built_in_provider(name, actor=context.actor, caller=context.caller, at=context.at)
     back_url = reverse("admin:built_in_provider", args=[name])
-    return provider_tests.result_page(page, request, steps, name=name, back_url=back_url)
+    return provider_tests.result_page(model_admin, request, steps, name=name, back_url=back_url)
 
 
-def _page(page: OperatorAdmin, request: HttpRequest, **context: Any) -> HttpResponse:
-    context = {**page.admin_site.each_context(request), "opts": page.opts, "back_url": page.list_url(), **context}
+def _page(model_admin: OperatorAdmin, request: HttpRequest, **context: Any) -> HttpResponse:
+    context = {
+        **model_admin.admin_site.each_context(request),
+        "opts": model_admin.opts,
+        "back_url": model_admin.list_url(),
+        **context,
+    }
     return TemplateResponse(request, "operator/built_in_providers.html", context)
 
 

@@ -24,13 +24,17 @@ from oauthproviders.models import CustomProvider, ProviderType
 _TITLES = {ProviderType.OIDC: "Add OpenID Connect provider", ProviderType.OAUTH2: "Add OAuth 2.0 provider"}
 
 
-def urls(page: OperatorAdmin) -> list[URLPattern]:
+def urls(model_admin: OperatorAdmin) -> list[URLPattern]:
     """The routes of the pages, next to the list of custom providers."""
-    view = page.admin_site.admin_view
+    view = model_admin.admin_site.admin_view
     return [
-        path("create/<slug:provider_type>/", view(partial(create_provider, page)), name="custom_provider_create"),
-        path("<uuid:row_id>/edit/", view(partial(edit_provider, page)), name="custom_provider_edit"),
-        path("<uuid:row_id>/test/", view(require_POST(partial(test_provider, page))), name="custom_provider_test"),
+        path(
+            "create/<slug:provider_type>/", view(partial(create_provider, model_admin)), name="custom_provider_create"
+        ),
+        path("<uuid:row_id>/edit/", view(partial(edit_provider, model_admin)), name="custom_provider_edit"),
+        path(
+            "<uuid:row_id>/test/", view(require_POST(partial(test_provider, model_admin))), name="custom_provider_test"
+        ),
     ]
 
 
@@ -50,26 +54,26 @@ def test_url(row: CustomProvider) -> str:
     return reverse("admin:custom_provider_test", args=[row.pk])
 
 
-def create_provider(page: OperatorAdmin, request: HttpRequest, provider_type: str) -> HttpResponse:
+def create_provider(model_admin: OperatorAdmin, request: HttpRequest, provider_type: str) -> HttpResponse:
     """Create a provider of one type."""
     operators.require(request, Access.ADMIN)
     custom_providers.check_enabled()
     if provider_type not in forms.FORMS:
         raise Http404
     form = forms.FORMS[provider_type](request.POST if request.method == "POST" else None)
-    return _respond(page, request, form, title=_TITLES[ProviderType(provider_type)])
+    return _respond(model_admin, request, form, title=_TITLES[ProviderType(provider_type)])
 
 
-def edit_provider(page: OperatorAdmin, request: HttpRequest, row_id: UUID) -> HttpResponse:
+def edit_provider(model_admin: OperatorAdmin, request: HttpRequest, row_id: UUID) -> HttpResponse:
     """Change the values of a provider, except its identifier and type."""
     operators.require(request, Access.ADMIN)
     custom_providers.check_enabled()
     row = _find_row(row_id)
     form = forms.FORMS[row.provider_type](request.POST if request.method == "POST" else None, row=row)
-    return _respond(page, request, form, title=f"Edit {page.display_name(row)}")
+    return _respond(model_admin, request, form, title=f"Edit {model_admin.display_name(row)}")
 
 
-def test_provider(page: OperatorAdmin, request: HttpRequest, row_id: UUID) -> HttpResponse:
+def test_provider(model_admin: OperatorAdmin, request: HttpRequest, row_id: UUID) -> HttpResponse:
     """Test a stored provider and show each step."""
     operators.require(request, Access.ADMIN)
     custom_providers.check_enabled()
@@ -78,7 +82,9 @@ def test_provider(page: OperatorAdmin, request: HttpRequest, row_id: UUID) -> Ht
     steps = provider_checks.check_custom_provider(
         row, sends_secret=True, actor=context.actor, caller=context.caller, at=context.at
     )
-    return provider_tests.result_page(page, request, steps, name=page.display_name(row), back_url=page.row_url(row))
+    return provider_tests.result_page(
+        model_admin, request, steps, name=model_admin.display_name(row), back_url=model_admin.row_url(row)
+    )
 
 
 def _find_row(row_id: UUID) -> CustomProvider:
@@ -88,7 +94,7 @@ def _find_row(row_id: UUID) -> CustomProvider:
     return row
 
 
-def _respond(page: OperatorAdmin, request: HttpRequest, form: ProviderForm, *, title: str) -> HttpResponse:
+def _respond(model_admin: OperatorAdmin, request: HttpRequest, form: ProviderForm, *, title: str) -> HttpResponse:
     is_test = "test" in request.POST
     panels, test_errors = _test(request, form) if is_test else ([], [])
     if not is_test and form.is_valid():
@@ -100,16 +106,16 @@ def _respond(page: OperatorAdmin, request: HttpRequest, form: ProviderForm, *, t
             form.add_error(None, error.message)
         else:
             verb = "Created" if form.row is None else "Changed"
-            page.message_user(request, f"{verb}: {page.display_name(saved)}", levels.SUCCESS)
-            return HttpResponseRedirect(page.row_url(saved))
+            model_admin.message_user(request, f"{verb}: {model_admin.display_name(saved)}", levels.SUCCESS)
+            return HttpResponseRedirect(model_admin.row_url(saved))
     return actions.form_page(
-        page,
+        model_admin,
         request,
         "operator/provider_form.html",
         title=title,
         form=form,
         button="Create" if form.row is None else "Save",
-        back_url=page.row_url(form.row) if form.row else page.list_url(),
+        back_url=model_admin.row_url(form.row) if form.row else model_admin.list_url(),
         is_test=is_test,
         panels=panels,
         test_errors=test_errors,

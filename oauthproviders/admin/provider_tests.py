@@ -39,12 +39,12 @@ def result_panel(steps: Sequence[Step]) -> Panel:
 
 
 def result_page(
-    page: OperatorAdmin, request: HttpRequest, steps: Sequence[Step], *, name: str, back_url: str
+    model_admin: OperatorAdmin, request: HttpRequest, steps: Sequence[Step], *, name: str, back_url: str
 ) -> HttpResponse:
     """The page with the result; its URL is that of the test."""
     context = {
-        **page.admin_site.each_context(request),
-        "opts": page.opts,
+        **model_admin.admin_site.each_context(request),
+        "opts": model_admin.opts,
         "title": f"Test of {name}",
         "name": name,
         "panels": [result_panel(steps)],

@@ -117,10 +117,10 @@ def _recovery_codes(user: UserRecord) -> Panel:
 
 
 def _sessions(request: HttpRequest, current: SignedInUser) -> Panel:
-    # Not imported: the import of an admin page creates the site, which imports this module.
-    page: Any = admin.site._registry[Session]
+    # Not imported: the import of a model admin creates the site, which imports this module.
+    model_admin: Any = admin.site._registry[Session]
     own_id = current.session.id if current.session else None
-    own = page.get_queryset(request).filter(user_id=current.user.id)
+    own = model_admin.get_queryset(request).filter(user_id=current.user.id)
     latest = list(own.order_by("-created_at", "-id")[: MAX_PANEL_ROWS + 1])
     sessions = sorted(latest[:MAX_PANEL_ROWS], key=lambda row: row.pk != own_id)
     return Panel(
@@ -129,12 +129,12 @@ def _sessions(request: HttpRequest, current: SignedInUser) -> Panel:
         rows=[
             PanelRow(
                 cells=(
-                    page.device(row),
+                    model_admin.device(row),
                     row.ip or EMPTY,
-                    page.age(row),
-                    page.last_used(row),
-                    page.methods(row),
-                    page.level(row),
+                    model_admin.age(row),
+                    model_admin.last_used(row),
+                    model_admin.methods(row),
+                    model_admin.level(row),
                     formatting.badge("This session", Tone.GOOD) if row.pk == own_id else "",
                 ),
                 button=None
