@@ -26,8 +26,6 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TRACE_HEADERS = ("traceparent", "tracestate", "baggage")
 # Headers and framing of a response, in addition to its body.
 _MAX_OVERHEAD_BYTES = 1_048_576
-NOT_PUBLIC = "the host has no public address"
-"""The text of Unreachable where `public_only` refuses every address of a host."""
 AUTHORITIES: str = requests.utils.DEFAULT_CA_BUNDLE_PATH
 """The bundled file of certificate authorities."""
 _HEADERS = {"User-Agent": f"authsvc/{__version__}", "Accept": "*/*", "Accept-Encoding": "gzip, deflate"}
@@ -44,6 +42,10 @@ class Unreachable(Exception):
 
 class NotConnected(Unreachable):
     """No response began: a failure of network, DNS or TLS."""
+
+
+class NotPublic(NotConnected):
+    """With `public_only`, no address of the host may be called."""
 
 
 class TlsFailed(NotConnected):
@@ -255,7 +257,7 @@ def _reason(error: Exception) -> str:
         if isinstance(cause, connections.TooLong):
             return "the response is too long"
         if isinstance(cause, connections.NotPublic):
-            return NOT_PUBLIC
+            return "the host has no public address"
         if isinstance(cause, ssl.SSLError):
             return f"TLS: {getattr(cause, 'verify_message', '') or cause.reason or type(cause).__name__}"
         if isinstance(cause, TimeoutError | urllib3.exceptions.TimeoutError):
@@ -269,6 +271,8 @@ def _kind(error: Exception) -> type[Unreachable]:
     chain = list(_causes(error))
     if any(isinstance(cause, connections.TooLong) for cause in chain):
         return TooLong
+    if any(isinstance(cause, connections.NotPublic) for cause in chain):
+        return NotPublic
     if any(isinstance(cause, TimeoutError | urllib3.exceptions.TimeoutError) for cause in chain):
         return TimedOut
     if not isinstance(error, requests.ConnectionError):

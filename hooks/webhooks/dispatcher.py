@@ -57,7 +57,7 @@ class Dispatcher:
         """Endpoints whose last attempt failed or was slow."""
         self._endpoints: Mapping[UUID, Endpoint] = {}
         self._searched_at = float("-inf")
-        self._turn = 0
+        self._searches = 0
 
     def run(self, stopping: threading.Event) -> None:
         """Deliver until `stopping` is set, then wait for the attempts under way and store their results."""
@@ -145,9 +145,9 @@ class Dispatcher:
         free_for_slow = max(1, concurrency // 2) - slow_in_flight
         limits: dict[UUID, int] = {}
         active = [endpoint for endpoint in self._endpoints.values() if not endpoint.is_disabled]
-        self._turn += 1
+        self._searches += 1
         for number in range(len(active)):
-            endpoint = active[(number + self._turn) % len(active)]
+            endpoint = active[(number + self._searches) % len(active)]
             in_flight = self._in_flight[endpoint.id]
             if endpoint.id in self._slow:
                 if not in_flight and free_for_slow > 0:

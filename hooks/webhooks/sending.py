@@ -89,8 +89,10 @@ def attempt(message: Message, *, timeout: timedelta, public_only: bool) -> Attem
             "POST", message.url, timeout=timeout, max_bytes=_MAX_RESPONSE_BYTES, headers=headers, content=message.body,
             truncate=True, public_only=public_only,
         )  # fmt: skip
+    except http.NotPublic:
+        error = "address not allowed"
     except Unreachable as failure:
-        error = "address not allowed" if str(failure) == http.NOT_PUBLIC else str(failure)
+        error = str(failure)
     duration = timedelta(seconds=time.monotonic() - started)
     if response is None:
         return Attempt(started_at=started_at, duration=duration, status=None, error=error[:_MAX_ERROR_LENGTH])
