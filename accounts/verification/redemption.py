@@ -163,6 +163,8 @@ def _redeem(
     PhoneExists or the errors of a new password.
     """
     user = secret.user
+    if not secret.is_current:
+        raise secret.error
     if secret.proves is not None and user.has_unproven_claim(secret.proves):
         raise secret.error
     new_hash = _first_password(secret, password=password, needs_password=needs_password)

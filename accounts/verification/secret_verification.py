@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -35,6 +36,8 @@ _SMS_TOKEN_TYPES = {
     "sms": (TokenType.CONFIRMATION, TokenType.RECOVERY),
     "phone_change": one_time_tokens.PHONE_CHANGE_TYPES,
 }
+_PENDING: Mapping[str, str] = {TokenType.EMAIL_CHANGE_NEW: "email_change", TokenType.PHONE_CHANGE: "phone_change"}
+"""Columns of addresses that a user has not confirmed yet; a secret of another type was sent to the present one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +59,14 @@ class VerifiedSecret:
         if self.requested_type != "email":
             return self.requested_type
         return "signup" if self.token and self.token.token_type == TokenType.CONFIRMATION else "magiclink"
+
+    @property
+    def is_current(self) -> bool:
+        """True if the account, or its pending change, still has the address or phone to which the secret was sent."""
+        if self.token is None:
+            return True
+        column = _PENDING.get(self.token.token_type) or ("email" if "@" in self.token.relates_to else "phone")
+        return bool(getattr(self.user, column) == self.token.relates_to)
 
     @property
     def proves(self) -> Literal["email", "phone"] | None:
@@ -154,9 +165,6 @@ def verify_sms_code(
     else:
         secret, by_code = _find_match(sent, code=code, identifier=number, at=at), True
         user = secret.user
-    # A secret that was sent to a former phone proves nothing about the present one.
-    if number != (user.phone if type == "sms" else user.phone_change):
-        raise account_errors.CodeExpired
     _check_failed_attempts(user, sent, caller=caller, at=at)
     if by_code and secret is not None and not secret.token.is_fresh(at):
         raise account_errors.CodeExpired

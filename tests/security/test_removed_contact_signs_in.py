@@ -92,6 +92,22 @@ def test_a_change_without_confirmation_ends_a_code_too(
     assert_invalid(api, auth_code)
 
 
+@pytest.mark.parametrize("token_type", [TokenType.CONFIRMATION, TokenType.RECOVERY])
+def test_what_is_sent_to_a_former_mailbox_during_the_change_is_invalid(
+    token_type: TokenType, api: Api, victim: SignIn
+) -> None:
+    sent = make_one_time_token(victim.user, token_type, identifier=EMAIL)
+    # The request that sent it had read the user before the change was committed.
+    User.objects.update(email=NEW["email"])
+    verification_type = "signup" if token_type == TokenType.CONFIRMATION else "recovery"
+
+    link = {"type": verification_type, "token_hash": sent.link_token}
+    assert_error(api.post("/verify", link), 403, "otp_expired", "Email link is invalid or has expired")
+    code = {"type": verification_type, "email": EMAIL, "token": sent.code}
+    assert_error(api.post("/verify", code), *CODE_DEAD)
+    assert Session.objects.count() == 1
+
+
 def test_a_code_sent_to_a_former_phone_is_invalid(api: Api, victim: SignIn) -> None:
     code = make_one_time_token(victim.user, TokenType.CONFIRMATION, identifier=PHONE).code
     User.objects.update(phone=None, phone_confirmed_at=None)
