@@ -15,10 +15,10 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from authsvc.console import filters, formatting, model_admin, operators, personal_data
+from authsvc.console import filters, formatting, operators, personal_data
 from authsvc.console.actions import ActionContext, action, create_context, form_page
 from authsvc.console.formatting import Tone
-from authsvc.console.model_admin import DashboardStat, OperatorAdmin
+from authsvc.console.model_admin import DashboardStat, OperatorAdmin, bounded_count
 from authsvc.console.timeline import Event, Kind, Position
 from authsvc.display_text import EMPTY, short_text
 from authsvc.jobs.queued_jobs import Status
@@ -129,7 +129,7 @@ class MessageAdmin(OperatorAdmin):
         for status, label in ((Status.FAILED, "Failed messages"), (Status.TODO, "Messages waiting")):
             yield DashboardStat(
                 label=label,
-                count=model_admin.bounded_count(undelivered_messages.messages().filter(status=status)),
+                count=bounded_count(undelivered_messages.messages().filter(status=status)),
                 url=self.list_url(status=status.value),
                 is_alarming=status == Status.FAILED,
             )
@@ -181,7 +181,7 @@ class MessageAdmin(OperatorAdmin):
             request,
             "operator/retry_failed.html",
             title=_RETRY_FAILED,
-            failed=model_admin.bounded_count(undelivered_messages.messages().filter(status=Status.FAILED)),
+            failed=bounded_count(undelivered_messages.messages().filter(status=Status.FAILED)),
             max_retried=undelivered_messages.MAX_RETRIED,
         )
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 MAX_LENGTH = 2048
-"""Of the text of all resources of a request."""
+"""Longest text of the resources of a request or of a client."""
 
 
 def join(values: Iterable[str]) -> str:

@@ -31,21 +31,21 @@ def remember(response: HttpResponse, code: str) -> None:
     )
 
 
-def chosen(request: HttpRequest) -> str:
+def stored(request: HttpRequest) -> str:
     """The language that the user has chosen in this browser; empty without a choice."""
     code = request.COOKIES.get(_cookie_name(), "")
     return code if code in languages.offered() else ""
 
 
-def choose(request: HttpRequest) -> str:
+def of_request(request: HttpRequest) -> str:
     """The language chosen in this browser, else the best of Accept-Language, else the default."""
-    return chosen(request) or languages.of_request()
+    return stored(request) or languages.of_request()
 
 
-def choose_for_user(request: HttpRequest) -> str:
-    """The same, with the language of the signed-in user before Accept-Language."""
+def of_user(request: HttpRequest) -> str:
+    """As `of_request`, with the language of the signed-in user before Accept-Language."""
     current = None
-    if len(languages.offered()) > 1 and not chosen(request):
+    if len(languages.offered()) > 1 and not stored(request):
         current = browser_session.signed_in(request)
     of_user = languages.of_user(parse_json(current.user.user_metadata_json)) if current is not None else ""
-    return of_user or choose(request)
+    return of_user or of_request(request)

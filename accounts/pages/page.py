@@ -98,7 +98,7 @@ class Page(View):
         def respond(request: HttpRequest) -> HttpResponse:
             return self._respond(request, *args, **kwargs)
 
-        with destinations.below_external_path(request), languages.use(language_choice.choose(request)):
+        with destinations.below_external_path(request), languages.use(language_choice.of_request(request)):
             browser_session.load(request)
             response = MessageMiddleware(respond)(request)
             assert isinstance(response, HttpResponse)  # noqa: S101  (narrowing; `respond` is synchronous)
@@ -212,7 +212,7 @@ class Page(View):
 
     def _respond(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         def view(request: HttpRequest) -> HttpResponse:
-            with languages.use(language_choice.choose_for_user(request)):
+            with languages.use(language_choice.of_user(request)):
                 return self.redirect_before_page() or cast(
                     HttpResponse, super(Page, self).dispatch(request, *args, **kwargs)
                 )

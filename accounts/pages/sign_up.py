@@ -50,7 +50,7 @@ class SignUpPage(Page):
         result = sign_up.sign_up(
             **form.identifier,
             password=form.cleaned_data["password"],
-            data={"locale": language} if (language := language_choice.chosen(self.request)) else {},
+            data={"locale": language} if (language := language_choice.stored(self.request)) else {},
             channel="",
             code_challenge=None,
             code_challenge_method=None,

@@ -147,7 +147,6 @@ def complete_phone_change(user: UserRecord, *, phone: str, at: datetime, **colum
         **columns,
     }
     _write(user, changes, taken=errors.PhoneExists)
-    flow_states.delete_codes(user.id)
     is_created = _verify_own_identity(user, provider="phone", data={"phone": phone, "phone_verified": True}, at=at)
     if user.email and user.phone and user.phone != phone:
         messaging.send(notification_emails.phone_changed(user, phone=phone))

@@ -15,10 +15,10 @@ from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
 from authsvc import conf, events
-from authsvc.console import filters, formatting, model_admin
+from authsvc.console import filters, formatting
 from authsvc.console.actions import ActionContext, action
 from authsvc.console.formatting import Tone
-from authsvc.console.model_admin import DashboardStat, OperatorAdmin
+from authsvc.console.model_admin import DashboardStat, OperatorAdmin, bounded_count
 from authsvc.console.user_panels import Panel
 from authsvc.display_text import EMPTY
 from hooks.models import DeliveryStatus, WebhookAttempt, WebhookDelivery, WebhookEndpoint, WebhookEvent
@@ -97,7 +97,7 @@ class WebhookDeliveryAdmin(OperatorAdmin):
             pending = self.model.objects.filter(status=DeliveryStatus.PENDING, endpoint__deleted_at__isnull=True)
             yield DashboardStat(
                 label="Webhooks pending for over an hour",
-                count=model_admin.bounded_count(pending.filter(created_at__lt=timezone.now() - _OLD)),
+                count=bounded_count(pending.filter(created_at__lt=timezone.now() - _OLD)),
                 url=self.list_url(status=DeliveryStatus.PENDING.value),
                 is_alarming=True,
             )

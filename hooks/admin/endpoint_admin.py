@@ -15,10 +15,10 @@ from django.urls import URLPattern, path, reverse
 from django.utils.safestring import SafeString
 
 from authsvc import conf, events
-from authsvc.console import actions, formatting, model_admin, operators
+from authsvc.console import actions, formatting, operators
 from authsvc.console.actions import ActionContext, ShownOnce, action
 from authsvc.console.formatting import Tone
-from authsvc.console.model_admin import DashboardStat, OperatorAdmin
+from authsvc.console.model_admin import DashboardStat, OperatorAdmin, bounded_count
 from authsvc.console.read_only_admin import MAX_COUNTED
 from authsvc.errors import ApiError
 from authsvc.operator_access import Access
@@ -161,7 +161,7 @@ class WebhookEndpointAdmin(OperatorAdmin):
             rows = WebhookEndpoint.objects.filter(deleted_at__isnull=True, disabled_reason__in=lost)
             yield DashboardStat(
                 label="Failing webhook endpoints",
-                count=model_admin.bounded_count(rows),
+                count=bounded_count(rows),
                 url=self.list_url(),
                 is_alarming=True,
             )
@@ -186,7 +186,7 @@ class WebhookEndpointAdmin(OperatorAdmin):
     @admin.display(description="pending deliveries")
     def pending(self, row: WebhookEndpoint) -> str:
         rows = WebhookDelivery.objects.filter(endpoint_id=row.pk, status=DeliveryStatus.PENDING)
-        count = model_admin.bounded_count(rows)
+        count = bounded_count(rows)
         return f"{count:,}+" if count == MAX_COUNTED else f"{count:,}"
 
     @admin.display(description="deliveries")

@@ -43,19 +43,24 @@ class AuthenticatedRequest(NamedTuple):
     client: OAuthClient | None
     parameters: ClientRequest | None
 
+    def require_client(self) -> OAuthClient:
+        """The client. Raises ClientRequired."""
+        if self.client is None:
+            raise ClientRequired
+        return self.client
+
     def require_parameters(self) -> ClientRequest:
-        """Raises TokenRequestInvalid for an unreadable body or a repeated parameter."""
+        """The parameters. Raises TokenRequestInvalid for an unreadable body or a repeated parameter."""
         if self.parameters is None:
             raise TokenRequestInvalid("Invalid JSON body")
         self.parameters.refuse_repetition()
         return self.parameters
 
     def require(self) -> tuple[OAuthClient, ClientRequest]:
-        """Both. Raises TokenRequestInvalid as `require_parameters`, and ClientRequired."""
-        parameters = self.require_parameters()
-        if self.client is None:
-            raise ClientRequired
-        return self.client, parameters
+        """The client and the parameters. Raises TokenRequestInvalid, and ClientRequired."""
+        if self.parameters is None:
+            raise TokenRequestInvalid("Invalid JSON body")
+        return self.require_client(), self.require_parameters()
 
 
 def uses_basic(request: HttpRequest) -> bool:

@@ -116,10 +116,11 @@ class TokenView(AuthenticatedClientEndpoint):
         """
         at = timezone.now()
         authenticated = authentication.authenticate(request.http, TokenForm, at=at)
-        grant_type = authenticated.require_parameters().get("grant_type")
+        parameters = authenticated.require_parameters()
+        grant_type = parameters.get("grant_type")
         if not grant_type:
             raise errors.TokenRequestInvalid("grant_type is required")
-        client, parameters = authenticated.require()
+        client = authenticated.require_client()
         if grant_type not in client.grant_type_list:
             raise errors.GrantTypeNotAllowed(grant_type)
         grant = _GRANTS[grant_type]

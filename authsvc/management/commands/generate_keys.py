@@ -22,7 +22,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--beside-secret",
             action="store_true",
-            help="let AUTH_JWT_SECRET sign on and the new key verify only, the first step of a change",
+            help="AUTH_JWT_SECRET, which is printed as a key, keeps signing; the new key only verifies yet",
         )
 
     def handle(self, *, algorithm: str, beside_secret: bool, **_: Any) -> None:

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.test import Client
 
 from accounts.models import User
@@ -16,6 +17,8 @@ from tests.factories import PASSWORD
 SIGN_IN = "/operator/login/"
 START = "/operator/"
 USERS = "/operator/accounts/user/"
+LISTS = sorted(f"{model._meta.app_label}/{model._meta.model_name}" for model in admin.site._registry)
+"""Paths of all lists below `START`."""
 
 
 class Console:

@@ -70,9 +70,9 @@ def _read(message: EmailMessage) -> ReceivedEmail:
 
 
 class _EmailServer(ThreadingHTTPServer):
-    def __init__(self, box: MailboxServer) -> None:
+    def __init__(self, mailbox: MailboxServer) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.box = box
+        self.mailbox = mailbox
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -81,7 +81,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         query = parse_qs(urlsplit(self.path).query)
         try:
-            email = self.server.box.wait(query["to"][0], number=int(query.get("number", ["1"])[0]))
+            email = self.server.mailbox.wait(query["to"][0], number=int(query.get("number", ["1"])[0]))
         except TimeoutError as error:
             self.send_error(404, str(error))
             return
