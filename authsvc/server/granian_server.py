@@ -59,7 +59,7 @@ def run(config: conf.AuthConfig, application: Application, slots: RequestSlots) 
         processes.follow_supervisor()
         processes.start()
         requests = Requests(application, slots=slots, port=config.api.port)
-        requests.monitor.start()
+        requests.start()
         return requests
 
     server.on_startup(lambda: processes.handle_signals_in_thread(handle))

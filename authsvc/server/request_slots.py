@@ -49,27 +49,33 @@ class RequestSlots:
     def size(self) -> int:
         return self._size
 
+    @property
+    def are_taken(self) -> bool:
+        """True if a request that is submitted now has to wait."""
+        return self._in_use >= self._size
+
+    def start_threads(self) -> None:
+        """Start a thread for each slot, so that tasks run even where the system later permits no further thread."""
+        for _ in range(self._size):
+            self._start_thread()
+            with self._lock:
+                self._idle_threads += 1
+
     def resize(self, size: int) -> None:
         """Change the number of slots; connections that are too many are closed, some at the end of their request."""
         with self._lock:
             self._size = size
-            admitted = [self._waiting.popleft() for _ in range(min(len(self._waiting), size - self._in_use))]
-            self._in_use += len(admitted)
+            self._admit()
             excess = max(0, min(len(self._connections), len(self._connections) + self._in_use - size))
             closing = [self._connections.pop() for _ in range(excess)]
         for connection in closing:
             connection.close()
-        for waiting in admitted:
-            self._start(waiting)
 
     def submit(self, task: Task) -> None:
         """Run `task` in a thread as soon as a slot is free. Never blocks."""
         with self._lock:
-            if self._in_use >= self._size:
-                self._waiting.append(task)
-                return
-            self._in_use += 1
-        self._start(task)
+            self._waiting.append(task)
+            self._admit()
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
@@ -103,32 +109,38 @@ class RequestSlots:
             self._store_connections()
         finally:
             with self._lock:
-                waiting = self._waiting.popleft() if self._waiting and self._in_use <= self._size else None
-                if waiting is None:
-                    self._in_use -= 1
-            if waiting is not None:
-                self._start(waiting)
+                self._in_use -= 1
+                self._admit()
 
-    def _start(self, waiting: _Waiting) -> None:
-        """Let a request that has received a slot run in another thread."""
+    def _admit(self) -> None:
+        """Give free slots to the requests that have waited longest. Must be called with the lock held."""
+        while self._waiting and self._in_use < self._size and self._start(self._waiting[0]):
+            self._waiting.popleft()
+            self._in_use += 1
+
+    def _start(self, waiting: _Waiting) -> bool:
+        """Let a request run in another thread. Returns False if there is none: the next idle thread serves it."""
         if not callable(waiting):
             waiting.release()
-            return
-        with self._lock:
-            needs_thread = not self._idle_threads
-            if not needs_thread:
-                self._idle_threads -= 1
-        if needs_thread:
-            # Their number is limited by the slots and by the bulkhead.
-            threading.Thread(target=self._serve, name="request", daemon=True).start()
+            return True
+        if self._idle_threads:
+            self._idle_threads -= 1
+        else:
+            try:
+                self._start_thread()
+            except RuntimeError as error:
+                logger.warning("a request waits for a thread", extra={"error": str(error)})
+                return False
         self._tasks.put(waiting)
+        return True
+
+    def _start_thread(self) -> None:
+        threading.Thread(target=self._serve, name="request", daemon=True).start()
 
     def _serve(self) -> None:
         response_timeout.apply_to_request_thread()
         while True:
             self._run(self._tasks.get())
-            with self._lock:
-                self._idle_threads += 1
 
     def _run(self, task: Task) -> None:
         """Run a task, and in the same slot those that wait for one."""
@@ -142,7 +154,13 @@ class RequestSlots:
                 logger.exception("request failed")
             following = self._next_task()
         bulkhead.set_slots(None)
-        self.release()
+        # Before the slot is free, so that this thread can serve the request that takes it.
+        with self._lock:
+            self._idle_threads += 1
+        try:
+            self.release()
+        except Exception:
+            logger.exception("a database connection is not kept")
 
     def _next_task(self) -> Task | None:
         with self._lock:

@@ -50,6 +50,12 @@ class Requests:
         self._streams = threading.BoundedSemaphore(MAX_STREAMS)
         self.monitor = ConnectionMonitor(port=port, tasks=(self._bodies.check_times,))
 
+    def start(self) -> None:
+        """Start the threads of this process. Raises RuntimeError where the system does not permit them."""
+        self._slots.start_threads()
+        self._liveness_slots.start_threads()
+        self.monitor.start()
+
     def schedule(self, watcher: Any) -> None:
         """Receive a request whose headers have arrived. granian calls this in a thread that must not block."""
         request = _Request(watcher.proto, watcher.scope.client)

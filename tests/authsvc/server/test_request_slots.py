@@ -169,6 +169,89 @@ def test_fewer_slots_close_connections_and_more_admit_waiting_requests() -> None
     slots.resize(0)
 
 
+class ThreadLimit:
+    """The system permits no further threads while `is_reached`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_reached = False
+        start = threading.Thread.start
+
+        def start_within_limit(thread: threading.Thread) -> None:
+            if self.is_reached:
+                raise RuntimeError("can't start new thread")
+            start(thread)
+
+        monkeypatch.setattr(threading.Thread, "start", start_within_limit)
+
+
+@pytest.fixture
+def thread_limit(monkeypatch: pytest.MonkeyPatch) -> ThreadLimit:
+    return ThreadLimit(monkeypatch)
+
+
+def test_a_request_without_a_thread_takes_no_slot_and_is_not_lost(thread_limit: ThreadLimit) -> None:
+    slots = RequestSlots(2)
+    tasks = [Task(), Task(), Task()]
+    thread_limit.is_reached = True
+    slots.submit(tasks[0])
+    slots.submit(tasks[1])
+    assert not slots.are_taken
+    thread_limit.is_reached = False
+    slots.submit(tasks[2])
+    for task in tasks[:2]:
+        assert task.has_started.wait(SECONDS)
+    assert slots.are_taken
+    for task in tasks:
+        task.finish()
+
+
+def test_started_threads_serve_all_requests(thread_limit: ThreadLimit) -> None:
+    slots = RequestSlots(2)
+    slots.start_threads()
+    thread_limit.is_reached = True
+    tasks = [Task() for _ in range(4)]
+    for task in tasks:
+        slots.submit(task)
+    for task in tasks[:2]:
+        assert task.has_started.wait(SECONDS)
+    for task in tasks:
+        task.finish()
+
+
+def test_a_request_runs_once_a_thread_has_ended_its_wait_for_another_server(thread_limit: ThreadLimit) -> None:
+    slots = RequestSlots(1)
+    slots.start_threads()
+    thread_limit.is_reached = True
+    response, is_waiting = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        with bulkhead.wait_for("provider.example.com"):
+            is_waiting.set()
+            assert response.wait(SECONDS)
+
+    slots.submit(wait)
+    others = [Task(), Task()]
+    slots.submit(others[0])
+    assert is_waiting.wait(SECONDS)
+    slots.submit(others[1])
+    response.set()
+    for other in others:
+        other.finish()
+
+
+def test_a_further_slot_without_a_thread_delays_a_request(thread_limit: ThreadLimit) -> None:
+    slots = RequestSlots(1)
+    slots.start_threads()
+    thread_limit.is_reached = True
+    tasks = [Task(), Task()]
+    for task in tasks:
+        slots.submit(task)
+    slots.resize(2)
+    assert not tasks[1].has_started.is_set()
+    for task in tasks:
+        task.finish()
+
+
 def test_threads_of_a_server_wait_for_a_slot() -> None:
     slots = RequestSlots(2)
     running: list[int] = []
