@@ -16,6 +16,7 @@ from authsvc.api import exception_handler, pages
 from authsvc.api.parsing import BODY_ERROR
 from authsvc.caller import Caller, client_address, current_caller
 from authsvc.errors import RequestTimedOut
+from authsvc.observability.arrival import arrival_of
 from authsvc.observability.logs import REQUEST_COMPLETED
 from authsvc.observability.routes import route_template
 
@@ -74,11 +75,16 @@ class RequestMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         started = time.monotonic()
+        arrived = arrival_of(request, now=started)
+        limit = conf.current().api.max_request_duration.total_seconds()
         header = conf.current().api.request_id_header
         sent_id = request.headers.get(header, "")[:_MAX_REQUEST_ID_LENGTH] if header else ""
         request.META["authsvc.request_id"] = sent_id if header else str(uuid4())
-        body_error = request.META.get(BODY_ERROR)
-        if body_error is None:
+        error = request.META.get(BODY_ERROR)
+        if 0 < limit < started - arrived:
+            # It has waited for a slot for so long that its response would be replaced.
+            error = RequestTimedOut()
+        if error is None:
             token = languages.preferred.set(request.META.get("HTTP_ACCEPT_LANGUAGE", ""))
             try:
                 response = self.get_response(request)
@@ -86,9 +92,8 @@ class RequestMiddleware:
                 languages.preferred.reset(token)
                 current_caller.set(None)
         else:
-            response = exception_handler.error_response(body_error, request)
-        duration = time.monotonic() - started
-        limit = conf.current().api.max_request_duration.total_seconds()
+            response = exception_handler.error_response(error, request)
+        duration = time.monotonic() - arrived
         if 0 < limit < duration:
             response = exception_handler.error_response(RequestTimedOut(), request)
         if request.path_info not in _UNLOGGED:

@@ -12,6 +12,7 @@ from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 
 from authsvc.observability import metrics  # noqa: F401  (must precede every import of prometheus_client)
+from authsvc.observability.arrival import arrival_of
 from authsvc.observability.routes import route_template
 
 from django_prometheus.middleware import Metrics  # isort: skip
@@ -52,11 +53,11 @@ def measure_requests(get_response: Respond) -> Respond:
     """
 
     def respond(request: HttpRequest) -> HttpResponse:
-        started = time.perf_counter()
+        arrived = arrival_of(request, now=time.monotonic())
         response = get_response(request)
         view = route_template(request)
         method = request.method if request.method in _METHODS else _OTHER_METHOD
-        _http.requests_latency_by_view_method.labels(view, method).observe(time.perf_counter() - started)
+        _http.requests_latency_by_view_method.labels(view, method).observe(time.monotonic() - arrived)
         _http.responses_by_status_view_method.labels(str(response.status_code), view, method).inc()
         _http.requests_body_bytes.observe(_content_length(request))
         if not response.streaming:

@@ -34,6 +34,12 @@ else:
 
     Counter = Gauge = Histogram = _DisabledMetric
 
+WAITING_REQUESTS = Gauge(
+    "auth_requests_waiting", "Requests that wait for a slot, counted every second.", multiprocess_mode="livesum"
+)
+ABANDONED_REQUESTS = Counter(
+    "auth_requests_abandoned", "Requests not executed because their clients disconnected while they waited for a slot."
+)
 SIGN_INS = Counter(
     "auth_sign_ins", "Sign-in attempts by method and outcome: succeeded, or the error code.", ["method", "outcome"]
 )

@@ -18,6 +18,7 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from authsvc.db.postgresql import response_timeout
+from authsvc.observability import metrics
 from authsvc.outgoing import bulkhead
 
 Task = Callable[[], None]
@@ -76,6 +77,10 @@ class RequestSlots:
         with self._lock:
             self._waiting.append(task)
             self._admit()
+
+    def count_waiting(self) -> None:
+        """Set the metric of waiting requests; should be called about every second."""
+        metrics.WAITING_REQUESTS.set(len(self._waiting))
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:

@@ -19,6 +19,8 @@ from typing import Any
 from authsvc import conf
 from authsvc.api.parsing import BODY_ERROR
 from authsvc.errors import BodyTooLarge, ServiceBusy, ValidationFailed
+from authsvc.observability import metrics
+from authsvc.observability.arrival import ARRIVED
 from authsvc.outgoing import bulkhead
 from authsvc.server import bodies, reload, serving
 from authsvc.server.bodies import MAX_DISCARDED_BYTES, Bodies, Body, Outcome
@@ -48,7 +50,7 @@ class Requests:
         self._environ = _base_environ(port)
         self._bodies = Bodies()
         self._streams = threading.BoundedSemaphore(MAX_STREAMS)
-        self.monitor = ConnectionMonitor(port=port, tasks=(self._bodies.check_times,))
+        self.monitor = ConnectionMonitor(port=port, tasks=(self._bodies.check_times, slots.count_waiting))
 
     def start(self) -> None:
         """Start the threads of this process. Raises RuntimeError where the system does not permit them."""
@@ -90,9 +92,20 @@ class Requests:
 
     def _submit(self, request: _Request) -> None:
         slots = self._liveness_slots if request.environ["PATH_INFO"] == "/health" else self._slots
+        request.environ[ARRIVED] = time.monotonic()
+        if slots.are_taken:
+            # Not for every request, because it is a hundredth of the time of a short one.
+            request.disconnection = request.protocol.client_disconnect()
         slots.submit(functools.partial(self._serve, request))
 
     def _serve(self, request: _Request) -> None:
+        if request.disconnection is not None:
+            if request.disconnection.done():
+                metrics.ABANDONED_REQUESTS.inc()
+                self._forget(request)
+                return
+            # Otherwise it would stay in memory.
+            request.disconnection.cancel()
         try:
             status, headers, content = respond(self._application, request.environ)
             if not isinstance(content, bytes):
@@ -160,22 +173,27 @@ class Requests:
 
     def _respond(self, request: _Request, status: int, headers: list[tuple[str, str]], content: bytes) -> None:
         # First, because the client may send its next request at once.
+        self._forget(request)
+        request.protocol.response_bytes(status, headers, content)
+
+    def _forget(self, request: _Request) -> None:
         self.monitor.active.discard(request.peer)
         if request.body is not None:
             request.body.discard()
-        request.protocol.response_bytes(status, headers, content)
 
 
 class _Request:
     """A request between its arrival and its response."""
 
-    __slots__ = ("body", "environ", "peer", "protocol")
+    __slots__ = ("body", "disconnection", "environ", "peer", "protocol")
 
     def __init__(self, protocol: Any, peer: str) -> None:
         self.protocol = protocol
         self.peer = peer
         self.environ: dict[str, Any] = {}
         self.body: Body | None = None
+        self.disconnection: Any = None
+        """granian's future of the end of the connection, if the request has had to wait for a slot."""
 
 
 def respond(application: Application, environ: dict[str, Any]) -> tuple[int, list[tuple[str, str]], Any]:

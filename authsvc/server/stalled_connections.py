@@ -182,6 +182,18 @@ class ConnectionMonitor:
                     connection.shutdown(socket.SHUT_RDWR)
 
 
+def seconds_since_received(connection: socket.socket | None) -> float:
+    """The time for which nothing has arrived on a connection; Linux only, else 0."""
+    info = _tcp_info(connection.fileno()) if connection is not None and sys.platform == "linux" else None
+    return 0 if info is None else info[3] / 1000
+
+
+def has_disconnected(connection: socket.socket | None) -> bool:
+    """True if the client has closed its connection; Linux only, else False."""
+    info = _tcp_info(connection.fileno()) if connection is not None and sys.platform == "linux" else None
+    return info is not None and info[0] != _ESTABLISHED
+
+
 def _descriptors() -> list[int]:
     return [int(name) for name in os.listdir("/proc/self/fd")]  # noqa: PTH208  (paths cost ten times as much)
 

@@ -14,17 +14,21 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from authsvc import conf
-from authsvc.api.parsing import MAX_BODY
+from authsvc.api.parsing import BODY_ERROR, MAX_BODY
 from authsvc.errors import ApiError, BodyTooLarge, RequestBodyTimedOut, ValidationFailed
+from authsvc.observability import metrics
+from authsvc.observability.arrival import ARRIVED
 from authsvc.server import bodies, reload
 from authsvc.server.bodies import INCOMPLETE, MAX_DISCARDED_BYTES, Outcome, is_too_slow
 from authsvc.server.request_slots import RequestSlots
-from authsvc.server.stalled_connections import ConnectionMonitor
+from authsvc.server.stalled_connections import ConnectionMonitor, has_disconnected, seconds_since_received
 
 THREADS = 64
 """Per process: those of slots, of requests that wait for other servers, and of clients that send or read slowly."""
 MAX_WAITING_THREADS = THREADS // 4
 """With the requests that the bulkhead limits, they leave threads to other requests."""
+_SHORT_WAIT_SECONDS = 0.1
+"""Time after which a client may have given up."""
 _CHUNK_BYTES = 16_384
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
@@ -32,28 +36,39 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 _receiving: set[_Reception] = set()
 _lock = threading.Lock()
 _monitor: ConnectionMonitor | None = None
+_regular_tasks: list[Callable[[], None]] = []
 
 
 def start_monitor(port: int) -> None:
     """Enforce the time limits of connections for as long as this process lives."""
     global _monitor
-    _monitor = ConnectionMonitor(port=port, tasks=(_check_times,))
+    _monitor = ConnectionMonitor(port=port, tasks=tuple(_regular_tasks))
     _monitor.start()
 
 
 def wrap(application: Application, slots: RequestSlots) -> Application:
     """The application with a limit of the requests that run at a time."""
     slots.max_waiting_threads = MAX_WAITING_THREADS
+    _regular_tasks[:] = _check_times, slots.count_waiting
 
     def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         peer = f"{environ.get('REMOTE_ADDR')}:{environ.get('REMOTE_PORT')}"
         if _monitor is not None:
             _monitor.active.add(peer)
         environ[reload.SETTINGS] = conf.newest()
+        connection: socket.socket | None = environ.get("gunicorn.socket")
         try:
             _receive_body(environ)
+            environ[ARRIVED] = time.monotonic()
+            if BODY_ERROR not in environ:
+                # The request may have waited for its thread.
+                environ[ARRIVED] -= seconds_since_received(connection)
             needs_slot = environ.get("PATH_INFO") != "/health"
             with slots.hold() if needs_slot else contextlib.nullcontext():
+                if time.monotonic() - environ[ARRIVED] > _SHORT_WAIT_SECONDS and has_disconnected(connection):
+                    metrics.ABANDONED_REQUESTS.inc()
+                    start_response("503 Service Unavailable", [])
+                    return []
                 chunks = application(environ, start_response)
                 if getattr(chunks, "streaming", False):
                     return _stream(chunks, environ, slots)

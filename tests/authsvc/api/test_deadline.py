@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
+from django.test import Client
 
 from accounts.models import User
 from authsvc.conf import AuthConfig
+from authsvc.observability.arrival import ARRIVED
 from tests.conftest import Api
 from tests.factories import PASSWORD, make_one_time_token, make_user
 from tests.observations import assert_error
@@ -72,3 +75,13 @@ def test_changes_committed_before_the_timeout_remain(api: Api, auth_config: Chan
     auth_config(api=AT_ONCE)
     assert api.post("/signup", {"email": "user@example.com", "password": PASSWORD}).status_code == 504
     assert User.objects.filter(email="user@example.com").exists()
+
+
+def test_a_request_that_has_waited_too_long_is_not_executed(caplog: pytest.LogCaptureFixture) -> None:
+    body = {"email": "user@example.com", "password": PASSWORD}
+    arrival = {ARRIVED: time.monotonic() - 11}
+    response = Client().post("/signup", body, content_type="application/json", **arrival)  # type: ignore[arg-type]
+    assert (response.status_code, response.json()["error_code"]) == (504, "request_timeout")
+    assert not User.objects.exists()
+    (line,) = [record for record in caplog.records if record.name == "authsvc.api"]
+    assert line.duration >= 11e9  # type: ignore[attr-defined]

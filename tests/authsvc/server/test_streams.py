@@ -134,7 +134,7 @@ def test_streams_beyond_the_limit_are_refused() -> None:
         values = {"method": "GET", "path": "/", "query_string": "", "http_version": "1.1", "client": "192.0.2.1:50000"}
         server.schedule(SimpleNamespace(proto=Protocol(), scope=SimpleNamespace(**values, headers={})))
 
-    at_once: Any = SimpleNamespace(submit=lambda task: task())
+    at_once: Any = SimpleNamespace(are_taken=False, submit=lambda task: task(), count_waiting=lambda: None)
     server = rsgi.Requests(application, slots=at_once, port=1)
     receive()
     assert started == [503, *[200] * rsgi.MAX_STREAMS]
