@@ -23,6 +23,7 @@ from authsvc.errors import UnexpectedFailure
 from authsvc.observability import metrics
 from authsvc.security import crypto, encryption
 from tokens.sessions import (
+    aal,
     errors,
     impersonation,
     issuing,
@@ -215,6 +216,10 @@ def _rotate(
                 raise errors.RefreshTokenReused
             case RotationDecision.AHEAD:
                 raise errors.RefreshTokenNotIssuedHere
+            case RotationDecision.REUSED if _has_just_stepped_up(
+                signed_in, session, counter=counter, rotated_at=rotated_at, at=at
+            ):
+                raise errors.RefreshTokenReused
             case RotationDecision.REUSED:
                 revocation.revoke_session(session.id, reason="refresh_reuse")
             case RotationDecision.ROTATE | RotationDecision.REPEAT:
@@ -227,6 +232,22 @@ def _rotate(
                     audit.record(audit.Action.TOKEN_REFRESHED, actor=signed_in.user, caller=caller, at=at)
                 return result
     raise _reused(signed_in, caller=caller, at=at)
+
+
+def _has_just_stepped_up(
+    signed_in: SignedInUser, session: SessionRecord, *, counter: int, rotated_at: datetime, at: datetime
+) -> bool:
+    """True if a step-up, at most the reuse interval ago, is the last change of the session's refresh token.
+
+    Another tab may then still have the token from before. It is invalid, but no sign of a theft. No statement unless
+    the locked session, which has `counter`, has changed since it was read.
+    """
+    methods = signed_in.amr
+    if counter != session.refresh_token_counter:
+        current = users.user_source.find_by_session(session.id)
+        methods = current.amr if current else ()
+    earliest = max(rotated_at, at - conf.current().refresh.reuse_interval)
+    return any(entry.at > earliest for entry in methods if entry.method in aal.SECOND_FACTORS)
 
 
 def _reused(signed_in: SignedInUser, *, caller: Caller, at: datetime) -> errors.RefreshTokenReused:

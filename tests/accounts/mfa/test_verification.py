@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import jwt
 import pytest
@@ -11,6 +12,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from accounts.models import Factor, FactorChallenge
+from accounts.users.queries import AccountUsers
 from authsvc.conf import Secret, Twilio
 from authsvc.messaging import EmailKind
 from authsvc.security import encryption
@@ -23,6 +25,7 @@ from tests.mailer.sms.conftest import UseGateway, gateway, use_gateway
 from tests.observations import assert_error, audit_payloads, backdate_rate_limits, table_contents
 from tests.tokens.token_requests import read_claims, refresh, session_exists
 from tokens.models import AmrClaim, LegacyRefreshToken, Session
+from tokens.sessions.users import SignedInUser
 
 __all__ = ["gateway", "use_gateway"]  # fixtures
 
@@ -96,6 +99,37 @@ def test_refreshed_token_keeps_aal2_and_previous_refresh_token_revokes_session(a
     assert read_claims(next_pair["access_token"])["aal"] == "aal2"
     assert_error(refresh(api, owner.refresh_token), *USED)
     assert not Session.objects.exists()
+
+
+@pytest.mark.parametrize(("age", "continues"), [(0, True), (9, True), (11, False)])
+def test_previous_refresh_token_is_invalid_and_ends_the_session_after_the_reuse_interval(
+    api: Api, age: int, continues: bool
+) -> None:
+    owner = make_owner()
+    raised = factor_requests.step_up(api, owner)
+    backdate(owner.session, *AmrClaim.objects.all(), by=timedelta(seconds=age))
+    assert_error(refresh(api, owner.refresh_token), *USED)
+    assert Session.objects.exists() is continues
+    assert api.get("/user", bearer=raised["access_token"]).status_code == (200 if continues else 403)
+    assert refresh(api, raised["refresh_token"]).status_code == (200 if continues else 400)
+
+
+def test_previous_refresh_token_is_only_invalid_when_the_step_up_comes_during_the_refresh(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = make_owner()
+    find_by_session = AccountUsers.find_by_session
+    raised: list[dict[str, Any]] = []
+
+    def find_and_step_up(source: AccountUsers, session_id: UUID) -> SignedInUser | None:
+        found = find_by_session(source, session_id)
+        if not raised:
+            raised.append(factor_requests.step_up(api, owner))
+        return found
+
+    monkeypatch.setattr(AccountUsers, "find_by_session", find_and_step_up)
+    assert_error(refresh(api, owner.refresh_token), *USED)
+    assert refresh(api, raised[0]["refresh_token"]).status_code == 200
 
 
 @pytest.mark.parametrize("refresh_settings", [{"allow_reuse": True}, {"rotation_enabled": False}])
