@@ -49,17 +49,18 @@ def status_counts(responses: Sequence[ApiResponse]) -> dict[int, int]:
     return dict(Counter(response.status_code for response in responses))
 
 
-def run_in_order(user_id: UUID, *calls: Callable[[], Result]) -> list[Result]:
+def run_in_order(user_id: UUID, *calls: Callable[[], Result], until_update: bool = False) -> list[Result]:
     """The results of calls that all wait for the row of a user and then get it one after the other, in their order.
 
-    Another connection holds the row until every call waits for it. A call that needs no lock runs at once.
+    Another connection holds the row until every call waits for it. A call that needs no lock runs at once. With
+    `until_update` calls wait only before they update the row, or for another call.
     """
     locked, release = threading.Event(), threading.Event()
 
     def hold() -> None:
         try:
             with transaction.atomic():
-                User.objects.lock(user_id)
+                User.objects.select_for_update(no_key=until_update).get(id=user_id)
                 locked.set()
                 release.wait(60)
         finally:

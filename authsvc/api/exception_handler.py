@@ -52,6 +52,9 @@ _UNAVAILABLE_STATES = (
     "57P",  # the server shuts down, starts or recovers
     "25006",  # the server is read-only: a standby
     "25P03",  # the server has ended a transaction that was idle for too long
+    "25P04",  # the server has ended a transaction that took too long
+    "40001",  # a concurrent transaction has changed the row, or the standby has removed it
+    "40P01",  # deadlock
 )
 
 

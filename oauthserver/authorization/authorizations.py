@@ -28,7 +28,7 @@ from oauthserver.clients.client_summary import ClientSummary
 from oauthserver.clients.redirect_uris import is_registered
 from oauthserver.errors import AuthorizationNotFound
 from oauthserver.models import OAuthAuthorization, OAuthConsent, Status
-from tokens.sessions import aal, users
+from tokens.sessions import aal, locks, users
 from tokens.sessions.errors import ImpersonationNotAllowed
 from tokens.sessions.users import SignedInUser
 
@@ -59,7 +59,7 @@ def show(authorization_id: str, *, signed_in: SignedInUser, at: datetime) -> Aut
     request that is decided.
     """
     refuse_impersonation(signed_in)
-    with _locked(authorization_id, at=at) as request:
+    with _locked(authorization_id, signed_in=signed_in, at=at) as request:
         if request.status != Status.PENDING:
             raise ValidationFailed("authorization request cannot be processed")
         if request.user_id not in (None, signed_in.user.id) or not _has_valid_client(request):
@@ -87,10 +87,10 @@ def decide(authorization_id: str, *, approves: bool, signed_in: SignedInUser, ca
     """Record the decision of the user, and return the redirect to the client.
 
     Raises AuthorizationNotFound, ValidationFailed for a request that is decided, and ReauthenticationRequired or
-    SecondFactorRequired for an approval in a session that the client does not accept. Three statements.
+    SecondFactorRequired for an approval in a session that the client does not accept. Four statements.
     """
     refuse_impersonation(signed_in)
-    with _locked(authorization_id, at=at) as request:
+    with _locked(authorization_id, signed_in=signed_in, at=at) as request:
         if request.status != Status.PENDING:
             raise ValidationFailed("authorization request is no longer pending")
         if request.user_id != signed_in.user.id or not _has_valid_client(request):
@@ -112,12 +112,12 @@ def decide(authorization_id: str, *, approves: bool, signed_in: SignedInUser, ca
 
 
 def release(authorization_id: str, *, signed_in: SignedInUser, at: datetime) -> None:
-    """Let another account decide: the user to whom a pending request is bound gives it up. Two statements.
+    """Let another account decide: the user to whom a pending request is bound gives it up. Three statements.
 
     Raises AuthorizationNotFound, and ValidationFailed for a request that is decided.
     """
     refuse_impersonation(signed_in)
-    with _locked(authorization_id, at=at) as request:
+    with _locked(authorization_id, signed_in=signed_in, at=at) as request:
         if request.status != Status.PENDING:
             raise ValidationFailed("authorization request is no longer pending")
         if request.user_id != signed_in.user.id:
@@ -229,11 +229,15 @@ def _refuse(request: OAuthAuthorization, signed_in: SignedInUser, error: str, de
 
 
 @contextmanager
-def _locked(authorization_id: str, *, at: datetime) -> Iterator[OAuthAuthorization]:
-    """A transaction with the locked request. Raises AuthorizationNotFound, after an expired one is marked."""
+def _locked(authorization_id: str, *, signed_in: SignedInUser, at: datetime) -> Iterator[OAuthAuthorization]:
+    """A transaction with the locked user and request. Raises AuthorizationNotFound, after an expired one is marked.
+
+    Raises UserNotFoundForToken for a user who has been deleted meanwhile.
+    """
     if "\0" in authorization_id:
         raise AuthorizationNotFound
     with transaction.atomic(durable=True):
+        locks.keep_user(signed_in)
         rows = OAuthAuthorization.objects.select_for_update(of=("self",), skip_locked=True).select_related("client")
         request = rows.filter(authorization_id=authorization_id).first()
         if request is not None and at <= request.expires_at:

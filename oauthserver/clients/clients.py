@@ -217,7 +217,9 @@ def _describe(client: OAuthClient) -> dict[str, Any]:
 
 
 def _lock(client_id: UUID) -> OAuthClient:
-    client = OAuthClient.objects.select_for_update().filter(id=client_id, deleted_at__isnull=True).first()
+    # Rows that refer to the client can be inserted meanwhile: their transactions lock the request before the client.
+    rows = OAuthClient.objects.select_for_update(no_key=True)
+    client = rows.filter(id=client_id, deleted_at__isnull=True).first()
     if client is None:
         raise OAuthClientNotFound
     return client

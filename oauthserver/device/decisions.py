@@ -27,7 +27,7 @@ from oauthserver.clients.client_summary import ClientSummary
 from oauthserver.device import user_codes
 from oauthserver.errors import DeviceCodeNotFound
 from oauthserver.models import DeviceAuthorization, Status
-from tokens.sessions import aal
+from tokens.sessions import aal, locks
 from tokens.sessions.users import SignedInUser
 
 _ATTEMPTS = "DeviceCodeOfUser"
@@ -59,6 +59,7 @@ def find(user_code: str, *, signed_in: SignedInUser, caller: Caller, at: datetim
     authorizations.refuse_impersonation(signed_in)
     _count_attempt(signed_in, caller=caller)
     with transaction.atomic(durable=True):
+        locks.keep_user(signed_in)
         request = _lock(user_code, at=at)
         required_action = _requirements(request).find_required_action(signed_in)
         if request.user_id != signed_in.user.id:
@@ -77,10 +78,11 @@ def decide(user_code: str, *, approves: bool, signed_in: SignedInUser, caller: C
     """Record the decision of the user who has found the request.
 
     Raises DeviceCodeNotFound, also for a request of another user, ImpersonationNotAllowed, and ReauthenticationRequired
-    or SecondFactorRequired for an approval in a session that the client does not accept. Four statements.
+    or SecondFactorRequired for an approval in a session that the client does not accept. Five statements.
     """
     authorizations.refuse_impersonation(signed_in)
     with transaction.atomic(durable=True):
+        locks.keep_user(signed_in)
         request = _lock(user_code, at=at)
         if request.user_id != signed_in.user.id:
             raise DeviceCodeNotFound

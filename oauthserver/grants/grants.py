@@ -16,7 +16,7 @@ from oauthserver.clients import clients
 from oauthserver.clients.client_summary import ClientSummary
 from oauthserver.errors import GrantNotFound
 from oauthserver.models import DeviceAuthorization, OAuthAuthorization, OAuthConsent, Status
-from tokens.sessions import revocation, users
+from tokens.sessions import locks, revocation, users
 from tokens.sessions.errors import ImpersonationNotAllowed
 from tokens.sessions.users import SignedInUser
 
@@ -53,6 +53,7 @@ def revoke(client_id: str, *, signed_in: SignedInUser, caller: Caller, at: datet
     parsed_id = clients.parse_id(client_id)
     user = signed_in.user
     with transaction.atomic(durable=True):
+        locks.keep_user(signed_in)
         # The requests first, as an approval and an exchange lock them first. Then those that were approved meanwhile,
         # and the sessions last, because an exchange that the deletion waited for has started one.
         _delete_open_requests(user.id, parsed_id)

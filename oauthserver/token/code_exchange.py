@@ -57,7 +57,7 @@ def exchange(request: ClientRequest, *, client: OAuthClient, caller: Caller, at:
     digest = crypto.hash_auth_code(code)
     session_id = uuid4()
     with token_transaction(caller):
-        row = fetch_row(_claim_sql(), (digest, session_id))
+        row = fetch_row(_claim_sql(), {"digest": digest, "session_id": session_id})
         if row is not None:
             return _exchange(_Approved(*row), request, client=client, session_id=session_id, caller=caller, at=at)
     _end_replayed_session(digest, client=client)
@@ -117,19 +117,22 @@ def _end_replayed_session(digest: str, *, client: OAuthClient) -> None:
 def _claim_sql() -> str:
     """Mark an approved request as exchanged. Of several requests with one code, one gets the row.
 
-    Locks its owner too, so that the next statement sees the sessions that a concurrent change of the password leaves.
+    Locks the owner first, as a deletion of the user does. The next statement then sees the sessions that a concurrent
+    change of the password leaves.
     """
     table = namespaced("oauth_authorizations")
     return f"""
-        WITH approved AS (
-            SELECT id, user_id, session_id FROM {table}
-            WHERE authorization_code = %s AND status = 'approved' FOR UPDATE SKIP LOCKED
-        ), owner AS (
-            SELECT id FROM {namespaced("users")} WHERE id IN (SELECT user_id FROM approved) FOR KEY SHARE
+        WITH owner AS MATERIALIZED (
+            SELECT id FROM {namespaced("users")} WHERE id IN (
+                SELECT user_id FROM {table} WHERE authorization_code = %(digest)s AND status = 'approved')
+            FOR KEY SHARE
+        ), approved AS (
+            SELECT id, session_id FROM {table}
+            WHERE (SELECT count(*) FROM owner) >= 0 AND authorization_code = %(digest)s AND status = 'approved'
+            FOR UPDATE SKIP LOCKED
         )
-        UPDATE {table} a SET status = 'exchanged', session_id = %s
-        FROM approved LEFT JOIN owner ON owner.id = approved.user_id
-        WHERE a.id = approved.id
+        UPDATE {table} a SET status = 'exchanged', session_id = %(session_id)s
+        FROM approved WHERE a.id = approved.id
         RETURNING a.id, a.client_id, a.user_id, a.redirect_uri, a.scope, a.resource, a.code_challenge,
             a.code_challenge_method, a.nonce, a.acr_values, a.aal, a.authenticated_at, a.expires_at, approved.session_id
     """  # noqa: S608  (own table names)

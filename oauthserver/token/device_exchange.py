@@ -33,6 +33,8 @@ class _Polled(NamedTuple):
     """The request, as it was before the poll."""
 
     status: str
+    is_exchanged: bool
+    """This poll exchanges it."""
     is_too_early: bool
     user_id: UUID | None
     scope: str
@@ -67,7 +69,7 @@ def exchange(request: ClientRequest, *, client: OAuthClient, caller: Caller, at:
         if row is None:
             raise InvalidGrant("Invalid device code")
         polled = _Polled(*row)
-        if polled.status == Status.APPROVED and at <= polled.expires_at:
+        if polled.is_exchanged:
             resource = request.get("resource")
             if not resources.covers(polled.resource, resource):
                 raise InvalidGrant("Device code resource does not match the resource parameter")
@@ -111,25 +113,28 @@ def _start_session(
 def _poll_sql() -> str:
     """Record a poll, and mark an approved request as exchanged. Waits for a decision in progress.
 
-    Locks the owner too, so that the next statement sees the sessions that a concurrent change of the password leaves.
+    Locks the owner first, as a deletion of the user does. The next statement then sees the sessions that a concurrent
+    change of the password leaves. A request that gets its owner meanwhile is exchanged by the next poll.
     """
     table = namespaced("oauth_device_authorizations")
     return f"""
-        WITH found AS (
-            SELECT id, status, user_id, session_id, status = 'approved' AND expires_at >= %(at)s AS is_exchanged,
+        WITH owner AS MATERIALIZED (
+            SELECT id FROM {namespaced("users")} WHERE id IN (
+                SELECT user_id FROM {table} WHERE device_code_hash = %(digest)s AND client_id = %(client_id)s)
+            FOR KEY SHARE
+        ), found AS (
+            SELECT id, status, user_id, session_id,
+                status = 'approved' AND expires_at >= %(at)s AND user_id IN (SELECT id FROM owner) AS is_exchanged,
                 coalesce(status = 'pending' AND polled_at + make_interval(secs => poll_interval) > %(at)s, false)
                     AS is_too_early
-            FROM {table} WHERE device_code_hash = %(digest)s AND client_id = %(client_id)s FOR UPDATE
-        ), owner AS (
-            SELECT id FROM {namespaced("users")} WHERE id IN (SELECT user_id FROM found WHERE is_exchanged)
-            FOR KEY SHARE
+            FROM {table} WHERE (SELECT count(*) FROM owner) >= 0
+                AND device_code_hash = %(digest)s AND client_id = %(client_id)s FOR UPDATE
         )
         UPDATE {table} d SET polled_at = %(at)s,
             status = CASE WHEN is_exchanged THEN 'exchanged' ELSE d.status END,
             session_id = CASE WHEN is_exchanged THEN %(session_id)s ELSE d.session_id END,
             poll_interval = d.poll_interval + CASE WHEN is_too_early THEN %(slow_down)s ELSE 0 END
-        FROM found LEFT JOIN owner ON owner.id = found.user_id
-        WHERE d.id = found.id
-        RETURNING found.status, found.is_too_early, found.user_id, d.scope, d.resource, d.acr_values, d.aal,
+        FROM found WHERE d.id = found.id
+        RETURNING found.status, is_exchanged, is_too_early, found.user_id, d.scope, d.resource, d.acr_values, d.aal,
             d.authenticated_at, found.session_id, d.expires_at
     """  # noqa: S608  (own table names)

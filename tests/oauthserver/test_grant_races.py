@@ -63,6 +63,7 @@ def test_a_revocation_ends_the_session_of_an_exchange_in_progress(api: Api) -> N
         session.user.pk,
         lambda: exchange(application, code),
         lambda: api.delete(f"/user/oauth/grants?client_id={application.client_id}", bearer=session.access_token),
+        until_update=True,
     )
 
     assert (exchanged.status_code, revoked.status_code) == (200, 204)

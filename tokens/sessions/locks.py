@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.contrib.auth import get_user_model
 
+from authsvc.db.sql import fetch_row, namespaced
 from authsvc.errors import ApiError
 from tokens.sessions import aal, errors, users
 from tokens.sessions.users import SignedInUser
@@ -43,3 +44,14 @@ def lock_user(user_id: UUID) -> bool:
     """Lock the user's row; False when there is no such user."""
     rows = get_user_model()._default_manager.select_for_update()
     return rows.filter(pk=user_id).values_list("pk").first() is not None
+
+
+def keep_user(signed_in: SignedInUser) -> None:
+    """Let a deletion of the user wait for the end of the caller's transaction. One statement.
+
+    A deletion locks the user before the rows that refer to the user, and so do transactions that begin with this call.
+    It does not wait for sign-ins. Raises UserNotFoundForToken.
+    """
+    sql = f"SELECT id FROM {namespaced('users')} WHERE id = %s AND deleted_at IS NULL FOR KEY SHARE"  # noqa: S608  (own name)
+    if fetch_row(sql, (signed_in.user.id,)) is None:
+        raise errors.UserNotFoundForToken
