@@ -52,14 +52,15 @@ def sign_out_browser(signed_in: SignedInUser, *, caller: Caller, at: datetime) -
         raise errors.SessionNotFound
     session_id = signed_in.session.id
     table = namespaced("sessions")
-    granted = "user_id = %(user_id)s AND approving_session_id = %(id)s"
     is_offline = "'offline_access' = ANY(string_to_array(scopes, ' '))"
     sql = f"""
-        WITH continued AS (
-            UPDATE {table} SET approving_session_id = NULL WHERE {granted} AND {is_offline}
+        WITH locked AS (
+            SELECT id, id <> %(id)s AND coalesce({is_offline}, false) AS continues FROM {table}
+            WHERE user_id = %(user_id)s AND %(id)s IN (id, approving_session_id) ORDER BY id FOR UPDATE
+        ), continued AS (
+            UPDATE {table} SET approving_session_id = NULL WHERE id IN (SELECT id FROM locked WHERE continues)
         )
-        DELETE FROM {table} WHERE user_id = %(user_id)s AND id = %(id)s
-            OR {granted} AND ({is_offline}) IS NOT TRUE
+        DELETE FROM {table} WHERE id IN (SELECT id FROM locked WHERE NOT continues)
         {"RETURNING id" if session_events.is_end_recorded() else ""}
     """  # noqa: S608  (own table names)
     with transaction.atomic(durable=True):
@@ -104,9 +105,7 @@ def revoke_session(session_id: UUID, *, reason: str) -> None:
     """
     sql = f"""
         WITH revoked AS (DELETE FROM {namespaced("sessions")} WHERE id = %s RETURNING user_id),
-        abandoned AS (
-            DELETE FROM {namespaced("flow_state")} WHERE linking_target_id IN (SELECT user_id FROM revoked)
-        )
+        abandoned AS ({_delete_linking_flows("IN (SELECT user_id FROM revoked)")})
         SELECT user_id FROM revoked
     """  # noqa: S608  (own table names)
     with transaction.atomic(savepoint=False):
@@ -119,14 +118,34 @@ def revoke_all_sessions(user_id: UUID, *, except_session_id: UUID | None = None,
 
     `reason` is that of the lifecycle event. One statement; joins the caller's transaction.
     """
-    returning = "RETURNING id" if session_events.is_end_recorded() else ""
     sql = f"""
-        WITH abandoned AS (DELETE FROM {namespaced("flow_state")} WHERE linking_target_id = %s)
-        DELETE FROM {namespaced("sessions")} WHERE user_id = %s AND id IS DISTINCT FROM %s::uuid {returning}
-    """  # noqa: S608  (own table names)
+        WITH abandoned AS ({_delete_linking_flows("= %s")})
+        {_delete_in_order("user_id = %s AND id IS DISTINCT FROM %s::uuid")}
+    """
     with transaction.atomic(savepoint=False):
         ended = fetch_rows(sql, (user_id, user_id, except_session_id))
         session_events.record_end(user_id, [session_id for (session_id,) in ended], reason=reason)
+
+
+def _delete_linking_flows(users: str) -> str:
+    """SQL that deletes unfinished flows, except those that another transaction is completing or deleting.
+
+    It would wait for them, while the other transaction may wait for the session.
+    """
+    flows = namespaced("flow_state")
+    locked = f"SELECT id FROM {flows} WHERE linking_target_id {users} FOR UPDATE SKIP LOCKED"  # noqa: S608  (own names)
+    return f"DELETE FROM {flows} WHERE id IN ({locked})"  # noqa: S608  (own names)
+
+
+def _delete_in_order(condition: str) -> str:
+    """SQL that deletes sessions. Locks them in the order of their ids, as `step_down`, so that none waits for another.
+
+    Returns the ids where the end of a session is recorded.
+    """
+    sessions = namespaced("sessions")
+    locked = f"SELECT id FROM {sessions} WHERE {condition} ORDER BY id FOR UPDATE"  # noqa: S608  (own names)
+    returning = "RETURNING id" if session_events.is_end_recorded() else ""
+    return f"DELETE FROM {sessions} WHERE id IN ({locked}) {returning}"  # noqa: S608  (own names)
 
 
 def revoke_weaker_sessions(user_id: UUID, *, except_session_id: UUID) -> None:
@@ -140,9 +159,7 @@ def revoke_client_sessions(user_id: UUID, client_id: UUID) -> None:
 
 
 def _revoke(user_id: UUID, condition: str, value: UUID, *, reason: str) -> None:
-    returning = "RETURNING id" if session_events.is_end_recorded() else ""
-    sql = f"DELETE FROM {namespaced('sessions')} WHERE user_id = %s AND {condition} {returning}"  # noqa: S608  (own names)
-    ended = fetch_rows(sql, (user_id, value))
+    ended = fetch_rows(_delete_in_order(f"user_id = %s AND {condition}"), (user_id, value))
     session_events.record_end(user_id, [session_id for (session_id,) in ended], reason=reason)
 
 
