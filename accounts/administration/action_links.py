@@ -106,7 +106,8 @@ def _generate(
     with transaction.atomic(durable=True):
         traits = _traits(user, request)
         audit.record(audit.Action.RECOVERY_REQUESTED, actor=actor, caller=caller, at=at, traits=traits)
-        User.objects.filter(id=user.id).update(recovery_sent_at=at, updated_at=at)
+        if not User.objects.filter(id=user.id).update(recovery_sent_at=at, updated_at=at):
+            raise errors.UserWithEmailNotFound  # deleted meanwhile
         secret = _issue(user, TokenType.RECOVERY, identifier=address, at=at)
         return _link(request.type, queries.reread(user), secret, request, caller=caller)
 
@@ -193,9 +194,9 @@ def _email_change(
     if queries.is_email_taken(to, except_user=user.id):
         raise account_errors.EmailExists
     with transaction.atomic(durable=True):
-        User.objects.filter(id=user.id).update(
-            email_change=to, email_change_sent_at=at, email_change_confirm_status=0, updated_at=at
-        )
+        pending = {"email_change": to, "email_change_sent_at": at, "email_change_confirm_status": 0}
+        if not User.objects.filter(id=user.id).update(**pending, updated_at=at):
+            raise errors.UserWithEmailNotFound  # deleted meanwhile
         if user.email_change != to:
             # A link for an earlier new address must not confirm this one.
             for earlier in _EMAIL_CHANGES.values():

@@ -17,12 +17,13 @@ from authsvc.messaging import EmailKind, Sender, SmsKind, contract
 from authsvc.security import crypto
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
+from tokens.sessions.errors import UserNotFoundForToken
 
 
 def send_code(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
     """Send a code to the user's email, or without one to the phone; returns the id of an SMS, None for an email.
 
-    Raises NoContact, EmailNotVerified, PhoneNotVerified, and the errors of sending.
+    Raises NoContact, EmailNotVerified, PhoneNotVerified, UserNotFoundForToken, and the errors of sending.
     """
     if not user.email and not user.phone:
         raise errors.NoContact
@@ -41,7 +42,8 @@ def send_code(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
         messaging.enforce_user_interval(SmsKind.REAUTHENTICATION, user_id=user.id, recipients=(user.phone,))
     with messaging.reserved("email" if user.email else "sms"), transaction.atomic(durable=True):
         audit.record(audit.Action.REAUTHENTICATION_REQUESTED, actor=user, caller=caller, at=at)
-        User.objects.filter(id=user.id).update(reauthentication_sent_at=at, updated_at=at)
+        if not User.objects.filter(id=user.id).update(reauthentication_sent_at=at, updated_at=at):
+            raise UserNotFoundForToken  # deleted meanwhile
         if user.email:
             code = crypto.generate_code(digits=conf.current().mailer.otp_length)
             one_time_tokens.store_code(

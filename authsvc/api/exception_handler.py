@@ -8,8 +8,10 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
+from functools import cache
 from typing import Any
 
+from django.apps import apps
 from django.core.exceptions import BadRequest, RequestDataTooBig, SuspiciousOperation
 from django.core.exceptions import PermissionDenied as DjangoPermissionDenied
 from django.db import Error as DatabaseError
@@ -45,6 +47,7 @@ _VERSION_FORMAT = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 # SQLSTATEs of triggers that operators add to the tables; clients receive the messages of these triggers.
 _TRIGGER_STATES = frozenset({"P0001", "23000", "23001", "23502", "23503", "23505", "23514", "23P01"})
+_FOREIGN_KEY_VIOLATION = "23503"
 _QUERY_CANCELED = "57014"
 _UNAVAILABLE_STATES = (
     "08",  # connection exceptions
@@ -82,7 +85,14 @@ class _Description:
 
 
 def handle(error: Exception, context: Mapping[str, Any]) -> Response:
-    """The EXCEPTION_HANDLER of DRF: the response to every exception that a view raises."""
+    """The EXCEPTION_HANDLER of DRF: the response to every exception that a view raises.
+
+    If the user of the access token has been deleted during the request, the response is that of a later request.
+    """
+    if isinstance(error, DatabaseError) and _refers_to_missing_row(error, column="user_id"):
+        authenticator = getattr(context["request"], "successful_authenticator", None)
+        error_type: type[ApiError] | None = getattr(authenticator, "user_not_found", None)
+        error = error_type() if error_type is not None else error
     described = _describe(error, context["request"])
     if isinstance(error, MethodNotAllowed | drf.MethodNotAllowed):
         described.headers["Allow"] = ", ".join(context["view"].allowed_methods)
@@ -125,14 +135,23 @@ def is_versioned(request: HttpRequest) -> bool:
 
 
 def is_raised_by_function(error: DatabaseError) -> bool:
-    """True for an error that a trigger or function raises for the client: known SQLSTATEs and `PTnnn`."""
+    """True for an error that a trigger or function raises for the client: known SQLSTATEs and `PTnnn`.
+
+    A constraint that the operator has added counts too.
+    """
     state = _sqlstate(error)
-    return state in _TRIGGER_STATES or _status_of(state) is not None
+    return (state in _TRIGGER_STATES and not _violates_own_constraint(error)) or _status_of(state) is not None
 
 
 def is_unavailable(error: DatabaseError) -> bool:
-    """True for an error that another attempt may avoid: the connection is lost, or the server accepts no write."""
+    """True for an error that another attempt may avoid.
+
+    The connection is lost, the server accepts no write, or a concurrent request is in conflict: it may have deleted the
+    row to which a new one refers.
+    """
     state = _sqlstate(error)
+    if _refers_to_missing_row(error):
+        return True
     return state.startswith(_UNAVAILABLE_STATES) if state else isinstance(error, InterfaceError | OperationalError)
 
 
@@ -230,9 +249,40 @@ def _sqlstate(error: BaseException) -> str:
     return getattr(error.__cause__, "sqlstate", None) or ""
 
 
+def _refers_to_missing_row(error: DatabaseError, *, column: str = "") -> bool:
+    """True if a statement of the service stores a reference, in `column` if given, to a row that no longer exists."""
+    if _sqlstate(error) != _FOREIGN_KEY_VIOLATION or not _violates_own_constraint(error):
+        return False
+    return str(_diagnostic(error).constraint_name).endswith(f"_{column}_fkey" if column else "_fkey")
+
+
+def _violates_own_constraint(error: DatabaseError) -> bool:
+    """True if a statement of the service itself, not of a trigger or function, violates a constraint of its tables."""
+    diagnostic = _diagnostic(error)
+    if diagnostic is None or diagnostic.context or diagnostic.table_name not in _own_tables():
+        return False
+    name = diagnostic.constraint_name or ""  # without one, a column is not null
+    return not name or name.startswith(f"{diagnostic.table_name}_") or name in _own_constraints()
+
+
+@cache
+def _own_tables() -> frozenset[str]:
+    return frozenset(model._meta.db_table for model in apps.get_models())
+
+
+@cache
+def _own_constraints() -> frozenset[str]:
+    return frozenset(constraint.name for model in apps.get_models() for constraint in model._meta.constraints)
+
+
+def _diagnostic(error: BaseException) -> Any:
+    """The fields of PostgreSQL's error message; None for other errors."""
+    return getattr(error.__cause__, "diag", None)
+
+
 def _log_fields(error: DatabaseError) -> dict[str, str]:
     """The primary message only: the full text of PostgreSQL quotes rows, which contain hashes and keys."""
-    diagnostic: Any = getattr(error.__cause__, "diag", None)
+    diagnostic = _diagnostic(error)
     return {
         "error": f"{type(error).__name__}: {(diagnostic and diagnostic.message_primary) or error}",
         "sqlstate": _sqlstate(error),
@@ -252,7 +302,7 @@ def _trigger_message(error: Exception) -> tuple[int, dict[str, str]] | None:
     state = _sqlstate(error)
     if not is_raised_by_function(error):
         return None
-    diagnostic: Any = getattr(error.__cause__, "diag", None)
+    diagnostic = _diagnostic(error)
     body = {"code": state, "message": (diagnostic and diagnostic.message_primary) or ""}
     if diagnostic and diagnostic.message_hint:
         body["hint"] = diagnostic.message_hint

@@ -65,6 +65,8 @@ class BearerAuthentication(BaseAuthentication):
     """
 
     scheme: ClassVar[str] = "bearer"
+    user_not_found: ClassVar[type[ApiError]] = session_errors.UserNotFoundForToken
+    """The error for a user who is deleted during the request; `exception_handler` raises it."""
     documented_errors: ClassVar[ErrorTypes] = (
         errors.NoAuthorization,
         BadJwt,

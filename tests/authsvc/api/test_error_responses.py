@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import IntegrityError, connection, transaction
 from django.test import Client
 
+from authsvc.api.exception_handler import is_raised_by_function, is_unavailable
 from authsvc.conf import AuthConfig
 from tests.conftest import Api, ApiResponse
 from tests.factories import PASSWORD, make_session, make_user
@@ -276,6 +277,27 @@ def test_a_row_rejected_by_a_constraint_is_not_shown(
     for text in (response.content.decode(), logged):
         assert "argon2id" not in text
         assert "Failing row" not in text
+
+
+@pytest.mark.parametrize(
+    ("columns", "values", "is_conflict"),
+    [
+        ("id, user_id", "gen_random_uuid(), gen_random_uuid()", True),  # the user does not exist
+        ("id, user_id", "gen_random_uuid(), NULL", False),
+        ("id, user_id, aal", "gen_random_uuid(), gen_random_uuid(), 'aal9'", False),
+    ],
+)
+def test_an_own_constraint_is_no_trigger(columns: str, values: str, is_conflict: bool) -> None:
+    statement = f"INSERT INTO sessions ({columns}) VALUES ({values})"
+    errors = []
+    for sql in (statement, f"DO $$ BEGIN {statement}; END $$"):
+        with pytest.raises(IntegrityError) as caught, transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(sql)
+        errors.append(caught.value)
+
+    own, of_function = errors
+    assert (is_raised_by_function(own), is_unavailable(own)) == (False, is_conflict)
+    assert (is_raised_by_function(of_function), is_unavailable(of_function)) == (True, False)
 
 
 def test_an_error_of_a_session_trigger_rolls_the_sign_in_back(api: Api) -> None:
