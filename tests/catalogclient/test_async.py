@@ -9,6 +9,7 @@ import gzip
 import inspect
 import json
 import ssl
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -34,10 +35,12 @@ from catalogclient import (
     RetryPolicy,
     ServerError,
     TlsError,
+    UnauthorizedError,
     UnexpectedRedirectError,
     changes,
     updates,
 )
+from catalogclient.auth import _oauth2
 from tests.catalogclient import certificates
 from tests.catalogclient.conftest import AT_ONCE
 from tests.catalogclient.integration import documents
@@ -227,7 +230,24 @@ def test_a_rejected_token_is_renewed_once(peer: HttpPeer) -> None:
     assert sent == ["Bearer t1", "Bearer t2"]
 
 
-def test_a_token_endpoint_that_hangs_does_not_stop_calls_with_a_valid_token(peer: HttpPeer) -> None:
+def test_credentials_are_renewed_in_a_worker_thread(peer: HttpPeer) -> None:
+    class Recorder(BearerAuth):
+        def refresh(self, *, reason: int) -> bool:
+            threads.append(threading.current_thread())
+            return False
+
+    threads: list[threading.Thread] = []
+    peer.respond(Response(status=401))
+    with pytest.raises(UnauthorizedError):
+        run(peer, lambda catalog: catalog.load_table("a.t"), auth=Recorder("t"))
+    (thread,) = threads
+    assert thread is not threading.current_thread()
+
+
+def test_a_token_endpoint_that_hangs_does_not_stop_calls_with_a_valid_token(
+    peer: HttpPeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_oauth2, "_EARLY_RENEWAL_TIMEOUT", 0.3)
     peer.respond(in_json({"access_token": "t1", "expires_in": 3600}), Response(hang=True), path="/token")
     peer.respond(in_json(TABLE))
     auth = {"type": "oauth2", "client_secret": "s", "token_url": f"{peer.url}/token"}
@@ -239,7 +259,7 @@ def test_a_token_endpoint_that_hangs_does_not_stop_calls_with_a_valid_token(peer
         await asyncio.gather(*(catalog.load_table("a.t") for _ in range(5)))
         await catalog.load_table("a.t")
 
-    run(peer, use, auth=auth, total_timeout=3)
+    run(peer, use, auth=auth)
     assert [each.path for each in peer.received].count("/token") == 2
 
 

@@ -18,7 +18,7 @@ from catalogclient import (
     Timeout,
     _call_scope,
 )
-from catalogclient._single_flight import SingleFlight
+from catalogclient._single_flight import SingleFlight, UnsharedError
 from catalogclient.auth import PreparedRequest
 from tests.catalogclient.conftest import Connect
 from tests.fakes.http_peer import HttpPeer, Response, in_json
@@ -104,8 +104,8 @@ def test_closing_ends_every_delay(peer: HttpPeer, connect: Connect, path: str) -
     assert [type(each) for each in errors] == [ClientClosedError]
 
 
-@pytest.mark.parametrize("error", [RequestTimeoutError("x", phase="total"), ClientClosedError("x")])
-def test_the_deadline_of_one_caller_does_not_end_the_wait_of_another(error: CatalogError) -> None:
+@pytest.mark.parametrize("error", [RequestTimeoutError("x", phase="total"), ClientClosedError("x"), UnsharedError()])
+def test_the_deadline_of_one_caller_does_not_end_the_wait_of_another(error: Exception) -> None:
     flight: SingleFlight[int] = SingleFlight()
     leading, following, go_on = (threading.Event() for _ in range(3))
 

@@ -203,20 +203,14 @@ def test_a_failed_early_renewal_keeps_the_token_and_is_repeated_after_a_pause(
     assert sent_tokens(peer) == ["Bearer t1"] * 3 + ["Bearer t2"]
 
 
-@pytest.mark.parametrize(("limit", "total_timeout"), [(3.0, 2.0), (0.3, None)])
 def test_a_token_endpoint_that_hangs_does_not_stop_calls_with_a_valid_token(
-    peer: HttpPeer,
-    issuer: HttpPeer,
-    connect: Connect,
-    monkeypatch: pytest.MonkeyPatch,
-    limit: float,
-    total_timeout: float | None,
+    peer: HttpPeer, issuer: HttpPeer, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_oauth2, "_EARLY_RENEWAL_TIMEOUT", limit)
+    monkeypatch.setattr(_oauth2, "_EARLY_RENEWAL_TIMEOUT", 0.3)
     peer.respond(in_json({}))
     issuer.respond(granted("t1", expires_in=60), Response(hang=True))
     auth = credentials(issuer)
-    catalog = connect(auth=auth, total_timeout=total_timeout)
+    catalog = connect(auth=auth)
     catalog.list_namespaces()
     age(catalog, by=40)
     assert auth.may_block()
@@ -225,6 +219,20 @@ def test_a_token_endpoint_that_hangs_does_not_stop_calls_with_a_valid_token(
     catalog.list_namespaces()
     assert sent_tokens(peer) == ["Bearer t1"] * 3
     assert len(issuer.received) == 2
+
+
+def test_a_call_that_lacks_the_time_leaves_the_early_renewal_to_others(
+    peer: HttpPeer, issuer: HttpPeer, connect: Connect
+) -> None:
+    peer.respond(in_json({}))
+    issuer.respond(granted("t1", expires_in=60), granted("t2"))
+    auth = credentials(issuer)
+    patient, impatient = connect(auth=auth), connect(auth=auth, total_timeout=5)
+    patient.list_namespaces()
+    age(patient, by=40)
+    impatient.list_namespaces()
+    patient.list_namespaces()
+    assert sent_tokens(peer) == ["Bearer t1", "Bearer t1", "Bearer t2"]
 
 
 def test_a_caller_with_a_rejected_token_does_not_depend_on_an_early_renewal(

@@ -132,7 +132,7 @@ class AsyncScanPlan:
                 )
             await self._planner.sleep(delay)
             delay = min(2 * delay, _MAX_DELAY)
-            plan = await self._planner.fetch(self._plan_to_cancel or "")
+            plan = await self._planner.fetch(self._plan_id or "")
 
     async def _cancel(self) -> None:
         plan_id, self._plan_to_cancel = self._plan_to_cancel, None

@@ -111,9 +111,7 @@ class Sender:
 
     async def _refresh_credentials(self, error: CatalogError) -> bool:
         try:
-            return await self._runtime.call(
-                lambda: self._auth.refresh(reason=error.status), may_block=self._auth.may_block()
-            )
+            return await self._runtime.call(lambda: self._auth.refresh(reason=error.status), may_block=True)
         except Exception as failure:  # noqa: BLE001  (the caller gets the server's error)
             AUTH.warning("refreshing the credentials failed: %s", type(failure).__name__)
             error.__cause__ = failure

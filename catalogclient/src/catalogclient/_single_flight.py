@@ -14,6 +14,10 @@ from catalogclient.errors import ClientClosedError, RequestTimeoutError
 T = TypeVar("T")
 
 
+class UnsharedError(Exception):
+    """A fetch failed in a way that concerns only its caller. The callers that wait for it fetch themselves."""
+
+
 class SingleFlight(Generic[T]):
     """One caller fetches. The other callers wait for its result or error."""
 
@@ -95,5 +99,7 @@ class SingleFlight(Generic[T]):
 
 
 def _belongs_to_caller(error: Exception) -> bool:
-    """Return True if the fetch failed because of the deadline or the closing of the leading caller."""
-    return isinstance(error, ClientClosedError) or (isinstance(error, RequestTimeoutError) and error.phase == "total")
+    """Return True if the fetch failed because of the leading caller, such as its deadline or closing."""
+    if isinstance(error, RequestTimeoutError):
+        return error.phase == "total"
+    return isinstance(error, ClientClosedError | UnsharedError)

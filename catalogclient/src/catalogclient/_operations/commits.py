@@ -62,15 +62,17 @@ class CommitOperations(TableOperations):
 
         `changes` are updates and the changes of `catalogclient.changes`. The latter are computed from the loaded
         metadata each time. Updates are sent as they are, so a commit is repeated only if all of its updates are
-        set-properties, remove-properties, set-location or upgrade-format-version. The derived requirements only detect
-        changes by others since this load: send an update that was built from metadata loaded before, such as
-        add-snapshot or add-schema, with update_table and `requirements.for_update` of that metadata.
+        set-properties, remove-properties, set-location or upgrade-format-version. The last writer of a property or
+        location wins. The derived requirements only detect changes by others since this load: send an update that was
+        built from metadata loaded before, such as add-snapshot or add-schema, with update_table and
+        `requirements.for_update` of that metadata.
 
         The number of attempts and the delays are those of `retry`. After an unknown outcome the table is loaded: the
         result is returned if the changes are in it. Nothing is committed if the table already is in the new state.
 
         Raises NoSuchTableError, InvalidArgumentError if a change does not apply (any more), CommitFailedError after
-        the last conflict or one that cannot be repeated, and CommitStateUnknownError if the outcome remains unknown.
+        the last conflict or, with a note that names the update, after one that cannot be repeated, and
+        CommitStateUnknownError if the outcome remains unknown.
         """
         policy = self._options.retry
         attempt = 1
@@ -86,9 +88,9 @@ class CommitOperations(TableOperations):
             except CommitFailedError as conflict:
                 dependent = _first_dependent_action(changes)
                 if dependent is not None:
-                    conflict.message = (
-                        f"the commit was not repeated, because {dependent} depends on the metadata of the table; "
-                        f"load the table and build the update again: {conflict.message}"
+                    conflict.add_note(
+                        f"not repeated: {dependent} depends on the metadata of the table; "
+                        "load the table and build the update again"
                     )
                     raise
                 if policy is None or attempt >= policy.max_attempts:

@@ -22,7 +22,10 @@ class AuthManager(ABC):
         """
 
     def may_block(self) -> bool:
-        """Return False if `apply` and `refresh` do not block now, so that AsyncRestCatalog needs no worker thread."""
+        """Return False if `apply` and `close` do not block now, so that AsyncRestCatalog needs no worker thread.
+
+        `refresh` always runs in a worker thread there.
+        """
         return True
 
     @abstractmethod

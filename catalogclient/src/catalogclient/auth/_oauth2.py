@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 import threading
 import time
 import warnings
@@ -16,11 +15,11 @@ from catalogclient import _call_scope, _redact, _urls
 from catalogclient._lazy_transport import LazyTransport
 from catalogclient._log import AUTH
 from catalogclient._options import DEFAULT_TIMEOUT, RestCatalogOptions, RetryPolicy, Timeout, TimeoutLike
-from catalogclient._single_flight import SingleFlight
+from catalogclient._single_flight import SingleFlight, UnsharedError
 from catalogclient.auth import _token_endpoint
 from catalogclient.auth._base import TokenAuth
 from catalogclient.auth._token_endpoint import Token
-from catalogclient.errors import CatalogError, InvalidArgumentError, RequestTimeoutError
+from catalogclient.errors import CatalogError, InvalidArgumentError
 
 ClientAuth = Literal["auto", "post", "basic"]
 _OWN_ENDPOINT = "/v1/oauth/tokens"
@@ -44,8 +43,9 @@ class TokenRequestOptions(TypedDict, total=False):
     """Sends the client credentials in the form (`post`) or in the header (`basic`). The default `auto` uses `post` for
     the endpoint of the catalog and `basic` for others."""
     refresh_margin: float
-    """Seconds before its expiry at which a token is renewed. The default is 60. A renewal may take 3 seconds; if it
-    fails, the token is used until its expiry and the renewal is repeated after 15 seconds."""
+    """Seconds before its expiry at which a token is renewed. The default is 60. A renewal may take 3 seconds for
+    each address of the host, besides the look-up of its name. If it fails, the token is used until its expiry and the
+    renewal is repeated after 15 seconds. Calls with less than 6 seconds left do not renew a valid token."""
     default_expires_in: float | None
     """Lifetime in seconds of a token without an expiry. The default None means that it is not renewed early."""
     timeout: TimeoutLike
@@ -135,21 +135,24 @@ class _OAuth2(TokenAuth):
         return known if known is not None and time.monotonic() < known.expires_at else None
 
     def _renew_early(self, known: Token) -> None:
+        scope = _call_scope.current()
+        remaining = scope.remaining() if scope is not None else None
+        if remaining is not None and remaining < 2 * _EARLY_RENEWAL_TIMEOUT:
+            # The call itself needs time too.
+            return
+
         def fetch() -> Token:
             try:
-                scope = _call_scope.current()
-                remaining = scope.remaining() if scope is not None else None
-                # The call itself needs time too.
-                return self._fetch(min(_EARLY_RENEWAL_TIMEOUT, math.inf if remaining is None else remaining / 2))
+                return self._fetch(_EARLY_RENEWAL_TIMEOUT)
             except CatalogError as error:
                 AUTH.warning("renewing a token before its expiry failed: %s", type(error).__name__)
                 # A second before the expiry, `may_block` announces the renewal that blocks.
                 pause_ends = min(time.monotonic() + _EARLY_RENEWAL_PAUSE, known.expires_at - 1.0)
                 self._known = dataclasses.replace(known, refresh_at=pause_ends)
                 # Callers that need another token have waited for this one. They try again, with more time.
-                raise RequestTimeoutError("the token was not renewed early", phase="total") from error
+                raise UnsharedError from error
 
-        with contextlib.suppress(CatalogError):
+        with contextlib.suppress(CatalogError, UnsharedError):
             self._flight.run(fetch, unless=lambda: self._known if self._known is not known else None)
 
     def _fetch(self, total_timeout: float = _token_endpoint.TOTAL_TIMEOUT) -> Token:
