@@ -13,7 +13,7 @@ from django.utils.cache import patch_vary_headers
 
 from authsvc import conf, languages
 from authsvc.api import exception_handler, pages
-from authsvc.api.parsing import BODY_ERROR
+from authsvc.api.parsing import REQUEST_ERROR
 from authsvc.caller import Caller, client_address, current_caller
 from authsvc.errors import RequestTimedOut
 from authsvc.observability.arrival import arrival_of
@@ -80,7 +80,7 @@ class RequestMiddleware:
         header = conf.current().api.request_id_header
         sent_id = request.headers.get(header, "")[:_MAX_REQUEST_ID_LENGTH] if header else ""
         request.META["authsvc.request_id"] = sent_id if header else str(uuid4())
-        error = request.META.get(BODY_ERROR)
+        error = request.META.get(REQUEST_ERROR)
         if 0 < limit < started - arrived:
             # It has waited for a slot for so long that its response would be replaced.
             error = RequestTimedOut()

@@ -16,8 +16,8 @@ from authsvc.errors import BadJson, BodyTooLarge
 
 MAX_BODY = 1_048_576
 """Longest permitted request body in bytes."""
-BODY_ERROR = "authsvc.body_error"
-"""Key of the WSGI environment: the error because of which the server has received no body."""
+REQUEST_ERROR = "authsvc.request_error"
+"""Key of the WSGI environment: the error because of which the server passes a request on without executing it."""
 MAX_DEPTH = 32
 """Maximum nesting of the objects and lists of a JSON body, which is level 1 itself."""
 MAX_KEYS = 10_000

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from authsvc import conf
-from authsvc.api.parsing import BODY_ERROR, MAX_BODY
+from authsvc.api.parsing import MAX_BODY, REQUEST_ERROR
 from authsvc.errors import ApiError, BodyTooLarge, RequestBodyTimedOut, ServiceBusy, ValidationFailed
 
 MIN_BYTES_PER_SECOND = 1024
@@ -38,7 +38,7 @@ def is_too_slow(*, size: int, seconds: float, limit: float) -> bool:
 def store(outcome: Outcome, environ: dict[str, Any]) -> None:
     """Write the content of a body, or its error, into the WSGI environment of its request."""
     if isinstance(outcome, ApiError):
-        environ[BODY_ERROR] = outcome
+        environ[REQUEST_ERROR] = outcome
         return
     # Django reads a body without a length as empty.
     environ["CONTENT_LENGTH"] = str(len(outcome))

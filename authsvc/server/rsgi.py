@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from authsvc import conf
-from authsvc.api.parsing import BODY_ERROR
+from authsvc.api.parsing import REQUEST_ERROR
 from authsvc.errors import BodyTooLarge, ServiceBusy, ValidationFailed
 from authsvc.observability import metrics
 from authsvc.observability.arrival import ARRIVED
@@ -77,7 +77,7 @@ class Requests:
         is_chunked = "HTTP_TRANSFER_ENCODING" in request.environ
         length = None if is_chunked else int(request.environ["CONTENT_LENGTH"])
         if length is not None and length > MAX_DISCARDED_BYTES:
-            request.environ[BODY_ERROR] = BodyTooLarge()
+            request.environ[REQUEST_ERROR] = BodyTooLarge()
             self._submit(request)
         elif length == 0:
             self._submit(request)
@@ -116,7 +116,7 @@ class Requests:
                 status, headers, content = self._refuse(request)
             elif not self.monitor.count_response(request.peer, len(content)):
                 status, headers, content = self._refuse(request)
-            if BODY_ERROR in request.environ:
+            if REQUEST_ERROR in request.environ:
                 headers = [*headers, ("Connection", "close")]
             self._respond(request, status, headers, content)
         except Exception:
@@ -124,7 +124,7 @@ class Requests:
             self._respond(request, 500, [], b"")
 
     def _refuse(self, request: _Request) -> tuple[int, list[tuple[str, str]], bytes]:
-        request.environ[BODY_ERROR] = ServiceBusy(retry_after=bulkhead.RETRY_SECONDS)
+        request.environ[REQUEST_ERROR] = ServiceBusy(retry_after=bulkhead.RETRY_SECONDS)
         return respond(self._application, request.environ)
 
     def _stream(self, request: _Request, status: int, headers: list[tuple[str, str]], response: Any) -> None:
@@ -239,7 +239,7 @@ def read_scope(scope: Any) -> dict[str, Any]:
     if len(scope.headers) > len(names):
         with_address = {"x-forwarded-for", "svc-forwarded-for", conf.newest().limits.header.lower()}
         if with_address.intersection(scope.headers.keys()) - names:
-            environ[BODY_ERROR] = ValidationFailed("The headers with the address of the client must be ASCII")
+            environ[REQUEST_ERROR] = ValidationFailed("The headers with the address of the client must be ASCII")
     return environ
 
 

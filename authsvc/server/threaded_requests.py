@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from authsvc import conf
-from authsvc.api.parsing import BODY_ERROR, MAX_BODY
+from authsvc.api.parsing import MAX_BODY, REQUEST_ERROR
 from authsvc.errors import ApiError, BodyTooLarge, RequestBodyTimedOut, ValidationFailed
 from authsvc.observability import metrics
 from authsvc.observability.arrival import ARRIVED
@@ -60,7 +60,7 @@ def wrap(application: Application, slots: RequestSlots) -> Application:
         try:
             _receive_body(environ)
             environ[ARRIVED] = time.monotonic()
-            if BODY_ERROR not in environ:
+            if REQUEST_ERROR not in environ:
                 # The request may have waited for its thread.
                 environ[ARRIVED] -= seconds_since_received(connection)
             needs_slot = environ.get("PATH_INFO") != "/health"

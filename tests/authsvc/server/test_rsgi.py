@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 import requests
 
+from authsvc.api.parsing import REQUEST_ERROR
 from authsvc.server import rsgi
+from tests.conftest import ChangeConfig
 from tests.live import servers
 from tests.timeouts import TIMEOUT_SECONDS
 
@@ -20,10 +22,13 @@ class Headers:
         self._items = items
 
     def items(self) -> list[tuple[str, str]]:
-        return list(self._items)
+        return [(name, value) for name, value in self._items if value.isascii()]
+
+    def keys(self) -> list[str]:
+        return list(dict(self._items))
 
     def __len__(self) -> int:
-        return len(dict(self._items))
+        return len(self.keys())
 
 
 def read(*headers: tuple[str, str], **values: str) -> dict[str, Any]:
@@ -42,6 +47,14 @@ def test_repeated_headers_are_joined() -> None:
     assert environ["HTTP_X_FORWARDED_FOR"] == "a,b"
     assert environ["HTTP_COOKIE"] == "a=1; b=2"
     assert read(("content-length", "3"), ("content-length", "3"))["CONTENT_LENGTH"] == "3"
+
+
+@pytest.mark.parametrize("name", ["x-forwarded-for", "svc-forwarded-for", "x-client", "cookie"])
+def test_an_address_that_is_not_ascii_is_an_error(auth_config: ChangeConfig, name: str) -> None:
+    auth_config(limits={"header": "X-Client"})
+    environ = read(("host", "a"), (name, "\xff, 192.0.2.9"))
+    assert (REQUEST_ERROR in environ) == (name != "cookie")
+    assert REQUEST_ERROR not in read(("host", "a"), (name, "b"), (name, "c"))
 
 
 def test_only_one_name_with_an_underscore_is_read() -> None:

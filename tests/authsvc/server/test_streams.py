@@ -14,7 +14,7 @@ import pytest
 import requests
 from requests.adapters import HTTPAdapter
 
-from authsvc.api.parsing import BODY_ERROR
+from authsvc.api.parsing import REQUEST_ERROR
 from authsvc.server import rsgi
 from tests.live import servers, sign_ups
 from tests.timeouts import TIMEOUT_SECONDS
@@ -124,8 +124,8 @@ def test_streams_beyond_the_limit_are_refused() -> None:
             return SimpleNamespace(send_bytes=lambda _: None)
 
     def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
-        if BODY_ERROR in environ:
-            start_response(f"{environ[BODY_ERROR].status} Busy", [])
+        if REQUEST_ERROR in environ:
+            start_response(f"{environ[REQUEST_ERROR].status} Busy", [])
             return []
         start_response("200 OK", [])
         return _Stream(receive)
