@@ -55,7 +55,6 @@ _UNAVAILABLE_STATES = (
     "57P",  # the server shuts down, starts or recovers
     "25006",  # the server is read-only: a standby
     "25P03",  # the server has ended a transaction that was idle for too long
-    "25P04",  # the server has ended a transaction that took too long
     "40001",  # a concurrent transaction has changed the row, or the standby has removed it
     "40P01",  # deadlock
 )
@@ -253,26 +252,33 @@ def _refers_to_missing_row(error: DatabaseError, *, column: str = "") -> bool:
     """True if a statement of the service stores a reference, in `column` if given, to a row that no longer exists."""
     if _sqlstate(error) != _FOREIGN_KEY_VIOLATION or not _violates_own_constraint(error):
         return False
-    return str(_diagnostic(error).constraint_name).endswith(f"_{column}_fkey" if column else "_fkey")
+    diagnostic = _diagnostic(error)
+    return not column or diagnostic.constraint_name == f"{diagnostic.table_name}_{column}_fkey"
 
 
 def _violates_own_constraint(error: DatabaseError) -> bool:
     """True if a statement of the service itself, not of a trigger or function, violates a constraint of its tables."""
     diagnostic = _diagnostic(error)
-    if diagnostic is None or diagnostic.context or diagnostic.table_name not in _own_tables():
+    if diagnostic is None or diagnostic.context:
         return False
-    name = diagnostic.constraint_name or ""  # without one, a column is not null
-    return not name or name.startswith(f"{diagnostic.table_name}_") or name in _own_constraints()
+    # Without a name, a column must not be null.
+    name = diagnostic.constraint_name or diagnostic.column_name
+    return (diagnostic.table_name, name) in _own_constraints()
 
 
 @cache
-def _own_tables() -> frozenset[str]:
-    return frozenset(model._meta.db_table for model in apps.get_models())
-
-
-@cache
-def _own_constraints() -> frozenset[str]:
-    return frozenset(constraint.name for model in apps.get_models() for constraint in model._meta.constraints)
+def _own_constraints() -> frozenset[tuple[str, str | None]]:
+    """Tables and names of the constraints of the models, and of their columns that are not null."""
+    own: set[tuple[str, str | None]] = set()
+    for model in apps.get_models():
+        table = model._meta.db_table
+        own.update((table, constraint.name) for constraint in model._meta.constraints)
+        for column in model._meta.concrete_fields:
+            if column.remote_field:
+                own.add((table, f"{table}_{column.column}_fkey"))
+            if not column.null:
+                own.add((table, column.column))
+    return frozenset(own)
 
 
 def _diagnostic(error: BaseException) -> Any:

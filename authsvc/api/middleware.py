@@ -81,8 +81,9 @@ class RequestMiddleware:
         sent_id = request.headers.get(header, "")[:_MAX_REQUEST_ID_LENGTH] if header else ""
         request.META["authsvc.request_id"] = sent_id if header else str(uuid4())
         error = request.META.get(REQUEST_ERROR)
-        if 0 < limit < started - arrived:
-            # It has waited for a slot for so long that its response would be replaced.
+        if 0 < limit < 2 * (started - arrived):
+            # Half of the time remains for its execution. Otherwise, under overload, requests that have waited for
+            # nearly all of it would be executed, and then exceed it.
             error = RequestTimedOut()
         if error is None:
             token = languages.preferred.set(request.META.get("HTTP_ACCEPT_LANGUAGE", ""))

@@ -42,6 +42,8 @@ class RequestSlots:
         self._lock = threading.Lock()
         # Tasks, and locks of threads that wait for their release.
         self._waiting: deque[_Waiting] = deque()
+        self._lacks_thread = False
+        """A request waits for a thread, which has been logged."""
         self._connections: list[BaseDatabaseWrapper] = []
         self._tasks: SimpleQueue[Task] = SimpleQueue()
         self._idle_threads = 0
@@ -53,7 +55,7 @@ class RequestSlots:
     @property
     def are_taken(self) -> bool:
         """True if a request that is submitted now has to wait."""
-        return self._in_use >= self._size
+        return bool(self._waiting) or self._in_use >= self._size
 
     def start_threads(self) -> None:
         """Start a thread for each slot, so that tasks run even where the system later permits no further thread."""
@@ -119,12 +121,20 @@ class RequestSlots:
 
     def _admit(self) -> None:
         """Give free slots to the requests that have waited longest. Must be called with the lock held."""
-        while self._waiting and self._in_use < self._size and self._start(self._waiting[0]):
-            self._waiting.popleft()
+        while self._waiting and self._in_use < self._size:
+            admitted = self._waiting[0]
+            if not self._start(admitted):
+                # There is no thread for it. Those that have a thread must not wait for it.
+                with_thread = [waiting for waiting in self._waiting if not callable(waiting)]
+                if not with_thread:
+                    return
+                admitted = with_thread[0]
+                self._start(admitted)
+            self._waiting.remove(admitted)
             self._in_use += 1
 
     def _start(self, waiting: _Waiting) -> bool:
-        """Let a request run in another thread. Returns False if there is none: the next idle thread serves it."""
+        """Let a request run in another thread. Returns False if it needs a thread and none can be started."""
         if not callable(waiting):
             waiting.release()
             return True
@@ -134,8 +144,11 @@ class RequestSlots:
             try:
                 self._start_thread()
             except RuntimeError as error:
-                logger.warning("a request waits for a thread", extra={"error": str(error)})
+                if not self._lacks_thread:
+                    logger.warning("a request waits for a thread", extra={"error": str(error)})
+                self._lacks_thread = True
                 return False
+            self._lacks_thread = False
         self._tasks.put(waiting)
         return True
 

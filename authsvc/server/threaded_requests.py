@@ -67,7 +67,7 @@ def wrap(application: Application, slots: RequestSlots) -> Application:
             with slots.hold() if needs_slot else contextlib.nullcontext():
                 if time.monotonic() - environ[ARRIVED] > _SHORT_WAIT_SECONDS and has_disconnected(connection):
                     metrics.ABANDONED_REQUESTS.inc()
-                    start_response("503 Service Unavailable", [])
+                    start_response("503 Service Unavailable", [("Connection", "close")])
                     return []
                 chunks = application(environ, start_response)
                 if getattr(chunks, "streaming", False):

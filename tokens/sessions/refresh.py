@@ -216,8 +216,9 @@ def _rotate(
                 raise errors.RefreshTokenReused
             case RotationDecision.AHEAD:
                 raise errors.RefreshTokenNotIssuedHere
-            case RotationDecision.REUSED if _has_just_stepped_up(
-                signed_in, session, counter=counter, rotated_at=rotated_at, at=at
+            case RotationDecision.REUSED if (
+                counter - presented_counter == refresh_tokens.STEP_UP_DISTANCE
+                and _has_just_stepped_up(signed_in, session, counter=counter, rotated_at=rotated_at, at=at)
             ):
                 raise errors.RefreshTokenReused
             case RotationDecision.REUSED:
@@ -239,15 +240,17 @@ def _has_just_stepped_up(
 ) -> bool:
     """True if a step-up, at most the reuse interval ago, is the last change of the session's refresh token.
 
-    Another tab may then still have the token from before. It is invalid, but no sign of a theft. No statement unless
-    the locked session, which has `counter`, has changed since it was read.
+    Another tab may then still have the newest token from before. It is invalid, but no sign of a theft. No statement
+    unless the locked session, which has `counter`, has changed since it was read.
     """
     methods = signed_in.amr
     if counter != session.refresh_token_counter:
         current = users.user_source.find_by_session(session.id)
         methods = current.amr if current else ()
-    earliest = max(rotated_at, at - conf.current().refresh.reuse_interval)
-    return any(entry.at > earliest for entry in methods if entry.method in aal.SECOND_FACTORS)
+    interval = conf.current().refresh.reuse_interval
+    times = [entry.at for entry in methods if entry.method in aal.SECOND_FACTORS]
+    # The clock of the server that has recorded the time may be ahead.
+    return any(time > rotated_at and abs(at - time) <= interval for time in times)
 
 
 def _reused(signed_in: SignedInUser, *, caller: Caller, at: datetime) -> errors.RefreshTokenReused:

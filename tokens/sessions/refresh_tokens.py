@@ -19,6 +19,9 @@ from uuid import UUID
 from authsvc.security import crypto
 from tokens.sessions import errors
 
+STEP_UP_DISTANCE = 2
+"""Distance of the counters before and after a step-up: one more than that at which a refresh token may be repeated, so
+that every earlier token is invalid."""
 _VERSION = b"\x00"
 _COUNTER_START = 17
 _SIGNATURE_BYTES = 16

@@ -18,8 +18,6 @@ from tokens.sessions.lifecycle import TokenPair
 from tokens.sessions.users import SignedInUser, TokenUser
 
 _CHANGED_FIELDS = ("aal", "factor_id", "refresh_token_hmac_key", "refresh_token_counter", "updated_at")
-_COUNTER_STEP = 2
-"""One more than the distance at which a refresh token may be repeated, so that every earlier token is invalid."""
 
 
 def step_up(
@@ -101,7 +99,7 @@ def _invalidate_refresh_tokens(session: Session, *, user: TokenUser, caller: Cal
     if key is None or is_lenient:
         key = crypto.generate_key()
         session.refresh_token_hmac_key = encryption.encrypt(key, bound_to=session.id, always=True)
-    session.refresh_token_counter = (session.refresh_token_counter or 0) + _COUNTER_STEP
+    session.refresh_token_counter = (session.refresh_token_counter or 0) + refresh_tokens.STEP_UP_DISTANCE
     return key
 
 

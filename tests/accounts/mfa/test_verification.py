@@ -114,6 +114,14 @@ def test_previous_refresh_token_is_invalid_and_ends_the_session_after_the_reuse_
     assert refresh(api, raised["refresh_token"]).status_code == (200 if continues else 400)
 
 
+def test_an_older_refresh_token_ends_the_session_after_a_step_up_too(api: Api) -> None:
+    owner = make_owner()
+    assert refresh(api, owner.refresh_token).status_code == 200
+    factor_requests.step_up(api, owner)
+    assert_error(refresh(api, owner.refresh_token), *USED)
+    assert not Session.objects.exists()
+
+
 def test_previous_refresh_token_is_only_invalid_when_the_step_up_comes_during_the_refresh(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -257,6 +257,30 @@ def test_a_trigger_can_choose_the_status_of_an_error(api: Api, state: str, statu
     assert ("pay first" in response.content.decode()) is (status != 500)
 
 
+@pytest.mark.parametrize(
+    ("addition", "state"),
+    [
+        ("CHECK (email LIKE '%@corp.example') NOT VALID", "23514"),
+        ("FOREIGN KEY (email) REFERENCES theirs", "23503"),
+        ("ALTER email_confirmed_at SET NOT NULL", "23502"),
+    ],
+)
+def test_a_constraint_of_the_operator_may_have_the_name_that_postgresql_gives_it(
+    api: Api, addition: str, state: str
+) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE theirs (email varchar(255) PRIMARY KEY)")
+        cursor.execute(f"ALTER TABLE users {'' if addition.startswith('ALTER') else 'ADD '}{addition}")
+    try:
+        response = api.post("/signup", SIGN_UP)
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE users ALTER email_confirmed_at DROP NOT NULL")
+            cursor.execute("ALTER TABLE users DROP CONSTRAINT IF EXISTS users_email_check")
+            cursor.execute("DROP TABLE theirs CASCADE")
+    assert (response.status_code, response.json().get("code")) == (500, state)
+
+
 @pytest.mark.parametrize("versioned", [False, True])
 def test_a_row_rejected_by_a_constraint_is_not_shown(
     api: Api, caplog: pytest.LogCaptureFixture, versioned: bool

@@ -195,7 +195,6 @@ def test_a_request_without_a_thread_takes_no_slot_and_is_not_lost(thread_limit: 
     thread_limit.is_reached = True
     slots.submit(tasks[0])
     slots.submit(tasks[1])
-    assert not slots.are_taken
     thread_limit.is_reached = False
     slots.submit(tasks[2])
     for task in tasks[:2]:
@@ -237,6 +236,48 @@ def test_a_request_runs_once_a_thread_has_ended_its_wait_for_another_server(thre
     response.set()
     for other in others:
         other.finish()
+
+
+def test_a_request_with_a_thread_does_not_wait_for_one_without(
+    thread_limit: ThreadLimit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slots = RequestSlots(1)
+    waits, responses, runs = [threading.Event() for _ in range(2)], [threading.Event() for _ in range(2)], Task()
+    returned, resumed = threading.Event(), threading.Event()
+    acquire = slots.acquire
+
+    def acquire_and_tell() -> None:
+        returned.set()
+        acquire()
+
+    monkeypatch.setattr(slots, "acquire", acquire_and_tell)
+
+    def call_first() -> None:
+        with bulkhead.wait_for("provider.example.com"):
+            waits[0].set()
+            assert responses[0].wait(SECONDS)
+        resumed.set()
+
+    def call_second() -> None:
+        runs()
+        with bulkhead.wait_for("hook.example.com"):
+            waits[1].set()
+            assert responses[1].wait(SECONDS)
+
+    slots.submit(call_first)
+    assert waits[0].wait(SECONDS)
+    slots.submit(call_second)
+    assert runs.has_started.wait(SECONDS)
+    thread_limit.is_reached = True
+    without_thread = Task()
+    slots.submit(without_thread)
+    responses[0].set()
+    assert returned.wait(SECONDS)
+    time.sleep(0.1)  # until the first request waits for the slot, behind the one without a thread
+    runs.finish()
+    assert resumed.wait(SECONDS)
+    responses[1].set()
+    without_thread.finish()
 
 
 def test_a_further_slot_without_a_thread_delays_a_request(thread_limit: ThreadLimit) -> None:
