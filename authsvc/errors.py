@@ -98,7 +98,7 @@ class ServiceBusy(ApiError):
 
 
 class DatabaseUnavailable(ApiError):
-    """The database cannot be reached, has no room for a connection or a row, has no primary, or reports a deadlock."""
+    """The database cannot be reached, has no room for a connection or a row, has no primary, or reports a conflict."""
 
     status = 503
     error_code = "database_unavailable"

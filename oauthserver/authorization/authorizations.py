@@ -237,7 +237,7 @@ def _locked(authorization_id: str, *, signed_in: SignedInUser, at: datetime) -> 
     if "\0" in authorization_id:
         raise AuthorizationNotFound
     with transaction.atomic(durable=True):
-        locks.keep_user(signed_in)
+        locks.lock_user_against_deletion(signed_in.user.id)
         rows = OAuthAuthorization.objects.select_for_update(of=("self",), skip_locked=True).select_related("client")
         request = rows.filter(authorization_id=authorization_id).first()
         if request is not None and at <= request.expires_at:

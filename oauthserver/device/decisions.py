@@ -53,13 +53,13 @@ class DeviceRequest:
 def find(user_code: str, *, signed_in: SignedInUser, caller: Caller, at: datetime) -> DeviceRequest:
     """The request with a user code. The user is bound to it, and replaces an earlier one.
 
-    Raises DeviceCodeNotFound, RequestRateExceeded after too many wrong codes, and ImpersonationNotAllowed. Call it
-    outside a transaction.
+    Raises DeviceCodeNotFound, RequestRateExceeded after too many wrong codes, ImpersonationNotAllowed, and
+    UserNotFoundForToken. Call it outside a transaction.
     """
     authorizations.refuse_impersonation(signed_in)
     _count_attempt(signed_in, caller=caller)
     with transaction.atomic(durable=True):
-        locks.keep_user(signed_in)
+        locks.lock_user_against_deletion(signed_in.user.id)
         request = _lock(user_code, at=at)
         required_action = _requirements(request).find_required_action(signed_in)
         if request.user_id != signed_in.user.id:
@@ -77,12 +77,13 @@ def find(user_code: str, *, signed_in: SignedInUser, caller: Caller, at: datetim
 def decide(user_code: str, *, approves: bool, signed_in: SignedInUser, caller: Caller, at: datetime) -> None:
     """Record the decision of the user who has found the request.
 
-    Raises DeviceCodeNotFound, also for a request of another user, ImpersonationNotAllowed, and ReauthenticationRequired
-    or SecondFactorRequired for an approval in a session that the client does not accept. Five statements.
+    Raises DeviceCodeNotFound, also for a request of another user, ImpersonationNotAllowed, UserNotFoundForToken, and
+    ReauthenticationRequired or SecondFactorRequired for an approval in a session that the client does not accept. Five
+    statements.
     """
     authorizations.refuse_impersonation(signed_in)
     with transaction.atomic(durable=True):
-        locks.keep_user(signed_in)
+        locks.lock_user_against_deletion(signed_in.user.id)
         request = _lock(user_code, at=at)
         if request.user_id != signed_in.user.id:
             raise DeviceCodeNotFound

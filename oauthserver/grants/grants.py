@@ -44,7 +44,7 @@ def list_grants(signed_in: SignedInUser) -> list[Grant]:
 def revoke(client_id: str, *, signed_in: SignedInUser, caller: Caller, at: datetime) -> None:
     """Revoke the grant of a client, with the client's sessions of the user and its codes.
 
-    Raises ValidationFailed without an id, ClientIdMalformed, GrantNotFound.
+    Raises ValidationFailed without an id, ClientIdMalformed, GrantNotFound, UserNotFoundForToken.
     """
     if signed_in.is_impersonated:
         raise ImpersonationNotAllowed
@@ -53,7 +53,7 @@ def revoke(client_id: str, *, signed_in: SignedInUser, caller: Caller, at: datet
     parsed_id = clients.parse_id(client_id)
     user = signed_in.user
     with transaction.atomic(durable=True):
-        locks.keep_user(signed_in)
+        locks.lock_user_against_deletion(signed_in.user.id)
         # The requests first, as an approval and an exchange lock them first. Then those that were approved meanwhile,
         # and the sessions last, because an exchange that the deletion waited for has started one.
         _delete_open_requests(user.id, parsed_id)

@@ -46,12 +46,12 @@ def lock_user(user_id: UUID) -> bool:
     return rows.filter(pk=user_id).values_list("pk").first() is not None
 
 
-def keep_user(signed_in: SignedInUser) -> None:
+def lock_user_against_deletion(user_id: UUID) -> None:
     """Let a deletion of the user wait for the end of the caller's transaction. One statement.
 
     A deletion locks the user before the rows that refer to the user, and so do transactions that begin with this call.
     It does not wait for sign-ins. Raises UserNotFoundForToken.
     """
     sql = f"SELECT id FROM {namespaced('users')} WHERE id = %s AND deleted_at IS NULL FOR KEY SHARE"  # noqa: S608  (own name)
-    if fetch_row(sql, (signed_in.user.id,)) is None:
+    if fetch_row(sql, (user_id,)) is None:
         raise errors.UserNotFoundForToken

@@ -40,8 +40,8 @@ The header `X-Sb-Error-Code` contains the error code in both formats. `weak_pass
 the API page (`AUTH_API_DOCS_ENABLED`, or the development inbox). A redirect passes the error to its target as
 `error`, `error_code` and `error_description`. In texts, `{…}` stands for a parameter.
 
-A database trigger that the operator adds may return its own message: `code` is then its SQLSTATE (`PT403`, for
-example, sets the status 403), with `message`, and with `hint` and `detail` if the trigger sets them.
+A database trigger or constraint that the operator adds may return its own message: `code` is then its SQLSTATE
+(`PT403`, for example, sets the status 403), with `message`, and with `hint` and `detail` if the trigger sets them.
 """
 _OAUTH = """## Errors in the format of RFC 6749
 
