@@ -352,7 +352,7 @@ def opened_link(_: World) -> Request:
 
 def email_change(_: World) -> Request:
     user = factories.make_user(email_change="new@example.com", email_change_confirm_status=1)
-    secret = factories.make_one_time_token(user, TokenType.EMAIL_CHANGE_NEW)
+    secret = factories.make_one_time_token(user, TokenType.EMAIL_CHANGE_NEW, identifier=user.email_change)
     return lambda api: api.post("/verify", {"type": "email_change", "token_hash": secret.link_token})
 
 
