@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -84,10 +85,10 @@ class UserChanges:
 
 def create(request: NewUser, *, actor: Administrator, caller: Caller, at: datetime) -> UserRecord:
     """Create an account without sending a message. Raises the errors of creation in their documented order."""
-    values = _new_values(request, audience=request.aud or caller.audience, at=at)
+    create_user = _prepare_creation(request, audience=request.aud or caller.audience, at=at)
     try:
         with transaction.atomic(durable=True):
-            user = account_creation.create_user_as_administrator(**values, at=at)
+            user = create_user()
             if request.password_hash and (kind := hash_kinds.kind_of(request.password_hash)):
                 hash_kinds.add(kind)
             created = queries.require(user.id)
@@ -160,8 +161,8 @@ def confirm(
     return update(user_id, UserChanges(email_confirm=email, phone_confirm=phone), actor=actor, caller=caller, at=at)
 
 
-def _new_values(request: NewUser, *, audience: str, at: datetime) -> dict[str, Any]:
-    """Check the request, and return the arguments with which its account is created."""
+def _prepare_creation(request: NewUser, *, audience: str, at: datetime) -> Callable[[], UserRecord]:
+    """Check the request, and return the function that inserts its account."""
     if not request.email and not request.phone:
         raise errors.EmailOrPhoneRequired
     email = identifiers.email(request.email) if request.email else ""
@@ -187,15 +188,17 @@ def _new_values(request: NewUser, *, audience: str, at: datetime) -> dict[str, A
     if request.ban_duration:
         columns["banned_until"] = bans.end_of_ban(request.ban_duration, at=at)
     verified = {"email_verified": True} if request.email_confirm else {}
-    return {
-        "id": user_id,
-        "email": email,
-        "phone": phone,
-        "password_hash": password,
-        "metadata": {**(request.user_metadata or {}), **verified},
-        "audience": audience,
+    return partial(
+        account_creation.create_user_as_administrator,
+        id=user_id,
+        email=email,
+        phone=phone,
+        password_hash=password,
+        metadata={**(request.user_metadata or {}), **verified},
+        audience=audience,
+        at=at,
         **columns,
-    }
+    )
 
 
 def _changed_columns(user: UserRecord, request: UserChanges, *, email: str, phone: str, at: datetime) -> dict[str, Any]:

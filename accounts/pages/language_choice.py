@@ -47,5 +47,5 @@ def of_user(request: HttpRequest) -> str:
     current = None
     if len(languages.offered()) > 1 and not stored(request):
         current = browser_session.signed_in(request)
-    of_user = languages.of_user(parse_json(current.user.user_metadata_json)) if current is not None else ""
-    return of_user or of_request(request)
+    of_account = languages.of_user(parse_json(current.user.user_metadata_json)) if current is not None else ""
+    return of_account or of_request(request)

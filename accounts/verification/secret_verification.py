@@ -37,7 +37,7 @@ _SMS_TOKEN_TYPES = {
     "phone_change": one_time_tokens.PHONE_CHANGE_TYPES,
 }
 _PENDING: Mapping[str, str] = {TokenType.EMAIL_CHANGE_NEW: "email_change", TokenType.PHONE_CHANGE: "phone_change"}
-"""Columns of addresses that a user has not confirmed yet; a secret of another type was sent to the present one."""
+"""Columns of new addresses and phones; a secret of another type was sent to the present address or phone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,8 +110,8 @@ def check(request: Request) -> None:
 
 def check_form(request: HttpRequest) -> None:
     """Require a solved captcha in a form of a page, if captchas are enabled. Raises the errors of `verify`."""
-    if shown := widget():
-        verify(token=request.POST.get(shown.field, ""), client_ip=client_address(request))
+    if form_widget := widget():
+        verify(token=request.POST.get(form_widget.field, ""), client_ip=client_address(request))
 
 
 def verify(*, token: str, client_ip: str) -> None:

@@ -178,6 +178,7 @@ class RequestSlots:
         try:
             self.release()
         except Exception:
+            # The slot is free, and the thread serves further requests.
             logger.exception("a database connection is not kept")
 
     def _next_task(self) -> Task | None:

@@ -89,7 +89,7 @@ class Api:
         "AUTH_API_MAX_REQUEST_DURATION",
         type=DURATION,
         default=timedelta(seconds=10),
-        help="A request that takes longer, or waits for a slot for half of it, gets the response 504; 0 = no limit.",
+        help="A request that takes longer, or waits for a slot for half this time, gets status 504; 0 = no limit.",
     )
     request_body_timeout: timedelta = setting(
         "AUTH_API_REQUEST_BODY_TIMEOUT",
