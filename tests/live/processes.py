@@ -21,7 +21,7 @@ def serving_processes(server: LiveServer) -> list[psutil.Process]:
 
 
 def all_serving_processes(server: LiveServer) -> list[psutil.Process]:
-    """The same, once as many exist as `LiveServer` configures; `/health` answers after the first one starts."""
+    """As `serving_processes`, once as many exist as `LiveServer` starts. `/health` answers after the first one."""
     wait_until(lambda: len(serving_processes(server)) == 2, "two serving processes")
     return serving_processes(server)
 
