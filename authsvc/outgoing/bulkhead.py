@@ -24,9 +24,9 @@ RETRY_SECONDS = 5
 class Slots(Protocol):
     """The requests that run at a time; this thread serves one of them."""
 
-    def acquire(self) -> None: ...
-
     def release(self) -> None: ...
+
+    def reacquire(self) -> None: ...
 
     @property
     def size(self) -> int: ...
@@ -111,5 +111,5 @@ def leave_slot() -> Iterator[None]:
     try:
         yield
     finally:
-        slots.acquire()
+        slots.reacquire()
         _thread.slots = slots

@@ -31,6 +31,7 @@ class RequestSlots:
     """At most `size` requests run at a time; the others wait in the order of their arrival, without a thread.
 
     `submit` is for servers that have read the request and have no thread for it, `hold` for servers that have one.
+    A request that has left its slot for a call returns before others begin: its work would be lost if its time ran out.
     """
 
     max_waiting_threads = 512
@@ -40,8 +41,9 @@ class RequestSlots:
         self._size = size
         self._in_use = 0
         self._lock = threading.Lock()
-        # Tasks, and locks of threads that wait for their release.
+        # Tasks, or locks of threads that wait for their release.
         self._waiting: deque[_Waiting] = deque()
+        self._returning: deque[threading.Lock] = deque()
         self._lacks_thread = False
         """A request waits for a thread, which has been logged."""
         self._connections: list[BaseDatabaseWrapper] = []
@@ -88,7 +90,7 @@ class RequestSlots:
     def hold(self) -> Iterator[None]:
         """Wait for a slot and hold it in the block, except while the block waits for other servers."""
         response_timeout.apply_to_request_thread()
-        self.acquire()
+        self._wait_in(self._waiting)
         bulkhead.set_slots(self)
         try:
             yield
@@ -96,8 +98,11 @@ class RequestSlots:
             bulkhead.set_slots(None)
             self.release()
 
-    def acquire(self) -> None:
-        """Wait for a slot, and install its connection in this thread."""
+    def reacquire(self) -> None:
+        """Wait for a slot, before requests that have not begun, and install its connection in this thread."""
+        self._wait_in(self._returning)
+
+    def _wait_in(self, queue: deque[_Waiting] | deque[threading.Lock]) -> None:
         released = None
         with self._lock:
             if self._in_use < self._size:
@@ -105,7 +110,7 @@ class RequestSlots:
             else:
                 released = threading.Lock()
                 released.acquire()
-                self._waiting.append(released)
+                queue.append(released)
         if released is not None:
             released.acquire()
         self._install_connection()
@@ -121,16 +126,13 @@ class RequestSlots:
 
     def _admit(self) -> None:
         """Give free slots to the requests that have waited longest. Must be called with the lock held."""
-        while self._waiting and self._in_use < self._size:
-            admitted = self._waiting[0]
-            if not self._start(admitted):
-                # There is no thread for it. Those that have a thread must not wait for it.
-                with_thread = [waiting for waiting in self._waiting if not callable(waiting)]
-                if not with_thread:
-                    return
-                admitted = with_thread[0]
-                self._start(admitted)
-            self._waiting.remove(admitted)
+        while self._in_use < self._size:
+            if self._returning:
+                self._returning.popleft().release()
+            elif self._waiting and self._start(self._waiting[0]):
+                self._waiting.popleft()
+            else:
+                return
             self._in_use += 1
 
     def _start(self, waiting: _Waiting) -> bool:
@@ -183,7 +185,8 @@ class RequestSlots:
 
     def _next_task(self) -> Task | None:
         with self._lock:
-            if self._waiting and callable(self._waiting[0]) and self._in_use <= self._size:
+            is_free = not self._returning and self._in_use <= self._size
+            if is_free and self._waiting and callable(self._waiting[0]):
                 return self._waiting.popleft()  # type: ignore[return-value]  # a task, as was checked
         return None
 

@@ -104,6 +104,38 @@ def test_a_task_that_waits_for_another_server_leaves_its_slot() -> None:
     assert ended.wait(SECONDS)
 
 
+def test_a_request_that_returns_to_its_slot_precedes_those_that_have_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    slots = RequestSlots(1)
+    response, is_waiting, returns = threading.Event(), threading.Event(), threading.Event()
+    ended: SimpleQueue[str] = SimpleQueue()
+    reacquire = slots.reacquire
+
+    def reacquire_and_tell() -> None:
+        returns.set()
+        reacquire()
+
+    monkeypatch.setattr(slots, "reacquire", reacquire_and_tell)
+
+    def wait() -> None:
+        with bulkhead.wait_for("provider.example.com"):
+            is_waiting.set()
+            assert response.wait(SECONDS)
+        ended.put("returned")
+
+    slots.submit(wait)
+    assert is_waiting.wait(SECONDS)
+    running = Task()
+    slots.submit(running)
+    assert running.has_started.wait(SECONDS)
+    for _ in range(2):
+        slots.submit(lambda: ended.put("begun"))
+    response.set()
+    assert returns.wait(SECONDS)
+    time.sleep(0.1)  # until it waits for the slot
+    running.finish()
+    assert [ended.get(timeout=SECONDS) for _ in range(3)] == ["returned", "begun", "begun"]
+
+
 @pytest.mark.parametrize("servers", [1, 2])
 def test_waiting_requests_are_limited_in_total_and_per_server(servers: int) -> None:
     slots = RequestSlots(1)
@@ -244,13 +276,13 @@ def test_a_request_with_a_thread_does_not_wait_for_one_without(
     slots = RequestSlots(1)
     waits, responses, runs = [threading.Event() for _ in range(2)], [threading.Event() for _ in range(2)], Task()
     returned, resumed = threading.Event(), threading.Event()
-    acquire = slots.acquire
+    reacquire = slots.reacquire
 
-    def acquire_and_tell() -> None:
+    def reacquire_and_tell() -> None:
         returned.set()
-        acquire()
+        reacquire()
 
-    monkeypatch.setattr(slots, "acquire", acquire_and_tell)
+    monkeypatch.setattr(slots, "reacquire", reacquire_and_tell)
 
     def call_first() -> None:
         with bulkhead.wait_for("provider.example.com"):
@@ -273,7 +305,7 @@ def test_a_request_with_a_thread_does_not_wait_for_one_without(
     slots.submit(without_thread)
     responses[0].set()
     assert returned.wait(SECONDS)
-    time.sleep(0.1)  # until the first request waits for the slot, behind the one without a thread
+    time.sleep(0.1)  # until the first request waits for the slot
     runs.finish()
     assert resumed.wait(SECONDS)
     responses[1].set()

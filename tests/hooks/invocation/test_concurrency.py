@@ -33,7 +33,7 @@ class Slots:
     def __init__(self) -> None:
         self.held = 1
 
-    def acquire(self) -> None:
+    def reacquire(self) -> None:
         self.held += 1
 
     def release(self) -> None:

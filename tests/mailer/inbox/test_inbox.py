@@ -226,7 +226,7 @@ class Slots:
         self.held = 1
         self.during_sleep: list[int] = []
 
-    def acquire(self) -> None:
+    def reacquire(self) -> None:
         self.held += 1
 
     def release(self) -> None:
