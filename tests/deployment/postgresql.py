@@ -34,6 +34,8 @@ _SETTINGS = {
     "max_connections": str(MAX_CONNECTIONS),
     "shared_buffers": "64MB",
     "max_wal_size": "256MB",
+    # More than a fault keeps from the standby, without which no commit ends.
+    "wal_keep_size": "256MB",
     "synchronous_commit": "on",
     "wal_receiver_status_interval": "1s",
     "log_min_messages": "warning",

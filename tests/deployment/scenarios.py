@@ -505,7 +505,7 @@ def disk(*, number: int = 3) -> Iterator[Outcome]:
         pytest.skip("only root can mount a small file system")
     with (
         folders() as folder,
-        postgresql.running_pair(postgresql_programs(), primary_megabytes=300) as pair,
+        postgresql.running_pair(postgresql_programs(), primary_megabytes=600) as pair,
         installation.running(folder, pair=pair, number=number) as running,
     ):
         scenario = Scenario(name="disk full", fault=fill_disk, permitted=_UNAVAILABLE, expected_status=UNAVAILABLE)
