@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import Error, connection, transaction
@@ -26,7 +26,7 @@ from authsvc.security.encryption import DecryptionError
 from hooks.models import DisabledReason
 from hooks.webhooks import queries, sending, subscriptions
 from hooks.webhooks.queries import Lease, StoredResult
-from hooks.webhooks.sending import Attempt, Message
+from hooks.webhooks.sending import GONE, Attempt, Message
 from hooks.webhooks.subscriptions import Endpoint
 
 POLL_SECONDS = 1.0
@@ -162,7 +162,7 @@ class Dispatcher:
         started_at = timezone.now()
         try:
             message = Message(
-                event_id=lease.event_id, attempt=lease.attempt, url=endpoint.url, secrets=endpoint.secrets(),
+                event_id=lease.event_id, attempt=lease.attempt, url=lease.url, secrets=endpoint.secrets(),
                 body=lease.body,
             )  # fmt: skip
             public_only = not config.allow_private_networks
@@ -229,26 +229,26 @@ class Dispatcher:
         succeeded = {lease.endpoint_id for lease, result in results if result.is_success}
         failed = {lease.endpoint_id for lease, _ in results} - succeeded
         known = self._endpoints
-        changed = False
-        if recovered := [id_ for id_ in succeeded if id_ in known and known[id_].failing_since is not None]:
-            queries.clear_failing(recovered)
-            changed = True
+        # Another worker may have stored that an endpoint fails since this one has read it.
+        changed = bool(succeeded) and queries.clear_failing(succeeded)
         if failing := [id_ for id_ in failed if id_ in known and known[id_].failing_since is None]:
             queries.mark_failing(failing, at=at)
             changed = True
         for endpoint_id in failed:
             since = known[endpoint_id].failing_since if endpoint_id in known else None
             if limit and since is not None and at - since >= limit:
-                changed |= _disable(endpoint_id, reason=DisabledReason.FAILING)
-        for endpoint_id in {lease.endpoint_id for lease, result in results if result.status == sending.GONE}:
-            changed |= _disable(endpoint_id, reason=DisabledReason.GONE)
+                changed |= _disable(endpoint_id, reason=DisabledReason.FAILING, failing_since=at - limit)
+        for endpoint_id, url in {(lease.endpoint_id, lease.url) for lease, result in results if result.status == GONE}:
+            changed |= _disable(endpoint_id, reason=DisabledReason.GONE, url=url)
         if changed:
             subscriptions.cache.clear()
             self._endpoints = {endpoint.id: endpoint for endpoint in subscriptions.cache.get()}
 
 
-def _disable(endpoint_id: UUID, *, reason: DisabledReason) -> bool:
-    is_disabled = queries.disable(endpoint_id, reason=reason, at=timezone.now())
+def _disable(
+    endpoint_id: UUID, *, reason: DisabledReason, url: str | None = None, failing_since: datetime | None = None
+) -> bool:
+    is_disabled = queries.disable(endpoint_id, reason=reason, at=timezone.now(), url=url, failing_since=failing_since)
     if is_disabled:
         metrics.WEBHOOK_ENDPOINTS_DISABLED.labels(reason.value).inc()
         logger.error("webhook endpoint disabled", extra={"endpoint_id": str(endpoint_id), "reason": reason.value})

@@ -74,8 +74,10 @@ _LEASE = f"""
     )
     UPDATE {DELIVERIES} d
     SET attempts = attempts + 1, leased_until = %(until)s, last_attempt_at = %(at)s
-    FROM chosen, {EVENTS} e WHERE d.id = chosen.id AND e.id = d.event_id
-    RETURNING d.id, d.event_id, d.endpoint_id, d.type, d.attempts, d.attempts - d.earlier_attempts, e.body"""
+    FROM chosen, {EVENTS} e, {ENDPOINTS} p
+    WHERE d.id = chosen.id AND e.id = d.event_id
+        AND p.id = d.endpoint_id AND p.disabled_at IS NULL AND p.deleted_at IS NULL
+    RETURNING d.id, d.event_id, d.endpoint_id, p.url, d.type, d.attempts, d.attempts - d.earlier_attempts, e.body"""
 
 # A delivery that was cancelled during its attempt stays so, unless the attempt has succeeded.
 _STORE_RESULTS = f"""
@@ -163,6 +165,8 @@ class Lease:
     id: UUID
     event_id: UUID
     endpoint_id: UUID
+    url: str = field(repr=False)
+    """Of the endpoint, whose URL may have changed since the worker has read the endpoints."""
     type: str
     attempt: int
     """Counts from 1 over the whole life of the delivery."""
@@ -250,10 +254,10 @@ def lease(*, limits: Mapping[UUID, int], limit: int, at: datetime, duration: tim
     )  # fmt: skip
     return [
         Lease(
-            id=id_, event_id=event_id, endpoint_id=endpoint_id, type=type_, attempt=attempt,
+            id=id_, event_id=event_id, endpoint_id=endpoint_id, url=url, type=type_, attempt=attempt,
             scheduled_attempt=scheduled, body=bytes(body),
         )
-        for id_, event_id, endpoint_id, type_, attempt, scheduled, body in rows
+        for id_, event_id, endpoint_id, url, type_, attempt, scheduled, body in rows
     ]  # fmt: skip
 
 
@@ -310,20 +314,29 @@ def mark_failing(endpoints: Collection[UUID], *, at: datetime) -> None:
     )
 
 
-def clear_failing(endpoints: Collection[UUID]) -> None:
-    fetch_rows(
+def clear_failing(endpoints: Collection[UUID]) -> bool:
+    """False if none of them fails."""
+    rows = fetch_rows(
         f"UPDATE {ENDPOINTS} SET failing_since = NULL WHERE id = ANY(%s) AND failing_since IS NOT NULL"
-        " AND disabled_at IS NULL",
+        " AND disabled_at IS NULL RETURNING id",
         (list(endpoints),),
     )
+    return bool(rows)
 
 
-def disable(endpoint_id: UUID, *, reason: str, at: datetime) -> bool:
-    """False if the endpoint is disabled or deleted already."""
+def disable(
+    endpoint_id: UUID, *, reason: str, at: datetime, url: str | None = None, failing_since: datetime | None = None
+) -> bool:
+    """False if the endpoint is disabled or deleted already, has another URL, or has had a success since then.
+
+    The caller may know a former state: administrators and other workers change endpoints too.
+    """
     rows = fetch_rows(
-        f"UPDATE {ENDPOINTS} SET disabled_at = %s, disabled_reason = %s, updated_at = %s"
-        " WHERE id = %s AND disabled_at IS NULL AND deleted_at IS NULL RETURNING id",
-        (at, reason, at, endpoint_id),
+        f"UPDATE {ENDPOINTS} SET disabled_at = %(at)s, disabled_reason = %(reason)s, updated_at = %(at)s"
+        " WHERE id = %(id)s AND disabled_at IS NULL AND deleted_at IS NULL"
+        " AND (%(url)s::text IS NULL OR url = %(url)s)"
+        " AND (%(since)s::timestamptz IS NULL OR failing_since <= %(since)s) RETURNING id",
+        {"id": endpoint_id, "reason": reason, "at": at, "url": url, "since": failing_since},
     )
     return bool(rows)
 

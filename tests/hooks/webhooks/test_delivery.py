@@ -214,6 +214,67 @@ def test_an_endpoint_enabled_by_another_process_keeps_its_deliveries(receiver: H
     assert statuses() == ["pending"]
 
 
+def test_an_endpoint_that_another_worker_has_reached_is_not_disabled(
+    receiver: HttpPeer, auth_config: ChangeConfig
+) -> None:
+    auth_config(webhooks={"disable_after": timedelta(hours=1)})
+    make_endpoint(receiver.url)
+    receiver.respond(Response(status=500))
+    record()
+    deliver()
+    backdate(timedelta(hours=2))
+    worker = Dispatcher()
+    worker.step()
+    WebhookEndpoint.objects.update(failing_since=None)
+
+    worker.finish()
+
+    assert WebhookDelivery.objects.get().attempts == 2
+    assert WebhookEndpoint.objects.get().disabled_at is None
+
+
+def test_a_success_ends_the_failing_state_that_another_worker_has_stored(receiver: HttpPeer) -> None:
+    make_endpoint(receiver.url)
+    record()
+    worker = Dispatcher()
+    worker.step()
+    WebhookEndpoint.objects.update(failing_since=timezone.now())
+
+    worker.finish()
+
+    assert statuses() == ["succeeded"]
+    assert WebhookEndpoint.objects.get().failing_since is None
+
+
+def test_a_changed_url_counts_at_once_in_every_worker(receiver: HttpPeer) -> None:
+    endpoint_id = make_endpoint(f"{receiver.url}/old").endpoint.id
+    receiver.respond(Response(status=410), path="/old")
+    subscriptions.cache.get()
+    worker = Dispatcher()
+    record(EventType.USER_CREATED)
+    worker.step()
+    WebhookEndpoint.objects.update(url=f"{receiver.url}/new")
+    record()
+
+    deliver(worker)
+
+    assert [request.path for request in receiver.received] == ["/old", "/new"]
+    assert statuses() == ["failed", "succeeded"]
+    assert WebhookEndpoint.objects.get(id=endpoint_id).disabled_at is None
+
+
+def test_an_endpoint_that_another_process_has_disabled_gets_no_request(receiver: HttpPeer) -> None:
+    endpoint_id = make_endpoint(receiver.url).endpoint.id
+    record()
+    worker = Dispatcher()
+    subscriptions.cache.get()
+    queries.disable(endpoint_id, reason="manual", at=timezone.now())
+
+    deliver(worker)
+
+    assert receiver.received == []
+
+
 def test_a_success_ends_the_failing_state(receiver: HttpPeer) -> None:
     make_endpoint(receiver.url)
     receiver.respond(Response(status=500), Response(status=200))
