@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from datetime import timedelta
 
@@ -11,6 +12,8 @@ from psycopg import sql
 
 from authsvc.api.exception_handler import is_raised_by_function
 from hooks import errors
+
+logger = logging.getLogger(__name__)
 
 
 def call(uri: str, function: tuple[str, str], *, payload: str, deadline: float, timeout: timedelta) -> str | None:
@@ -36,5 +39,18 @@ def call(uri: str, function: tuple[str, str], *, payload: str, deadline: float, 
     except DatabaseError as error:
         if is_raised_by_function(error):
             raise errors.HookFunctionRefused(uri, error) from None
-        raise errors.HookErrored(uri) from error
+        _log_failure(uri, error)
+        raise errors.HookErrored(uri) from None
     return row[0] if row else None
+
+
+def _log_failure(uri: str, error: DatabaseError) -> None:
+    """Log the kind of a database error. Its text may quote the payload, which contains codes and links."""
+    cause = error.__cause__ or error
+    fields = {
+        "component": "auth_hook",
+        "url": uri,
+        "error": type(cause).__name__,
+        "sqlstate": getattr(cause, "sqlstate", None) or "",
+    }
+    logger.error("hook function failed", extra=fields)

@@ -53,17 +53,24 @@ def call(
             raise errors.HookTimedOut.after(timeout) from None
         except http.TooLong:
             raise errors.HookResponseTooLarge from None
-        except http.NotConnected:
+        except http.Unreachable as error:
+            # The error of the request does not name the cause.
+            _log_failure(uri, attempt=attempt, reason=str(error))
+            if not isinstance(error, http.NotConnected):
+                raise errors.HookErrored(uri) from None
             if attempt < _ATTEMPTS:
                 time.sleep(max(0.0, min(_PAUSE_SECONDS, deadline - time.monotonic())))
             continue
-        except http.Unreachable:
-            raise errors.HookErrored(uri) from None
         if response.status not in (429, 503):
             return _content(response)
         if not response.headers.get("Retry-After") or attempt == _ATTEMPTS:
             raise errors.HookUnavailable
     raise errors.HookUnreachable
+
+
+def _log_failure(uri: str, *, attempt: int, reason: str) -> None:
+    fields = {"component": "auth_hook", "url": uri, "attempt": attempt, "error": reason}
+    logger.warning("invocation attempt failed", extra=fields)
 
 
 def _content(response: http.Response) -> bytes | None:

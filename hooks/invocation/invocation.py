@@ -54,7 +54,7 @@ def invoke(
     configuration = settings.get(hook)
     message_id = str(invocation_id or uuid4())
     started = time.monotonic()
-    outcome = "failed"
+    outcome, problem = "failed", ""
     try:
         with telemetry.hook_span(str(hook)), concurrency.call(hook) as deadline:
             response = _call(hook, {"metadata": _metadata(hook, message_id, address), **payload}, message_id, deadline)
@@ -65,7 +65,8 @@ def invoke(
     except HookRejected:
         outcome = "rejected"
         raise
-    except HookFailed:
+    except HookFailed as error:
+        problem = error.message
         if configuration.on_failure == "open":
             outcome = "failed_open"
         raise
@@ -74,6 +75,8 @@ def invoke(
         metrics.HOOK_SECONDS.labels(str(hook), configuration.transport, outcome).observe(seconds)
         is_ok = outcome == "ok"
         fields = {"action": "run_hook", "hook": configuration.uri, "success": is_ok, "duration": int(seconds * 1e6)}
+        if problem:  # texts of the service; that of a refusal is the hook's
+            fields["error"] = problem
         message = "Hook ran successfully" if is_ok else "Hook errored out"
         logger.log(logging.INFO if is_ok else logging.WARNING, message, extra=fields)
 

@@ -9,6 +9,7 @@ import pytest
 from django.db import connection
 
 from authsvc.conf.sections.hooks import Hook
+from authsvc.observability import logs
 from hooks.errors import HookErrored, HookFunctionRefused, InvalidHookResponse
 from hooks.invocation.invocation import NO_RESPONSE, invoke
 from tests import factories
@@ -108,3 +109,20 @@ def test_an_exception_is_a_refusal_in_every_failure_mode(set_hook: SetHook) -> N
     create("RAISE EXCEPTION 'nope';")
     with pytest.raises(HookFunctionRefused):
         invoke(HOOK, PAYLOAD)
+
+
+def test_the_log_names_the_kind_of_a_database_error_and_not_its_text(
+    api: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    factories.make_user(email="ada@example.com")
+    create("RETURN (event ->> 'user_id')::date;")
+    response = api.post("/token?grant_type=password", {"email": "ada@example.com", "password": PASSWORD})
+    assert (response.status_code, response.json()["msg"]) == (500, f"Error running hook URI: {URI}")
+    [failed] = [vars(record) for record in caplog.records if record.getMessage() == "hook function failed"]
+    assert (failed["error"], failed["sqlstate"]) == ("InvalidDatetimeFormat", "22007")
+    assert "invalid input syntax" not in logged(caplog)
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> str:
+    """Everything that is logged, with stacks."""
+    return "\n".join(logs.JsonFormatter().format(record) for record in caplog.records)

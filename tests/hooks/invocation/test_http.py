@@ -222,6 +222,25 @@ def test_connection_lost_in_the_body(set_hook: SetHook, peer: HttpPeer) -> None:
     assert len(peer.received) == 1
 
 
+def test_the_log_names_the_cause_of_a_failure(set_hook: SetHook, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    failure(set_hook, f"http://127.0.0.1:{ports.free_port()}/", timeout=timedelta(seconds=1))
+    attempt, call = (vars(record) for record in caplog.records if record.name.startswith("hooks."))
+    assert (attempt["message"], attempt["error"]) == ("invocation attempt failed", "Connection refused")
+    assert call["message"] == "Hook errored out"
+    assert call["error"] == "Failed to reach hook within maximum time of 1.000000 seconds"
+
+
+def test_the_log_does_not_contain_the_message_of_a_refusal(
+    set_hook: SetHook, peer: HttpPeer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    peer.respond(in_json({"error": {"message": "secret-answer", "http_code": 403}}))
+    failure(set_hook, peer.url)
+    assert "Hook errored out" in caplog.text
+    assert "secret-answer" not in json.dumps([record.__dict__ for record in caplog.records], default=str)
+
+
 def test_logs_contain_no_payload(set_hook: SetHook, peer: HttpPeer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     peer.respond(in_json({"answer": "secret-answer"}))
