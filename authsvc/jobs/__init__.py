@@ -9,6 +9,7 @@ from __future__ import annotations
 from authsvc.jobs.registry import (
     BULK_PRIORITY,
     BULK_SOURCE_PRIORITY,
+    URGENT_PRIORITY,
     PermanentFailure,
     Retry,
     Run,
@@ -25,6 +26,7 @@ from authsvc.jobs.worker_health import WorkerHealth, read_worker_health
 __all__ = [
     "BULK_PRIORITY",
     "BULK_SOURCE_PRIORITY",
+    "URGENT_PRIORITY",
     "PermanentFailure",
     "Retry",
     "Run",

@@ -181,4 +181,5 @@ def _redact(text: str, message: Message) -> str:
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= _MIN_SECRET_LENGTH:
             text = re.sub(re.escape(secret), "…", text, flags=re.IGNORECASE)
-    return text[:_MAX_REASON_LENGTH]
+    # The database stores no NUL.
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")[:_MAX_REASON_LENGTH]

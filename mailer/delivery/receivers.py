@@ -42,4 +42,11 @@ def _defer(message: Email | Sms, *, channel: str) -> None:
         "to_user": encryption.recipient_digest(message.user_id) if message.user_id else None,
         "to_address": encryption.recipient_digest(message.to),
     }
-    tasks.deliver.schedule(arguments, priority=jobs.BULK_PRIORITY if message.is_bulk else 0)
+    tasks.deliver.schedule(arguments, priority=_priority(message))
+
+
+def _priority(message: Email | Sms) -> int:
+    if message.is_bulk:
+        return jobs.BULK_PRIORITY
+    # A mail server that does not answer holds a worker for each of its emails; codes by SMS would expire meanwhile.
+    return jobs.URGENT_PRIORITY if isinstance(message, Sms) else 0

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import smtplib
+import socket
 import ssl
+import time
 from collections.abc import Iterator, Sequence
 from email.utils import parseaddr
 from functools import partial
@@ -22,6 +25,9 @@ CONNECT_SECONDS = 10.0
 """Timeout for connection, greeting, TLS and login."""
 REPLY_SECONDS = 60.0
 """Timeout for the message itself, which servers scan before they answer."""
+SESSION_SECONDS = 180.0
+"""Timeout for all replies of a connection. The timeouts above apply to each read, and a server may send single bytes:
+it would hold a worker, and all other jobs with it, for as long as it likes."""
 IMPLICIT_TLS_PORT = 465
 _MECHANISMS = ("CRAM-MD5", "PLAIN", "LOGIN")
 """In the order of preference. The first one does not send the password (RFC 2195)."""
@@ -35,10 +41,46 @@ _TOO_LARGE = 552
 """Rejects the message also in the reply to MAIL, which announces its size (RFC 1870 §6.1)."""
 
 
+class _Replies(io.RawIOBase):
+    """The bytes that a server sends, until the deadline of the connection."""
+
+    def __init__(self, sock: socket.socket, *, deadline: float) -> None:
+        self._sock = sock
+        self._raw = sock.makefile("rb", buffering=0)
+        self._deadline = deadline
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        timeout, left = self._sock.gettimeout(), self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("timed out")
+        self._sock.settimeout(left if timeout is None else min(timeout, left))
+        try:
+            return self._raw.readinto(buffer)
+        finally:
+            self._sock.settimeout(timeout)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
 class _Client(smtplib.SMTP):
-    """A client that keeps the server's reply to the last message."""
+    """A client with one deadline for all replies, that keeps the server's reply to the last message."""
 
     reply = ""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._deadline = time.monotonic() + SESSION_SECONDS
+        super().__init__(*args, **options)
+
+    def getreply(self) -> tuple[int, bytes]:
+        if self.file is None and self.sock is not None:
+            # The library would read from the socket itself.
+            self.file = io.BufferedReader(_Replies(self.sock, deadline=self._deadline))
+        return super().getreply()
 
     def data(self, content: Any) -> tuple[int, bytes]:
         code, reply = super().data(content)

@@ -231,3 +231,10 @@ def test_an_sms_without_a_gateway_is_not_delivered(auth_config: ChangeConfig) ->
         deliver(an_sms())
     recorded = Attempt.objects.get()
     assert (recorded.channel, recorded.error) == ("sms", "no SMS provider")
+
+
+def test_a_reply_that_the_database_cannot_store_is_recorded_without_nul(smtp: FakeSmtp) -> None:
+    smtp.replies["RCPT"] = "550 5.1.1 no\0such user"
+    with pytest.raises(jobs.PermanentFailure):
+        deliver(an_email())
+    assert Attempt.objects.get().error == "550 5.1.1 no\N{REPLACEMENT CHARACTER}such user"

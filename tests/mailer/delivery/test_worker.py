@@ -24,8 +24,9 @@ from psycopg import sql
 from authsvc import jobs, messaging
 from authsvc.jobs import registry
 from authsvc.jobs import worker as worker_module
-from authsvc.messaging import Email, EmailKind
+from authsvc.messaging import Email, EmailKind, Sms, SmsKind
 from mailer.delivery import tasks
+from mailer.models import Attempt
 from tests import ports
 from tests.conftest import ChangeConfig
 from tests.fakes.smtp import FakeSmtp
@@ -114,6 +115,21 @@ def test_emails_sent_before_the_worker_starts_are_delivered(queue: Queue, smtp: 
     wait_until(lambda: not queue.jobs(), "an empty queue")
     assert running.stop(seconds=TIMEOUT_SECONDS)
     assert message_ids(smtp) == [message.id]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_code_by_sms_does_not_wait_for_the_emails_before_it(queue: Queue, smtp: FakeSmtp) -> None:
+    post()
+    post()
+    code = Sms(kind=SmsKind.CONFIRMATION, to="15551234567", channel="sms", variables={"Code": "987654"})
+    with transaction.atomic():
+        messaging.send(code)
+    running = jobs.Worker()
+    running.start()
+    wait_until(lambda: len(queue.outcomes()) == 3, "three attempts")
+    assert running.stop(seconds=TIMEOUT_SECONDS)
+    channels = list(Attempt.objects.order_by("created_at").values_list("channel", flat=True))
+    assert channels == ["sms", "email", "email"]
 
 
 @pytest.mark.django_db(transaction=True)

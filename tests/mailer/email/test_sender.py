@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import socket
+import threading
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -342,6 +345,28 @@ def test_a_silent_server_is_given_up_after_a_timeout(auth_config: ChangeConfig) 
         server.hold = True
         with pytest.raises(DeliveryFailed, match=r"TimeoutError|timed out"):
             sender.send(MESSAGE, RENDERED, at=NOW)
+
+
+def test_a_server_that_sends_single_bytes_is_given_up_after_a_timeout(
+    auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(smtp, "SESSION_SECONDS", 1.0)
+
+    def greet(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection, contextlib.suppress(OSError):
+            for _ in range(150):
+                connection.sendall(b"2")
+                time.sleep(0.1)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=greet, args=(listener,), daemon=True).start()
+        port = listener.getsockname()[1]
+        auth_config(smtp={"host": "127.0.0.1", "port": port, "admin_email": "noreply@example.com"})
+        started = time.monotonic()
+        with pytest.raises(DeliveryFailed, match="timed out"):
+            sender.send(MESSAGE, RENDERED, at=NOW)
+    assert time.monotonic() - started < 10
 
 
 # --- log and other backends -------------------------------------------------------------------------------------------
