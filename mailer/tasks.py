@@ -1,14 +1,21 @@
-"""Registers the mailer's tasks, its worker loop and its daily counts when Django starts."""
+"""Registers the mailer's tasks, its worker loop, its cleanup and its daily counts when Django starts."""
 
 from __future__ import annotations
 
-from authsvc import daily_counts, jobs
+from collections.abc import Sequence
+from datetime import datetime
+
+from django.utils import timezone
+
+from authsvc import conf, daily_counts, jobs
 from authsvc.daily_counts import Series, Source
+from authsvc.jobs import cleanup, queued_jobs
+from authsvc.jobs.cleanup import CleanupRule
 from mailer.delivery.tasks import deliver, discard
 from mailer.models import Outcome
 from mailer.rendering import template_cache
 
-__all__ = ["deliver", "discard", "refresh_templates"]
+__all__ = ["delete_failed", "deliver", "discard", "refresh_templates"]
 
 
 @jobs.worker_loop(name="mailer.refresh_templates", interval=template_cache.refresh_interval)
@@ -16,6 +23,21 @@ def refresh_templates() -> None:
     template_cache.shared.refresh()
 
 
+@jobs.periodic(name="mailer.delete_failed", cron="17 * * * *")
+def delete_failed() -> None:
+    queued_jobs.delete_failed(deliver, before=timezone.now() - conf.current().mailer.retention)
+
+
+def _before_retention(at: datetime) -> Sequence[datetime]:
+    return (at - conf.current().mailer.retention,)
+
+
+# Requests without a session cause messages.
+cleanup.register(
+    CleanupRule(
+        table="message_attempts", condition="t.created_at < %s", parameters=_before_retention, is_mandatory=True
+    )
+)
 daily_counts.register(
     Source(
         table="message_attempts",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TypeVar
 
 from django.db import models
@@ -48,6 +49,8 @@ ACCEPTED_AT = models.ExpressionWrapper(
 
 MAX_COUNTED = 10_000
 """Limit of the counts of `read_queue`."""
+
+_DELETED_AT_ONCE = 1_000
 
 _OURS = "FROM procrastinate_jobs WHERE queue_name = %(queue)s AND"
 _COUNT = f"(SELECT count(*) FROM (SELECT {_OURS} {{}} LIMIT {MAX_COUNTED}) j)"  # noqa: S608  (own text)
@@ -111,3 +114,24 @@ def delete(ids: Collection[int]) -> set[int]:
     """Delete jobs that are not running; returns the deleted ids. Joins the caller's transaction."""
     sql = "DELETE FROM procrastinate_jobs WHERE id = ANY(%s) AND status <> 'doing' RETURNING id"
     return {deleted for (deleted,) in db.fetch_rows(sql, (list(ids),))}
+
+
+def delete_failed(task: Task[...], *, before: datetime) -> int:
+    """Delete the jobs of a task that failed before this time; their number. One statement per batch.
+
+    A job that somebody is retrying stays.
+    """
+    sql = f"""
+        DELETE FROM procrastinate_jobs WHERE id = ANY(ARRAY(
+            SELECT id FROM procrastinate_jobs AS job
+            WHERE queue_name = %s AND task_name = %s AND status = 'failed'
+                AND (SELECT max(at) FROM procrastinate_events WHERE job_id = job.id) < %s
+            LIMIT {_DELETED_AT_ONCE:d} FOR UPDATE SKIP LOCKED))
+        RETURNING id
+    """  # noqa: S608  (own number)
+    total = 0
+    while True:
+        number = len(db.fetch_rows(sql, (queue(), task.name, before)))
+        total += number
+        if number < _DELETED_AT_ONCE:
+            return total

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -36,7 +37,15 @@ MESSAGE_TYPES = (
     "invite", "confirmation", "recovery", "magic_link", "email_change", "reauthentication",
     *(f"{name}_notification" for name in NOTIFICATIONS), "impersonation_notification",
 )  # fmt: skip
+_MIN_RETENTION = timedelta(hours=24)
+_ATOM = r"""[^\s<>()\[\],:;@\\"\x00-\x1f\x7f-\U0010ffff]+"""
+_BARE_ADDRESS = re.compile(f"{_ATOM}@{_ATOM}")
 LINK_PATHS = ("invite", "confirmation", "recovery", "email_change")
+
+
+def _check_retention(retention: timedelta) -> str:
+    # The attempts to deliver a message take a day.
+    return "" if retention >= _MIN_RETENTION else "must be at least 24h"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +212,13 @@ class Mailer:
         restart=True,
         help="Run the message worker inside every serving process.",
     )
+    retention: timedelta = setting(
+        "AUTH_MAILER_RETENTION",
+        type=DURATION,
+        default=timedelta(hours=720),
+        check=_check_retention,
+        help="Delete failed messages, and the records of delivery attempts, after this time; at least 24h.",
+    )
     template_max_size: int = setting(
         "AUTH_MAILER_TEMPLATE_MAX_SIZE",
         type=COUNT,
@@ -299,6 +315,11 @@ def check_mail(smtp: Smtp, mailer: Mailer, report: Report, *, has_hook: bool) ->
         )
     if smtp.host or mailer.backend:
         report.require("AUTH_SMTP_ADMIN_EMAIL", help="the sender address, such as noreply@example.com")
+        if smtp.admin_email and not _BARE_ADDRESS.fullmatch(smtp.admin_email):
+            report.error(
+                "AUTH_SMTP_ADMIN_EMAIL",
+                "must be an address without a name, such as noreply@example.com; AUTH_SMTP_SENDER_NAME is the name",
+            )
     if smtp.host and report.written_name("AUTH_SMTP_PORT") is None:
         report.missing("AUTH_SMTP_PORT", help="the port of the mail server, such as 587")
     if not (smtp.host or mailer.backend or mailer.dev_inbox_enabled or has_hook):

@@ -84,6 +84,14 @@ def test_a_problem_names_the_variable_that_is_set(name: str) -> None:
         ({"AUTH_SMTP_HOST": "mail", "AUTH_SMTP_PORT": "25"}, "required key AUTH_SMTP_ADMIN_EMAIL missing value"),
         ({"AUTH_SMTP_HOST": "mail", "AUTH_SMTP_ADMIN_EMAIL": "a@b"}, "required key AUTH_SMTP_PORT missing value"),
         ({"AUTH_MAILER_BACKEND": "a.B"}, "required key AUTH_SMTP_ADMIN_EMAIL missing value"),
+        *(
+            (
+                {"AUTH_SMTP_HOST": "mail", "AUTH_SMTP_PORT": "25", "AUTH_SMTP_ADMIN_EMAIL": sender},
+                "AUTH_SMTP_ADMIN_EMAIL: must be an address without a name",
+            )
+            for sender in ("Example <noreply@example.com>", "noreply", "a@example.com,b@example.com", "a@exämple.com")
+        ),
+        ({"AUTH_MAILER_RETENTION": "23h"}, "AUTH_MAILER_RETENTION: must be at least 24h"),
         ({"AUTH_SECURITY_CAPTCHA_ENABLED": "1"}, "captcha provider secret is empty"),
         (
             {"AUTH_SECURITY_CAPTCHA_ENABLED": "1", "AUTH_SECURITY_CAPTCHA_SECRET": " "},
