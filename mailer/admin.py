@@ -96,9 +96,6 @@ class MessageAdmin(OperatorAdmin):
     row_actions = ("retry",)
     personal_columns = frozenset({"last_error"})
 
-    class Media:
-        css = {"all": ("operator/content.css",)}
-
     @action(label="Retry", success_message="Retrying now", access=Access.SUPPORT)
     def retry(self, row: Message, context: ActionContext) -> str | None:
         undelivered_messages.retry_message(row.pk, actor=context.actor, caller=context.caller, at=context.at)
@@ -265,9 +262,6 @@ class AttemptAdmin(OperatorAdmin):
         "message_link",
     )
     personal_columns = frozenset({"error", "gateway_id"})
-
-    class Media:
-        css = {"all": ("operator/content.css",)}
 
     def hide_personal_data(self, row: Attempt) -> None:
         row.error = personal_data.mask_text(row.error)

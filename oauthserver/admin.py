@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from authsvc.console import actions, formatting, operators
 from authsvc.console.actions import ActionContext, ShownOnce, action
 from authsvc.console.formatting import Tone
 from authsvc.console.model_admin import OperatorAdmin
-from authsvc.display_text import EMPTY
+from authsvc.display_text import EMPTY, short_text
 from authsvc.errors import ApiError
 from authsvc.operator_access import Access
 from oauthserver.clients import clients
@@ -140,17 +141,27 @@ def _lines(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
+class DeletionFilter(admin.EmptyFieldListFilter):
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.title = "state"
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        for label, choice in zip(("All", "Active", "Deleted"), super().choices(changelist), strict=True):
+            yield {**choice, "display": label}
+
+
 @admin.register(OAuthClient)
 class OAuthClientAdmin(OperatorAdmin):
-    list_display = ("__str__", "id", "state", "client_type", "registration_type", "updated_at")
-    list_filter = ("client_type", "registration_type", ("deleted_at", admin.EmptyFieldListFilter))
+    list_display = ("client", "id", "state", "client_type", "registration_type", "updated_at")
+    list_filter = ("client_type", "registration_type", ("deleted_at", DeletionFilter))
     search_fields = ("id", "client_name")
     ordering = ("-created_at", "-id")
     actions = ("regenerate_secret", "delete")
     row_actions = actions
     change_form_template = "operator/oauth_client.html"
     fieldsets = (
-        ("Client", {"fields": ("client_name", "id", "state", "client_uri", "logo_uri", "registration_type")}),
+        ("Client", {"fields": ("client", "id", "state", "client_uri", "logo_uri", "registration_type")}),
         (
             "Protocol",
             {
@@ -219,6 +230,13 @@ class OAuthClientAdmin(OperatorAdmin):
         if not (is_permitted and conf.current().oauth_server.enabled):
             return []
         return [("Register client", reverse("admin:oauth_client_register"))]
+
+    def display_name(self, row: OAuthClient) -> str:
+        return short_text(str(row))  # clients that register themselves choose any name
+
+    @admin.display(description="name", ordering="client_name")
+    def client(self, row: OAuthClient) -> str:
+        return self.display_name(row)
 
     @admin.display(description="state", ordering="deleted_at")
     def state(self, row: OAuthClient) -> SafeString:

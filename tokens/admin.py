@@ -70,9 +70,6 @@ class SessionAdmin(OperatorAdmin):
     row_actions = ("end",)
     personal_columns = frozenset({"ip", "user_agent"})
 
-    class Media:
-        css = {"all": ("operator/content.css",)}
-
     @action(
         label="End session",
         success_message="Ended",

@@ -44,9 +44,6 @@ class UserAdmin(UserActions):
         {"email", "phone", "email_change", "phone_change", "raw_user_meta_data", "raw_app_meta_data"}
     )
 
-    class Media:
-        css = {"all": ("operator/content.css",)}
-
     def get_urls(self) -> list[URLPattern]:
         return [*new_users.urls(self), *timeline.urls(self), *super().get_urls()]
 

@@ -128,9 +128,6 @@ class AuditLogEntryAdmin(OperatorAdmin):
         "id",
     )
 
-    class Media:
-        css = {"all": ("operator/content.css",)}
-
     def timeline_events(
         self, request: HttpRequest, user_id: UUID, *, kinds: Collection[Kind], before: Position, limit: int
     ) -> Iterator[Event]:

@@ -17,6 +17,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 
 from authsvc.console import csv_export, personal_data
 from authsvc.console.actions import SOURCE_ROW, is_whole_list
@@ -71,6 +72,9 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
     """Rows of an export. Their primary keys are in memory, about 60 MB; the rows are sent in batches."""
     change_form_template = "operator/detail.html"
     change_list_template = "operator/list.html"
+
+    class Media:
+        css = {"all": ("operator/content.css",)}
 
     def dashboard_stats(self) -> Iterator[DashboardStat]:
         """Counts of this table for the dashboard. Count with `bounded_count`."""
@@ -187,7 +191,8 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
             changelist: Any = self.filtered_list(request)
             response = self.response_action(request, changelist.queryset)
             return response or HttpResponseRedirect(request.get_full_path())
-        return super().changelist_view(request, {"page_links": self.page_links(request), **(extra_context or {})})
+        context = {"title": capfirst(self.opts.verbose_name_plural), "page_links": self.page_links(request)}
+        return super().changelist_view(request, {**context, **(extra_context or {})})
 
     def render_change_form(
         self,

@@ -52,9 +52,6 @@ class CustomProviderAdmin(OperatorAdmin):
     row_actions = actions
     change_form_template = "operator/provider.html"
 
-    class Media:
-        css = {"all": ("operator/content.css",)}
-
     @action(label="Enable", success_message="Enabled")
     def enable(self, row: CustomProvider, context: ActionContext) -> str | None:
         self._set_enabled(row, True, context)

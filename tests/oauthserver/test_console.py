@@ -176,3 +176,23 @@ def test_disabled_server(console: Console, api: Api, auth_config: ChangeConfig) 
     assert console.get(REGISTER).status_code == 404
     run(console, application.client_id, "regenerate_secret", confirmed="1")
     assert OAuthClient.objects.get().client_secret_hash == clients.hash_secret(application.secret)
+
+
+def test_the_name_that_a_client_has_chosen_cannot_disguise_it(console: Console, api: Api) -> None:
+    name = "\u202eknaB"  # which is displayed as Bank
+    client = client_application.register(api, client_name=name + "W" * 500)
+    for page in (LIST, f"{LIST}{client.client_id}/change/", f"{LIST}?deleted_at__isempty=1"):
+        text = console.text(page)
+        shown = re.sub(r'aria-label="[^"]*"', "", text)
+        assert "\u202e" not in shown
+        assert "\ufffdknaBWWW" in shown
+        assert "W" * 200 not in shown
+
+
+def test_the_list_is_filtered_by_state(console: Console, api: Api) -> None:
+    client_application.register(api, client_name="Shop")
+    text = console.text(LIST)
+    for label, value in (("Active", 1), ("Deleted", 0)):
+        assert f'<a href="?deleted_at__isempty={value}">{label}</a>' in text
+    assert "Shop" in console.text(f"{LIST}?deleted_at__isempty=1")
+    assert "Shop" not in console.text(f"{LIST}?deleted_at__isempty=0")
