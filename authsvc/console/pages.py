@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlencode, urlsplit
 
 from django.contrib import admin
 from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation, ValidationError
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.http.multipartparser import MultiPartParserError
 from django.shortcuts import render
 from django.urls import reverse
@@ -22,6 +23,7 @@ from authsvc.security import redirects
 _NOT_FOUND = "This page does not exist. Its row may have been deleted."
 _FORBIDDEN = "This page is read-only."
 _INVALID = "The address or the form asks for an option that does not exist."
+_FORM_ONLY = "This address only receives a form. Go back to the page with the form."
 _EXPIRED = "The form has expired or came from another site. No action taken. Go back, reload the page and try again."
 
 View = Callable[..., HttpResponse]
@@ -65,6 +67,13 @@ def error_page(request: HttpRequest, error: Exception) -> HttpResponse:
     return _page(request, api_error.status, "Error", api_error.message + hint)
 
 
+def form_only_page(request: HttpRequest, response: HttpResponseNotAllowed) -> HttpResponse:
+    """The page instead of the empty response to another method than that of the form."""
+    page = _page(request, response.status_code, "Not a page", _FORM_ONLY)
+    page.headers["Allow"] = response.headers["Allow"]
+    return page
+
+
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     """Django's view for a form without a valid CSRF token (CSRF_FAILURE_VIEW)."""
     return _page(request, 403, "Form expired", _EXPIRED)
@@ -87,6 +96,20 @@ def render_with_captcha(request: HttpRequest, template: str, *, status: int = 20
     if widget and site_key:
         page.headers["Content-Security-Policy"] = content_policy(captcha_origins=widget.origins)
     return page
+
+
+def to_sign_in(request: HttpRequest) -> HttpResponse:
+    """Redirect to the sign-in, which leads back to the page of the request: for a form, the one that contains it."""
+    page = request.get_full_path() if request.method in ("GET", "HEAD") else _referring_page(request)
+    return HttpResponseRedirect(f"{reverse('admin:login')}?{urlencode({'next': page}, safe='/')}")
+
+
+def _referring_page(request: HttpRequest) -> str:
+    try:
+        url = urlsplit(request.headers.get("Referer", ""))
+    except ValueError:
+        return reverse("admin:index")
+    return f"{url.path}?{url.query}" if url.query else url.path
 
 
 def next_url(request: HttpRequest) -> str:

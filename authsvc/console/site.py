@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import wraps
 from typing import Any
 from urllib.parse import unquote
 from uuid import UUID
@@ -68,7 +69,14 @@ class OperatorSite(AdminSite):
         return isinstance(request.user, Operator)
 
     def admin_view(self, view: View, cacheable: bool = False) -> View:
-        return console_view(super().admin_view(view, cacheable))
+        permitted = super().admin_view(view, cacheable)
+
+        @wraps(view)
+        def respond(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+            # Django would lead to the target of a form, after the sign-in.
+            return permitted(request, *args, **kwargs) if self.has_permission(request) else pages.to_sign_in(request)
+
+        return console_view(respond)  # type: ignore[return-value]
 
     def get_urls(self) -> list[URLPattern | URLResolver]:
         standard = [pattern for pattern in super().get_urls() if getattr(pattern, "name", None) not in _REPLACED]

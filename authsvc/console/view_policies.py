@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 from django.conf import settings
 from django.contrib.messages.middleware import MessageMiddleware
 from django.contrib.sessions.middleware import SessionMiddleware
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.http.response import HttpResponseBase
 from django.template.response import SimpleTemplateResponse
 from django.utils.functional import SimpleLazyObject
@@ -72,6 +72,8 @@ def _render(request: HttpRequest, view: Callable[..., HttpResponseBase], *args: 
     """The rendered response of a view, or an error page."""
     try:
         response = cast(HttpResponse, view(request, *args, **kwargs))
+        if isinstance(response, HttpResponseNotAllowed):
+            return pages.form_only_page(request, response)
         # Here, because rendering reads messages, and the middleware stores those that are unread.
         return response.render() if isinstance(response, SimpleTemplateResponse) else response
     except Exception as error:  # noqa: BLE001  (the page of an unexpected error is logged)

@@ -101,9 +101,12 @@ class LogoutPage(Page):
 class ConfirmedLogoutPage(LogoutPage):
     """The answer of the user, protected against forgery."""
 
-    http_method_names = ["post"]
     accepts_other_sites = False
     form_class = forms.Form
+
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Reached from the language menu of an error page."""
+        return self.redirect(reverse("oauth_pages:logout"))
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         try:

@@ -173,8 +173,15 @@ def test_the_confirmation_cannot_be_forged(api: Api) -> None:
     assert forged.status_code == 403
     foreign = browser.submit(LOGOUT, to=f"{LOGOUT}/confirm", headers={"Origin": "https://evil.example"})
     assert foreign.status_code == 403
-    assert browser.get(f"{LOGOUT}/confirm").status_code == 405
+    assert browser.get(f"{LOGOUT}/confirm").headers["Location"] == LOGOUT
     assert browser.is_in
+
+
+def test_the_error_page_of_the_confirmation_stays_when_its_language_is_chosen(api: Api) -> None:
+    pages, _ = browser_of()
+    response = pages.client.post(f"{LOGOUT}/confirm", {})
+    assert (response.status_code, f'name="page" value="{LOGOUT}/confirm"' in response.content.decode()) == (403, True)
+    assert pages.get(f"{LOGOUT}/confirm").headers["Location"] == LOGOUT
 
 
 def test_a_form_of_another_site_leads_to_the_question(api: Api) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
-from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -36,7 +35,7 @@ def account_view(view: AccountView, *, serves_enrolment: bool = False) -> Callab
         current = console_session.signed_in(request)
         step = console_session.next_step(current) if current else "admin:login"
         if current is None or (step and not (serves_enrolment and step == "admin:account")):
-            return HttpResponseRedirect(f"{reverse('admin:login')}?{urlencode({'next': request.get_full_path()})}")
+            return pages.to_sign_in(request)
         return view(request, current, **arguments)
 
     return respond

@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 from django import forms
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
@@ -40,7 +41,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
             return HttpResponseRedirect(f"{reverse(step)}?{urlencode({'next': pages.next_url(request)})}")
         return HttpResponseRedirect(pages.next_url(request))
     if request.method != "POST":
-        return _page(request, SignInForm())
+        return _repeat_within_site(request) if _comes_from_other_site(request) else _page(request, SignInForm())
     if passkey_form.is_enabled() and ("ask" in request.POST or "credential" in request.POST):
         return _sign_in_with_passkey(request)
     form = SignInForm(request.POST)
@@ -66,6 +67,17 @@ def sign_out(request: HttpRequest) -> HttpResponse:
         revocation.sign_out(current, scope="local", caller=caller_of(request), at=timezone.now())
     console_session.end(request)
     return HttpResponseRedirect(reverse("admin:login"))
+
+
+def _comes_from_other_site(request: HttpRequest) -> bool:
+    """True for a link on another site, with which browsers send no cookie of the console (SameSite=Strict)."""
+    return request.headers.get("Sec-Fetch-Site") == "cross-site" and settings.SESSION_COOKIE_NAME not in request.COOKIES
+
+
+def _repeat_within_site(request: HttpRequest) -> HttpResponse:
+    """A page that requests the sign-in again, with the cookies: an operator who is signed in sees no form."""
+    url = f"{reverse('admin:login')}?{urlencode({'next': pages.next_url(request)})}"
+    return pages.render_standalone(request, "operator/repeat.html", title="Open the console", url=url)
 
 
 def _sign_in_with_passkey(request: HttpRequest) -> HttpResponse:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from datetime import timedelta
 from typing import Any
@@ -328,3 +329,52 @@ def test_an_access_token_does_not_authenticate_in_the_console(operator: User) ->
     token = factories.make_session(operator).access_token
     response = Client().get(START, headers={"Authorization": f"Bearer {token}"})
     assert response.status_code == 302
+
+
+@pytest.mark.parametrize(
+    ("path", "referer", "next_page"),
+    [
+        (
+            "/operator/accounts/user/export/?q=ada",
+            "http://testserver/operator/accounts/user/?q=ada",
+            "accounts/user/?q=ada",
+        ),
+        ("/operator/personal-data/", "http://testserver/operator/accounts/user/", "accounts/user/"),
+        ("/operator/account/password/", "http://testserver/operator/account/password/", "account/password/"),
+        ("/operator/personal-data/", "", ""),
+        ("/operator/personal-data/", "https://evil.example/account/", ""),
+        ("/operator/personal-data/", "http://[", ""),
+    ],
+)
+def test_a_form_after_the_end_of_the_session_leads_back_to_its_page(
+    inside: Console, path: str, referer: str, next_page: str
+) -> None:
+    Session.objects.all().delete()
+    refused = inside.submit(SIGN_IN, to=path, headers={"Referer": referer} if referer else {})
+    assert refused.status_code == 302
+    page = inside.get(refused.headers["Location"]).content.decode()
+    [shown] = re.findall(r'name="next" value="([^"]*)"', page)
+    response = inside.sign_in("op@example.com", next=shown)
+    assert (response.status_code, response.headers["Location"]) == (302, f"{START}{next_page}")
+    assert inside.get(response.headers["Location"]).status_code == 200
+
+
+def test_a_link_on_another_site_opens_the_page_of_a_signed_in_operator(inside: Console) -> None:
+    """Browsers send the cookie only after a step within the site."""
+    page, session = f"{START}accounts/user/?state=banned", inside.client.cookies.pop("operator_session")
+    refused = inside.get(page, **{"Sec-Fetch-Site": "cross-site"})
+    step = inside.get(refused.headers["Location"], **{"Sec-Fetch-Site": "cross-site"})
+    assert (step.status_code, b"<form" in step.content) == (200, False)
+    [url] = re.findall(r'<meta http-equiv="refresh" content="0; url=([^"]+)">', step.content.decode())
+    assert b'name="password"' in inside.get(url, **{"Sec-Fetch-Site": "same-origin"}).content
+    inside.client.cookies["operator_session"] = session.value
+    response = inside.get(url, **{"Sec-Fetch-Site": "same-origin"})
+    assert (response.status_code, response.headers["Location"]) == (302, page)
+
+
+def test_the_error_of_a_field_describes_the_field(console: Console) -> None:
+    page = console.submit(SIGN_IN, name="", password="").content.decode()
+    for name in ("name", "password"):
+        [field] = re.findall(rf'<input[^>]* name="{name}"[^>]*>', page)
+        assert f'aria-describedby="id_{name}_error"' in field
+        assert f'id="id_{name}_error">This field is required.<' in page

@@ -281,3 +281,14 @@ def test_api_requests_need_no_statement_of_the_console(api: Api) -> None:
     with CaptureQueriesContext(connection) as statements:
         response = api.get("/user", bearer=token)
     assert (response.status_code, len(statements)) == (200, 1)
+
+
+def test_the_address_of_a_form_shows_a_page_to_a_browser(inside: Console) -> None:
+    for path in ("personal-data/", "accounts/user/export/", "logout/"):
+        page = inside.get(f"{START}{path}")
+        assert (page.status_code, page.headers["Allow"]) == (405, "POST")
+        assert "This address only receives a form." in page.content.decode()
+
+
+def test_a_list_is_titled_by_its_rows(inside: Console) -> None:
+    assert "<title>Users · authsvc console</title>" in inside.text("/operator/accounts/user/")
