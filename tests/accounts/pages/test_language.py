@@ -150,3 +150,12 @@ def test_days_are_in_the_language_of_the_page() -> None:
 def test_an_error_without_a_text_of_its_own_is_not_english_on_a_german_page(language: str, text: str) -> None:
     with languages.use(language):
         assert error_text(ValidationFailed("This factor has an unknown type")) == text
+
+
+@pytest.mark.parametrize(("language", "direction"), [("ar", "rtl"), ("de", "ltr")])
+def test_pages_have_the_direction_of_their_language(
+    browser: PageBrowser, auth_config: ChangeConfig, language: str, direction: str
+) -> None:
+    auth_config(languages={"offered": (language,)}, mailer={"link_confirm_page_enabled": True})
+    for path in ("/account/sign-in", "/verify?type=signup&token=x"):
+        assert f'<html lang="{language}" dir="{direction}">' in browser.text(path)

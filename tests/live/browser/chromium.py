@@ -130,6 +130,12 @@ class Chromium:
         """Click the middle of an element after it has become visible. Raises TimeoutError."""
         self._press(**self.wait_for(_MIDDLE % json.dumps(selector)))
 
+    def double_click(self, selector: str) -> None:
+        """Click twice, as some users press every button."""
+        point = self.wait_for(_MIDDLE % json.dumps(selector))
+        self._press(**point)
+        self._press(**point, count=2)
+
     def click_in_frame(self, selector: str) -> None:
         """The same for an element in the only frame."""
         self.wait_for(_MIDDLE % "'iframe'")
@@ -246,9 +252,9 @@ class Chromium:
         text = self.evaluate("location.href + '\\n' + document.documentElement.outerHTML")
         raise TimeoutError(f"{expression} did not become true on {text}")
 
-    def _press(self, *, x: float, y: float) -> None:
+    def _press(self, *, x: float, y: float, count: int = 1) -> None:
         for kind in ("mousePressed", "mouseReleased"):
-            self._command("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, x=x, y=y)
+            self._command("Input.dispatchMouseEvent", type=kind, button="left", clickCount=count, x=x, y=y)
 
     def _targets(self, kind: str) -> list[str]:
         targets = self._command("Target.getTargets", session="")["targetInfos"]

@@ -110,3 +110,19 @@ def test_a_user_needs_no_scripts_but_for_passkeys(browser: Chromium, start_servi
     assert browser.evaluate("document.documentElement.lang") == "de"
     assert browser.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--accent')") == "#facc15"
     assert browser.policy_violations() == []
+
+
+def test_a_double_click_submits_a_form_once(browser: Chromium, start_service: Callable[..., str]) -> None:
+    """The second sign-up would be refused, because a message has just been sent."""
+    pages = Pages(browser, start_service(AUTH_PAGES_ENABLED="true"))
+    pages.open("/account/sign-up")
+    pages.wait_for("/account/sign-up", "Create an account")
+    browser.fill(name=EMAIL, password=FIRST)
+    browser.double_click("button.primary")
+    pages.wait_for("/account/confirm", "Check your email")
+
+    browser.evaluate("history.back()")
+    pages.wait_for("/account/sign-up", "Create an account")
+    browser.fill(name=EMAIL, password=FIRST)
+    browser.click("button.primary")
+    browser.wait_for("document.querySelector('.notice.error')?.innerText.includes('A message was sent')")
