@@ -103,6 +103,9 @@ def test_config_mode_never_sends_no_configuration_request(
     "response",
     [
         in_json({"message": "Route not found"}, status=404),
+        error(404, "NotFound"),
+        error(404, "NotFoundException"),
+        error(501, "UnsupportedOperationException"),
         Response(status=405),
         Response(status=410),
         Response(status=501),

@@ -13,9 +13,11 @@ from catalogclient._log import CONFIG
 from catalogclient._options import RestCatalogOptions, Snapshots
 from catalogclient._results import CatalogConfig
 from catalogclient._urls import UNIT_SEPARATOR, Separator
-from catalogclient.errors import CatalogError, NoSuchWarehouseError
+from catalogclient.errors import CatalogError
 
 _LACKING = (404, 405, 410, 501)
+_NO_SUCH_WAREHOUSE = "NoSuchWarehouseException"
+"""The type of a 404 by which a configuration endpoint answers; a missing route has other types, or none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +87,7 @@ def is_lacking(error: CatalogError, options: RestCatalogOptions) -> bool:
         return False
     if options.config_fallback == "any":
         return True
-    if isinstance(error, NoSuchWarehouseError) and error.type is not None:
+    if error.type == _NO_SUCH_WAREHOUSE:
         return False
     # Some servers require a warehouse. The other requests work with a prefix from the options.
     needs_warehouse = options.config_mode == "auto" and warehouse(options) is None and error.status == 400
