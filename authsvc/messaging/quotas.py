@@ -1,8 +1,9 @@
 """Hourly message quotas of the installation, and the share of each client.
 
-A client, that is an address or a signed-in user, may use a tenth of a quota, at least one message. Messages of
-administrators have a quota of the same size of their own, and those of operators a quota with its own setting, so that
-neither uses up the messages of another. The mailer counts notifications when it delivers them.
+A client, that is an address or a signed-in user, may use a tenth of a quota, at least one message; programs of the
+operator, which send requests of many users, may use all of it. Messages of administrators have a quota of the same size
+of their own, and those of operators a quota with its own setting, so that neither uses up the messages of another. The
+mailer counts notifications when it delivers them.
 
 The `check_…` functions raise the same errors as the `consume_…` functions and consume only the client's share. Requests
 that send nothing call them, so that neither their responses nor the share tell them from requests that send a message.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, Self
+from typing import Literal, Self, TypeAlias
 from uuid import UUID
 
 from authsvc import conf
@@ -23,6 +24,7 @@ from authsvc.security import rate_limits
 
 Quota = Literal["email_sent", "sms_sent"]
 """The field of `conf.Limits` that holds the rate, which is also the bucket of the installation."""
+SenderKind: TypeAlias = Literal["clients", "administrators", "operators"]
 
 _SHARE = 10
 
@@ -32,17 +34,17 @@ class Sender:
     """The client and the user whose shares a message counts against; none for administrators and operators."""
 
     keys: tuple[str, ...] = ()
-    is_operator: bool = False
+    kind: SenderKind = "clients"
 
     @classmethod
     def of_request(cls, caller: Caller, *, user_id: UUID | None = None) -> Self:
-        client = caller.client or network_key(caller.address) or "unknown"
-        return cls((client,) if user_id is None else (client, f"{user_id}/"))
+        client = () if caller.is_trusted_peer else (caller.client or network_key(caller.address) or "unknown",)
+        return cls(client if user_id is None else (*client, f"{user_id}/"))
 
 
-ADMINISTRATION = Sender()
+ADMINISTRATION = Sender(kind="administrators")
 """Callers of the administration API."""
-OPERATORS = Sender(is_operator=True)
+OPERATORS = Sender(kind="operators")
 """Operators in the console."""
 
 
@@ -51,7 +53,7 @@ class QuotaLevel:
     """The messages that a quota permits now."""
 
     quota: Quota
-    sender: Literal["clients", "administrators", "operators"]
+    sender: SenderKind
     rate: conf.Rate
     left: int
     full_at: datetime | None
@@ -85,7 +87,7 @@ def read_levels() -> list[QuotaLevel]:
     """The levels of all quotas. Runs one statement."""
     limits = conf.current().limits
     quotas: tuple[Quota, ...] = ("email_sent", "sms_sent")
-    buckets: list[tuple[str, Quota, Literal["clients", "administrators", "operators"], conf.Rate]] = []
+    buckets: list[tuple[str, Quota, SenderKind, conf.Rate]] = []
     for quota in quotas:
         rate: conf.Rate = getattr(limits, quota)
         buckets.append((quota, quota, "clients", rate))
@@ -121,9 +123,9 @@ def _take(quota: Quota, sender: Sender, *, is_sent: bool) -> float | None:
     limits = conf.current().limits
     rate: conf.Rate = getattr(limits, quota)
     take = rate_limits.consume_event if is_sent else rate_limits.check_event
-    if sender.is_operator:
+    if sender.kind == "operators":
         return take(bucket=_operators_bucket(quota), rate=limits.operator_messages)
-    if not sender.keys:
+    if sender.kind == "administrators":
         return take(bucket=_administration_bucket(quota), rate=rate)
     taken: list[str] = []
     wait: float | None = None
