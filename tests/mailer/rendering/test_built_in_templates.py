@@ -77,6 +77,11 @@ def test_bodies_load_no_external_resources(kind: EmailKind) -> None:
     assert not re.search(r"<(?:img|link|script|iframe|style)\b|url\(|\bsrc=", html)
 
 
+def test_the_code_is_the_only_number_of_its_form() -> None:
+    """Programs that read the code from the email, such as tests of applications, take no color for it."""
+    assert re.findall(r"\b[0-9]{6,10}\b", renderer.render(EmailKind.REAUTHENTICATION, VARIABLES).html) == ["123456"]
+
+
 @pytest.mark.parametrize("kind", WITH_LINK)
 def test_link_emails_contain_the_link_and_no_code(kind: EmailKind) -> None:
     rendered = renderer.render(kind, VARIABLES)
